@@ -153,7 +153,8 @@ struct Stmt {
     Span name_span;
     const char *name;
     const char *text;    // FN: the file an extern one is from; CPU: the file
-    Span text_span;
+    const char *cuda;    // FN: an elementwise one in CUDA; expr is its reference, items its gradients
+    Span text_span;      // of either
     const char *program; // TRAIN: what it is called, which is the model's name unless it says
     VEC(Item) names; // LET, FOR, LOOP carried: name and name_span
     VEC(Item) items; // RETURN; LOOP scanned (name = expr); ENTRY, CELL, MODULE attributes

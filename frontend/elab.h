@@ -375,6 +375,9 @@ const char *file_text(Elab *e, const EFile *from, const char *name, size_t *len,
 // elab_extern.c
 Val call_extern(Elab *e, Fn *fn, Val *args, const Span *spans, Span span, Scope *scope);
 
+// elab_element.c
+Val call_element(Elab *e, Fn *fn, Val *args, const Span *spans, Span span, Scope *scope);
+
 // elab_rule.c
 Val call_with_gradient(Elab *e, Fn *fn, Val *args, const Span *spans, Span span, Scope *scope);
 

@@ -332,7 +332,8 @@ void builtin_names(Elab *e, const char **out, uint32_t *n, uint32_t max)
     for (int i = 0; i < TABLES; i++)
         for (const Builtin *b = tables[i]; b->name && *n < max; b++) out[(*n)++] = b->name;
     for (Op op = 0; op < OP_COUNT && *n < max; op++)
-        if (op_info(op)->class == CLS_ELEMENTWISE || op_info(op)->class == CLS_REDUCE)
+        if ((op_info(op)->class == CLS_ELEMENTWISE || op_info(op)->class == CLS_REDUCE) &&
+            op_info(op)->arity != VARIADIC)
             out[(*n)++] = op_info(op)->name;
     for (size_t i = 0; i < sizeof special / sizeof *special && *n < max; i++)
         out[(*n)++] = special[i];

@@ -292,6 +292,7 @@ static Val call_value(Elab *e, Val callee, const Arg *args, uint32_t n, Span spa
         const char *name = e->frame->let_name ? e->frame->let_name : fn->name;
         scope = scope_child(e, e->frame->scope, name, false);
     }
+    if (fn->stmt->cuda) return call_element(e, fn, bound, spans, span, scope);
     if (fn->stmt->text) return call_extern(e, fn, bound, spans, span, scope);
     if (fn->stmt->flag) return call_with_gradient(e, fn, bound, spans, span, scope);
     return fn_body(e, fn, bound, spans, span, scope);

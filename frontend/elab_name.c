@@ -171,7 +171,7 @@ static bool builtin_value(Elab *e, const char *name, Val *out)
         fn->builtin = b;
     } else if (op_parse(name, &op) &&
                (op_info(op)->class == CLS_ELEMENTWISE || op_info(op)->class == CLS_REDUCE) &&
-               op != OP_cast) {
+               op != OP_cast && op_info(op)->arity != VARIADIC) {
         fn = NEW(e->arena, Fn);
         fn->op = op;
         fn->is_op = true;

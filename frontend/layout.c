@@ -236,6 +236,11 @@ static int word_kind(const Layout *l, uint32_t i)
         return T_NAME;
     }
     if (l->prev == T_SCRATCH && !strcmp(t->text, "state")) return T_STATE;
+    if (!l->stack.n && next->kind == T_STRING) { // fn f(a) = cuda "…" … grad "…"
+        if (l->prev == '=' && !strcmp(t->text, "cuda")) return T_CUDA;
+        if (ends_expr(l->prev) && !strcmp(t->text, "grad")) return T_GRAD;
+    }
+    if (!l->stack.n && l->prev == T_STRING && !strcmp(t->text, "reference")) return T_REFERENCE;
     if (l->prev == T_EXTERN && !strcmp(t->text, "fn")) return T_FN;
     if (!l->stack.n && l->prev == ')' && next->kind == T_STRING && !strcmp(t->text, "from"))
         return T_FROM;
@@ -255,8 +260,11 @@ static bool continues_statement(const Layout *l, uint32_t i)
 {
     const Token *t = &l->raw->list.at[i];
     if (t->kind == T_ELSE || t->kind == T_THEN || t->kind == '{' || t->kind == '}') return true;
-    return t->kind == T_NAME && !l->stack.n && l->prev == '}' && t[1].kind == '(' &&
-           !strcmp(t->text, "grad");
+    if (t->kind != T_NAME || l->stack.n) return false;
+    if (!strcmp(t->text, "grad"))
+        return (l->prev == '}' && t[1].kind == '(') ||
+               (ends_expr(l->prev) && t[1].kind == T_STRING);
+    return l->prev == T_STRING && !strcmp(t->text, "reference");
 }
 
 // A line that begins as a statement inside an open ( or [, no deeper than the line that opened it.

@@ -58,6 +58,7 @@ static void net_error(const Span *at, Parser *p, const char *text);
 %token EMIT "'emit'" TAP "'tap'" ASSERT "'assert'" MINIMIZE "'minimize'" CLIP "'clip'"
 %token WITH "'with'" EVALUATE "'evaluate'" RECOMPUTE "'recompute'" UPDATE "'update'" ACCUMULATE "'accumulate'" GRAD "'grad'" FROZEN "'frozen'"
 %token EXTERN "'extern'" FROM "'from'" OUT "'out'" LAUNCH "'launch'" REFERENCE "'reference'" CPU "'cpu'"
+%token CUDA "'cuda'"
 %token GETS "'<-'" ARROW "'->'" ELLIPSIS "'...'" RANGE "'..'" EQ "'=='" NE "'!='" LE "'<='"
 %token GE "'>='" FLOORDIV "'//'" POW "'**'" ATTRS "'@{'" END_ATTRS "'}'" REGION "'{'"
 
@@ -74,7 +75,7 @@ static void net_error(const Span *at, Parser *p, const char *text);
 
 %type <expr> constants expr scoped postfix primary values opt_expr index_item attr_value over_set for_set
 %type <exprs> targets value_list dims index_items
-%type <items> args arg_list attrs attr_list returned names carried overs over_list
+%type <items> slopes texts args arg_list attrs attr_list returned names carried overs over_list
 %type <item> arg attr over
 %type <param> fn_param
 %type <params> fn_params fn_param_list
@@ -125,6 +126,14 @@ declaration: USE NAME { $$ = stmt_named(p, STMT_USE, @$, &$2); }
           VEC_TAKE($$->params, $4->list);
           $$->body = $6;
       }
+    | FN NAME '(' fn_params ')' '=' CUDA STRING REFERENCE expr slopes {
+          $$ = stmt_named(p, STMT_FN, @$, &$2);
+          VEC_TAKE($$->params, $4->list);
+          $$->cuda = $8.text;
+          $$->text_span = @8;
+          $$->expr = $10;
+          VEC_TAKE($$->items, $11->list);
+      }
     | FN recover block { $$ = NULL; }
     | EXTERN FN NAME '(' fn_params ')' FROM STRING block gradient {
           $$ = $10;
@@ -174,6 +183,14 @@ gradient: %empty { $$ = stmt_new(p, STMT_FN, @$); }
               $$->flag = true;
           }
         ;
+
+slopes: %empty { $$ = NEW(A, Items); }
+      | GRAD texts { $$ = $2; }
+      ;
+
+texts: STRING { $$ = NEW(A, Items); VEC_ONE(A, &$$->list, (Item){NULL, @1, expr_token(p, EXPR_STRING, &$1)}); }
+     | texts ',' STRING { $$ = $1; vec_push(A, &$$->list, ((Item){NULL, @3, expr_token(p, EXPR_STRING, &$3)})); }
+     ;
 
 program: %empty { $$ = (Token){0}; }
        | AS NAME { $$ = $2; }

@@ -223,6 +223,10 @@ static void print_stmt(Buf *b, const Stmt *s, int indent)
         buf_str(b, callable ? " from " : " ");
         print_string(b, s->text);
     }
+    if (s->cuda) {
+        buf_str(b, " cuda ");
+        print_string(b, s->cuda);
+    }
     if (s->names.n) {
         buf_char(b, ' ');
         print_items(b, s->names.at, s->names.n, ", ");

@@ -168,6 +168,7 @@ static EvalRule *const rules[OP_COUNT] = {
 #define RULE_SCAN(id)             bound_##id
 #define RULE_VIEW(id)             bound_view
 #define RULE_LEAF(id)             bound_none
+#define RULE_ELEMENTWISE(id)      bound_none
 #define RULE_REGION(id)           bound_none // their values come with errors
 #define RULE_META(id)             bound_none
 #define RULE_ROOT(id)             bound_none

@@ -83,7 +83,7 @@ EvalRule *eval_rule(Op op)
 // Ops whose result is another value's data; the others get zeroed data of their own.
 static const bool shares[OP_COUNT] = {
     [OP_input] = true,   [OP_param] = true,  [OP_state] = true,  [OP_region_param] = true,
-    [OP_reshape] = true, [OP_call] = true,   [OP_extern] = true, [OP_loop] = true,
+    [OP_reshape] = true, [OP_call] = true,   [OP_extern] = true, [OP_own] = true, [OP_loop] = true,
     [OP_get] = true,     [OP_output] = true, [OP_assign] = true, [OP_assert] = true,
 };
 
@@ -278,6 +278,18 @@ void eval_call(Eval *e, const Node *n, Value *const *args, Value *out)
 void eval_extern(Eval *e, const Node *n, Value *const *args, Value *out)
 {
     eval_call(e, n, args, out);
+}
+
+void eval_own(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    eval_call(e, n, args, out);
+}
+
+void eval_native(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    (void)args;
+    (void)out;
+    fail(e, n, "is known to a GPU only:", attr_str(n, ATTR_text));
 }
 
 static Value *slice_of(Arena *a, const Value *v, int64_t i)

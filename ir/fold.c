@@ -303,6 +303,7 @@ static Node *fold_known(Fold *f)
 
 static Node *fold_elementwise(Graph *g, const Infer *in)
 {
+    if (in->op == OP_native) return NULL; // only a GPU knows
     Fold f = {.g = g, .in = in, .a = in->args[0]};
     f.b = in->nargs > 1 ? in->args[1] : NULL;
     f.c = in->nargs > 2 ? in->args[2] : NULL;
@@ -396,7 +397,7 @@ static Node *fold_get(Graph *g, const Infer *in)
     Node *call = in->args[0];
     int64_t index = attrs_int(in->attrs, ATTR_index, 0);
     if (!call->nregions || node_result_count(call) == 1) return call;
-    if (call->nregions != 1 || call->op == OP_extern) return NULL;
+    if (call->nregions != 1 || call->op == OP_extern || call->op == OP_own) return NULL;
     const Graph *r = call->regions[0];
     const Node *result = r->results.at[index];
     int64_t shift = call->op == OP_loop, carried = attr_int(call, ATTR_carried, 0);

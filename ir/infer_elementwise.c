@@ -1,4 +1,6 @@
 // Type rules of what works element by element.
+#include <string.h>
+
 #include "ir/infer.h"
 
 // Operands from [first] on have one shape and one element type; the result has them too.
@@ -35,6 +37,16 @@ bool infer_float(Infer *in)
 {
     return alike(in, 0) && infer_needs(in, 0, dtype_is_float(infer_arg(in, 0)->dtype),
                                        "floats (use cast for an integer)");
+}
+
+bool infer_native(Infer *in)
+{
+    if (in->nargs < 1 || in->nargs > 3) return infer_fail(in, "takes one to three operands");
+    const char *text = attrs_find(in->attrs, ATTR_text)->s;
+    for (const char *p = text; (p = strchr(p, '$')); p++)
+        if (p[1] < '0' || p[1] >= '0' + in->nargs)
+            return infer_fail(in, "the text names a value that is none of %d", in->nargs);
+    return infer_float(in);
 }
 
 bool infer_compare(Infer *in)

@@ -123,6 +123,7 @@ static bool calls_fit(const Infer *in, const char *calls, int *n)
 bool infer_extern(Infer *in)
 {
     if (!infer_function(in, true)) return false;
+    if (in->op != OP_extern) return true;
     int n, calls;
     const int64_t *v = attrs_ints(in->attrs, ATTR_launch, &n);
     if (!calls_fit(in, attrs_find(in->attrs, ATTR_kernels)->s, &calls)) return false;

@@ -1,7 +1,8 @@
 // Kernels of the user's own where they cannot run: what they say they compute takes their place.
 //
 // Requires: gradients expanded. Keeps: every value, as the references have it; types, names.
-// Breaks: nothing. For a GPU nothing changes; for a CPU calls without C text are inlined.
+// Breaks: for a GPU the evaluator, where elementwise functions of the user's own become what only a
+// GPU knows; kernels stay. For a CPU calls without C text are inlined.
 #include "passes/passes.h"
 #include "passes/regions.h"
 
@@ -13,7 +14,7 @@ typedef struct Inline {
 
 static bool runs(const PassOptions *o, const Node *n)
 {
-    if (o->references) return false;
+    if (o->references || n->op == OP_own) return false;
     return o->target->kind == TARGET_CUDA || attr_find(n, ATTR_cpu);
 }
 
@@ -23,8 +24,15 @@ static Node *inlined(void *ctx, Graph *dst, Node *n, Node *const *map)
     uint64_t at;
     if (node_has(n, OPF_RESULT) && idmap_get(&x->results, (uint64_t)(uintptr_t)n->args[0], &at))
         return ((Node **)(uintptr_t)at)[attr_int(n, ATTR_index, 0)];
-    if (n->op != OP_extern || runs(x->options, n)) return NULL;
+    if ((n->op != OP_extern && n->op != OP_own) || runs(x->options, n)) return NULL;
     Node **args = NEW_ARRAY(dst->arena, Node *, n->nargs + 1);
+    if (n->op == OP_own && !x->options->references && x->options->target->kind == TARGET_CUDA) {
+        for (uint32_t k = 0; k < n->nargs; k++) args[k] = map[n->args[k]->id];
+        Attrs text = {0};
+        attr_set_str(dst, &text, ATTR_text, attr_str(n, ATTR_text));
+        graph_stamp(dst, n, NULL);
+        return graph_node(dst, OP_native, args, (int)n->nargs, &text);
+    }
     Node **results = NEW_ARRAY(dst->arena, Node *, node_result_count(n));
     for (uint32_t k = 0; k < n->nargs; k++) args[k] = map[n->args[k]->id];
     graph_stamp(dst, n, NULL);

@@ -61,9 +61,10 @@ typedef struct Inst {
     int buf;  // LOAD: from; RANDOM: the site; CHECK, ASSERT: the number of the check
     int axis, lane;
     bool exclusive, down, places;
-    bool approx;  // EW: CUDA may use the cheaper form
-    bool repeats; // EW: the graph has its last operand as one value, repeated (a broadcast)
-    int unless;   // REDUCE: 1 + the bool of a row that has no use for it; 0: all have
+    bool approx;      // EW: CUDA may use the cheaper form
+    const char *text; // EW: of the model's own, instead of the op's expression; or NULL
+    bool repeats;     // EW: the graph has its last operand as one value, repeated (a broadcast)
+    int unless;       // REDUCE: 1 + the bool of a row that has no use for it; 0: all have
     // By rewrites (rewrite.h):
     Quotient quotient; // EW
     bool once;         // EW: true for one column of a row at most

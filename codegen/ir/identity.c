@@ -24,6 +24,7 @@ static uint64_t hash_work(uint64_t h, const Body *b)
         const char *op = v->kind == KI_EW || v->kind == KI_REDUCE ? op_info(v->op)->name : "";
         h = hash_mix(hash_mix(h, (uint64_t)v->kind), hash_mix((uint64_t)v->type, hash_str(op)));
         for (int j = 0; j < v->na; j++) h = hash_mix(h, (uint64_t)v->a[j]);
+        if (v->text) h = hash_mix(h, hash_str(v->text));
         if (v->unless) h = hash_mix(h, (uint64_t)v->unless);
         uint64_t bits;
         memcpy(&bits, &v->fvalue, sizeof bits);

@@ -33,6 +33,7 @@ int lower_inst(Lower *l, Inst i)
         i.axes |= b->insts.at[i.pred].axes;
         if (b->insts.at[i.pred].stage > stage) stage = b->insts.at[i.pred].stage;
     }
+    if (i.text) h = hash_mix(h, hash_str(i.text));
     if (i.kind == KI_REDUCE) {
         i.axes &= ~(1ull << i.axis);
         if (i.axis == b->col) {

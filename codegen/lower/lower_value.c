@@ -112,13 +112,14 @@ static int value_elementwise(Lower *l, const Node *n, const Ix *const *idx, int 
                                     .a = {a[0]},
                                     .node = n});
     }
-    if (!strcmp(info->expr, "a")) return a[0];
+    if (info->expr && !strcmp(info->expr, "a")) return a[0];
     // 16-bit floats are computed in f32 and rounded, as they are where they pass through memory.
     DType t = n->type.dtype;
     bool rounds = dtype_info[t].bits == 16 && !(info->flags & OPF_EXACT);
     Inst i = {.kind = KI_EW,
               .type = rounds ? DT_F32 : t,
               .op = n->op,
+              .text = attr_str(n, ATTR_text),
               .na = (int)n->nargs,
               .approx = attr_int(n, ATTR_approx, 0),
               .repeats = n->args[n->nargs - 1]->op == OP_broadcast,

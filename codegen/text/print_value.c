@@ -89,10 +89,26 @@ static const char *wraps_in(const Emit *e, const Inst *v)
     return v->type == DT_I32 ? "uint32_t" : v->type == DT_I64 ? "uint64_t" : NULL;
 }
 
+// The model's own expression: $0, $1, $2 are the operands.
+static const char *own_text(Emit *e, const Inst *v, const char *const *x)
+{
+    Buf b = buf_new(e->arena);
+    buf_printf(&b, "(%s)(", type_math(v->type));
+    for (const char *p = v->text; *p; p++) {
+        if (*p == '$')
+            buf_printf(&b, "(%s)", x[*++p - '0']); // (infer_native has looked)
+        else
+            buf_char(&b, *p);
+    }
+    buf_char(&b, ')');
+    return b.data;
+}
+
 // The op's expression with a, b, c replaced by the operands.
 static const char *ew_text(Emit *e, int at, const char *const *x)
 {
     const Inst *v = &e->body->insts.at[at];
+    if (v->text) return own_text(e, v, x);
     const char *text = op_info(v->op)->expr, *p = text, *form = e->cuda && v->approx ? "_16" : "";
     Buf b = buf_new(e->arena);
     const char *unsigned_type = wraps_in(e, v);

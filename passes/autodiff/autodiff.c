@@ -219,7 +219,7 @@ static Node *rebuild_region_op(Rebuild *b, const Node *n)
 {
     Graph *dst = b->dst, *regions[2];
     Node **args = mapped_args(b, n);
-    uint32_t nregions = b->last && n->op == OP_extern ? 1 : n->nregions; // the rule was used
+    uint32_t nregions = b->last && n->op != OP_call && n->nregions ? 1 : n->nregions; // the rule was used
     for (uint32_t k = 0; k < nregions; k++) regions[k] = rebuilt(b->done, n->regions[k]);
     graph_stamp(dst, n, n->name);
     if (n->op == OP_call && n->nregions == 1) {

@@ -121,4 +121,10 @@ s/i < n;/i < n + 200;/|device memory at byte
 s/y\[i\] = /y[0] = /|race in device memory
 s/i < n;/i < n - 1;/|loss is not finite
 B
+# an elementwise function whose gradient is another one's
+cat >element.net <<'N'
+fn half(a) = cuda "a * 0.5f" reference a * 0.5 grad "0.51f"
+model m(x: f32[7]) { return y = half(x), slope = grad(sum(half(x)), x) }
+N
+expect 1 "WRONG output of m (fused): slope" "${on_shim[@]}" check element.net --device cuda:0 --cache-dir ''
 finish

@@ -189,7 +189,7 @@ static const struct {
     {"model (x) { return x }\n", "1:7: unexpected '(', expected a name\n"},
     {"fn f(x) { if x <-1 { y = 2 } }\n",
      "1:16: '<-' writes a state and cannot stand here; for 'less than minus' write '< -'\n"},
-    {"fn f(x)\n", "2:1: unexpected end of the file, expected '{'\n"},
+    {"fn f(x)\n", "2:1: unexpected end of the file, expected '{' or '='\n"},
 };
 
 static void test_messages(void)
