@@ -7,13 +7,14 @@
 #include <unistd.h>
 
 #include "base/json.h"
-#include "cli/cli.h"
+#include "cli/tensorboard.h"
 
 typedef struct Display {
     bool quiet, json, terminal, line_open;
     FILE *log;
     const char *log_path;
     bool log_failed;
+    Board board;
     int64_t first;             // step
     char *trained, *evaluated; // the latest lines, under -q
 } Display;
@@ -96,6 +97,7 @@ static void quiet_event(Display *d, const netc_event *e)
 static void on_event(void *user, const netc_event *e)
 {
     Display *d = user;
+    board_event(&d->board, e);
     if ((e->kind == NETC_EVENT_PROGRESS || e->kind == NETC_EVENT_EVAL) && d->log)
         log_line(d, e, d->log);
     if (d->json) {
@@ -138,7 +140,7 @@ typedef struct TrainArgs {
     Common common;
     Weights weights;
     StringList data, eval_data, watch, set;
-    const char *device, *save, *save_best, *resume, *log;
+    const char *device, *save, *save_best, *resume, *log, *tensorboard;
     netc_train_options o;
     ImageOptions images;
     int64_t seed;
@@ -168,6 +170,9 @@ static netc_status train(TrainArgs *a, netc_context *ctx, Display *d, netc_error
         a->o.resume = a->resume;
         a->o.watch = a->watch.at;
         a->o.nwatch = a->watch.n;
+        d->board.program = p;
+        d->board.session = s;
+        d->board.watch = &a->watch;
         a->o.event = on_event;
         a->o.user = d;
         catch_interrupt();
@@ -215,6 +220,8 @@ int verb_train(int argc, char **argv)
         {"--report-every", NULL, OPT_COUNT, &a.o.report_every, "N", "steps between progress lines"},
         {"--log", NULL, OPT_OUTPUT, &a.log, "FILE",
          "one JSON object a line: step, epoch, every scalar output"},
+        {"--tensorboard", NULL, OPT_STRING, &a.tensorboard, "DIR",
+         "event files for TensorBoard, and scalars.csv"},
         {"--watch", NULL, OPT_LIST, &a.watch, "NAME",
          "log mean, deviation, extremes of a parameter or tap"},
         set_option(&a.set),
@@ -240,6 +247,11 @@ int verb_train(int argc, char **argv)
         free_command(OPTIONS(options), &a.common);
         return code;
     }
+    if (!board_open(&d.board, a.tensorboard, a.resume != NULL, &code)) {
+        if (d.log) fclose(d.log);
+        free_command(OPTIONS(options), &a.common);
+        return code;
+    }
     netc_context *ctx = NULL;
     netc_error *err = NULL;
     netc_status status = open_context(&a.common, &ctx, &err);
@@ -247,6 +259,7 @@ int verb_train(int argc, char **argv)
     netc_context_free(ctx);
     free(d.trained), free(d.evaluated);
     if (d.log && fclose(d.log)) d.log_failed = true;
+    bool board_whole = board_close(&d.board);
     free_command(OPTIONS(options), &a.common);
     if (status == NETC_CANCELLED) {
         fprintf(stderr, "%s\n", netc_error_text(err));
@@ -255,5 +268,5 @@ int verb_train(int argc, char **argv)
     }
     if (status != NETC_OK) return exit_code(status, err);
     if (d.log_failed) return fail("the log %s could not be written completely", a.log), 2;
-    return 0;
+    return board_whole ? 0 : 2;
 }

@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     RtArray a;
     RtError e = {0};
     if (write(fd, data, n) == (ssize_t)n) {
-        RtCode code = rt_tokens_open(paths, 2, parts[how >> 3 & 3], &wanted, 0, &a, &e);
+        RtCode code = rt_tokens_open(paths, 2, parts[how >> 3 & 3], &wanted, how >> 7, 0, &a, &e);
         if ((code != RT_OK) != (e.text[0] != 0) || (code && a.source)) abort();
         char *row = a.source ? malloc(a.bytes / (size_t)a.type.dim[0]) : NULL;
         if (a.source) rt_array_check_range(&a, path, 0, 1 << 20, &e);

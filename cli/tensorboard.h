@@ -1,0 +1,24 @@
+// What a training tells TensorBoard, and a table beside it (tensorboard.c).
+#ifndef CLI_TENSORBOARD_H
+#define CLI_TENSORBOARD_H
+
+#include <stdio.h>
+
+#include "cli/cli.h"
+#include "cli/events.h"
+
+typedef struct Board {
+    const char *folder; // NULL: none is wanted
+    Events events;
+    FILE *table; // scalars.csv
+    bool table_failed, told;
+    netc_program *program;
+    netc_session *session;
+    const StringList *watch;
+} Board;
+// Opens the folder's files. more: behind the table that is there. false: said why not.
+bool board_open(Board *b, const char *folder, bool more, int *code);
+void board_event(Board *b, const netc_event *e);
+bool board_close(Board *b); // false: not all was written, which is said
+
+#endif
