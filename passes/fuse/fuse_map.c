@@ -223,6 +223,8 @@ static bool store_pays(const Decide *d, const Node *n)
     uint32_t id = n->id;
     double users = users_of(&d->who[id]), count = count_of(n), flops = d->flops[id];
     if (flops == 0 && node_class(n) == CLS_VIEW && users <= 1) return false;
+    // Windows hold each element as often as they meet: what they are of is stored instead.
+    if (n->op == OP_window && count_of(n->args[0]) < count) return false;
     double evals = evals_of(&d->who[id]) * (n->type.rank == 0 ? scalar_share(f) : 1);
     if (users < 1) users = 1;
     double once, all;

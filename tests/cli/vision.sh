@@ -70,6 +70,8 @@ counts mobilenet2 3,504,872
 counts convnext 28,589,128
 counts u 31,037,633
 
+"$NETC" inspect --params published.net 2>&1 | grep -q '^net18.layer1.0.shortcut.conv.weight ' && pass || fail "no net18.layer1.0.shortcut.conv.weight"
+
 cat >small.net <<'N'
 use nn
 use conv
@@ -130,4 +132,20 @@ awk 'NR == 1 { first = $0 } { last = $0 } END {
         if (!(v[1] < 0.8 * v[0])) bad = 1
     }
     exit bad }' log.jsonl >losses && pass || fail "not all of them learn: $(tr '\n' ';' <losses)"
+
+# In a deep network what windows are of is stored, not the windows, of which each element is as often as they meet.
+cat >deep.net <<'N'
+use vision
+use optim
+model m(x: f32[2, 6, 5, 384]) {
+    for j in 0..9 { x = convnext_block(x, drop = 0.1, size = 5) as b[j] }
+    return loss = mean(x * x)
+}
+train m {
+    minimize loss
+    update sgd(lr = 0.1)
+}
+N
+expect 0 "f32[2, 6, 5, 384]" "$NETC" --emit plan deep.net --target cuda
+grep -qF "f32[2, 6, 5, 5, 5, 384]" "$W/.out" && fail "windows are stored: $(grep -F "f32[2, 6, 5, 5, 5, 384]" "$W/.out" | head -2)" || pass
 finish
