@@ -15,14 +15,15 @@ import os as _os
 from ._array import Array
 from ._error import Error
 from ._generate import Tokenizer
+from ._images import Images
 from ._model import Event, Model, compile, doctor
 from ._netc import Entry, forked as _forked, version as _version
 from ._table import Table
 
 __version__ = _version()
 _os.register_at_fork(after_in_child=_forked)
-__all__ = ["Array", "Entry", "Error", "Event", "Model", "Table", "Tokenizer", "compile", "doctor"]
+__all__ = ["Array", "Entry", "Error", "Event", "Images", "Model", "Table", "Tokenizer", "compile", "doctor"]
 
-for _public in (Array, Error, Event, Model, Table, Tokenizer, compile, doctor):
+for _public in (Array, Error, Event, Images, Model, Table, Tokenizer, compile, doctor):
     _public.__module__ = "netc"  # as it is named from outside, in tracebacks too
 del _public

@@ -15,6 +15,14 @@ class Error(Exception):
     @property
     def diagnostics(self) -> list[dict[str, Any]]: ...
 
+class Images:
+    path: str
+    part: str | None
+    resize: bool
+    skip_bad: bool
+    def __init__(self, path: Path, part: str | None = None, *, resize: bool = False,
+                 skip_bad: bool = False) -> None: ...
+
 class Array:
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -113,13 +121,13 @@ class Model:
     def module(self, entry: str | None = None, *, outputs: str | Sequence[str] | None = None) -> Any: ...
     def jax(self, entry: str | None = None, *, params: str | Sequence[str] = (),
             outputs: str | Sequence[str] | None = None, training: bool = False) -> Callable[..., Any]: ...
-    def train(self, data: Mapping[str, ArrayLike | Path] | Iterable[Batch], *, epochs: float | None = None,
-              steps: int | None = None, eval_data: Mapping[str, ArrayLike | Path] | None = None,
+    def train(self, data: Mapping[str, ArrayLike | Path | Images] | Iterable[Batch], *, epochs: float | None = None,
+              steps: int | None = None, eval_data: Mapping[str, ArrayLike | Path | Images] | None = None,
               split: float = 0.0, on_event: Callable[[Event], Any] | None = None, progress: bool | None = None,
               report_every: int = 0, eval_every: int = 0, save: Path | None = None, save_every: int = 0,
               resume: Path | None = None, watch: Sequence[str] = (), shuffle: bool = True,
               keep_last: bool = False, save_best: str | None = None, patience: int = 0) -> Table: ...
-    def evaluate(self, data: Mapping[str, ArrayLike | Path]) -> dict[str, float]: ...
+    def evaluate(self, data: Mapping[str, ArrayLike | Path | Images]) -> dict[str, float]: ...
     def generate(self, prompt: str | Sequence[int] | Sequence[str] | Sequence[Sequence[int]], *,
                  tokenizer: Tokenizer | Path | None = None, entry: str | None = None, length: int = 100,
                  temperature: float = 1.0, top_k: int = 0, top_p: float = 0.0, seed: int = 0,

@@ -3,6 +3,7 @@
 import os
 
 from . import _array, _netc
+from ._images import files
 from ._error import Error
 from ._state import Settings, State
 from ._table import Table
@@ -237,7 +238,7 @@ class Model:
     def evaluate(self, data):
         """Means of the scalar outputs over all of data: {"loss": …, "accuracy": …}."""
         try:
-            return self._core._evaluate(data)
+            return self._core._evaluate(files(data))
         finally:
             _tell(self._core)
 

@@ -4,6 +4,7 @@ import os
 import time
 
 from ._error import Error
+from ._images import files
 from ._progress import progress as open_progress
 from ._table import Table
 
@@ -50,9 +51,8 @@ class _Teller:
 def train_arrays(model, data, *, eval_data, split, epochs, steps, report_every, eval_every, save,
                  save_every, save_best, patience, resume, watch, shuffle, keep_last, on_event, progress):
     teller = _Teller(model, on_event, progress)
-    files = {k: os.fspath(v) if isinstance(v, os.PathLike) else v for k, v in data.items()}
     try:
-        model._core._train(files, teller, eval_data=eval_data, split=split, epochs=epochs or 0,
+        model._core._train(files(data), teller, eval_data=files(eval_data), split=split, epochs=epochs or 0,
                            steps=steps or 0, report_every=report_every, eval_every=eval_every,
                            save_every=save_every, save=None if save is None else os.fspath(save),
                            resume=None if resume is None else os.fspath(resume), watch=list(watch),

@@ -2,6 +2,7 @@
 
 import io
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import time
 
 import netc
 import numpy as np
-from harness import check, raises, run, same
+from harness import check, raises, run, same, skip
 from nets import CLOUDS, clouds
 
 m = netc.compile(CLOUDS, name="clouds.net", device="cpu")
@@ -237,6 +238,48 @@ def test_fork():
     same(done, (child, 0))
     busy.join()
     check(want.shape == (32, 2))
+
+
+def test_images_and_best():
+    import struct
+    import tempfile
+    import zlib
+    net = """use nn
+use optim
+dim batch = 4
+model m(x: u8[batch, 4, 4, 3], label: u8[batch] in 0..2) {
+    logits = linear(flatten(cast(x, f32) / 255), 2)
+    return loss = cross_entropy(logits, label), accuracy = accuracy(logits, label)
+}
+train m {
+    minimize loss
+    update sgd(lr = 0.5)
+}
+"""
+    if not all(row["ok"] for row in netc.doctor() if row["what"] == "PNG images"):
+        skip("libspng is not there")
+        return
+
+    def png(path, side, value):
+        def chunk(name, data):
+            return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+        row = b"\0" + bytes([value]) * 3 * side
+        path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)) +
+                         chunk(b"IDAT", zlib.compress(row * side)) + chunk(b"IEND", b""))
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        for c, name in enumerate(["dark", "light"]):
+            (root / name).mkdir()
+            for i in range(8):
+                png(root / name / f"{i}.png", 4 if i else 9, 20 + 200 * c + i)
+        (root / "dark/z.png").write_text("no image")
+        n = netc.compile(net, name="m.net", device="cpu")
+        with raises(netc.Error, "9 x 9 pixels, and 4 x 4 are wanted"):
+            n.train({"x": netc.Images(root, skip_bad=True), "label": root}, epochs=1)
+        data = {"x": netc.Images(root, resize=True, skip_bad=True), "label": root}
+        n.train(data, epochs=9, eval_data=data, save=root / "m.safetensors", save_best="accuracy", patience=3)
+        check(n.evaluate(data)["accuracy"] == 1 and (root / "m.best.safetensors").exists())
+        check(n.history[-1]["step"] < 36, "patience ends it")
 
 
 run(globals())
