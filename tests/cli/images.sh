@@ -73,8 +73,12 @@ subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True)
 print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 PY
 }
-two=$(peak "${T[@]}" --data image=train:stream --epochs 2) ten=$(peak "${T[@]}" --data image=train:stream --epochs 40)
-[ "$ten" -lt $((two + 4000)) ] && pass || fail "memory grows: $two kB after 2 epochs, $ten after 40"
+if nm "$NETC" 2>/dev/null | grep -q __asan_init; then
+    skip "the address sanitizer keeps what is freed: memory is not looked at"
+else
+    two=$(peak "${T[@]}" --data image=train:stream --epochs 2) ten=$(peak "${T[@]}" --data image=train:stream --epochs 40)
+    [ "$ten" -lt $((two + 4000)) ] && pass || fail "memory grows: $two kB after 2 epochs, $ten after 40"
+fi
 
 # What is wrong.
 expect 1 "the classes differ: train has a folder 'dog', test/../large has none (3 classes and 1)" "${T[@]}" --data image=train --eval-data image=test/../large --eval-data label=test/../large --resize
