@@ -329,7 +329,8 @@ const Builtin *builtin_find(const char *name);
 extern const Builtin shape_builtins[], index_builtins[], window_builtins[]; // ended by {0}
 Node *tensor_arg(Elab *e, const Call *c, int i);         // NULL after reporting
 Val run_tally(Elab *e, const Call *c);                   // elab_tally.c
-bool *tally_reached(Elab *e); // by node of the entry's graph: is it made of a tally?
+// By node of the entry's graph: is it made of a tally behind the first [from] of them?
+bool *tally_reached(Elab *e, uint32_t from);
 void tally_keep(Elab *e, const char *entry, const char *output, Node *n); // for the runtime
 void builtin_names(Elab *e, const char **out, uint32_t *n, uint32_t max);
 

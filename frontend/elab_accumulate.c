@@ -29,6 +29,7 @@ static bool trial(Elab *e, TrainState *t, const Stmt *s, Micro *m)
         c->cur = NULL;
         c->written = false;
     }
+    uint32_t tallies = e->tallied.n;
     e->root = e->g = graph_new(e->arena, e->diags, e->module->symbols.at);
     Val *inputs = NEW_ARRAY(e->arena, Val, t->inputs.n + 1);
     for (uint32_t i = 0; i < t->inputs.n; i++)
@@ -42,8 +43,11 @@ static bool trial(Elab *e, TrainState *t, const Stmt *s, Micro *m)
         Node *loss = ok ? train_loss(e, s) : NULL;
         NodeList grads = {0};
         ok = loss && train_gradients(e, t, s, loss, &grads);
-        for (uint32_t i = 0; i < m->outputs->n; i++)
-            if (is_scalar_output(&m->outputs->at[i])) vec_push(e->arena, &m->scalars, i);
+        const bool *tallied = tally_reached(e, tallies);
+        for (uint32_t i = 0; i < m->outputs->n; i++) {
+            const Val *v = &m->outputs->at[i];
+            if (is_scalar_output(v) && !tallied[v->node->id]) vec_push(e->arena, &m->scalars, i);
+        }
     }
     for (uint32_t i = 0; i < e->cell_list.n; i++) {
         ECell *c = e->cell_list.at[i];
@@ -51,6 +55,7 @@ static bool trial(Elab *e, TrainState *t, const Stmt *s, Micro *m)
         c->cur = i < cur.n ? cur.at[i] : NULL;
         c->written = i < flags.n && flags.at[i];
     }
+    e->tallied.n = tallies; // those of the trial
     e->root = e->g = root;
     return ok;
 }

@@ -194,7 +194,7 @@ static const bool *output_roots(Elab *e, Seq *outputs, bool training)
         Node *n = to_tensor(e, &outputs->at[i], DT_COUNT, span);
         if (n) outputs->at[i] = val_node(n);
     }
-    const bool *tallied = tally_reached(e);
+    const bool *tallied = tally_reached(e, 0);
     StrMap taps = tap_names(e);
     for (uint32_t i = 0; i < outputs->n; i++) {
         Span span = outputs->spans ? outputs->spans[i] : (Span){0};

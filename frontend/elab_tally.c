@@ -10,6 +10,8 @@ Val run_tally(Elab *e, const Call *c)
 {
     Node *x = tensor_arg(e, c, 0);
     if (!x) return val_poison();
+    if (e->root == e->init)
+        return fail(e, c->span, "tally(x) sums over an evaluation, which no initial value sees");
     if (e->g != e->root && e->kind == ENTRY_EVAL)
         return fail(e, c->span,
                     "tally(x) sums over batches: it cannot stand inside a loop, nor in "
@@ -29,11 +31,11 @@ Val run_tally(Elab *e, const Call *c)
     return val_node(x);
 }
 
-bool *tally_reached(Elab *e)
+bool *tally_reached(Elab *e, uint32_t from)
 {
     Graph *g = e->root;
     bool *reached = NEW_ARRAY(e->arena, bool, g->nodes.n + 1);
-    for (uint32_t i = 0; i < e->tallied.n; i++) reached[e->tallied.at[i]->id] = true;
+    for (uint32_t i = from; i < e->tallied.n; i++) reached[e->tallied.at[i]->id] = true;
     for (uint32_t i = 0; i < g->nodes.n; i++) // topological
         for (uint32_t k = 0; k < g->nodes.at[i]->nargs; k++)
             reached[i] = reached[i] || reached[g->nodes.at[i]->args[k]->id];

@@ -85,6 +85,9 @@ grep -v eval_ t.log | grep -qE 'ppl|macro|area' && fail "training reports what i
 expect 0 "" "$NETC" eval m.net "${D[@]}" --weights t.safetensors --json
 last=$(grep -o '"eval_macro":[^,]*' t.log | tail -1)
 [ "\"eval_$(grep -o 'macro":[^,]*' "$W/.out")" = "$last" ] && pass || fail "eval: $(cat "$W/.out"), the log: $last"
+sed 's/    minimize loss/    accumulate 2\n    minimize loss/' m.net >micro.net
+expect 0 "eval_macro" "$NETC" train micro.net "${D[@]}" -D batch=8 --eval-data x=x.npy --eval-data label=l.npy --epochs 1 --log a.log
+grep -v eval_ a.log | grep -qE 'ppl|macro|area' && fail "micro-batches report what is over all examples" || pass
 # A batch that is written as a number: what fills none is left out; and what cannot be.
 cat >wide.net <<'NET'
 dim batch = 4
@@ -99,6 +102,8 @@ train m {
 fn turn(p, g) { p <- p - g }
 NET
 expect 0 "'@tally.eval.0' is as large as the batch" "$NETC" eval wide.net --data x=x.npy --device cpu
+sed "s/w: f32\[\] = 1/w: f32[] = cast(tally(1.0), f32)/" wide.net >start.net
+expect 1 "which no initial value sees" "$NETC" eval start.net --data x=x.npy --device cpu
 sed 's/all = tally(x)/all = inside(x)/' wide.net >loop.net
 cat >>loop.net <<'NET'
 fn inside(x) {
