@@ -35,6 +35,7 @@ typedef struct KernelArg {
     // thread, all reads before all writes: a read one and a written one may be one buffer. -1:
     // none.
     int same_as;
+    bool updates; // of a state only what changes is written: it has to be stored in place
 } KernelArg;
 
 struct Body;
@@ -71,6 +72,7 @@ typedef struct LowerCtx {
     // that are `assign` roots. Set anew before each graph.
     const bool *commits;
     bool tf32;      // f32 contractions may use tensor cores
+    bool whole;     // states are written whole, also where only a part of them changes
     bool is_region; // the graph is a region: region_param 0 of a loop is KA_LOOP_INDEX
     int64_t part;   // columns of a part of column reductions; 0: as the cost model has it
     // Kernels that were printed, by kernel_text_key, in the same arena: ones like them take their

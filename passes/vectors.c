@@ -101,6 +101,34 @@ static Node *spread(Graph *g, const Order *o, Node *v, const Type *m)
     return graph_broadcast_to(g, graph_reshape(g, permuted(g, v, perm), o->rank, dim), m);
 }
 
+// The condition under which elements of x may be other than 0, where x is a softmax under a mask,
+// exp(where(mask, scores, -inf) - ...) / ..., in x's shape; NULL: none is known.
+static Node *mask_of(Graph *g, const Node *x, Node *const *map)
+{
+    enum { MOST_VIEWS = 8 };
+    const Node *view[MOST_VIEWS];
+    int n = 0;
+    double v;
+    bool exponential = false;
+    for (;; x = x->args[0]) {
+        if (x->op == OP_reshape || x->op == OP_permute) {
+            if (n == MOST_VIEWS) return NULL;
+            view[n++] = x;
+        } else if (x->op == OP_exp) {
+            exponential = true;
+        } else if (x->op == OP_select) {
+            break;
+        } else if (x->op != OP_cast && !(x->op == OP_sub && exponential) &&
+                   !(x->op == OP_div && !exponential)) {
+            return NULL;
+        }
+    }
+    if (!exponential || !node_const_value(x->args[2], &v) || v > -1e300) return NULL;
+    Node *mask = map[x->args[0]->id];
+    for (; n; n--) mask = graph_node(g, view[n - 1]->op, &mask, 1, &view[n - 1]->attrs);
+    return mask;
+}
+
 static Node *as_sum(void *ctx, Graph *g, Node *dot, Node *const *map)
 {
     const bool *prepared = ctx;
@@ -115,6 +143,9 @@ static Node *as_sum(void *ctx, Graph *g, Node *dot, Node *const *map)
     Node *m = graph_cast(g, permuted(g, map[matrix->id], o.perm), type);
     Node *v = graph_cast(g, map[dot->args[vector]->id], type);
     factors[vector] = spread(g, &o, v, &m->type);
+    // What a mask leaves out is not read, be it no number (as in attention's kernels).
+    Node *mask = mask_of(g, dot->args[vector], map);
+    if (mask) m = graph_select(g, spread(g, &o, mask, &m->type), m, graph_const(g, type, 0));
     factors[!vector] = m;
     Node *product = graph_binary(g, OP_mul, factors[0], factors[1]);
     Node *sum = graph_reduce(g, OP_sum, product, o.summed, o.nsummed, false);

@@ -24,10 +24,12 @@ static bool over_columns(const Emit *e, int load)
     return inst_over(&e->body->insts.at[load], e->body->col);
 }
 
-// Loads that need nothing but the column.
+// Loads that need nothing but the column, and what is known of it at once.
 static bool streams(const Emit *e, int load)
 {
-    return over_columns(e, load) && is_plain(e, load);
+    const Inst *v = &e->body->insts.at[load];
+    bool skips = v->skips && !v->ix->has_value && !v->stage;
+    return over_columns(e, load) && (skips || is_plain(e, load));
 }
 
 // Of these, issued ahead of the arithmetic of several columns.
@@ -244,8 +246,9 @@ static void bind_lane(Emit *e, const Columns *c, int stage, bool column)
         int load = c->v.loads[i];
         e->element[load] = NULL;
         if (b->insts.at[load].stage > stage || (over_columns(e, load) && !column)) continue;
-        e->element[load] = emit_text(e, "%s%s.at[%s]", slot_name(e, load),
-                                     ahead(e, load) ? "[u]" : "", c->v.width > 1 ? "lane" : "0");
+        e->element[load] =
+            emit_text(e, "%s%s.at[%s]", slot_name(e, load), ahead(e, load) ? "[u]" : "",
+                      vector_width(&c->v, load) > 1 ? "lane" : "0");
     }
 }
 
@@ -437,9 +440,10 @@ static bool prefetch(Emit *e, const Columns *c)
     for (int i = 0; i < c->v.nloads; i++) {
         int load = c->v.loads[i];
         if (hoisted(e, load) && !c->walked[load])
-            emit_line(e, e->scope, "%s %s;",
-                      vec_type(e, b->bufs.at[b->insts.at[load].buf].type, c->v.width),
-                      slot_name(e, load));
+            emit_line(
+                e, e->scope, "%s %s;",
+                vec_type(e, b->bufs.at[b->insts.at[load].buf].type, vector_width(&c->v, load)),
+                slot_name(e, load));
     }
     emit_open(e, 0);
     for (int i = 0; i < c->v.nloads; i++)

@@ -33,18 +33,20 @@ enum { MAX_VECTORS = 64 }; // more loads than that go element by element
 typedef struct Vectors {
     int axis, width;
     int loads[MAX_VECTORS], nloads;
-    bool store[256]; // by store, the first 256
-    bool open;       // a vector may reach beyond the end of its array
-    const bool *any; // by instruction: loaded from wherever it starts; NULL: none is
-    int moved;       // of these: one that is moved as far as "words" says; -1: none
-    bool streams;    // what varies over the columns is read once: the first cache need not hold it
+    bool steady[MAX_VECTORS]; // the elements of a vector are one, which is loaded
+    bool store[256];          // by store, the first 256
+    bool open;                // a vector may reach beyond the end of its array
+    const bool *any;          // by instruction: loaded from wherever it starts; NULL: none is
+    int moved;                // of these: one that is moved as far as "words" says; -1: none
+    bool streams; // what varies over the columns is read once: the first cache need not hold it
 } Vectors;
 
 Vectors find_vectors(const Emit *e, int axis, int width);
 const char *vec_type(Emit *e, DType t, int width);
 // A load that needs nothing but its axes can be issued ahead of all arithmetic.
 bool is_plain(const Emit *e, int load);
-const char *slot_name(Emit *e, int load); // of the vector a load fills
+int vector_width(const Vectors *v, int load); // elements that are loaded
+const char *slot_name(Emit *e, int load);     // of the vector a load fills
 // In the lane scope: where the elements of what was loaded are; [index]: "" or "[u]".
 void print_lane(Emit *e, const Vectors *v, const char *index);
 // The load's function in the prelude is "nc_" and this.

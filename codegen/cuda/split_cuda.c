@@ -66,7 +66,8 @@ void load_steps(Emit *e, const Vectors *v, const bool *ahead, const Steps *s)
     for (int i = 0; i < v->nloads; i++)
         if (ahead[v->loads[i]])
             emit_line(e, e->scope, "%s %s[%d];",
-                      vec_type(e, b->bufs.at[b->insts.at[v->loads[i]].buf].type, v->width),
+                      vec_type(e, b->bufs.at[b->insts.at[v->loads[i]].buf].type,
+                               vector_width(v, v->loads[i])),
                       slot_name(e, v->loads[i]), s->count);
     open_steps(e, s);
     for (int i = 0; i < v->nloads; i++)

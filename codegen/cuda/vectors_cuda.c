@@ -10,6 +10,23 @@ static bool vector_place(const Emit *e, const Ix *x, int axis, int width, int bu
     return ix_stride(x, axis, &stride) && stride == 1 && ix_aligned(x, axis, width);
 }
 
+// Whether the elements of each vector are the same one: of a column kernel's vectors along the
+// rows, which stand in one batch.
+static bool steady_place(const Emit *e, const Inst *x, int axis, int width)
+{
+    int64_t step;
+    bool aligned;
+    return e->body->sched.kind == SCHED_COLUMN && axis == 0 && x->pred < 0 && x->axes & 1 &&
+           inst_over(x, e->body->col) && ix_run(x->ix, axis, width, &step, &aligned) && !step;
+}
+
+int vector_width(const Vectors *v, int load)
+{
+    for (int i = 0; i < v->nloads; i++)
+        if (v->loads[i] == load && v->steady[i]) return 1;
+    return v->width;
+}
+
 // A map's load of p[at % n], where at goes along with the axis: the n that its place goes round at;
 // 0: it is not one.
 static int64_t goes_round(const Emit *e, const Inst *x, int axis)
@@ -34,8 +51,10 @@ Vectors find_vectors(const Emit *e, int axis, int width)
     for (uint32_t i = 0; i < b->insts.n && v.nloads < MAX_VECTORS; i++) {
         const Inst *x = &b->insts.at[i];
         bool guarded = x->pred >= 0 && inst_over(&b->insts.at[x->pred < 0 ? 0 : x->pred], axis);
-        if (e->live[i] && x->kind == KI_LOAD && !guarded &&
-            (vector_place(e, x->ix, axis, width, x->buf) || goes_round(e, x, axis)))
+        if (!e->live[i] || x->kind != KI_LOAD || guarded) continue;
+        v.steady[v.nloads] = steady_place(e, x, axis, width);
+        if (v.steady[v.nloads] || vector_place(e, x->ix, axis, width, x->buf) ||
+            goes_round(e, x, axis))
             v.loads[v.nloads++] = (int)i;
     }
     for (uint32_t i = 0; i < b->stores.n && i < 256; i++) {
@@ -95,29 +114,28 @@ static bool moves_with(const Body *b, int load, int like)
 void print_vector_load(Emit *e, const Vectors *v, int load, const char *slot, bool declare)
 {
     const Inst *x = &e->body->insts.at[load];
-    const char *t = vec_type(e, e->body->bufs.at[x->buf].type, v->width),
-               *buf = e->buf_name[x->buf];
+    int width = vector_width(v, load);
+    const char *t = vec_type(e, e->body->bufs.at[x->buf].type, width), *buf = e->buf_name[x->buf];
     const char *pred = x->pred >= 0 ? emit_value(e, x->pred) : NULL;
     const BodyBuf *b = &e->body->bufs.at[x->buf];
     const char *at = emit_index(e, x->ix), *left = "";
-    if (v->open && b->elems % v->width)
-        left = emit_text(e, ", %lld - (%s)", (long long)b->elems, at);
+    if (v->open && b->elems % width) left = emit_text(e, ", %lld - (%s)", (long long)b->elems, at);
     bool stream = v->streams && inst_over(x, e->body->col) && !b->written && !b->in_place;
     const char *from = emit_text(e, "nc_%s<%d>(%s + (%s)%s)",
                                  e->follow ? "prefetch"
                                  : stream  ? "fetch"
                                            : load_word(e, x),
-                                 v->width, buf, at, left);
+                                 width, buf, at, left);
     if (v->any && v->any[load]) {
         // (with a margin more are left than the lines around a vector hold)
         bool margin = e->body->sched.row.margin > 0;
         const char *rest = margin ? "64" : emit_text(e, "%lld - (%s)", (long long)b->elems, at);
-        from = emit_text(e, "nc_load_any<%d>(%s + (%s), %s%s)", v->width, buf, at, rest,
+        from = emit_text(e, "nc_load_any<%d>(%s + (%s), %s%s)", width, buf, at, rest,
                          margin && moves_with(e->body, load, v->moved) ? ", words" : "");
     }
     int64_t round = goes_round(e, x, v->axis);
     if (round)
-        from = emit_text(e, "nc_load_round<%d>(%s, %s, %lld)", v->width, buf, at, (long long)round);
+        from = emit_text(e, "nc_load_round<%d>(%s, %s, %lld)", width, buf, at, (long long)round);
     if (pred) from = emit_text(e, "%s ? %s : %s{}", pred, from, t);
     emit_line(e, e->scope, "%s%s%s = %s;", declare ? t : "", declare ? " " : "", slot, from);
 }
@@ -130,8 +148,9 @@ const char *slot_name(Emit *e, int load)
 void print_lane(Emit *e, const Vectors *v, const char *index)
 {
     for (int i = 0; i < v->nloads; i++) {
-        const char *at = emit_text(e, "%s%s.at[lane]", slot_name(e, v->loads[i]),
-                                   is_plain(e, v->loads[i]) ? index : "");
+        const char *at =
+            emit_text(e, "%s%s.at[%s]", slot_name(e, v->loads[i]),
+                      is_plain(e, v->loads[i]) ? index : "", v->steady[i] ? "0" : "lane");
         e->element[v->loads[i]] = at;
     }
 }

@@ -58,6 +58,11 @@ static void need_place(Live *l, const Ix *x)
 
 const bool *body_live(Arena *a, const Body *b)
 {
+    return body_live_without(a, b, -1);
+}
+
+const bool *body_live_without(Arena *a, const Body *b, int choice)
+{
     Live l = {.seen = NEW_ARRAY(a, bool, b->insts.n + 1),
               .work = NEW_ARRAY(a, int, b->insts.n + 1)};
     for (uint32_t i = 0; i < b->stores.n; i++) {
@@ -66,8 +71,10 @@ const bool *body_live(Arena *a, const Body *b)
         need_place(&l, b->stores.at[i].ix);
     }
     while (l.n) {
-        const Inst *v = &b->insts.at[l.work[--l.n]];
-        for (int i = 0; i < v->na; i++) need(&l, v->a[i]);
+        int at = l.work[--l.n];
+        const Inst *v = &b->insts.at[at];
+        for (int i = 0; i < v->na; i++)
+            if (at != choice || i != 1) need(&l, v->a[i]);
         if (v->kind == KI_LOAD || v->kind == KI_CHECK) need(&l, v->pred);
         need_place(&l, v->ix);
     }

@@ -67,6 +67,7 @@ typedef struct Inst {
     int unless;       // REDUCE: 1 + the bool of a row that has no use for it; 0: all have
     // By rewrites (rewrite.h):
     Quotient quotient; // EW
+    bool skips;        // LOAD: its predicate is known from places and from what all share
     bool once;         // EW: true for one column of a row at most
     int under;         // REDUCE: 1 + the maximum, of the same stage, that its terms are exp under
     bool keep;         // its row is kept from stage to stage: loads on CUDA, costly ops on the CPU
@@ -216,9 +217,11 @@ typedef struct Access { // a load or a store
 // memory along [axis], element by element.
 bool body_access(const Body *b, uint32_t i, int axis, Access *out);
 const bool *body_live(Arena *a, const Body *b); // by instruction: what is stored depends on it
-bool body_folds(const Body *b);                 // sums over its rows on the way
-int body_sort(const Body *b);                   // the instruction that sorts; -1: none
-int body_scan(const Body *b);                   // ... that adds up running sums
+// The same if the select [choice] never chose its second operand.
+const bool *body_live_without(Arena *a, const Body *b, int choice);
+bool body_folds(const Body *b); // sums over its rows on the way
+int body_sort(const Body *b);   // the instruction that sorts; -1: none
+int body_scan(const Body *b);   // ... that adds up running sums
 // A 16-bit float that the body widens before multiplying; DT_BOOL: something else.
 DType narrow_type(const Body *b, int inst);
 bool mma_fits(const Body *b); // a contraction of 16-bit floats: tensor cores can take it

@@ -17,6 +17,11 @@ Body *body_join_online(Arena *a, const Body *b);
 // hold for one column at most. Keeps, breaks: nothing is changed.
 void body_mark_picks(Body *b);
 
+// skips.c: loads that only a choice needs whose condition is known before have that as their
+// predicate, where it is the same for neighbours in memory. Requires: nothing; it runs before a
+// schedule is made. Keeps: every value that is used. Breaks: nothing.
+void body_mark_skips(Arena *a, Body *b);
+
 // quotients.c: marks divisions of floats for which a reciprocal can be taken once (Inst.quotient).
 // Keeps, breaks: nothing is changed; a target without cheaper forms divides.
 void body_mark_quotients(Body *b);

@@ -138,6 +138,7 @@ static void collect_args(LowerCtx *ctx, const Kernel *k, LoweredKernel *out)
             users[b->arg[j]]++;
             bool before = k->phase == PHASE_COMBINE && body_stores_columns(b, (int)j);
             a->written |= (u->written && !before) || (u->kind == KA_ERROR && b->can_fail);
+            a->updates |= u->written && u->part && u->node && u->node->op == OP_assign;
             if (u->kind == KA_SCRATCH) {
                 a->scratch_bytes = u->elems * math_bytes(u->type);
                 a->scratch_type = math_type(u->type);

@@ -57,6 +57,9 @@ int lower_value(Lower *l, const Node *n, const Ix *const *idx, int pred);
 // From now on the node's element there is that value.
 void lower_known(Lower *l, const Node *n, const Ix *const *idx, int value);
 
+// The start operand of a dynamic slice or update as an index, clamped to 0..=limit.
+const Ix *lower_start(Lower *l, const Node *start, int64_t limit);
+
 // -- lower_inst.c: what a body consists of --------------------------------------------------------
 int lower_buf(Lower *l, KernelArgKind kind, const Node *n, DType type, int64_t elems);
 int lower_error_buf(Lower *l);

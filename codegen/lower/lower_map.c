@@ -33,7 +33,51 @@ typedef struct Map {
     int64_t dim[MAX_RANK]; // of the space
     int rank;
     VEC(Piece) pieces;
+    bool updates; // outs are states that are written where they change
 } Map;
+
+// The update where n assigns a state that changes in a part only; NULL: it is written whole.
+static const Node *update_of(const LowerCtx *ctx, const Graph *g, const Node *n)
+{
+    const Node *u = n->op == OP_assign && !ctx->whole ? n->args[0] : NULL;
+    if (!u || u->op != OP_dynamic_update || g->fusion->group_of[u->id]) return NULL;
+    const Node *s = u->args[0];
+    bool own = node_has(s, OPF_CELL) && !strcmp(attr_str(s, ATTR_name), attr_str(n, ATTR_name));
+    return own && s->type.rank > 0 ? u : NULL;
+}
+
+// All outs, with updates of one shape?
+static bool all_update(const Map *m)
+{
+    const Node *first = update_of(m->ctx, m->g, m->outs[0]);
+    for (int i = 0; i < m->n && first; i++) {
+        const Node *u = update_of(m->ctx, m->g, m->outs[i]);
+        if (!u || !shape_equal(&u->args[1]->type, &first->args[1]->type)) return false;
+    }
+    return first != NULL;
+}
+
+// The element of the update at idx, stored where it belongs in the state.
+static void lower_update(Lower *l, const Node *n, const Ix *const *idx)
+{
+    const Node *update = n->args[0], *part = update->args[1];
+    const Type *t = &update->type;
+    const Ix *at[MAX_RANK];
+    for (int i = 0; i < t->rank; i++) {
+        const Node *start = update->args[2 + i];
+        at[i] = ix_add(l->body->ix, idx[i], lower_start(l, start, t->dim[i] - part->type.dim[i]));
+    }
+    int buf = lower_buf(l, KA_NODE, n, t->dtype, type_count(t));
+    l->body->bufs.at[buf].part = type_count(&part->type);
+    lower_store(l, buf, ix_linear(l->body->ix, at, t->dim, t->rank), lower_value(l, part, idx, -1));
+    l->body->commits = true;
+    lower_error_buf(l);
+}
+
+static const Type *space_of(const Map *m, const Node *out)
+{
+    return m->updates ? &out->args[0]->args[1]->type : lower_space(out);
+}
 
 // -- where to cut ---------------------------------------------------------------------------------
 
@@ -85,9 +129,9 @@ static Lower lower_pieces(const Map *m, const Piece *piece, int npieces, const i
         const Ix *flat = ix_linear(c, at, m->dim, m->rank);
         if (cuts) cuts->flat = flat;
         for (int i = 0; i < m->n; i++) {
-            const Type *t = lower_space(m->outs[i]);
+            const Type *t = space_of(m, m->outs[i]);
             ix_delinear(c, flat, t->dim, t->rank, idx);
-            lower_out(&l, m->outs[i], idx);
+            (m->updates ? lower_update : lower_out)(&l, m->outs[i], idx);
         }
     }
     l.cuts = NULL;
@@ -232,7 +276,8 @@ static bool join_pieces(Map *m, BodyList *out)
 bool lower_map(LowerCtx *ctx, Graph *g, const Group *group, Node *const *outs, int n, BodyList *out)
 {
     Map m = {.ctx = ctx, .g = g, .group = group, .outs = outs, .n = n};
-    take_shape(&m, lower_space(outs[0]));
+    m.updates = all_update(&m);
+    take_shape(&m, space_of(&m, outs[0]));
     Piece all = whole(&m);
     struct LowerCuts cuts = {0};
     Lower l = lower_pieces(&m, &all, 1, all.size, m.rank, &cuts);

@@ -159,8 +159,7 @@ static const Ix *checked(Lower *l, const Node *node, int v, const Ix *place, int
     return lower_index_of(l, v);
 }
 
-// The start operand of a dynamic slice as an index, clamped to 0..=limit.
-static const Ix *clamped(Lower *l, const Node *start, int64_t limit)
+const Ix *lower_start(Lower *l, const Node *start, int64_t limit)
 {
     const Ix *none[1] = {0};
     int v = lower_value(l, start, none, -1);
@@ -190,7 +189,7 @@ static int value_dynamic_slice(Lower *l, const Node *n, const Ix *const *idx, in
     const Node *x = n->args[0];
     const Ix *at[MAX_RANK];
     for (int i = 0; i < x->type.rank; i++) {
-        const Ix *start = clamped(l, n->args[1 + i], x->type.dim[i] - n->type.dim[i]);
+        const Ix *start = lower_start(l, n->args[1 + i], x->type.dim[i] - n->type.dim[i]);
         at[i] = ix_add(l->body->ix, idx[i], start);
     }
     return lower_value(l, x, at, pred);
@@ -203,7 +202,7 @@ static int value_dynamic_update(Lower *l, const Node *n, const Ix *const *idx, i
     const Ix *at[MAX_RANK];
     int inside = -1;
     for (int i = 0; i < x->type.rank; i++) {
-        const Ix *start = clamped(l, n->args[2 + i], x->type.dim[i] - u->type.dim[i]);
+        const Ix *start = lower_start(l, n->args[2 + i], x->type.dim[i] - u->type.dim[i]);
         at[i] = ix_add(c, idx[i], ix_scale(c, start, -1));
         inside = lower_both(l, inside, compare(l, at[i], OP_ge, 0));
         inside = lower_both(l, inside, compare(l, at[i], OP_lt, u->type.dim[i]));

@@ -450,12 +450,20 @@ void frame_lowers(Frame *f)
     f->e->lower.is_region = f->depth > 0;
 }
 
+static bool lower_item(Frame *f, Item *it)
+{
+    LowerCtx *c = &f->e->lower;
+    it->nkernels = lower_launch(c, f->g, it->groups.at, (int)it->groups.n, &it->kernels);
+    if (it->nkernels < 0) return false;
+    frame_log(f, it->groups.at, (int)it->groups.n, it->kernels, it->nkernels);
+    return true;
+}
+
 // Kernels come before the order, which needs to know which of them can fail. Every value that may
 // end in a cell is lowered as if it were written there; what turns out to need a copy is none the
 // worse for looking at the error record first.
 static bool lower_items(Frame *f)
 {
-    LowerCtx *c = &f->e->lower;
     for (uint32_t k = 0; k < f->sinks.n; k++)
         if (f->sinks.at[k].cell && f->sinks.at[k].stored)
             f->commits[f->sinks.at[k].stored->id] = true;
@@ -464,9 +472,7 @@ static bool lower_items(Frame *f)
         Item *it = &f->items.at[i];
         it->lowered = it->sink < 0 && is_lowered(f, it);
         if (!it->lowered || it->groups.at[0]->assembled) continue;
-        it->nkernels = lower_launch(c, f->g, it->groups.at, (int)it->groups.n, &it->kernels);
-        if (it->nkernels < 0) return false;
-        frame_log(f, it->groups.at, (int)it->groups.n, it->kernels, it->nkernels);
+        if (!lower_item(f, it)) return false;
         for (int k = 0; k < it->nkernels; k++)
             for (int j = 0; j < it->kernels[k].nargs; j++) {
                 const KernelArg *a = &it->kernels[k].args[j];
@@ -501,9 +507,31 @@ bool frame_kernels(Frame *f, LoweredKernel *ks, int n, IdMap *scratch)
     return true;
 }
 
-static bool emit_kernels(Frame *f, const Item *it)
+// Whether a state that the item's kernels write in part only is not to be stored in place.
+static bool wants_whole(const Frame *f, const Item *it)
+{
+    for (uint32_t k = 0; k < it->sinks.n; k++) {
+        const Sink *s = &f->sinks.at[it->sinks.at[k]];
+        for (int i = 0; i < it->nkernels && !s->in_place; i++)
+            for (int j = 0; j < it->kernels[i].nargs; j++) {
+                const KernelArg *a = &it->kernels[i].args[j];
+                if (a->updates && a->node == s->stored) return true;
+            }
+    }
+    return false;
+}
+
+static bool emit_kernels(Frame *f, Item *it)
 {
     withdraw_updates(f, it, it->kernels, it->nkernels);
+    if (wants_whole(f, it)) {
+        frame_unlog(f, it->kernels);
+        f->e->lower.whole = true;
+        bool lowered = lower_item(f, it);
+        f->e->lower.whole = false;
+        if (!lowered) return false;
+        withdraw_updates(f, it, it->kernels, it->nkernels);
+    }
     IdMap scratch = idmap_new(f->e->gen->arena);
     return frame_kernels(f, it->kernels, it->nkernels, &scratch);
 }
@@ -576,7 +604,7 @@ bool frame_wanted(const Frame *f, const Node *n, const Item *reader)
 }
 
 // [*follower]: may be done in the same step; comes back as NULL where it is not.
-static bool emit_item(Frame *f, const Item *it, const Item **follower)
+static bool emit_item(Frame *f, Item *it, const Item **follower)
 {
     const Item *follows = *follower;
     *follower = NULL;
@@ -612,7 +640,7 @@ bool frame_generate(Frame *f)
         if (f->items.at[f->order[i]].checks) last_check = i;
     uint32_t *last = last_reads(f);
     for (uint32_t i = 0; i < f->items.n; i++) {
-        const Item *it = &f->items.at[f->order[i]];
+        Item *it = &f->items.at[f->order[i]];
         const Item *follower = frame_follower(f, i);
         if (it->sink < 0) choose_places(f, it, last, last_check);
         if (follower) choose_places(f, follower, last, last_check);

@@ -93,14 +93,18 @@ int column_widest(const Body *b)
 }
 
 // Bytes of one column that a thread reads for each of its results, all loads together (what all
-// results of a column share is in a cache).
+// results of a column, or of a batch, share is in a cache; what is read where a condition of its
+// own holds is seldom read).
 static int read_bytes(const Body *b)
 {
     int bytes = 0;
-    for (uint32_t i = 0; i < b->insts.n; i++)
-        if (b->insts.at[i].kind == KI_LOAD && b->insts.at[i].axes >> b->col & 1 &&
-            b->insts.at[i].axes & 1)
-            bytes += element_bytes(b, b->insts.at[i].buf);
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        int64_t step;
+        bool aligned, counts = v->kind == KI_LOAD && v->axes >> b->col & 1 && v->axes & 1;
+        bool shared = counts && ix_run(v->ix, 0, 2, &step, &aligned) && !step;
+        if (counts && !shared && (v->pred < 0 || v->skips)) bytes += element_bytes(b, v->buf);
+    }
     return bytes;
 }
 

@@ -3,6 +3,7 @@
 // Which way neighbouring threads (or SIMD lanes) walk follows from the strides of what is read and
 // written. Vectors are as wide as 16 bytes allow. Teams are as small as still fill the device.
 // Columns are cut into parts when rows alone are too few.
+#include "codegen/ir/rewrite.h"
 #include "codegen/schedule/plans.h"
 #include "codegen/tile/tile.h"
 
@@ -218,6 +219,7 @@ void schedule_body(LowerCtx *ctx, Body *b)
 {
     const Target *t = ctx->target;
     Schedule *s = &b->sched;
+    if (t->kind == TARGET_CUDA) body_mark_skips(ctx->arena, b);
     *s = (Schedule){.kind = SCHED_MAP,
                     .threads = 1,
                     .team = 1,

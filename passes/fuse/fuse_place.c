@@ -368,6 +368,23 @@ static int count_reads(const Fuse *f, Node *n, int cap)
 
 // -- nodes ----------------------------------------------------------------------------------------
 
+// Whether n repeats each element of a many times, which takes costly functions: these are made
+// once, by the kernel that has a.
+static bool repeats_dear(const Fuse *f, const Node *n, const Node *a)
+{
+    enum { MOST = 8, REPEATS = 8 };
+    if (n->op != OP_broadcast || type_count(&n->type) < REPEATS * type_count(&a->type))
+        return false;
+    const uint32_t own = fuse_cluster(f, a);
+    for (int i = 0; i < MOST && own && fuse_cluster(f, a) == own && f->pos[a->id] == POS_FULL;
+         i++) {
+        if (node_has(a, OPF_COSTLY)) return true;
+        if (!a->nargs) break;
+        a = a->args[0];
+    }
+    return false;
+}
+
 static void place_free(Fuse *f, Node *n)
 {
     int level = 0;
@@ -376,7 +393,7 @@ static void place_free(Fuse *f, Node *n)
     Node *base = NULL;
     for (uint32_t k = 0; k < n->nargs; k++) {
         Node *a = n->args[k];
-        publish(f, a, false);
+        publish(f, a, repeats_dear(f, n, a));
         int l = outside(f, a);
         level = l > level ? l : level;
         bool stored = fuse_stored(f, a);
