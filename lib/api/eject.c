@@ -223,7 +223,14 @@ static void eject(void *arg)
                 return;
             }
         }
-    v->status = lib_no_kernel(v->err, v->b->program, v->kernel);
+    const Program *p = v->b->program;
+    for (int i = 0; i < p->nkernels; i++)
+        if (!strcmp(p->kernels[i].name, v->kernel) && *p->kernels[i].file) {
+            v->status = lib_fail(v->err, NETC_INVALID, "%s is the model's own text: edit %s",
+                                 v->kernel, p->kernels[i].file);
+            return;
+        }
+    v->status = lib_no_kernel(v->err, p, v->kernel);
 }
 
 netc_status netc_program_eject(netc_program *p, const char *kernel, char **path, netc_error **err)

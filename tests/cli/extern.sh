@@ -73,6 +73,10 @@ for stage in ir grad fused; do
 done
 expect 0 "" "$NETC" --emit cuda own.net; holds '#line 1 "own.cu"'; holds "for (int i = threadIdx.x; i < n; i += 32) y[i] = 2 * x[i];"
 expect 0 "" "$NETC" --emit plan --target cuda own.net; holds "doubled_"
+name=$(grep -o 'doubled_[0-9a-f]*' "$W/.out" | head -1)
+expect 0 "doubled of extern fn doubled" "$NETC" inspect own.net --target cuda "$name"; holds 'i < n; i += 32) y[i] = 2 * x[i];'
+expect 1 "$name is the model's own text: edit own.cu" "$NETC" inspect own.net --eject "$name"
+expect 0 "a kernel of your own reads and writes memory" "$NETC" inspect own.net --target cuda --why
 
 # -- NVRTC
 if "$NETC" doctor | grep -q '^yes NVRTC'; then

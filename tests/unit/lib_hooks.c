@@ -14,12 +14,20 @@ typedef struct Hooks {
 
 static char *resolve(void *user, const char *from, const char *name, size_t *length)
 {
-    static const char text[] = "fn twice(x) {\n    return 2 * x\n}\n";
+    static const char *const files[][2] = {
+        {"double.net", "fn twice(x) {\n    return 2 * x\n}\n"},
+        {"own.cu", "__global__ void own(const float *x, float *y) { y[0] = x[0]; }\n"},
+        {"own.c", "void own(const float *x, float *y, int n)\n"
+                  "{ for (int i = 0; i < n; i++) y[i] = 3 * x[i]; }\n"},
+    };
     Hooks *h = user;
     h->resolved += !strcmp(from, "main.net");
-    if (strcmp(name, "double.net")) return NULL;
-    *length = sizeof text - 1;
-    return strdup(text);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        if (strcmp(name, files[i][0])) continue;
+        *length = strlen(files[i][1]);
+        return strdup(files[i][1]);
+    }
+    return NULL;
 }
 
 static void note(void *user, const char *line)
@@ -170,6 +178,18 @@ static void used_files(void)
     CHECK(h.resolved > 0);
     run_four(p, NULL, y);
     CHECK(y[0] == 2 && y[3] == 8);
+    netc_program_release(p);
+    // Kernels of a model's own come from there too.
+    FINE(netc_compile_text(c, "main.net",
+                           "extern fn own(x) from \"own.cu\" {\n"
+                           "    out y: f32[shape(x)]\n"
+                           "    launch own(x, y, dim(x, 0)) grid = 1, block = 32\n"
+                           "    reference { return 3 * x }\n"
+                           "    cpu \"own.c\"\n"
+                           "}\nmodel m(x: f32[4]) {\n    return y = own(x)\n}\n",
+                           NULL, &p, &err));
+    run_four(p, NULL, y);
+    CHECK(y[0] == 3 && y[3] == 12);
     netc_program_release(p);
     REFUSED(NETC_INVALID, "other.net",
             netc_compile_text(c, "main.net",
