@@ -135,12 +135,11 @@ static bool word_char(char c)
     return plain_alnum(c) || c == '_';
 }
 
-static char *next_word(char *p, const char *word)
+static char *next_word(const char *text, char *p, const char *word)
 {
     size_t n = strlen(word);
-    for (; (p = strstr(p, word)); p += n)
-        if (!word_char(p[n]) && !word_char(p[-1]))
-            return p; // (a line that names the file is first)
+    for (; n && (p = strstr(p, word)); p += n)
+        if (!word_char(p[n]) && (p == text || !word_char(p[-1]))) return p;
     return NULL;
 }
 
@@ -151,8 +150,8 @@ static const char *as_functions(Arena *a, const char *source, const char *kernel
 {
     char *text = arena_strdup(a, source);
     *bounds = NULL;
-    for (char *p = text; (p = next_word(p, "__global__"));) memcpy(p, "__device__", 10);
-    for (char *p = text; (p = next_word(p, "__launch_bounds__"));) {
+    for (char *p = text; (p = next_word(text, p, "__global__"));) memcpy(p, "__device__", 10);
+    for (char *p = text; (p = next_word(text, p, "__launch_bounds__"));) {
         char *open = p + strlen("__launch_bounds__"), *end = open;
         open += strspn(open, " \t\r\n");
         int depth = 0;
@@ -161,7 +160,7 @@ static const char *as_functions(Arena *a, const char *source, const char *kernel
             if (!depth) break;
         }
         if (*open != '(' || !*end) break;
-        char *name = next_word(end, kernel);
+        char *name = next_word(text, end, kernel);
         if (name && name < end + strcspn(end + 1, "(") + 1 && !*bounds)
             *bounds = arena_strndup(a, open, (size_t)(end + 1 - open));
         for (char *q = p; q <= end; q++)
