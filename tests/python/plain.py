@@ -1,6 +1,8 @@
 """Without NumPy: lists in, netc.Array out."""
 
+import os
 import sys
+import tempfile
 
 sys.modules["numpy"] = None  # importing it fails
 
@@ -31,6 +33,23 @@ def test_lists():
         m(x=[[1, 2], [3, 4]], y=[0, 0, 0, 0])
     with raises(netc.Error, "is a dict"):
         m(x={}, y=[0, 0, 0, 0])
+
+
+def test_own_kernels():
+    with tempfile.TemporaryDirectory() as folder:
+        model, own = os.path.join(folder, "m.net"), os.path.join(folder, "own.cu")
+        with open(own, "w") as f:
+            f.write("__global__ void tripled(const float *x, float *y) { y[threadIdx.x] = 3 * x[threadIdx.x]; }\n")
+        with open(model, "w") as f:
+            f.write('extern fn tripled(x) from "own.cu" {\n    out y: f32[shape(x)]\n    launch tripled(x, y) grid = 1, block = 4\n'
+                    '    reference { return 3 * x }\n}\nmodel m(x: f32[4]) { return y = tripled(x) }\n')
+        p = netc.compile(model, device="cpu")
+        same(p(x=[1, 2, 3, 4])["y"].tolist(), [3, 6, 9, 12])
+        name = next(w for w in p.emit("plan").split() + p.emit("cuda").split() if w.startswith("tripled_"))
+        check("y[threadIdx.x] = 3 * x[threadIdx.x]" in p.kernel(name.strip(":,"), target="cuda"))
+        os.remove(own)
+        with raises(netc.Error, "cannot read"):
+            netc.compile(model, device="cpu")
 
 
 run(globals())
