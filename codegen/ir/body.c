@@ -56,6 +56,16 @@ static void need_place(Live *l, const Ix *x)
     }
 }
 
+bool inst_streams(const Body *b, const Inst *v)
+{
+    int64_t step;
+    bool aligned;
+    uint64_t rows = (1ull << b->npar) - 1;
+    if (v->kind != KI_LOAD || !(v->axes >> b->col & 1) || !(v->axes & rows)) return false;
+    if (v->pred >= 0 && !v->skips) return false;
+    return !(ix_run(v->ix, 0, 2, &step, &aligned) && !step) || v->axes & rows & ~1ull;
+}
+
 const bool *body_live(Arena *a, const Body *b)
 {
     return body_live_without(a, b, -1);

@@ -92,20 +92,26 @@ int column_widest(const Body *b)
     return best;
 }
 
-// Bytes of one column that a thread reads for each of its results, all loads together (what all
-// results of a column, or of a batch, share is in a cache; what is read where a condition of its
-// own holds is seldom read).
+// Bytes of one column that a thread reads for each of its results, all loads together.
 static int read_bytes(const Body *b)
 {
     int bytes = 0;
     for (uint32_t i = 0; i < b->insts.n; i++) {
         const Inst *v = &b->insts.at[i];
-        int64_t step;
-        bool aligned, counts = v->kind == KI_LOAD && v->axes >> b->col & 1 && v->axes & 1;
-        bool shared = counts && ix_run(v->ix, 0, 2, &step, &aligned) && !step;
-        if (counts && !shared && (v->pred < 0 || v->skips)) bytes += element_bytes(b, v->buf);
+        if (inst_streams(b, v)) bytes += element_bytes(b, v->buf);
     }
     return bytes;
+}
+
+// Whether rows of memory are those of a batch of matrices.
+static bool is_batch(const Body *b)
+{
+    int64_t stride;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        if (inst_streams(b, v) && !ix_stride(v->ix, 0, &stride)) return true;
+    }
+    return false;
 }
 
 static bool shifted(const Body *b, const Schedule *s)
@@ -209,6 +215,12 @@ void plan_column(const Target *t, Body *b)
     parts = at_most(parts, turns);
     if (body_stores_columns(b, -1) && 2 * turns / STORING_TURNS > parts)
         parts = at_most(turns / STORING_TURNS, STORING_PARTS);
+    // Of a batch narrower blocks do as well as a few parts, which a second kernel would join.
+    while (parts > 1 && parts <= 4 && is_batch(b) && s->team * 2 <= cols &&
+           BLOCK / (s->team * 2) * s->vector * bytes >= 4 * SECTOR) {
+        s->team *= 2;
+        parts = ceil_div(parts, 2);
+    }
     if (parts > 1) s->split = parts;
 }
 

@@ -8,8 +8,7 @@ static int streamed_bytes(const Body *b)
     int n = 0;
     for (uint32_t i = 0; i < b->insts.n; i++) {
         const Inst *v = &b->insts.at[i];
-        if (v->kind == KI_LOAD && v->axes >> b->col & 1 && v->axes & ((1ull << b->npar) - 1))
-            n += dtype_info[b->bufs.at[v->buf].type].bits / 8;
+        if (inst_streams(b, v)) n += dtype_info[b->bufs.at[v->buf].type].bits / 8;
     }
     return n ? n : 1;
 }
