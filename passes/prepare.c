@@ -120,7 +120,7 @@ static const char *cell_name(Module *m, const Graph *g, const Node *n, uint64_t 
     for (uint32_t i = 0; i <= n->id; i++) {
         const Node *x = g->nodes.at[i];
         if (hash[i]) continue;
-        uint64_t h = hash_mix((uint64_t)x->op + 1, (uint64_t)x->type.dtype);
+        uint64_t h = hash_mix(hash_str(op_info(x->op)->name), (uint64_t)x->type.dtype);
         for (uint32_t k = 0; k < x->nargs; k++) h = hash_mix(h, hash[x->args[k]->id]);
         hash[i] = attrs_hash(&x->attrs, h) | 1;
     }

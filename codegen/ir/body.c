@@ -56,6 +56,13 @@ static void need_place(Live *l, const Ix *x)
     }
 }
 
+bool body_skips(const Body *b)
+{
+    for (uint32_t i = 0; i < b->insts.n; i++)
+        if (b->insts.at[i].skips) return true;
+    return false;
+}
+
 bool inst_streams(const Body *b, const Inst *v)
 {
     int64_t step;

@@ -219,6 +219,7 @@ bool body_access(const Body *b, uint32_t i, int axis, Access *out);
 // A load of which every row and every column has elements of its own; not one that a batch of rows
 // shares, which is in a cache, nor one that few rows make.
 bool inst_streams(const Body *b, const Inst *v);
+bool body_skips(const Body *b); // some load is left out where a condition says so
 const bool *body_live(Arena *a, const Body *b); // by instruction: what is stored depends on it
 // The same if the select [choice] never chose its second operand.
 const bool *body_live_without(Arena *a, const Body *b, int choice);

@@ -92,17 +92,6 @@ int column_widest(const Body *b)
     return best;
 }
 
-// Bytes of one column that a thread reads for each of its results, all loads together.
-static int read_bytes(const Body *b)
-{
-    int bytes = 0;
-    for (uint32_t i = 0; i < b->insts.n; i++) {
-        const Inst *v = &b->insts.at[i];
-        if (inst_streams(b, v)) bytes += element_bytes(b, v->buf);
-    }
-    return bytes;
-}
-
 // Whether rows of memory are those of a batch of matrices.
 static bool is_batch(const Body *b)
 {
@@ -112,6 +101,19 @@ static bool is_batch(const Body *b)
         if (inst_streams(b, v) && !ix_stride(v->ix, 0, &stride)) return true;
     }
     return false;
+}
+
+// Bytes of one column that a thread reads for each of its results, all loads together.
+static int read_bytes(const Body *b)
+{
+    int bytes = 0;
+    const bool batch = is_batch(b); // what a matrix of it shares is in a cache
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        bool own = v->kind == KI_LOAD && v->axes >> b->col & 1 && v->axes & 1;
+        if (batch ? inst_streams(b, v) : own) bytes += element_bytes(b, v->buf);
+    }
+    return bytes;
 }
 
 static bool shifted(const Body *b, const Schedule *s)

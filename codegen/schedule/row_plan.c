@@ -6,9 +6,11 @@
 static int streamed_bytes(const Body *b)
 {
     int n = 0;
+    const bool skips = body_skips(b); // (only there it was measured that what is shared is no load)
     for (uint32_t i = 0; i < b->insts.n; i++) {
         const Inst *v = &b->insts.at[i];
-        if (inst_streams(b, v)) n += dtype_info[b->bufs.at[v->buf].type].bits / 8;
+        bool own = v->kind == KI_LOAD && v->axes >> b->col & 1 && v->axes & ((1ull << b->npar) - 1);
+        if (skips ? inst_streams(b, v) : own) n += dtype_info[b->bufs.at[v->buf].type].bits / 8;
     }
     return n ? n : 1;
 }
