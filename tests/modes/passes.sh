@@ -21,6 +21,7 @@ data_of() {
     mnist/mlp | lstm/lstm) DATA=("${IMAGE[@]}" "${LABEL[@]}") ;;
     autoencoder/* | gan/*) DATA=("${IMAGE[@]}") ;;
     regression/*) DATA=(--data x=x.npy --data y=y.npy) ;;
+    scan/*) DATA=(--data x=x.npy --data y=x.npy -D T=8) ;;
     logistic/*) DATA=(--data x=p.npy --data y=k.npy) ;;
     shakespeare/*) DATA=(--data text=text.txt -D layers=2 -D width=32 -D heads=2 -D T=24 -D batch=8) ;;
     gpt2/*) DATA=(--data tokens=text.bin -D layers=2 -D width=32 -D heads=2 -D vocab=256 -D context=24 -D batch=8) ;;
