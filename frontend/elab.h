@@ -374,6 +374,8 @@ void exec_emit(Elab *e, const Stmt *s);
 const char *file_text(Elab *e, const EFile *from, const char *name, size_t *len, const char **path);
 
 // elab_extern.c
+// Opens a frame for what stands in the braces of a function with text of the user's own.
+void text_frame(Elab *e, const Fn *fn, const Stmt *s, Span call, Scope *scope, Frame *f);
 Val call_extern(Elab *e, Fn *fn, Val *args, const Span *spans, Span span, Scope *scope);
 
 // elab_element.c

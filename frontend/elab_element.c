@@ -19,18 +19,6 @@ typedef struct Element {
     int n;
 } Element;
 
-static void frame_open(Element *x, Frame *f)
-{
-    Elab *e = x->e;
-    *f = (Frame){.up = e->frame, .fn = x->s, .name = x->fn->name, .file = x->fn->file};
-    f->id = ++e->frames;
-    f->vars = strmap_new(e->arena);
-    f->scope = x->scope;
-    f->call = loc_add(e->diags, x->span, e->frame->call, x->fn->name);
-    f->result = val_none();
-    e->frame = f;
-}
-
 // -- text -----------------------------------------------------------------------------------------
 
 static bool word_char(char c)
@@ -82,7 +70,7 @@ static Node *reference(Element *x, Node *const *on)
 {
     Elab *e = x->e;
     Frame f;
-    frame_open(x, &f);
+    text_frame(x->e, x->fn, x->s, x->span, x->scope, &f);
     for (uint32_t i = 0; i < x->s->params.n; i++) {
         int k = 0;
         while (k < x->n && x->param[k] != i) k++;
@@ -234,7 +222,7 @@ Val call_element(Elab *e, Fn *fn, Val *args, const Span *spans, Span span, Scope
                     s->params.n, s->params.n == 1 ? "" : "s", s->items.n,
                     s->items.n == 1 ? "" : "s");
     Frame f;
-    frame_open(&x, &f);
+    text_frame(e, x.fn, x.s, x.span, x.scope, &f);
     bool ok = fn_bind(e, fn, args, spans);
     Val known = val_none();
     if (ok) ok = take_operands(&x, spans);

@@ -214,14 +214,13 @@ static bool once(Extern *x, StmtKind kind, const char *what, bool needed)
     return true;
 }
 
-static void frame_open(Extern *x, Frame *f)
+void text_frame(Elab *e, const Fn *fn, const Stmt *s, Span call, Scope *scope, Frame *f)
 {
-    Elab *e = x->e;
-    *f = (Frame){.up = e->frame, .fn = x->s, .name = x->fn->name, .file = x->fn->file};
+    *f = (Frame){.up = e->frame, .fn = s, .name = fn->name, .file = fn->file};
     f->id = ++e->frames;
     f->vars = strmap_new(e->arena);
-    f->scope = x->scope;
-    f->call = loc_add(e->diags, x->span, e->frame->call, x->fn->name);
+    f->scope = scope;
+    f->call = loc_add(e->diags, call, e->frame->call, fn->name);
     f->result = val_none();
     e->frame = f;
 }
@@ -311,7 +310,7 @@ static bool reference_region(Extern *x)
     Region *r = region_open(e);
     r->no_cells = true;
     Frame f;
-    frame_open(x, &f);
+    text_frame(x->e, x->fn, x->s, x->span, x->scope, &f);
     bind_operands(x, r);
     bool ok = read_outputs(x);
     for (uint32_t i = 0; ok && i < x->s->body->stmts.n; i++)
@@ -343,7 +342,7 @@ static bool gradient_region(Extern *x)
     Region *r = region_open(e);
     r->no_cells = true;
     Frame f;
-    frame_open(x, &f);
+    text_frame(x->e, x->fn, x->s, x->span, x->scope, &f);
     bind_operands(x, r);
     for (uint32_t i = 0; i < x->results.n; i++)
         name_bind(e, x->names.at[x->operands.n + i],
@@ -368,7 +367,7 @@ static bool take_arguments(Extern *x, const Span *spans)
 {
     Elab *e = x->e;
     Frame f;
-    frame_open(x, &f);
+    text_frame(x->e, x->fn, x->s, x->span, x->scope, &f);
     bool ok = fn_bind(e, x->fn, x->args, spans);
     e->frame = f.up;
     Buf constants = buf_new(e->arena);

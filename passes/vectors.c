@@ -6,7 +6,8 @@
 // Requires: gradients expanded, precision chosen; attention has taken its products. Only models on
 // a GPU: in training products of one row are rare, and their gradients are products with more.
 // Keeps: every value within rounding: factors as the product reads them, in the type it adds up in,
-// and another order of the sum. Breaks: nothing.
+// and another order of the sum; but rows that a softmax's mask leaves out count as zeros, be they
+// no numbers. Breaks: nothing.
 #include "ir/axes.h"
 #include "passes/prepare.h"
 #include "passes/regions.h"

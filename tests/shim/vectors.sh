@@ -1,0 +1,24 @@
+#!/bin/bash
+# Products with one row as sums, weights prepared, caches kept in 16 bits, of states only what changes written: at sizes that
+# nobody chose, on the device of the host and on the CPU, against the evaluator, which does none of it. Another day, others.
+. "$(dirname "$0")/../lib.sh"
+if ! command -v g++ >/dev/null && ! command -v "${SHIM_CXX:-}" >/dev/null; then
+    skip "no g++: the CUDA text cannot be run on the host"
+    finish
+fi
+RANDOM=${SEED:=$((10#$(date +%j)))}
+any() { printf -v "$1" %s $(($2 + RANDOM % ($3 - $2 + 1))); } # NAME LEAST MOST
+precision=(f32 tf32 bf16 f16)
+check() { LD_LIBRARY_PATH=$BUILD/shim expect 0 worst "$NETC" check "$ROOT/tests/shim/net/$1.net" --cache-dir '' --no-library "${@:2}"; }
+for round in 0 1 2 3; do
+    any n 16 400; any k 16 300; any b 1 4; any h 1 4; any t 2 90; any d 1 40
+    [ $((round % 2)) = 0 ] && k=$((k / 8 * 8)) d=$(((d + 7) / 8 * 8)) # rows that vectors fit, too
+    sizes="-D n=$n -D k=$k -D b=$b -D h=$h -D t=$t -D d=$d"
+    check vectors --device cuda:0 $sizes --precision "${precision[round]}"
+    check updates --device cuda:0 -D t=$t -D d=$d --precision "${precision[round]}"
+    check updates --device cpu -D t=$t -D d=$d
+done
+# Sums of zeros would be found.
+SHIM_CUT='= nc_fma(=>= 0.0f * nc_fma(' LD_LIBRARY_PATH=$BUILD/shim expect 1 WRONG "$NETC" check "$ROOT/tests/shim/net/vectors.net" --device cuda:0 \
+    --cache-dir '' --no-library
+finish
