@@ -16,7 +16,7 @@ SRC     = $(foreach d,$(FOLDERS),$(sort $(wildcard $(d)/*.c $(d)/*/*.c)))
 GEN     = $(BUILD)/frontend/parse.c $(BUILD)/frontend/scan.c $(BUILD)/frontend/std_text.c \
           $(BUILD)/codegen/prelude_text.c
 OBJ     = $(SRC:%.c=$(BUILD)/%.o) $(GEN:%.c=%.o)
-CLI_OBJ = $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard cli/*.c)))
+CLI_OBJ = $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard cli/*.c lsp/*.c)))
 UNIT    = $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/unit/*.c)))
 
 all: $(BUILD)/netc $(BUILD)/libnetc.so $(BUILD)/libnetc.a
@@ -107,7 +107,7 @@ unit: $(UNIT) $(BUILD)/digits-gen $(BUILD)/host $(BUILD)/fuzz-programs $(SHIM)
 
 # Warnings only, for a second compiler: make CC=clang syntax
 syntax: $(GEN)
-	$(Q)$(CC) $(CFLAGS) -fsyntax-only $(SRC) $(wildcard cli/*.c tools/*.c samples/host/*.c tests/unit/*.c)
+	$(Q)$(CC) $(CFLAGS) -fsyntax-only $(SRC) $(wildcard cli/*.c lsp/*.c tools/*.c samples/host/*.c tests/unit/*.c)
 
 $(BUILD)/digits-gen: tools/digits.c
 	@mkdir -p $(@D)

@@ -172,5 +172,6 @@ int verb_tune(int argc, char **argv);
 int verb_doctor(int argc, char **argv);
 int verb_show(int argc, char **argv);
 int verb_fmt(int argc, char **argv);
+int verb_lsp(int argc, char **argv);
 
 #endif

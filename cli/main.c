@@ -78,6 +78,8 @@ const Verb verbs[] = {
      INT_MAX, "files to look into"},
     {"fmt", "Format model files.", "fmt FILE.net ... [--check]", "netc fmt mlp.net", verb_fmt, 1,
      INT_MAX, "files to format"},
+    {"lsp", "Serve an editor: mistakes as one types, shapes, names (docs/editors.md).", "lsp [-D NAME=VALUE]",
+     "netc lsp", verb_lsp, 0, 0, "no file: it reads messages"},
     {0},
 };
 const int verb_count = sizeof verbs / sizeof *verbs - 1;

@@ -1,7 +1,7 @@
 // Calls: binding arguments, partial application, the body of a user's function.
 #include <string.h>
 
-#include "frontend/elab.h"
+#include "frontend/elab_survey.h"
 #include "base/names.h"
 
 typedef struct Sig {
@@ -211,6 +211,7 @@ bool fn_bind(Elab *e, const Fn *fn, Val *args, const Span *spans)
             return false;
         args[i] = bounded(e, args[i], spans[i]);
         if (args[i].kind == V_POISON) return false;
+        survey_value(e, p->span, &args[i]);
         name_bind(e, p->name, args[i]);
     }
     return true;

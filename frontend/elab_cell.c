@@ -2,7 +2,7 @@
 // values.
 #include <string.h>
 
-#include "frontend/elab.h"
+#include "frontend/elab_survey.h"
 #include "base/names.h"
 
 static ECell *cell_find(Elab *e, const char *name)
@@ -274,7 +274,9 @@ void exec_param(Elab *e, const Stmt *s)
     const char *full = *path ? arena_printf(e->arena, "%s.%s", path, s->name) : s->name;
     CellKind kind = s->kind == STMT_PARAM ? CELL_PARAM : s->flag ? CELL_SCRATCH : CELL_STATE;
     ECell *c = cell_define(e, s, kind, full, &t, e->frame->scope);
-    if (c) name_bind(e, s->name, with_value(e, c, s->name_span.end ? s->name_span : s->span));
+    if (!c) return;
+    survey_value(e, s->name_span, &(Val){.kind = V_CELL, .cell = c});
+    name_bind(e, s->name, with_value(e, c, s->name_span.end ? s->name_span : s->span));
 }
 
 // -- writing --------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 // Entries: inputs, outputs, and one graph each for init, train, eval and every model.
 #include <string.h>
 
-#include "frontend/elab.h"
+#include "frontend/elab_survey.h"
 #include "base/names.h"
 
 // The dimension variable standing alone on axis 0, or NULL.
@@ -128,8 +128,10 @@ Val model_run(Elab *e, const Stmt *model, EFile *f, Val *inputs, Span span)
     e->elaboration = ++e->elaborations;
     e->model = model->name;
     e->frame = &frame;
-    for (uint32_t i = 0; i < model->params.n; i++)
+    for (uint32_t i = 0; i < model->params.n; i++) {
+        survey_value(e, model->params.at[i].span, &inputs[i]);
         name_bind(e, model->params.at[i].name, inputs[i]);
+    }
     uint32_t errors = e->diags->errors;
     exec_block(e, model->body);
     Val v = e->diags->errors == errors ? named_results(e, frame.result, model) : val_poison();

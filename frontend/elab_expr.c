@@ -1,7 +1,7 @@
 // Expressions.
 #include <string.h>
 
-#include "frontend/elab.h"
+#include "frontend/elab_survey.h"
 #include "base/names.h"
 
 // Of nested expressions and calls, and of the C stack they take: threads have 1 MiB and more.
@@ -314,6 +314,7 @@ Val eval(Elab *e, const Expr *x)
     if (e->depth >= MAX_DEPTH || used > MAX_STACK) return deep_error(e, x->span);
     e->depth++;
     Val v = eval_inner(e, x);
+    if (e->options->survey) survey_value(e, x->span, &v);
     e->depth--;
     return v;
 }

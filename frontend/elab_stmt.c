@@ -1,7 +1,7 @@
 // Statements of functions and models.
 #include <string.h>
 
-#include "frontend/elab.h"
+#include "frontend/elab_survey.h"
 
 enum { MAX_UNROLLED = 4 * 1000 * 1000 };
 
@@ -50,6 +50,7 @@ static void exec_let(Elab *e, const Stmt *s)
         const Item *item = &s->names.at[0];
         if (hides_cell(e, item->name, item->name_span)) return;
         v = snapshot(e, v, s->expr->span);
+        survey_value(e, item->name_span, &v);
         name_bind(e, item->name, v);
         name_node(e, item->name, &v);
         return;
@@ -60,6 +61,7 @@ static void exec_let(Elab *e, const Stmt *s)
         fail(e, s->expr->span, "%u names for %s", s->names.n, val_text(e, &v));
     for (uint32_t i = 0; i < s->names.n; i++) {
         Val item = fits ? snapshot(e, seq_item(e, &v, i), s->expr->span) : val_poison();
+        survey_value(e, s->names.at[i].name_span, &item);
         name_bind(e, s->names.at[i].name, item);
         name_node(e, s->names.at[i].name, &item);
     }
@@ -98,6 +100,7 @@ static void bind_loop_names(Elab *e, const Stmt *s, Val item)
 {
     uint32_t n;
     if (s->names.n == 1) {
+        survey_value(e, s->names.at[0].name_span, &item);
         name_bind(e, s->names.at[0].name, item);
         return;
     }

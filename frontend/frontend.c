@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/embedded.h"
-#include "frontend/elab.h"
+#include "frontend/elab_survey.h"
 #include "frontend/read_graph.h"
 #include "base/names.h"
 
@@ -221,8 +221,9 @@ static const char *base_name(Arena *a, const char *path)
     return text_on_one_line(a, base, dot && dot != base ? (size_t)(dot - base) : strlen(base));
 }
 
-static Elab *elab_new(Arena *a, Diags *d, const char *path, const char *text, size_t len,
-                      const FrontendOptions *o)
+// With the file and all that it uses read.
+static Elab *elab_load(Arena *a, Diags *d, const char *path, const char *text, size_t len,
+                       const FrontendOptions *o)
 {
     static const FrontendOptions none = {0};
     Elab *e = NEW(a, Elab);
@@ -246,13 +247,26 @@ static Elab *elab_new(Arena *a, Diags *d, const char *path, const char *text, si
         EFile *known = strmap_get(&e->by_path, "std/core.net");
         e->core = known ? known : load_text(e, "core", "std/core.net", core->text, core->len, true);
     }
-    if (d->errors) return NULL;
-    e->init = graph_new(a, d, e->module->symbols.at);
+    return e;
+}
+
+static bool elab_begin(Elab *e)
+{
+    Diags *d = e->diags;
+    if (d->errors) return false;
+    e->init = graph_new(e->arena, d, e->module->symbols.at);
     e->g = e->root = e->init;
     for (int from_data = 0; from_data < 2; from_data++)
         for (uint32_t i = 0; i < e->options->ndefines; i++)
             if (e->options->defines[i].from_data == from_data) define(e, &e->options->defines[i]);
-    return d->errors ? NULL : e;
+    return !d->errors;
+}
+
+static Elab *elab_new(Arena *a, Diags *d, const char *path, const char *text, size_t len,
+                      const FrontendOptions *o)
+{
+    Elab *e = elab_load(a, d, path, text, len, o);
+    return elab_begin(e) ? e : NULL;
 }
 
 Module *frontend_compile(Arena *a, Diags *d, const char *path, const char *text, size_t len,
@@ -268,6 +282,58 @@ Module *frontend_compile(Arena *a, Diags *d, const char *path, const char *text,
     if (!m || d->errors) return NULL;
     if (e->options->nentries) module_keep(m, e->options->entries, e->options->nentries);
     return m;
+}
+
+// -- surveys --------------------------------------------------------------------------------------
+static void survey_interface(Survey *s, const Module *m)
+{
+    for (uint32_t i = 0; i < m->cells.n; i++)
+        vec_push(s->arena, &s->names, m->cells.at[i].name);
+    for (uint32_t i = 0; i < m->entries.n; i++) {
+        const Graph *g = m->entries.at[i].graph;
+        for (uint32_t k = 0; k < g->roots.n; k++) {
+            const char *name = attr_str(g->roots.at[k], ATTR_name);
+            if (name && g->roots.at[k]->op == OP_output)
+                vec_push(s->arena, &s->names,
+                         arena_printf(s->arena, "%s -> %s", m->entries.at[i].name, name));
+        }
+    }
+}
+
+// Whether there is anything to elaborate: a file of functions is used by others.
+static bool has_entries(const File *f)
+{
+    for (uint32_t i = 0; i < f->stmts.n; i++)
+        if (f->stmts.at[i]->kind == STMT_MODEL || f->stmts.at[i]->kind == STMT_TRAIN) return true;
+    return false;
+}
+
+Survey *frontend_survey(Arena *a, Diags *d, const char *path, const char *text, size_t len,
+                        const FrontendOptions *o)
+{
+    Survey *s = NEW(a, Survey);
+    FrontendOptions options = *o;
+    s->arena = a;
+    s->diags = d;
+    s->seen_at = idmap_new(a);
+    s->decl_at = idmap_new(a);
+    options.survey = s;
+    Elab *e = elab_load(a, d, path, text, len, &options);
+    EFile *main = e->files.at[0];
+    s->source = main->ast->source;
+    Diags quiet = *d; // what is wrong with the words was said
+    memset(&quiet.list, 0, sizeof quiet.list);
+    scan_source(a, &quiet, s->source, &s->tokens);
+    if (is_graph_dump(main->ast)) {
+        if (!d->errors) s->elaborated = read_module(a, d, main->ast) != NULL;
+        return s;
+    }
+    survey_names(e, s);
+    if (!elab_begin(e)) return s;
+    if (has_entries(main->ast)) entries_elaborate(e);
+    s->elaborated = !d->errors;
+    if (s->elaborated) survey_interface(s, e->module);
+    return s;
 }
 
 // -- declarations ---------------------------------------------------------------------------------

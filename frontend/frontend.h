@@ -9,6 +9,8 @@ typedef struct Define {       // -D name=value, or a binding that comes from the
     bool from_data;           // loses against -D, wins over the default
 } Define;
 
+typedef struct Survey Survey; // frontend/survey.h
+
 typedef struct FrontendOptions {
     const Define *defines;
     uint32_t ndefines;
@@ -25,6 +27,7 @@ typedef struct FrontendOptions {
     const char *(*resolve)(void *ctx, Arena *a, const char *from, const char *name, size_t *len,
                            const char **path);
     void *resolve_ctx;
+    Survey *survey; // to be filled, or NULL
 } FrontendOptions;
 
 // What a model asks for before any data is bound: inputs and free dimensions. For the data layer.

@@ -176,6 +176,18 @@ static const struct Head *head_of(const Token *t)
     return NULL;
 }
 
+const char *head_word(uint32_t i)
+{
+    return i < sizeof heads / sizeof *heads ? heads[i].text : NULL;
+}
+
+// The words that word_kind knows elsewhere than at the head of a statement.
+const char *clause_word(uint32_t i)
+{
+    static const char *const words[] = {"carry", "over", "frozen", "with", "grad", "cuda", "from"};
+    return i < sizeof words / sizeof *words ? words[i] : NULL;
+}
+
 const char *nearest_head(const char *word)
 {
     enum { COUNT = sizeof heads / sizeof *heads };

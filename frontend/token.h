@@ -27,6 +27,11 @@ void scan_source(Arena *a, Diags *d, uint32_t source, Tokens *out);
 // the opening bracket), statements end in T_SEP, and a word is a keyword only where it stands for
 // one.
 void layout_tokens(Arena *a, Diags *d, const Tokens *raw, Tokens *out);
+// Every word that is always a keyword; that is one where a statement begins; where a clause of one
+// does. NULL behind the last.
+const char *reserved_word(uint32_t i);
+const char *head_word(uint32_t i);
+const char *clause_word(uint32_t i);
 // The word that begins a statement and is spelt nearly like this, or NULL.
 const char *nearest_head(const char *word);
 

@@ -609,6 +609,20 @@ NETC_API netc_status netc_check(netc_program *p, const char *device, int64_t see
 // the cost model's schedule: equal results on made-up inputs, and the time of both.
 NETC_API netc_status netc_check_kernel(netc_program *p, const char *device, const char *kernel,
                                        char **report, netc_error **err);
+// What an editor asks about a text, as JSON, also where it has mistakes (docs/editors.md says what
+// is in it): diagnostics, where names are defined and used, what values became, tokens. Files that
+// it uses are asked of the context's resolve hook, whose name is then their path beside the using
+// file, else read. Nothing is compiled beyond the front end.
+typedef struct netc_survey_options {
+    size_t size;
+    const char *const *defines; // as of netc_compile_options
+    int ndefines;
+    const char *program;
+} netc_survey_options;
+NETC_API netc_status netc_survey(netc_context *c, const char *name, const char *text,
+                                 const netc_survey_options *o, char **json, netc_error **err);
+// The i-th file of the standard library, its name ("nn.net") and text; false: there are fewer.
+NETC_API bool netc_standard_file(int i, const char **name, const char **text);
 NETC_API netc_status netc_format(netc_context *c, const char *name, const char *text,
                                  char **formatted, netc_error **err);
 // What is in a file, as lines for a person: tensors of a safetensors file (or a folder or an index

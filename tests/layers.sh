@@ -20,7 +20,8 @@ check frontend base/ ir/ frontend/
 check passes base/ ir/ passes/
 check codegen base/ ir/ codegen/
 check runtime base/ codegen/program.h runtime/
-check cli include/netc.h base/ cli/
+check cli include/netc.h base/ cli/ lsp/serve.h
+check lsp include/netc.h base/ lsp/
 check python include/netc.h python/
 check lib base/ ir/ frontend/ passes/ codegen/ runtime/ lib/ include/netc.h
 # Inside a folder that has rooms, a room may use those before it: by what it includes, and by the functions it calls.

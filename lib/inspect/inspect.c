@@ -1,4 +1,5 @@
 // netc inspect: kernels with bytes, flops and floors; what they need of a GPU; the memory plan.
+#include "codegen/ir/body.h"
 #include "lib/inspect/inspect.h"
 
 #include <inttypes.h>
@@ -82,12 +83,37 @@ static void known_json(Json *j, const char *key, double v)
         json_null(j);
 }
 
+// Every line whose values the kernel computes.
+static void lines_json(const Inspect *v, const char *kernel, Json *j)
+{
+    const Diags *d = v->b->module ? v->b->module->diags : NULL;
+    StrMap told = strmap_new(v->arena);
+    json_key(j, "lines"), json_array(j);
+    for (uint32_t i = 0; d && i < v->b->launches.n; i++) {
+        const LaunchRecord *r = &v->b->launches.at[i];
+        for (int k = 0; k < r->nkernels; k++) {
+            const LoweredKernel *l = &r->kernels[k];
+            if (strcmp(l->prog.name, kernel)) continue;
+            for (int n = 0; n < l->nbodies; n++)
+                for (uint32_t at = 0; at < l->body[n]->insts.n; at++) {
+                    const Inst *x = &l->body[n]->insts.at[at];
+                    const char *line = x->node && x->kind != KI_LOAD ? loc_text(d, x->node->loc) : "";
+                    if (!*line || strmap_has(&told, line)) continue;
+                    strmap_set(&told, line, &told);
+                    json_string(j, line);
+                }
+        }
+    }
+    json_end(j);
+}
+
 static void item_json(const Inspect *v, const Item *x, Json *j)
 {
     json_object(j);
     json_key(j, "kind"), json_string(j, x->kind);
     json_key(j, "name"), json_string(j, x->name);
     json_key(j, "line"), json_string(j, x->line);
+    lines_json(v, x->name, j);
     json_key(j, "calls"), json_int(j, x->calls);
     json_key(j, "bytes"), json_int(j, x->cost.bytes);
     json_key(j, "flops"), json_int(j, x->cost.flops);

@@ -1,0 +1,82 @@
+// What an editor asks about a file: where names are defined and used, and what values became. A
+// survey is taken while the file is compiled; of a text with mistakes it holds what could be read.
+#ifndef FRONTEND_SURVEY_H
+#define FRONTEND_SURVEY_H
+
+#include "frontend/ast.h"
+#include "frontend/frontend.h"
+#include "frontend/token.h"
+
+typedef enum DeclKind {
+    DECL_FN,
+    DECL_MODEL,
+    DECL_CONST,
+    DECL_DIM,
+    DECL_SETTING,
+    DECL_ARGUMENT, // of a function; of a model it is an input
+    DECL_LOCAL,
+    DECL_PARAM,
+    DECL_STATE,
+    DECL_OUTPUT,  // a named result of a model
+    DECL_PROGRAM, // a train block
+} DeclKind;
+extern const char *const decl_kind_names[];
+
+typedef struct Decl {
+    DeclKind kind;
+    const char *name;
+    Span span;      // of the name
+    Span whole;     // of the statement
+    uint32_t owner; // 1 + the function, model or train block that it belongs to; 0: the file
+    const char *head; // "fn linear(x, width, use_bias = true)", as it is written; or NULL
+    const char *doc;  // the comment above it, or behind it on its line; or NULL
+} Decl;
+
+enum {
+    USE_WRITE = 1,    // the name is given a value here
+    USE_ARGUMENT = 2, // it names an argument of a call
+    USE_OUTPUT = 4,   // it stands alone in what a model returns, and so names that output, too
+};
+typedef struct Use {
+    Span span;
+    uint32_t decl;
+    uint32_t flags;
+} Use;
+
+typedef struct Seen { // what stands at the span became this
+    Span span;
+    const char *text; // "f32[batch=128, 10]", "12"; several, where it became several things
+    bool tensor;
+    uint32_t variants;
+    Type type; // of the last one
+} Seen;
+
+struct Survey {
+    Arena *arena;
+    const Diags *diags;
+    VEC(Decl) decls; // of the standard library those at the top of the files that are used
+    VEC(Use) uses;   // in the user's files
+    VEC(Seen) seen;
+    IdMap seen_at, decl_at; // of spans, of statements
+    VEC(const char *) names; // parameters, states, inputs and outputs: what other files may know
+    Tokens tokens;           // of the file itself
+    uint32_t source;         // which is this
+    uint32_t core;           // std/core.net, which every file sees; 0: none
+    VEC(struct SurveyFile {
+        uint32_t source;
+        const char *name; // as in NAME.linear
+        VEC(uint32_t) uses; // sources
+    }) files;
+    bool elaborated; // without a mistake
+};
+
+typedef struct BuiltinInfo {
+    const char *name, *params; // "x axis? keep?"; NULL: no function
+} BuiltinInfo;
+
+// Compiles the text so far as the frontend does; what is wrong is in d. Never NULL.
+Survey *frontend_survey(Arena *a, Diags *d, const char *path, const char *text, size_t len,
+                        const FrontendOptions *o);
+// Everything that no file defines, by name; ended by a row without one.
+const BuiltinInfo *frontend_builtins(Arena *a);
+#endif

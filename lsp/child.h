@@ -1,0 +1,13 @@
+// Short work in a process of its own, waited for.
+#ifndef LSP_CHILD_H
+#define LSP_CHILD_H
+
+#include "lsp/lsp.h"
+
+// What work wrote, in the arena; NULL: it failed or took too long. It may do to the server's memory
+// what it likes.
+char *child_run(Server *s, void (*work)(void *arg, int fd), void *arg, Arena *a, size_t *len);
+void child_survey(const Server *s, const Document *d, int fd);
+void child_send(int fd, const char *p, size_t n);
+
+#endif
