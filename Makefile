@@ -14,7 +14,7 @@ say     = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2);)
 FOLDERS = base ir frontend passes codegen runtime lib
 SRC     = $(foreach d,$(FOLDERS),$(sort $(wildcard $(d)/*.c $(d)/*/*.c)))
 GEN     = $(BUILD)/frontend/parse.c $(BUILD)/frontend/scan.c $(BUILD)/frontend/std_text.c \
-          $(BUILD)/codegen/prelude_text.c
+          $(BUILD)/codegen/prelude_text.c $(BUILD)/lib/inspect/report_text.c
 OBJ     = $(SRC:%.c=$(BUILD)/%.o) $(GEN:%.c=%.o)
 CLI_OBJ = $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard cli/*.c lsp/*.c)))
 UNIT    = $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/unit/*.c)))
@@ -55,7 +55,7 @@ $(BUILD)/frontend/scan.c: frontend/scan.l $(BUILD)/frontend/parse.c
 	@mkdir -p $(@D)
 	$(call say,FLEX,$<)flex -o $@ --header-file=$(BUILD)/frontend/scan.h $<
 
-# Text files become C arrays: const EmbeddedFile std_files[] and prelude_files[] (tools/embed.sh).
+# Text files become C arrays: const EmbeddedFile std_files[], prelude_files[] and report_files[] (tools/embed.sh).
 $(BUILD)/frontend/std_text.c: tools/embed.sh $(wildcard frontend/std/*.net)
 	@mkdir -p $(@D)
 	$(call say,EMBED,$@)sh tools/embed.sh std_files $(filter %.net,$^) > $@
@@ -63,6 +63,10 @@ $(BUILD)/frontend/std_text.c: tools/embed.sh $(wildcard frontend/std/*.net)
 $(BUILD)/codegen/prelude_text.c: tools/embed.sh $(wildcard codegen/prelude/*)
 	@mkdir -p $(@D)
 	$(call say,EMBED,$@)sh tools/embed.sh prelude_files $(filter codegen/%,$^) > $@
+
+$(BUILD)/lib/inspect/report_text.c: tools/embed.sh $(sort $(wildcard lib/inspect/report/*))
+	@mkdir -p $(@D)
+	$(call say,EMBED,$@)sh tools/embed.sh report_files $(filter lib/%,$^) > $@
 
 # tests/unit/FOLDER_name.c is linked with FOLDER and what FOLDER may include.
 BELOW_base     = base

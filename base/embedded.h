@@ -12,5 +12,6 @@ typedef struct EmbeddedFile {
 
 extern const EmbeddedFile std_files[];     // the standard library, ended by {0}
 extern const EmbeddedFile prelude_files[]; // what generated code starts with, ended by {0}
+extern const EmbeddedFile report_files[];  // the page of netc report, ended by {0}
 
 #endif

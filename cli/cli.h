@@ -125,6 +125,9 @@ int fail(const char *fmt, ...)
 netc_status open_context(const Common *c, netc_context **out, netc_error **err);
 void compile_options(const Common *c, netc_compile_options *o);
 const char *device_target(const char *device); // what --device says of the target; NULL: nothing
+// --target of the verbs that only look: sm_XX is CUDA for that architecture, and of a model.bin its
+// source is compiled for it. false: said why not.
+bool take_target(const char *asked, netc_compile_options *c, const char **target);
 // The model named first. entries: the ones that will be run; NULL or none: all of the file.
 netc_status open_program(const Common *c, netc_context *ctx, const char *target,
                          const StringList *entries, const netc_dataset *data,
@@ -165,6 +168,7 @@ int verb_run(int argc, char **argv);
 int verb_generate(int argc, char **argv);
 int verb_tokenize(int argc, char **argv);
 int verb_inspect(int argc, char **argv);
+int verb_report(int argc, char **argv);
 int verb_check(int argc, char **argv);
 int verb_profile(int argc, char **argv);
 int verb_bench(int argc, char **argv);

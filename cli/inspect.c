@@ -12,14 +12,13 @@ typedef struct InspectArgs {
     bool why, json, in_order, cards, knobs, params, model;
 } InspectArgs;
 
-// sm_XX is CUDA for that architecture; of a model.bin its source is compiled for it.
-static bool take_target(InspectArgs *a, netc_compile_options *c, netc_inspect_options *o)
+bool take_target(const char *asked, netc_compile_options *c, const char **target)
 {
     char rest;
-    o->target = a->target;
-    if (!a->target || sscanf(a->target, "sm_%d%c", &c->arch, &rest) != 1) return true;
-    if (c->arch < 80) return fail("--target %s: netc needs sm_80 or later", a->target), false;
-    o->target = "cuda";
+    *target = asked;
+    if (!asked || sscanf(asked, "sm_%d%c", &c->arch, &rest) != 1) return true;
+    if (c->arch < 80) return fail("--target %s: netc needs sm_80 or later", asked), false;
+    *target = "cuda";
     c->rebuild = true;
     return true;
 }
@@ -74,7 +73,7 @@ static netc_status run(void *args, netc_context *ctx, netc_error **err)
     NETC_INIT(netc_compile_options, c);
     NETC_INIT(netc_inspect_options, o);
     compile_options(&a->common, &c);
-    if (!take_target(a, &c, &o)) return NETC_INVALID;
+    if (!take_target(a->target, &c, &o.target)) return NETC_INVALID;
     o.kernel = kernel_asked(a);
     o.why = a->why, o.params = a->params, o.model = a->model, o.json = a->json,
     o.in_order = a->in_order, o.cards = a->cards;

@@ -55,6 +55,12 @@ const Verb verbs[] = {
      "netc inspect mlp.net --why\n"
      "netc inspect before.bin after.bin",
      verb_inspect, 1, 2, "a model, and at most a kernel of it or another build"},
+    {"report", "Write a page: graph, memory, roofline and timeline of a step, loss curves.",
+     "report MODEL -o report.html [--entry NAME] [--profile FILE] [--log FILE ...]",
+     "netc report mlp.net -o report.html\n"
+     "netc profile mlp.net --json > mlp.json && netc train mlp.net ... --log mlp.jsonl\n"
+     "netc report mlp.net --profile mlp.json --log mlp.jsonl -o report.html",
+     verb_report, 1, 1, "one model"},
     {"check", "Check gradients and kernels against the reference.", "check MODEL",
      "netc check mlp.net", verb_check, 1, 1, "one model"},
     {"profile", "Time every kernel of an entry beside what the device can do.",
@@ -101,7 +107,8 @@ static void usage(FILE *out)
     for (int i = 0; i < verb_count; i++)
         fprintf(out, "  %-8s %s\n", verbs[i].name, verbs[i].summary);
     fprintf(out, "\nexample:\n  %s\n\n", find_verb("train")->example);
-    fputs("A MODEL.bin holds machine code, and init, train, eval, predict, run, generate, profile and bench "
+    fputs("A MODEL.bin holds machine code, and init, train, eval, predict, run, generate, profile "
+          "and bench "
           "run it with "
           "your rights:\ntake it only from whom you would take a program. With --rebuild they "
           "compile "

@@ -179,6 +179,7 @@ static void step_json(Json *j, const netc_profile_result *r, const netc_step *s)
     json_key(j, "kind"), json_string(j, s->kind);
     json_key(j, "line"), json_string(j, s->line);
     json_key(j, "schedule"), json_string(j, s->schedule);
+    json_key(j, "step"), json_int(j, s->place);
     json_key(j, "calls"), json_int(j, s->calls);
     number(j, "seconds", s->seconds), number(j, "low", s->low), number(j, "high", s->high);
     number(j, "share", share(s->seconds * s->calls, r->sum));

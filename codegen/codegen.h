@@ -19,6 +19,15 @@ typedef struct LaunchRecord {
 } LaunchRecord;
 typedef VEC(LaunchRecord) LaunchLog;
 
+typedef struct StepRecord { // which groups a step of the program computes; loops have none
+    const Entry *entry;
+    int32_t step;
+    const Graph *graph; // theirs: the entry's or a region's
+    Group *const *groups;
+    int ngroups;
+} StepRecord;
+typedef VEC(StepRecord) StepLog; // by entry, then step
+
 typedef struct CodegenOptions {
     const Target *target;
     bool no_reuse;                   // every temporary its own place, for bisecting
@@ -28,6 +37,7 @@ typedef struct CodegenOptions {
     const char *choices;             // choice table to carry along, or NULL
     const ScheduleSource *schedules; // NULL: the cost model's
     LaunchLog *log;                  // NULL, or what was lowered is added to it
+    StepLog *steps;                  // NULL, or what steps compute is added to it
     // May put an edited kernel in a generated one's place: its text, function and launch. contract:
     // the arguments it is called with.
     void (*override)(void *ctx, ProgKernel *k, const char *contract);

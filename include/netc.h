@@ -153,13 +153,13 @@ NETC_API netc_status netc_dataset_add_file(netc_dataset *d, const char *input, c
 // Windows of tokens begin anywhere in their files, not where the one before ends: netc_train draws
 // them from seed and epoch, as many an epoch as would follow each other. Said before d is used.
 NETC_API netc_status netc_dataset_random_windows(netc_dataset *d, netc_error **err);
-// A folder, or .tar archives joined by commas, is a set of PNG and JPEG images, u8[h, w, 1 or 3]: of
-// a folder each folder in it is a class, labelled by their sorted names; archives are WebDataset's
-// (KEY.jpg beside KEY.cls, uncompressed). part: "images" and "labels" (NULL: by what the input
-// wants), "stream": images that are decoded as they are needed, as all are that memory should not
-// be taken for. resize: images are scaled and cut to the input's size, else all must have it.
-// skip_bad: those that cannot be decoded are left out, with a note, else they are an error. Said
-// before d is used. libspng, TurboJPEG and libarchive are opened when they are needed.
+// A folder, or .tar archives joined by commas, is a set of PNG and JPEG images, u8[h, w, 1 or 3]:
+// of a folder each folder in it is a class, labelled by their sorted names; archives are
+// WebDataset's (KEY.jpg beside KEY.cls, uncompressed). part: "images" and "labels" (NULL: by what
+// the input wants), "stream": images that are decoded as they are needed, as all are that memory
+// should not be taken for. resize: images are scaled and cut to the input's size, else all must
+// have it. skip_bad: those that cannot be decoded are left out, with a note, else they are an
+// error. Said before d is used. libspng, TurboJPEG and libarchive are opened when they are needed.
 NETC_API netc_status netc_dataset_images(netc_dataset *d, bool resize, bool skip_bad,
                                          netc_error **err);
 // The array stays the caller's and must outlive the data set.
@@ -269,6 +269,19 @@ typedef struct netc_inspect_options {
 } netc_inspect_options;
 NETC_API netc_status netc_inspect(netc_program *p, const netc_inspect_options *o, char **text,
                                   netc_error **err);
+// One page of HTML that needs nothing else: an entry's graph by scopes, its memory, roofline and
+// timeline, curves of training. Nothing is run. Free with netc_free.
+typedef struct netc_report_options {
+    size_t size;
+    const char *entry;  // NULL: the profile's, or train, or the first model
+    const char *target; // "cpu", "cuda"; NULL: the profile's, or what would run here
+    const char
+        *profile; // a file that netc profile --json wrote of this build; NULL: modelled times
+    const char *const *logs; // files that netc train --log wrote
+    int nlogs;
+} netc_report_options;
+NETC_API netc_status netc_report(netc_program *p, const netc_report_options *o, char **html,
+                                 netc_error **err);
 // The schedule of every kernel, with its identity in a tuning file, and what else the choice table
 // holds; of one kernel its knobs and their legal values.
 NETC_API netc_status netc_program_knobs(netc_program *p, const char *target, const char *kernel,
@@ -669,6 +682,7 @@ typedef struct netc_step {  // of an entry, timed on its own
     int registers, local_bytes; // of a thread of a kernel; local: what registers did not hold;
     int shared_bytes, threads;  // of a block; -1 where it is not known
     double occupancy;           // of a multiprocessor's threads, 0 to 1; -1
+    int place;                  // in the entry's plan: a product may be two calls at one place
 } netc_step;
 
 typedef struct netc_slice { // a call in the last execution that was timed step by step

@@ -105,6 +105,7 @@ typedef struct Build {
     const char *entry;   // the only entry elaborated, or "" for all
     const char *choices; // a checkpoint's table, the only source of schedules; or NULL
     LaunchLog launches;
+    StepLog steps;
     const char *unlocked; // what --locked would object to, or NULL
     Module *module;       // NULL when it came from model.bin
     Program *program;

@@ -2,7 +2,7 @@
 _netc()
 {
     local cur=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]}
-    local verbs="compile init train eval predict run generate tokenize inspect check profile bench tune doctor show fmt lsp"
+    local verbs="compile init train eval predict run generate tokenize inspect report check profile bench tune doctor show fmt lsp"
     if [[ $cur == -* ]]; then
         [[ " $verbs " == *" $verb "* ]] || verb=compile
         COMPREPLY=($(compgen -W "$(netc "$verb" --help 2>/dev/null | grep -oE -- '--[a-z-]+')" -- "$cur"))

@@ -622,6 +622,20 @@ static bool emit_item(Frame *f, Item *it, const Item **follower)
     return emit_kernels(f, it);
 }
 
+// What the steps from [first] on compute: the item, and of a product's those behind the call what
+// was done with it.
+static void log_steps(const Frame *f, const Item *it, const Item *follower, uint32_t first)
+{
+    const GenEntry *e = f->e;
+    StepLog *log = e->gen->options->steps;
+    if (!log || it->sink >= 0 || it->groups.at[0]->kind == GROUP_LOOP) return;
+    for (uint32_t i = first; i < e->steps.n; i++) {
+        const Item *of = follower && e->steps.at[i].kind == PS_KERNEL ? follower : it;
+        StepRecord r = {e->entry, (int32_t)i, f->g, of->groups.at, (int)of->groups.n};
+        vec_push(e->gen->arena, log, r);
+    }
+}
+
 bool frame_generate(Frame *f)
 {
     if (!f->g->fusion) {
@@ -642,9 +656,11 @@ bool frame_generate(Frame *f)
     for (uint32_t i = 0; i < f->items.n; i++) {
         Item *it = &f->items.at[f->order[i]];
         const Item *follower = frame_follower(f, i);
+        uint32_t first = f->e->steps.n;
         if (it->sink < 0) choose_places(f, it, last, last_check);
         if (follower) choose_places(f, follower, last, last_check);
         if (!emit_item(f, it, &follower)) return false;
+        log_steps(f, it, follower, first);
         copy_outputs(f, it);
         if (!follower) continue;
         copy_outputs(f, follower);

@@ -122,7 +122,7 @@ static void run_pipeline(void *arg)
     for (uint32_t i = 0; i < b->module->notes.n && !p->noted; i++)
         lib_log(p->context, "%s", b->module->notes.at[i]);
     p->noted = true;
-    b->launches = (LaunchLog){0};
+    b->launches = (LaunchLog){0}, b->steps = (StepLog){0};
     bool (*make)(const Settings *, const char *, Module *) = p->settings.functional
                                                                  ? functional_make
                                                              : p->settings.noutputs ? outputs_keep
@@ -147,7 +147,8 @@ static void run_pipeline(void *arg)
                          .no_reuse = p->settings.no_reuse,
                          .tf32 = p->settings.precision == PREC_TF32,
                          .choices = p->settings.choices,
-                         .log = &b->launches};
+                         .log = &b->launches,
+                         .steps = &b->steps};
     Schedules schedules;
     ScheduleSource source;
     schedules_begin(p, b, &schedules, &source);

@@ -220,24 +220,32 @@ static bool holds(const netc_program *p, bool cuda)
 }
 
 // The target asked for, else what would run here, else the only one a model.bin holds.
-static bool pick_cuda(const Inspect *v, char *note, size_t n)
+static bool pick_cuda(netc_program *p, const char *target, char *note, size_t n)
 {
-    const char *asked = v->o->target ? v->o->target : v->p->settings.target;
+    const char *asked = target ? target : p->settings.target;
     if (asked && !strcmp(asked, "all")) asked = NULL;
     bool gpu = rt_cuda_count() > 0, cuda = asked ? !strcmp(asked, "cuda") : gpu;
-    bool only = !asked && v->p->embedded && holds(v->p, cuda) != holds(v->p, !cuda);
-    if (only) cuda = holds(v->p, true);
+    bool only = !asked && p->embedded && holds(p, cuda) != holds(p, !cuda);
+    if (only) cuda = holds(p, true);
     const char *why = asked  ? ""
                       : only ? " (all that the file holds)"
                       : gpu  ? " (this machine has a GPU; --target cpu shows the CPU's)"
                              : " (this machine has no GPU; --target cuda shows a GPU's)";
-    if (cuda) program_learn_gpu(v->p);
-    int arch = v->p->settings.arch ? v->p->settings.arch : v->p->cuda_arch ? v->p->cuda_arch : 90;
+    if (cuda) program_learn_gpu(p);
+    int arch = p->settings.arch ? p->settings.arch : p->cuda_arch ? p->cuda_arch : 90;
     if (cuda)
         snprintf(note, n, "sm_%d%s", arch, why);
     else
         snprintf(note, n, "cpu%s", why);
     return cuda;
+}
+
+netc_status inspect_build(netc_program *p, const char *target, char *note, size_t n, Build **out,
+                          netc_error **err)
+{
+    if (target && strcmp(target, "cpu") && strcmp(target, "cuda"))
+        return lib_fail(err, NETC_INVALID, "unknown target '%s'; there are cpu and cuda", target);
+    return build_get(p, pick_cuda(p, target, note, n), "", "", out, err);
 }
 
 // What the compiler made of kernels is in cubins. None can be made here: a note, and the columns
@@ -255,9 +263,9 @@ static void compile_for_cards(const Inspect *v, Build *b)
 // The build or builds that are asked about.
 static netc_status get_builds(Inspect *v, char *note, size_t n, netc_error **err)
 {
-    bool cuda = pick_cuda(v, note, n);
     v->note = note;
-    netc_status status = build_get(v->p, cuda, "", "", &v->b, err);
+    netc_status status = inspect_build(v->p, v->o->target, note, n, &v->b, err);
+    bool cuda = status == NETC_OK && v->b->cuda;
     if (cuda && v->o->other) program_learn_gpu(v->o->other);
     if (status == NETC_OK && v->o->other)
         status = build_get(v->o->other, cuda, "", "", &v->other, err);
@@ -274,9 +282,6 @@ netc_status netc_inspect(netc_program *p, const netc_inspect_options *o, char **
     if (o) memcpy(&own, o, o->size < sizeof own ? o->size : sizeof own);
     Inspect v = {.p = p, .o = &own, .err = err};
     *text = NULL;
-    if (v.o->target && strcmp(v.o->target, "cpu") && strcmp(v.o->target, "cuda"))
-        return lib_fail(err, NETC_INVALID, "unknown target '%s'; there are cpu and cuda",
-                        v.o->target);
     char note[160];
     netc_status status = own.params || own.model ? NETC_OK : get_builds(&v, note, sizeof note, err);
     if (status != NETC_OK) return status;

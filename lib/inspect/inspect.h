@@ -3,6 +3,7 @@
 #define LIB_INSPECT_H
 
 #include "lib/inspect/items.h"
+#include "lib/inspect/layers.h"
 
 typedef struct Inspect {
     netc_program *p;
@@ -15,6 +16,14 @@ typedef struct Inspect {
     char *text;
 } Inspect;
 
+// The build that is looked at: for the target asked for, or else for what would run here; note:
+// which and why.
+netc_status inspect_build(netc_program *p, const char *target, char *note, size_t n, Build **out,
+                          netc_error **err);
+// The layers of an entry, from its text. (inspect/inspect_model.c)
+netc_status inspect_layers(netc_program *p, Arena *a, const char *entry, const Entry **e,
+                           const Layer **top, netc_error **err);
+void layer_json(const Layer *l, Json *j);
 netc_status inspect_compare(const Inspect *v, Buf *out); // inspect/inspect_compare.c
 netc_status inspect_why(const Inspect *v, Buf *out);     // inspect/inspect_why.c
 // inspect/inspect_cards.c

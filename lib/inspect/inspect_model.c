@@ -124,7 +124,7 @@ static void model_text(const Inspect *v, const Entry *e, const Layer *top, Buf *
     buf_char(out, '\n');
 }
 
-static void layer_json(const Layer *l, Json *j)
+void layer_json(const Layer *l, Json *j)
 {
     json_object(j);
     json_key(j, "name"), json_string(j, l->name);
@@ -165,17 +165,26 @@ static const char *entry_shown(const Inspect *v)
     return NULL;
 }
 
+netc_status inspect_layers(netc_program *p, Arena *a, const char *entry, const Entry **e,
+                           const Layer **top, netc_error **err)
+{
+    Diags *d = diags_new(a);
+    FrontendOptions o = lib_frontend_options(p, a, "", entry);
+    Module *m = frontend_compile(a, d, p->name, p->text, p->len, &o);
+    if (!m || d->errors) return lib_fail_diags(err, NETC_INVALID, d);
+    *e = module_entry(m, entry);
+    *top = layers_of(a, m, (*e)->graph);
+    return NETC_OK;
+}
+
 netc_status inspect_model(const Inspect *v, Buf *out)
 {
-    netc_program *p = v->p;
     const char *name = entry_shown(v);
     if (!name) return NETC_INVALID;
-    Diags *d = diags_new(v->arena);
-    FrontendOptions o = lib_frontend_options(p, v->arena, "", name);
-    Module *m = frontend_compile(v->arena, d, p->name, p->text, p->len, &o);
-    if (!m || d->errors) return lib_fail_diags(v->err, NETC_INVALID, d);
-    const Entry *e = module_entry(m, name);
-    const Layer *top = layers_of(v->arena, m, e->graph);
+    const Entry *e;
+    const Layer *top;
+    netc_status status = inspect_layers(v->p, v->arena, name, &e, &top, v->err);
+    if (status != NETC_OK) return status;
     if (v->o->json) {
         Json j = json_writer(out);
         layer_json(top, &j);

@@ -10,8 +10,7 @@ typedef struct Layers {
     StrMap of_scope; // path -> Layer *: the deepest that holds it
 } Layers;
 
-// The length of the first name of a path: a word, with the number behind it ("h.0").
-static size_t first_name(const char *path)
+size_t layer_name(const char *path)
 {
     size_t n = strcspn(path, ".");
     size_t digits = path[n] ? strspn(path + n + 1, "0123456789") : 0;
@@ -35,7 +34,7 @@ static void add_param(Layers *s, const Cell *c)
         l->params += type_count(&c->type);
         l->param_bytes += type_bytes(&c->type);
         if (c->frozen) l->frozen += type_count(&c->type);
-        size_t n = first_name(at);
+        size_t n = layer_name(at);
         if (!at[n]) return; // the parameter's own name
         Layer *next = child(l, at, n);
         if (!next) {
@@ -54,7 +53,7 @@ static Layer *layer_of(Layers *s, const Node *n)
     Layer *l = strmap_get(&s->of_scope, path), *next = s->top;
     if (l) return l;
     for (const char *at = path; next && *at;) {
-        size_t len = first_name(at);
+        size_t len = layer_name(at);
         l = next;
         next = child(l, at, len);
         at += len + (at[len] == '.');

@@ -17,6 +17,8 @@ struct Layer {
     int64_t activations; // bytes of the values that another layer reads
 };
 
+// The length of the first name of a path: a word, with the number behind it ("h.0").
+size_t layer_name(const char *path);
 // Of an entry's graph as it was elaborated, and all parameters of its module.
 Layer *layers_of(Arena *a, const Module *m, const Graph *g);
 // Whether nothing but the name differs, in them and below.

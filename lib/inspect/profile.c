@@ -65,7 +65,8 @@ static void fill_step(netc_step *out, const Program *prog, const ProgStep *s, co
                        .local_bytes = t->info.local_bytes,
                        .shared_bytes = t->info.shared_bytes,
                        .threads = t->info.threads,
-                       .occupancy = t->info.occupancy};
+                       .occupancy = t->info.occupancy,
+                       .place = t->step};
     snprintf(out->name, sizeof out->name, "%s", k ? k->name : step_name(prog, s));
     snprintf(out->kind, sizeof out->kind, "%s", k ? "kernel" : step_kind(s));
     snprintf(out->line, sizeof out->line, "%s", s->loc ? s->loc : "");

@@ -76,12 +76,14 @@ void sweep_run(Sweep *s)
     Graph *g = s->g;
     Loc loc = g->loc;
     Role role = g->role;
+    const char *scope = g->scope;
     g->role = ROLE_BACKWARD;
     for (uint32_t i = s->n; i-- > 0;) {
         Node *n = g->nodes.at[i];
         Node *dy = s->cot[i];
         if (!s->need[i] || (!dy && !s->results[i])) continue;
         g->loc = n->loc;
+        g->scope = n->scope;
         if (dy && n->name && !dy->name && dy->id >= s->n && dy->op != OP_const)
             dy->name = arena_printf(g->arena, "d_%s", n->name);
         Rule r = {.s = s, .g = g, .n = n, .dy = dy};
@@ -90,6 +92,7 @@ void sweep_run(Sweep *s)
     }
     g->loc = loc;
     g->role = role;
+    g->scope = scope;
 }
 
 // -- errors ---------------------------------------------------------------------------------------

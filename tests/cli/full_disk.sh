@@ -38,6 +38,7 @@ no_room small/ugly.net "$NETC" fmt small/ugly.net
 no_room small/l.npy "$NETC" run $M --input image="$D/train-images-idx3-ubyte" --output logits=small/l.npy --device cpu
 no_room small/p.npy "$NETC" predict $M --data image="$D/train-images-idx3-ubyte" -o logits=small/p.npy --device cpu
 no_room small/trace "$NETC" profile $M --device cpu --repeats 2 --steps 1 --trace small/trace
+no_room small/r.html "$NETC" report $M -o small/r.html
 no_room small/b.jsonl "$NETC" bench $M --device cpu --repeats 2 --steps 1 --compiles 0 --entry train -o small/b.jsonl
 expect 2 "cannot write small/tb: No space left on device" "${T[@]}" --steps 30 --tensorboard small/tb
 expect 2 "the log small/log could not be written" "${T[@]}" --steps 30 --report-every 1 --log small/log

@@ -271,6 +271,11 @@ static netc_status show(World *w)
     o.why = true;
     if (status == NETC_OK) status = netc_inspect(w->p, &o, &out, &w->err);
     netc_free(out);
+    out = NULL;
+    NETC_INIT(netc_report_options, r);
+    r.target = "cuda";
+    if (status == NETC_OK) status = netc_report(w->p, &r, &out, &w->err);
+    netc_free(out);
     return status;
 }
 
