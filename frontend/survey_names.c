@@ -1,6 +1,6 @@
 // A survey's names: every use of a name led to what defines it, from the tree alone, so that also
 // what no entry reaches is known. A name that a function gives a value to is one variable in all of
-// it, arguments and the names of loops included.
+// it, arguments and the names of loops included. After a mistake the tree has holes.
 #include <string.h>
 
 #include "base/plain.h"
@@ -50,7 +50,7 @@ static void remember(StrMap *m, const char *name, uint32_t decl)
 // The name is given a value at the span: its first time declares it.
 static void define(Body *b, DeclKind kind, const char *name, Span span, Span whole)
 {
-    if (!strcmp(name, "_")) return;
+    if (!name || !strcmp(name, "_")) return;
     uint32_t known = number(&b->vars, name);
     if (!known) {
         remember(&b->vars, name, declare(b->s, (Decl){kind, name, span, whole, b->owner, 0, 0}));
@@ -70,6 +70,7 @@ static bool global_use(Body *b, const char *name, Span span, uint32_t flags)
 
 static void name(Body *b, const Expr *x, uint32_t flags)
 {
+    if (!x->text) return;
     uint32_t local = number(&b->vars, x->text);
     if (local) {
         use(b, x->span, local - 1, flags);
@@ -97,10 +98,11 @@ static void scope(Body *b, const ScopeName *s)
 // The function that is called, where it is known by name; NULL: it is not.
 static const Stmt *callee(Body *b, const Expr *x)
 {
+    if (!x) return NULL;
     Global *g = NULL;
     if (x->kind == EXPR_NAME && !number(&b->vars, x->text))
         g = global_find(b->e, b->file, x->text, x->span, false);
-    if (x->kind == EXPR_MEMBER && x->a->kind == EXPR_NAME && !number(&b->vars, x->a->text))
+    if (x->kind == EXPR_MEMBER && x->a && x->a->kind == EXPR_NAME && !number(&b->vars, x->a->text))
         for (uint32_t i = 0; i < b->file->uses.n; i++)
             if (!strcmp(b->file->uses.at[i]->name, x->a->text))
                 g = strmap_get(&b->file->uses.at[i]->globals, x->text);
@@ -126,9 +128,9 @@ static void call(Body *b, const Expr *x)
 static void result_use(Body *b, const Expr *x)
 {
     const Expr *call = x->a;
-    while (call->kind == EXPR_AS || call->kind == EXPR_REUSE || call->kind == EXPR_WITH)
+    while (call && (call->kind == EXPR_AS || call->kind == EXPR_REUSE || call->kind == EXPR_WITH))
         call = call->a;
-    const Stmt *model = call->kind == EXPR_CALL ? callee(b, call->a) : NULL;
+    const Stmt *model = call && call->kind == EXPR_CALL ? callee(b, call->a) : NULL;
     uint32_t owner = model && model->kind == STMT_MODEL ? survey_decl_of(b->s, model) : 0;
     for (uint32_t i = 0; owner && i < b->s->decls.n; i++) {
         const Decl *d = &b->s->decls.at[i];
@@ -140,7 +142,7 @@ static void result_use(Body *b, const Expr *x)
 static void member(Body *b, const Expr *x)
 {
     result_use(b, x);
-    if (x->a->kind == EXPR_NAME && !number(&b->vars, x->a->text))
+    if (x->a && x->a->kind == EXPR_NAME && !number(&b->vars, x->a->text))
         for (uint32_t i = 0; i < b->file->uses.n; i++) {
             EFile *u = b->file->uses.at[i];
             Global *g = strcmp(u->name, x->a->text) ? NULL : strmap_get(&u->globals, x->text);
@@ -202,7 +204,7 @@ static void type(Body *b, const TypeExpr *t, bool sizes)
 static void arguments(Body *b, const Stmt *s)
 {
     uint32_t fn = survey_decl_of(b->s, s);
-    for (uint32_t i = 0; i < s->params.n; i++) {
+    for (uint32_t i = 0; fn && i < s->params.n; i++) {
         const Param *p = &s->params.at[i];
         if (p->type) type(b, p->type, s->kind == STMT_FN);
         if (p->otherwise) expr(b, p->otherwise);
@@ -218,6 +220,7 @@ static void returned(Body *b, const Stmt *s)
 {
     for (uint32_t i = 0; i < s->items.n; i++) {
         const Item *item = &s->items.at[i];
+        if (!item->value) continue;
         bool alone = !item->name && item->value->kind == EXPR_NAME;
         if (b->model && (item->name || alone)) {
             Span span = item->name ? item->name_span : item->value->span;
@@ -287,9 +290,9 @@ static void statement(Body *b, const Stmt *s)
 
 static void block(Body *b, const Block *x)
 {
-    for (uint32_t i = 0; i < x->params.n; i++)
+    for (uint32_t i = 0; x && i < x->params.n; i++)
         define(b, DECL_LOCAL, x->params.at[i].name, x->params.at[i].span, x->params.at[i].span);
-    for (uint32_t i = 0; i < x->stmts.n; i++) statement(b, x->stmts.at[i]);
+    for (uint32_t i = 0; x && i < x->stmts.n; i++) statement(b, x->stmts.at[i]);
 }
 
 // What was read before anything gave it a value, as a loop's later rounds may.
@@ -321,7 +324,9 @@ static void declare_top(Survey *s, const Stmt *x)
         if (kinds[i].stmt != x->kind) continue;
         bool train = x->kind == STMT_TRAIN;
         Span span = x->name_span.end ? x->name_span : x->span;
-        uint32_t d = declare(s, (Decl){kinds[i].decl, train ? x->program : x->name, span, x->span, 0,
+        const char *name = train ? x->program : x->name;
+        if (!name) return;
+        uint32_t d = declare(s, (Decl){kinds[i].decl, name, span, x->span, 0,
                                        survey_head(s, x), survey_doc(s, x->span)});
         idmap_set(&s->decl_at, (uintptr_t)x, d + 1);
         for (uint32_t k = 0; k < x->params.n; k++) {
