@@ -94,8 +94,10 @@ static void offer(Cursor *c, const char *label, int kind, const char *detail, co
 {
     static const char order[] = {[KIND_PROPERTY] = '0', [KIND_VARIABLE] = '1', [KIND_FUNCTION] = '2',
                                  [KIND_KEYWORD] = '4'};
-    if (strmap_has(&c->given, label)) return;
-    strmap_set(&c->given, label, c);
+    // `dim` is a keyword and a function.
+    const char *key = arena_printf(c->a, "%d %s", kind == KIND_KEYWORD, label);
+    if (strmap_has(&c->given, key)) return;
+    strmap_set(&c->given, key, c);
     json_object(c->j);
     json_key(c->j, "label"), json_string(c->j, label);
     json_key(c->j, "kind"), json_int(c->j, kind);

@@ -3,7 +3,7 @@
 . "$(dirname "$0")/../lib.sh"
 command -v python3 >/dev/null || { skip "no python3: the language server is not tried"; finish; }
 export LSP_LIMIT=${LIMIT:-1200} PYTHONDONTWRITEBYTECODE=1
-for part in life names answers nonsense; do
+for part in life names answers nonsense syntax; do
     out=$(timeout "${LIMIT:-1200}" python3 "$ROOT/tests/lsp/$part.py" "$NETC" "$ROOT" "$W" 2>&1)
     line=$(tail -1 <<<"$out")
     if [[ $line =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
