@@ -21,7 +21,7 @@ eval_data=(--eval-data "image=$folder/test_batch.bin:images" --eval-data "label=
 last() { grep -o "\"$1\": *[0-9.e+-]*" "$2" | tail -1 | sed 's/.*: *//'; }
 late() { [ "$SECONDS" -ge "${LIMIT:-10000}" ] && echo "no time left for $1"; }
 
-# A run: NAME SEED COMMAND...; its log in $out/NAME.SEED.jsonl. COMMAND is a function or a program.
+# A run: NAME SEED COMMAND...; its log in $out/NAME.SEED.jsonl.
 run() {
     local name=$1 seed=$2 log=$out/$1.$2.jsonl begin=$EPOCHREALTIME; shift 2
     late "$name, seed $seed" && return
@@ -38,14 +38,10 @@ resnet18() { # SEED
         --device "$device" --eval-every 1000000 --report-every 100 --log "$out/resnet18.$1.jsonl" -q ${OPTIONS:-}
 }
 
-speedrun() { # SEED: the whitening filters, then all else
-    local options=(--device "$device" --seed "$1" -q)
+speedrun() { # SEED
     # shellcheck disable=SC2086
-    "$netc" train samples/cifar10/speedrun.net --program whiten --steps 1 --save "$out/white.safetensors" -D batch=5000 \
-        "${data[@]}" "${options[@]}" ${OPTIONS:-} &&
-        "$netc" train samples/cifar10/speedrun.net --weights "$out/white.safetensors" --epochs "${ROUNDS:-8}" \
-            --precision "${PRECISION:-bf16}" "${data[@]}" "${eval_data[@]}" --eval-every 1000000 --report-every 25 \
-            --log "$out/speedrun.$1.jsonl" "${options[@]}" ${OPTIONS:-}
+    "$netc" train samples/cifar10/speedrun.net --precision "${PRECISION:-bf16}" "${data[@]}" "${eval_data[@]}" --epochs "${ROUNDS:-8}" \
+        --seed "$1" --device "$device" --eval-every 1000000 --report-every 25 --log "$out/speedrun.$1.jsonl" -q ${OPTIONS:-}
 }
 
 means() { # NAME: of its lines

@@ -8,7 +8,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 
-enum { PROG_MAX_RANK = 8, PROG_VERSION = 13 };
+enum { PROG_MAX_RANK = 8, PROG_VERSION = 14 };
 
 // Element types by the names of ir/dtypes.def, in that order (ir/ is not known to the runtime).
 typedef enum ProgDType {
@@ -52,8 +52,8 @@ typedef struct ProgCell {
     const char *name;
     ProgCellKind kind;
     ProgType type;
-    double initial;         // every element, before the init entry runs
-    bool frozen, optimizer; // as in ir/module.h
+    double initial;                      // every element, before the init entry runs
+    bool frozen, optimizer, first_batch; // as in ir/module.h
 } ProgCell;
 
 // Where a buffer lives. The executor resolves a buffer to an address; cells of one name are one
@@ -286,6 +286,9 @@ const ProgEntry *program_entry(const Program *p, const char *name); // NULL when
 void program_written(const Program *p, const ProgEntry *e, bool *written);
 // "init.1" and so on: they compute cells from others.
 bool program_derives(const ProgEntry *e);
+// "init.batch": it makes the cells that wait for it (ProgCell.first_batch) of the first batch.
+#define PROG_FIRST_BATCH "init.batch"
+bool program_reads_first(const ProgEntry *e);
 // "prepare.next": it runs before "next" where a cell that it reads has changed since it last ran.
 bool program_prepares(const ProgEntry *e);
 // The entry that prepares e, by number; -1: none.

@@ -132,6 +132,7 @@ struct ECell {
     const char *model;   // the model whose elaboration defined it first
     bool in_model;       // read or written by a model
     Node *init;      // its first value in the init graph, which may read cells; NULL: cell.initial
+    Node *first;     // cell.first_batch: its first value in the graph of ENTRY_FIRST_BATCH
     bool in_set;     // of the open minimize, and not updated yet
     uint32_t set_at; // its index in that set
     bool updated;    // by some minimize of the train block
@@ -203,13 +204,15 @@ struct Elab {
     StrMap sites;    // scope path -> (void *)(draws made there)
     bool training;
     EntryKind kind;
-    const char *entry; // its name
+    const char *entry;   // its name
     VEC(Node *) tallied; // what tally(x) gave
-    ECell *runs;       // counts the executions of an entry that draws and does not train; or NULL
+    ECell *runs;         // counts the executions of an entry that draws and does not train; or NULL
     TrainState *train;
     uint32_t writes;    // of cells so far
     uint32_t pass;      // `update` statements of the train block so far
     bool replay;        // a model elaborated again in one entry: no second taps or asserts
+    bool reads_inputs;  // what is being made in the init graph depends on inputs of the model
+    bool first_batch;   // ENTRY_FIRST_BATCH is being elaborated
     bool stopped;       // the text grew beyond all bounds; that was said
     uint32_t sizing;    // the frame in which the size of an axis is evaluated, or 0
     bool allow_unbound; // frontend_decls: an unbound dimension is not an error
@@ -327,8 +330,8 @@ Val fn_body(Elab *e, Fn *fn, Val *args, const Span *spans, Span span, Scope *sco
 // elab_builtin.c, elab_shape.c, elab_gather.c
 const Builtin *builtin_find(const char *name);
 extern const Builtin shape_builtins[], index_builtins[], window_builtins[]; // ended by {0}
-Node *tensor_arg(Elab *e, const Call *c, int i);         // NULL after reporting
-Val run_tally(Elab *e, const Call *c);                   // elab_tally.c
+Node *tensor_arg(Elab *e, const Call *c, int i);                            // NULL after reporting
+Val run_tally(Elab *e, const Call *c);                                      // elab_tally.c
 // By node of the entry's graph: is it made of a tally behind the first [from] of them?
 bool *tally_reached(Elab *e, uint32_t from);
 void tally_keep(Elab *e, const char *entry, const char *output, Node *n); // for the runtime
@@ -342,6 +345,9 @@ void exec_block(Elab *e, const Block *b);
 void exec(Elab *e, const Stmt *s);
 
 // elab_cell.c
+// What stands for n, computed of a model's inputs, in the init graph.
+bool cell_of_inputs(Elab *e, Node *n);
+Node *cell_stand_in(Elab *e, const Node *n);
 ECell *cell_control(Elab *e, const char *name);
 ECell *cell_counter(Elab *e, const char *name, const Type *t); // not saved, 0 at first
 ECell *cell_setting(Elab *e, const Stmt *s, EFile *f);

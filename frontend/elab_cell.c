@@ -130,16 +130,34 @@ Val path_value(Elab *e, const char *path, Span span)
 
 // -- defining -------------------------------------------------------------------------------------
 
-// The initial value, made in the init graph: const ones are kept as a number.
-static bool define_initial(Elab *e, ECell *c, const Expr *x)
+// What a model computes of its inputs can be an initial value, too: then the cell is of the first
+// batch. In the init graph, where only its type is looked at, something else stands for it.
+bool cell_of_inputs(Elab *e, Node *n)
 {
-    if (!x) return true;
-    Graph *g = e->g, *root = e->root;
-    Region *region = e->region;
-    With *with = e->with;
-    e->g = e->root = e->init;
-    e->region = NULL;
-    e->with = NULL;
+    IdMap seen = idmap_new(e->arena);
+    VEC(const Node *) list = {0};
+    vec_push(e->arena, &list, n);
+    for (uint32_t i = 0; e->model && i < list.n; i++) {
+        const Node *x = list.at[i];
+        if (x->op == OP_input || x->op == OP_region_param) return true; // that of a loop: perhaps
+        for (uint32_t k = 0; k < x->nargs; k++) {
+            if (idmap_get(&seen, (uintptr_t)x->args[k], NULL)) continue;
+            idmap_set(&seen, (uintptr_t)x->args[k], 1);
+            vec_push(e->arena, &list, x->args[k]);
+        }
+    }
+    return false;
+}
+
+Node *cell_stand_in(Elab *e, const Node *n)
+{
+    e->reads_inputs = true;
+    return graph_leaf_cell(e->init, OP_state, "", &n->type);
+}
+
+// The value, as it would be in the graph of the moment.
+static Val initial_value(Elab *e, ECell *c, const Expr *x)
+{
     Scope *outer = e->frame->scope;
     e->frame->scope = scope_child(e, NULL, c->cell.name, false);
     Val v = eval(e, x);
@@ -153,6 +171,53 @@ static bool define_initial(Elab *e, ECell *c, const Expr *x)
         v = call_leading(e, v, &shape, 1, x->span, scope_child(e, e->frame->scope, "", false));
     }
     e->frame->scope = outer;
+    return v;
+}
+
+// Of the cell's type; NULL after reporting.
+static Node *initial_node(Elab *e, const ECell *c, const Val *v, const Expr *x)
+{
+    const Type *t = &c->cell.type;
+    Node *n = to_tensor(e, v, t->dtype, x->span);
+    DType joined;
+    at_span(e, x->span);
+    if (n && n->type.dtype != t->dtype) {
+        if (dtype_is_float(n->type.dtype) != dtype_is_float(t->dtype) &&
+            !dtype_join(n->type.dtype, t->dtype, &joined)) {
+            fail(e, x->span, "'%s' is %s, its initial value %s", c->cell.name, type_text(e, t),
+                 type_text(e, &n->type));
+            return NULL;
+        }
+        n = graph_cast(e->g, n, t->dtype);
+    }
+    if (n) n = graph_broadcast_to(e->g, n, t);
+    return n && !node_is_poison(n) ? n : NULL;
+}
+
+typedef struct Place { // of elaboration
+    Graph *g, *root;
+    Region *region;
+    With *with;
+} Place;
+
+static Place move(Elab *e, Place to)
+{
+    Place from = {e->g, e->root, e->region, e->with};
+    e->g = to.g;
+    e->root = to.root;
+    e->region = to.region;
+    e->with = to.with;
+    return from;
+}
+
+// The initial value, made in the init graph: const ones are kept as a number.
+static bool define_initial(Elab *e, ECell *c, const Expr *x)
+{
+    if (!x) return true;
+    bool outer = e->reads_inputs;
+    e->reads_inputs = false;
+    Place from = move(e, (Place){e->init, e->init, NULL, NULL});
+    Val v = initial_value(e, c, x);
     bool ok = v.kind != V_POISON;
     double number;
     if (ok && val_number(&v, &number) && !(dtype_is_int(c->cell.type.dtype) && v.kind == V_FLOAT)) {
@@ -160,31 +225,29 @@ static bool define_initial(Elab *e, ECell *c, const Expr *x)
     } else if (ok && v.kind == V_BOOL) {
         c->cell.initial = v.b;
     } else if (ok) {
-        Node *n = to_tensor(e, &v, c->cell.type.dtype, x->span);
-        DType joined;
-        at_span(e, x->span);
-        if (n && n->type.dtype != c->cell.type.dtype) {
-            if (dtype_is_float(n->type.dtype) == dtype_is_float(c->cell.type.dtype) ||
-                dtype_join(n->type.dtype, c->cell.type.dtype, &joined)) {
-                n = graph_cast(e->g, n, c->cell.type.dtype);
-            } else {
-                fail(e, x->span, "'%s' is %s, its initial value %s", c->cell.name,
-                     type_text(e, &c->cell.type), type_text(e, &n->type));
-                n = NULL;
-            }
-        }
-        if (n) n = graph_broadcast_to(e->g, n, &c->cell.type);
-        ok = n && !node_is_poison(n);
+        Node *n = initial_node(e, c, &v, x);
+        ok = n != NULL;
         if (ok && node_const_value(n, &number))
             c->cell.initial = number;
+        else if (ok && e->reads_inputs)
+            c->cell.first_batch = true;
         else if (ok)
             c->init = n;
     }
-    e->g = g;
-    e->root = root;
-    e->region = region;
-    e->with = with;
+    e->reads_inputs = outer;
+    move(e, from);
     return ok;
+}
+
+// In ENTRY_FIRST_BATCH the cell is its initial value: what is computed behind it sees that.
+static bool define_first(Elab *e, ECell *c, const Expr *x)
+{
+    Place from = move(e, (Place){e->root, e->root, NULL, NULL});
+    Val v = initial_value(e, c, x);
+    if (v.kind != V_POISON) c->first = initial_node(e, c, &v, x);
+    move(e, from);
+    c->cur = c->first;
+    return c->first != NULL;
 }
 
 // The place to blame for a name: the call that opened its scope, else the definition.
@@ -228,7 +291,8 @@ static ECell *cell_define(Elab *e, const Stmt *s, CellKind kind, const char *ful
             return NULL;
         }
         c->defined_in = e->elaboration;
-        return c;
+        if (!e->first_batch || !c->cell.first_batch || c->first) return c;
+        return define_first(e, c, s->expr) ? c : NULL;
     }
     if (scope && scope->reuse) {
         const char **names = NEW_ARRAY(e->arena, const char *, e->cell_list.n + 1);

@@ -368,6 +368,38 @@ static void entries_init(Elab *e)
     }
 }
 
+// The trained model once more, up to what its first batch gives to cells.
+static void entry_first_batch(Elab *e, const TrainProgram *p)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < e->cell_list.n; i++) any |= e->cell_list.at[i]->cell.first_batch;
+    if (!any) return;
+    begin(e, ENTRY_TRAIN, ENTRY_FIRST_BATCH);
+    ModelInputs in = {0};
+    const char *batch;
+    if (!model_inputs(e, p->model, p->file, &in, &batch)) return;
+    Val *inputs = NEW_ARRAY(e->arena, Val, in.n + 1);
+    for (uint32_t i = 0; i < in.n; i++) inputs[i] = val_node(make_input(e, &in.at[i], 0));
+    e->first_batch = true;
+    model_run(e, p->model, p->file, inputs, p->model->name_span);
+    e->first_batch = false;
+    e->root->roots.n = 0;
+    for (uint32_t i = 0; i < e->cell_list.n; i++) {
+        const ECell *c = e->cell_list.at[i];
+        if (!c->first) continue;
+        e->g->loc = c->cell.loc;
+        graph_root(e->g, OP_assign, c->first, c->cell.name);
+    }
+    if (!e->root->roots.n) return;
+    for (uint32_t i = 0; i < e->cell_list.n; i++) e->cell_list.at[i]->written = false;
+    Entry entry = {.name = ENTRY_FIRST_BATCH,
+                   .kind = ENTRY_INIT,
+                   .batch = batch_size(e, batch),
+                   .rows = any_data(&in)};
+    if (entry.rows) entry.cursor = CELL_CURSOR;
+    finish(e, &entry, batch, p->train->span, true);
+}
+
 static void collect_cells(Elab *e)
 {
     for (int pass = 0; pass < 2; pass++)
@@ -461,5 +493,6 @@ void entries_elaborate(Elab *e)
     if (!e->options->nentries) other_programs(e, program.train);
     if (e->diags->errors) return;
     if (init) entries_init(e);
+    if (init && program.train && entry_wanted(e, "train")) entry_first_batch(e, &program);
     collect_cells(e);
 }

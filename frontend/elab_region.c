@@ -44,6 +44,7 @@ Node *own(Elab *e, Node *n, Span span)
     if (graph_owns(e->g, n)) return n;
     Node *in = capture(e, e->region, n);
     if (in) return in;
+    if (e->root == e->init && cell_of_inputs(e, n)) return own(e, cell_stand_in(e, n), span);
     if (e->root == e->init)
         fail(e, span, "an initial value cannot depend on values computed at run time");
     else

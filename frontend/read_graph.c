@@ -291,26 +291,28 @@ static Graph *read_region(Reader *r, const Block *b)
 
 static bool read_cell(Reader *r, const Stmt *s)
 {
-    static const char *const keys[] = {"kind", "frozen", "optimizer", "initial"};
+    static const char *const keys[] = {"kind", "frozen", "optimizer", "initial", "first_batch"};
     static const char *const kinds[] = {"param",   "state",   "scratch",
                                         "setting", "control", "prepared"};
     Cell c = {.name = s->name, .loc = loc_add(r->diags, s->span, 0, NULL)};
     const Expr *frozen = find_item(s->items.at, s->items.n, "frozen");
     const Expr *initial = find_item(s->items.at, s->items.n, "initial");
     const Expr *optimizer = find_item(s->items.at, s->items.n, "optimizer");
+    const Expr *first = find_item(s->items.at, s->items.n, "first_batch");
     const Expr *kind = need(r, s, "kind");
-    int64_t flag = 0, updates = 0;
+    int64_t flag = 0, updates = 0, waits = 0;
     int word;
-    if (!known_keys(r, s, keys, 4) || !kind || !read_word(r, kind, "kind", kinds, 6, &word) ||
+    if (!known_keys(r, s, keys, 5) || !kind || !read_word(r, kind, "kind", kinds, 6, &word) ||
         !read_type(r, s->type, &c.type) || (frozen && !read_int(r, frozen, &flag)) ||
         (optimizer && !read_int(r, optimizer, &updates)) ||
-        (initial && !read_float(r, initial, &c.initial)))
+        (first && !read_int(r, first, &waits)) || (initial && !read_float(r, initial, &c.initial)))
         return false;
     if (module_cell(r->module, s->name))
         return fail(r, s->name_span, "cell '%s' is declared twice", s->name);
     c.kind = (CellKind)word;
     c.frozen = flag != 0;
     c.optimizer = updates != 0;
+    c.first_batch = waits != 0;
     module_add_cell(r->module, &c);
     return true;
 }

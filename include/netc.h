@@ -369,7 +369,9 @@ NETC_API netc_status netc_bind_output(netc_session *s, const char *entry, const 
 NETC_API netc_status netc_after(netc_session *s, void *stream, netc_error **err);
 NETC_API netc_status netc_before(netc_session *s, void *stream, netc_error **err);
 // Enqueues. A step of "train" whose indices, asserts or loss fail a check changes nothing. Whether
-// what it writes is finite is not looked at (netc_train does): ask netc_state_check.
+// what it writes is finite is not looked at (netc_train does): ask netc_state_check. In front of its
+// first step, what begins as something made of inputs is made of those that are bound; before that
+// other entries that read it fail.
 NETC_API netc_status netc_run(netc_session *s, const char *entry, int64_t times, netc_error **err);
 // Waits; errors of the device come here.
 NETC_API netc_status netc_sync(netc_session *s, netc_error **err);

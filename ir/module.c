@@ -103,6 +103,7 @@ void module_keep(Module *m, const char *const *names, uint32_t n)
     for (uint32_t i = 0; i < m->entries.n; i++) {
         Entry *e = &m->entries.at[i];
         if (e->kind == ENTRY_INIT ? !init : !strmap_has(&wanted, e->name)) continue;
+        if (!strcmp(e->name, ENTRY_FIRST_BATCH) && !strmap_has(&wanted, "train")) continue;
         trains |= e->kind == ENTRY_TRAIN;
         if (e->kind != ENTRY_INIT) use_cells(e->graph, &used);
         m->entries.at[kept++] = *e;

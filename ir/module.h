@@ -41,6 +41,8 @@ typedef enum CellKind {
 // What the entry "prepare.NAME" assigns before "NAME" runs.
 #define CELL_PREPARED_PREFIX "@prepared."
 #define ENTRY_PREPARE_PREFIX "prepare."
+// What gives the cells of which `first_batch` is true their values, before the first step.
+#define ENTRY_FIRST_BATCH "init.batch"
 
 typedef struct Cell {
     const char *name; // full name, "fc1.weight"
@@ -48,6 +50,7 @@ typedef struct Cell {
     Type type;
     bool frozen;
     bool optimizer;     // a state or setting that no model reads, only the updates of a train block
+    bool first_batch;   // its value is made of the first batch of training, by ENTRY_FIRST_BATCH
     double initial;     // value of every element when no init entry assigns the cell
     const char *begins; // what the model's text gives it: "0", "uniform(-0.1, 0.1)"; NULL: nothing
     Loc loc;
@@ -73,6 +76,7 @@ typedef struct Again { // a forward value that the backward part computes again 
 // by "init.1", from these by "init.2" and so on, last in the list: they run again when what they
 // read was loaded from a file. "prepare.next" computes what "next" reads in its place of values
 // made of parameters alone; it runs before that where a cell that it reads has changed.
+// "init.batch" reads the inputs of the trained model, the first batch, and nobody else's.
 typedef struct Entry {
     const char *name; // "init", "train", "eval", the model's own name, or "init.1"
     EntryKind kind;

@@ -145,7 +145,7 @@ static void cell(Buf *out, const Cell *c)
     buf_printf(out, " @{kind=\"%s\", frozen=%d, optimizer=%d, initial=", kinds[c->kind], c->frozen,
                c->optimizer);
     exact(out, c->initial);
-    buf_str(out, "}\n");
+    buf_str(out, c->first_batch ? ", first_batch=1}\n" : "}\n");
 }
 
 static void entry(Print *p, const Entry *e)

@@ -307,6 +307,14 @@ netc_status session_entry(netc_session *s, const char *entry, Loaded **l, const 
 // What is loaded from now on, and the main program anew, uses these measured choices instead of
 // measuring: a resumed training gives the same bits.
 netc_status session_use_choices(netc_session *s, const char *choices, netc_error **err);
+// Cells that have no value before the first batch of training (api/first_batch.c): an error where
+// the entry reads one, where one is to be saved; gives them theirs, where some wait, of the first
+// examples of [rows], or of inputs of "train".
+netc_status session_ready(netc_session *s, Loaded *l, const ProgEntry *e, netc_error **err);
+netc_status session_savable(netc_session *s, netc_error **err);
+netc_status session_first_batch(netc_session *s, netc_dataset *data, const int32_t *rows,
+                                netc_error **err);
+netc_status session_first_inputs(netc_session *s, const RtInput *in, int n, netc_error **err);
 netc_status session_set_control(netc_session *s, const char *cell, int64_t value, netc_error **err);
 bool session_cell(const netc_session *s, const char *name, const ProgCell **out);
 netc_tensor tensor_of(const ProgType *t, void *data); // api/ports.c

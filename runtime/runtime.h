@@ -166,6 +166,11 @@ void rt_snapshot_free(RtSnapshot *p); // NULL is fine
 // Cells of the session in the order they were first attached.
 int rt_cell_count(const RtSession *s);
 const ProgCell *rt_cell_info(const RtSession *s, int i);
+// Whether cell [i] is one of the first batch, and nothing gave it a value yet; the first such cell
+// that the entry touches, or NULL; the entry has run, and given them theirs.
+bool rt_cell_waits(const RtSession *s, int i);
+const char *rt_entry_waits(RtSession *s, RtProgram *p, const char *entry);
+void rt_entry_given(RtSession *s, RtProgram *p, const char *entry);
 
 // Data for entries with a row table: whole arrays, axis 0 the examples; copied to the device when
 // they fit there, staged through pinned double buffers when they do not. Arrays stay the caller's

@@ -301,7 +301,8 @@ Program *codegen(Module *m, const CodegenOptions *o)
                                  .type = gen_type(&c->type),
                                  .initial = c->initial,
                                  .frozen = c->frozen,
-                                 .optimizer = c->optimizer};
+                                 .optimizer = c->optimizer,
+                                 .first_batch = c->first_batch};
     }
     p->nentries = (int32_t)m->entries.n;
     p->entries = NEW_ARRAY(a, ProgEntry, m->entries.n + 1);

@@ -121,7 +121,12 @@ void program_written(const Program *p, const ProgEntry *e, bool *written)
 
 bool program_derives(const ProgEntry *e)
 {
-    return program_is_hidden(e) && !program_prepares(e);
+    return program_is_hidden(e) && !program_prepares(e) && !program_reads_first(e);
+}
+
+bool program_reads_first(const ProgEntry *e)
+{
+    return e->kind == PK_INIT && !strcmp(e->name, PROG_FIRST_BATCH);
 }
 
 enum { PREFIX = 8 }; // of "prepare."
@@ -304,7 +309,8 @@ void program_print(const Program *p, Buf *b)
     buf_printf(b, "program %s for %s: %d cells, %d entries, %d kernels, %d matmuls, %d constants\n",
                text(p->model), text(p->target), (int)p->ncells, (int)p->nentries, (int)p->nkernels,
                (int)p->ngemms, (int)p->nconsts);
-    static const char *const kind[] = {"param", "state", "scratch", "setting", "control"};
+    static const char *const kind[] = {"param",   "state",   "scratch",
+                                       "setting", "control", "prepared"};
     int64_t total = 0;
     for (int32_t i = 0; i < p->ncells; i++) {
         const ProgCell *c = &p->cells[i];
@@ -313,6 +319,7 @@ void program_print(const Program *p, Buf *b)
         buf_str(b, " = ");
         buf_double(b, c->initial);
         buf_str(b, c->frozen ? "  frozen" : c->optimizer ? "  optimizer" : "");
+        if (c->first_batch) buf_str(b, "  of the first batch");
         buf_char(b, '\n');
         total += prog_type_bytes(&c->type);
     }

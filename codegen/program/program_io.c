@@ -149,6 +149,7 @@ static void io_cell(Io *io, ProgCell *c)
     io_double(io, &c->initial);
     IO_BOOL(io, c->frozen);
     IO_BOOL(io, c->optimizer);
+    IO_BOOL(io, c->first_batch);
 }
 
 static void io_arg(Io *io, ProgArg *a)

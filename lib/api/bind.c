@@ -170,6 +170,9 @@ netc_status netc_run(netc_session *s, const char *entry, int64_t times, netc_err
                 e->inputs[i].name, entry, e->inputs[i].name);
     }
     RtError re = {0};
+    if (status == NETC_OK)
+        status =
+            e->kind == PK_TRAIN ? session_first_inputs(s, in, n, err) : session_ready(s, l, e, err);
     if (status == NETC_OK && rt_run(s->rt, l->rt, entry, in, n, times, &re))
         status = lib_fail_rt(err, &re);
     free(in);

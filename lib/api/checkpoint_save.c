@@ -174,6 +174,8 @@ static bool well_asked(Saving *v)
 netc_status state_save_at(netc_session *s, const char *path, const netc_save_options *o,
                           const Position *at, netc_error **err)
 {
+    netc_status status = session_savable(s, err);
+    if (status != NETC_OK) return status;
     Saving v = {.s = s, .path = path, .at = at, .arena = arena_new(), .err = err};
     if (!v.arena) return OUT_OF_MEMORY(err);
     if (o) memcpy(&v.o, o, o->size < sizeof v.o ? o->size : sizeof v.o);

@@ -199,7 +199,8 @@ static netc_status run_batches(netc_session *s, Loaded *l, const Rows *rows, int
 {
     const ProgEntry *e = program_entry(l->build->program, "eval");
     int64_t examples, n = times * e->batch;
-    netc_status status = bind_rows(s, l, e, rows->data, &examples, err);
+    netc_status status = session_ready(s, l, e, err);
+    if (status == NETC_OK) status = bind_rows(s, l, e, rows->data, &examples, err);
     if (status != NETC_OK || !times) return status;
     int32_t *row = malloc((size_t)n * sizeof *row);
     if (!row) return OUT_OF_MEMORY(err);

@@ -195,6 +195,8 @@ static netc_status predict(Predicting *p, netc_error **err)
     if (status == NETC_OK) status = session_entry(p->s, entry, &p->l, &p->e, err);
     if (status != NETC_OK) return status;
     if (p->e->kind != PK_MODEL) return lib_fail(err, NETC_INVALID, "'%s' is no model", p->e->name);
+    status = session_ready(p->s, p->l, p->e, err);
+    if (status != NETC_OK) return status;
     size_t n = (size_t)p->e->ninputs + 1;
     p->in = calloc(n, sizeof *p->in);
     p->data = calloc(n, sizeof *p->data);

@@ -140,8 +140,9 @@ static netc_status initialise(netc_session *s, netc_error **err)
     const Program *p = status == NETC_OK ? l->build->program : NULL;
     for (int i = 0; p && i < p->nentries && status == NETC_OK; i++) { // in their order
         RtError e = {0};
-        if (p->entries[i].kind != PK_INIT || program_prepares(&p->entries[i])) continue;
-        if (rt_run(s->rt, l->rt, p->entries[i].name, NULL, 0, 1, &e) || rt_sync(s->rt, &e))
+        const ProgEntry *en = &p->entries[i];
+        if (en->kind != PK_INIT || program_prepares(en) || program_reads_first(en)) continue;
+        if (rt_run(s->rt, l->rt, en->name, NULL, 0, 1, &e) || rt_sync(s->rt, &e))
             status = lib_fail_rt(err, &e);
     }
     if (status == NETC_OK && s->program->weights)

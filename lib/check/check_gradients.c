@@ -69,6 +69,14 @@ static Graph *copy_needed(Checking *c, Graph *g, const Leaves *l, Node *const *w
     return out;
 }
 
+static void give_inputs(Checking *c, const Graph *g, EvalEnv *env)
+{
+    for (uint32_t i = 0; i < g->nodes.n; i++)
+        if (g->nodes.at[i]->op == OP_input)
+            strmap_set(&env->inputs, attr_str(g->nodes.at[i], ATTR_name),
+                       checking_input(c, g->nodes.at[i]));
+}
+
 static EvalEnv environment(Checking *c, Module *m, const Graph *train)
 {
     EvalEnv env = {
@@ -93,15 +101,13 @@ static EvalEnv environment(Checking *c, Module *m, const Graph *train)
     }
     for (uint32_t k = 0; k < m->entries.n; k++) {
         EvalResult r = {0};
-        if (m->entries.at[k].kind != ENTRY_INIT || !eval_graph(m->entries.at[k].graph, &env, &r))
-            continue;
+        if (m->entries.at[k].kind != ENTRY_INIT) continue;
+        give_inputs(c, m->entries.at[k].graph, &env);
+        if (!eval_graph(m->entries.at[k].graph, &env, &r)) continue;
         for (uint32_t i = 0; i < r.assigns.n; i++)
             strmap_set(&env.cells, r.assigns.entry[i].key, r.assigns.entry[i].value);
     }
-    for (uint32_t i = 0; i < train->nodes.n; i++)
-        if (train->nodes.at[i]->op == OP_input)
-            strmap_set(&env.inputs, attr_str(train->nodes.at[i], ATTR_name),
-                       checking_input(c, train->nodes.at[i]));
+    give_inputs(c, train, &env);
     return env;
 }
 

@@ -367,6 +367,7 @@ netc_status netc_generate(netc_session *s, const netc_generate_options *options,
     netc_status status = check_options(&w, err);
     if (status == NETC_OK)
         status = session_entry(s, o.entry ? o.entry : "next", &w.step.l, &w.step.e, err);
+    if (status == NETC_OK) status = session_ready(s, w.step.l, w.step.e, err);
     if (status == NETC_OK) status = look_at(&w, err);
     if (status == NETC_OK) status = look_at_prefill(&w, err);
     if (status == NETC_OK) status = check_prompts(&w, err);

@@ -294,6 +294,10 @@ netc_status netc_train(netc_session *s, const netc_train_options *o, netc_error 
     r.ahead = malloc(bytes);
     r.ahead_of = -1;
     status = r.rows && r.ahead ? controls(&r, err) : OUT_OF_MEMORY(err);
+    if (status == NETC_OK) {
+        run_order(&r, r.step / r.steps_per_epoch);
+        status = session_first_batch(s, options.data, r.ahead, err);
+    }
     char *text = NULL;
     if (status == NETC_OK) status = training_report(&r, &text, err);
     if (status == NETC_OK) {

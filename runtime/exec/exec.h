@@ -27,6 +27,7 @@ typedef struct RtCell {
     atomic_llong changed; // the number of its last change (exec_prepare.c)
     int64_t position;     // a cursor: its value after all that is enqueued, when known
     bool known;
+    bool waits; // it has no value yet (exec_waits.c)
 } RtCell;
 
 // Shared by the sessions that were made with RtSessionOptions.share.

@@ -88,6 +88,7 @@ static RtCell *append(RtCell ***cell, int *n, int *cap, const ProgCell *info, Rt
     }
     x->info = *info;
     x->info.name = x->name;
+    x->waits = info->first_batch;
     x->bytes = (size_t)prog_type_bytes(&info->type);
     return (*cell)[(*n)++] = x;
 }
@@ -222,6 +223,7 @@ RtCode rt_cell_write(RtSession *s, const char *cell, const void *bytes, size_t n
     if (!code) code = ops->stream_sync(s->stream, e);
     rt_leave(s);
     c->known = false; // it may be a cursor
+    c->waits = false;
     rt_cell_changed(s, c);
     return code;
 }

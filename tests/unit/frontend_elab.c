@@ -34,6 +34,14 @@ static const char *rendered(Arena *a, const Diags *d)
     return b.data ? b.data : "";
 }
 
+// Graphs with inputs are not run here, and those with gradients need the passes.
+static bool evaluates(const Graph *g)
+{
+    for (uint32_t i = 0; i < g->nodes.n; i++)
+        if (g->nodes.at[i]->op == OP_input || g->nodes.at[i]->op == OP_grad) return false;
+    return true;
+}
+
 // -- evaluation -----------------------------------------------------------------------------------
 static StrMap initial_cells(Arena *a, Module *m)
 {
@@ -52,21 +60,13 @@ static StrMap initial_cells(Arena *a, Module *m)
     }
     EvalEnv env = {.arena = a, .inputs = strmap_new(a), .cells = cells, .round = true};
     for (uint32_t k = 0; k < m->entries.n; k++) {
-        if (m->entries.at[k].kind != ENTRY_INIT) continue;
+        if (m->entries.at[k].kind != ENTRY_INIT || !evaluates(m->entries.at[k].graph)) continue;
         EvalResult r = {0};
         CHECK(eval_graph(m->entries.at[k].graph, &env, &r));
         for (uint32_t i = 0; i < r.assigns.n; i++)
             strmap_set(&env.cells, r.assigns.entry[i].key, r.assigns.entry[i].value);
     }
     return env.cells;
-}
-
-// Graphs with inputs are not run here, and those with gradients need the passes.
-static bool evaluates(const Graph *g)
-{
-    for (uint32_t i = 0; i < g->nodes.n; i++)
-        if (g->nodes.at[i]->op == OP_input || g->nodes.at[i]->op == OP_grad) return false;
-    return true;
 }
 
 static void run_models(Arena *a, Module *m, const Diags *d, const char *path)

@@ -55,6 +55,32 @@ workflow dropout_loop fit x y
 workflow average fit x y
 workflow tied fit kind x
 workflow several fit x y
+workflow whitened fit x y
+
+# What the first batch made of parameters and states holds of that batch; nothing runs before it did.
+DATA=(--data x=x.npy --data y=y.npy)
+looks() { # NAME LIMIT WEIGHTS...: that output of look, of all examples
+    local name=$1 limit=$2; shift 2
+    expect 0 "" "$NETC" run "$NETS/whitened.net" --entry look --input x=x.npy -D batch=200 --device "$device" --json -q "$@"
+    awk -v n="\"$name\"" -v limit="$limit" 'i = index($0, n) { v = substr($0, i); sub(/.*"values":\[/, "", v); exit !(v + 0 < limit) }' "$W/.out" \
+        && pass || fail "whitened.net: $name is not below $limit: $(cat "$W/.out")"
+}
+training whitened -D batch=200 -D rate=0 --no-shuffle --steps 1 --save white.st
+looks white 1e-3 --weights white.st; looks gain 0.2 --weights white.st; looks slow 1e-6 --weights white.st
+training whitened -D batch=200 -D rate=0 --no-shuffle --steps 1 --save white.bf16.st --precision bf16
+looks white 1e-2 --weights white.bf16.st
+sed 's/train fit {/&\n    accumulate 2/' "$NETS/whitened.net" >parts.net
+expect 0 "" "$NETC" train parts.net "${DATA[@]}" --device "$device" -q --steps 5 --save parts.st
+# Weights that hold some of them: the others are made, those stay.
+training whitened -D rate=0 --steps 1 --weights white.st --map 'net.act.gain=none' --ignore none --allow-missing --save some.st
+looks white 1e-3 --weights some.st
+waits="'net.w' has no value yet: it is made of the first batch"
+expect 1 "$waits" "$NETC" run "$NETS/whitened.net" --entry look --input x=x.npy -D batch=200 --device "$device"
+expect 1 "$waits" "$NETC" eval "$NETS/whitened.net" "${DATA[@]}" --device "$device"
+expect 1 "$waits" "$NETC" predict "$NETS/whitened.net" --entry look --data x=x.npy --device "$device" -o white=none.npy
+expect 1 "$waits" "$NETC" init "$NETS/whitened.net" -o none.st
+expect 0 "" "$NETC" check "$NETS/whitened.net" --device "$device"
+expect 0 "" "$NETC" bench "$NETS/whitened.net" -e train --device "$device" --compiles 0 --repeats 1 --steps 1
 
 # States that begin as parameters do so with those that are loaded, the average of the optimizer, too.
 cat >plain.net <<'EOF'

@@ -1,0 +1,129 @@
+// Parameters and states whose initial value is made of the inputs of the trained model: the entry
+// "init.batch" makes them of the first batch of training, before the first step. Until then, or
+// until a file gives them, they have no value, and what reads them does not run.
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/lib.h"
+
+static const char *const advice =
+    "it is made of the first batch of training; train the model, or give weights that hold it "
+    "(--weights FILE)";
+
+netc_status session_ready(netc_session *s, Loaded *l, const ProgEntry *e, netc_error **err)
+{
+    const char *cell = rt_entry_waits(s->rt, l->rt, e->name);
+    if (!cell) return NETC_OK;
+    return lib_fail(err, NETC_INVALID, "'%s' cannot run: '%s' has no value yet: %s", e->name, cell,
+                    advice);
+}
+
+netc_status session_savable(netc_session *s, netc_error **err)
+{
+    for (int i = 0; i < rt_cell_count(s->rt); i++)
+        if (rt_cell_waits(s->rt, i) && state_is_saved(rt_cell_info(s->rt, i)))
+            return lib_fail(err, NETC_INVALID, "nothing is saved: '%s' has no value yet: %s",
+                            rt_cell_info(s->rt, i)->name, advice);
+    return NETC_OK;
+}
+
+typedef struct Given { // cells that a file gave their values, which stay
+    int n;
+    const char **name;
+    void **data;
+} Given;
+
+static const void *find_given(void *ctx, const ProgCell *c)
+{
+    const Given *g = ctx;
+    for (int i = 0; i < g->n; i++)
+        if (!strcmp(g->name[i], c->name)) return g->data[i];
+    return NULL;
+}
+
+static netc_status keep_given(netc_session *s, Given *g, netc_error **err)
+{
+    int n = rt_cell_count(s->rt);
+    RtError e = {0};
+    g->name = calloc((size_t)n + 1, sizeof *g->name);
+    g->data = calloc((size_t)n + 1, sizeof *g->data);
+    if (!g->name || !g->data) return OUT_OF_MEMORY(err);
+    for (int i = 0; i < n; i++) {
+        const ProgCell *c = rt_cell_info(s->rt, i);
+        if (!c->first_batch || rt_cell_waits(s->rt, i)) continue;
+        size_t bytes = (size_t)prog_type_bytes(&c->type);
+        void *data = malloc(bytes + 1);
+        if (!data) return OUT_OF_MEMORY(err);
+        g->name[g->n] = c->name;
+        g->data[g->n++] = data;
+        if (rt_cell_read(s->rt, c->name, data, bytes, &e)) return lib_fail_rt(err, &e);
+    }
+    return NETC_OK;
+}
+
+static bool any_waits(const netc_session *s)
+{
+    for (int i = 0; i < rt_cell_count(s->rt); i++)
+        if (rt_cell_waits(s->rt, i)) return true;
+    return false;
+}
+
+// Of the first examples of a data set in this order, or of inputs that are bound.
+typedef struct Batch {
+    netc_dataset *data;
+    const int32_t *rows;
+    RtInput *in;
+    int n;
+} Batch;
+
+static netc_status make(netc_session *s, Loaded *l, const ProgEntry *e, Batch *b, netc_error **err)
+{
+    int64_t examples;
+    RtError re = {0};
+    int n = 0; // of the inputs, those that the entry reads
+    netc_status status = b->data ? bind_rows(s, l, e, b->data, &examples, err) : NETC_OK;
+    if (status != NETC_OK) return status;
+    for (int i = 0; i < b->n; i++)
+        for (int k = 0; k < e->ninputs; k++)
+            if (!strcmp(b->in[i].name, e->inputs[k].name)) b->in[n++] = b->in[i];
+    if ((b->data && rt_rows_set(s->rt, l->rt, e->name, b->rows, e->batch, &re)) ||
+        rt_run(s->rt, l->rt, e->name, b->in, n, 1, &re) || rt_sync(s->rt, &re))
+        return lib_fail_rt(err, &re);
+    rt_entry_given(s->rt, l->rt, e->name);
+    return NETC_OK;
+}
+
+static netc_status begin(netc_session *s, Batch *b, netc_error **err)
+{
+    Loaded *l;
+    if (!any_waits(s)) return NETC_OK;
+    netc_status status = session_loaded(s, "", "", &l, err);
+    const ProgEntry *e =
+        status == NETC_OK ? program_entry(l->build->program, PROG_FIRST_BATCH) : NULL;
+    if (!e) return status; // (the trained model has none of them)
+    Given given = {0};
+    status = keep_given(s, &given, err);
+    if (status == NETC_OK) status = make(s, l, e, b, err);
+    // What was given stays; what is computed from other cells follows.
+    if (status == NETC_OK) status = state_put(s, &(StateSource){find_given, &given}, err);
+    for (int i = 0; i < given.n; i++) free(given.data[i]);
+    free(given.data);
+    free(given.name);
+    return status;
+}
+
+netc_status session_first_batch(netc_session *s, netc_dataset *data, const int32_t *rows,
+                                netc_error **err)
+{
+    return begin(s, &(Batch){.data = data, .rows = rows}, err);
+}
+
+netc_status session_first_inputs(netc_session *s, const RtInput *in, int n, netc_error **err)
+{
+    RtInput *copy = malloc(((size_t)n + 1) * sizeof *copy);
+    if (!copy) return OUT_OF_MEMORY(err);
+    if (n) memcpy(copy, in, (size_t)n * sizeof *copy);
+    netc_status status = begin(s, &(Batch){.in = copy, .n = n}, err);
+    free(copy);
+    return status;
+}
