@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -75,6 +76,15 @@ bool checkpoint_named(const char *path, const char *what, int *code)
            output_named(path, ".safetensors", what, code);
 }
 
+static bool is_table(const char *path) // formats of arrays besides .npy
+{
+    static const char *const ends[] = {".csv", ".tsv", ".npz"};
+    size_t n = strlen(path);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (n > 4 && !strcasecmp(path + n - 4, ends[i])) return true;
+    return false;
+}
+
 bool arrays_possible(const StringList *words, bool bare, const char *model, int *code)
 {
     *code = 0;
@@ -83,7 +93,7 @@ bool arrays_possible(const StringList *words, bool bare, const char *model, int 
         const char *path = eq ? eq + 1 : word;
         if (eq ? eq == word || !eq[1] : !bare || !*word)
             *code = fail("--output wants NAME=FILE, not '%s'", word);
-        else if (output_named(path, ".npy", "an output is written", code))
+        else if (is_table(path) || output_named(path, ".npy", "an output is written", code))
             output_possible(path, model, code);
     }
     return !*code;

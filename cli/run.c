@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
 
 #include "base/names.h"
 #include "cli/cli.h"
@@ -30,7 +32,23 @@ static const char *only_model(netc_program *p)
 typedef struct Input {
     char *name;
     netc_tensor t;
+    bool of_data; // the data set's: read as the input asks
 } Input;
+
+// Folders, archives and tables have no type of their own: they are read as --data is.
+static bool as_data(const char *path)
+{
+    static const char *const ends[] = {".csv", ".tsv", ".npz", ".tar"};
+    struct stat st;
+    bool there = !stat(path, &st);
+    if (there && S_ISDIR(st.st_mode)) return true;
+    const char *part = there ? NULL : strrchr(path, ':');
+    size_t n = part ? (size_t)(part - path) : strlen(path);
+    if (n > 3 && !strncasecmp(path + n - 3, ".gz", 3)) n -= 3;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (n > 4 && !strncasecmp(path + n - 4, ends[i], 4)) return true;
+    return false;
+}
 
 // Reads NAME=FILE; the array's shape fixes the dimensions of the input.
 static netc_status read_input(netc_dataset *d, const char *word, Input *in, netc_error **err)
@@ -40,6 +58,8 @@ static netc_status read_input(netc_dataset *d, const char *word, Input *in, netc
         return fail("--input wants NAME=FILE, not '%s'", word), NETC_INVALID;
     in->name = strndup(word, (size_t)(eq - word));
     if (!in->name) return NETC_OUT_OF_MEMORY;
+    in->of_data = as_data(eq + 1);
+    if (in->of_data) return add_data(d, &(const StringList){&word, 1}, err);
     netc_status status = netc_array_read(eq + 1, &in->t, err);
     if (status == NETC_OK && !tensor_elements(&in->t))
         return fail("%s has no elements", eq + 1), NETC_INVALID;
@@ -107,38 +127,84 @@ static netc_status no_output(netc_program *p, const char *entry, const char *wor
     return NETC_INVALID;
 }
 
+static bool is_npz(const char *path)
+{
+    size_t n = strlen(path);
+    return n > 4 && !strcasecmp(path + n - 4, ".npz");
+}
+
+// Outputs of one name.npz are arrays of one archive, written with the last of them: those of
+// [words] from the first of that path on, in their order.
+static netc_status write_archive(const StringList *words, const char *path, const netc_tensor *of,
+                                 netc_error **err)
+{
+    const char **names = calloc((size_t)words->n + 1, sizeof *names);
+    netc_tensor *t = calloc((size_t)words->n + 1, sizeof *t);
+    netc_status status = names && t ? NETC_OK : NETC_OUT_OF_MEMORY;
+    int n = 0;
+    for (int k = 0; k < words->n && status == NETC_OK; k++) {
+        const char *eq = strchr(words->at[k], '=');
+        if (strcmp(eq + 1, path)) continue;
+        t[n] = of[k];
+        names[n] = strndup(words->at[k], (size_t)(eq - words->at[k]));
+        if (!names[n++]) status = NETC_OUT_OF_MEMORY;
+    }
+    if (status == NETC_OK) status = netc_arrays_write(path, names, t, n, err);
+    for (int i = 0; i < n; i++) free((char *)names[i]);
+    free(names), free(t);
+    return status;
+}
+
+// of: by word of --output, the tensor it names.
+static netc_status write_files(const StringList *words, const netc_tensor *of, netc_error **err)
+{
+    netc_status status = NETC_OK;
+    for (int k = 0; k < words->n && status == NETC_OK; k++) {
+        const char *path = strchr(words->at[k], '=') + 1;
+        bool again = false; // with the first of that name
+        for (int i = 0; i < k; i++) again = again || !strcmp(strchr(words->at[i], '=') + 1, path);
+        if (!is_npz(path))
+            status = netc_array_write(path, &of[k], err);
+        else if (!again)
+            status = write_archive(words, path, of, err);
+    }
+    return status;
+}
+
 // Writes NAME=FILE outputs; with none named, prints the head of every one.
 static netc_status write_outputs(netc_session *s, netc_program *p, const RunArgs *a,
                                  const char *entry, netc_error **err)
 {
-    bool *written = calloc((size_t)a->outputs.n + 1, 1);
-    netc_status status = written ? NETC_OK : NETC_OUT_OF_MEMORY;
-    for (int i = 0; status == NETC_OK && i < netc_output_count(p, entry); i++) {
+    int count = netc_output_count(p, entry);
+    netc_tensor *of = calloc((size_t)a->outputs.n + 1, sizeof *of);
+    void **data = calloc((size_t)(count > 0 ? count : 0) + 1, sizeof *data);
+    netc_status status = of && data ? NETC_OK : NETC_OUT_OF_MEMORY;
+    for (int i = 0; status == NETC_OK && i < count; i++) {
         netc_port port;
         status = netc_output_info(p, entry, i, &port, err);
         if (status != NETC_OK) break;
         netc_tensor t = {.dtype = port.dtype, .rank = port.rank};
         size_t bytes = netc_dtype_size(port.dtype);
         for (int k = 0; k < port.rank; k++) bytes *= (size_t)(t.dim[k] = port.dim[k]);
-        t.data = malloc(bytes ? bytes : 1);
+        t.data = data[i] = malloc(bytes ? bytes : 1);
         status = t.data ? netc_read(s, entry, port.name, &t, err) : NETC_OUT_OF_MEMORY;
         for (int k = 0; status == NETC_OK && k < a->outputs.n; k++) {
             const char *word = a->outputs.at[k];
             size_t n = (size_t)(strchr(word, '=') - word);
             if (n != strlen(port.name) || strncmp(word, port.name, n)) continue;
-            status = netc_array_write(word + n + 1, &t, err);
-            written[k] = true;
+            of[k] = t;
         }
         if (status == NETC_OK && a->json)
             print_json(port.name, &t, !i);
         else if (status == NETC_OK && !a->outputs.n)
             print_tensor(port.name, &t);
-        free(t.data);
     }
-    if (status == NETC_OK && a->json) puts(netc_output_count(p, entry) > 0 ? "}" : "{}");
+    if (status == NETC_OK && a->json) puts(count > 0 ? "}" : "{}");
     for (int k = 0; status == NETC_OK && k < a->outputs.n; k++)
-        if (!written[k]) status = no_output(p, entry, a->outputs.at[k]);
-    free(written);
+        if (!of[k].data) status = no_output(p, entry, a->outputs.at[k]);
+    if (status == NETC_OK) status = write_files(&a->outputs, of, err);
+    for (int i = 0; data && i < count; i++) free(data[i]);
+    free(of), free(data);
     return status;
 }
 
@@ -212,6 +278,8 @@ static netc_status run(void *args, netc_context *ctx, netc_error **err)
         status = open_session(p, a->device, a->seed, &a->weights, &a->set, &s, err);
     if (status == NETC_OK) note_untrained(s, &a->weights, &a->common);
     for (int i = 0; status == NETC_OK && i < a->inputs.n; i++)
+        if (in[i].of_data) status = netc_dataset_array(d, p, in[i].name, &in[i].t, err);
+    for (int i = 0; status == NETC_OK && i < a->inputs.n; i++)
         if (!fits(p, entry, &in[i], a->inputs.at[i])) status = NETC_INVALID;
     for (int i = 0; status == NETC_OK && i < a->inputs.n; i++)
         status = netc_bind(s, entry, in[i].name, &in[i].t, err);
@@ -222,7 +290,7 @@ static netc_status run(void *args, netc_context *ctx, netc_error **err)
     netc_program_release(p);
     netc_dataset_free(d);
     for (int i = 0; in && i < a->inputs.n; i++) {
-        netc_free(in[i].t.data);
+        if (!in[i].of_data) netc_free(in[i].t.data);
         free(in[i].name);
     }
     free(in);
@@ -233,9 +301,10 @@ int verb_run(int argc, char **argv)
 {
     RunArgs a = {0};
     const Option options[] = {
-        {"--input", "-i", OPT_LIST, &a.inputs, "NAME=FILE", "an input's values (.npy, IDX)"},
+        {"--input", "-i", OPT_LIST, &a.inputs, "NAME=FILE",
+         "an input's values (.npy, .npz, .csv, IDX, a folder)"},
         {"--output", "-o", OPT_LIST, &a.outputs, "NAME=FILE",
-         "write an output as .npy; none: print their heads"},
+         "write an output as .npy, .npz or .csv; none: print their heads"},
         {"--entry", NULL, OPT_STRING, &a.entry, "NAME", "which model of the file"},
         weights_option(&a.weights),
         map_option(&a.weights),

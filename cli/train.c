@@ -151,6 +151,7 @@ static netc_status train(TrainArgs *a, netc_context *ctx, Display *d, netc_error
 {
     netc_program *p = NULL;
     netc_session *s = NULL;
+    StringList watched = {0};
     bool evaluates = a->eval_data.n || a->o.split;
     const StringList entries = {(const char *[]){"train", "eval"}, evaluates ? 2 : 1};
     netc_context_prepare(ctx, a->device);
@@ -168,17 +169,20 @@ static netc_status train(TrainArgs *a, netc_context *ctx, Display *d, netc_error
         a->o.save = a->save;
         a->o.save_best = a->save_best;
         a->o.resume = a->resume;
-        a->o.watch = a->watch.at;
-        a->o.nwatch = a->watch.n;
         d->board.program = p;
         d->board.session = s;
-        d->board.watch = &a->watch;
+        d->board.watch = &watched;
         a->o.event = on_event;
         a->o.user = d;
+        if (a->watch.n)
+            status = netc_watched(s, a->watch.at, a->watch.n, &watched.at, &watched.n, err);
+        a->o.watch = watched.at;
+        a->o.nwatch = watched.n;
         catch_interrupt();
-        status = netc_train(s, &a->o, err);
+        if (status == NETC_OK) status = netc_train(s, &a->o, err);
         close_line(d);
     }
+    netc_free((void *)watched.at);
     netc_session_free(s);
     netc_program_release(p);
     netc_dataset_free(a->o.data);
@@ -223,7 +227,7 @@ int verb_train(int argc, char **argv)
         {"--tensorboard", NULL, OPT_STRING, &a.tensorboard, "DIR",
          "event files for TensorBoard, and scalars.csv"},
         {"--watch", NULL, OPT_LIST, &a.watch, "NAME",
-         "log mean, deviation, extremes of a parameter or tap"},
+         "log mean, deviation, extremes of a parameter or tap, or of all that match: 'h.*.attn'"},
         set_option(&a.set),
         {"--random-windows", NULL, OPT_FLAG, &a.random_windows, NULL,
          "windows of tokens begin anywhere, drawn from the seed"},

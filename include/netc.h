@@ -143,7 +143,10 @@ typedef struct netc_tensor { // dense, row-major
 // Files: IDX (.gz too), CIFAR-10 binary, .npy, tokens (netc_tokenize, llm.c; raw); several, joined
 // by commas, are concatenated. Large files of tokens stay where they are, and are read as they are
 // needed. part: which tensor of a file that holds several ("images", "labels"), or NULL.
-// Other known formats (.csv, .npz, .png, zip, …) are refused; part "raw" takes any file's bytes for
+// .npz: part is the array's name (NULL: the only one). .csv and .tsv: a line an example, in numbers,
+// with or without a line of names; part: a column by name or number, or "first-last". A folder of
+// such files and .npy: all of them, by their names' order, each with examples or (.npy, .npz) one.
+// Other known formats (.png, zip, …) are refused; part "raw" takes any file's bytes for
 // elements, "u16" and "u32" for tokens of 16 and 32 bits.
 // A thread begins to read a file when it is added (a pipe is read when it is used); what is wrong
 // with it is said when it is used.
@@ -166,10 +169,17 @@ NETC_API netc_status netc_dataset_images(netc_dataset *d, bool resize, bool skip
 NETC_API netc_status netc_dataset_add_array(netc_dataset *d, const char *input,
                                             const netc_tensor *t, netc_error **err);
 NETC_API void netc_dataset_free(netc_dataset *d);
-// A whole file of those formats as a tensor (t->data: netc_free), and a tensor as .npy, written
+// What was read for an input of the program, whole; t->data is the data set's.
+NETC_API netc_status netc_dataset_array(netc_dataset *d, netc_program *p, const char *input,
+                                        netc_tensor *t, netc_error **err);
+// A whole file of those formats as a tensor (t->data: netc_free; of a table f32), and a tensor as
+// .npy, or where the file is named so as .csv, .tsv or .npz (with one array, "arr_0"), written
 // beside the target and renamed.
 NETC_API netc_status netc_array_read(const char *path, netc_tensor *t, netc_error **err);
 NETC_API netc_status netc_array_write(const char *path, const netc_tensor *t, netc_error **err);
+// Several as an .npz.
+NETC_API netc_status netc_arrays_write(const char *path, const char *const *names,
+                                       const netc_tensor *t, int n, netc_error **err);
 
 // -- compiling ------------------------------------------------------------------------------------
 typedef struct netc_compile_options {
@@ -483,7 +493,9 @@ typedef struct netc_train_options {
     const char *resume;   // checkpoint to go on from, or NULL; settings that netc_set has set stay
     bool no_shuffle;
     bool keep_last_partial;   // train on the last, smaller batch of an epoch too
-    const char *const *watch; // parameters or taps whose statistics are reported
+    // Parameters, states, outputs and taps whose statistics are reported: names, or patterns of
+    // them or of scopes around them ("h.*.attn"; moments of optimizers only by their names).
+    const char *const *watch;
     int nwatch;
     void (*event)(void *user, const netc_event *e);
     void *user;
@@ -502,6 +514,10 @@ typedef struct netc_train_options {
 // training, the state is that of the last step without mistake, and is saved when save is given:
 // where a step has written a parameter or state that is not finite, training goes back to the step
 // before it (for which it keeps a copy of the states in host memory) and fails.
+// What netc_train would watch under these patterns: *names is freed with netc_free, the names are
+// the session's.
+NETC_API netc_status netc_watched(netc_session *s, const char *const *patterns, int n,
+                                  const char ***names, int *count, netc_error **err);
 NETC_API netc_status netc_train(netc_session *s, const netc_train_options *o, netc_error **err);
 // Runs the eval entry once over all of data (a smaller last batch included, unless a state is as
 // large as the batch: a note); metrics by output name. States that it writes are put back.

@@ -34,6 +34,9 @@ RtCode rt_array_read(const char *path, const char *part, const ProgType *wanted,
 // hint; pipes wait); the array.
 typedef struct RtFiles RtFiles;
 RtFiles *rt_files_new(const char *path); // NULL: no memory
+// A folder with arrays in files: a path that names all of these, in the order of their names. Each
+// holds examples along axis 0, or as .npy or .npz one.
+bool rt_folder_of_arrays(const char *path);
 void rt_files_begin(RtFiles *f);
 // Windows of tokens may begin at any of them; what is no plain file of tokens is then RT_USER.
 void rt_files_anywhere(RtFiles *f);
@@ -47,6 +50,10 @@ void rt_array_free(RtArray *a);
 // past the largest). Of tokens that stay in files: when they are read.
 RtCode rt_array_check_range(const RtArray *a, const char *path, int64_t low, int64_t high,
                             RtError *e);
+bool rt_csv_named(const char *path); // a table as text: .csv, .tsv
+bool rt_npz_named(const char *path);
+// As text, a line for each index of axis 0; an .npz of named arrays.
+RtCode rt_csv_write(const char *path, const ProgType *type, const void *data, RtError *e);
 RtCode rt_npy_write(const char *path, const ProgType *type, const void *data, RtError *e);
 
 // -- sets of images: a folder of PNG and JPEG files a class, WebDataset's tar archives -------------
@@ -81,6 +88,7 @@ typedef struct RtTensor {
     ProgType type;
     const void *data;
 } RtTensor;
+RtCode rt_npz_write(const char *path, const RtTensor *t, int n, RtError *e);
 typedef struct RtTensors {
     Arena *arena;
     int n;
@@ -100,6 +108,7 @@ RtCode rt_safetensors_write(const char *path, const RtTensor *t, int n,
 RtCode rt_safetensors_read(Arena *a, const char *path, RtTensors *out, RtError *e);
 void rt_tensors_free(RtTensors *t);
 bool rt_names_index(const char *path); // rather than a file of tensors
+RtCode rt_npz_read(Arena *a, const char *path, RtTensors *out, RtError *e); // all of its arrays
 // A checkpoint in parts, each by rt_safetensors_write, and their index last: until it is there,
 // path is the index of the old parts, which are left alone. Then those are removed. Paths for n
 // parts beside the index, none of them a part of the one that is there.

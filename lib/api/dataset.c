@@ -135,8 +135,11 @@ static const InputDecl *declaration(const netc_program *p, const char *input)
     for (uint32_t i = 0; i < f->inputs.n; i++) {
         const InputDecl *in = &f->inputs.at[i];
         if (strcmp(in->name, input)) continue;
-        // The trained model's input wins over one of the same name elsewhere.
-        if (!found || (f->trains && !strcmp(in->model, f->trains))) found = in;
+        // The input of the model that is compiled alone, or else of the trained one, wins over one
+        // of the same name elsewhere.
+        const char *only = p->settings.nentries == 1 ? p->settings.entries[0] : NULL;
+        const char *of = only && strcmp(only, "train") && strcmp(only, "eval") ? only : f->trains;
+        if (!found || (of && !strcmp(in->model, of))) found = in;
     }
     return found;
 }
@@ -358,5 +361,44 @@ netc_status netc_array_write(const char *path, const netc_tensor *t, netc_error 
     netc_status status = tensor_type("the array to write", t, &type, err);
     if (status != NETC_OK) return status;
     RtError e = {0};
-    return rt_npy_write(path, &type, t->data, &e) ? lib_fail_rt(err, &e) : NETC_OK;
+    RtTensor one = {"arr_0", type, t->data};
+    RtCode code = rt_csv_named(path)   ? rt_csv_write(path, &type, t->data, &e)
+                  : rt_npz_named(path) ? rt_npz_write(path, &one, 1, &e)
+                                       : rt_npy_write(path, &type, t->data, &e);
+    return code ? lib_fail_rt(err, &e) : NETC_OK;
+}
+
+netc_status netc_arrays_write(const char *path, const char *const *names, const netc_tensor *t,
+                              int n, netc_error **err)
+{
+    RtTensor *all = calloc((size_t)(n > 0 ? n : 0) + 1, sizeof *all);
+    netc_status status = all ? NETC_OK : OUT_OF_MEMORY(err);
+    for (int i = 0; i < n && status == NETC_OK; i++) {
+        all[i].name = names[i];
+        all[i].data = t[i].data;
+        status = tensor_type(names[i], &t[i], &all[i].type, err);
+    }
+    RtError e = {0};
+    if (status == NETC_OK && rt_npz_write(path, all, n, &e)) status = lib_fail_rt(err, &e);
+    free(all);
+    return status;
+}
+
+netc_status netc_dataset_array(netc_dataset *d, netc_program *p, const char *input, netc_tensor *t,
+                               netc_error **err)
+{
+    for (int i = 0; i < d->n; i++) {
+        DataItem *it = &d->item[i];
+        if (strcmp(it->input, input)) continue;
+        netc_status status = load_item(d, it, p, err);
+        if (status != NETC_OK) return status;
+        if (it->array.source)
+            return lib_fail(err, NETC_INVALID,
+                            "the data for input '%s' are larger than memory should hold at once; "
+                            "netc predict takes them batch by batch",
+                            input);
+        *t = tensor_of(&it->array.type, it->array.data);
+        return NETC_OK;
+    }
+    return lib_fail(err, NETC_INVALID, "no data were given for '%s'", input);
 }

@@ -12,9 +12,9 @@
 typedef struct Written { // an output, and its file
     const char *name;
     RtWriter file;
-    bool open;
-    ProgType type; // of a whole batch
-    int64_t row;   // bytes of an example
+    bool open, text; // text: a table, else .npy
+    ProgType type;   // of a whole batch
+    int64_t row;     // bytes of an example
     void *room;
 } Written;
 
@@ -133,11 +133,17 @@ static netc_status open_files(Predicting *p, netc_error **err)
         char head[RT_NPY_HEAD];
         size_t n;
         all.dim[0] = p->examples;
+        w->text = rt_csv_named(p->o->files[i]);
+        if (rt_npz_named(p->o->files[i]))
+            return lib_fail(err, NETC_INVALID,
+                            "%s: predictions are written as they come, as .npy or .csv; netc run "
+                            "writes .npz",
+                            p->o->files[i]);
         if (rt_npy_head(p->o->files[i], &all, head, &n, &e) ||
             rt_writer_begin(&w->file, p->o->files[i], &e))
             return lib_fail_rt(err, &e);
         w->open = true;
-        if (rt_writer_put(&w->file, head, n, &e)) return lib_fail_rt(err, &e);
+        if (!w->text && rt_writer_put(&w->file, head, n, &e)) return lib_fail_rt(err, &e);
     }
     return NETC_OK;
 }
@@ -159,8 +165,11 @@ static RtCode run_batch(Predicting *p, Loaded *l, int64_t at, int64_t n, RtError
     for (int i = 0; i < p->o->noutputs; i++) {
         Written *w = &p->out[i];
         size_t bytes = (size_t)(n * w->row);
+        ProgType rows = w->type;
+        rows.dim[0] = n;
         if (rt_output_read(p->s->rt, l->rt, p->e->name, w->name, w->room, bytes, e) ||
-            rt_npy_put(&w->file, w->type.dtype, w->room, bytes, e))
+            (w->text ? rt_csv_put(&w->file, &rows, w->room, e)
+                     : rt_npy_put(&w->file, w->type.dtype, w->room, bytes, e)))
             return e->code;
     }
     return RT_OK;

@@ -60,7 +60,9 @@ static void show_tensors(Show *s)
 {
     RtTensors t = {0};
     RtError e = {0};
-    if (rt_safetensors_read(s->arena, s->path, &t, &e)) {
+    bool npz = rt_npz_named(s->path);
+    if (npz ? rt_npz_read(s->arena, s->path, &t, &e)
+            : rt_safetensors_read(s->arena, s->path, &t, &e)) {
         s->status = lib_fail_rt(s->err, &e);
         return;
     }
@@ -75,8 +77,9 @@ static void show_tensors(Show *s)
         name = wide > name ? wide : name;
         type = wider > type ? wider : type;
     }
-    buf_printf(&s->text, "%s: safetensors, %d tensors, %s elements, %s bytes\n", s->path, t.n,
-               grouped(s->arena, elements), grouped(s->arena, bytes));
+    buf_printf(&s->text, "%s: %s, %d tensors, %s elements, %s bytes\n", s->path,
+               npz ? "npz" : "safetensors", t.n, grouped(s->arena, elements),
+               grouped(s->arena, bytes));
     for (int i = 0; i < t.nmeta; i++) {
         const char *value = plain(s, t.meta_values[i]);
         buf_printf(&s->text, "  %s: %.100s%s\n", plain(s, t.meta_keys[i]), value,
@@ -168,6 +171,8 @@ static bool holds_tensors(const char *path, const unsigned char *head, size_t n)
 {
     struct stat st;
     uint64_t length = 0;
+    if (rt_npz_named(path)) return true;
+    if (rt_folder_of_arrays(path)) return false;
     if (rt_names_index(path) || (!stat(path, &st) && S_ISDIR(st.st_mode))) return true;
     for (int i = 7; i >= 0 && n > 8; i--) length = length << 8 | head[i];
     return n > 8 && head[8] == '{' && length < 1u << 30;

@@ -153,27 +153,84 @@ static void statistics(const ProgType *t, const void *data, double out[STATS])
     out[4] = (double)bad;
 }
 
-netc_status watch_known(netc_session *s, const ProgEntry *e, const char *const *watch, int n,
-                        netc_error **err)
+// Whether the pattern matches the name or a scope around it: "h.*.attn" what lies in each attn.
+static bool watches(const char *pattern, const char *name)
 {
-    for (int i = 0; i < n; i++) {
-        const char *names[512];
-        size_t count = 0;
-        bool known = false;
-        for (int k = 0; k < rt_cell_count(s->rt) && count < 256; k++)
-            if (state_is_named(rt_cell_info(s->rt, k)))
-                names[count++] = rt_cell_info(s->rt, k)->name;
-        for (int k = 0; k < e->noutputs && count < 512; k++) names[count++] = e->outputs[k].name;
-        const ProgCell *c;
-        known = session_cell(s, watch[i], &c);
-        for (int k = 0; !known && k < e->noutputs; k++)
-            known = !strcmp(e->outputs[k].name, watch[i]);
-        if (known) continue;
-        return lib_fail(err, NETC_INVALID,
-                        "nothing to watch: there is no parameter, state, output or tap '%s'%s",
-                        watch[i], advise(watch[i], names, count).text);
+    char part[512];
+    for (size_t n = strcspn(name, ".");; n += 1 + strcspn(name + n + 1, ".")) {
+        if (n >= sizeof part) return false;
+        memcpy(part, name, n);
+        part[n] = 0;
+        if (plain_match(pattern, part)) return true;
+        if (!name[n]) return false;
     }
+}
+
+typedef struct Watched {
+    const char **at;
+    int n;
+} Watched;
+
+static void watch_add(Watched *w, const char *name)
+{
+    for (int i = 0; i < w->n; i++)
+        if (!strcmp(w->at[i], name)) return;
+    w->at[w->n++] = name;
+}
+
+// What netc and optimizers keep beside the model is only watched by its whole name.
+static void watch_match(netc_session *s, const ProgEntry *e, const char *pattern, Watched *out)
+{
+    const ProgCell *c;
+    if (session_cell(s, pattern, &c)) return watch_add(out, c->name);
+    for (int k = 0; k < e->noutputs; k++)
+        if (!strcmp(e->outputs[k].name, pattern)) return watch_add(out, e->outputs[k].name);
+    for (int k = 0; k < rt_cell_count(s->rt); k++) {
+        c = rt_cell_info(s->rt, k);
+        if (state_is_named(c) && !c->optimizer && watches(pattern, c->name))
+            watch_add(out, c->name);
+    }
+    for (int k = 0; k < e->noutputs; k++)
+        if (watches(pattern, e->outputs[k].name)) watch_add(out, e->outputs[k].name);
+}
+
+netc_status watch_names(netc_session *s, const ProgEntry *e, const char *const *patterns, int n,
+                        const char ***out, int *nout, netc_error **err)
+{
+    size_t most = (size_t)rt_cell_count(s->rt) + (size_t)e->noutputs;
+    Watched w = {calloc(most + 1, sizeof *w.at), 0};
+    if (!w.at) return OUT_OF_MEMORY(err);
+    for (int i = 0, before; i < n; i++) {
+        before = w.n;
+        watch_match(s, e, patterns[i], &w);
+        bool again = false; // all that it matches was matched before
+        for (int k = 0; k < before; k++) again = again || watches(patterns[i], w.at[k]);
+        if (w.n > before || again) continue;
+        size_t count = 0;
+        for (int k = 0; k < rt_cell_count(s->rt); k++)
+            if (state_is_named(rt_cell_info(s->rt, k)))
+                w.at[count++] = rt_cell_info(s->rt, k)->name;
+        for (int k = 0; k < e->noutputs; k++) w.at[count++] = e->outputs[k].name;
+        lib_fail(err, NETC_INVALID,
+                 "nothing to watch: there is no parameter, state, output or tap '%s'%s",
+                 patterns[i], advise(patterns[i], w.at, count).text);
+        free(w.at);
+        return NETC_INVALID;
+    }
+    *out = w.at;
+    *nout = w.n;
     return NETC_OK;
+}
+
+netc_status netc_watched(netc_session *s, const char *const *patterns, int n, const char ***names,
+                         int *count, netc_error **err)
+{
+    Loaded *l;
+    const ProgEntry *e;
+    *names = NULL;
+    *count = 0;
+    netc_status status = session_entry(s, "train", &l, &e, err);
+    return status == NETC_OK ? watch_names(s, e, patterns, n, names, count, err) : status;
 }
 
 netc_status watch_metrics(netc_session *s, Loaded *l, const ProgEntry *e, const char *const *watch,
@@ -182,8 +239,7 @@ netc_status watch_metrics(netc_session *s, Loaded *l, const ProgEntry *e, const 
     static const char *const suffix[STATS] = {"mean", "std", "min", "max", "nonfinite"};
     *nout = 0;
     *out = NULL;
-    netc_status status = n ? watch_known(s, e, watch, n, err) : NETC_OK;
-    if (!n || status != NETC_OK) return status;
+    if (!n) return NETC_OK;
     netc_metric *m = calloc((size_t)n * STATS, sizeof *m + NAME_ROOM);
     if (!m) return OUT_OF_MEMORY(err);
     char *text = (char *)(m + n * STATS);

@@ -6,9 +6,10 @@
 
 // The effective configuration and the memory by class, as two tables. *text: malloc'ed.
 netc_status training_report(const Run *run, char **text, netc_error **err);
-// An error for the first watched name that is nothing of the model's.
-netc_status watch_known(netc_session *s, const ProgEntry *e, const char *const *watch, int n,
-                        netc_error **err);
+// The names that are meant, each once; an error for the first pattern that matches nothing of the
+// model's. *out: malloc'ed.
+netc_status watch_names(netc_session *s, const ProgEntry *e, const char *const *patterns, int n,
+                        const char ***out, int *nout, netc_error **err);
 // mean, std, min, max and nonfinite of each watched parameter, state or tap. *out: malloc'ed with
 // names.
 netc_status watch_metrics(netc_session *s, Loaded *l, const ProgEntry *e, const char *const *watch,

@@ -152,7 +152,7 @@ static netc_status report(Run *r, netc_error **err)
     netc_status status = take_means(r->s, r->e, "", &m, &n, err);
     if (status == NETC_OK) status = scale_metrics(r->s, scale, &scales, err);
     if (status == NETC_OK)
-        status = watch_metrics(r->s, r->l, r->e, r->o->watch, r->o->nwatch, &w, &watched, err);
+        status = watch_metrics(r->s, r->l, r->e, r->watch, r->nwatch, &w, &watched, err);
     if (status == NETC_OK && !(all = calloc((size_t)(n + scales + watched) + 1, sizeof *all)))
         status = OUT_OF_MEMORY(err);
     if (status == NETC_OK) {
@@ -278,7 +278,7 @@ netc_status netc_train(netc_session *s, const netc_train_options *o, netc_error 
     // First, because the checkpoint's choice table may load the program anew.
     if (options.resume) status = resume(s, options.resume, &at, err);
     if (status == NETC_OK) status = run_plan(&r, at.best, err);
-    if (status != NETC_OK) return best_free(&r.best), status;
+    if (status != NETC_OK) return best_free(&r.best), free(r.watch), status;
     if (options.resume) {
         r.step = at.step;
         s->seed = at.seed;
@@ -321,6 +321,7 @@ netc_status netc_train(netc_session *s, const netc_train_options *o, netc_error 
     }
     kept_free(r.kept);
     best_free(&r.best);
+    free(r.watch);
     free(text);
     free(r.rows);
     free(r.ahead);

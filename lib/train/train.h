@@ -19,6 +19,8 @@ typedef struct Run {
     const netc_train_options *o;
     Loaded *l;
     const ProgEntry *e;
+    const char **watch; // names
+    int nwatch;
     Rows train, eval;
     int64_t examples, batch, steps_per_epoch, tail, total, step;
     int64_t report_every, eval_every;

@@ -72,7 +72,7 @@ netc_status run_plan(Run *r, const char *record, netc_error **err)
     int64_t examples;
     status = bind_rows(s, r->l, r->e, o->data, &examples, err);
     if (status != NETC_OK) return status;
-    status = watch_known(s, r->e, o->watch, o->nwatch, err);
+    status = watch_names(s, r->e, o->watch, o->nwatch, &r->watch, &r->nwatch, err);
     if (status != NETC_OK) return status;
     if (o->data->random && o->no_shuffle)
         return lib_fail(err, NETC_INVALID, "random windows have no order: leave out --no-shuffle");

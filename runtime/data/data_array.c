@@ -1,5 +1,6 @@
 // Reading data files: which reader, several files as one, what the model wants against what is
 // there.
+#include <dirent.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -54,6 +55,8 @@ static RtCode parse(const char *path, const char *part, const ProgType *wanted, 
                     RtArray *out, RtError *e)
 {
     if (part && !strcmp(part, "raw")) return rt_raw_parse(path, NULL, wanted, b, out, e);
+    if (rt_csv_named(path)) return rt_csv_parse(path, part, wanted, b, out, e);
+    if (rt_npz_named(path)) return rt_npz_parse(path, part, b, out, e);
     bool npy = rt_npy_recognise(b) || rt_path_ends(path, ".npy"),
          idx = !npy && rt_idx_recognise(path, b);
     if ((npy || idx) && part)
@@ -101,8 +104,21 @@ static RtCode check(const char *path, const ProgType *t, const ProgType *wanted,
                    t->dtype != wanted->dtype ? prog_dtype_name(t->dtype) : "");
 }
 
+// In a folder a file may hold one example: it becomes the only row of its axis 0.
+static bool is_example(const char *path, const ProgType *t, const ProgType *wanted)
+{
+    bool array = rt_path_named(path, ".npy .npz ");
+    return array && wanted && t->rank == wanted->rank && t->rank < PROG_MAX_RANK;
+}
+
+static void as_example(ProgType *t)
+{
+    memmove(t->dim + 1, t->dim, (size_t)t->rank++ * sizeof *t->dim);
+    t->dim[0] = 1;
+}
+
 static RtCode one_array(const char *path, RtBytes *b, const char *part, const ProgType *wanted,
-                        RtArray *out, RtError *e)
+                        bool folder, RtArray *out, RtError *e)
 {
     if (!b->n) return rt_fail(e, RT_USER, "%s is empty", path);
     if (parse(path, part, wanted, b, out, e)) {
@@ -111,7 +127,10 @@ static RtCode one_array(const char *path, RtBytes *b, const char *part, const Pr
     }
     *b = (RtBytes){0};
     RtCode code = RT_OK;
-    if (wanted && is_row(&out->type, wanted)) code = rt_array_windows(path, out, wanted->dim[0], e);
+    if (folder && is_example(path, &out->type, wanted))
+        as_example(&out->type);
+    else if (wanted && is_row(&out->type, wanted))
+        code = rt_array_windows(path, out, wanted->dim[0], e);
     if (!code && wanted) code = check(path, &out->type, wanted, e);
     if (code) rt_array_free(out);
     return code;
@@ -148,6 +167,7 @@ struct RtFiles {
         RtBytes bytes;
         RtError e;
     } * file;
+    bool folder;   // they are all of one
     bool anywhere; // windows of tokens begin at any of them
     bool running;
     pid_t owner; // the process the thread runs in: one forked from it has no such thread
@@ -192,7 +212,7 @@ static void *read_files(void *arg)
     for (int i = 0; i < f->n && !atomic_load(&f->stop); i++) {
         struct RtFile *x = &f->file[i];
         Head h;
-        if (!*x->path || !read_head(x->path, &h)) continue;
+        if (x->read || !*x->path || !read_head(x->path, &h)) continue;
         if (h.b.packed && h.most > FREELY && (!h.typed || h.bytes > FREELY)) continue;
         if (!h.b.packed && h.most > FREELY && !h.typed) continue; // tokens may stay where they are
         rt_bytes_read(x->path, h.bytes, &x->bytes, &x->e);
@@ -203,15 +223,18 @@ static void *read_files(void *arg)
 
 // Reads a file, unless its first bytes say that it is not what is wanted. What may be IDX under
 // another name is one only when it is as long as it says, so no more of it is unpacked.
-static RtCode read_wanted(struct RtFile *x, const char *part, const ProgType *wanted, RtError *e)
+static RtCode read_wanted(struct RtFile *x, const char *part, const ProgType *wanted, bool folder,
+                          RtError *e)
 {
     Head h;
     size_t most = SIZE_MAX - 1, head;
     if (!part && read_head(x->path, &h)) {
+        if (h.typed && folder && is_example(x->path, &h.type, wanted)) as_example(&h.type);
         if (h.typed && wanted && !is_row(&h.type, wanted) && check(x->path, &h.type, wanted, e))
             return e->code;
         bool idx = !h.typed && rt_idx_type(&h.b, &h.type, &head);
-        bool reader = h.typed || idx || rt_path_ends(x->path, ".npy");
+        bool reader = h.typed || idx || rt_path_ends(x->path, ".npy") || rt_csv_named(x->path) ||
+                      rt_npz_named(x->path);
         if (!reader && rt_foreign_check(x->path, &h.b, wanted != NULL, e)) return e->code;
         int64_t bytes = idx && rt_raw_refused(x->path, &h.b) ? prog_type_bytes(&h.type) : -1;
         most = bytes >= 0 ? head + (size_t)bytes : h.bytes;
@@ -250,10 +273,61 @@ void rt_files_free(RtFiles *f)
     free(f);
 }
 
+static const char array_names[] = ".npy .npz .csv .tsv ";
+
+static int visible(const struct dirent *d)
+{
+    return d->d_name[0] != '.';
+}
+
+static int by_bytes(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+bool rt_folder_of_arrays(const char *path)
+{
+    DIR *d = opendir(path);
+    bool found = false;
+    for (struct dirent *x; d && !found && (x = readdir(d));)
+        found = visible(x) && rt_path_named(x->d_name, array_names);
+    if (d) closedir(d);
+    return found;
+}
+
+// Its files by the bytes of their names. false: no memory.
+static bool list_folder(RtFiles *f)
+{
+    struct dirent **in = NULL;
+    int n = scandir(f->path, &in, visible, by_bytes);
+    bool ok = n >= 0;
+    f->folder = true;
+    f->file = calloc((size_t)(n > 0 ? n : 0) + 1, sizeof *f->file);
+    for (int i = 0; i < n; i++) {
+        struct RtFile *x = f->file ? &f->file[f->n++] : NULL;
+        ok = ok && x && asprintf(&x->path, "%s/%s", f->path, in[i]->d_name) >= 0;
+        if (!ok && x) x->path = NULL;
+        if (ok && !rt_path_named(in[i]->d_name, array_names))
+            rt_fail(&x->e, RT_USER,
+                    "%s is no array, and all files of %s are read as such (.npy, .npz, .csv)",
+                    x->path, f->path);
+        if (x) x->read = ok && x->e.code;
+        free(in[i]);
+    }
+    free(in);
+    return ok && f->file;
+}
+
 RtFiles *rt_files_new(const char *path)
 {
     RtFiles *f = calloc(1, sizeof *f);
     if (!f) return NULL;
+    if (rt_folder_of_arrays(path)) {
+        f->path = strdup(path);
+        if (f->path && list_folder(f)) return f;
+        rt_files_free(f);
+        return NULL;
+    }
     // A comma may also be part of a name.
     bool list = strchr(path, ',') && access(path, F_OK) != 0, ok;
     f->n = 1;
@@ -275,7 +349,8 @@ RtFiles *rt_files_new(const char *path)
 bool rt_files_type(const RtFiles *f, const char *part, ProgType *type)
 {
     Head h;
-    if (f->n != 1 || (part && *part) || !read_head(f->file[0].path, &h) || !h.typed) return false;
+    if (f->n != 1 || f->folder || (part && *part) || !read_head(f->file[0].path, &h) || !h.typed)
+        return false;
     *type = h.type;
     return (double)h.bytes <= h.most; // else it is truncated: reading says so
 }
@@ -313,10 +388,11 @@ RtCode rt_files_array(RtFiles *f, const char *part, const ProgType *wanted, RtAr
         if (!*x->path)
             code = rt_fail(e, RT_USER, "%s: a file name between two commas is empty", f->path);
         else if (!x->read)
-            code = read_wanted(x, part, wanted, e);
+            code = read_wanted(x, part, wanted, f->folder, e);
         else if ((code = x->e.code))
             *e = x->e;
-        if (!code) code = one_array(x->path, &x->bytes, part, wanted, i ? &more : out, e);
+        if (!code)
+            code = one_array(x->path, &x->bytes, part, wanted, f->folder, i ? &more : out, e);
         free(x->bytes.at);
         x->bytes = (RtBytes){0};
         x->read = false; // asked again, it is read again

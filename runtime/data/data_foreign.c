@@ -18,13 +18,10 @@ typedef struct Foreign {
     const char *advice;
 } Foreign;
 
-// The narrower first: an .npz is a zip.
+// The narrower first.
 static const Foreign table[] = {
-    {"an .npz archive", ".npz ", 0, 0, "", MAKE_NPY("numpy.load(FILE)['NAME']")},
     {"a file of PyTorch", ".pt .pth .ckpt ", 0, 0, "", MAKE_NPY("torch.load(FILE).numpy()")},
     {"a spreadsheet", ".xlsx .xls .ods ", 0, 0, "", MAKE_NPY("pandas.read_excel(FILE).to_numpy()")},
-    {"a table as text", ".csv .tsv ", 0, 0, "",
-     MAKE_NPY("numpy.loadtxt(FILE, delimiter=',', dtype='float32')")},
     {"JSON", ".json .jsonl .ndjson ", 0, 0, "", MAKE_NPY("numpy.array(json.load(open(FILE)))")},
     {"a checkpoint", ".safetensors ", 8, 2, "{\"",
      "parameters are given with --weights; data " MAKE_NPY(
@@ -85,8 +82,7 @@ static const Foreign table[] = {
     {"a RAR archive", ".rar ", 0, 6, "Rar!\x1a\x07", UNPACK},
 };
 
-// In capitals or not.
-static bool named(const char *path, const char *suffixes)
+bool rt_path_named(const char *path, const char *suffixes)
 {
     char end[24], one[16];
     size_t n = strlen(path), from = n < sizeof end ? 0 : n - sizeof end + 1;
@@ -105,12 +101,12 @@ static bool begins(const RtBytes *b, const Foreign *f)
     return f->n && b->n >= (size_t)(f->at + f->n) && !memcmp(b->at + f->at, f->magic, (size_t)f->n);
 }
 
-// What the name says goes before what the bytes do: an .npz is a zip archive, too.
+// What the name says goes before what the bytes do: many formats are zip archives.
 static const Foreign *find(const char *path, const RtBytes *b)
 {
     enum { COUNT = sizeof table / sizeof *table };
     for (int i = 0; i < COUNT; i++)
-        if (named(path, table[i].suffixes)) return &table[i];
+        if (rt_path_named(path, table[i].suffixes)) return &table[i];
     for (int i = 0; i < COUNT; i++)
         if (begins(b, &table[i])) return &table[i];
     return NULL;
@@ -118,12 +114,12 @@ static const Foreign *find(const char *path, const RtBytes *b)
 
 bool rt_raw_refused(const char *path, const RtBytes *b)
 {
-    return b->packed && !named(path, ".txt .bin .raw ");
+    return b->packed && !rt_path_named(path, ".txt .bin .raw ");
 }
 
 RtCode rt_foreign_check(const char *path, const RtBytes *b, bool can_be_raw, RtError *e)
 {
-    const Foreign *f = named(path, ".txt ") ? NULL : find(path, b);
+    const Foreign *f = rt_path_named(path, ".txt ") ? NULL : find(path, b);
     if (!f && !rt_raw_refused(path, b)) return RT_OK;
     return rt_fail(e, RT_USER, "%s %s%s; %s%s%s%s", path, f ? "is " : "holds something compressed",
                    f ? f->what : " that is neither .npy nor IDX", f ? f->advice : UNPACK,

@@ -31,7 +31,7 @@ struct RtImages {
 bool rt_images_named(const char *path)
 {
     struct stat st;
-    if (!stat(path, &st) && S_ISDIR(st.st_mode)) return true;
+    if (!stat(path, &st) && S_ISDIR(st.st_mode)) return !rt_folder_of_arrays(path);
     size_t n = strlen(path);
     return n > 4 && !strcmp(path + n - 4, ".tar");
 }

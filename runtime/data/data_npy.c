@@ -196,7 +196,7 @@ RtCode rt_npy_parse(const char *path, RtBytes *b, RtArray *out, RtError *e)
     return RT_OK;
 }
 
-static float *from_bf16(const void *data, size_t n)
+void *rt_npy_wide(const void *data, size_t n)
 {
     float *f = malloc(n * sizeof *f + 1);
     for (size_t i = 0; f && i < n; i++) {
@@ -240,7 +240,7 @@ RtCode rt_npy_head(const char *path, const ProgType *type, char head[RT_NPY_HEAD
 RtCode rt_npy_put(RtWriter *w, ProgDType type, const void *data, size_t bytes, RtError *e)
 {
     if (type != PD_BF16) return rt_writer_put(w, data, bytes, e);
-    float *wide = from_bf16(data, bytes / 2);
+    void *wide = rt_npy_wide(data, bytes / 2);
     if (!wide) return rt_fail(e, RT_OOM, "out of memory");
     RtCode code = rt_writer_put(w, wide, 2 * bytes, e);
     free(wide);

@@ -17,6 +17,12 @@ bool rt_npy_type(const RtBytes *b, ProgType *t, size_t *head);
 RtCode rt_idx_parse(const char *path, RtBytes *b, RtArray *out, RtError *e);
 bool rt_npy_recognise(const RtBytes *b);
 RtCode rt_npy_parse(const char *path, RtBytes *b, RtArray *out, RtError *e);
+// Tables: part: a column by name or number, or "first-last"; NULL: all of them, of which a line has
+// as many as an example has elements.
+RtCode rt_csv_parse(const char *path, const char *part, const ProgType *wanted, RtBytes *b,
+                    RtArray *out, RtError *e);
+// part: the array's name; NULL: the only one.
+RtCode rt_npz_parse(const char *path, const char *part, RtBytes *b, RtArray *out, RtError *e);
 bool rt_cifar_recognise(const char *path, const char *part, const RtBytes *b);
 RtCode rt_cifar_parse(const char *path, const char *part, const ProgType *wanted, RtBytes *b,
                       RtArray *out, RtError *e);
@@ -34,5 +40,7 @@ RtCode rt_array_windows(const char *path, RtArray *a, int64_t width, RtError *e)
 
 // ".gz" at the end of path is not looked at.
 bool rt_path_ends(const char *path, const char *suffix);
+// The same in capitals or not, of several suffixes, each ended by a space: ".csv .tsv ".
+bool rt_path_named(const char *path, const char *suffixes);
 
 #endif

@@ -145,7 +145,8 @@ static RtCode layout(const char *path, const RtBytes *b, const char *part, ProgD
         *width = rt_token_width(path, b->at, b->n, e);
         if (!*width) return e->code;
     } else if (!part && !rt_npy_recognise(b) && !rt_path_ends(path, ".npy") &&
-               !rt_idx_recognise(path, b) && !rt_cifar_recognise(path, part, b)) {
+               !rt_csv_named(path) && !rt_npz_named(path) && !rt_idx_recognise(path, b) &&
+               !rt_cifar_recognise(path, part, b)) {
         RtError foreign = {0};
         if (!rt_foreign_check(path, b, true, &foreign))
             *width = rt_path_ends(path, ".txt") ? 1 : own;

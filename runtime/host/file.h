@@ -24,7 +24,10 @@ RtCode rt_writer_end(RtWriter *w, RtCode code, RtError *e); // code: what came o
 enum { RT_NPY_HEAD = 512 };
 RtCode rt_npy_head(const char *path, const ProgType *type, char head[RT_NPY_HEAD], size_t *size,
                    RtError *e);
+void *rt_npy_wide(const void *bf16, size_t n); // as f32, malloc'ed; NULL: no memory
 RtCode rt_npy_put(RtWriter *w, ProgDType type, const void *data, size_t bytes, RtError *e);
+// Rows of a table as text.
+RtCode rt_csv_put(RtWriter *w, const ProgType *type, const void *data, RtError *e);
 // Calls make in an arena of its own; out of memory is an error of writing [path].
 RtCode rt_file_compose(const char *path, RtCode (*make)(Arena *a, const void *what),
                        const void *what, RtError *e);

@@ -62,8 +62,8 @@ wrong "unknown architecture 'sm_90ab'" "$NETC" m.net -o m.bin --arch sm_90ab
 wrong "a compiled model is written as .bin" "$NETC" m.net -o m.onnx
 wrong "tensors are written as .safetensors" "$NETC" init m.net -o m.bin
 wrong "a checkpoint is written as .safetensors" "$NETC" train m.net "${DATA[@]}" --save m.pt
-wrong "an output is written as .npy" "$NETC" run m.net --input image=x.npy -o y=y.csv --device cpu
-for file in m.onnx m.bin m.pt y.csv out.npy; do [ -e $file ] && fail "$file was written" || pass; done
+wrong "an output is written as .npy" "$NETC" run m.net --input image=x.npy -o y=y.png --device cpu
+for file in m.onnx m.bin m.pt y.png out.npy; do [ -e $file ] && fail "$file was written" || pass; done
 
 # text of other editors
 printf '\xff\xfem\0o\0' >utf16.net

@@ -38,7 +38,8 @@ cmp -s z.npy t.npy && pass || fail "model.bin: another"
 echo old >old.npy
 expect 1 "say where the predictions go" "${P[@]}"
 expect 1 "cannot write no/such/z.npy: No such file or directory" "${P[@]}" -o z=no/such/z.npy
-expect 1 "z.csv: an output is written as .npy" "${P[@]}" -o z=z.csv
+expect 1 "z.npz: predictions are written as they come, as .npy or .csv" "${P[@]}" -o z=z.npz
+expect 1 "z.png: an output is written as .npy" "${P[@]}" -o z=z.png
 expect 1 "no output 'zz'; did you mean 'z'?" "${P[@]}" -o zz=old.npy
 expect 1 "is f32[], no value for each example" "${P[@]}" -o loss=old.npy
 expect 1 "needs data for input 'y'; give --data y=FILE" "${P[@]}" -o both=old.npy

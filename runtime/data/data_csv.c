@@ -1,0 +1,437 @@
+// Tables of numbers as text, .csv and .tsv: a line an example, with a line of names above or none.
+// Numbers are read the same in every locale. Lines that are blank or begin with # are left out.
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/half.h"
+#include "base/names.h"
+#include "base/plain.h"
+#include "runtime/data/data_read.h"
+
+bool rt_csv_named(const char *path)
+{
+    return rt_path_named(path, ".csv .tsv ");
+}
+
+enum { MOST_COLUMNS = 1 << 20, LONGEST = 400 }; // of numbers as text
+
+typedef struct Field {
+    const char *at;
+    size_t n;
+} Field;
+
+typedef struct Table {
+    const char *path;
+    const char *at, *end; // the next line
+    int64_t line;         // its number, from 1
+    char separator;
+    Field *field; // of the line that was read
+    int64_t n, cap;
+    char **name; // of columns, or NULL
+    int64_t columns;
+    int64_t first, last; // those that are taken
+    RtError *e;
+} Table;
+
+// -- lines and fields -----------------------------------------------------------------------------
+
+static bool blank(char c)
+{
+    return c == ' ' || c == '\r' || c == '\t';
+}
+
+static Field trimmed(const char *at, size_t n)
+{
+    while (n && blank(at[n - 1])) n--;
+    while (n && blank(*at)) at++, n--;
+    return (Field){at, n};
+}
+
+static bool add_field(Table *t, Field f)
+{
+    if (t->n == t->cap) {
+        int64_t cap = t->cap ? 2 * t->cap : 16;
+        Field *more = cap <= MOST_COLUMNS ? realloc(t->field, (size_t)cap * sizeof *more) : NULL;
+        if (!more)
+            return rt_fail(t->e, cap > MOST_COLUMNS ? RT_USER : RT_OOM,
+                           cap > MOST_COLUMNS ? "%s:%" PRId64 ": more columns than a table may have"
+                                              : "%s:%" PRId64 ": out of memory",
+                           t->path, t->line),
+                   false;
+        t->field = more;
+        t->cap = cap;
+    }
+    t->field[t->n++] = f;
+    return true;
+}
+
+// A field from p on, without quotes around it; *next: the separator behind it, or the line's end.
+static bool take_field(Table *t, const char *p, const char *stop, Field *out, const char **next)
+{
+    while (p < stop && *p != t->separator && blank(*p)) p++;
+    if (p == stop || *p != '"') {
+        const char *end = memchr(p, t->separator, (size_t)(stop - p));
+        *next = end ? end : stop;
+        *out = trimmed(p, (size_t)(*next - p));
+        return true;
+    }
+    const char *close = ++p;
+    while (close < stop && (*close != '"' || (close + 1 < stop && close[1] == '"')))
+        close += 1 + (*close == '"');
+    *next = close < stop ? close + 1 : stop;
+    while (*next < stop && **next != t->separator && blank(**next)) ++*next;
+    if (close == stop || (*next < stop && **next != t->separator))
+        return rt_fail(t->e, RT_USER, "%s:%" PRId64 ": a quote that does not end with its field",
+                       t->path, t->line),
+               false;
+    *out = trimmed(p, (size_t)(close - p));
+    return true;
+}
+
+// The next line that says something into t->field. false: none is left, or it is reported.
+static bool next_line(Table *t)
+{
+    for (t->n = 0; t->at < t->end; t->line++) {
+        const char *p = t->at, *stop = memchr(p, '\n', (size_t)(t->end - p));
+        if (!stop) stop = t->end;
+        t->at = stop < t->end ? stop + 1 : stop;
+        Field whole = trimmed(p, (size_t)(stop - p));
+        if (!whole.n || *whole.at == '#') continue;
+        if (stop > p && stop[-1] == '\r') stop--;
+        if (!t->separator)
+            t->separator = rt_path_named(t->path, ".tsv ")      ? '\t'
+                           : memchr(p, ';', (size_t)(stop - p)) ? ';'
+                                                                : ',';
+        for (;; p++) {
+            Field f;
+            if (!take_field(t, p, stop, &f, &p) || !add_field(t, f)) return false;
+            if (p == stop) break;
+        }
+        t->line++;
+        return true;
+    }
+    return false;
+}
+
+// -- numbers --------------------------------------------------------------------------------------
+
+typedef struct Number {
+    double v;
+    int64_t i;
+    bool whole; // i is it, exactly
+} Number;
+
+// Digits that fit and a power of ten that is exact make the nearest double by one operation.
+static bool short_number(Field f, Number *out)
+{
+    static const double ten[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                 1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+    const char *p = f.at, *end = f.at + f.n;
+    bool minus = p < end && *p == '-';
+    p += p < end && (*p == '-' || *p == '+');
+    int64_t v = 0;
+    int digits = 0, power = 0, e = 0;
+    bool point = false, some = false;
+    for (; p < end && (plain_digit(*p) || (*p == '.' && !point)); p++) {
+        if (*p == '.') {
+            point = true;
+            continue;
+        }
+        some = true;
+        digits += digits || *p != '0';
+        if (__builtin_mul_overflow(v, 10, &v) || __builtin_sub_overflow(v, *p - '0', &v))
+            return false; // (counted downwards, where there is one more)
+        power -= point;
+    }
+    if (!some) return false;
+    bool exponent = p < end && (*p == 'e' || *p == 'E');
+    if (exponent) {
+        bool down = ++p < end && *p == '-';
+        p += p < end && (*p == '-' || *p == '+');
+        if (p == end) return false;
+        for (; p < end && plain_digit(*p) && e < 1000; p++) e = 10 * e + (*p - '0');
+        power += down ? -e : e;
+    }
+    if (p != end) return false;
+    if (!minus && __builtin_sub_overflow(0, v, &v)) return false;
+    *out = (Number){.i = v, .whole = !point && !exponent};
+    if (!out->whole && (digits > 15 || power < -22 || power > 22)) return false;
+    out->v = power < 0 ? (double)v / ten[-power] : (double)v * ten[power];
+    if (minus && !v) out->v = -0.0;
+    return true;
+}
+
+static bool number(Field f, Number *out)
+{
+    if (short_number(f, out)) return true;
+    char text[LONGEST + 1], *end;
+    // (strtod knows numbers in base 16, which nobody means here, and "infinity" and "nan(...)")
+    if (!f.n || f.n > LONGEST || memchr(f.at, 'x', f.n) || memchr(f.at, 'X', f.n) ||
+        memchr(f.at, '(', f.n))
+        return false;
+    memcpy(text, f.at, f.n);
+    text[f.n] = 0;
+    double v = plain_double(text, &end);
+    *out = (Number){.v = v};
+    return *end == 0 && end != text && !(isinf(v) && strpbrk(text, "0123456789"));
+}
+
+// As an element of the type; NULL, or why it is none.
+static const char *store(ProgDType t, void *at, Number x)
+{
+    static const struct {
+        int64_t low, high;
+    } range[] = {[PD_BOOL] = {0, 1},
+                 [PD_U8] = {0, 255},
+                 [PD_I32] = {INT32_MIN, INT32_MAX},
+                 [PD_U32] = {0, UINT32_MAX},
+                 [PD_I64] = {INT64_MIN, INT64_MAX}};
+    if (t >= PD_BF16) {
+        prog_store(t, at, x.v);
+        return isfinite(x.v) && !isfinite(prog_load(t, at)) ? "is too large for" : NULL;
+    }
+    if (!x.whole) {
+        if (!(fabs(x.v) < 9007199254740992.0) || x.v != floor(x.v)) return "is no whole number for";
+        x.i = (int64_t)x.v;
+    }
+    if (x.i < range[t].low || x.i > range[t].high) return "is outside of";
+    memcpy(at, &x.i, (size_t)prog_dtype_bytes(t)); // little-endian: the low bytes come first
+    return NULL;
+}
+
+// -- the table ------------------------------------------------------------------------------------
+
+// A field of the first line that is no number makes it a line of names.
+static bool has_names(const Table *t)
+{
+    Number x;
+    for (int64_t i = 0; i < t->n; i++)
+        if (t->field[i].n && !number(t->field[i], &x)) return true;
+    return false;
+}
+
+static bool keep_names(Table *t)
+{
+    t->name = calloc((size_t)t->n, sizeof *t->name);
+    for (int64_t i = 0; t->name && i < t->n; i++) {
+        const Field *f = &t->field[i];
+        char *to = t->name[i] = malloc(f->n + 1);
+        if (!to) break;
+        for (size_t k = 0; k < f->n; k++) {
+            *to++ = f->at[k];
+            k += f->at[k] == '"' && k + 1 < f->n && f->at[k + 1] == '"';
+        }
+        *to = 0;
+    }
+    return t->name && t->name[t->n - 1];
+}
+
+// A column by its name, or its number from 0 on; -1: there is none.
+static int64_t column(const Table *t, const char *word, size_t n)
+{
+    for (int64_t i = 0; t->name && i < t->columns; i++)
+        if (strlen(t->name[i]) == n && !memcmp(t->name[i], word, n)) return i;
+    int64_t v = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!plain_digit(word[i]) || v > MOST_COLUMNS) return -1;
+        v = 10 * v + (word[i] - '0');
+    }
+    return n && v < t->columns ? v : -1;
+}
+
+// The columns of "price", "3" or "first-last".
+static RtCode pick(Table *t, const char *part)
+{
+    t->first = 0, t->last = t->columns - 1;
+    if (!part) return RT_OK;
+    size_t n = strlen(part);
+    if ((t->first = t->last = column(t, part, n)) >= 0) return RT_OK;
+    for (const char *dash = strchr(part, '-'); dash; dash = strchr(dash + 1, '-')) {
+        t->first = column(t, part, (size_t)(dash - part));
+        t->last = column(t, dash + 1, n - 1 - (size_t)(dash - part));
+        if (t->first >= 0 && t->last >= t->first) return RT_OK;
+    }
+    const char *known[64];
+    int64_t count = t->name ? (t->columns < 64 ? t->columns : 64) : 0;
+    for (int64_t i = 0; i < count; i++) known[i] = t->name[i];
+    return rt_fail(t->e, RT_USER, "%s has no column '%s'%s (numbers are 0 to %" PRId64 ")", t->path,
+                   part, count ? advise(part, known, (size_t)count).text : "", t->columns - 1);
+}
+
+// What the columns of a line make: an example of the type wanted.
+static RtCode fit(const Table *t, const ProgType *wanted, ProgType *out)
+{
+    int64_t taken = t->last - t->first + 1, need = 1;
+    *out = (ProgType){.dtype = PD_F32, .rank = 2, .dim = {0, taken}};
+    if (!wanted) return RT_OK;
+    *out = (ProgType){.dtype = wanted->dtype, .rank = wanted->rank + 1};
+    bool known = true;
+    for (int i = 0; i < wanted->rank; i++) {
+        known =
+            known && wanted->dim[i] >= 0 && !__builtin_mul_overflow(need, wanted->dim[i], &need);
+        out->dim[i + 1] = wanted->dim[i];
+    }
+    if (!known && wanted->rank == 1) out->dim[1] = need = taken, known = true;
+    char text[200];
+    prog_type_text(text, sizeof text, wanted);
+    if (known && need == taken) return RT_OK;
+    return rt_fail(t->e, RT_USER,
+                   known ? "%s: an example of the model's input is %s, which is %" PRId64
+                           " of the table's columns, not %" PRId64
+                           "; pick them as in FILE:NAME, FILE:0 or FILE:0-3"
+                         : "%s: the size of an example, %s, is not known; give it with -D",
+                   t->path, text, need, taken);
+}
+
+static RtCode bad_value(const Table *t, int64_t column, const char *why, const char *type)
+{
+    const Field *f = &t->field[column];
+    char name[80] = "";
+    if (t->name) snprintf(name, sizeof name, " ('%.60s')", t->name[column]);
+    return rt_fail(t->e, RT_USER,
+                   f->n ? "%s:%" PRId64 ": column %" PRId64 "%s: '%.*s' %s%s%s"
+                        : "%s:%" PRId64 ": column %" PRId64 "%s is empty",
+                   t->path, t->line - 1, column, name, (int)(f->n < 40 ? f->n : 40), f->at, why,
+                   *type ? " " : "", type);
+}
+
+// The line that was read, behind *data.
+static RtCode take_line(Table *t, const ProgType *type, unsigned char *to)
+{
+    if (t->n != t->columns)
+        return rt_fail(t->e, RT_USER,
+                       "%s:%" PRId64 ": %" PRId64 " column%s, where the first line has %" PRId64,
+                       t->path, t->line - 1, t->n, t->n == 1 ? "" : "s", t->columns);
+    size_t width = (size_t)prog_dtype_bytes(type->dtype);
+    for (int64_t i = t->first; i <= t->last; i++, to += width) {
+        Number x;
+        if (!number(t->field[i], &x)) return bad_value(t, i, "is no number", "");
+        const char *wrong = store(type->dtype, to, x);
+        if (wrong) return bad_value(t, i, wrong, prog_dtype_name(type->dtype));
+    }
+    return RT_OK;
+}
+
+static RtCode take_lines(Table *t, const ProgType *type, RtArray *out)
+{
+    size_t row = (size_t)(t->last - t->first + 1) * (size_t)prog_dtype_bytes(type->dtype), cap = 0;
+    *out = (RtArray){.type = *type};
+    RtCode code = RT_OK;
+    do {
+        if (out->bytes + row > cap) {
+            cap = 2 * cap + row + 4096;
+            unsigned char *more = realloc(out->data, cap);
+            if (!more) {
+                code = rt_fail(t->e, RT_OOM, "%s does not fit in memory", t->path);
+                break;
+            }
+            out->data = more;
+        }
+        code = take_line(t, type, (unsigned char *)out->data + out->bytes);
+        out->bytes += row;
+        out->type.dim[0]++;
+    } while (!code && next_line(t));
+    if (!code) code = t->e->code;
+    if (code) rt_array_free(out);
+    return code;
+}
+
+static RtCode parse(Table *t, const char *part, const ProgType *wanted, RtArray *out)
+{
+    ProgType type;
+    if (next_line(t)) {
+        t->columns = t->n;
+        bool names = has_names(t);
+        if (names && !keep_names(t))
+            return rt_fail(t->e, RT_OOM, "%s does not fit in memory", t->path);
+        if (pick(t, part) || fit(t, wanted, &type)) return t->e->code;
+        if (!names || next_line(t)) return take_lines(t, &type, out);
+    }
+    if (t->e->code) return t->e->code;
+    return rt_fail(t->e, RT_USER, "%s holds no line of numbers", t->path);
+}
+
+RtCode rt_csv_parse(const char *path, const char *part, const ProgType *wanted, RtBytes *b,
+                    RtArray *out, RtError *e)
+{
+    Table t = {.path = path, .at = (const char *)b->at, .line = 1, .e = e};
+    t.end = t.at + b->n;
+    *e = (RtError){0};
+    if (b->n >= 3 && !memcmp(t.at, "\xef\xbb\xbf", 3)) t.at += 3; // a byte-order mark
+    RtCode code = parse(&t, part, wanted, out);
+    for (int64_t i = 0; t.name && i < t.columns; i++) free(t.name[i]);
+    free(t.name);
+    free(t.field);
+    if (!code) free(b->at);
+    return code;
+}
+
+// -- writing --------------------------------------------------------------------------------------
+
+typedef struct Written {
+    RtWriter *file;
+    RtError *e;
+    size_t n;
+    char room[8192];
+} Written;
+
+// With as few digits as tell the value from its neighbours.
+static int digits_of(ProgDType t, double v)
+{
+    char text[40];
+    int most = t == PD_F64 ? 17 : t == PD_F32 ? 9 : t == PD_F16 ? 5 : 4;
+    for (int k = most - 3; k < most; k++) {
+        plain_format(text, sizeof text, "%.*g", k, v);
+        double back = plain_double(text, NULL);
+        if (t == PD_F32) back = (float)back;
+        if (t == PD_F16 || t == PD_BF16)
+            back = half_round(back, t == PD_F16 ? HALF_F16 : HALF_BF16);
+        if (back == v) return k;
+    }
+    return most;
+}
+
+static RtCode element(Written *w, ProgDType t, const void *at, char behind)
+{
+    enum { WIDEST = 40 };
+    if (w->n + WIDEST > sizeof w->room) {
+        if (rt_writer_put(w->file, w->room, w->n, w->e)) return w->e->code;
+        w->n = 0;
+    }
+    char *to = w->room + w->n;
+    double v = prog_load(t, at);
+    if (t >= PD_BF16) {
+        w->n += (size_t)(isnan(v) ? snprintf(to, WIDEST, "nan%c", behind)
+                                  : plain_format(to, WIDEST, "%.*g%c", digits_of(t, v), v, behind));
+        return RT_OK;
+    }
+    int64_t i = 0;
+    memcpy(&i, at, (size_t)prog_dtype_bytes(t));
+    w->n += (size_t)snprintf(to, WIDEST, "%" PRId64 "%c", t == PD_I32 ? (int32_t)i : i, behind);
+    return RT_OK;
+}
+
+RtCode rt_csv_put(RtWriter *file, const ProgType *type, const void *data, RtError *e)
+{
+    Written w = {.file = file, .e = e};
+    int64_t width = prog_dtype_bytes(type->dtype), n = prog_type_bytes(type) / width;
+    int64_t rows = type->rank ? type->dim[0] : 1, columns = rows ? n / rows : 0;
+    char separator = rt_path_named(file->path, ".tsv ") ? '\t' : ',';
+    RtCode code = RT_OK;
+    for (int64_t i = 0; i < n && !code; i++)
+        code = element(&w, type->dtype, (const char *)data + i * width,
+                       (i + 1) % columns ? separator : '\n');
+    return code ? code : rt_writer_put(file, w.room, w.n, e);
+}
+
+RtCode rt_csv_write(const char *path, const ProgType *type, const void *data, RtError *e)
+{
+    RtWriter w;
+    if (prog_type_bytes(type) < 0) return rt_fail(e, RT_USER, "%s: the array is too big", path);
+    if (rt_writer_begin(&w, path, e)) return e->code;
+    return rt_writer_end(&w, rt_csv_put(&w, type, data, e), e);
+}
