@@ -9,7 +9,7 @@
 const char *const decl_kind_names[] = {"fn",    "model", "const", "dim",    "setting", "argument",
                                        "local", "param", "state", "output", "train"};
 
-enum { MOST_VARIANTS = 3, LONGEST = 200 };
+enum { LONGEST = 200 };
 
 // -- values ---------------------------------------------------------------------------------------
 static const Type *type_of(const Val *v)
@@ -44,18 +44,32 @@ static void put_value(Elab *e, Buf *b, const Val *v, int depth)
     }
 }
 
-static void another(Elab *e, Seen *seen, const Val *v)
+// What tells a value from others at its place, without a text being made of it.
+static uint64_t fingerprint(const Val *v)
 {
     const Type *t = type_of(v);
-    if (seen->variants >= MOST_VARIANTS || (t && seen->tensor && type_equal(t, &seen->type))) return;
+    if (t) {
+        uint64_t h = hash_mix(t->dtype, t->rank);
+        for (int i = 0; i < t->rank; i++) h = hash_mix(h, (uint64_t)t->dim[i]);
+        return h;
+    }
+    if (v->kind == V_INT || v->kind == V_FLOAT) return (uint64_t)v->i;
+    if (v->kind == V_FN) return hash_str(v->fn->name);
+    return v->kind == V_BOOL ? v->b : 2 + (uint64_t)v->kind;
+}
+
+static void another(Elab *e, Seen *seen, const Val *v)
+{
+    uint64_t print = fingerprint(v);
+    for (uint32_t i = 0; i < seen->variants; i++)
+        if (seen->print[i] == print) return;
+    if (seen->variants == SEEN_VARIANTS) return;
     Buf b = buf_new(e->arena);
+    buf_printf(&b, "%s, ", seen->text);
     put_value(e, &b, v, 0);
-    if (t) seen->type = *t;
-    if (strstr(seen->text, b.data)) return;
-    seen->variants++;
-    seen->text = arena_printf(e->arena, "%s, %s", seen->text, b.data);
-    if (seen->variants == MOST_VARIANTS)
-        seen->text = arena_printf(e->arena, "%s, …", seen->text);
+    seen->print[seen->variants++] = print;
+    if (seen->variants == SEEN_VARIANTS) buf_str(&b, ", …");
+    seen->text = b.data;
 }
 
 void survey_value(Elab *e, Span span, const Val *v)
@@ -69,9 +83,8 @@ void survey_value(Elab *e, Span span, const Val *v)
     }
     Buf b = buf_new(e->arena);
     put_value(e, &b, v, 0);
-    const Type *t = type_of(v);
     idmap_set(&s->seen_at, key, s->seen.n);
-    vec_push(s->arena, &s->seen, (Seen){span, b.data, t != NULL, 1, t ? *t : (Type){0}});
+    vec_push(s->arena, &s->seen, (Seen){span, b.data, type_of(v) != NULL, 1, {fingerprint(v)}});
 }
 
 // -- texts ----------------------------------------------------------------------------------------

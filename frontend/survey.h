@@ -43,12 +43,13 @@ typedef struct Use {
     uint32_t flags;
 } Use;
 
+enum { SEEN_VARIANTS = 3 };
 typedef struct Seen { // what stands at the span became this
     Span span;
     const char *text; // "f32[batch=128, 10]", "12"; several, where it became several things
     bool tensor;
     uint32_t variants;
-    Type type; // of the last one
+    uint64_t print[SEEN_VARIANTS]; // what tells them apart
 } Seen;
 
 struct Survey {

@@ -646,7 +646,7 @@ NETC_API netc_status netc_check_kernel(netc_program *p, const char *device, cons
 // file, else read. Nothing is compiled beyond the front end.
 typedef struct netc_survey_options {
     size_t size;
-    const char *const *defines; // as of netc_compile_options
+    const char *const *defines; // as of netc_compile_options; what the text lacks is left out
     int ndefines;
     const char *program;
 } netc_survey_options;

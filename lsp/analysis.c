@@ -84,17 +84,40 @@ static void make_survey(const void *arg, int fd)
     child_send(fd, json, strlen(json));
 }
 
-// {"inspect": …, "why": …}, or {"error": […]} of what only the passes can know.
+// Of the definitions those that the text has, so that they suit every file of a folder.
+static int known_defines(const Child *c, const char **out)
+{
+    const Survey *v = c->document->survey;
+    int n = 0;
+    for (int i = 0; i < c->server->ndefines; i++) {
+        const char *define = c->server->defines[i];
+        size_t len = strcspn(define, "=");
+        bool known = false;
+        for (uint32_t k = 0; v && k < v->decls.n; k++) {
+            const Decl *x = &v->decls.at[k];
+            known = known || (!x->owner && x->source == v->source && strlen(x->name) == len &&
+                              !strncmp(x->name, define, len));
+        }
+        if (known) out[n++] = define;
+    }
+    return n;
+}
+
+// {"inspect": …, "why": …}, or {"error": […]} of what only the passes can know is wrong with the
+// text, or {"failed": […]} for want of something here.
 static void make_kernels(const void *arg, int fd)
 {
     const Child *c = arg;
     NETC_INIT(netc_compile_options, o);
     NETC_INIT(netc_inspect_options, list);
+    setpriority(PRIO_PROCESS, 0, 5); // behind what somebody waits for as they type
     netc_program *p = NULL;
     netc_error *err = NULL;
     char *json = NULL, *why = NULL;
-    o.defines = c->server->defines;
-    o.ndefines = c->server->ndefines;
+    const char **defines = calloc((size_t)c->server->ndefines + 1, sizeof *defines);
+    if (!defines) _exit(3);
+    o.defines = defines;
+    o.ndefines = known_defines(c, defines);
     o.precision = c->server->precision;
     list.target = c->server->target;
     list.json = true;
@@ -112,7 +135,8 @@ static void make_kernels(const void *arg, int fd)
         child_send(fd, ",\"why\":", 7), child_send(fd, why, strlen(why));
     } else {
         const char *list_of = netc_error_json(err);
-        child_send(fd, "{\"error\":", 9), child_send(fd, list_of, strlen(list_of));
+        const char *key = netc_error_status(err) == NETC_INVALID ? "{\"error\":" : "{\"failed\":";
+        child_send(fd, key, strlen(key)), child_send(fd, list_of, strlen(list_of));
     }
     child_send(fd, "}", 1);
 }
@@ -139,7 +163,6 @@ static bool begin(Server *s, Job *j, void (*work)(const void *arg, int fd), cons
         dup2(nothing, s->wire.out);
         struct rlimit most = {(rlim_t)seconds, (rlim_t)seconds};
         setrlimit(RLIMIT_CPU, &most);
-        setpriority(PRIO_PROCESS, 0, 5);
         work(arg, ends[1]);
         _exit(0);
     }

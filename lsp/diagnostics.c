@@ -92,6 +92,48 @@ static void put_fault(Server *s, Message *m, const Document *d, Fault f, Json *j
     json_end(j);
 }
 
+// -- what only the passes know --------------------------------------------------------------------
+// Its place is a line and a byte of a file, and ends with the word that begins there.
+static void word_at(const Document *d, const JsonValue *x, uint32_t *begin, uint32_t *end)
+{
+    const char *file = json_text(x, "file");
+    int64_t line = json_number(x, "line", 0), column = json_number(x, "column", 1);
+    *begin = *end = 0;
+    if (!file || strcmp(file, d->path) || line < 1 || line > d->lines.nlines) return;
+    *begin = *end = d->lines.line[line - 1] + (uint32_t)(column > 0 ? column - 1 : 0);
+    for (uint32_t i = 0; i < d->survey->tokens.n; i++)
+        if (d->survey->tokens.at[i].begin == *begin) *end = d->survey->tokens.at[i].end;
+}
+
+static void put_late(Server *s, Message *m, const Document *d, const JsonValue *x, Json *j)
+{
+    uint32_t begin, end;
+    Buf text = buf_new(m->arena);
+    buf_str(&text, json_text(x, "message"));
+    json_object(j);
+    word_at(d, x, &begin, &end);
+    put_range(j, "range", &d->lines, begin, end, s->utf8);
+    json_key(j, "severity"), json_int(j, ERROR);
+    json_key(j, "source"), json_string(j, "netc");
+    json_key(j, "relatedInformation"), json_array(j);
+    const JsonValue *notes = json_get(x, "notes");
+    for (const JsonValue *n = notes ? notes->child : NULL; n; n = n->next) {
+        word_at(d, n, &begin, &end);
+        if (!end) {
+            buf_printf(&text, "\n%s", json_text(n, "message"));
+            continue;
+        }
+        json_object(j);
+        json_key(j, "location");
+        put_location(s, m, d, j, d->survey->source, begin, end);
+        json_key(j, "message"), json_string(j, json_text(n, "message"));
+        json_end(j);
+    }
+    json_end(j);
+    json_key(j, "message"), json_string(j, text.data);
+    json_end(j);
+}
+
 static void put_remark(Server *s, const Document *d, const char *text, Json *j)
 {
     json_object(j);
@@ -114,6 +156,9 @@ static void publish(Server *s, Message *m, const Document *d, bool any)
     const JsonValue *list = any && d->survey ? json_get(d->survey->json, "diagnostics") : NULL;
     for (const JsonValue *x = list ? list->child : NULL; x; x = x->next)
         put_fault(s, m, d, fault_of(x), &j);
+    const JsonValue *late = any && d->survey ? json_get(d->kernels, "error") : NULL;
+    for (const JsonValue *x = late ? late->child : NULL; x; x = x->next)
+        if (json_text(x, "message")) put_late(s, m, d, x, &j);
     int64_t more = list ? json_number(d->survey->json, "more", 0) : 0;
     if (more > 0)
         put_remark(s, d, arena_printf(m->arena, "%lld more errors are not shown", (long long)more),

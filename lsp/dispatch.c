@@ -286,6 +286,7 @@ static void did_save(Server *s, Message *m)
     Document *d = changed(s, m);
     const char *text = json_text(m->params, "text");
     if (d && text && strcmp(text, d->text)) document_set(s, d, text, strlen(text));
+    if (d) d->saved = true;
 }
 
 static void did_close(Server *s, Message *m)

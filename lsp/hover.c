@@ -171,8 +171,7 @@ Answer answer_hover(Server *s, Message *m, Json *j)
         put_code(&b, value->text);
         begin = value->begin, end = value->end;
     }
-    const JsonValue *elaborated = json_get(d->survey->json, "elaborated");
-    if (tensor && elaborated && elaborated->boolean && !d->library) {
+    if (tensor && survey_elaborated(d->survey) && !d->library) {
         if (!kernels_ready(s, m, d)) return ANSWER_WAIT;
         Position p = text_position(&d->lines, at, true);
         const char *line = arena_printf(m->arena, "%s:%u", d->path, p.line + 1);

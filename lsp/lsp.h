@@ -94,6 +94,8 @@ Survey *survey_read(Arena *a, const char *json, size_t len); // NULL: it is none
 const Use *survey_use(const Survey *v, uint32_t at);     // whose name holds the byte, or ends there
 const Value *survey_value(const Survey *v, uint32_t begin, uint32_t end);
 const Value *survey_innermost(const Survey *v, uint32_t at);
+bool survey_elaborated(const Survey *v); // nothing was wrong; NULL: false
+bool survey_has_model(const Survey *v);  // of the file itself; NULL: false
 bool survey_file_sees(const Survey *v, uint32_t from, uint32_t source); // directly
 bool survey_sees(const Survey *v, uint32_t source);                     // the main file does
 const Decl *survey_function(const Survey *v, const char *name); // at the top of a file that is seen
@@ -124,6 +126,7 @@ typedef struct Document {
     size_t survey_len;
     const char *fault; // why there is none, or NULL
     Job kernels_job;
+    bool saved;         // and not compiled since
     bool kernels_stale; // or not asked for
     Arena *kernels_arena;
     const JsonValue *kernels; // the last answer; NULL: none

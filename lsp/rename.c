@@ -149,22 +149,16 @@ static void try_names(void *arg, int fd)
     child_survey(t->s, t->d, fd);
 }
 
-static bool says(const JsonValue *v, const char *key)
-{
-    const JsonValue *x = json_get(v, key);
-    return x && x->boolean;
-}
-
 // What the texts would mean then; NULL: the same.
 static const char *difference(Trial *t)
 {
     const Survey *old = t->d->survey;
-    if (!says(old->json, "elaborated")) return NULL; // there are mistakes; nothing to compare with
+    if (!survey_elaborated(old)) return NULL; // there are mistakes; nothing to compare with
     size_t len;
     char *text = child_run(t->s, try_names, t, t->m->arena, &len);
     Survey *new = text ? survey_read(t->m->arena, text, len) : NULL;
     if (!new) return "it could not be tried";
-    if (!says(new->json, "elaborated")) {
+    if (!survey_elaborated(new)) {
         const JsonValue *list = json_get(new->json, "diagnostics");
         return arena_printf(t->m->arena, "the text would be wrong then: %s",
                             list && list->child ? json_text(list->child, "message") : "?");

@@ -49,6 +49,13 @@ static void begin_analyses(Server *s)
 {
     for (Document *d = s->documents; d && running(s) < RUNNING; d = d->next)
         if (d->stale && !d->job.pid) analysis_begin(s, d);
+    // What only the passes know is wrong is looked for when a text is saved.
+    for (Document *d = s->documents; d; d = d->next) {
+        if (!d->saved || d->stale) continue;
+        d->saved = false;
+        if (d->kernels_stale && survey_elaborated(d->survey) && survey_has_model(d->survey))
+            kernels_begin(s, d);
+    }
 }
 
 static void kernels_done(Document *d)
@@ -73,7 +80,10 @@ static void look_after(Server *s)
             document_analysed(d);
             diagnostics_publish(s, d);
         }
-        if (d->kernels_job.pid && job_read(&d->kernels_job, &status)) kernels_done(d);
+        if (d->kernels_job.pid && job_read(&d->kernels_job, &status)) {
+            kernels_done(d);
+            if (json_get(d->kernels, "error")) diagnostics_publish(s, d);
+        }
     }
 }
 

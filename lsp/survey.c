@@ -93,6 +93,19 @@ const Value *survey_innermost(const Survey *v, uint32_t at)
     return found;
 }
 
+bool survey_elaborated(const Survey *v)
+{
+    const JsonValue *x = v ? json_get(v->json, "elaborated") : NULL;
+    return x && x->boolean;
+}
+
+bool survey_has_model(const Survey *v)
+{
+    for (uint32_t i = 0; v && i < v->decls.n; i++)
+        if (v->decls.at[i].source == v->source && !strcmp(v->decls.at[i].kind, "model")) return true;
+    return false;
+}
+
 bool survey_file_sees(const Survey *v, uint32_t from, uint32_t source)
 {
     if (source == from || (source && source == v->core)) return true;

@@ -205,7 +205,7 @@ static void survey(void *arg)
     for (int i = 0; i < r->o->ndefines; i++) {
         const char *text = r->o->defines[i], *eq = strchr(text, '=');
         size_t n = eq ? (size_t)(eq - text) : strlen(text);
-        defines[o.ndefines++] = (Define){arena_strndup(a, text, n), eq ? eq + 1 : "true", false};
+        defines[o.ndefines++] = (Define){arena_strndup(a, text, n), eq ? eq + 1 : "true", true};
     }
     o.defines = defines;
     if (r->c->o.resolve) {

@@ -133,12 +133,68 @@ def used_files():
 
 
 @part
+def saved():
+    """What only compiling tells is said when a text is saved, until it changes."""
+    text = """extern fn doubled(x) from "own.cu" {
+    out y: f32[shape(x)]
+    launch doubled(x, y) grid = 1, block = 32
+    reference { return x * 2 }
+}
+model m(x: f32[40]) {
+    param p: f32[40] = 1
+    return loss = sum(doubled(x * p))
+}
+fn sgd(p, g) { p <- p - 0.1 * g }
+train m {
+    minimize loss
+    update sgd
+}
+"""
+    write("own.cu", "__global__ void doubled(const float *x, float *y) { y[threadIdx.x] = 2 * x[threadIdx.x]; }\n")
+    path = write("own.net", text)
+    c = Client(netc)
+    c.open(uri(path), text)
+    check(c.diagnostics(uri(path), 1) == [], "nothing as one types")
+    c.tell("textDocument/didSave", {"textDocument": {"uri": uri(path)}})
+    found = c.diagnostics(uri(path), 1)
+    check(len(found) == 1 and "doubled has no gradient" in found[0]["message"], found)
+    check(found[0]["range"]["start"] == dict(zip(("line", "character"), place(text, "doubled(x * p)"))), found)
+    check(found[0]["range"]["end"]["character"] == found[0]["range"]["start"]["character"] + 7, found)
+    right = text.replace("    reference { return x * 2 }\n}", "    reference { return x * 2 }\n} grad(dy) { return dy * 2 }")
+    c.change(uri(path), 2, {"text": right})
+    check(c.diagnostics(uri(path), 2) == [], "changed")
+    r = c.at("hover", uri(path), *place(right, "doubled(x * p)"))
+    check("extern fn doubled(x)" in r["contents"]["value"], r)
+    # A file without a model has nothing to compile; that is no mistake.
+    part = write("alone.net", "fn f(x) { return x }\n")
+    c.open(uri(part), "fn f(x) { return x }\n")
+    c.diagnostics(uri(part), 1)
+    c.tell("textDocument/didSave", {"textDocument": {"uri": uri(part)}})
+    c.ask("textDocument/documentSymbol", {"textDocument": {"uri": uri(part)}})
+    check(not [n for n in c.notes if n.get("params", {}).get("uri") == uri(part)], c.notes)
+    c.stop()
+
+
+@part
+def every_file():
+    """Samples and the standard library have no mistakes here either."""
+    c = Client(netc)
+    import glob
+    for f in glob.glob(os.path.join(root, "samples/*/*.net")) + glob.glob(os.path.join(root, "frontend/std/*.net")):
+        c.open(uri(f), open(f).read())
+        found = c.diagnostics(uri(f), 1)
+        check(found == [], f, found)
+        c.tell("textDocument/didClose", {"textDocument": {"uri": uri(f)}})
+    c.stop()
+
+
+@part
 def definitions():
-    c = Client(netc, options={"defines": {"batch": 16, "wide": True}})
+    c = Client(netc, options={"defines": {"batch": 16, "wide": True, "elsewhere": 1}})
     u = uri(os.path.join(folder, "d.net"))
     text = "const wide = false\ndim batch = 4\nmodel m(x: f32[batch, 3]) {\n    y = if wide then x + x else x\n    return y\n}\n"
     c.open(u, text)
-    c.diagnostics(u, 1)
+    check(c.diagnostics(u, 1) == [], "a definition for another file")
     h = c.at("hover", u, *place(text, "y ="))["contents"]["value"]
     check("f32[batch=16, 3]" in h, h)
     c.stop()
