@@ -8,7 +8,7 @@
 // What stands at the span became v. Nothing happens where no survey is taken.
 void survey_value(Elab *e, Span span, const Val *v);
 
-void survey_names(Elab *e, Survey *s); // survey_names.c
+void survey_names(Elab *e, Survey *s);                      // survey_names.c
 uint32_t survey_decl_of(const Survey *s, const Stmt *stmt); // 1 + its declaration; 0: none
 const char *survey_text(const Survey *s, Span span);        // as written, on one line
 const char *survey_head(const Survey *s, const Stmt *stmt);

@@ -144,7 +144,8 @@ const char *survey_doc(const Survey *s, Span span)
         return b.data ? b.data : "";
     }
     const char *end = strchrnul(text + span.end, '\n'), *p = text + span.end;
-    if (strchr(survey_text(s, span), '{')) return NULL; // a body: what stands behind it is not about it
+    if (strchr(survey_text(s, span), '{'))
+        return NULL; // a body: what stands behind it is not about it
     while (p < end && (*p == ' ' || *p == '\t')) p++;
     if (p >= end || *p != '#') return NULL;
     p += p[1] == ' ' ? 2 : 1;

@@ -25,9 +25,9 @@ extern const char *const decl_kind_names[];
 typedef struct Decl {
     DeclKind kind;
     const char *name;
-    Span span;      // of the name
-    Span whole;     // of the statement
-    uint32_t owner; // 1 + the function, model or train block that it belongs to; 0: the file
+    Span span;        // of the name
+    Span whole;       // of the statement
+    uint32_t owner;   // 1 + the function, model or train block that it belongs to; 0: the file
     const char *head; // "fn linear(x, width, use_bias = true)", as it is written; or NULL
     const char *doc;  // the comment above it, or behind it on its line; or NULL
 } Decl;
@@ -58,16 +58,17 @@ struct Survey {
     VEC(Decl) decls; // of the standard library those at the top of the files that are used
     VEC(Use) uses;   // in the user's files
     VEC(Seen) seen;
-    IdMap seen_at, decl_at; // of spans, of statements
+    IdMap seen_at, decl_at;  // of spans, of statements
     VEC(const char *) names; // parameters, states, inputs and outputs: what other files may know
     Tokens tokens;           // of the file itself
     uint32_t source;         // which is this
     uint32_t core;           // std/core.net, which every file sees; 0: none
     VEC(struct SurveyFile {
         uint32_t source;
-        const char *name; // as in NAME.linear
+        const char *name;   // as in NAME.linear
         VEC(uint32_t) uses; // sources
-    }) files;
+    })
+    files;
     bool elaborated; // without a mistake
 };
 

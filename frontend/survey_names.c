@@ -260,9 +260,10 @@ static void statement(Body *b, const Stmt *s)
     case STMT_OUT:
         type(b, s->type, false);
         if (s->expr) expr(b, s->expr);
-        define(b, s->kind == STMT_PARAM   ? DECL_PARAM
-                  : s->kind == STMT_STATE ? DECL_STATE
-                                          : DECL_LOCAL,
+        define(b,
+               s->kind == STMT_PARAM   ? DECL_PARAM
+               : s->kind == STMT_STATE ? DECL_STATE
+                                       : DECL_LOCAL,
                s->name, s->name_span, s->span);
         return;
     case STMT_EMIT:
@@ -326,16 +327,16 @@ static void declare_top(Survey *s, const Stmt *x)
         Span span = x->name_span.end ? x->name_span : x->span;
         const char *name = train ? x->program : x->name;
         if (!name) return;
-        uint32_t d = declare(s, (Decl){kinds[i].decl, name, span, x->span, 0,
-                                       survey_head(s, x), survey_doc(s, x->span)});
+        uint32_t d = declare(s, (Decl){kinds[i].decl, name, span, x->span, 0, survey_head(s, x),
+                                       survey_doc(s, x->span)});
         idmap_set(&s->decl_at, (uintptr_t)x, d + 1);
         for (uint32_t k = 0; k < x->params.n; k++) {
             const Param *p = &x->params.at[k];
             Span whole = p->span;
             if (p->type) whole.end = p->type->span.end;
             if (p->otherwise) whole.end = p->otherwise->span.end;
-            declare(s, (Decl){DECL_ARGUMENT, p->name, p->span, whole, d + 1,
-                              survey_text(s, whole), NULL});
+            declare(s, (Decl){DECL_ARGUMENT, p->name, p->span, whole, d + 1, survey_text(s, whole),
+                              NULL});
         }
     }
 }

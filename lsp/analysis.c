@@ -1,6 +1,6 @@
-// Analyses, each in a process of its own: a copy of the server with all its texts, which writes what
-// it found to a pipe. A text that changes ends it; a crash in it, or memory without bounds, is not
-// the server's.
+// Analyses, each in a process of its own: a copy of the server with all its texts, which writes
+// what it found to a pipe. A text that changes ends it; a crash in it, or memory without bounds, is
+// not the server's.
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -196,7 +196,8 @@ void job_end(Job *j)
 {
     if (j->pid) {
         kill(j->pid, SIGKILL);
-        while (waitpid(j->pid, NULL, 0) < 0 && errno == EINTR) {}
+        while (waitpid(j->pid, NULL, 0) < 0 && errno == EINTR) {
+        }
         close(j->fd);
     }
     free(j->data);
@@ -220,7 +221,8 @@ bool job_read(Job *j, int *status)
         j->len += (size_t)n;
     }
     kill(j->pid, SIGKILL); // it has nothing more to say
-    while (waitpid(j->pid, status, 0) < 0 && errno == EINTR) {}
+    while (waitpid(j->pid, status, 0) < 0 && errno == EINTR) {
+    }
     close(j->fd);
     j->pid = 0;
     return true;

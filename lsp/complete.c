@@ -76,7 +76,7 @@ static CallPlace call_place(const Cursor *c)
         if (depth) continue;
         if (k == '{') break;
         if (k == '[') p.argument = 0, p.named = NULL; // in an index: of the call around it
-        if (k == ',' ) p.argument++;
+        if (k == ',') p.argument++;
         if (k == '=' && !p.argument && i) p.named = token_text(c, i - 1);
         if (k != '(') continue;
         bool name = i && c->v->tokens.at[i - 1].kind == 'a';
@@ -92,8 +92,8 @@ static CallPlace call_place(const Cursor *c)
 static void offer(Cursor *c, const char *label, int kind, const char *detail, const char *doc,
                   const char *insert)
 {
-    static const char order[] = {[KIND_PROPERTY] = '0', [KIND_VARIABLE] = '1', [KIND_FUNCTION] = '2',
-                                 [KIND_KEYWORD] = '4'};
+    static const char order[] = {
+        [KIND_PROPERTY] = '0', [KIND_VARIABLE] = '1', [KIND_FUNCTION] = '2', [KIND_KEYWORD] = '4'};
     // `dim` is a keyword and a function.
     const char *key = arena_printf(c->a, "%d %s", kind == KIND_KEYWORD, label);
     if (strmap_has(&c->given, key)) return;
@@ -119,8 +119,7 @@ static int kind_of(const Decl *x)
 
 static void offer_decl(Cursor *c, const Decl *x)
 {
-    const Value *value =
-        x->source == c->v->source ? survey_value(c->v, x->begin, x->end) : NULL;
+    const Value *value = x->source == c->v->source ? survey_value(c->v, x->begin, x->end) : NULL;
     offer(c, x->name, kind_of(x), value && x->owner ? value->text : x->head, x->doc, NULL);
 }
 
@@ -130,8 +129,8 @@ static void offer_files(Cursor *c)
     for (const JsonValue *v = all ? all->child : NULL; v; v = v->next)
         offer(c, v->string, KIND_MODULE, "the standard library", NULL, NULL);
     const char *slash = strrchr(c->d->path, '/');
-    DIR *folder = slash ? opendir(arena_strndup(c->a, c->d->path, (size_t)(slash - c->d->path) + 1))
-                        : NULL;
+    DIR *folder =
+        slash ? opendir(arena_strndup(c->a, c->d->path, (size_t)(slash - c->d->path) + 1)) : NULL;
     if (!folder) return;
     for (struct dirent *e; (e = readdir(folder));) {
         size_t n = strlen(e->d_name);
@@ -145,12 +144,12 @@ static void offer_files(Cursor *c)
 static void offer_members(Cursor *c, uint32_t dot)
 {
     uint32_t first = dot;
-    while (first >= 2 && c->v->tokens.at[first].kind == '.' && c->v->tokens.at[first - 1].kind == 'a')
+    while (first >= 2 && c->v->tokens.at[first].kind == '.' &&
+           c->v->tokens.at[first - 1].kind == 'a')
         first -= 2;
     size_t from = c->v->tokens.at[first + (c->v->tokens.at[first].kind == '.' ? 0 : 1)].begin;
     if (c->v->tokens.at[first].kind == '.' && first) from = c->v->tokens.at[first - 1].begin;
-    const char *path =
-        arena_strndup(c->a, c->d->text + from, c->v->tokens.at[dot].end - from);
+    const char *path = arena_strndup(c->a, c->d->text + from, c->v->tokens.at[dot].end - from);
     size_t n = strlen(path);
     const JsonValue *names = json_get(c->v->json, "names");
     for (const JsonValue *v = names ? names->child : NULL; v; v = v->next) {
@@ -174,7 +173,8 @@ static void offer_arguments(Cursor *c)
     if (p.named) return; // its value is being written
     for (uint32_t i = 0; fn && i < c->v->decls.n; i++) {
         const Decl *x = &c->v->decls.at[i];
-        if (x->owner != (uint32_t)(fn - c->v->decls.at) + 1 || strcmp(x->kind, "argument")) continue;
+        if (x->owner != (uint32_t)(fn - c->v->decls.at) + 1 || strcmp(x->kind, "argument"))
+            continue;
         const char *label = arena_printf(c->a, "%s =", x->name);
         offer(c, label, KIND_PROPERTY, x->head, NULL, arena_printf(c->a, "%s = ", x->name));
     }
@@ -211,7 +211,8 @@ static void offer_locals(Cursor *c)
     }
     for (uint32_t i = first; i + 1 < last && body; i++) {
         const Tok *t = &c->v->tokens.at[i], *next = t + 1;
-        bool given = t->kind == 'a' && (next->kind == '=' || next->kind == ',' || next->kind == ')');
+        bool given =
+            t->kind == 'a' && (next->kind == '=' || next->kind == ',' || next->kind == ')');
         if (given && !(t->begin <= c->at && c->at <= t->end) && i && t[-1].kind != '.')
             offer(c, token_text(c, i), KIND_VARIABLE, NULL, NULL, NULL);
     }
@@ -299,7 +300,8 @@ const char *signature_text(Arena *a, const Builtin *b)
     buf_printf(&out, "%s(", b->name);
     for (const char *w = b->params; *w;) {
         size_t n = strcspn(w, " ?");
-        buf_printf(&out, "%s%.*s%s", w == b->params ? "" : ", ", (int)n, w, w[n] == '?' ? " = …" : "");
+        buf_printf(&out, "%s%.*s%s", w == b->params ? "" : ", ", (int)n, w,
+                   w[n] == '?' ? " = …" : "");
         w += n;
         w += strspn(w, " ?");
     }
@@ -319,7 +321,8 @@ static void from_decl(Cursor *c, const Decl *fn, const CallPlace *p, Signature *
     buf_printf(&label, "%s(", fn->name);
     for (uint32_t i = 0; i < c->v->decls.n; i++) {
         const Decl *x = &c->v->decls.at[i];
-        if (x->owner != (uint32_t)(fn - c->v->decls.at) + 1 || strcmp(x->kind, "argument")) continue;
+        if (x->owner != (uint32_t)(fn - c->v->decls.at) + 1 || strcmp(x->kind, "argument"))
+            continue;
         if (!x->head) continue; // of the gradient
         if (p->named && !strcmp(p->named, x->name)) out->active = (int)out->params.n;
         buf_printf(&label, "%s%s", out->params.n ? ", " : "", x->head);

@@ -254,7 +254,8 @@ static void put_action(Server *s, Message *m, const Document *d, const Fault *f,
         size_t place = place_for_use(d);
         put_edit(s, d, j, place, place, arena_printf(a, "use %s\n", use));
     }
-    if (right) put_edit(s, d, j, (size_t)(at - d->text), (size_t)(at - d->text) + strlen(wrong), right);
+    if (right)
+        put_edit(s, d, j, (size_t)(at - d->text), (size_t)(at - d->text) + strlen(wrong), right);
     json_end(j), json_end(j), json_end(j), json_end(j);
 }
 
@@ -262,7 +263,8 @@ static bool range_asked(Server *s, Message *m, const Document *d, size_t *begin,
 {
     Message part = *m;
     part.params = json_get(m->params, "range");
-    bool ok = position_asked(s, &part, d, "start", begin) && position_asked(s, &part, d, "end", end);
+    bool ok =
+        position_asked(s, &part, d, "start", begin) && position_asked(s, &part, d, "end", end);
     m->error = part.error;
     m->wrong = part.wrong;
     return ok;

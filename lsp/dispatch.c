@@ -227,8 +227,7 @@ static Answer answer_initialize(Server *s, Message *m, Json *j)
     s->initialized = true;
     const JsonValue *can = json_get(m->params, "capabilities");
     s->utf8 = client_lists(path(can, "general.positionEncodings"), "utf-8");
-    s->markdown =
-        client_lists(path(can, "textDocument.hover.contentFormat"), "markdown");
+    s->markdown = client_lists(path(can, "textDocument.hover.contentFormat"), "markdown");
     s->snippets = json_says(path(can, "textDocument.completion.completionItem"), "snippetSupport");
     take_options(s, json_get(m->params, "initializationOptions"));
     json_object(j);
@@ -277,7 +276,8 @@ static void did_change(Server *s, Message *m)
     d->version = version;
     for (const JsonValue *c = changes ? changes->child : NULL; c; c = c->next)
         if (!document_change(s, d, c))
-            server_log(s, "didChange: a change of %s without a text or with no range; it is left out",
+            server_log(s,
+                       "didChange: a change of %s without a text or with no range; it is left out",
                        d->path);
 }
 

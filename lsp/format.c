@@ -31,7 +31,8 @@ Answer answer_format(Server *s, Message *m, Json *j)
     size_t n = len - 1, begin = 0, tail = 0;
     while (begin < n && begin < d->len && new[begin] == d->text[begin]) begin++;
     while (begin && d->text[begin - 1] != '\n') begin--;
-    while (tail < n - begin && tail < d->len - begin && new[n - 1 - tail] == d->text[d->len - 1 - tail])
+    while (tail < n - begin && tail < d->len - begin &&
+           new[n - 1 - tail] == d->text[d->len - 1 - tail])
         tail++;
     while (tail && (d->text[d->len - tail - 1] != '\n' || new[n - tail - 1] != '\n')) tail--;
     json_array(j);

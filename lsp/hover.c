@@ -55,7 +55,8 @@ static bool is_about(const char *text, const char *name)
     return end - n == text || end[-(ptrdiff_t)n - 1] == '.';
 }
 
-static void put_stored(Buf *b, const JsonValue *entry, const char *line, const char *name, int *room)
+static void put_stored(Buf *b, const JsonValue *entry, const char *line, const char *name,
+                       int *room)
 {
     const JsonValue *stored = json_get(entry, "stored");
     for (const JsonValue *v = stored ? stored->child : NULL; v && *room > 0; v = v->next) {
@@ -113,8 +114,7 @@ static void put_decl(Server *s, Buf *b, const Document *d, const Decl *x, const 
         put_code(b, arena_printf(b->arena, "%s: %s", x->name, value->text));
     else
         put_code(b, x->head ? x->head : x->name);
-    if (x->head && !callable && !x->owner && value)
-        buf_printf(b, "\nnow `%s`\n", value->text);
+    if (x->head && !callable && !x->owner && value) buf_printf(b, "\nnow `%s`\n", value->text);
     if (!strcmp(x->kind, "argument") && x->owner)
         buf_printf(b, "\nargument of `%s`\n", v->decls.at[x->owner - 1].name);
     else if (!callable && x->owner)
@@ -222,8 +222,9 @@ Answer answer_inlay(Server *s, Message *m, Json *j)
         json_key(j, "character"), json_int(j, p.character);
         json_end(j);
         json_key(j, "label");
-        json_string(j, arena_printf(m->arena, ": %.*s%s", cut ? (int)strcspn(value->text, "]") + 1 : (int)n,
-                                    value->text, cut ? ", …" : ""));
+        json_string(j, arena_printf(m->arena, ": %.*s%s",
+                                    cut ? (int)strcspn(value->text, "]") + 1 : (int)n, value->text,
+                                    cut ? ", …" : ""));
         json_key(j, "kind"), json_int(j, TYPE);
         json_end(j);
     }

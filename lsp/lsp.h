@@ -25,7 +25,7 @@ enum { LSP_LARGEST_MESSAGE = 64 << 20, LSP_LARGEST_TEXT = 4 << 20 };
 // -- wire.c: messages with their lengths in front -------------------------------------------------
 typedef struct Wire {
     int in, out;
-    char *data; // read and not taken yet
+    char *data;            // read and not taken yet
     size_t len, cap, skip; // skip: bytes of a message that is too large, still to come
     bool ended, broken;    // no more to read; nobody reads what is written
 } Wire;
@@ -91,7 +91,7 @@ typedef struct Survey {
     const JsonValue *json; // the rest
 } Survey;
 Survey *survey_read(Arena *a, const char *json, size_t len); // NULL: it is none
-const Use *survey_use(const Survey *v, uint32_t at);     // whose name holds the byte, or ends there
+const Use *survey_use(const Survey *v, uint32_t at); // whose name holds the byte, or ends there
 const Value *survey_value(const Survey *v, uint32_t begin, uint32_t end);
 const Value *survey_innermost(const Survey *v, uint32_t at);
 bool survey_elaborated(const Survey *v); // nothing was wrong; NULL: false
@@ -116,12 +116,12 @@ typedef struct Document {
     size_t len;
     int64_t version;
     Arena *lines_arena;
-    Text lines;    // of text
-    bool stale;    // the survey is of an older text, or there is none
-    bool library;  // of the standard library's files as they were written out
-    Job job;       // that makes a survey
-    Arena *arena;  // of the survey
-    Survey *survey; // the last; NULL: none
+    Text lines;        // of text
+    bool stale;        // the survey is of an older text, or there is none
+    bool library;      // of the standard library's files as they were written out
+    Job job;           // that makes a survey
+    Arena *arena;      // of the survey
+    Survey *survey;    // the last; NULL: none
     char *survey_text; // that it is of
     size_t survey_len;
     const char *fault; // why there is none, or NULL
@@ -147,16 +147,15 @@ typedef enum Answer { ANSWER_DONE, ANSWER_ERROR, ANSWER_WAIT } Answer;
 typedef struct Server {
     Wire wire;
     bool initialized, stopping, ended;
-    bool utf8;      // positions count bytes
+    bool utf8; // positions count bytes
     bool snippets, markdown;
     const char **defines; // for the analysis, from the client's options
     int ndefines;
     char *target, *precision;
-    Arena *options;  // holds them
+    Arena *options; // holds them
     Document *documents;
     Message *waiting; // in the order in which they came
 } Server;
-
 
 // documents.c
 Document *document_open(Server *s, const char *uri, const char *text, int64_t version);
@@ -177,8 +176,8 @@ bool source_text(Server *s, Arena *a, const Document *d, uint32_t source, Text *
 // analysis.c
 void analysis_begin(Server *s, Document *d);
 void kernels_begin(Server *s, Document *d);
-void job_end(Job *j);                 // kills it
-bool job_read(Job *j, int *status);   // true: it has ended; data is what it wrote
+void job_end(Job *j);               // kills it
+bool job_read(Job *j, int *status); // true: it has ended; data is what it wrote
 
 // dispatch.c
 void server_message(Server *s, Message *m, char *text, size_t len);

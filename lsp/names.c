@@ -65,9 +65,8 @@ static bool used_file(const Document *d, size_t at, uint32_t *source)
         for (uint32_t k = 1; k < v->sources.n; k++) {
             const char *name = v->sources.at[k].name;
             size_t n = name ? strlen(name) : 0;
-            const char *found = n && k != v->source
-                                    ? memmem(d->text + t->begin, t->end - t->begin, name, n)
-                                    : NULL;
+            const char *found =
+                n && k != v->source ? memmem(d->text + t->begin, t->end - t->begin, name, n) : NULL;
             const char *end = d->text + t->end;
             if (found && (found + n == end || found[n] == '.' || found[n] == '"'))
                 return *source = k, true;
@@ -150,8 +149,8 @@ int symbol_kind(const char *kind)
     static const struct {
         const char *kind;
         int symbol;
-    } known[] = {{"fn", 12},   {"model", 5},   {"const", 14},    {"dim", 26}, {"setting", 7},
-                 {"train", 24}, {"param", 8},   {"state", 8},     {"output", 7}};
+    } known[] = {{"fn", 12},    {"model", 5}, {"const", 14}, {"dim", 26},  {"setting", 7},
+                 {"train", 24}, {"param", 8}, {"state", 8},  {"output", 7}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(known[i].kind, kind)) return known[i].symbol;
     return 13; // a variable

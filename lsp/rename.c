@@ -44,8 +44,7 @@ static const char *collision(Message *m, const Document *d, const Decl *decl, co
     Arena *a = m->arena;
     if (!is_word(to))
         return arena_printf(a, "'%s' is no name: letters, digits and '_', no digit first", to);
-    if (lists(json_get(v->json, "reserved"), to))
-        return arena_printf(a, "'%s' is a keyword", to);
+    if (lists(json_get(v->json, "reserved"), to)) return arena_printf(a, "'%s' is a keyword", to);
     if (lists(json_get(v->json, "types"), to)) return arena_printf(a, "'%s' is a type", to);
     if (survey_builtin(v, to)) return arena_printf(a, "'%s' is built in", to);
     for (uint32_t i = 0; i < v->decls.n; i++) {
@@ -69,7 +68,7 @@ static const char *replacement(Message *m, const Decl *decl, const Place *p, con
 {
     if (!(p->flags & USE_OUTPUT)) return to;
     return is_output(decl) ? arena_printf(m->arena, "%s = %s", to, decl->name)
-                                         : arena_printf(m->arena, "%s = %s", decl->name, to);
+                           : arena_printf(m->arena, "%s = %s", decl->name, to);
 }
 
 static void put_changes(Server *s, Message *m, const Decl *decl, const Places *all, const char *to,
@@ -82,7 +81,8 @@ static void put_changes(Server *s, Message *m, const Decl *decl, const Places *a
         Text t;
         bool first = true;
         for (uint32_t k = 0; k < i; k++) first = first && strcmp(all->at[k].path, all->at[i].path);
-        if (!first || !source_text(s, m->arena, all->at[i].in, all->at[i].source, &t, &uri)) continue;
+        if (!first || !source_text(s, m->arena, all->at[i].in, all->at[i].source, &t, &uri))
+            continue;
         json_key(j, uri), json_array(j);
         for (uint32_t k = i; k < all->n; k++) {
             const Place *p = &all->at[k];
@@ -123,7 +123,8 @@ static void change_text(Trial *t, const char *path)
                 (!next || all->at[k].begin < next->begin))
                 next = &all->at[k];
         if (!next) break;
-        if (!text.at && !source_text(t->s, t->m->arena, next->in, next->source, &text, &uri)) return;
+        if (!text.at && !source_text(t->s, t->m->arena, next->in, next->source, &text, &uri))
+            return;
         buf_bytes(&b, text.at + at, next->begin - at);
         buf_str(&b, replacement(t->m, t->decl, next, t->to));
         at = next->end;

@@ -95,9 +95,11 @@ static bool wait_for_something(Server *s)
     nfds_t n = 1;
     for (Document *d = s->documents; d && n + 2 < MOST; d = d->next) {
         if (d->job.pid) on[n++] = (struct pollfd){.fd = d->job.fd, .events = POLLIN};
-        if (d->kernels_job.pid) on[n++] = (struct pollfd){.fd = d->kernels_job.fd, .events = POLLIN};
+        if (d->kernels_job.pid)
+            on[n++] = (struct pollfd){.fd = d->kernels_job.fd, .events = POLLIN};
     }
-    while (poll(on, n, s->waiting ? SOON : -1) < 0 && errno == EINTR) {}
+    while (poll(on, n, s->waiting ? SOON : -1) < 0 && errno == EINTR) {
+    }
     return on[0].revents != 0;
 }
 
@@ -107,7 +109,8 @@ static void read_all(Server *s)
     struct pollfd in = {.fd = s->wire.in, .events = POLLIN};
     do {
         wire_read(&s->wire);
-        while (!s->ended && take_message(s)) {}
+        while (!s->ended && take_message(s)) {
+        }
     } while (!s->wire.ended && !s->ended && poll(&in, 1, 0) > 0);
 }
 

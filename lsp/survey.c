@@ -19,8 +19,9 @@ static void read_sources(Arena *a, Survey *v)
 {
     for (const JsonValue *x = first(v->json, "sources"); x; x = x->next) {
         const JsonValue *library = json_get(x, "library");
-        vec_push(a, &v->sources,
-                 (SourceFile){.path = json_text(x, "path"), .library = library && library->boolean});
+        vec_push(
+            a, &v->sources,
+            (SourceFile){.path = json_text(x, "path"), .library = library && library->boolean});
     }
     for (const JsonValue *x = first(v->json, "files"); x; x = x->next) {
         uint32_t at = number(x, "source");
@@ -43,16 +44,16 @@ Survey *survey_read(Arena *a, const char *text, size_t len)
         vec_push(a, &v->decls,
                  (Decl){json_text(x, "kind"), json_text(x, "name"), json_text(x, "head"),
                         json_text(x, "doc"), number(x, "source"), number(x, "begin"),
-                        number(x, "end"), number(x, "from"), number(x, "to"),
-                        number(x, "owner")});
+                        number(x, "end"), number(x, "from"), number(x, "to"), number(x, "owner")});
     for (const JsonValue *x = first(v->json, "uses"); x;) {
         uint32_t n[5] = {0};
         for (int i = 0; i < 5 && x; i++, x = x->next) n[i] = (uint32_t)x->integer;
         if (n[3] < v->decls.n) vec_push(a, &v->uses, (Use){n[0], n[1], n[2], n[3], n[4]});
     }
     for (const JsonValue *x = first(v->json, "values"); x; x = x->next)
-        vec_push(a, &v->values, (Value){number(x, "begin"), number(x, "end"), json_text(x, "text"),
-                                        json_get(x, "tensor")->boolean});
+        vec_push(a, &v->values,
+                 (Value){number(x, "begin"), number(x, "end"), json_text(x, "text"),
+                         json_get(x, "tensor")->boolean});
     for (const JsonValue *x = first(v->json, "tokens"); x;) {
         uint32_t n[3] = {0};
         for (int i = 0; i < 3 && x; i++, x = x->next) n[i] = (uint32_t)x->integer;
@@ -87,7 +88,8 @@ const Value *survey_innermost(const Survey *v, uint32_t at)
     const Value *found = NULL;
     for (uint32_t i = 0; i < v->values.n; i++) {
         const Value *x = &v->values.at[i];
-        if (x->begin <= at && at < x->end && (!found || x->end - x->begin < found->end - found->begin))
+        if (x->begin <= at && at < x->end &&
+            (!found || x->end - x->begin < found->end - found->begin))
             found = x;
     }
     return found;
@@ -102,7 +104,8 @@ bool survey_elaborated(const Survey *v)
 bool survey_has_model(const Survey *v)
 {
     for (uint32_t i = 0; v && i < v->decls.n; i++)
-        if (v->decls.at[i].source == v->source && !strcmp(v->decls.at[i].kind, "model")) return true;
+        if (v->decls.at[i].source == v->source && !strcmp(v->decls.at[i].kind, "model"))
+            return true;
     return false;
 }
 

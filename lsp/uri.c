@@ -41,8 +41,8 @@ const char *uri_of(Arena *a, const char *path)
     buf_str(&b, "file://");
     for (const char *p = path; *p; p++) {
         unsigned char c = (unsigned char)*p;
-        bool plain = (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') ||
-                     strchr("/-._~", c);
+        bool plain =
+            (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') || strchr("/-._~", c);
         if (plain)
             buf_char(&b, (char)c);
         else

@@ -132,9 +132,11 @@ static void make_utf8(char *p, size_t n)
 {
     for (size_t i = 0; i < n;) {
         unsigned char c = (unsigned char)p[i];
-        size_t more = c < 0x80 ? 0 : c >= 0xc2 && c < 0xe0 ? 1 : c >= 0xe0 && c < 0xf0 ? 2
-                                 : c >= 0xf0 && c < 0xf5                                ? 3
-                                                                                        : 9;
+        size_t more = c < 0x80                ? 0
+                      : c >= 0xc2 && c < 0xe0 ? 1
+                      : c >= 0xe0 && c < 0xf0 ? 2
+                      : c >= 0xf0 && c < 0xf5 ? 3
+                                              : 9;
         bool good = more < 4 && i + more < n;
         for (size_t k = 1; good && k <= more; k++) good = ((unsigned char)p[i + k] & 0xc0) == 0x80;
         if (good && c == 0xe0) good = (unsigned char)p[i + 1] >= 0xa0;

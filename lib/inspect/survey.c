@@ -24,9 +24,8 @@ static const char *resolve(void *ctx, Arena *a, const char *from, const char *na
 {
     const netc_context *c = ctx;
     const char *slash = strrchr(from, '/');
-    *path = name[0] == '/' || !slash
-                ? arena_strdup(a, name)
-                : arena_printf(a, "%.*s/%s", (int)(slash - from), from, name);
+    *path = name[0] == '/' || !slash ? arena_strdup(a, name)
+                                     : arena_printf(a, "%.*s/%s", (int)(slash - from), from, name);
     char *text = c->o.resolve(c->o.user, from, *path, len);
     if (!text) return NULL;
     const char *copy = arena_strndup(a, text, *len);
@@ -90,8 +89,7 @@ static void put_files(Json *j, const Survey *s, const Diags *d)
         json_key(j, "source"), json_int(j, s->files.at[i].source);
         json_key(j, "name"), json_string(j, s->files.at[i].name);
         json_key(j, "uses"), json_array(j);
-        for (uint32_t k = 0; k < s->files.at[i].uses.n; k++)
-            json_int(j, s->files.at[i].uses.at[k]);
+        for (uint32_t k = 0; k < s->files.at[i].uses.n; k++) json_int(j, s->files.at[i].uses.at[k]);
         json_end(j), json_end(j);
     }
     json_end(j);
