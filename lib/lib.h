@@ -190,6 +190,8 @@ typedef int64_t Peak(void *ctx, int64_t kept);
 // The most that may be kept for a peak of at most [limit], or what gives the lowest one. peak: that
 // of keeping [limit].
 int64_t fit_kept(int64_t limit, int64_t peak, Peak *peak_of, void *ctx);
+// An error that names the largest temporaries where the entry takes more than the limit (0: none).
+netc_status fit_met(int64_t limit, const ProgEntry *e, netc_error **err);
 
 // -- the outputs that are wanted (api/outputs.c) --------------------------------------------------
 // only: the entry that is compiled, "" for all. false: reported.

@@ -1,8 +1,13 @@
 // How much may be kept for the backward part so that an entry's temporaries are within a limit:
-// what a plan really takes is known when it is made, so a few are made.
+// what a plan really takes is known when it is made, so a few are made. And what holds the memory
+// where none fits.
+#include <inttypes.h>
+#include <string.h>
+
 #include "lib/lib.h"
 
 enum { TRIALS = 6, CLOSE = 25, MARGIN = 64 }; // CLOSE: within a 25th of the limit is close enough
+enum { SHARES = 5, SHOWN = 6 };
 
 int64_t fit_kept(int64_t limit, int64_t peak, Peak *peak_of, void *ctx)
 {
@@ -25,5 +30,85 @@ int64_t fit_kept(int64_t limit, int64_t peak, Peak *peak_of, void *ctx)
         kept = next;
         peak = peak_of(ctx, kept);
     }
+    // Where none fits, the least is what the error tells: keeping a share of it may take less.
+    for (int i = SHARES; i > 0 && !fits && peak >= 0; i--) {
+        kept = least / SHARES * i;
+        peak = peak_of(ctx, kept);
+        if (peak >= 0 && peak < least) least = peak, best = kept;
+        if (peak >= 0 && peak <= limit) fits = kept;
+    }
     return fits ? fits : best;
+}
+
+static bool stands(const ProgBuffer *b, int32_t step)
+{
+    return b->region == PR_ARENA && b->first <= step && step <= b->last;
+}
+
+// The step at which temporaries take the most.
+static int32_t fullest_step(const ProgEntry *e)
+{
+    int64_t most = -1;
+    int32_t at = 0;
+    for (int32_t step = 0; step < e->nsteps; step++) {
+        int64_t bytes = 0;
+        for (int i = 0; i < e->nbuffers; i++)
+            if (stands(&e->buffers[i], step)) bytes += e->buffers[i].bytes;
+        if (bytes > most) most = bytes, at = step;
+    }
+    return at;
+}
+
+static void list_largest(const ProgEntry *e, int32_t step, Buf *out)
+{
+    const ProgBuffer *last = NULL;
+    for (int n = 0; n < SHOWN; n++) {
+        const ProgBuffer *next = NULL;
+        for (int i = 0; i < e->nbuffers; i++) { // the largest behind the last, in their order
+            const ProgBuffer *b = &e->buffers[i];
+            if (!stands(b, step) || !b->bytes || (last && b->bytes > last->bytes) ||
+                (last && b->bytes == last->bytes && b <= last))
+                continue;
+            if (!next || b->bytes > next->bytes) next = b;
+        }
+        if (!next) return;
+        char type[160];
+        prog_type_text(type, sizeof type, &next->type);
+        buf_printf(out, "\n  %12" PRId64 " bytes  %s %s  %s", next->bytes, next->name, type,
+                   next->loc);
+        last = next;
+    }
+}
+
+typedef struct Holding {
+    Arena *arena;
+    const ProgEntry *e;
+    Buf text;
+} Holding;
+
+static void describe(void *arg)
+{
+    Holding *h = arg;
+    h->text = buf_new(h->arena);
+    buf_str(&h->text, "");
+    list_largest(h->e, fullest_step(h->e), &h->text);
+}
+
+netc_status fit_met(int64_t limit, const ProgEntry *e, netc_error **err)
+{
+    if (limit <= 0 || e->arena_bytes <= limit) return NETC_OK;
+    Arena *a = arena_new();
+    Holding h = {a, e, {0}};
+    netc_status status = NETC_OUT_OF_MEMORY;
+    if (a && lib_guarded(a, describe, &h))
+        status = lib_fail(err, NETC_INVALID,
+                          "the memory limit of %" PRId64 " bytes cannot be met: the temporaries of "
+                          "'%s' take %" PRId64 ", the least that was found. A smaller batch takes "
+                          "less, or micro-batches (accumulate). The largest of those that stand at "
+                          "once:%s",
+                          limit, e->name, e->arena_bytes, h.text.data);
+    else
+        OUT_OF_MEMORY(err);
+    arena_free(a);
+    return status;
 }

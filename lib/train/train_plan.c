@@ -27,6 +27,7 @@ static netc_status plan_evaluation(Run *r, const char *record, netc_error **err)
     const ProgEntry *e;
     char define[128];
     netc_status status = session_entry(r->s, "eval", &l, &e, err);
+    if (status == NETC_OK) status = fit_met(r->s->program->settings.memory_limit, e, err);
     if (status == NETC_OK)
         status = evaluate_plan(r->s, e, rows_count(&r->eval), define, sizeof define, err);
     return status == NETC_OK ? best_plan(r, e, record, err) : status;
@@ -63,6 +64,7 @@ netc_status run_plan(Run *r, const char *record, netc_error **err)
     if (o->save_every && !o->save)
         return lib_fail(err, NETC_INVALID, "--save-every needs --save FILE to say where");
     netc_status status = session_entry(s, "train", &r->l, &r->e, err);
+    if (status == NETC_OK) status = fit_met(s->program->settings.memory_limit, r->e, err);
     if (status != NETC_OK) return status;
     status = need_data(r->e, o->data, "--data", err);
     if (status == NETC_OK && !o->data)
