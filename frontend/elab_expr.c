@@ -248,7 +248,7 @@ static Val scoped(Elab *e, const Expr *x)
 {
     CallSite at = {0};
     const Expr *odd = NULL; // does not fit what stands before it
-    for (at.call = x; at.call->kind != EXPR_CALL && !odd; at.call = at.call->a) {
+    for (at.call = x; !odd && at.call->kind != EXPR_CALL; at.call = at.call->a) {
         const Expr *c = at.call;
         if (c->kind == EXPR_WITH && !at.with)
             at.with = c->b;
