@@ -58,6 +58,21 @@ expect 1 "assertion failed" bash -c "sed 's/> 1,/< 0,/' half.net > never.net; '$
 [ "$("$NETC" doctor | grep -c '^yes cuda')" = 0 ] && expect 2 "" "${P[@]}" --device cuda:0
 
 # -- bench
+# States that count where a cache is filled are put back, and no more is run in a row than it holds.
+cat >cache.net <<'N'
+const places = 12
+model next(x: f32[4]) {
+    scratch state kept: f32[places, 4] = 0
+    scratch state at: i32[] = 0
+    assert at < places, "the context is full"
+    kept[at] <- x
+    at <- at + 1
+    return y = sum(kept, 0), at
+}
+N
+expect 0 "next       step" "$NETC" bench cache.net --device cpu --compiles 0 --repeats 5
+expect 0 "next       step" "$NETC" bench cache.net --device cpu --compiles 0 --repeats 5 --steps 11
+expect 1 "the context is full" "$NETC" bench cache.net --device cpu --compiles 0 --repeats 5 --steps 40
 B=("$NETC" bench "$MLP" --device cpu --repeats 5 --steps 2)
 expect 0 "items/s" "${B[@]}" --compiles 1 -o a.jsonl
 holds "compile, cold"; holds "compile, warm"; holds "temporaries"
