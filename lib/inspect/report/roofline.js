@@ -77,7 +77,7 @@ function drawRoofline() {
     + "The lines, the roofs, are the most that the device can do: on the left memory limits it, on the right arithmetic. A large circle far below its roof is worth work. "
     + (measured ? `Circles and solid roofs were measured on ${D.profile.device}` + (D.profile.cache === "cold" ? ", caches emptied before each call. " : "; what still lies in a cache can pass the memory roof. ")
       : "Nothing was measured: the roofs are those of a typical device of the target, and every circle is drawn on its roof. ")
-    + (movers.length ? `${movers.length} steps that only move or fill memory are left out (${shareText(movers.reduce((t, s) => t + s.time, 0) / total)} of the step).` : "");
+    + (movers.length ? `${movers.length === 1 ? "A step that only moves or fills memory is" : movers.length + " steps that only move or fill memory are"} left out (${shareText(movers.reduce((t, s) => t + s.time, 0) / total)} of the step).` : "");
   const seen = new Set(points.map(p => p.step.phase));
   legend("roofline-legend", [...[...PHASES, "other"].filter(p => seen.has(p)).map(p => [p, p, true]), ["fg", "size: share of the step", true]]);
 }

@@ -9,17 +9,17 @@ const lanes = () => {
     at += s.time;
   }
   const deepest = Math.min(4, Math.max(1, ...steps.map(s => parts(s.scope).length)));
-  const merged = key => {
+  const merged = (key, least) => { // what is shorter than [least] goes with what is before it
     const out = [];
     for (const { step, begin, end } of spans) {
       const k = key(step), last = out[out.length - 1];
-      if (last && last.key === k) { last.end = end; last.n++; } else out.push({ key: k, begin, end, n: 1, step });
+      if (last && (last.key === k || end - begin < least)) { last.end = end; last.n++; } else out.push({ key: k, begin, end, n: 1, step });
     }
     return out.filter(x => x.key !== null);
   };
-  const list = [{ name: "part", boxes: merged(s => s.phase), paint: b => b.key }];
+  const list = [{ name: "part", boxes: merged(s => s.phase, total / 400), paint: b => b.key }];
   for (let d = 0; d < deepest; d++)
-    list.push({ name: d ? "" : "scope", boxes: merged(s => { const p = parts(s.scope); return p.length > d ? p.slice(0, d + 1).join(".") : null; }),
+    list.push({ name: d ? "" : "scope", boxes: merged(s => { const p = parts(s.scope); return p.length > d ? p.slice(0, d + 1).join(".") : null; }, 0),
       paint: b => b.step.phase });
   list.push({ name: "kernel", boxes: spans.map(x => ({ key: x.step.name, ...x, n: 1, kernel: true })), paint: b => b.step.phase });
   return list;
