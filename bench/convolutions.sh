@@ -6,7 +6,7 @@
 #
 # A line each: TFLOP/s of netc and of cuDNN (of what the convolution is, whatever a kernel does), microseconds, how many
 # times as fast netc is. netc: executions in a row of an entry that is one convolution, all kernels that it takes, no
-# library. cuDNN: replays of a CUDA graph. NETC (build/netc), DEVICE (cuda:0), PEER_PYTHON (python3), OUT
+# library. cuDNN: replays of a CUDA graph. NETC (build/netc), DEVICE (cuda:0), PEER_PYTHON (python3), PEER_SECONDS (300) a part, OUT
 # (build/convolutions): logs. SMALL=1: tiny batches, to try it out.
 set -u
 cd "$(dirname "$0")/.."
@@ -36,7 +36,7 @@ part() { # NAME WORD...
     [ -n "${SMALL:-}" ] && set -- "${@/#/batch=2,}" && set -- "${@/batch=2,batch=*([0-9]),/batch=2,}"
     printf '%s\n' "$@" | xargs -P 8 -I{} bash -c 'ours {} 1' >/dev/null # compiled, at once
     for word; do ours "$word" 9; done >"$file.netc"
-    timeout 300 "${PEER_PYTHON:-python3}" bench/peers/convolutions_torch.py "$@" >"$file.torch" 2>"$file.err" ||
+    timeout "${PEER_SECONDS:-300}" "${PEER_PYTHON:-python3}" bench/peers/convolutions_torch.py "$@" >"$file.torch" 2>"$file.err" ||
         echo "PyTorch did not finish: $(tail -1 "$file.err")"
     sed 's/.*"name": "\([^"]*\)", "mode": "\([^"]*\)", "seconds": \([^,}]*\).*/\1 \2 \3/' "$file.torch" | awk -v name="$name" '
         function flops(word,    v, n, i, pair, places) {
