@@ -214,7 +214,7 @@ class Model:
         save_best: a scalar output of evaluations, "accuracy" (or "x:min", "x:max"): the checkpoint of
             the best is kept beside the last, "m.best.safetensors". patience: training ends after so
             many evaluations that were no better, by that output or else by the loss.
-        watch: parameters and taps whose statistics are reported.
+        watch: parameters and taps whose statistics are reported, or patterns: "h.*.attn".
 
         Ctrl-C ends training behind a step and raises KeyboardInterrupt. However it ends, the
         parameters are those of the last step without mistake, and m.history has the rows so far.
