@@ -32,6 +32,8 @@ const Pass pass_table[] = {
      pass_vectors, true},
     {"prepare", "what a model makes of its parameters alone is computed once for these",
      pass_prepare, true},
+    {"layout", "what a product takes windows of is stored in the order in which it is read",
+     pass_layout, true},
     {"recompute", "cheap forward values are computed again in the backward part", pass_recompute,
      true},
     {"loop_stores", "what a loop stacks is stored by the kernels that have it", pass_loop_stores,

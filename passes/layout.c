@@ -1,0 +1,106 @@
+// What a product takes windows of, or pads, is stored in the order in which it is read. A gradient
+// of pooling is computed window by window and put back by views, reshapes and permutations: stored
+// as it is computed, every element of the product's operand would be looked for by a dozen
+// divisions. So the views move in front of the elementwise code between them and what it reads:
+//
+//     pad(view(f(a, b)))   becomes   pad(f(view(a), view(b)))
+//
+// Requires: gradients expanded, precision chosen (what is stored is what is rounded). Keeps: every
+// value to the bit. Breaks: nothing.
+#include "ir/graph.h"
+#include "passes/regions.h"
+#include "passes/passes.h"
+
+enum { MOST_VIEWS = 16, MOST_ARGS = 4 };
+
+typedef struct Layout {
+    const Graph *g;
+    uint32_t *uses; // by id: of live nodes
+    bool *image; // by id: only products read it, through views, one of which pads or takes windows
+} Layout;
+
+static bool reorders(const Node *n)
+{
+    return node_has(n, OPF_PERMUTES) && node_has(n, OPF_MOVES);
+}
+
+static Layout look(const Graph *g)
+{
+    const uint32_t n = g->nodes.n + 1;
+    Layout l = {g, NEW_ARRAY(g->arena, uint32_t, n), NEW_ARRAY(g->arena, bool, n)};
+    bool *live = NEW_ARRAY(g->arena, bool, n), *other = NEW_ARRAY(g->arena, bool, n);
+    graph_mark_live(g, live);
+    for (uint32_t i = 0; i < g->results.n; i++) other[g->results.at[i]->id] = true;
+    for (uint32_t i = g->nodes.n; i-- > 0;) {
+        const Node *x = g->nodes.at[i];
+        bool window = x->op == OP_pad || x->op == OP_window;
+        for (uint32_t k = 0; live[i] && k < x->nargs; k++) {
+            const uint32_t a = x->args[k]->id;
+            l.uses[a]++;
+            if (node_class(x) == CLS_VIEW && !k) {
+                l.image[a] |= window || l.image[i];
+                other[a] |= other[i];
+            } else {
+                other[a] |= x->op != OP_dot;
+            }
+        }
+    }
+    for (uint32_t i = 0; i < g->nodes.n; i++) l.image[i] &= !other[i];
+    return l;
+}
+
+static bool moves_through(const Layout *l, const Node *n)
+{
+    return node_class(n) == CLS_ELEMENTWISE && l->uses[n->id] == 1 && n->nargs <= MOST_ARGS;
+}
+
+// The views of v[0..n), the last one first, of the image of x; of what elementwise code makes, of
+// its operands.
+static Node *viewed(const Layout *l, Graph *g, const Node *x, Node *const *v, int n,
+                    Node *const *map)
+{
+    if (moves_through(l, x)) {
+        Node *args[MOST_ARGS];
+        Attrs attrs = x->attrs;
+        for (uint32_t k = 0; k < x->nargs; k++) args[k] = viewed(l, g, x->args[k], v, n, map);
+        graph_stamp(g, x, NULL);
+        return graph_node(g, x->op, args, (int)x->nargs, &attrs);
+    }
+    Node *y = map[x->id];
+    if (x->op == OP_broadcast && !x->args[0]->type.rank)
+        return graph_broadcast_to(g, map[x->args[0]->id], &v[0]->type);
+    for (int i = n; i-- > 0;) {
+        graph_stamp(g, v[i], NULL);
+        y = graph_node(g, v[i]->op, &y, 1, &v[i]->attrs);
+    }
+    return y;
+}
+
+static Node *stored_as_read(void *ctx, Graph *g, Node *n, Node *const *map)
+{
+    const Layout *l = ctx;
+    Node *view[MOST_VIEWS];
+    int count = 0;
+    bool permutes = false;
+    if (!reorders(n) || !l->image[n->id]) return NULL;
+    Node *x = n;
+    for (; reorders(x) && (x == n || l->uses[x->id] == 1); x = x->args[0]) {
+        if (count == MOST_VIEWS) return NULL;
+        view[count++] = x;
+        permutes |= !node_keeps_all(x);
+    }
+    return permutes && moves_through(l, x) ? viewed(l, g, x, view, count, map) : NULL;
+}
+
+static Graph *layout_graph(void *ctx, const IdMap *done, Graph *g)
+{
+    (void)ctx;
+    Layout l = look(g);
+    return rewrite_nodes(g, done, stored_as_read, &l);
+}
+
+Graph *pass_layout(Graph *g, Module *m, const PassOptions *o)
+{
+    (void)m, (void)o;
+    return over_regions(g, layout_graph, NULL);
+}
