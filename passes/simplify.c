@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "ir/axes.h"
+#include "ir/scalar.h"
 #include "passes/dot.h"
 #include "passes/passes.h"
 #include "passes/regions.h"
@@ -179,10 +180,43 @@ static Node *simplify_sum(Simplify *s, const Node *n)
     return graph_node(s->dst, OP_broadcast, &v, 1, &at);
 }
 
+// The largest of widened values is a widened value: what is read and kept stays as narrow as it
+// was.
+static Node *simplify_extremum(Simplify *s, const Node *n)
+{
+    enum { MOST = 8 };
+    Node *view[MOST], *x = new_arg(s, n, 0);
+    int count = 0;
+    for (; node_class(x) == CLS_VIEW; x = x->args[0]) {
+        if (count == MOST || (x->nargs > 1 && x->op != OP_pad)) return NULL;
+        view[count++] = x;
+    }
+    if (x->op != OP_cast || !dtype_is_float(x->type.dtype)) return NULL;
+    const DType type = x->args[0]->type.dtype;
+    if (!dtype_is_float(type) || dtype_info[type].bits >= dtype_info[x->type.dtype].bits)
+        return NULL;
+    x = x->args[0];
+    while (count--) {
+        Node *args[] = {x, NULL};
+        const Node *v = view[count];
+        double fill;
+        if (v->op == OP_pad) {
+            if (!node_const_value(v->args[1], &fill) || scalar_round(type, fill) != fill)
+                return NULL;
+            args[1] = graph_const(s->dst, type, fill);
+        }
+        x = graph_node(s->dst, v->op, args, (int)v->nargs, &v->attrs);
+    }
+    x = graph_node(s->dst, n->op, &x, 1, &n->attrs);
+    return n->op == OP_argmax ? x : graph_cast(s->dst, x, n->type.dtype);
+}
+
 static Node *(*const rules[OP_COUNT])(Simplify *, const Node *) = {
     [OP_permute] = simplify_permute, [OP_dot] = simplify_dot,
     [OP_add] = simplify_add,         [OP_sub] = simplify_sub,
     [OP_sum] = simplify_sum,         [OP_stop_gradient] = simplify_stop_gradient,
+    [OP_max] = simplify_extremum,    [OP_min] = simplify_extremum,
+    [OP_argmax] = simplify_extremum,
 };
 
 // f(broadcast(x), broadcast(y)) is broadcast(f(x, y)): computed once, not once a copy.

@@ -12,7 +12,15 @@ enum {
     STORING_TURNS = 4, // of a thread where columns are stored too: many blocks, so that some load
                        // while others compute and store
     STORING_PARTS = 1024, // are joined in little time
+    SHORT = 16,           // columns that a thread takes alone where there are threads enough
+    KEPT = 32,            // bytes of an accumulator's vector that threads join through memory
+    KEPT_ALONE = 128,     // ... that stays in a thread's registers
 };
+
+static bool is_short(const Body *b)
+{
+    return b->axis[b->col].extent <= SHORT;
+}
 
 static int element_bytes(const Body *b, int buf)
 {
@@ -64,7 +72,7 @@ int column_widest(const Body *b)
         const Inst *v = &b->insts.at[i];
         if (v->kind == KI_REDUCE && v->axis == b->col) { // accumulators are moved as vectors too
             int bytes = inst_acc(v)->place ? acc_bytes(v) : math_bytes(v->acc);
-            most = (int)at_most(most, 32 / bytes);
+            most = (int)at_most(most, (is_short(b) ? KEPT_ALONE : KEPT) / bytes);
         }
     }
     for (int limit = 0; limit < 2; limit++) // first the types, then what is aligned
@@ -195,9 +203,13 @@ void plan_column(const Target *t, Body *b)
     s->vector = column_widest(b);
     if (s->vector == 1) find_shifted(b);
     if (b->uneven) s->vector = column_widest(b);
+    // Short columns: a thread each, while they fill the device.
+    const int64_t threads = (int64_t)t->units * t->threads_per_unit;
+    while (is_short(b) && s->vector > 2 && rows / s->vector < threads) s->vector /= 2;
     // 32 threads side by side, or all there are; the others above them.
     int64_t vectors = ceil_div(rows, s->vector);
-    for (s->team = 1; s->team < 8 || vectors * s->team * 2 <= BLOCK; s->team *= 2)
+    const bool alone = is_short(b) && vectors >= threads;
+    for (s->team = 1; !alone && (s->team < 8 || vectors * s->team * 2 <= BLOCK); s->team *= 2)
         if (s->team * 2 > cols) break;
     // Few blocks: narrower ones, down to what memory moves at once, with more threads above.
     while (!splits && column_tiles(b) < t->units && s->team * 2 <= cols && s->team < 128 &&

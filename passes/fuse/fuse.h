@@ -45,6 +45,8 @@ typedef struct Fuse {
     uint32_t *uses;       // live consumers, an operand read twice counts twice
     Node **user;          // the last consumer
     bool *forced;         // must be stored
+    bool *wide;           // read in more than 16 bits, by more than elementwise code that rounds it
+    bool *apart;          // by id of a dot: what is wide behind it is computed by who reads it
     bool *late;           // elementwise and read only on the way into cells: part of the update
     uint32_t *cost_users; // forced because it is dear: how many would compute it
     float *cost_flops;

@@ -132,6 +132,24 @@ static bool computed_again(const Fuse *f, const Node *y)
     return (c == CLS_ELEMENTWISE || c == CLS_VIEW) && !fuse_stored(f, y);
 }
 
+static bool widens(const Node *n)
+{
+    if (n->op != OP_cast) return false;
+    DType from = n->args[0]->type.dtype, to = n->type.dtype;
+    bool alike = dtype_is_float(from) == dtype_is_float(to);
+    return alike && dtype_info[to].bits > dtype_info[from].bits && from != DT_BOOL;
+}
+
+// What of the same cluster n is a widened or moved copy of: that takes less memory, and whoever
+// reads it in several forms reads one.
+static Node *source(const Fuse *f, Node *n)
+{
+    const uint32_t own = fuse_cluster(f, n);
+    while (!f->mat[n->id] && (node_keeps_all(n) || widens(n)) && fuse_cluster(f, n->args[0]) == own)
+        n = n->args[0];
+    return n;
+}
+
 // n is computed again outside its cluster: from what a map stores, or, when n lies over all
 // columns, from one value a row each, which is then stored instead. false when that is no gain.
 static bool export_cheaply(Fuse *f, Node *n)
@@ -164,20 +182,8 @@ static bool export_cheaply(Fuse *f, Node *n)
     if (flops > 64 || reads > 2) return false;
     for (int i = 0; i < nseen && !map; i++)
         if (fuse_cluster(f, seen[i]) == own && f->pos[seen[i]->id] == POS_ROW)
-            f->mat[seen[i]->id] = true;
+            f->mat[source(f, seen[i])->id] = true;
     return true;
-}
-
-// What of the same cluster n is a widened, moved copy of: that takes less memory.
-static Node *narrow(const Fuse *f, Node *n)
-{
-    Node *x = n;
-    while (!f->mat[x->id] && x->nargs == 1 && fuse_cluster(f, x->args[0]) == fuse_cluster(f, n) &&
-           (node_keeps_all(x) ||
-            (x->op == OP_cast && dtype_is_float(x->args[0]->type.dtype) &&
-             dtype_info[x->type.dtype].bits > dtype_info[x->args[0]->type.dtype].bits)))
-        x = x->args[0];
-    return dtype_info[x->type.dtype].bits < dtype_info[n->type.dtype].bits ? x : n;
 }
 
 // Makes n readable outside its cluster.
@@ -187,7 +193,7 @@ static void publish(Fuse *f, Node *n, bool whole)
     const Cluster *c = cluster_at(f, fuse_cluster(f, n));
     bool wide = f->pos[n->id] == POS_FULL || c->kind == GROUP_MAP || c->anchor;
     if (!whole && wide && export_cheaply(f, n)) return;
-    if (!whole && c->anchor) n = narrow(f, n);
+    if (!whole) n = source(f, n);
     f->mat[n->id] = true;
 }
 
@@ -270,6 +276,7 @@ static bool join(Fuse *f, Node *n)
     if (!best) return false;
     Cluster *c = cluster_at(f, best);
     if (f->late[n->id] && !takes_updates(f, c)) return false;
+    if (c->anchor && f->apart[c->anchor->id] && f->wide[n->id]) return false;
     int depth = 0;
     for (uint32_t k = 0; k < n->nargs; k++)
         if (f->depth[n->args[k]->id] > depth) depth = f->depth[n->args[k]->id];

@@ -50,6 +50,45 @@ bool fuse_may_fail(const Node *n)
     return node_has(n, OPF_CHECKS);
 }
 
+static bool is_wide(const Node *n)
+{
+    return dtype_info[n->type.dtype].bits > 16;
+}
+
+static bool goes_on(const Node *n)
+{
+    return node_class(n) == CLS_ELEMENTWISE || node_keeps_all(n);
+}
+
+// A product over windows of 16-bit values stores results of 16 bits by bulk copies. Where costly
+// functions follow, for which multiplying would wait, what is made of them and kept in more bits is
+// left to its readers, which then read half as much.
+static void mark_wide(Fuse *f)
+{
+    Graph *g = f->g;
+    bool *dear = NEW_ARRAY(f->a, bool, g->nodes.n + 1),
+         *tail = NEW_ARRAY(f->a, bool, g->nodes.n + 1);
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Node *x = g->nodes.at[i];
+        dear[i] = node_has(x, OPF_COSTLY);
+        for (uint32_t k = 0; k < x->nargs && (goes_on(x) || x->op == OP_broadcast); k++)
+            dear[i] |= dear[x->args[k]->id];
+    }
+    for (uint32_t i = 0; i < g->results.n; i++) f->wide[g->results.at[i]->id] = true;
+    for (uint32_t i = g->nodes.n; i-- > 0;) {
+        const Node *x = g->nodes.at[i];
+        if (!f->live[i]) continue;
+        f->wide[i] &= is_wide(x);
+        bool wide = goes_on(x) ? f->wide[i] : node_class(x) != CLS_ROOT || is_wide(x->args[0]);
+        for (uint32_t k = 0; k < x->nargs; k++) {
+            f->wide[x->args[k]->id] |= wide;
+            tail[x->args[k]->id] |= goes_on(x) && (tail[i] || (dear[i] && f->wide[i]));
+        }
+        f->apart[i] = x->op == OP_dot && tail[i] && fuse_generated(f->options, x) &&
+                      fuse_reads_windows(f->options, x) && !is_wide(x->args[0]);
+    }
+}
+
 // A scalar made of a cell that this entry also writes (the step in a schedule) is stored before the
 // updates: they are one kernel, in which no block may still read what another one has written. So
 // is one that meets scalars of another such cell.
@@ -180,9 +219,12 @@ void fuse_prepare(Fuse *f)
     f->aux = NEW_ARRAY(f->a, Node *, n);
     f->inner = NEW_ARRAY(f->a, Node **, n);
     f->ninner = NEW_ARRAY(f->a, int, n);
+    f->wide = NEW_ARRAY(f->a, bool, n);
+    f->apart = NEW_ARRAY(f->a, bool, n);
     f->late = NEW_ARRAY(f->a, bool, n);
     graph_mark_live(g, f->live);
     count_readers(f);
+    mark_wide(f);
     mark_late(f);
     force_counters(f);
     fuse_epilogues(f);
