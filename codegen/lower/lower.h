@@ -17,6 +17,8 @@ typedef struct Lower {
     const Node *call;       // the graph is its region
     bool early;             // sums along the columns do not wait for a factor of their row
     struct LowerCuts *cuts; // where the values of a map change from one operand to the next
+    int64_t
+        channels; // counted along the columns of a contraction, those there are and zeros; 0: all
     bool failed;
 } Lower;
 
@@ -117,6 +119,7 @@ const Ix *lower_index_of(Lower *l, int at); // its value as an index
 bool lower_is_buffer(const Lower *l, const Node *n); // read from memory, not computed here
 
 // -- lower_view.c
+int lower_compare(Lower *l, const Ix *e, Op op, int64_t bound);
 int value_view(Lower *l, const Node *n, const Ix *const *idx, int pred); // and indexed accesses
 
 // -- lower_reduce.c

@@ -152,10 +152,15 @@ int value_dot(Lower *l, const Node *n, const Ix *const *idx, int pred)
     const DotAxes axes[2] = {dot_axes(n, 0), dot_axes(n, 1)};
     const int nb = axes[0].nbatch, nc = axes[0].ncontract;
     int64_t extent = 1, dim[MAX_RANK];
-    for (int i = 0; i < nc; i++) extent *= dim[i] = x[0]->type.dim[axes[0].contract[i]];
+    for (int i = 0; i < nc; i++) dim[i] = x[0]->type.dim[axes[0].contract[i]];
+    const int64_t channels = nc ? dim[nc - 1] : 1;
+    const bool zeros = nc && l->channels > channels;
+    if (zeros) dim[nc - 1] = l->channels;
+    for (int i = 0; i < nc; i++) extent *= dim[i];
     int q = reduction_axis(l, extent, axes_of(l, idx, n->type.rank, pred));
     const Ix *sub[MAX_RANK], *at[MAX_RANK];
     ix_delinear(c, ix_axis(c, q, extent), dim, nc, sub);
+    if (zeros) pred = lower_both(l, pred, lower_compare(l, sub[nc - 1], OP_lt, channels));
     DType acc = (DType)attr_int(n, ATTR_accumulate, dtype_accumulator(n->type.dtype));
     int v[2], next = nb;
     for (int s = 0; s < 2; s++) {

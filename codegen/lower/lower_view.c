@@ -6,7 +6,7 @@
 #include "ir/axes.h"
 
 // e < bound or e >= bound, for what the range does not decide. -1: always true.
-static int compare(Lower *l, const Ix *e, Op op, int64_t bound)
+int lower_compare(Lower *l, const Ix *e, Op op, int64_t bound)
 {
     if (op == OP_lt ? e->high < bound : e->low >= bound) return -1;
     int a[2] = {lower_index(l, e)};
@@ -97,8 +97,8 @@ static int value_pad(Lower *l, const Node *n, const Ix *const *idx, int pred)
             lower_cut(l, n, idx, at[i], 0);
             lower_cut(l, n, idx, at[i], extent);
         }
-        inside = lower_both(l, inside, compare(l, at[i], OP_ge, 0));
-        inside = lower_both(l, inside, compare(l, at[i], OP_lt, extent));
+        inside = lower_both(l, inside, lower_compare(l, at[i], OP_ge, 0));
+        inside = lower_both(l, inside, lower_compare(l, at[i], OP_lt, extent));
     }
     const int there = lower_both(l, pred, inside);
     int v = lower_value(l, n->args[0], at, there);
@@ -126,7 +126,7 @@ static int value_concat(Lower *l, const Node *n, const Ix *const *idx, int pred)
         memcpy(at, idx, sizeof *idx * n->type.rank);
         at[axis] = ix_add(c, e, ix_const(c, -begin));
         lower_cut(l, n, idx, e, begin);
-        int below = compare(l, e, OP_lt, end), above = compare(l, e, OP_ge, begin);
+        int below = lower_compare(l, e, OP_lt, end), above = lower_compare(l, e, OP_ge, begin);
         int p = lower_value(l, n->args[i], at, lower_both(l, pred, lower_both(l, below, above)));
         v = v < 0 ? p : lower_select(l, below, p, v, n);
         end = begin;
@@ -204,8 +204,8 @@ static int value_dynamic_update(Lower *l, const Node *n, const Ix *const *idx, i
     for (int i = 0; i < x->type.rank; i++) {
         const Ix *start = lower_start(l, n->args[2 + i], x->type.dim[i] - u->type.dim[i]);
         at[i] = ix_add(c, idx[i], ix_scale(c, start, -1));
-        inside = lower_both(l, inside, compare(l, at[i], OP_ge, 0));
-        inside = lower_both(l, inside, compare(l, at[i], OP_lt, u->type.dim[i]));
+        inside = lower_both(l, inside, lower_compare(l, at[i], OP_ge, 0));
+        inside = lower_both(l, inside, lower_compare(l, at[i], OP_lt, u->type.dim[i]));
     }
     int v = lower_value(l, u, at, lower_both(l, pred, inside));
     return inside < 0 ? v : lower_select(l, inside, v, lower_value(l, x, idx, pred), n);

@@ -32,6 +32,26 @@ echo "SEED=$SEED: $sizes"
 # shellcheck disable=SC2086
 windows "wgmma=$([ "$way" = 1 ] && echo own || echo together) tile_n=$((64 * tile)) cluster=1" '' $sizes
 
+# Numbers of channels that are no multiple of a copy's, with zeros behind them.
+channels() { # DEFINITION...
+    export SHIM_UNITS=1
+    { echo '# netc tune 1'; LD_LIBRARY_PATH=$SHIM "$NETC" inspect "$net" --target cuda --knobs --no-library "$@" |
+        sed -n 's/: tile .*wgmma=.*/ @ host shim: tile wgmma=own tile_n=64 cluster=1/p'; } >channels.tune
+    LD_LIBRARY_PATH=$SHIM expect 0 worst "$NETC" check "$net" --device cuda:0 --cache-dir '' --no-library --tune-file channels.tune "$@"
+    holds 'measured schedules for'
+    unset SHIM_UNITS
+}
+any c 12 15; any o 1 12; any h 12 15; any w 12 15; any half 0 1; any stride 1 2
+echo "SEED=$SEED: channels -D b=$((8 * stride)) -D h=$h -D w=$w -D c=$((8 * c)) -D o=$((8 * o)) -D half=$half -D stride=$stride"
+channels -D b=$((8 * stride)) -D h=$h -D w=$w -D c=$((8 * c)) -D o=$((8 * o)) -D half=$half -D stride=$stride
+
+# A gradient of pooling is stored as the image whose windows the products behind it copy.
+pooled() {
+    "$NETC" inspect "$ROOT/tests/shim/net/pooled.net" --precision bf16 --target sm_90 --why -D b=900 -D h=15 -D w=15 -D c=64 "$@" |
+        grep -c 'tile wgmma'
+}
+[ "$(pooled)" -gt "$(pooled --skip-passes layout)" ] && pass || fail "products that copy windows: $(pooled), $(pooled --skip-passes layout)"
+
 # A pixel too far is found, and a copy that begins where no window does.
 SHIM_CUT='nc_quo(first, 64), i0, full=>nc_quo(first, 64), 1, full' EXIT=1 TEXT=WRONG windows 'wgmma=own tile_n=64 cluster=1' 3
 SHIM_CUT=', nc_rem(origin_m, 6) - 1=>, nc_rem(origin_m, 6) - 2' EXIT=2 TEXT='begins where none does' \
