@@ -70,8 +70,13 @@ static netc_status bind_table(Timing *t, netc_error **err)
     if (t->o->steps > steps) steps = t->o->steps;
     if (steps > MOST_ROWS / batch) steps = MOST_ROWS / batch;
     t->most = steps < 1 ? 1 : steps;
-    int32_t *row = NEW_ARRAY(t->arena, int32_t, t->most * batch);
-    for (int64_t i = 0; i < t->most * batch; i++) row[i] = (int32_t)(i % examples);
+    const ProgEntry *first = program_entry(t->l->build->program, PROG_FIRST_BATCH);
+    int64_t rows = t->most * batch;
+    if (first && first->batch > rows) rows = first->batch;
+    int32_t *row = NEW_ARRAY(t->arena, int32_t, rows);
+    for (int64_t i = 0; i < rows; i++) row[i] = (int32_t)(i % examples);
+    status = session_first_batch(s, t->o->data ? t->o->data : t->made_up, row, err);
+    if (status != NETC_OK) return status;
     RtError re = {0};
     if (rt_rows_set(s->rt, t->l->rt, t->e->name, row, t->most * batch, &re) ||
         rt_run(s->rt, t->l->rt, t->e->name, NULL, 0, 1, &re) || rt_sync(s->rt, &re))
@@ -141,8 +146,11 @@ void timing_end(Timing *t)
 {
     RtError ignored = {0};
     // What was made up goes: nothing may be bound to it.
-    if (t->e && t->e->rows && !t->o->data)
+    if (t->e && t->e->rows && !t->o->data) {
         rt_data_bind(t->s->rt, t->l->rt, t->e->name, NULL, 0, 0, &ignored);
+        if (program_entry(t->l->build->program, PROG_FIRST_BATCH))
+            rt_data_bind(t->s->rt, t->l->rt, PROG_FIRST_BATCH, NULL, 0, 0, &ignored);
+    }
     netc_dataset_free(t->made_up);
     t->made_up = NULL;
 }
