@@ -11,7 +11,7 @@
 #include "passes/regions.h"
 #include "passes/passes.h"
 
-enum { MOST_VIEWS = 16, MOST_ARGS = 4 };
+enum { MOST_VIEWS = 16, MOST_ARGS = 4, MOST_DEPTH = 64 };
 
 typedef struct Layout {
     const Graph *g;
@@ -55,14 +55,15 @@ static bool moves_through(const Layout *l, const Node *n)
 }
 
 // The views of v[0..n), the last one first, of the image of x; of what elementwise code makes, of
-// its operands.
+// its operands, down to some depth.
 static Node *viewed(const Layout *l, Graph *g, const Node *x, Node *const *v, int n,
-                    Node *const *map)
+                    Node *const *map, int depth)
 {
-    if (moves_through(l, x)) {
+    if (depth < MOST_DEPTH && moves_through(l, x)) {
         Node *args[MOST_ARGS];
         Attrs attrs = x->attrs;
-        for (uint32_t k = 0; k < x->nargs; k++) args[k] = viewed(l, g, x->args[k], v, n, map);
+        for (uint32_t k = 0; k < x->nargs; k++)
+            args[k] = viewed(l, g, x->args[k], v, n, map, depth + 1);
         graph_stamp(g, x, NULL);
         return graph_node(g, x->op, args, (int)x->nargs, &attrs);
     }
@@ -89,7 +90,7 @@ static Node *stored_as_read(void *ctx, Graph *g, Node *n, Node *const *map)
         view[count++] = x;
         permutes |= !node_keeps_all(x);
     }
-    return permutes && moves_through(l, x) ? viewed(l, g, x, view, count, map) : NULL;
+    return permutes && moves_through(l, x) ? viewed(l, g, x, view, count, map, 0) : NULL;
 }
 
 static Graph *layout_graph(void *ctx, const IdMap *done, Graph *g)
