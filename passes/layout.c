@@ -8,8 +8,8 @@
 // Requires: gradients expanded, precision chosen (what is stored is what is rounded). Keeps: every
 // value to the bit. Breaks: nothing.
 #include "ir/graph.h"
-#include "passes/regions.h"
 #include "passes/passes.h"
+#include "passes/regions.h"
 
 enum { MOST_VIEWS = 16, MOST_ARGS = 4, MOST_DEPTH = 64 };
 

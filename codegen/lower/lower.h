@@ -17,8 +17,8 @@ typedef struct Lower {
     const Node *call;       // the graph is its region
     bool early;             // sums along the columns do not wait for a factor of their row
     struct LowerCuts *cuts; // where the values of a map change from one operand to the next
-    int64_t
-        channels; // counted along the columns of a contraction, those there are and zeros; 0: all
+    const Node *product;    // of the body; of its last summed axis so many are counted, the rest of
+    int64_t channels;       // which are zeros; 0: those there are
     bool failed;
 } Lower;
 

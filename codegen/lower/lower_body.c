@@ -223,6 +223,7 @@ Lower lower_product(LowerCtx *ctx, Graph *g, const Group *group, const Node *dot
     const Ix *axis[3], *idx[MAX_RANK];
     for (int i = 0; i < 3; i++) axis[i] = ix_axis(c, lower_new_axis(&l, size[i]), size[i]);
     l.body->npar = 3;
+    l.product = dot;
     l.channels = counted_channels(ctx, dot);
     int64_t k = whole.k;
     if (l.channels) k = k / dot->args[0]->type.dim[last_summed(dot)] * l.channels;

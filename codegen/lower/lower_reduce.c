@@ -154,7 +154,7 @@ int value_dot(Lower *l, const Node *n, const Ix *const *idx, int pred)
     int64_t extent = 1, dim[MAX_RANK];
     for (int i = 0; i < nc; i++) dim[i] = x[0]->type.dim[axes[0].contract[i]];
     const int64_t channels = nc ? dim[nc - 1] : 1;
-    const bool zeros = nc && l->channels > channels;
+    const bool zeros = n == l->product && l->channels > channels;
     if (zeros) dim[nc - 1] = l->channels;
     for (int i = 0; i < nc; i++) extent *= dim[i];
     int q = reduction_axis(l, extent, axes_of(l, idx, n->type.rank, pred));

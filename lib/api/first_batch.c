@@ -10,9 +10,17 @@ static const char *const advice =
     "it is made of the first batch of training; train the model, or give weights that hold it "
     "(--weights FILE)";
 
+// (Asked before every execution: only cells that could wait are looked at.)
+static bool any_waits(const netc_session *s)
+{
+    for (int i = 0; i < rt_cell_count(s->rt); i++)
+        if (rt_cell_info(s->rt, i)->first_batch && rt_cell_waits(s->rt, i)) return true;
+    return false;
+}
+
 netc_status session_ready(netc_session *s, Loaded *l, const ProgEntry *e, netc_error **err)
 {
-    const char *cell = rt_entry_waits(s->rt, l->rt, e->name);
+    const char *cell = any_waits(s) ? rt_entry_waits(s->rt, l->rt, e->name) : NULL;
     if (!cell) return NETC_OK;
     return lib_fail(err, NETC_INVALID, "'%s' cannot run: '%s' has no value yet: %s", e->name, cell,
                     advice);
@@ -61,13 +69,6 @@ static netc_status keep_given(netc_session *s, Given *g, netc_error **err)
     return NETC_OK;
 }
 
-static bool any_waits(const netc_session *s)
-{
-    for (int i = 0; i < rt_cell_count(s->rt); i++)
-        if (rt_cell_waits(s->rt, i)) return true;
-    return false;
-}
-
 // Of the first examples of a data set in this order, or of inputs that are bound.
 typedef struct Batch {
     netc_dataset *data;
@@ -96,7 +97,6 @@ static netc_status make(netc_session *s, Loaded *l, const ProgEntry *e, Batch *b
 static netc_status begin(netc_session *s, Batch *b, netc_error **err)
 {
     Loaded *l;
-    if (!any_waits(s)) return NETC_OK;
     netc_status status = session_loaded(s, "", "", &l, err);
     const ProgEntry *e =
         status == NETC_OK ? program_entry(l->build->program, PROG_FIRST_BATCH) : NULL;
@@ -115,11 +115,13 @@ static netc_status begin(netc_session *s, Batch *b, netc_error **err)
 netc_status session_first_batch(netc_session *s, netc_dataset *data, const int32_t *rows,
                                 netc_error **err)
 {
+    if (!any_waits(s)) return NETC_OK;
     return begin(s, &(Batch){.data = data, .rows = rows}, err);
 }
 
 netc_status session_first_inputs(netc_session *s, const RtInput *in, int n, netc_error **err)
 {
+    if (!any_waits(s)) return NETC_OK;
     RtInput *copy = malloc(((size_t)n + 1) * sizeof *copy);
     if (!copy) return OUT_OF_MEMORY(err);
     if (n) memcpy(copy, in, (size_t)n * sizeof *copy);

@@ -55,6 +55,21 @@ expect 1 "nofile.net" "$NETC" profile nofile.net
 expect 1 "cannot write" "${P[@]}" --trace "$W/none/t.json"
 expect 1 "no input 'imag'" "${P[@]}" --data imag="$D/train-images-idx3-ubyte"
 expect 1 "assertion failed" bash -c "sed 's/> 1,/< 0,/' half.net > never.net; '$NETC' profile never.net --device cpu"
+# What begins as the first batch makes it has a value before anything is timed.
+cat >first.net <<'N'
+use optim
+dim batch = 4
+model m(x: f32[batch, 3]) {
+    param w: f32[3] = rsqrt(mean(x * x, 0) + 1e-3)
+    return loss = mean(square(log(w) + x))
+}
+train m { minimize loss
+    update sgd(lr = 0.001) }
+N
+for verb in profile "bench --compiles 0"; do
+    # shellcheck disable=SC2086
+    for entry in train eval; do expect 0 "first.net" "$NETC" $verb first.net --device cpu --repeats 2 --steps 1 --entry $entry; done
+done
 [ "$("$NETC" doctor | grep -c '^yes cuda')" = 0 ] && expect 2 "" "${P[@]}" --device cuda:0
 
 # -- bench
