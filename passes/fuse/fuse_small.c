@@ -13,12 +13,27 @@
 
 enum { MOST_CHAIN = 12 }; // operations of an operand computed inside a contraction
 
+// Windows of one pixel that stand apart: every second place of an image, and so on, with all of its
+// channels, as bulk copies take them (codegen/ir/body_windows.c).
+static bool is_apart(const PassOptions *o, const Node *n)
+{
+    enum { UNIT = 8 };
+    const int channels = n->type.rank - 1;
+    if (n->op != OP_slice || channels < 2 || channels > 3 || !o->target->group_products ||
+        dtype_info[n->type.dtype].bits != 16 || n->type.dim[channels] % UNIT)
+        return false;
+    const int64_t *stride = attr_ints(n, ATTR_stride, NULL);
+    bool apart = false;
+    for (int i = 1; i < channels; i++) apart |= stride[i] > 1;
+    return apart && stride[0] == 1 && stride[channels] == 1;
+}
+
 // What stands behind windows, through the views below and above them; NULL: no windows there.
-static Node *behind_windows(Node *n)
+static Node *behind_windows(const PassOptions *o, Node *n)
 {
     bool windows = false;
     for (; node_class(n) == CLS_VIEW && n->op != OP_concat; n = n->args[0])
-        windows |= n->op == OP_window;
+        windows |= n->op == OP_window || is_apart(o, n);
     return windows ? n : NULL;
 }
 
@@ -29,7 +44,7 @@ bool fuse_reads_windows(const PassOptions *o, const Node *dot)
     return o->target->kind == TARGET_CUDA && t == dot->args[1]->type.dtype &&
            (t == DT_F32 || t == DT_BF16 || t == DT_F16) &&
            attr_int(dot, ATTR_accumulate, DT_F32) == DT_F32 &&
-           (behind_windows(dot->args[0]) || behind_windows(dot->args[1]));
+           (behind_windows(o, dot->args[0]) || behind_windows(o, dot->args[1]));
 }
 
 bool fuse_generated(const PassOptions *o, const Node *dot)

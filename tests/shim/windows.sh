@@ -32,6 +32,13 @@ echo "SEED=$SEED: $sizes"
 # shellcheck disable=SC2086
 windows "wgmma=$([ "$way" = 1 ] && echo own || echo together) tile_n=$((64 * tile)) cluster=1" '' $sizes
 
+# Windows of one pixel that stand apart are read where they are: no kernel stores them.
+any stride 2 3; any h 7 14; any w 7 14; any c 1 15; any half 0 1
+echo "SEED=$SEED: apart -D stride=$stride -D h=$h -D w=$w -D c=$((8 * c)) -D half=$half"
+windows 'wgmma=own tile_n=64 cluster=1' 3 -D u=1 -D v=1 -D low=0 -D high=0 -D stride=$stride -D h=$h -D w=$w -D c=$((8 * c)) -D half=$half
+"$NETC" inspect "$net" --target sm_90 -D u=1 -D v=1 -D low=0 -D high=0 -D stride=2 >apart.txt
+grep -q dot apart.txt && ! grep -q slice apart.txt && pass || fail "what stands apart is stored: $(grep slice apart.txt)"
+
 # Numbers of channels that are no multiple of a copy's, with zeros behind them.
 channels() { # DEFINITION...
     export SHIM_UNITS=1
