@@ -29,6 +29,7 @@ Sweep sweep_begin(Autodiff *ad, Graph *g, uint32_t n)
 {
     Sweep s = {.ad = ad, .g = g, .n = n};
     s.need = NEW_ARRAY(g->arena, bool, n + 1);
+    s.asked = NEW_ARRAY(g->arena, bool, n + 1);
     s.cot = NEW_ARRAY(g->arena, Node *, n + 1);
     s.results = NEW_ARRAY(g->arena, Node **, n + 1);
     return s;
@@ -44,7 +45,7 @@ void sweep_mark(Sweep *s, Node *const *variables, uint32_t nvariables)
     uint32_t first = s->n;
     for (uint32_t i = 0; i < nvariables; i++) {
         if (variables[i]->id >= s->n || !carries_gradient(variables[i])) continue;
-        s->need[variables[i]->id] = true;
+        s->need[variables[i]->id] = s->asked[variables[i]->id] = true;
         if (variables[i]->id < first) first = variables[i]->id;
     }
     for (uint32_t i = first; i < s->n; i++) {

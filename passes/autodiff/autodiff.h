@@ -17,6 +17,7 @@ typedef struct Sweep {
     Graph *g;
     uint32_t n;
     bool *need;      // by id: lies between the variables and the seeds, and carries a gradient
+    bool *asked;     // by id: is a variable, so that all of its gradient is wanted
     Node **cot;      // by id: the cotangent so far, NULL for zero
     Node ***results; // by id: for region ops with several results, a cotangent a result
 } Sweep;

@@ -10,7 +10,12 @@
 // windows. There the sum moves into the contraction: dx = window(dy) . w, with windows over the
 // runs, last run first, and the elements of a run as axes of the result. With stride 1 these are
 // the windows of the padded dy and the weights reversed; with another, each remainder of i has
-// weights of its own, and no zeros are multiplied but those that fill the last run.
+// weights of its own, and no zeros are multiplied but those that fill the first and the last run.
+//
+// Where x is an image with zeros around it, [low] before it, nobody wants the zeros' gradient. Then
+// i counts the image's own elements, so that a run of them begins where the image does, and nothing
+// is computed that is cut off: i + low = o stride + k, and k is counted from [lead] zeros before
+// the weights, as many as make low + lead whole strides.
 #include <string.h>
 
 #include "ir/axes.h"
@@ -21,6 +26,9 @@ typedef struct Runs { // along one axis
     int64_t apart; // in x, from run to run
     bool even;     // runs are whole places apart: [step] of them
     int64_t step;
+    // Behind a contraction: elements of x, runs of them, zeros before the weights, and the place
+    // that the first run's last element belongs to.
+    int64_t extent, wanted, lead, shift;
 } Runs;
 
 static Runs runs_of(const WindowAxes *w, int i, int64_t places)
@@ -32,7 +40,18 @@ static Runs runs_of(const WindowAxes *w, int i, int64_t places)
     r.apart = dense ? r.width : w->dilation[i];
     r.even = r.count == 1 || r.apart % r.stride == 0;
     r.step = r.count == 1 ? 1 : r.apart / r.stride;
+    r.wanted = places + (r.count - 1) * r.step;
     return r;
+}
+
+// Runs from where the image begins, [low] behind the first element. false: they would be more.
+static bool align(Runs *r, int64_t low, int64_t extent)
+{
+    r->lead = (r->stride - low % r->stride) % r->stride;
+    r->shift = (low + r->lead) / r->stride;
+    r->extent = extent;
+    r->wanted = (extent + r->stride - 1) / r->stride;
+    return !r->lead || (r->width == r->stride && r->lead + r->size <= r->count * r->width);
 }
 
 static Node *pad_axis(Rule *r, Node *x, int axis, int64_t low, int64_t high)
@@ -57,6 +76,14 @@ static Node *fit_axis(Rule *r, Node *x, int axis, int64_t shift, int64_t extent)
 {
     if (x->type.dim[axis] > extent - shift) x = cut_axis(r, x, axis, 0, extent - shift);
     return pad_axis(r, x, axis, shift, extent - shift - x->type.dim[axis]);
+}
+
+// [low] more before x and [high] behind it; less, where they are negative.
+static Node *frame_axis(Rule *r, Node *x, int axis, int64_t low, int64_t high)
+{
+    const int64_t from = low < 0 ? -low : 0, cut = high < 0 ? -high : 0;
+    if (from || cut) x = cut_axis(r, x, axis, from, x->type.dim[axis] - cut);
+    return pad_axis(r, x, axis, low < 0 ? 0 : low, high < 0 ? 0 : high);
 }
 
 // Whether a run is the element of a place, so that there is nothing to join.
@@ -118,6 +145,7 @@ typedef struct Behind {
     int side;                                  // the operand with the places
     int64_t place[MAX_RANK], within[MAX_RANK]; // by windowed axis, of that operand and of the other
     Runs runs[MAX_RANK];
+    Node *x; // what the windows are of, without zeros around it
 } Behind;
 
 // The operand's axis that is axis [axis] of the result; -1: it is a batch axis.
@@ -128,6 +156,28 @@ static int64_t free_axis(const Behind *b, int64_t axis, int *side)
     if (k < 0) return -1;
     *side = k >= x.nfree;
     return *side ? y.free[k - x.nfree] : x.free[k];
+}
+
+// Sees through zeros that stand around x, where their own gradient is not asked for.
+static void find_image(Rule *r, const WindowAxes *w, Behind *b)
+{
+    Node *pad = A(0);
+    Runs runs[MAX_RANK];
+    b->x = pad;
+    for (int i = 0; i < w->n; i++) b->runs[i].extent = pad->type.dim[w->axis[i]];
+    if (pad->op != OP_pad || r->s->asked[pad->id] || r->s->need[pad->args[1]->id]) return;
+    const int64_t *low = attr_ints(pad, ATTR_low, NULL), *high = attr_ints(pad, ATTR_high, NULL);
+    for (int axis = 0, i = 0; axis < pad->type.rank; axis++) {
+        if (i == w->n || w->axis[i] != axis) {
+            if (low[axis] || high[axis]) return;
+            continue;
+        }
+        runs[i] = b->runs[i];
+        if (!align(&runs[i], low[axis], pad->args[0]->type.dim[axis])) return;
+        i++;
+    }
+    memcpy(b->runs, runs, sizeof *runs * (size_t)w->n);
+    b->x = pad->args[0];
 }
 
 static bool find_contraction(Rule *r, const WindowAxes *w, Behind *b)
@@ -152,6 +202,7 @@ static bool find_contraction(Rule *r, const WindowAxes *w, Behind *b)
         b->runs[i] = runs_of(w, i, r->dy->type.dim[w->axis[i]]);
         even &= b->runs[i].even;
     }
+    find_image(r, w, b);
     return even && d->args[0]->type.rank + w->n <= MAX_RANK &&
            d->args[1]->type.rank + w->n <= MAX_RANK && r->dy->type.rank <= MAX_RANK;
 }
@@ -169,9 +220,9 @@ static Factor windowed(Rule *r, const Behind *b, const WindowAxes *w, int64_t *r
     }
     for (int k = 0; k < w->n; k++) {
         const Runs *run = &b->runs[order[k]];
-        int64_t more = (run->count - 1) * run->step;
         axes[k] = b->place[order[k]];
-        f.x = pad_axis(r, f.x, (int)axes[k], more, more);
+        f.x = frame_axis(r, f.x, (int)axes[k], (run->count - 1) * run->step - run->shift,
+                         run->wanted + run->shift - run->places);
         sizes[k] = run->count;
         one[k] = 1;
         step[k] = run->step;
@@ -196,7 +247,8 @@ static Factor by_runs(Rule *r, const Behind *b, const WindowAxes *w, int64_t *ru
     int rank = 0, nreversed = 0;
     for (int i = 0; i < w->n; i++) {
         const Runs *run = &b->runs[i];
-        f.x = pad_axis(r, f.x, (int)b->within[i], 0, run->count * run->width - run->size);
+        f.x = pad_axis(r, f.x, (int)b->within[i], run->lead,
+                       run->count * run->width - run->size - run->lead);
     }
     for (int i = 0; i < f.x->type.rank; i++) {
         int k = 0;
@@ -255,7 +307,7 @@ static Node *contracted(Rule *r, const Behind *b, const WindowAxes *w)
     for (int i = w->n; i-- > 0;) {
         const int axis = (int)w->axis[i];
         if (!is_single(&b->runs[i])) y = join_run(r, y, axis, y->type.rank - 1, b->runs[i].stride);
-        y = fit_axis(r, y, axis, 0, A(0)->type.dim[axis]);
+        y = fit_axis(r, y, axis, 0, b->runs[i].extent);
     }
     return y;
 }
@@ -290,6 +342,8 @@ void grad_window(Rule *r)
 {
     const WindowAxes w = window_axes(&r->n->attrs);
     Behind b = {0};
-    bool inside = find_contraction(r, &w, &b);
-    rule_give(r, 0, inside ? contracted(r, &b, &w) : sum_of_runs(r, &w, r->dy));
+    if (find_contraction(r, &w, &b))
+        sweep_seed(r->s, b.x, contracted(r, &b, &w));
+    else
+        rule_give(r, 0, sum_of_runs(r, &w, r->dy));
 }
