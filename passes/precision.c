@@ -11,7 +11,7 @@
 // rounded. Parameters, optimizer state, statistics and losses stay f32. A cast stands below
 // transposes, paddings and windows of an operand, so that it is made once; what else the backward
 // part computes from such an operand (a bias gradient, the slope of a ReLU) reads the rounded one
-// too.
+// too. autocast(x) is rounded as what a matmul reads is, in the forward and the backward part.
 //
 // Requires: gradients expanded (roles are known). Keeps: shapes, the types of everything but
 // operands. Breaks: nothing.
@@ -25,11 +25,21 @@ typedef struct Policy {
     bool forward_only;
 } Policy;
 
+static bool in_reach(const Node *n, Op op, const Policy *p)
+{
+    if (n->op != op || n->type.dtype != DT_F32) return false;
+    return !p->forward_only || n->role == ROLE_FORWARD;
+}
+
 static bool wants_low(const Node *n, const Policy *p)
 {
-    if (n->op != OP_dot || n->type.dtype != DT_F32) return false;
-    if (p->forward_only && n->role != ROLE_FORWARD) return false;
-    return n->args[0]->type.dtype == DT_F32 && n->args[1]->type.dtype == DT_F32;
+    return in_reach(n, OP_dot, p) && n->args[0]->type.dtype == DT_F32 &&
+           n->args[1]->type.dtype == DT_F32;
+}
+
+static bool is_rounded(const Node *n, const Policy *p)
+{
+    return in_reach(n, OP_autocast, p);
 }
 
 static const Node *behind(const Node *n)
@@ -40,7 +50,7 @@ static const Node *behind(const Node *n)
 
 // What is known of the nodes of one graph before it is rebuilt, by id.
 typedef struct Facts {
-    bool *operand; // a matmul reads a rounded copy of it
+    bool *operand; // a matmul or autocast reads a rounded copy of it
     bool *round;   // a matmul, or the sum of one and a bias, that comes out rounded
 } Facts;
 
@@ -83,7 +93,7 @@ static Facts facts_of(Graph *g, const Policy *p)
                         (passes_on && exact[i]);
             users[a]++;
             user[a] = n;
-            if (wants_low(n, p)) f.operand[behind(n->args[k])->id] = true;
+            if (wants_low(n, p) || is_rounded(n, p)) f.operand[behind(n->args[k])->id] = true;
         }
     }
     for (uint32_t i = 0; i < g->nodes.n; i++) {
@@ -146,6 +156,11 @@ static Node *lower_node(const Lowering *l, const IdMap *done, const Node *n)
     Graph *dst = l->dst;
     DType low = l->policy->low;
     bool dot = wants_low(n, l->policy);
+    if (is_rounded(n, l->policy)) {
+        Node *stored = lowered(dst, l->map->map[n->args[0]->id], low);
+        if (!stored->name) stored->name = n->name;
+        return graph_cast(dst, stored, DT_F32);
+    }
     Node **args = NEW_ARRAY(dst->arena, Node *, n->nargs + 1);
     Graph **regions = NEW_ARRAY(dst->arena, Graph *, n->nregions + 1);
     for (uint32_t k = 0; k < n->nregions; k++) regions[k] = rebuilt(done, n->regions[k]);
@@ -175,7 +190,7 @@ static Graph *lower_precision(void *ctx, const IdMap *done, Graph *g)
     bool needed = false;
     for (uint32_t i = 0; i < g->nodes.n && !needed; i++) {
         const Node *n = g->nodes.at[i];
-        needed = wants_low(n, p);
+        needed = wants_low(n, p) || is_rounded(n, p);
         for (uint32_t k = 0; k < n->nregions; k++)
             needed |= rebuilt(done, n->regions[k]) != n->regions[k];
     }
@@ -187,7 +202,8 @@ static Graph *lower_precision(void *ctx, const IdMap *done, Graph *g)
         Node *n = g->nodes.at[i];
         bool reads = false;
         for (uint32_t k = 0; k < n->nargs; k++) reads |= reads_rounded(&l.facts, n, k);
-        if (!n->nregions && !reads && !l.facts.round[i] && !wants_low(n, p)) {
+        bool kept = !reads && !l.facts.round[i] && !wants_low(n, p) && !is_rounded(n, p);
+        if (!n->nregions && kept) {
             remap_node(&r, n);
             continue;
         }

@@ -1,7 +1,8 @@
 // What one node at a time cannot see: dead code, also inside loops; transposes around matmuls;
 // arithmetic on repeated values.
 //
-// Requires: gradients expanded (stop_gradient has done its work and goes).
+// Requires: gradients expanded, precision chosen (stop_gradient and autocast have done their work
+// and go).
 // Keeps: every value within rounding, its range, NaN and infinities included (a rule may not make
 // what leaves the range of its type where the original does not); roots, names, locations.
 // Breaks: nothing.
@@ -147,7 +148,7 @@ static Node *simplify_sub(Simplify *s, const Node *n) // a - -b
     return b->op == OP_neg ? graph_binary(s->dst, OP_add, a, b->args[0]) : NULL;
 }
 
-static Node *simplify_stop_gradient(Simplify *s, const Node *n)
+static Node *simplify_nothing(Simplify *s, const Node *n)
 {
     return new_arg(s, n, 0);
 }
@@ -211,12 +212,48 @@ static Node *simplify_extremum(Simplify *s, const Node *n)
     return n->op == OP_argmax ? x : graph_cast(s->dst, x, n->type.dtype);
 }
 
+// x in [type], if it is a widened value of that type or a number that the type has.
+static Node *narrower(Simplify *s, Node *x, DType type)
+{
+    Node *y = x->op == OP_broadcast ? x->args[0] : x;
+    double v;
+    if (x->op == OP_cast && x->args[0]->type.dtype == type) return x->args[0];
+    if (!node_const_value(y, &v) || scalar_round(type, v) != v) return NULL;
+    y = graph_const(s->dst, type, v);
+    return y == x ? y : graph_node(s->dst, OP_broadcast, &y, 1, &x->attrs);
+}
+
+// One of several widened values is a widened value, too: a gradient behind a mask, a ReLU.
+static Node *simplify_choice(Simplify *s, const Node *n)
+{
+    enum { MOST = 3 };
+    Node *args[MOST];
+    DType type = n->type.dtype;
+    if (!dtype_is_float(type)) return NULL;
+    const uint32_t first = n->op == OP_select;
+    for (uint32_t k = first; k < n->nargs; k++) {
+        const Node *x = new_arg(s, n, (int)k);
+        const DType from = x->op == OP_cast ? x->args[0]->type.dtype : type;
+        if (dtype_is_float(from) && dtype_info[from].bits < dtype_info[type].bits) type = from;
+    }
+    if (type == n->type.dtype) return NULL;
+    for (uint32_t k = 0; k < n->nargs; k++) {
+        args[k] = new_arg(s, n, (int)k);
+        if (k >= first) args[k] = narrower(s, args[k], type);
+        if (!args[k]) return NULL;
+    }
+    return graph_cast(s->dst, graph_node(s->dst, n->op, args, (int)n->nargs, &n->attrs),
+                      n->type.dtype);
+}
+
 static Node *(*const rules[OP_COUNT])(Simplify *, const Node *) = {
     [OP_permute] = simplify_permute, [OP_dot] = simplify_dot,
     [OP_add] = simplify_add,         [OP_sub] = simplify_sub,
-    [OP_sum] = simplify_sum,         [OP_stop_gradient] = simplify_stop_gradient,
+    [OP_sum] = simplify_sum,         [OP_stop_gradient] = simplify_nothing,
     [OP_max] = simplify_extremum,    [OP_min] = simplify_extremum,
-    [OP_argmax] = simplify_extremum,
+    [OP_argmax] = simplify_extremum, [OP_autocast] = simplify_nothing,
+    [OP_select] = simplify_choice,   [OP_maximum] = simplify_choice,
+    [OP_minimum] = simplify_choice,
 };
 
 // f(broadcast(x), broadcast(y)) is broadcast(f(x, y)): computed once, not once a copy.

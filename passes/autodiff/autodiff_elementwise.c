@@ -163,6 +163,11 @@ void grad_select(Rule *r)
     if (rule_wants(r, 2)) rule_give(r, 2, graph_select(r->g, A(0), zero, r->dy));
 }
 
+void grad_autocast(Rule *r)
+{
+    rule_give(r, 0, U(autocast, r->dy));
+}
+
 void grad_cast(Rule *r)
 {
     rule_give(r, 0, graph_cast(r->g, r->dy, A(0)->type.dtype));

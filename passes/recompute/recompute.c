@@ -40,7 +40,7 @@ static bool *stored_anyway(const Graph *g)
     for (uint32_t i = g->nodes.n; i-- > 0;) {
         const Node *n = g->nodes.at[i];
         OpClass c = node_class(n);
-        bool view = node_has(n, OPF_STRIDES);
+        bool view = node_has(n, OPF_STRIDES | OPF_MOVES);
         bool address = c == CLS_DOT || c == CLS_REGION || c == CLS_SCAN || c == CLS_ROOT;
         for (uint32_t k = 0; k < n->nargs; k++)
             stored[n->args[k]->id] |= address || (view && stored[i]);

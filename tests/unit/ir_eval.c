@@ -96,6 +96,7 @@ static const Case cases[] = {
     {OP_select, DT_F32, 1, 2, 3, 2},
     {OP_select, DT_I64, 0, 2, 3, 3},
     {OP_stop_gradient, DT_F32, 4, 0, 0, 4},
+    {OP_autocast, DT_F32, 3.14, 0, 0, 3.14}, // where the pass precision left it
 };
 
 static void elementwise(void)

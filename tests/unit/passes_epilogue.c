@@ -56,7 +56,12 @@ static Node *activate(Graph *g, Node *low, Kind kind)
         y = graph_binary(g, OP_mul, z, bin(g, OP_add, e, 1));
         break;
     }
-    case RELU: y = bin(g, OP_mul, bin(g, OP_maximum, z, 0), 2); break;
+    case RELU: {
+        Node *zero = graph_full_like(g, z, 0);
+        y = graph_select(g, graph_binary(g, OP_gt, z, zero), z, zero);
+        y = bin(g, OP_mul, y, 2);
+        break;
+    }
     }
     return graph_cast(g, bin(g, OP_mul, y, 0.5), DT_BF16);
 }
