@@ -122,24 +122,69 @@ static void print_origin(RolePrint *w, const TileRole *role)
     emit_line(e, in, "const int shift = %s %% 8;", begins);
 }
 
+// Tiles in one row of them have different numbers of steps. So the blocks take those of one column
+// of tiles, a band of rows after the other, and within a band column by column, the longest first:
+// each block has as many of each length.
+static void print_banded(RolePrint *w, int blocks)
+{
+    Emit *e = w->e;
+    const Schedule *s = &e->body->sched;
+    const long long across = w->across, down = w->down, band = blocks * across,
+                    whole = down / blocks, rest = down % blocks;
+    const bool rising = wgmma_live_steps(e->body, across - 1) > wgmma_live_steps(e->body, 0);
+    const char *high = !rest    ? emit_text(e, "%d", blocks)
+                       : !whole ? emit_text(e, "%lld", rest)
+                                : emit_text(e, "(band < %lld ? %d : %lld)", whole, blocks, rest);
+    emit_line(e, e->scope, "const int band = tile / %lld, in = tile %% %lld, high = %s;", band,
+              band, high);
+    emit_line(e, e->scope, "const int origin_n = (%sin / high) * %d;",
+              rising ? emit_text(e, "%lld - ", across - 1) : "", s->tile.n);
+    emit_line(e, e->scope, "const int origin_m = (band * %d + in %% high) * %d;", blocks,
+              s->tile.m);
+}
+
+// Which pixels the tile has, a bit each, and so how many steps.
+static void print_live(RolePrint *w, const TileRole *role)
+{
+    Emit *e = w->e;
+    const Body *b = e->body;
+    const char *text = "";
+    uint32_t last = wgmma_live(b, w->across - 1);
+    for (int64_t i = 0; i + 1 < w->across; i++)
+        if (wgmma_live(b, i) != wgmma_live(b, i + 1))
+            text = emit_text(e, "%sorigin_n < %lld ? 0x%x : ", text,
+                             (long long)(i + 1) * b->sched.tile.n, (unsigned)wgmma_live(b, i));
+    emit_line(e, e->scope, "const uint32_t live = %s0x%x; // pixels there are weights for", text,
+              (unsigned)last);
+    if (role->groups)
+        emit_line(e, e->scope, "const int steps = __popc(live) * %lld;",
+                  (long long)wgmma_skips(b)->live_run / STEP);
+}
+
 // The block's tiles, or those of a group, which knows its place in the ring by the steps that all
 // tiles before have taken.
 static void print_tiles(RolePrint *w, int from, int to, const TileRole *role)
 {
     Emit *e = w->e;
     const TileOp *op = &w->p->op[from];
-    long long tiles = op->trips, steps = w->p->steps;
+    long long tiles = op->trips;
+    const char *steps = w->p->skips ? "steps" : emit_text(e, "%lld", (long long)w->p->steps);
     Scope *out = e->scope;
     if (role->groups) emit_line(e, out, "int taken = 0; // steps, by tiles before");
     if (role->turns) emit_line(e, out, "int turn = 0;");
     if (w->p->split) emit_line(e, out, "int round = 1;");
     emit_open(e, w->batch > 1);
-    print_origin(w, role);
+    if (w->p->skips) {
+        print_banded(w, op->count);
+        print_live(w, role);
+    } else {
+        print_origin(w, role);
+    }
     if (w->p->split) emit_line(e, e->scope, "round ^= 1;");
     if (role->turns) {
         emit_line(e, e->scope, "turn ^= 1;");
         emit_line(e, e->scope, "if (turn == group) { // the other group's");
-        emit_line(e, e->scope, "    taken += %lld;", steps);
+        emit_line(e, e->scope, "    taken += %s;", steps);
         emit_line(e, e->scope, "    continue;");
         emit_line(e, e->scope, "}");
     }
@@ -148,7 +193,7 @@ static void print_tiles(RolePrint *w, int from, int to, const TileRole *role)
         emit_line(e, e->scope, "int place = taken %% %d%s, parity = taken / %d %% 2%s;", places,
                   role->steps ? " + group" : "", places,
                   given_later(w->p, from) ? ", before = 0" : "");
-        emit_line(e, e->scope, "taken += %lld;", steps);
+        emit_line(e, e->scope, "taken += %s;", steps);
     }
     print_ops(w, from + 1, to, NULL);
     emit_close(
@@ -170,6 +215,9 @@ static void print_steps(RolePrint *w, int from, int to)
                   (long long)w->across);
     emit_open(e, 0);
     Scope *in = e->scope;
+    if (p->skips && !multiplies)
+        emit_line(e, in, "if (!(live >> first / %lld & 1)) continue;",
+                  (long long)wgmma_skips(e->body)->live_run);
     int at = from + 1; // where the place is used first
     while (!multiplies && p->op[at].kind != T_LOAD && p->op[at].kind != T_REDUCE) at++;
     print_ops(w, from + 1, at, loop);
@@ -197,7 +245,8 @@ static void print_steps(RolePrint *w, int from, int to)
         return;
     }
     emit_close(e,
-               multiplies ? emit_text(e, "for (int step = 0; step < %lld; step++) {", trips)
+               multiplies ? emit_text(e, "for (int step = 0; step < %s; step++) {",
+                                      p->skips ? "steps" : emit_text(e, "%lld", trips))
                           : emit_text(e, "for (int first = 0; first < %lld; first += %d) {",
                                       trips * STEP, STEP),
                "}");
@@ -248,8 +297,10 @@ static void print_op(RolePrint *w, int i, const TileOp *loop)
     case T_PASS: {
         int tiles = i;
         while (p->op[tiles].kind != T_TILES) tiles--;
-        emit_line(e, in, "if (step == %lld && tile + %d < %lld) nc_turn_pass(group ^ 1);",
-                  (long long)loop->trips - 1, p->op[tiles].count, (long long)p->op[tiles].trips);
+        const char *last =
+            p->skips ? "steps - 1" : emit_text(e, "%lld", (long long)loop->trips - 1);
+        emit_line(e, in, "if (step == %s && tile + %d < %lld) nc_turn_pass(group ^ 1);", last,
+                  p->op[tiles].count, (long long)p->op[tiles].trips);
         break;
     }
     case T_FENCE: emit_line(e, in, "nc_fence_written();"); break;

@@ -127,6 +127,10 @@ typedef struct BodyWindows {
     // Of the first element of a box: its channel, the pixel where its window begins (along a line,
     // across the lines) and its image, how much further on its own pixel is.
     const Ix *channel, *place[3], *tap[2];
+    // Of weights: by 64 results, which of the columns, [live_run] of them a bit, are pixels within
+    // the image; the others add zeros. NULL: all, or too many to say.
+    const uint32_t *live;
+    int64_t live_run;
 } BodyWindows;
 
 // Operands rounded to tf32; or three products of their halves, so that what is lost is what f32
@@ -219,7 +223,7 @@ bool body_access(const Body *b, uint32_t i, int axis, Access *out);
 // A load of which every row and every column has elements of its own; not one that a batch of rows
 // shares, which is in a cache, nor one that few rows make.
 bool inst_streams(const Body *b, const Inst *v);
-bool body_skips(const Body *b); // some load is left out where a condition says so
+bool body_skips(const Body *b);                 // some load is left out where a condition says so
 const bool *body_live(Arena *a, const Body *b); // by instruction: what is stored depends on it
 // The same if the select [choice] never chose its second operand.
 const bool *body_live_without(Arena *a, const Body *b, int choice);

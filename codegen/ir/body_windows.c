@@ -12,6 +12,10 @@
 // The last is an image of weights with one place in it: a window's pixels are all of it, and the
 // images, output channels, follow each other. Which pixel that is then follows from both axes.
 //
+// Where a stride leaves the results of a place (the remainders of a pixel) different numbers of
+// weights, those that there are not are pixels outside of such an image, and it is known beforehand
+// which they are (BodyWindows.live).
+//
 // It is found by where the load is along each axis of its node. An expression is canonical, so that
 // one that is built of what is believed is the same where it is true.
 #include "codegen/ir/body.h"
@@ -177,14 +181,60 @@ static bool find(const Body *b, int axis, BodyWindows *out)
     return true;
 }
 
+static bool within_image(const BodyWindows *w, const int64_t *at)
+{
+    bool in = true;
+    for (int i = 0; i < 2; i++) {
+        int64_t pixel = ix_at(w->place[i], at) + ix_at(w->tap[i], at);
+        in &= pixel >= 0 && pixel < w->map.image[i];
+    }
+    return in;
+}
+
+// [count] bits, of [run] columns each: their pixels within the image, for the results from at on.
+static uint32_t live_columns(const Body *b, const BodyWindows *w, int64_t *at, int count,
+                             int64_t run)
+{
+    uint32_t live = 0;
+    for (int i = 0; i < count; i++) {
+        at[b->col] = i * run;
+        live |= (uint32_t)within_image(w, at) << i;
+    }
+    return live;
+}
+
+// (A pixel has [run] columns: the images of the weights.)
+static void find_live(Arena *a, const Body *b, BodyWindows *w)
+{
+    const int64_t run = w->map.rows, cols = b->axis[b->col].extent, n = b->axis[2].extent;
+    if (w->along_k || w->place[2]->high >= run || run % STEP || cols % run || cols / run > 32 ||
+        n % STEP || b->axis[0].extent > 1)
+        return;
+    const int count = (int)(cols / run);
+    const uint32_t all = (uint32_t)((1ull << count) - 1);
+    int64_t *at = NEW_ARRAY(a, int64_t, b->naxes + 1);
+    uint32_t *live = NEW_ARRAY(a, uint32_t, n / STEP);
+    bool some = false;
+    for (int64_t i = 0; i < n / STEP; i++) {
+        at[2] = i * STEP;
+        live[i] = live_columns(b, w, at, count, run);
+        if (!live[i]) return;
+        some |= live[i] != all;
+    }
+    if (!some) return;
+    w->live = live;
+    w->live_run = run;
+}
+
 void body_windows(Arena *a, Body *b)
 {
     for (int axis = 1; axis <= 2; axis++) {
-        BodyWindows w;
+        BodyWindows w = {.live = NULL};
         if (narrow_type(b, axis == 1 ? b->dot.a : b->dot.b) == DT_BOOL || !find(b, axis, &w))
             continue;
         BodyWindows *found = NEW(a, BodyWindows);
         *found = w;
+        if (axis == 2 && w.map.places[0] == 1 && w.map.places[1] == 1) find_live(a, b, found);
         b->dot.windows[axis - 1] = found;
     }
 }

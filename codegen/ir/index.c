@@ -353,6 +353,20 @@ bool ix_run(const Ix *e, int axis, int64_t width, int64_t *step, bool *aligned)
     return true;
 }
 
+int64_t ix_at(const Ix *e, const int64_t *at)
+{
+    int64_t sum = e->constant;
+    for (int i = 0; i < e->n; i++) {
+        const IxTerm *t = e->at[i].term;
+        int64_t v = t->kind == IT_AXIS ? at[t->id] : t->kind == IT_VALUE ? 0 : ix_at(t->e, at);
+        int64_t rest = t->by ? (v % t->by + t->by) % t->by : 0;
+        if (t->kind == IT_DIV) v = (v - rest) / t->by;
+        if (t->kind == IT_MOD) v = rest;
+        sum += e->at[i].coeff * v;
+    }
+    return sum;
+}
+
 bool ix_vectors(const Ix *e, int axis, int64_t width)
 {
     int64_t step;

@@ -56,6 +56,8 @@ const Ix *ix_linear(IxCtx *c, const Ix *const *idx, const int64_t *dim, int rank
 void ix_delinear(IxCtx *c, const Ix *flat, const int64_t *dim, int rank, const Ix **idx);
 
 bool ix_is_const(const Ix *e, int64_t *v);
+// Its value where axis i is at[i]; of one without computed values.
+int64_t ix_at(const Ix *e, const int64_t *at);
 // The coefficient of an axis when e is linear in it (the axis occurs in no quotient, remainder or
 // computed value); false otherwise.
 bool ix_stride(const Ix *e, int axis, int64_t *stride);

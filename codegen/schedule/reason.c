@@ -1,6 +1,7 @@
 // Why the cost model's schedule is what it is: its own comparisons once more, with their numbers.
 #include "codegen/schedule/knobs.h"
 #include "codegen/schedule/plans.h"
+#include "codegen/tile/wgmma.h"
 
 static const char *vectors(Arena *a, const Body *b, int axis)
 {
@@ -86,15 +87,29 @@ static void column_reason(Arena *a, const Body *b, const Target *t, Buf *o)
                    (long long)b->axis[b->col].extent, (long long)s->split, t->units);
 }
 
+// Of all steps of a row of tiles, those that are not left out.
+static int64_t live_steps(const Body *b)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < ceil_div(b->axis[2].extent, b->sched.tile.n); i++)
+        n += wgmma_live_steps(b, i);
+    return n;
+}
+
 static void tile_reason(const Body *b, const Target *t, Buf *o)
 {
     const Schedule *s = &b->sched;
     if (s->variant == RUN_GROUPS) {
+        const int64_t all = wgmma_steps(b) * ceil_div(b->axis[2].extent, s->tile.n),
+                      live = wgmma_skips(b) ? live_steps(b) : all;
         buf_printf(
             o,
             "groups of four warps take tiles of %d x %d: %.0f %% of what %d multiprocessors can "
             "multiply",
-            s->tile.m, s->tile.n, 100 * wgmma_share(b, t), t->units);
+            s->tile.m, s->tile.n, 100 * wgmma_share(b, t) * (double)live / (double)all, t->units);
+        if (live < all)
+            buf_printf(o, "; %lld of %lld steps meet no weights and are left out",
+                       (long long)(all - live), (long long)all);
         if (s->tile.wgmma >= WGMMA_SPLIT && s->cluster > 1)
             buf_printf(o,
                        "; there are few tiles, so that %d blocks share the columns of "

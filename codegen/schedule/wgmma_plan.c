@@ -70,16 +70,27 @@ static TargetSharing sharing(const Schedule *s)
                                           : SHARE_BOTH;
 }
 
-// Rounds are whole.
+// Steps of the block that has most: rounds are whole. Tiles of different numbers of steps are taken
+// by turns.
+static double most_steps(const Body *b, const Target *t)
+{
+    const int64_t tiles = wgmma_tiles(b), clusters = target_clusters(t, b->sched.cluster),
+                  across = ceil_div(b->axis[2].extent, b->sched.tile.n);
+    int64_t all = 0;
+    if (!wgmma_skips(b)) return (double)(ceil_div(tiles, clusters) * wgmma_steps(b));
+    for (int64_t i = 0; i < across; i++) all += wgmma_live_steps(b, i) * (tiles / across);
+    return (double)ceil_div(all, at_most(tiles, clusters));
+}
+
 double wgmma_share(const Body *b, const Target *t)
 {
     const Schedule *s = &b->sched;
-    int64_t rounds = ceil_div(wgmma_tiles(b), target_clusters(t, b->sched.cluster)),
-            steps = ceil_div(b->axis[b->col].extent + (group_uneven(b) ? 7 : 0), STEP);
-    double tile =
-        (double)s->tile.m * (s->tile.n + target_tile_edge(t, sharing(s))) * (double)wgmma_steps(b);
+    int64_t steps = ceil_div(b->axis[b->col].extent + (group_uneven(b) ? 7 : 0), STEP);
+    double rounds = most_steps(b, t) / (double)wgmma_steps(b),
+           tile = (double)s->tile.m * (s->tile.n + target_tile_edge(t, sharing(s))) *
+                  (double)wgmma_steps(b);
     return (double)b->axis[0].extent * (double)b->axis[1].extent * (double)b->axis[2].extent *
-           (double)steps / ((double)rounds * t->units * (tile + target_joining(t, sharing(s))));
+           (double)steps / (rounds * t->units * (tile + target_joining(t, sharing(s))));
 }
 
 // Rows that begin within a line of memory straddle two.

@@ -97,6 +97,8 @@ void agent_learn(int *to, const int *from);                           // clocks
 const TileRole *agent_role(const Run *r, const Agent *a);
 int agent_sharing(const Run *r,
                   const Agent *a); // groups of its role that share the steps of a tile
+// Of a product's tile; where it leaves some out, some number.
+int64_t agent_tile_steps(const Run *r, int64_t tile);
 // Asynchronous reads of all groups but the last [left] are over.
 void agent_finish(Run *r, int who, Reads *by, int left);
 void agent_arrive(Run *r, int who, int block, int bar, int64_t position, int64_t bytes);

@@ -15,6 +15,9 @@
 // launch does it. Copies for the next tile begin behind that: there should be one a block, or few.
 // The groups of a block can share its columns as well (WGMMA_STEPS), taking steps by turns. Results
 // leave by rows, so that a tile may be of any width.
+//
+// Steps for which the right operand is zero are left out (BodyWindows.live): a tile has as many as
+// its results have weights.
 #include "codegen/tile/tile.h"
 #include "codegen/tile/wgmma.h"
 
@@ -151,6 +154,7 @@ void tile_groups(const Body *b, TileProgram *p)
     p->side_m = s->tile.m / p->warps_m;
     p->side_n = s->tile.n;
     p->steps = wgmma_steps(b);
+    p->skips = wgmma_skips(b) != NULL;
     p->shared = s->tile.ring * (s->tile.m + wgmma_wide(b)) * LINE;
     int left = add_operand(p, 1), right = add_operand(p, 2), boxes = add_boxes(p);
     Tile sums = {.name = "acc", .layout = L_SUMS, .type = DT_F32, .places = 1};

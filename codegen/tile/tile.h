@@ -161,6 +161,7 @@ typedef struct TileProgram {
     TileRole role[3];
     int nroles;  // 0: all threads do the same
     bool varies; // the steps of a tile, one or more, differ from tile to tile
+    bool skips;  // likewise, of products: those that add nothing are left out
     bool tight;  // scores take the registers of weights, once these are multiplied
     TileBar bar[TILE_MOST_BARS];
     int nbars;

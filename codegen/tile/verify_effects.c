@@ -30,6 +30,11 @@ int agent_sharing(const Run *r, const Agent *a)
     return agent_role(r, a)->steps ? agent_role(r, a)->groups : 1;
 }
 
+int64_t agent_tile_steps(const Run *r, int64_t tile)
+{
+    return r->p->skips ? 1 + (tile * 5 + (int64_t)(r->seed % 7)) % r->steps : r->steps;
+}
+
 // -- memory ---------------------------------------------------------------------------------------
 
 static int cell_number(const Run *r, int block, int tile, int place, int part)
@@ -285,7 +290,7 @@ int64_t agent_parts(const TileProgram *p)
 
 static void check_products(Run *r, const Agent *a, int sums)
 {
-    if (a->by_products.n || a->products != r->steps / agent_sharing(r, a))
+    if (a->by_products.n || a->products != agent_tile_steps(r, a->tile) / agent_sharing(r, a))
         agent_wrong(r, a->at, "is read before all products are done", r->p->tile[sums].name);
 }
 

@@ -103,6 +103,7 @@ static int64_t trips_of(const Run *r, const Agent *a)
     int64_t trips = r->p->op[a->loop].trips;
     int by = agent_sharing(r, a);
     if (r->p->varies) return agent_steps(r, a->tile);
+    if (r->p->skips && over_ring(r->p, a->loop)) return agent_tile_steps(r, a->tile);
     return over_ring(r->p, a->loop) ? steps_of(r->p, trips * by) / by : trips;
 }
 
@@ -169,8 +170,10 @@ static int64_t position_of(const Run *r, const Agent *a, const TileOp *op)
         return agent_place(r, a, t, op->shift);
     }
     int by = agent_sharing(r, a);
-    int64_t in = a->loop != NOTHING ? a->iteration : a->passed ? r->steps / by : 0;
-    return a->tile * r->steps + (in + op->shift) * by + (by > 1 ? a->group : 0);
+    int64_t of_tile = agent_tile_steps(r, a->tile), before = 0;
+    int64_t in = a->loop != NOTHING ? a->iteration : a->passed ? of_tile / by : 0;
+    for (int64_t t = 0; t < a->tile; t++) before += agent_tile_steps(r, t);
+    return before + (in + op->shift) * by + (by > 1 ? a->group : 0);
 }
 
 static bool left_out(const Run *r, const Agent *a, const TileOp *op)

@@ -35,6 +35,12 @@ int wgmma_pitch(const Schedule *s); // of rows of sums in shared memory, of colu
 // Along k, of a block: those of one place in the ring. As many for each group that shares them;
 // beyond the end of the matrices there are zeros.
 int64_t wgmma_steps(const Body *b);
+// Of tiles number [across] of a row of tiles: which of the columns add something, as bits of
+// [live_run] columns each (BodyWindows.live). What is left out differs from tile to tile, so that a
+// block takes its tiles in bands (tile_roles.c). NULL: nothing is left out.
+const BodyWindows *wgmma_skips(const Body *b);
+uint32_t wgmma_live(const Body *b, int64_t across);
+int64_t wgmma_live_steps(const Body *b, int64_t across);
 // Tiles that a cluster takes one by one: its blocks' below each other count as one.
 int64_t wgmma_tiles(const Body *b);
 

@@ -161,6 +161,37 @@ int64_t wgmma_steps(const Body *b)
     return groups * ceil_div(all, (int64_t)groups * wgmma_sharing(&b->sched));
 }
 
+const BodyWindows *wgmma_skips(const Body *b)
+{
+    const Schedule *s = &b->sched;
+    const BodyWindows *w = b->dot.windows[1];
+    ProgMap m;
+    bool along_k;
+    if (!w || !w->live || wgmma_shares(s) || s->cluster > 1 || group_apart(b) > 1 ||
+        matrix(b, 2, &m, &along_k))
+        return NULL;
+    const int64_t all = b->axis[b->col].extent / STEP;
+    for (int64_t i = 0; i < ceil_div(b->axis[2].extent, s->tile.n); i++)
+        if (wgmma_live_steps(b, i) < all) return w;
+    return NULL;
+}
+
+uint32_t wgmma_live(const Body *b, int64_t across)
+{
+    const int64_t chunks = b->sched.tile.n / STEP, all = b->axis[2].extent / STEP;
+    uint32_t live = 0;
+    for (int64_t i = across * chunks; i < (across + 1) * chunks && i < all; i++)
+        live |= b->dot.windows[1]->live[i];
+    return live;
+}
+
+int64_t wgmma_live_steps(const Body *b, int64_t across)
+{
+    int64_t n = 0;
+    for (uint32_t live = wgmma_live(b, across); live; live &= live - 1) n++;
+    return n * (b->dot.windows[1]->live_run / STEP);
+}
+
 int wgmma_wide(const Body *b)
 {
     ProgMap m;
