@@ -2,7 +2,7 @@
 # Convolutions in bf16, forward and both gradients, beside cuDNN's best (PyTorch, benchmark mode, channels last): those of
 # ResNet-18 for CIFAR-10 at batch 512, and sizes that nobody listed. About 150 s on an H200.
 #
-#   bench/convolutions.sh [PART...]    parts: resnet unlisted (default: both)
+#   bench/convolutions.sh [PART...]    parts: resnet unlisted (default: both); strided: those of both with a stride, and some more
 #
 # A line each: TFLOP/s of netc and of cuDNN (of what the convolution is, whatever a kernel does), microseconds, how many
 # times as fast netc is. netc: executions in a row of an entry that is one convolution, all kernels that it takes, no
@@ -21,6 +21,8 @@ unlisted="batch=256,h=28,c=24,o=24 batch=256,h=28,c=80,o=80 batch=256,h=28,c=96,
     batch=256,h=14,c=256,o=1024,k=1 batch=128,h=28,c=64,o=64,k=5 batch=64,h=28,c=64,o=64,k=7
     batch=128,h=56,c=64,o=128,stride=3 batch=128,h=28,c=128,o=128,dilation=2 batch=16,depth=16,h=28,c=64,o=64
     batch=256,h=28,c=128,o=128,groups=128 batch=256,h=14,c=384,o=384,k=5,groups=384 batch=256,h=28,c=128,o=128,groups=4"
+strided="$(tr -s ' ' '\n' <<<"$resnet $unlisted" | grep stride | tr '\n' ' ') h=16,c=128,o=128,k=5,stride=2 batch=256,h=14,c=96,o=192,stride=2
+    batch=256,h=28,c=128,o=256,k=2,stride=2"
 
 ours() { # WORD REPEATS: a line a direction: word, direction, microseconds
     local word=$1 options
@@ -68,6 +70,7 @@ for name in ${*:-resnet unlisted}; do
     case $name in
         resnet) part resnet $resnet ;;
         unlisted) part unlisted $unlisted ;;
-        *) echo "there is no part '$name': resnet, unlisted"; exit 2 ;;
+        strided) part strided $strided ;;
+        *) echo "there is no part '$name': resnet, unlisted, strided"; exit 2 ;;
     esac
 done

@@ -48,6 +48,8 @@ commands() {
     groups mma both 'wgmma=together tile_n=128 cluster=1' -D m=200 -D n=136 -D k=72
     groups windows windows 'wgmma=own tile_n=64 cluster=1' --precision bf16 -D h=9
     groups windows strided 'wgmma=together tile_n=128 cluster=1' --precision f16 -D stride=2 -D c=128
+    groups windows skips 'wgmma=own tile_n=64 cluster=1' -D stride=2 -D b=9 -D h=12
+    groups windows apart 'wgmma=own tile_n=64 cluster=1' -D stride=2 -D u=1 -D v=1 -D low=0 -D high=0
     # initcheck does not see what the matmul library stores: of training in bf16 it reported that logits
     # read what nobody wrote, at the address of the library's result. It has the generated products only.
     for p in f32 tf32 bf16 f16; do
