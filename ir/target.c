@@ -115,10 +115,25 @@ bool target_small_product(const Target *t, int64_t batch, int64_t m, int64_t n, 
     return tiles > 0 && tiles < t->units && k > 0 && k <= 1024;
 }
 
+bool target_few_rows(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k)
+{
+    enum { SIDE = 64, TILE = 32, LEAST = 128, LONG = 1 << 17 };
+    const int64_t few = m < n ? m : n, many = m < n ? n : m;
+    const int64_t tiles = batch * ((m + SIDE - 1) / SIDE) * ((n + SIDE - 1) / SIDE);
+    return t->kind == TARGET_CUDA && tiles > 0 && few <= SIDE && many <= LONG && k >= LEAST &&
+           (tiles < t->units || (few <= TILE && batch == 1)); // (then each weight is read once)
+}
+
 double target_product_flops(const Target *t, bool half, bool tf32)
 {
     if (half) return t->bf16_flops;
     return tf32 && t->kind == TARGET_CUDA ? t->bf16_flops / 2 : t->f32_flops; // half the width
+}
+
+// Of the second-level cache: measured on an H200.
+double target_cache_rate(const Target *t)
+{
+    return 1.65 * t->bytes_per_second;
 }
 
 // Measured on an H200, whose tensor cores wait for shared memory most of the time: 0.6 TFLOP/s of a
@@ -128,7 +143,7 @@ double target_tiles_seconds(const Target *t, int64_t blocks, int m, int n, doubl
                             int parts)
 {
     const double begin = 1e-6, joining = 1.1e-6, rate = 0.095 * t->bf16_flops / t->units,
-                 cache = 1.65 * t->bytes_per_second, line = 60e9;
+                 cache = target_cache_rate(t), line = 60e9;
     int64_t units = parts > 2 ? t->units * 10 / 11 : t->units;
     double each = (double)((blocks + units - 1) / units);
     double multiplied = each * 2 * m * n * columns / (each > 1 ? 1.35 * rate : rate),

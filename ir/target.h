@@ -52,6 +52,9 @@ void target_resize(Target *t, int units); // another device of its kind
 // A contraction so small that its time is latency: the generated kernel takes about half of what a
 // library does, and its prologue and epilogue cost nothing.
 bool target_small_product(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k);
+// Products of 16-bit floats with few rows or few columns, which wait for memory, and sums long enough
+// that warps can share them: a tile a warp is faster than tiles that pass through shared memory.
+bool target_few_rows(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k);
 
 // A contraction of f32 that is generated though a library has it: a small one, or, where TF32 is
 // allowed, a middling one, which a library multiplies faster, but not by as much as it takes to
@@ -91,6 +94,7 @@ double target_joining(const Target *t, TargetSharing by); // the sums of those t
 int target_line_elements(const Target *t);                // a line of memory, copied
 // Seconds of a product in tiles of m x n on tensor cores, by so many blocks of so many columns
 // each; the sums of so many parts are joined.
+double target_cache_rate(const Target *t); // bytes a second of all multiprocessors together
 double target_tiles_seconds(const Target *t, int64_t blocks, int m, int n, double columns,
                             int parts);
 

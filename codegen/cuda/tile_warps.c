@@ -2,25 +2,39 @@
 // at once, and there is no barrier before the sums of the warps meet.
 //
 // Which columns meet in one instruction, and which rows of an operand it takes for its own, does
-// not matter as long as all agree: thread 4 g + t takes columns 4 t .. 4 t + 3 of a chunk of 16,
-// and neighbouring rows from g times their number on. So either lies side by side for a vector
-// load.
+// not matter as long as all agree: of a chunk, thread 4 g + t takes columns 4 t .. 4 t + 3 of f32,
+// or 8 t .. 8 t + 7 of 16 bits as four pairs, and neighbouring rows from g times their number on.
+// So either lies side by side for a vector load.
 #include "codegen/cuda/tile_print.h"
 
-// Fills to[row][column] with operand [inst]: rows from [at] on along its axis, columns from k_first
-// on; 0 outside.
-static void fetch(Emit *e, int inst, int axis, const char *at, const char *to)
+// Whether all places that threads take along the operand's own axis, and along the columns, are
+// there.
+static void find_inside(const Body *b, int axis, bool *inside)
+{
+    inside[0] = b->axis[axis].extent % (8 * warp_rows(b, axis)) == 0;
+    inside[1] =
+        b->axis[b->col].extent % (4ll * warp_columns(b) * b->sched.tile.share * warp_chunks(b)) ==
+        0;
+}
+
+// Element [column] of row [row].
+static const char *element(Emit *e, const char *of, const char *row, const char *column)
+{
+    return emit_text(e, warp_narrow(e->body) ? "%s[%s].at[%s]" : "%s[%s][%s]", of, row, column);
+}
+
+// Fills [to] (row, column) with the operand's values: rows from [at] on along its axis, columns
+// from k_first on; 0 outside.
+static void fetch(Emit *e, const Tile *t, const char *at, const char *to)
 {
     const Body *b = e->body;
+    const int axis = t->axis, rows = warp_rows(b, axis), columns = warp_columns(b);
     const char *it = b->sched.wide ? "int64_t" : "int", *a = e->axis[axis], *k = e->axis[b->col];
     int64_t extent[2] = {b->axis[axis].extent, b->axis[b->col].extent}; // rows, columns
-    int rows = warp_rows(b, axis);
-    bool by_k = operand_along_k(b, inst);
-    bool inside[2] = {extent[0] % (8 * rows) == 0,
-                      extent[1] % ((int64_t)WARP_CHUNK * b->sched.tile.share * warp_chunks(b)) ==
-                          0};
+    bool by_k = t->along_k, inside[2];
+    find_inside(b, axis, inside);
     // the loop outside takes one row (column) each, the vector lies along the other
-    int outer = by_k ? axis : b->col, inner = by_k ? b->col : axis, width = by_k ? 4 : rows;
+    int outer = by_k ? axis : b->col, inner = by_k ? b->col : axis, width = by_k ? columns : rows;
     const char *outer_axis = by_k ? a : k;
     const char *outer_first = by_k ? "row_first" : "k_first",
                *inner_first = by_k ? "k_first" : "row_first";
@@ -30,18 +44,87 @@ static void fetch(Emit *e, int inst, int axis, const char *at, const char *to)
     Scope *each = e->scope;
     emit_line(e, each, "const %s %s = %s + o;", it, outer_axis, outer_first);
     emit_line(e, each, "#pragma unroll");
-    emit_line(e, each, "for (int v = 0; v < %d; v++) %s[%s][%s] = 0;", width, to, by_k ? "o" : "v",
-              by_k ? "v" : "o");
+    const char *one = element(e, to, by_k ? "o" : "v", by_k ? "v" : "o");
+    emit_line(e, each, "for (int v = 0; v < %d; v++) %s = 0;", width, one);
     // What only the row (column) decides may be a lookup: none outside.
     emit_open(e, 1ull << outer);
-    operand_vector(e, inst, inner, width, inside[by_k], inner_first,
-                   emit_text(e, "%s[%s][%s]", to, by_k ? "o" : "v", by_k ? "v" : "o"));
+    operand_vector(e, t->inst, inner, width, inside[by_k], inner_first, one);
     operand_close(e, inside[!by_k], outer_axis, extent[!by_k]);
     emit_close(e,
                emit_text(e, "#pragma unroll\n%*sfor (int o = 0; o < %d; o++) {",
-                         e->scope->up->indent * 4, "", by_k ? rows : 4),
+                         e->scope->up->indent * 4, "", by_k ? rows : columns),
                "}");
     emit_close(e, "{", "}");
+}
+
+// The same of 16-bit floats that are anything but aligned vectors: computed as floats, then packed.
+static void fetch_packed(Emit *e, const Tile *t, const char *at, const char *to,
+                         const TileAtom *atom)
+{
+    const int rows = warp_rows(e->body, t->axis);
+    emit_open(e, 0);
+    emit_line(e, e->scope, "NcVec<float, 8> given[%d];", rows);
+    fetch(e, t, at, "given");
+    emit_line(e, e->scope, "#pragma unroll");
+    emit_line(e, e->scope, "for (int row = 0; row < %d; row++) %s[row] = %s(given[row]);", rows, to,
+              atom->pack);
+    emit_close(e, "{", "}");
+}
+
+// The same of aligned vectors: as they lie, if along the columns; else a line of rows a column,
+// whose elements are put beside those of the column behind it.
+static void fetch_pairs(Emit *e, const Tile *t, const char *at, const char *to)
+{
+    const Body *b = e->body;
+    const Inst *v = &b->insts.at[t->inst];
+    const int axis = t->axis, rows = warp_rows(b, axis), columns = warp_columns(b);
+    const char *it = int_type(e), *a = e->axis[axis], *k = e->axis[b->col];
+    const bool by_k = t->along_k;
+    bool inside[2];
+    find_inside(b, axis, inside);
+    emit_open(e, 0);
+    if (!by_k) emit_line(e, e->scope, "NcVec<uint16_t, %d> line[%d];", rows, columns);
+    emit_open(e, 1ull << axis | 1ull << b->col);
+    emit_line(e, e->scope, "const %s %s = %s%s, %s = k_first%s;", it, a, at, by_k ? " + o" : "", k,
+              by_k ? "" : " + o");
+    const char *given = v->pred >= 0 ? emit_value(e, v->pred) : NULL, *from = emit_index(e, v->ix);
+    Buf there = buf_new(e->arena);
+    for (int i = 0; i < 2; i++)
+        if (!inside[i])
+            buf_printf(&there, "%s%s < %lld", there.len ? " && " : "", i ? k : a,
+                       (long long)b->axis[i ? b->col : axis].extent);
+    if (given) buf_printf(&there, "%s%s", there.len ? " && " : "", given);
+    const char *load = emit_text(e, "nc_%s<%d>(%s + (%s))", e->follow ? "prefetch" : "load",
+                                 by_k ? columns : rows, e->buf_name[v->buf], from);
+    if (there.len)
+        load = emit_text(e, "%s ? %s : NcVec<uint16_t, %d>{}", there.data, load,
+                         by_k ? columns : rows);
+    emit_line(e, e->scope, "%s[o] = %s;", by_k ? to : "line", load);
+    emit_close(e,
+               emit_text(e, "#pragma unroll\n%*sfor (int o = 0; o < %d; o++) {",
+                         e->scope->up->indent * 4, "", by_k ? rows : columns),
+               "}");
+    if (!by_k) {
+        emit_line(e, e->scope, "#pragma unroll");
+        emit_line(e, e->scope, "for (int i = 0; i < %d; i++) // row, pair of columns",
+                  rows * columns / 2);
+        emit_line(e, e->scope,
+                  "    %s[i / 4].at.of[i %% 4] = line[i %% 4 * 2].at[i / 4] | "
+                  "(uint32_t)line[i %% 4 * 2 + 1].at[i / 4] << 16;",
+                  to);
+    }
+    emit_close(e, "{", "}");
+}
+
+static void fetch_operand(Emit *e, const TileProgram *p, const Tile *t, const char *at,
+                          const char *to)
+{
+    if (t->plain)
+        fetch_pairs(e, t, at, to);
+    else if (warp_narrow(e->body))
+        fetch_packed(e, t, at, to, p->atom);
+    else
+        fetch(e, t, at, to);
 }
 
 // Results a thread finishes: in one row of loads and stores, so that they are in flight together.
@@ -157,10 +240,12 @@ typedef struct Print {
 
 static void declare_operands(const Print *w, bool early)
 {
+    const Body *b = w->e->body;
     for (int i = 0; i < 2; i++)
         if (w->early[i] == early)
-            emit_line(w->e, w->e->scope, "float %s[%d][%d][4];", w->p->tile[i].name,
-                      warp_chunks(w->e->body), warp_rows(w->e->body, 1 + i));
+            emit_line(w->e, w->e->scope,
+                      warp_narrow(b) ? "NcVec<uint16_t, 8> %s[%d][%d];" : "float %s[%d][%d][4];",
+                      w->p->tile[i].name, warp_chunks(b), warp_rows(b, 1 + i));
 }
 
 // Fetches them for a stretch of columns, from chunk number "chunk" of the warp's own on.
@@ -171,14 +256,14 @@ static void fetch_operands(const Print *w, bool early)
     int share = w->p->warps_k;
     Scope *stretch = e->scope;
     emit_open(e, 0);
-    emit_line(e, e->scope, "const %s k_first = ((chunk + c) * %d%s) * %d + lane %% 4 * 4;",
+    emit_line(e, e->scope, "const %s k_first = ((chunk + c) * %d%s) * %d + lane %% 4 * %d;",
               int_type(e), share, share > 1 ? emit_text(e, " + warp %% %d", share) : "",
-              WARP_CHUNK);
+              4 * warp_columns(b), warp_columns(b));
     for (int i = 0; i < 2; i++)
         if (w->early[i] == early)
-            fetch(e, w->p->tile[i].inst, 1 + i,
-                  emit_text(e, "first_%c + lane / 4 * %d", "mn"[i], warp_rows(b, 1 + i)),
-                  emit_text(e, "%s[c]", w->p->tile[i].name));
+            fetch_operand(e, w->p, &w->p->tile[i],
+                          emit_text(e, "first_%c + lane / 4 * %d", "mn"[i], warp_rows(b, 1 + i)),
+                          emit_text(e, "%s[c]", w->p->tile[i].name));
     emit_close(e,
                emit_text(e, "#pragma unroll\n%*sfor (int c = 0; c < %d; c++) {",
                          stretch->indent * 4, "", warp_chunks(b)),
@@ -274,12 +359,26 @@ static void print_multiply(const Print *w)
     Emit *e = w->e;
     Scope *in = e->scope;
     const int left = warp_rows(e->body, 1), right = warp_rows(e->body, 2);
+    if (warp_narrow(e->body)) emit_line(e, in, "nc_begin(sums, left, right);");
     emit_line(e, in, "#pragma unroll");
-    emit_line(e, in, "for (int i = 0; i < %d; i++) { // chunk, two columns, tiles of 16 x 8",
+    emit_line(e, in,
+              "for (int i = 0; i < %d; i++) { // chunk, half of its columns, tiles of 16 x 8",
               warp_chunks(e->body) * 2 * (left / 2) * right);
     emit_line(e, in,
               "    const int c = i / %d, q = i / %d %% 2 * 2, m = i / %d %% %d, n = i %% %d;",
               left * right, left / 2 * right, right, left / 2, right);
+    if (warp_narrow(e->body)) {
+        emit_line(
+            e, in,
+            "    const uint32_t a[4] = {left[c][2 * m].at.of[q], left[c][2 * m + 1].at.of[q],");
+        emit_line(e, in, "        left[c][2 * m].at.of[q + 1], left[c][2 * m + 1].at.of[q + 1]};");
+        emit_line(e, in,
+                  "    const uint32_t b[2] = {right[c][n].at.of[q], right[c][n].at.of[q + 1]};");
+        emit_line(e, in, "    nc_mma_%s(sums[m][n], a, b);",
+                  w->p->atom->operand == DT_BF16 ? "b" : "h");
+        emit_line(e, in, "}");
+        return;
+    }
     emit_line(e, in, "    %s(sums[m][n], left[c][2 * m][q], left[c][2 * m + 1][q],",
               w->p->atom->tensor == TENSOR_F32 ? "nc_mma_f32" : "nc_mma");
     emit_line(e, in, "        left[c][2 * m][q + 1], left[c][2 * m + 1][q + 1], right[c][n][q],");

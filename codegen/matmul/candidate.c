@@ -3,7 +3,8 @@
 #include "codegen/matmul/gemm.h"
 #include "codegen/schedule/plans.h"
 
-// Shorter products are not worth the compilation; the runtime searches no further for them either.
+// Shorter products are not worth the compilation, but those of few rows, which a library has few
+// blocks for; the runtime searches no further for them either.
 #define LONG_PRODUCT 40e-6
 // The library reaches nearly all of what the tensor cores do. A kernel that is expected to reach
 // less than this share of it wins too seldom.
@@ -13,6 +14,7 @@
 static double tensor_share(const Body *b, const Target *t)
 {
     if (b->sched.variant == RUN_GROUPS) return wgmma_share(b, t);
+    if (b->sched.variant == RUN_WARP_TILES) return 1; // what they wait for is memory
     if (!mma_fits(b)) return 0;
     return target_mma_share(t);
 }
@@ -28,7 +30,9 @@ bool candidate_may_pay(const Target *t, const ProgGemm *g)
 {
     double flops = 2.0 * (double)g->m * (double)g->n * (double)g->k * (double)g->batch;
     bool narrow = g->a_type == PD_BF16 || g->a_type == PD_F16;
-    return t->kind == TARGET_CUDA && narrow && flops >= LONG_PRODUCT * t->bf16_flops;
+    return t->kind == TARGET_CUDA && narrow &&
+           (flops >= LONG_PRODUCT * t->bf16_flops ||
+            target_few_rows(t, g->batch, g->m, g->n, g->k));
 }
 
 bool candidate_may_win(const Target *t, const LoweredKernel *k)

@@ -101,6 +101,23 @@ NC_FN void nc_turned2(uint32_t *r, const uint16_t *p)
 NC_MMA(nc_mma_b, "bf16")
 NC_MMA(nc_mma_h, "f16")
 
+// sums += 0, a zero that is known when all of x and y are: so all of their loads are under way before
+// a product waits for the first one. (The assembler moves loads towards their first use; of this zero
+// it knows nothing.)
+template <int M, int N, int C, int X, int Y>
+NC_FN void nc_begin(float (&sums)[M][N][4], const NcVec<uint16_t, 8> (&x)[C][X], const NcVec<uint16_t, 8> (&y)[C][Y])
+{
+    uint32_t blocks, all = 0;
+    asm("mov.u32 %0, %%nctaid.x;" : "=r"(blocks));
+#pragma unroll
+    for (int i = 0; i < C * X; i++) all |= x[i / X][i % X].at.of[3];
+#pragma unroll
+    for (int i = 0; i < C * Y; i++) all |= y[i / Y][i % Y].at.of[3];
+    all = blocks ? 0 : all;
+#pragma unroll
+    for (int i = 0; i < M * N; i++) sums[i / N][i % N][0] = nc_from_bits(nc_bits(sums[i / N][i % N][0]) | all);
+}
+
 // Starts copying 16 aligned bytes to shared memory; zeros where they are not [there].
 NC_FN void nc_copy16(void *to, const void *from, bool there)
 {

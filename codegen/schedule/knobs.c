@@ -190,9 +190,9 @@ static int legal_each(const Body *b, const Target *t, int64_t *out)
     if (cuda_of(b, t, SCHED_ATTENTION))
         return fit_shared(b, t, offsetof(Schedule, tile.each), out, powers(b, 1, 2, NULL, out));
     if (!cuda_of(b, t, SCHED_TILE) || b->sched.tile.wgmma || b->sched.tile.staged) return 0;
-    if (b->sched.tile.share) { // a tile of 16 x 8, 16 x 16, 32 x 32 a warp
-        for (int i = 0; i < 3; i++) out[i] = i;
-        return 3;
+    if (b->sched.tile.share) {
+        for (int i = 0; i <= WARP_TILE_MOST; i++) out[i] = i;
+        return WARP_TILE_MOST + 1;
     }
     bool narrow = math_bytes(b->insts.at[b->dot.sum].acc) == 4;
     int n = 0;
@@ -227,8 +227,10 @@ static int legal_tile_k(const Body *b, const Target *t, int64_t *out)
 
 static int legal_share(const Body *b, const Target *t, int64_t *out)
 {
-    if (!cuda_of(b, t, SCHED_TILE) || !b->dot.tensor || b->sched.tile.wgmma) return 0;
-    if (b->sched.tile.share && b->sched.tile.each) return powers(b, 1, 8, NULL, out);
+    bool tensor = b->dot.tensor || (mma_fits(b) && !group_has_windows(b) && !body_folds(b));
+    if (!cuda_of(b, t, SCHED_TILE) || !tensor || b->sched.tile.wgmma) return 0;
+    if (b->sched.tile.share && b->sched.tile.each && b->dot.tensor)
+        return powers(b, 1, 8, NULL, out);
     out[0] = 0;
     return b->sched.tile.staged ? 1 : 1 + powers(b, 1, 8, NULL, out + 1);
 }

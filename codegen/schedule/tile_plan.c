@@ -1,6 +1,7 @@
 // The cost model of contractions on CUDA: which of the ways to compute one, and its tile.
 #include "codegen/schedule/plans.h"
 #include "codegen/tile/tile.h"
+#include "codegen/tile/wgmma.h"
 
 static int64_t tiles_of(const Body *b)
 {
@@ -35,6 +36,43 @@ static void tensor_tile(const Target *t, Body *b)
         s->tile.share *= 2;
 }
 
+// Seconds of a product in warp tiles of the schedule, by what its blocks fetch: a multiprocessor
+// gets its share of the cache's rate.
+static double warp_seconds(const Target *t, const Body *b)
+{
+    const Schedule *s = &b->sched;
+    const double rate = target_cache_rate(t) / t->units;
+    double block =
+        8.0 / s->tile.share * (s->tile.m + s->tile.n) * 2 * (double)b->axis[b->col].extent;
+    return (double)ceil_div(s->blocks, t->units) * block / rate;
+}
+
+// 16-bit products of few rows, or few columns: tiles that pass through shared memory would leave
+// most of the device idle. The tile a warp by which the blocks fetch least, its columns shared by
+// eight warps, which all have something to fetch.
+static bool narrow_warp_tile(const Target *t, Body *b)
+{
+    const Schedule before = b->sched;
+    Schedule best = before;
+    double least = -1;
+    const int64_t m = b->axis[1].extent, n = b->axis[2].extent, k = b->axis[b->col].extent;
+    if (!target_few_rows(t, b->axis[0].extent, m, n, k) || body_folds(b) || group_has_windows(b))
+        return false;
+    for (int each = 0; each <= WARP_TILE_MOST; each++) {
+        b->sched = before;
+        b->sched.tile.each = each;
+        b->sched.tile.share = 8;
+        b->sched.resident = each == 2 ? 2 : 0; // as above
+        tile_derive(b, t);
+        double seconds = warp_seconds(t, b);
+        if (least >= 0 && seconds >= least) continue;
+        least = seconds;
+        best = b->sched;
+    }
+    b->sched = best;
+    return true;
+}
+
 // The largest tiles that still give every multiprocessor one.
 void plan_tile(const Target *t, Body *b)
 {
@@ -46,6 +84,7 @@ void plan_tile(const Target *t, Body *b)
         if (s->tile.each == 2 || s->blocks >= t->units) break;
     }
     s->tile.k = s->tile.each == 8 ? 16 : 32;
+    if (mma_fits(b) && narrow_warp_tile(t, b)) return;
     if (mma_fits(b)) {
         s->tile.k *= 2;
         s->threads = 256;
@@ -66,10 +105,12 @@ void plan_tile(const Target *t, Body *b)
 static void shared_tile_derive(Body *b)
 {
     Schedule *s = &b->sched;
+    static const int rows[] = {16, 16, 32, 32}, columns[] = {8, 16, 32, 16};
     s->variant = RUN_WARP_TILES;
     s->threads = 256;
-    s->tile.m = s->tile.each == 2 ? 32 : 16;
-    s->tile.n = s->tile.each == 2 ? 32 : s->tile.each ? 16 : 8;
+    if (s->tile.each > WARP_TILE_MOST) s->tile.each = 1; // (it was of tiles in shared memory)
+    s->tile.m = rows[s->tile.each];
+    s->tile.n = columns[s->tile.each];
     s->shared_bytes = s->tile.share > 1 ? 8 * s->tile.m * s->tile.n * 4 : 0;
     s->blocks = ceil_div(tiles_of(b), 8 / s->tile.share);
 }
@@ -77,6 +118,7 @@ static void shared_tile_derive(Body *b)
 static void plain_tile_derive(Body *b)
 {
     Schedule *s = &b->sched;
+    if (mma_fits(b) && s->tile.each != 4 && s->tile.each != 8) s->tile.each = 2;
     s->tile.m = s->tile.n = s->tile.each ? 16 * s->tile.each : 16;
     s->shared_bytes =
         math_bytes(b->insts.at[b->dot.sum].acc) *

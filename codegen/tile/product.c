@@ -25,8 +25,7 @@ const TileAtom *tile_atom(const Body *b)
 {
     if (b->attention.nouts) return atom_of(attention_type(b), b->attention.tensor);
     if (b->sched.variant == RUN_TILES) return &fma;
-    bool narrow = b->sched.variant != RUN_WARP_TILES && mma_fits(b);
-    DType type = narrow ? narrow_type(b, b->dot.a) : DT_F32;
+    DType type = mma_fits(b) ? narrow_type(b, b->dot.a) : DT_F32;
     return atom_of(type, b->dot.tensor);
 }
 
@@ -58,9 +57,9 @@ static bool lies_across(const Body *b, int inst, int axis, int width)
            !runs_along(v, b->col, width);
 }
 
-// Aligned vectors of a buffer, each of which is there or, as zeros, not.
-static bool copied(const Body *b, const Inst *v, DType type, int inner, int width)
+bool tile_copies(const Body *b, int inst, DType type, int inner, int width)
 {
+    const Inst *v = &b->insts.at[inst];
     int64_t step;
     bool aligned;
     return v->kind == KI_LOAD && b->bufs.at[v->buf].type == type &&
@@ -99,10 +98,9 @@ static Tile operand(const TileProgram *p, int axis)
     int side = axis == 1 ? s->tile.m : s->tile.n, given = axis == 1 ? b->dot.a : b->dot.b;
     Tile t = {.name = axis == 1 ? "left" : "right", .axis = axis, .type = p->atom->operand};
     t.inst = narrow ? b->insts.at[given].a[0] : given;
-    const Inst *v = &b->insts.at[t.inst];
     t.along_k = narrow ? !lies_across(b, t.inst, axis, p->vector) : operand_along_k(b, t.inst);
     int inner = t.along_k ? b->col : axis;
-    t.plain = copied(b, v, t.type, inner, p->vector);
+    t.plain = tile_copies(b, t.inst, t.type, inner, p->vector);
     t.layout = narrow ? L_PAD : L_SWIZZLE;
     t.lines = t.along_k ? side : s->tile.k;
     t.line = t.along_k ? s->tile.k : side;

@@ -177,13 +177,19 @@ typedef struct TileProgram {
 
 // -- product.c
 const TileAtom *tile_atom(const Body *b); // NULL: none takes its operands
+// Instruction [inst] loads aligned vectors of a buffer of [type], [width] elements along axis
+// [inner], each of which is there or, as zeros, not.
+bool tile_copies(const Body *b, int inst, DType type, int inner, int width);
 // The program of a contraction in tiles, without synchronisation.
 void tile_product(const Body *b, TileProgram *p);
 void tile_op(TileProgram *p, TileOp op); // behind those there are
 int tile_add(TileProgram *p, Tile t);    // its number
 // -- warps.c: that of warp tiles
 void tile_warps(const Body *b, TileProgram *p);
-enum { WARP_CHUNK = 16 };               // columns that a warp multiplies at once
+// A chunk is what a warp multiplies at once: 16 columns of f32, 32 of 16-bit floats, of which each
+// thread has 16 neighbouring bytes.
+bool warp_narrow(const Body *b);        // operands are 16-bit floats
+int warp_columns(const Body *b);        // of a chunk, that a thread has
 int warp_rows(const Body *b, int axis); // of an operand, that a thread has
 int64_t warp_all_chunks(const Body *b); // that a warp multiplies in all
 int warp_chunks(const Body *b);         // in flight: as many as registers have room for

@@ -1,7 +1,18 @@
 // The tile program of a small contraction on tensor cores, for latency: a warp takes a tile of the
 // result, or shares its columns with others, and has its operands in registers, straight from
-// memory: nothing passes through shared memory but the sums of warps that share a tile.
+// memory: nothing passes through shared memory but the sums of warps that share a tile. Operands
+// are f32, multiplied as tf32, or 16-bit floats.
 #include "codegen/tile/tile.h"
+
+bool warp_narrow(const Body *b)
+{
+    return mma_fits(b);
+}
+
+int warp_columns(const Body *b)
+{
+    return warp_narrow(b) ? 8 : 4;
+}
 
 int warp_rows(const Body *b, int axis)
 {
@@ -10,7 +21,7 @@ int warp_rows(const Body *b, int axis)
 
 int64_t warp_all_chunks(const Body *b)
 {
-    return ceil_div(ceil_div(b->axis[b->col].extent, WARP_CHUNK), b->sched.tile.share);
+    return ceil_div(ceil_div(b->axis[b->col].extent, 4 * warp_columns(b)), b->sched.tile.share);
 }
 
 int warp_chunks(const Body *b)
@@ -22,13 +33,18 @@ int warp_chunks(const Body *b)
 
 static Tile operand(const Body *b, int axis)
 {
-    Tile t = {.name = axis == 1 ? "left" : "right", .layout = L_OPERAND, .type = DT_F32};
+    Tile t = {.name = axis == 1 ? "left" : "right", .layout = L_OPERAND, .places = 1};
     t.axis = axis;
     t.inst = axis == 1 ? b->dot.a : b->dot.b;
     t.along_k = operand_along_k(b, t.inst);
+    t.type = warp_narrow(b) ? narrow_type(b, t.inst) : DT_F32;
+    if (warp_narrow(b)) {
+        t.inst = b->insts.at[t.inst].a[0]; // as it was before it was widened
+        t.plain = tile_copies(b, t.inst, t.type, t.along_k ? b->col : axis,
+                              t.along_k ? warp_columns(b) : warp_rows(b, axis));
+    }
     t.lines = 8 * warp_rows(b, axis);
-    t.line = WARP_CHUNK * warp_chunks(b);
-    t.places = 1;
+    t.line = 4 * warp_columns(b) * warp_chunks(b);
     return t;
 }
 
@@ -37,7 +53,7 @@ void tile_warps(const Body *b, TileProgram *p)
 {
     const Schedule *s = &b->sched;
     *p = (TileProgram){.body = b, .atom = tile_atom(b), .type = DT_F32, .cluster = 1};
-    p->vector = 4;
+    p->vector = warp_columns(b);
     p->warps_m = s->threads / 32 / s->tile.share;
     p->warps_n = 1;
     p->warps_k = s->tile.share;

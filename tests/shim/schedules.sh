@@ -70,6 +70,28 @@ for _ in 1 2; do
         --cache-dir '' --no-library --tune-file shapes.tune "${small[@]}"
     holds 'measured schedules for 2 of '
 done
+# Products of few rows or few columns, a tile a warp: every tile, shared by any number of warps, at random sizes (even ones,
+# whose vectors are loaded as they lie, and odd ones).
+cat >narrow.net <<'NET'
+const m = 8
+const n = 8
+const k = 128
+model narrow(a: bf16[m, k], at: f16[k, m], b: f16[k, n], bt: bf16[n, k], bias: f32[n], more: bf16[m, n]) {
+    return y = more + tanh(matmul(a, transpose(bt)) + cast(bias, bf16)), z = matmul(transpose(at), b), x = matmul(a * 2, transpose(bt))
+}
+NET
+RANDOM=17
+for each in 0 1 2 3; do
+    few=$((1 + RANDOM % 64)) many=$((1 + RANDOM % 300)) share=$((1 << (RANDOM % 4)))
+    [ $((RANDOM % 2)) = 0 ] && few=$((few / 8 * 8 + 8)) many=$((many / 8 * 8 + 8))
+    small=(-D m=$few -D n=$many -D k=$((128 + RANDOM % 300)))
+    [ $((RANDOM % 2)) = 0 ] && small=(-D m=$many -D n=$few -D k=$((128 + RANDOM % 40 * 8)))
+    { echo '# netc tune 1'; "$NETC" inspect narrow.net --target sm_90 --knobs --no-library "${small[@]}" |
+        sed -n "s/: tile each=.*share=8.*/ @ host shim: tile each=$each share=$share/p"; } >narrow.tune
+    SHIM_SEED=$each LD_LIBRARY_PATH=$SHIM expect 0 worst "$NETC" check narrow.net --device cuda:0 --cache-dir '' \
+        --no-library --tune-file narrow.tune "${small[@]}"
+    holds 'measured schedules for 3 of'
+done
 # A left operand whose rows begin anywhere.
 small=(-D m=137 -D n=72 -D k=201)
 groups 'wgmma=own tile_n=64 cluster=2' 0 worst
