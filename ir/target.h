@@ -94,7 +94,9 @@ double target_joining(const Target *t, TargetSharing by); // the sums of those t
 int target_line_elements(const Target *t);                // a line of memory, copied
 // Seconds of a product in tiles of m x n on tensor cores, by so many blocks of so many columns
 // each; the sums of so many parts are joined.
-double target_cache_rate(const Target *t); // bytes a second of all multiprocessors together
+// Of products of 16-bit floats, a tile a warp, by [blocks] that fetch [bytes] each; a tile is of
+// [cluster] blocks.
+double target_warp_tiles_seconds(const Target *t, int64_t blocks, double bytes, int cluster);
 double target_tiles_seconds(const Target *t, int64_t blocks, int m, int n, double columns,
                             int parts);
 

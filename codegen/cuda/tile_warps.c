@@ -13,8 +13,7 @@ static void find_inside(const Body *b, int axis, bool *inside)
 {
     inside[0] = b->axis[axis].extent % (8 * warp_rows(b, axis)) == 0;
     inside[1] =
-        b->axis[b->col].extent % (4ll * warp_columns(b) * b->sched.tile.share * warp_chunks(b)) ==
-        0;
+        b->axis[b->col].extent % (4ll * warp_columns(b) * warp_sharing(b) * warp_chunks(b)) == 0;
 }
 
 // Element [column] of row [row].
@@ -131,6 +130,7 @@ static void fetch_operand(Emit *e, const TileProgram *p, const Tile *t, const ch
 typedef struct Results {
     int count;
     const char *tile, *m, *n; // of result i
+    const char *at;           // ... where the warps' sums of it are; NULL: in registers
     const char *guard;        // whether there is one; "": always
     int loads[MAX_VECTORS], nloads;
 } Results;
@@ -213,13 +213,18 @@ static void finish(Emit *e, Results *r, const char *sum)
     for (int i = 0; i < r->nloads; i++)
         e->element[r->loads[i]] = emit_text(e, "%s[i].at[0]", slot_name(e, r->loads[i]));
     if (b->sched.tile.share > 1) {
-        emit_line(e, e->scope, "const int at = threadIdx.x + i * 256;");
+        const int share = b->sched.tile.share, size = b->sched.tile.m * b->sched.tile.n;
+        emit_line(e, e->scope, "const int at = %s;", r->at);
         emit_line(e, e->scope, "float sum = 0;");
         emit_line(e, e->scope, "#pragma unroll");
-        emit_line(e, e->scope, "for (int w = 0; w < %d; w++)", b->sched.tile.share);
-        emit_line(e, e->scope, "    sum = sum + parts[at / %d * %d + w][at %% %d];",
-                  b->sched.tile.m * b->sched.tile.n, b->sched.tile.share,
-                  b->sched.tile.m * b->sched.tile.n);
+        emit_line(e, e->scope, "for (int w = 0; w < %d; w++)", warp_sharing(b));
+        if (b->sched.cluster > 1)
+            emit_line(e, e->scope,
+                      "    sum = sum + *nc_of_block(&parts[w %% %d][at], first_part + w / %d);",
+                      share, share);
+        else
+            emit_line(e, e->scope, "    sum = sum + parts[at / %d * %d + w][at %% %d];", size,
+                      share, size);
     }
     emit_bind(e, b->dot.sum, e->scope, sum);
     if (b->commits)
@@ -253,12 +258,13 @@ static void fetch_operands(const Print *w, bool early)
 {
     Emit *e = w->e;
     const Body *b = e->body;
-    int share = w->p->warps_k;
+    const int share = w->p->warps_k, cluster = w->p->cluster;
     Scope *stretch = e->scope;
     emit_open(e, 0);
-    emit_line(e, e->scope, "const %s k_first = ((chunk + c) * %d%s) * %d + lane %% 4 * %d;",
-              int_type(e), share, share > 1 ? emit_text(e, " + warp %% %d", share) : "",
-              4 * warp_columns(b), warp_columns(b));
+    emit_line(e, e->scope, "const %s k_first = ((chunk + c) * %d%s%s) * %d + lane %% 4 * %d;",
+              int_type(e), share * cluster, cluster > 1 ? emit_text(e, " + part * %d", share) : "",
+              share > 1 ? emit_text(e, " + warp %% %d", share) : "", 4 * warp_columns(b),
+              warp_columns(b));
     for (int i = 0; i < 2; i++)
         if (w->early[i] == early)
             fetch_operand(e, w->p, &w->p->tile[i],
@@ -314,8 +320,14 @@ static void print_places(Print *w)
     Scope *top = e->scope;
     count_tiles(e->body, &tiles_m, &tiles_n);
     emit_line(e, top, "const int warp = threadIdx.x / 32, lane = threadIdx.x %% 32;");
-    emit_line(e, top, "const %s tile = (%s)block * %d + warp%s;", it, it, w->p->warps_m,
-              s->tile.share > 1 ? emit_text(e, " / %d", s->tile.share) : "");
+    if (s->cluster > 1) {
+        emit_line(e, top, "const int part = block %% %d, first_part = nc_cluster_rank() - part;",
+                  s->cluster);
+        emit_line(e, top, "const %s tile = block / %d;", it, s->cluster);
+    } else {
+        emit_line(e, top, "const %s tile = (%s)block * %d + warp%s;", it, it, w->p->warps_m,
+                  s->tile.share > 1 ? emit_text(e, " / %d", s->tile.share) : "");
+    }
     emit_line(e, top, "const int first_m = tile / %lld %% %lld * %d, first_n = tile %% %lld * %d;",
               (long long)tiles_n, (long long)tiles_m, s->tile.m, (long long)tiles_n, s->tile.n);
 }
@@ -333,12 +345,17 @@ static Results results_of(Print *w)
                          .m = emit_text(e, "lane / 4 * %d + i / %d", left, 2 * right),
                          .n = emit_text(e, "lane %% 4 * %d + i %% %d", 2 * right, 2 * right),
                          .guard = ""};
-    Results r = {.count = (groups * size + 255) / 256, .guard = ""};
-    r.tile =
-        emit_text(e, "(%s)block * %d + (threadIdx.x + i * 256) / %d", int_type(e), groups, size);
-    r.m = emit_text(e, "(threadIdx.x + i * 256) %% %d / %d", size, s->tile.n);
-    r.n = emit_text(e, "threadIdx.x %% %d", s->tile.n);
-    if (groups * size < 256) r.guard = emit_text(e, "threadIdx.x < %d", groups * size);
+    // Blocks of a cluster have a tile together, and each its share of the results.
+    const int own = groups * size / s->cluster;
+    Results r = {.count = (own + 255) / 256, .guard = ""};
+    r.at = emit_text(e, "%sthreadIdx.x + i * 256",
+                     s->cluster > 1 ? emit_text(e, "part * %d + ", own) : "");
+    r.tile = s->cluster > 1
+                 ? "tile"
+                 : emit_text(e, "(%s)block * %d + (%s) / %d", int_type(e), groups, r.at, size);
+    r.m = emit_text(e, "(%s) %% %d / %d", r.at, size, s->tile.n);
+    r.n = emit_text(e, "threadIdx.x %% %d", s->tile.n); // (shares begin with a row)
+    if (own < 256) r.guard = emit_text(e, "threadIdx.x < %d", own);
     return r;
 }
 

@@ -334,6 +334,8 @@ static int legal_cluster(const Body *b, const Target *t, int64_t *out)
         return powers(b, 1, group_has_windows(b) ? 1 : 2, NULL, out);
     if (cuda_of(b, t, SCHED_TILE) && b->sched.tile.staged)
         return powers(b, 1, t->max_cluster, NULL, out);
+    if (cuda_of(b, t, SCHED_TILE) && b->sched.tile.share && mma_fits(b))
+        return powers(b, 1, warp_cluster(b, t) ? t->max_cluster : 1, NULL, out);
     if (!cuda_of(b, t, SCHED_ROW) || !b->sched.row.keep_bytes) return 0;
     return powers(b, 1, t->widest_cluster > 1 ? t->widest_cluster : 1, fills_blocks, out);
 }
@@ -394,8 +396,8 @@ const Knob knobs[] = {
     {"reuse", "1: a thread takes several outer positions of one place inside", INT(map.reuse),
      legal_reuse, 0, false, NULL},
     {"each",
-     "sums a thread holds along a side; 0: warps share out the columns; with share: 0, 1, 2 for a "
-     "warp's tile of 16 x 8, 16 x 16, 32 x 32; attention: rows of a warp, of 16",
+     "sums a thread holds along a side; 0: warps share out the columns; with share: 0 to 3 for a "
+     "warp's tile of 16 x 8, 16 x 16, 32 x 32, 32 x 16; attention: rows of a warp, of 16",
      INT(tile.each), legal_each, -1, true, NULL},
     {"wgmma",
      "groups of four warps multiply: a tile together, or each its own; split: together, and the "

@@ -46,6 +46,7 @@ void staged_derive(Body *b, const Target *t);
 void staged_beside(const Target *t, Body *b, int64_t tiles); // in one launch: of all its products
 // tile_plan.c: contractions on CUDA
 enum { WARP_TILE_MOST = 3 }; // tile.each of a tile a warp: 16 x 8, 16 x 16, 32 x 32, 32 x 16
+bool warp_cluster(const Body *b, const Target *t); // blocks can share such a tile's columns
 void plan_tile(const Target *t, Body *b);
 void tile_derive(Body *b, const Target *t);
 void plan_cpu(Arena *a, Body *b); // cpu_plan.c: all but sweeps

@@ -119,8 +119,14 @@ static void tile_reason(const Body *b, const Target *t, Buf *o)
             buf_str(o, "; each has one, so that both groups share its columns");
         return;
     }
-    buf_printf(o, "%lld tiles of %d x %d: ", (long long)s->blocks, s->tile.m, s->tile.n);
-    if (s->variant == RUN_WARP_TILES)
+    const int64_t tiles = b->axis[0].extent * ceil_div(b->axis[1].extent, s->tile.m) *
+                          ceil_div(b->axis[2].extent, s->tile.n);
+    buf_printf(o, "%lld tiles of %d x %d: ", (long long)tiles, s->tile.m, s->tile.n);
+    if (s->variant == RUN_WARP_TILES && s->cluster > 1)
+        buf_printf(o,
+                   "%d warps of %d blocks share the columns of each, to have more of them at work",
+                   s->tile.share * s->cluster, s->cluster);
+    else if (s->variant == RUN_WARP_TILES)
         buf_printf(o, "a tile a warp, and %d warps share its columns, to have more of them at work",
                    s->tile.share);
     else if (s->blocks >= t->units)

@@ -36,20 +36,18 @@ static void tensor_tile(const Target *t, Body *b)
         s->tile.share *= 2;
 }
 
-// Seconds of a product in warp tiles of the schedule, by what its blocks fetch: a multiprocessor
-// gets its share of the cache's rate.
+// Seconds of a product in tiles that eight warps share, by the bytes that a multiprocessor fetches
+// for its blocks and the joins of a cluster's (target_warp_tiles_seconds).
 static double warp_seconds(const Target *t, const Body *b)
 {
     const Schedule *s = &b->sched;
-    const double rate = target_cache_rate(t) / t->units;
-    double block =
-        8.0 / s->tile.share * (s->tile.m + s->tile.n) * 2 * (double)b->axis[b->col].extent;
-    return (double)ceil_div(s->blocks, t->units) * block / rate;
+    double tile = 2.0 * (s->tile.m + s->tile.n) * (double)b->axis[b->col].extent;
+    return target_warp_tiles_seconds(t, s->blocks, tile / s->cluster, s->cluster);
 }
 
 // 16-bit products of few rows, or few columns: tiles that pass through shared memory would leave
-// most of the device idle. The tile a warp by which the blocks fetch least, its columns shared by
-// eight warps, which all have something to fetch.
+// most of the device idle. Eight warps share the columns of a tile, so that all have something to
+// fetch; long columns the blocks of a cluster.
 static bool narrow_warp_tile(const Target *t, Body *b)
 {
     const Schedule before = b->sched;
@@ -58,17 +56,19 @@ static bool narrow_warp_tile(const Target *t, Body *b)
     const int64_t m = b->axis[1].extent, n = b->axis[2].extent, k = b->axis[b->col].extent;
     if (!target_few_rows(t, b->axis[0].extent, m, n, k) || body_folds(b) || group_has_windows(b))
         return false;
-    for (int each = 0; each <= WARP_TILE_MOST; each++) {
-        b->sched = before;
-        b->sched.tile.each = each;
-        b->sched.tile.share = 8;
-        b->sched.resident = each == 2 ? 2 : 0; // as above
-        tile_derive(b, t);
-        double seconds = warp_seconds(t, b);
-        if (least >= 0 && seconds >= least) continue;
-        least = seconds;
-        best = b->sched;
-    }
+    for (int cluster = 1; cluster <= t->max_cluster; cluster *= 2)
+        for (int each = 0; each <= WARP_TILE_MOST; each++) {
+            b->sched = before;
+            b->sched.cluster = cluster;
+            b->sched.tile.each = each;
+            b->sched.tile.share = 8;
+            b->sched.resident = each == 2 ? 2 : 0; // as above
+            tile_derive(b, t);
+            double seconds = warp_seconds(t, b);
+            if (least >= 0 && seconds >= least) continue;
+            least = seconds;
+            best = b->sched;
+        }
     b->sched = best;
     return true;
 }
@@ -101,8 +101,14 @@ void plan_tile(const Target *t, Body *b)
     tensor_tile(t, b);
 }
 
+bool warp_cluster(const Body *b, const Target *t)
+{
+    const Schedule *s = &b->sched;
+    return mma_fits(b) && s->tile.share == 8 && !b->commits && s->cluster <= t->max_cluster;
+}
+
 // A block is eight warps, of which tile.share work at one tile.
-static void shared_tile_derive(Body *b)
+static void shared_tile_derive(Body *b, const Target *t)
 {
     Schedule *s = &b->sched;
     static const int rows[] = {16, 16, 32, 32}, columns[] = {8, 16, 32, 16};
@@ -112,7 +118,8 @@ static void shared_tile_derive(Body *b)
     s->tile.m = rows[s->tile.each];
     s->tile.n = columns[s->tile.each];
     s->shared_bytes = s->tile.share > 1 ? 8 * s->tile.m * s->tile.n * 4 : 0;
-    s->blocks = ceil_div(tiles_of(b), 8 / s->tile.share);
+    if (!warp_cluster(b, t)) s->cluster = 1;
+    s->blocks = ceil_div(tiles_of(b), 8 / s->tile.share) * s->cluster;
 }
 
 static void plain_tile_derive(Body *b)
@@ -141,7 +148,7 @@ void tile_derive(Body *b, const Target *t)
     if (s->tile.wgmma) // (which leaves no choice of share)
         wgmma_derive(b, t);
     else if (s->tile.share)
-        shared_tile_derive(b);
+        shared_tile_derive(b, t);
     else if (s->tile.staged)
         staged_derive(b, t);
     else

@@ -191,6 +191,7 @@ void tile_warps(const Body *b, TileProgram *p);
 bool warp_narrow(const Body *b);        // operands are 16-bit floats
 int warp_columns(const Body *b);        // of a chunk, that a thread has
 int warp_rows(const Body *b, int axis); // of an operand, that a thread has
+int warp_sharing(const Body *b);        // warps that share a tile
 int64_t warp_all_chunks(const Body *b); // that a warp multiplies in all
 int warp_chunks(const Body *b);         // in flight: as many as registers have room for
 // -- groups.c: that of groups of four warps

@@ -1,7 +1,7 @@
 // The tile program of a small contraction on tensor cores, for latency: a warp takes a tile of the
 // result, or shares its columns with others, and has its operands in registers, straight from
-// memory: nothing passes through shared memory but the sums of warps that share a tile. Operands
-// are f32, multiplied as tf32, or 16-bit floats.
+// memory: nothing passes through shared memory but the sums of warps that share a tile, of one
+// block or of all blocks of a cluster. Operands are f32, multiplied as tf32, or 16-bit floats.
 #include "codegen/tile/tile.h"
 
 bool warp_narrow(const Body *b)
@@ -19,9 +19,14 @@ int warp_rows(const Body *b, int axis)
     return (axis == 1 ? b->sched.tile.m : b->sched.tile.n) / 8;
 }
 
+int warp_sharing(const Body *b)
+{
+    return b->sched.tile.share * b->sched.cluster;
+}
+
 int64_t warp_all_chunks(const Body *b)
 {
-    return ceil_div(ceil_div(b->axis[b->col].extent, 4 * warp_columns(b)), b->sched.tile.share);
+    return ceil_div(ceil_div(b->axis[b->col].extent, 4 * warp_columns(b)), warp_sharing(b));
 }
 
 int warp_chunks(const Body *b)
@@ -52,7 +57,7 @@ static Tile operand(const Body *b, int axis)
 void tile_warps(const Body *b, TileProgram *p)
 {
     const Schedule *s = &b->sched;
-    *p = (TileProgram){.body = b, .atom = tile_atom(b), .type = DT_F32, .cluster = 1};
+    *p = (TileProgram){.body = b, .atom = tile_atom(b), .type = DT_F32, .cluster = s->cluster};
     p->vector = warp_columns(b);
     p->warps_m = s->threads / 32 / s->tile.share;
     p->warps_n = 1;

@@ -70,8 +70,8 @@ for _ in 1 2; do
         --cache-dir '' --no-library --tune-file shapes.tune "${small[@]}"
     holds 'measured schedules for 2 of '
 done
-# Products of few rows or few columns, a tile a warp: every tile, shared by any number of warps, at random sizes (even ones,
-# whose vectors are loaded as they lie, and odd ones).
+# Products of few rows or few columns, a tile a warp: every tile, shared by any number of warps, and by the blocks of a
+# cluster, at random sizes (even ones, whose vectors are loaded as they lie, and odd ones).
 cat >narrow.net <<'NET'
 const m = 8
 const n = 8
@@ -81,17 +81,24 @@ model narrow(a: bf16[m, k], at: f16[k, m], b: f16[k, n], bt: bf16[n, k], bias: f
 }
 NET
 RANDOM=17
-for each in 0 1 2 3; do
-    few=$((1 + RANDOM % 64)) many=$((1 + RANDOM % 300)) share=$((1 << (RANDOM % 4)))
+for each in 0 1 2 3 2 1; do
+    few=$((1 + RANDOM % 64)) many=$((1 + RANDOM % 300)) share=$((1 << (RANDOM % 4))) cluster=1
+    [ $((RANDOM % 2)) = 0 ] && share=8 cluster=$((2 << (RANDOM % 3)))
     [ $((RANDOM % 2)) = 0 ] && few=$((few / 8 * 8 + 8)) many=$((many / 8 * 8 + 8))
     small=(-D m=$few -D n=$many -D k=$((128 + RANDOM % 300)))
     [ $((RANDOM % 2)) = 0 ] && small=(-D m=$many -D n=$few -D k=$((128 + RANDOM % 40 * 8)))
     { echo '# netc tune 1'; "$NETC" inspect narrow.net --target sm_90 --knobs --no-library "${small[@]}" |
-        sed -n "s/: tile each=.*share=8.*/ @ host shim: tile each=$each share=$share/p"; } >narrow.tune
-    SHIM_SEED=$each LD_LIBRARY_PATH=$SHIM expect 0 worst "$NETC" check narrow.net --device cuda:0 --cache-dir '' \
+        sed -n "s/: tile each=.*share=8.*/ @ host shim: tile each=$each share=$share cluster=$cluster/p"; } >narrow.tune
+    SHIM_SEED=$RANDOM LD_LIBRARY_PATH=$SHIM expect 0 worst "$NETC" check narrow.net --device cuda:0 --cache-dir '' \
         --no-library --tune-file narrow.tune "${small[@]}"
     holds 'measured schedules for 3 of'
 done
+# ... and with a barrier of the cluster left out.
+small=(-D m=20 -D n=40 -D k=300)
+{ echo '# netc tune 1'; "$NETC" inspect narrow.net --target sm_90 --knobs --no-library "${small[@]}" |
+    sed -n "s/: tile each=.*share=8.*/ @ host shim: tile each=1 share=8 cluster=4/p"; } >narrow.tune
+SHIM_CUT='nc_cluster_wait();=>__syncthreads();' SHIM_SEED=3 LD_LIBRARY_PATH=$SHIM expect 2 'shared memory' \
+    "$NETC" check narrow.net --device cuda:0 --cache-dir '' --no-library --tune-file narrow.tune "${small[@]}"
 # A left operand whose rows begin anywhere.
 small=(-D m=137 -D n=72 -D k=201)
 groups 'wgmma=own tile_n=64 cluster=2' 0 worst
