@@ -43,7 +43,10 @@ indented_after 'shows all of them' "$README" > kernel
 [ "$(wc -l < kernel)" -gt 20 ] && quoted kernel cuda > why && pass || fail "the kernel in README.md: $(cat why)"
 echo "const float never = 1.0f;" >> kernel
 quoted kernel cuda > why && fail "a line that is not there is found" || pass
-for stage in $(grep -o 'netc --emit [a-z|]*' "$README" | head -1 | cut -d' ' -f3 | tr '|' ' '); do
+stages=$(grep -o 'netc --emit [a-z]*|[a-z|]*' "$README" | head -1 | cut -d' ' -f3 | tr '|' ' ')
+[ "$(echo $stages | wc -w)" -ge 8 ] && pass || fail "README.md lists the stages '$stages'"
+for stage in $stages; do
+    [ $stage = ptx ] && ! "$NETC" doctor | grep -q '^yes NVRTC' && continue
     expect 0 "" "$NETC" --emit $stage "$ROOT/samples/mnist/mlp.net"
 done
 
@@ -57,6 +60,29 @@ while read -r p; do grep -q "^| \`$p\`" "$ROOT/docs/fusion.md" && pass || fail "
 sed -n 's/^fn \([a-z_0-9]*\)(.*/\1/p' "$ROOT"/frontend/std/*.net | grep -v '^fan_\|^correction\|^per_axis\|^image_axes\|^paddings\|^conv_weights\|^pool_windows\|^confused\|^over_classes\|^image_sizes\|^by_image\|^grouped\|^resized\|^finer' > std
 [ "$(wc -l < std)" -gt 40 ] && pass || fail "the functions of the standard library are not found"
 while read -r s; do grep -qw -- "$s" "$ROOT/docs/language.md" && pass || fail "docs/language.md: no function $s"; done < std
+
+# -- links between pages: the file is there, and so is the heading behind '#'
+anchors() { # FILE: what its headings are called in links
+    awk '/^```/ { code = !code } !code && /^#+ /' "$1" | sed 's/^#* //' | tr 'A-Z' 'a-z' | sed "s/[^a-z0-9 _-]//g; s/ /-/g"
+}
+broken() { # FILE: its relative links that lead nowhere
+    local file=$1 dir target to
+    dir=$(dirname "$file")
+    awk '/^```/ { code = !code; next } !code && !/^    /' "$file" | sed 's/`[^`]*`//g' > prose
+    { grep -o '](\([^)]*\))' prose | sed 's/^](//; s/)$//'; sed -n 's/^\[[^]]*\]: //p' prose; } |
+        grep -v '^https\{0,1\}:' | while read -r target; do
+        to=${target%%#*}
+        if [ -n "$to" ]; then to=$dir/$to; else to=$file; fi
+        [ -e "$to" ] || { echo "$target"; continue; }
+        case $target in *'#'*) anchors "$to" | grep -qx -- "${target#*#}" || echo "$target" ;; esac
+    done
+}
+for page in "$README" "$ROOT"/docs/*.md; do
+    lost=$(broken "$page")
+    [ -z "$lost" ] && pass || fail "${page#"$ROOT"/}: links that lead nowhere: $lost"
+done
+printf '# A b\n[x](#a-b) [y](#no-heading) [z](no-file.md)\n' > links.md
+[ "$(broken links.md | tr '\n' ' ')" = "#no-heading no-file.md " ] && pass || fail "links that lead nowhere are not found: $(broken links.md)"
 
 # -- the commands, beside the files they speak of
 PATH=$(dirname "$NETC"):$PATH
