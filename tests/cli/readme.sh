@@ -59,7 +59,7 @@ while read -r p; do grep -q "^| \`$p\`" "$ROOT/docs/fusion.md" && pass || fail "
 # The standard library, but for what only it calls.
 sed -n 's/^fn \([a-z_0-9]*\)(.*/\1/p' "$ROOT"/frontend/std/*.net | grep -v '^fan_\|^correction\|^per_axis\|^image_axes\|^paddings\|^conv_weights\|^pool_windows\|^confused\|^over_classes\|^image_sizes\|^by_image\|^grouped\|^resized\|^finer' > std
 [ "$(wc -l < std)" -gt 40 ] && pass || fail "the functions of the standard library are not found"
-while read -r s; do grep -qw -- "$s" "$ROOT/docs/language.md" && pass || fail "docs/language.md: no function $s"; done < std
+while read -r s; do cat "$ROOT"/docs/{language,library}.md | grep -qw -- "$s" && pass || fail "docs/library.md: no function $s"; done < std
 
 # -- links between pages: the file is there, and so is the heading behind '#'
 anchors() { # FILE: what its headings are called in links
