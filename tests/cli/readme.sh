@@ -43,6 +43,16 @@ indented_after 'shows all of them' "$README" > kernel
 [ "$(wc -l < kernel)" -gt 20 ] && quoted kernel cuda > why && pass || fail "the kernel in README.md: $(cat why)"
 echo "const float never = 1.0f;" >> kernel
 quoted kernel cuda > why && fail "a line that is not there is found" || pass
+# the tile programs of docs/kernels.md
+echo 'model t(x: bf16[1000, 520], w: bf16[1000, 520], b: bf16[1000]) { return tanh(matmul(x, transpose(w)) + b) }' > tanh.net
+echo 'model p(x: bf16[4096, 1024], w: bf16[1024, 2048]) { return y = matmul(x, w) }' > product.net
+tile_program() { # MODEL ARCH TEXT: what --emit tile says of it stands behind TEXT
+    "$NETC" --emit tile "$1" --no-library --arch "$2" > tile
+    indented_after "$3" "$ROOT/docs/kernels.md" | grep -v '^$' > quote
+    [ "$(wc -l < quote)" -gt 20 ] && diff quote tile > diff && pass || fail "the tile program of $1 in docs/kernels.md: $(head -4 diff)"
+}
+tile_program tanh.net sm_80 'shows the program with its synchronisation'
+tile_program product.net sm_90 "and becomes, with its roles' synchronisation"
 stages=$(grep -o 'netc --emit [a-z]*|[a-z|]*' "$README" | head -1 | cut -d' ' -f3 | tr '|' ' ')
 [ "$(echo $stages | wc -w)" -ge 8 ] && pass || fail "README.md lists the stages '$stages'"
 for stage in $stages; do
@@ -83,6 +93,13 @@ for page in "$README" "$ROOT"/docs/*.md; do
 done
 printf '# A b\n[x](#a-b) [y](#no-heading) [z](no-file.md)\n' > links.md
 [ "$(broken links.md | tr '\n' ' ')" = "#no-heading no-file.md " ] && pass || fail "links that lead nowhere are not found: $(broken links.md)"
+
+# -- docs/status.md names tests and files that exist
+grep -oE '\b(unit/[a-z_0-9]+|(tests|bench|samples|passes|codegen|ir|lib|runtime|tools|python)/[A-Za-z0-9_/*.-]*[A-Za-z0-9_*])' "$ROOT/docs/status.md" |
+    sed 's|^unit/.*|tests/&.c|' | sort -u > named
+[ "$(wc -l < named)" -gt 100 ] && pass || fail "docs/status.md names only $(wc -l < named) files"
+while read -r f; do compgen -G "$ROOT/$f" > /dev/null || compgen -G "$ROOT/$f.*" > /dev/null || echo "$f"; done < named > gone
+[ ! -s gone ] && pass || fail "docs/status.md names what is not there: $(tr '\n' ' ' < gone)"
 
 # -- the commands, beside the files they speak of
 PATH=$(dirname "$NETC"):$PATH
