@@ -117,7 +117,7 @@ cpu=$(netc inspect mlp.net --target cpu --json | grep -o '"name":"[a-z0-9_]*_[0-
 cuda=$(grep -o 'loss_mean_v_max_exp_sum_[0-9a-f]\{8\}' cuda | head -1)
 on_gpu=0; netc doctor | grep -q '^yes cuda' && on_gpu=1
 # Every line of a code block that begins with "netc", but for placeholders of files.
-grep -hE '^(    )?netc ' "$ROOT/docs/performance.md" "$ROOT/docs/profiling.md" "$ROOT/docs/tuning.md" |
+awk '/^```/ { code = !code; next } /^    netc / || (code && /^netc /)' "$ROOT"/docs/{performance,profiling,tuning}.md |
     sed -E 's/^ +//; s/  +.*//; s/--budget [0-9]+/--budget 1/' | grep -v ' OLD NEW' > commands
 [ "$(wc -l < commands)" -ge 15 ] && pass || fail "only $(wc -l < commands) commands are found in docs/"
 while read -r line; do
