@@ -358,7 +358,7 @@ int verb_bench(int argc, char **argv)
         data_option(&a.timing.data),
         steps_option(&a.timing),
         repeats_option(&a.timing),
-        seed_option(&a.timing.seed, "of made-up data (default 0)"),
+        seed_option(&a.timing.seed, "random seed of made-up data (default 0)"),
         {"--compiles", NULL, OPT_INT, &a.compiles, "N",
          "how often it is compiled, cold and warm (default 3; 0: not)"},
         {"--least", NULL, OPT_REAL, &a.least, "SHARE",

@@ -161,7 +161,7 @@ int verb_compile(int argc, char **argv)
         {"--target", NULL, OPT_STRING, &a.target, "T", "cpu, cuda or all (default)"},
         {"--weights", NULL, OPT_STRING, &a.weights, "FILE", "put these weights into model.bin"},
         {"--batch", NULL, OPT_STRING, &a.batch, "LIST",
-         "batches that model.bin runs with beside its own: 1,100"},
+         "further batch sizes that model.bin can run without a compiler: 1,100"},
         {"--json", NULL, OPT_FLAG, &a.json, NULL, "errors as JSON on standard output"},
     };
     int code;

@@ -122,7 +122,7 @@ int verb_eval(int argc, char **argv)
     EvalArgs a = {0};
     const Option options[] = {
         {"--data", NULL, OPT_LIST, &a.data, "NAME=FILE",
-         "an input's examples; FILE:PART, FILE,FILE"},
+         "the examples of an input; also FILE:PART, FILE,FILE"},
         resize_option(&a.images),
         skip_option(&a.images),
         weights_option(&a.weights),
@@ -131,7 +131,7 @@ int verb_eval(int argc, char **argv)
         ignore_option(&a.weights),
         transpose_option(&a.weights),
         device_option(&a.device),
-        seed_option(&a.seed, "of the initial weights (default 0)"),
+        seed_option(&a.seed, "random seed of the initial weights (default 0)"),
         set_option(&a.set),
         {"--output", "-o", OPT_LIST, &a.outputs, "NAME=FILE",
          "write an output over all examples (a confusion matrix) as .npy"},

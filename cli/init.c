@@ -38,12 +38,13 @@ int verb_init(int argc, char **argv)
     InitArgs a = {0};
     const Option options[] = {
         {"--output", "-o", OPT_OUTPUT, &a.out, "FILE",
-         "the file to write (.safetensors), or an index of parts (.safetensors.index.json)"},
+         "the file to write (.safetensors; several files: .safetensors.index.json)"},
         {"--weights-only", NULL, OPT_FLAG, &a.weights_only, NULL,
-         "as published files are: what --weights takes, no moments of optimizers, no step"},
-        {"--type", NULL, OPT_STRING, &a.type, "TYPE", "of those, floats as bf16, f16 or f32"},
+         "write parameters alone, as published files: no optimizer moments, no step"},
+        {"--type", NULL, OPT_STRING, &a.type, "TYPE",
+         "with --weights-only: floats as bf16, f16 or f32"},
         part_option(&a.part_bytes),
-        seed_option(&a.seed, "of what is drawn (default 0)"),
+        seed_option(&a.seed, "random seed of what is drawn (default 0)"),
         weights_option(&a.weights),
         map_option(&a.weights),
         missing_option(&a.weights),

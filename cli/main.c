@@ -14,7 +14,7 @@ const Verb verbs[] = {
      "MODEL.net [-o MODEL.bin] [--emit STAGE] [--dump DIR]",
      "netc mlp.net -o mlp.bin --arch sm_80,sm_90\nnetc --emit cuda mlp.net", verb_compile, 1, 1,
      "one model"},
-    {"init", "Write the values that parameters and states begin with.",
+    {"init", "Write the initial values of parameters and states to a checkpoint.",
      "init MODEL -o FILE.safetensors [--seed N]",
      "netc init mlp.net -o start.safetensors --seed 3\nnetc inspect mlp.net --params", verb_init, 1,
      1, "one model"},
@@ -43,19 +43,19 @@ const Verb verbs[] = {
      "generate MODEL --weights FILE [--prompt TEXT] [--length N]",
      "netc generate samples/shakespeare/gpt.net --weights gpt.safetensors --prompt \"ROMEO:\"",
      verb_generate, 1, 1, "one model"},
-    {"tokenize", "Text to tokens that --data takes, and back.",
+    {"tokenize", "Turn text into tokens for --data, and back.",
      "tokenize [FILE ...] --tokenizer T [-o TOKENS.bin] [--decode]",
      "netc tokenize book.txt --tokenizer gpt2/ -o book.bin --end '<|endoftext|>'\n"
      "echo Hello | netc tokenize --tokenizer gpt2/\n"
      "netc tokenize --decode book.bin --tokenizer gpt2/",
      verb_tokenize, 0, INT_MAX, "files of text"},
-    {"inspect", "Show kernels, their cost and the memory plan, or what differs in another build.",
+    {"inspect", "Show kernels, their cost and the memory plan, or how another build differs.",
      "inspect MODEL [KERNEL | OTHER] [--params] [--why] [--target T] [--cards]",
      "netc inspect mlp.net --params\nnetc inspect mlp.net --target sm_90 --cards\n"
      "netc inspect mlp.net --why\n"
      "netc inspect before.bin after.bin",
      verb_inspect, 1, 2, "a model, and at most a kernel of it or another build"},
-    {"report", "Write a page: graph, memory, roofline and timeline of a step, loss curves.",
+    {"report", "Write one HTML page: graph, memory, roofline and timeline of a step, loss curves.",
      "report MODEL -o report.html [--entry NAME] [--profile FILE] [--log FILE ...]",
      "netc report mlp.net -o report.html\n"
      "netc profile mlp.net --json > mlp.json && netc train mlp.net ... --log mlp.jsonl\n"
@@ -63,7 +63,7 @@ const Verb verbs[] = {
      verb_report, 1, 1, "one model"},
     {"check", "Check gradients and kernels against the reference.", "check MODEL",
      "netc check mlp.net", verb_check, 1, 1, "one model"},
-    {"profile", "Time every kernel of an entry beside what the device can do.",
+    {"profile", "Time every kernel of an entry and compare it with what the device can do.",
      "profile MODEL [--entry NAME] [--data NAME=FILE] [--cold] [--trace FILE]",
      "netc profile mlp.net --device cuda:0\nnetc profile mlp.net --entry mlp -D batch=512 --json\n"
      "netc profile mlp.net --trace mlp.trace.json",
@@ -73,19 +73,19 @@ const Verb verbs[] = {
      "netc bench mlp.net --device cuda:0 -o before.jsonl\n"
      "netc bench --compare before.jsonl after.jsonl",
      verb_bench, 1, 2, "one model, or two files with --compare"},
-    {"tune", "Measure faster schedules and write MODEL.tune.",
+    {"tune", "Search for faster schedules and write them to MODEL.tune.",
      "tune MODEL.net [--budget SECONDS] [--kernel NAME]",
      "netc tune mlp.net --budget 30\nnetc tune mlp.net --device cuda:0 -D batch=512", verb_tune, 1,
      1, "one model"},
-    {"doctor", "Say what this machine has and what to install.", "doctor", "netc doctor",
+    {"doctor", "Show what this machine has and what to install.", "doctor", "netc doctor",
      verb_doctor, 0, 0, "no file: it looks at this machine"},
-    {"show", "Say what is in files of tensors, data and compiled models.", "show FILE ...",
+    {"show", "Show what is in files of tensors, data and compiled models.", "show FILE ...",
      "netc show mlp.safetensors\nnetc show train-images-idx3-ubyte.gz mlp.bin", verb_show, 1,
      INT_MAX, "files to look into"},
     {"fmt", "Format model files.", "fmt FILE.net ... [--check]", "netc fmt mlp.net", verb_fmt, 1,
      INT_MAX, "files to format"},
-    {"lsp", "Serve an editor: mistakes as one types, shapes, names (docs/editors.md).", "lsp [-D NAME=VALUE]",
-     "netc lsp", verb_lsp, 0, 0, "no file: it reads messages"},
+    {"lsp", "Language server for editors (docs/editors.md).", "lsp [-D NAME=VALUE]", "netc lsp",
+     verb_lsp, 0, 0, "no file: it reads messages"},
     {0},
 };
 const int verb_count = sizeof verbs / sizeof *verbs - 1;

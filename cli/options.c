@@ -197,7 +197,7 @@ Option set_option(StringList *to)
 Option resize_option(ImageOptions *i)
 {
     return (Option){"--resize", NULL, OPT_FLAG,
-                    &i->resize, NULL, "scale and cut images to the input's size"};
+                    &i->resize, NULL, "scale and crop images to the input's size"};
 }
 
 Option skip_option(ImageOptions *i)
@@ -209,20 +209,21 @@ Option skip_option(ImageOptions *i)
 Option weights_option(Weights *w)
 {
     return (Option){
-        "--weights", NULL,
-        OPT_STRING,  &w->file,
-        "FILE",      "start from these parameters (.safetensors, an index of several, a folder)"};
+        "--weights", NULL,   OPT_STRING,
+        &w->file,    "FILE", "read parameters (.safetensors, an index of several files, a folder)"};
 }
 
 Option map_option(Weights *w)
 {
-    return (Option){"--map", NULL, OPT_LIST, &w->map, "A.*=B.*", "rename tensors of that file"};
+    return (Option){"--map", NULL,      OPT_LIST,
+                    &w->map, "A.*=B.*", "rename tensors of the weights file"};
 }
 
 Option missing_option(Weights *w)
 {
-    return (Option){"--allow-missing", NULL, OPT_FLAG,
-                    &w->allow_missing, NULL, "keep the initial value of tensors it lacks"};
+    return (Option){
+        "--allow-missing", NULL, OPT_FLAG,
+        &w->allow_missing, NULL, "keep initial values of tensors missing in the weights file"};
 }
 
 Option ignore_option(Weights *w)
@@ -230,7 +231,7 @@ Option ignore_option(Weights *w)
     return (Option){
         "--ignore", NULL,
         OPT_LIST,   &w->ignore,
-        "PATTERN",  "tensors of that file that the model need not have: 'h.*.attn.bias'"};
+        "PATTERN",  "tensors of the weights file that the model may lack: 'h.*.attn.bias'"};
 }
 
 Option transpose_option(Weights *w)
@@ -238,14 +239,14 @@ Option transpose_option(Weights *w)
     return (Option){
         "--transpose", NULL,
         OPT_LIST,      &w->transpose,
-        "PATTERN",     "parameters whose matrices that file holds transposed: 'h.*.weight'"};
+        "PATTERN",     "parameters that the weights file stores transposed: 'h.*.weight'"};
 }
 
 Option part_option(int64_t *to)
 {
     return (Option){"--part-size", NULL,
                     OPT_COUNT,     to,
-                    "N",           "bytes that a part of a checkpoint holds (default 5e9)"};
+                    "N",           "bytes of each file of a checkpoint (default 5e9)"};
 }
 
 Option steps_option(Timing *t)
@@ -258,7 +259,7 @@ Option steps_option(Timing *t)
 Option repeats_option(Timing *t)
 {
     return (Option){"--repeats", NULL, OPT_COUNT,
-                    &t->repeats, "N",  "how often; medians count (default 25)"};
+                    &t->repeats, "N",  "measurements, of which the median counts (default 25)"};
 }
 
 enum { COMMON_OPTIONS = 13 };
@@ -269,21 +270,22 @@ static void common_options(Common *c, Option out[COMMON_OPTIONS])
         {"--define", "-D", OPT_LIST, &c->defines, "NAME=VALUE",
          "override a const, dim or setting of the model"},
         {"--program", NULL, OPT_STRING, &c->program, "NAME",
-         "of several train blocks this one: train MODEL as NAME (default: the first)"},
+         "choose one of several train blocks by its name (default: the first)"},
         {"--precision", NULL, OPT_STRING, &c->precision, "P", "f32 (default), tf32, bf16 or f16"},
         {"--skip-passes", NULL, OPT_STRING, &c->skip_passes, "A,B", "leave out optional passes"},
         {"--memory-limit", NULL, OPT_INT, &c->memory_limit, "BYTES",
-         "temporaries to keep to: compute again what costs least, make large products by parts"},
-        {"--no-reuse", NULL, OPT_FLAG, &c->no_reuse, NULL,
-         "give every temporary memory of its own"},
-        {"--no-library", NULL, OPT_FLAG, &c->no_matmul_library, NULL, "generated matmuls only"},
+         "keep temporaries within this: recompute values, split large products"},
+        {"--no-reuse", NULL, OPT_FLAG, &c->no_reuse, NULL, "do not let temporaries share memory"},
+        {"--no-library", NULL, OPT_FLAG, &c->no_matmul_library, NULL,
+         "use no matrix library, only generated products"},
         {"--rebuild", NULL, OPT_FLAG, &c->rebuild, NULL,
-         "take only the source from a model.bin, not its code, which runs with your rights"},
+         "compile a model.bin's source; do not use its code, which runs with your rights"},
         {"--tune-file", NULL, OPT_STRING, &c->tune_file, "FILE",
          "measured schedules (default: MODEL.tune where it exists; '' for none)"},
         {"--locked", NULL, OPT_FLAG, &c->locked, NULL,
          "fail unless the tuning file has exactly the model's kernels"},
-        {"--cache-dir", NULL, OPT_STRING, &c->cache_dir, "DIR", "compile cache; '' for none"},
+        {"--cache-dir", NULL, OPT_STRING, &c->cache_dir, "DIR",
+         "folder of the compile cache; '' for none"},
         {"--quiet", "-q", OPT_FLAG, &c->quiet, NULL, "errors and results only"},
         {"--verbose", "-v", OPT_FLAG, &c->verbose, NULL,
          "say what is compiled and which fallbacks are taken"},

@@ -132,9 +132,9 @@ int verb_predict(int argc, char **argv)
     PredictArgs a = {0};
     const Option options[] = {
         {"--data", NULL, OPT_LIST, &a.data, "NAME=FILE",
-         "an input's examples; FILE:PART, FILE,FILE"},
+         "the examples of an input; also FILE:PART, FILE,FILE"},
         {"--output", "-o", OPT_LIST, &a.outputs, "FILE.npy",
-         "of each example the only output, or NAME=FILE.npy: that one"},
+         "write the only output of every example, or NAME=FILE.npy: the output NAME"},
         {"--entry", NULL, OPT_STRING, &a.entry, "NAME", "which model of the file"},
         resize_option(&a.images),
         skip_option(&a.images),
@@ -144,7 +144,7 @@ int verb_predict(int argc, char **argv)
         ignore_option(&a.weights),
         transpose_option(&a.weights),
         device_option(&a.device),
-        seed_option(&a.seed, "of initial weights and random numbers (default 0)"),
+        seed_option(&a.seed, "random seed of initial weights and random numbers (default 0)"),
         set_option(&a.set),
     };
     int code;

@@ -352,7 +352,7 @@ int verb_profile(int argc, char **argv)
         data_option(&a.timing.data),
         steps_option(&a.timing),
         repeats_option(&a.timing),
-        seed_option(&a.timing.seed, "of made-up data (default 0)"),
+        seed_option(&a.timing.seed, "random seed of made-up data (default 0)"),
         {"--cold", NULL, OPT_FLAG, &a.cold, NULL, "empty the cache before each call"},
         {"--trace", NULL, OPT_OUTPUT, &a.trace, "FILE",
          "write a trace for ui.perfetto.dev (Chrome's trace events)"},

@@ -170,16 +170,16 @@ int verb_tokenize(int argc, char **argv)
          "tokenizer.json, vocab.json or merges.txt, a folder of them, ranks (.tiktoken), or "
          "'bytes'"},
         {"--pattern", NULL, OPT_STRING, &a.pattern, "NAME",
-         "of ranks: how text is cut, gpt2, cl100k, llama3 or o200k (default: by the file's name)"},
+         "how ranks split text: gpt2, cl100k, llama3 or o200k (default: by the file's name)"},
         {"--output", "-o", OPT_OUTPUT, &a.output, "FILE",
-         "tokens for --data, with a header; without -o they are printed as numbers"},
+         "write tokens for --data, with a header; without -o they are printed as numbers"},
         {"--raw", NULL, OPT_FLAG, &a.raw, NULL,
-         "tokens without a header, of 16 or 32 bits (FILE:u16, FILE:u32 for --data)"},
+         "write no header: tokens of 16 or 32 bits (FILE:u16, FILE:u32 for --data)"},
         {"--end", NULL, OPT_STRING, &a.end, "TOKEN",
-         "a token behind every file, such as '<|endoftext|>'"},
+         "put this token after every file, such as '<|endoftext|>'"},
         {"--plain", NULL, OPT_FLAG, &a.plain, NULL,
-         "the texts of special tokens are text like any other"},
-        {"--decode", NULL, OPT_FLAG, &a.decode, NULL, "from tokens to text"},
+         "treat the texts of special tokens as ordinary text"},
+        {"--decode", NULL, OPT_FLAG, &a.decode, NULL, "turn tokens into text"},
     };
     static const char *const standard = "-";
     int code;

@@ -53,7 +53,7 @@ int verb_check(int argc, char **argv)
 {
     CheckArgs a = {0};
     const Option options[] = {
-        seed_option(&a.seed, "of made-up data (default 0)"),
+        seed_option(&a.seed, "random seed of made-up data (default 0)"),
         device_option(&a.device),
         {"--json", NULL, OPT_FLAG, &a.json, NULL, "as one JSON object: ok, report"},
         {"--kernel", NULL, OPT_STRING, &a.kernel, "NAME",

@@ -9,7 +9,9 @@ for f in bin/netc lib/libnetc.a lib/libnetc.so include/netc.h lib/pkgconfig/netc
 done
 expect 0 "netc " "$R/bin/netc" --version
 sed 's/\\//g' "$R/share/man/man1/netc.1" > man # every option stands in the manual
-for verb in compile init train eval run generate inspect report check profile bench tune doctor fmt lsp; do
+verbs=$("$R/bin/netc" --help | sed -n 's/^  \([a-z]*\)  *[A-Z].*/\1/p')
+[ "$(echo $verbs | wc -w)" -ge 18 ] && pass || fail "netc --help lists only the verbs $verbs"
+for verb in $verbs; do
     grep -qx ".SS $verb" man || fail "the manual lacks $verb"
     for option in $("$R/bin/netc" $verb --help | sed -n 's/^  .*\(--[a-z-]*\).*/\1/p'); do
         grep -q -e " $option " man && pass || fail "the manual lacks $option"
