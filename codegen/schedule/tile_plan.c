@@ -62,8 +62,9 @@ static bool narrow_warp_tile(const Target *t, Body *b)
             b->sched.cluster = cluster;
             b->sched.tile.each = each;
             b->sched.tile.share = 8;
-            b->sched.resident = each == 2 ? 2 : 0; // as above
             tile_derive(b, t);
+            // Registers for two blocks a multiprocessor, where there are so many.
+            b->sched.resident = each == 2 && b->sched.blocks > t->units ? 2 : 0;
             double seconds = warp_seconds(t, b);
             if (least >= 0 && seconds >= least) continue;
             least = seconds;
