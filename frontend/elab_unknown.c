@@ -155,11 +155,28 @@ static const char *foreign(const char *name)
     return NULL;
 }
 
+// The first parameter of the layers that a call named so; NULL: none did.
+static const char *layer_of(const Elab *e, const char *name)
+{
+    size_t n = strlen(name);
+    for (uint32_t i = 0; i < e->cell_list.n; i++) {
+        const Cell *c = &e->cell_list.at[i]->cell;
+        if (c->kind == CELL_PARAM && !strncmp(c->name, name, n) && c->name[n] == '.') return c->name;
+    }
+    return NULL;
+}
+
 Val name_unknown(Elab *e, const char *name, Span span, bool size)
 {
     if (is_said(e, name, span)) return val_poison();
     const char *instead = foreign(name);
     if (instead) return fail(e, span, "unknown name '%s'; %s", name, instead);
+    const char *first = layer_of(e, name);
+    if (first)
+        return fail(e, span,
+                    "unknown name '%s'; it names layers: one parameter of them is %s, all are "
+                    "params(\"%s.*\")",
+                    name, first, name);
     StrMap standard = standard_names(e);
     const char *file = strmap_get(&standard, name);
     if (file)
