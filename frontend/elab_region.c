@@ -212,8 +212,7 @@ void exec_loop(Elab *e, const Stmt *s)
 {
     Loop l = {.s = s};
     if (!loop_open(e, &l)) {
-        for (uint32_t k = 0; k < s->names.n; k++)
-            name_bind(e, s->names.at[k].name, val_poison());
+        for (uint32_t k = 0; k < s->names.n; k++) name_bind(e, s->names.at[k].name, val_poison());
         poison_emitted(e, s->body);
         return;
     }

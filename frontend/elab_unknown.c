@@ -161,7 +161,8 @@ static const char *layer_of(const Elab *e, const char *name)
     size_t n = strlen(name);
     for (uint32_t i = 0; i < e->cell_list.n; i++) {
         const Cell *c = &e->cell_list.at[i]->cell;
-        if (c->kind == CELL_PARAM && !strncmp(c->name, name, n) && c->name[n] == '.') return c->name;
+        if (c->kind == CELL_PARAM && !strncmp(c->name, name, n) && c->name[n] == '.')
+            return c->name;
     }
     return NULL;
 }

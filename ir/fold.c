@@ -200,7 +200,7 @@ static Node *fold_select(Fold *f)
 
 static Node *fold_stop_gradient(Fold *f)
 {
-    // (Of integers it stays until simplify: passes behind that mean a copy in memory by it, of any type.)
+    // (Of integers, too, it stays until simplify: passes behind that mean a copy in memory by it.)
     return f->a->op == OP_stop_gradient || f->known[0] ? f->a : NULL;
 }
 

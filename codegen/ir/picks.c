@@ -1,7 +1,8 @@
 // Comparisons that hold for one column of a row: of a label, say, with the column's number.
 #include "codegen/ir/rewrite.h"
 
-// 1 + the operand that is the column's number; the other one is known in front of the row. 0: none is.
+// 1 + the operand that is the column's number, of one whose other side is known before the row;
+// 0: it is no such comparison.
 static uint8_t pick_of(const Body *b, const Inst *v)
 {
     int64_t stride;
