@@ -31,7 +31,9 @@ const char *suggest(const char *name, const char *const *candidates, size_t n)
     size_t nearest = strlen(name) / 3 + 2; // a third of the letters may be wrong
     for (size_t i = 0; i < n; i++) {
         size_t d = edit_distance(name, candidates[i]);
-        if (d < nearest && d < strlen(name)) {
+        bool swapped = best && d == nearest && strlen(best) != strlen(name) &&
+                       strlen(candidates[i]) == strlen(name); // likelier than a letter too many
+        if ((d < nearest || swapped) && d < strlen(name)) {
             nearest = d;
             best = candidates[i];
         }
