@@ -5,24 +5,25 @@
 #include <stdio.h>
 #include <string.h>
 
+// Letters put in, left out, changed, or swapped with the next one.
 static size_t edit_distance(const char *a, const char *b)
 {
     enum { LONGEST = 63 };
-    size_t na = strlen(a), nb = strlen(b), row[LONGEST + 1];
+    size_t na = strlen(a), nb = strlen(b), rows[3][LONGEST + 1];
     if (na > LONGEST || nb > LONGEST) return LONGEST;
-    for (size_t j = 0; j <= nb; j++) row[j] = j;
+    for (size_t j = 0; j <= nb; j++) rows[0][j] = j;
     for (size_t i = 1; i <= na; i++) {
-        size_t diagonal = row[0];
+        size_t *row = rows[i % 3], *above = rows[(i + 2) % 3], *before = rows[(i + 1) % 3];
         row[0] = i;
         for (size_t j = 1; j <= nb; j++) {
-            size_t best = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            if (row[j] + 1 < best) best = row[j] + 1;
-            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
-            row[j] = best;
+            row[j] = above[j - 1] + (a[i - 1] != b[j - 1]);
+            if (above[j] + 1 < row[j]) row[j] = above[j] + 1;
+            if (row[j - 1] + 1 < row[j]) row[j] = row[j - 1] + 1;
+            bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+            if (swapped && before[j - 2] + 1 < row[j]) row[j] = before[j - 2] + 1;
         }
     }
-    return row[nb];
+    return rows[na % 3][nb];
 }
 
 const char *suggest(const char *name, const char *const *candidates, size_t n)
@@ -31,9 +32,9 @@ const char *suggest(const char *name, const char *const *candidates, size_t n)
     size_t nearest = strlen(name) / 3 + 2; // a third of the letters may be wrong
     for (size_t i = 0; i < n; i++) {
         size_t d = edit_distance(name, candidates[i]);
-        bool swapped = best && d == nearest && strlen(best) != strlen(name) &&
+        bool as_long = best && d == nearest && strlen(best) != strlen(name) &&
                        strlen(candidates[i]) == strlen(name); // likelier than a letter too many
-        if ((d < nearest || swapped) && d < strlen(name)) {
+        if ((d < nearest || as_long) && d < strlen(name)) {
             nearest = d;
             best = candidates[i];
         }
