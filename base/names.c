@@ -5,33 +5,41 @@
 #include <stdio.h>
 #include <string.h>
 
+// What a mistake counts: a letter too many, missing or wrong, and two that are swapped, which is a
+// slip of the hand.
+enum { WRONG = 3, SWAPPED = 2 };
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
 static size_t edit_distance(const char *a, const char *b)
 {
     enum { LONGEST = 63 };
-    size_t na = strlen(a), nb = strlen(b), row[LONGEST + 1];
-    if (na > LONGEST || nb > LONGEST) return LONGEST;
-    for (size_t j = 0; j <= nb; j++) row[j] = j;
+    size_t na = strlen(a), nb = strlen(b), rows[3][LONGEST + 1];
+    if (na > LONGEST || nb > LONGEST) return WRONG * LONGEST;
+    for (size_t j = 0; j <= nb; j++) rows[0][j] = WRONG * j;
     for (size_t i = 1; i <= na; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
+        size_t *row = rows[i % 3], *above = rows[(i + 2) % 3], *before = rows[(i + 1) % 3];
+        row[0] = WRONG * i;
         for (size_t j = 1; j <= nb; j++) {
-            size_t best = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            if (row[j] + 1 < best) best = row[j] + 1;
-            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
-            row[j] = best;
+            row[j] = above[j - 1] + (a[i - 1] != b[j - 1] ? WRONG : 0);
+            row[j] = least(row[j], least(above[j], row[j - 1]) + WRONG);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                row[j] = least(row[j], before[j - 2] + SWAPPED);
         }
     }
-    return row[nb];
+    return rows[na % 3][nb];
 }
 
 const char *suggest(const char *name, const char *const *candidates, size_t n)
 {
     const char *best = NULL;
-    size_t nearest = strlen(name) / 3 + 2; // a third of the letters may be wrong
+    size_t letters = strlen(name), nearest = WRONG * (letters / 3 + 2); // a third may be wrong
     for (size_t i = 0; i < n; i++) {
         size_t d = edit_distance(name, candidates[i]);
-        if (d < nearest && d < strlen(name)) {
+        if (d < nearest && d < WRONG * letters) {
             nearest = d;
             best = candidates[i];
         }

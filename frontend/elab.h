@@ -150,6 +150,7 @@ typedef struct Region {
     VEC(Node *) emit;
     bool no_cells; // a function with its own gradient: no parameters inside
     bool loop;     // a loop of the user's: emit is allowed
+    bool poisoned; // something emitted has no value, for a reason that was said
     Node *round;   // of a loop: the number of the round, from 0; else NULL
     int64_t rounds;
 } Region;

@@ -50,6 +50,13 @@ bool model_inputs(Elab *e, const Stmt *model, EFile *f, ModelInputs *out, const 
             ok = false;
             continue;
         }
+        if (p->otherwise) {
+            Diag *d = error_at(e, p->otherwise->span, "an input of a model has no default");
+            diag_note(e->diags, d,
+                      "who runs it gives it a value; a const, a setting or a function's "
+                      "parameter may have one");
+            ok = false;
+        }
         if (!eval_type(e, p->type, &in.type) || !input_range(e, p, &in)) {
             ok = false;
             continue;

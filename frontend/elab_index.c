@@ -30,7 +30,8 @@ static bool bound(Elab *e, const Expr *x, int64_t size, int64_t otherwise, int64
     return true;
 }
 
-static bool plan_slice(Elab *e, const Expr *x, int64_t size, Axis *a)
+// empty: what is cut may be nothing, as of a list.
+static bool plan_slice(Elab *e, const Expr *x, int64_t size, bool empty, Axis *a)
 {
     a->stride = 1;
     if (x->step) {
@@ -45,7 +46,8 @@ static bool plan_slice(Elab *e, const Expr *x, int64_t size, Axis *a)
     }
     if (!bound(e, x->lo, size, 0, &a->start) || !bound(e, x->hi, size, size, &a->limit))
         return false;
-    if (a->limit <= a->start) {
+    if (a->limit < a->start) a->limit = a->start;
+    if (a->limit == a->start && !empty) {
         fail(e, x->span, "the slice %lld:%lld of an axis of size %lld is empty",
              (long long)a->start, (long long)a->limit, (long long)size);
         return false;
@@ -57,7 +59,7 @@ static bool plan_item(Elab *e, const Expr *x, const Type *t, int at, Axis *a)
 {
     int64_t size = t->dim[at];
     *a = (Axis){0, size, 1, false, NULL, x->span};
-    if (x->kind == EXPR_SLICE) return plan_slice(e, x, size, a);
+    if (x->kind == EXPR_SLICE) return plan_slice(e, x, size, false, a);
     Val v = eval(e, x);
     if (v.kind == V_POISON) return false;
     if (v.kind == V_INT) {
@@ -177,7 +179,7 @@ static Val index_seq(Elab *e, const Expr *x, Val base)
     const Expr *at = x->items.at[0].value;
     if (at->kind == EXPR_SLICE) {
         Axis a;
-        if (!plan_slice(e, at, n, &a)) return val_poison();
+        if (!plan_slice(e, at, n, true, &a)) return val_poison();
         int64_t count = (a.limit - a.start + a.stride - 1) / a.stride;
         if (!list_fits(e, (uint64_t)count, x->span)) return val_poison();
         Val v = val_seq(e, V_LIST, (uint32_t)count);

@@ -199,7 +199,8 @@ Val name_value(Elab *e, const char *name, Span span)
 {
     Val v;
     if (name_try(e, name, span, &v)) return v;
-    if (e->train && !e->frame->fn) { // a train block names the model's parameters
+    const Stmt *fn = e->frame->fn; // a train block names the model's parameters, a model another's
+    if (fn ? fn->kind == STMT_MODEL : e->train != NULL) {
         v = path_value(e, name, span);
         if (v.kind != V_ABSENT) return v;
     }

@@ -130,8 +130,11 @@ Val binary_values(Elab *e, BinaryOp op, Val a, Val b, Span sa, Span sb, Span at)
             for (uint32_t i = 0; i < nb; i++) v.seq->at[na + i] = seq_item(e, &b, i);
             return v;
         }
-        return fail(e, at, "this operator does not take %s and %s", val_text(e, &a),
-                    val_text(e, &b));
+        Diag *d = error_at(e, at, "this operator does not take %s and %s", val_text(e, &a),
+                           val_text(e, &b));
+        if (a.kind == V_LIST || b.kind == V_LIST)
+            diag_note(e->diags, d, "a list is computed with as a tensor: tensor([1, 2])");
+        return val_poison();
     }
     if (weak && (op == BIN_EQ || op == BIN_NE) && (a.kind == V_BOOL || b.kind == V_BOOL))
         return val_bool(val_equal(&a, &b) == (op == BIN_EQ));

@@ -153,7 +153,7 @@ static bool loop_open(Elab *e, Loop *l)
 // The region's results: carried next, emitted, asserts.
 static bool loop_results(Elab *e, Loop *l, Region *r)
 {
-    bool ok = true;
+    bool ok = !r->poisoned;
     for (uint32_t i = 0; i < l->ncarried; i++) {
         const Item *item = &l->s->names.at[i];
         Val v = name_value(e, item->name, item->name_span);
@@ -175,7 +175,7 @@ static bool loop_results(Elab *e, Loop *l, Region *r)
     for (uint32_t i = 0; i < r->emit.n; i++) vec_push(e->arena, &r->g->results, r->emit.at[i]);
     for (uint32_t i = 0; i < r->assert_cond.n; i++)
         vec_push(e->arena, &r->g->results, r->assert_cond.at[i]);
-    if (!r->g->results.n) {
+    if (ok && !r->g->results.n) {
         fail(e, l->s->span, "this loop carries nothing and emits nothing");
         return false;
     }
@@ -197,10 +197,25 @@ Node *loop_node(Elab *e, Region *r, int64_t count, Node *const *init, uint32_t n
     return graph_region_node(e->g, OP_loop, args, (int)n, &attrs, &r->g, 1);
 }
 
+// Of a loop that was not elaborated: what stands behind it is not blamed for lacking its values.
+static void poison_emitted(Elab *e, const Block *b)
+{
+    for (uint32_t i = 0; b && i < b->stmts.n; i++) {
+        const Stmt *s = b->stmts.at[i];
+        if (s->kind == STMT_EMIT) name_bind(e, s->name, val_poison());
+        poison_emitted(e, s->body);
+        poison_emitted(e, s->orelse);
+    }
+}
+
 void exec_loop(Elab *e, const Stmt *s)
 {
     Loop l = {.s = s};
-    if (!loop_open(e, &l)) return;
+    if (!loop_open(e, &l)) {
+        for (uint32_t k = 0; k < s->names.n; k++) name_bind(e, s->names.at[k].name, val_poison());
+        poison_emitted(e, s->body);
+        return;
+    }
     at_span(e, s->span);
     Loc loc = e->g->loc;
     Region *r = region_open(e);
@@ -252,7 +267,11 @@ void exec_emit(Elab *e, const Stmt *s)
         return;
     }
     Node *n = to_tensor(e, &v, DT_COUNT, s->expr->span);
-    if (!n) return;
+    if (!n) {
+        r->poisoned = true;
+        name_bind(e, s->name, val_poison());
+        return;
+    }
     for (uint32_t i = 0; i < r->emit.n; i++)
         if (!strcmp(r->emit_name.at[i], s->name)) {
             fail(e, s->span, "'%s' is emitted twice", s->name);

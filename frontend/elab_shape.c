@@ -8,19 +8,20 @@ static Val run_matmul(Elab *e, const Call *c)
     Node *n[2];
     if (!join_operands(e, "matmul", c->arg, c->arg_span, 2, n, c->span)) return val_poison();
     for (int i = 0; i < 2; i++)
-        if (n[i]->type.rank < 2) {
-            Diag *d = error_at(e, c->arg_span[i], "matmul needs at least two axes, found %s",
+        if (!n[i]->type.rank) {
+            Diag *d = error_at(e, c->arg_span[i], "matmul needs a matrix or a vector, found %s",
                                type_text(e, &n[i]->type));
             diag_note(e->diags, d, "the other operand is %s", type_text(e, &n[!i]->type));
             return val_poison();
         }
     const Type *a = &n[0]->type, *b = &n[1]->type;
-    if (a->dim[a->rank - 1] != b->dim[b->rank - 2])
+    const int inner = b->rank > 1 ? b->rank - 2 : 0; // of a vector its only axis
+    if (a->dim[a->rank - 1] != b->dim[inner])
         return fail(e, c->span,
                     "matmul of %s and %s: the last axis of the first is %lld, the "
-                    "one before last of the second %lld",
+                    "%s of the second %lld",
                     type_text(e, a), type_text(e, b), (long long)a->dim[a->rank - 1],
-                    (long long)b->dim[b->rank - 2]);
+                    b->rank > 1 ? "one before last" : "only one", (long long)b->dim[inner]);
     at_span(e, c->span);
     return val_node(graph_matmul(e->g, n[0], n[1]));
 }

@@ -231,15 +231,14 @@ static void exec_minimize(Elab *e, TrainState *t, const Stmt *s)
 {
     close_group(e, t);
     t->minimized = true;
+    if (t->accumulate == 1 && !need_model(e, t)) return;
+    begin_group(t, s);
+    t->open = false; // params() in `over` chooses from all
     if (t->accumulate > 1) {
-        begin_group(t, s);
         t->open = train_accumulated(e, t, s);
         if (t->open) train_unscale(e, t, s);
         return;
     }
-    if (!need_model(e, t)) return;
-    begin_group(t, s);
-    t->open = false; // params() in `over` chooses from all
     Node *loss = train_loss(e, s);
     bool ok = loss && train_choose(e, t, s);
     if (ok) {

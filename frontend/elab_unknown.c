@@ -91,7 +91,7 @@ static bool is_said(const Elab *e, const char *name, Span span)
     return false;
 }
 
-// Words of other languages, which are spelt otherwise here.
+// Words of other languages and libraries, which are spelt otherwise here.
 static const char *foreign(const char *name)
 {
     static const char *const known[][2] = {
@@ -99,9 +99,71 @@ static const char *foreign(const char *name)
         {"False", "write 'false'"},
         {"None", "write 'none'"},
         {"range", "a range is written 0..n"},
+        {"print", "write 'tap x as name' and look at it with --watch name"},
+        {"float", "write 'cast(x, f32)'"},
+        {"int", "write 'cast(x, i32)'"},
+        {"arange", "write 'iota(n)', integers from 0 on"},
+        {"linspace", "write 'low + (high - low) / (n - 1) * cast(iota(n), f32)'"},
+        {"zeros_like", "write 'zeros(shape(x))'"},
+        {"ones_like", "write 'ones(shape(x))'"},
+        {"full_like", "write 'full(shape(x), value)'"},
+        {"tril", "write 'where(iota(n)[:, none] >= iota(n), x, 0)'"},
+        {"triu", "write 'where(iota(n)[:, none] <= iota(n), x, 0)'"},
+        {"diag", "of a matrix write 'sum(x * eye(n), -1)', of a vector 'x[:, none] * eye(n)'"},
+        {"trace", "write 'sum(x * eye(n))'"},
+        {"outer", "write 'x[:, none] * y'"},
+        {"dot", "write 'matmul(x, y)'"},
+        {"mm", "write 'matmul(x, y)'"},
+        {"bmm", "write 'matmul(x, y)'"},
+        {"view", "write 'reshape(x, shape)'"},
+        {"permute", "write 'transpose(x, axes)'"},
+        {"swapaxes", "write 'transpose(x, axes)', or 'transpose(x)' for the last two"},
+        {"unsqueeze", "write 'expand(x, axis)', or 'x[:, none]'"},
+        {"expand_dims", "write 'expand(x, axis)', or 'x[:, none]'"},
+        {"squeeze", "write 'x[:, 0]' for the axis, or 'reshape(x, shape)'"},
+        {"cat", "write 'concat(list, axis)'"},
+        {"concatenate", "write 'concat(list, axis)'"},
+        {"chunk", "write 'split(x, parts, axis)'"},
+        {"flip", "write 'reverse(x, axis)'"},
+        {"roll", "write 'concat([x[n:], x[:n]])'"},
+        {"repeat", "write 'broadcast(x, shape)' along an axis of size 1"},
+        {"tile", "write 'concat([x, x], axis)'"},
+        {"topk", "write 'sort(x, descending = true)[..., :k]', and argsort for the places"},
+        {"clip", "write 'clamp(x, low, high)'"},
+        {"amax", "write 'max(x, axis)'"},
+        {"amin", "write 'min(x, axis)'"},
+        {"var", "write 'variance(x, axis)'"},
+        {"std", "write 'sqrt(variance(x, axis))'"},
+        {"norm", "write 'sqrt(sum(x * x, axis))'"},
+        {"isnan", "write 'x != x'"},
+        {"isinf", "write 'abs(x) == inf'"},
+        {"power", "write 'x ** y'"},
+        {"exp2", "write '2.0 ** x'"},
+        {"log2", "write 'log(x) / log(2)'"},
+        {"log10", "write 'log(x) / log(10)'"},
+        {"fmod", "write 'x % y', which has the sign of y"},
+        {"logaddexp", "write 'logsumexp(stack([x, y]), 0)' with 'use nn'"},
+        {"swish", "write 'silu(x)' with 'use nn'"},
+        {"mse_loss", "write 'mse(x, y)' with 'use nn'"},
+        {"l1_loss", "write 'l1(x, y)' with 'use nn'"},
+        {"huber_loss", "write 'huber(x, y)' with 'use nn'"},
+        {"smooth_l1", "write 'huber(x, y)' with 'use nn'"},
+        {"nll_loss", "write 'cross_entropy(logits, label)' with 'use nn', of logits as they are"},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(known[i][0], name)) return known[i][1];
+    return NULL;
+}
+
+// The first parameter of the layers that a call named so; NULL: none did.
+static const char *layer_of(const Elab *e, const char *name)
+{
+    size_t n = strlen(name);
+    for (uint32_t i = 0; i < e->cell_list.n; i++) {
+        const Cell *c = &e->cell_list.at[i]->cell;
+        if (c->kind == CELL_PARAM && !strncmp(c->name, name, n) && c->name[n] == '.')
+            return c->name;
+    }
     return NULL;
 }
 
@@ -110,6 +172,12 @@ Val name_unknown(Elab *e, const char *name, Span span, bool size)
     if (is_said(e, name, span)) return val_poison();
     const char *instead = foreign(name);
     if (instead) return fail(e, span, "unknown name '%s'; %s", name, instead);
+    const char *first = layer_of(e, name);
+    if (first)
+        return fail(e, span,
+                    "unknown name '%s'; it names layers: one parameter of them is %s, all are "
+                    "params(\"%s.*\")",
+                    name, first, name);
     StrMap standard = standard_names(e);
     const char *file = strmap_get(&standard, name);
     if (file)

@@ -200,9 +200,8 @@ static Node *fold_select(Fold *f)
 
 static Node *fold_stop_gradient(Fold *f)
 {
-    // What has no gradient needs no stop.
-    return f->a->op == OP_stop_gradient || f->known[0] || !dtype_is_float(f->a->type.dtype) ? f->a
-                                                                                            : NULL;
+    // (Of integers, too, it stays until simplify: passes behind that mean a copy in memory by it.)
+    return f->a->op == OP_stop_gradient || f->known[0] ? f->a : NULL;
 }
 
 // Every value of [from] is a value of [to].

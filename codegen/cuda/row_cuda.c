@@ -237,7 +237,7 @@ static void print_picked(Rows *r, int stage, int pick)
     Emit *e = r->e;
     const Body *b = e->body;
     const Inst *v = &b->insts.at[pick];
-    int index = b->insts.at[v->a[0]].kind == KI_INDEX ? 0 : 1;
+    int index = v->once - 1;
     const char *at = emit_value(e, v->a[1 - index]);
     e->axis[b->col] = r->base;
     const char *first = emit_index(e, b->insts.at[v->a[index]].ix);

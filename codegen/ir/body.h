@@ -68,7 +68,7 @@ typedef struct Inst {
     // By rewrites (rewrite.h):
     Quotient quotient; // EW
     bool skips;        // LOAD: its predicate is known from places and from what all share
-    bool once;         // EW: true for one column of a row at most
+    uint8_t once;      // EW: true for one column of a row at most, whose number is operand once - 1
     int under;         // REDUCE: 1 + the maximum, of the same stage, that its terms are exp under
     bool keep;         // its row is kept from stage to stage: loads on CUDA, costly ops on the CPU
     int first_use;     // the stage that computes a kept row

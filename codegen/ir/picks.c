@@ -1,20 +1,22 @@
 // Comparisons that hold for one column of a row: of a label, say, with the column's number.
 #include "codegen/ir/rewrite.h"
 
-static bool is_pick(const Body *b, const Inst *v)
+// 1 + the operand that is the column's number, of one whose other side is known before the row;
+// 0: it is no such comparison.
+static uint8_t pick_of(const Body *b, const Inst *v)
 {
     int64_t stride;
-    if (v->kind != KI_EW || v->op != OP_eq || b->col < 0) return false;
+    if (v->kind != KI_EW || v->op != OP_eq || b->col < 0) return 0;
     for (int k = 0; k < 2; k++) {
         const Inst *n = &b->insts.at[v->a[k]], *of = &b->insts.at[v->a[1 - k]];
         if (n->kind == KI_INDEX && ix_stride(n->ix, b->col, &stride) && stride == 1 &&
             !(of->axes >> b->col & 1) && n->type == of->type)
-            return true;
+            return (uint8_t)(k + 1);
     }
-    return false;
+    return 0;
 }
 
 void body_mark_picks(Body *b)
 {
-    for (uint32_t i = 0; i < b->insts.n; i++) b->insts.at[i].once = is_pick(b, &b->insts.at[i]);
+    for (uint32_t i = 0; i < b->insts.n; i++) b->insts.at[i].once = pick_of(b, &b->insts.at[i]);
 }

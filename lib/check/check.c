@@ -12,12 +12,18 @@
 enum { LARGER = 4, LARGE = 4, LARGEST = 12, BEHIND = 256 };
 #define SMALL 0x1p-6
 
-Module *checking_module(Checking *c, const char *define, Diags **d)
+Module *checking_try(Checking *c, const char *define, Diags **d)
 {
     *d = diags_new(c->arena);
     FrontendOptions fo = lib_frontend_options(c->p, c->arena, define, "");
     Module *m = frontend_compile(c->arena, *d, c->p->name, c->p->text, c->p->len, &fo);
-    if (m && !(*d)->errors) return m;
+    return (*d)->errors ? NULL : m;
+}
+
+Module *checking_module(Checking *c, const char *define, Diags **d)
+{
+    Module *m = checking_try(c, define, d);
+    if (m) return m;
     c->status = lib_fail_diags(c->err, NETC_INVALID, *d);
     return NULL;
 }

@@ -21,6 +21,8 @@ void check_all_kernels(Checking *c);
 
 // The model elaborated again, with one more definition (or ""). NULL: reported in c->status.
 Module *checking_module(Checking *c, const char *define, Diags **d);
+// The same; NULL: nothing is reported, *d has the errors.
+Module *checking_try(Checking *c, const char *define, Diags **d);
 // A value for an input node: synthetic, as the kernels get it.
 Value *checking_input(Checking *c, const Node *input);
 // Whose values an execution has: each round has others. Larger ones where state has moved, so that

@@ -221,6 +221,26 @@ def elementwise():
     f.case("ties", {"x": R([6], values=[1, 2, 3, 1, 2, 3]), "y": R([6], values=[1, 3, 2, 1, 2, 4])},
            [("mini", "minimum(x, y)", jnp.minimum), ("maxi", "maximum(x, y)", jnp.maximum)], ["x", "y"])
     f.case("three", {"c": R([3, 1], dtype="bool"), "x": R([3, 5]), "y": R([5])}, [("w", "where(c, x, y)", jnp.where)], ["x", "y"])
+    # What std/core and std/nn make of the operations above.
+    made = [
+        ("tan", "tan(x)", jnp.tan), ("sinh", "sinh(x)", jnp.sinh), ("cosh", "cosh(x)", jnp.cosh), ("atan", "atan(x)", jnp.arctan),
+        ("asin", "asin(x / 3.01)", lambda x: jnp.arcsin(x / 3.01)), ("acos", "acos(x / 3.01)", lambda x: jnp.arccos(x / 3.01)),
+        ("selu", "selu(x)", jax.nn.selu), ("mish", "mish(x)", jax.nn.mish), ("log_sigmoid", "log_sigmoid(x)", jax.nn.log_sigmoid),
+        ("hard_sigmoid", "hard_sigmoid(x)", lambda x: jnp.clip(x / 6 + 0.5, 0, 1)), ("hard_swish", "hard_swish(x)", lambda x: x * jnp.clip(x / 6 + 0.5, 0, 1)),
+        ("normal_", "normalize(x)", lambda x: x / jnp.sqrt(jnp.sum(x * x, -1, keepdims=True) + 1e-12)),
+    ]
+    for i, s in enumerate(SHAPES):
+        f.case(f"made_{i}", {"x": R(s, -1.4, 1.4)}, made[:6], ["x"], ["x"])
+        f.case(f"shaped_{i}", {"x": R(s, -3.0)}, made[6:], ["x"])
+    f.case("arcs", {"x": R([14], values=[0.0, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 0.0, 0.0, 3.0, -3.0, 1e-20, 1e20, 2.5]),
+                    "y": R([14], values=[0.0, 1.0, 1.0, -1.0, -1.0, 0.0, 0.0, 1.0, -1.0, 1e-3, -1e-3, 1e-20, 1e-20, -2.0])},
+           [("a", "atan2(y, x)", lambda x, y: jnp.arctan2(y, x))])
+    f.case("arc_slopes", {"x": R([12], values=[1.0, -1.0, 1.0, -1.0, 1.0, -2.0, 0.5, 0.0, 3.0, -3.0, 1e-3, 2.5]),
+                          "y": R([12], values=[1.0, 1.0, -1.0, -1.0, 0.0, 0.5, -2.0, 1.0, 1e-3, -1e-3, 1e-3, -2.0])},
+           [("a", "atan2(y, x)", lambda x, y: jnp.arctan2(y, x))], ["x", "y"], ["x", "y"])
+    f.case("alike", {"x": R([3, 4, 7]), "y": R([4, 7])}, [
+        ("c", "cosine_similarity(x, y)", lambda x, y: jnp.sum(x * y, -1) / jnp.sqrt((jnp.sum(x * x, -1) + 1e-12) * (jnp.sum(y * y, -1) + 1e-12))),
+        ("g", "glu(x * y, 1)", lambda x, y: jax.nn.glu(x * y, 1))], ["x", "y"])
     f.write()
 
 
