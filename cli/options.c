@@ -297,6 +297,10 @@ static bool outputs_possible(const Option *options, int n, const StringList *wor
     for (int i = 0; i < n; i++) {
         const char *path = options[i].kind == OPT_OUTPUT ? *(const char **)options[i].to : NULL;
         if (path && !output_possible(path, words->n ? words->at[0] : NULL, code)) return false;
+        for (int k = 0; k < n && path; k++)
+            if (options[k].kind == OPT_LIST && !strcmp(options[k].value, "NAME=FILE") &&
+                !output_no_data(path, options[k].to, code))
+                return false;
     }
     return true;
 }

@@ -281,6 +281,11 @@ netc_status netc_train(netc_session *s, const netc_train_options *o, netc_error 
     if (status != NETC_OK) return best_free(&r.best), free(r.watch), status;
     if (options.resume) {
         r.step = at.step;
+        if (s->seed && s->seed != at.seed)
+            lib_log(s->context,
+                    "note: %s was trained with seed %" PRId64
+                    " and goes on with it, not with %" PRId64,
+                    options.resume, at.seed, s->seed);
         s->seed = at.seed;
         if (r.step >= r.total)
             lib_log(s->context,

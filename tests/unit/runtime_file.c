@@ -48,8 +48,7 @@ static void many_writers(const char *path)
     }
     for (int i = 0; i < WRITERS; i++) {
         pthread_join(writer[i], NULL);
-        CHECK_MSG(!w[i].failed, "%d of %d writes failed: %s", w[i].failed, WRITES,
-                  w[i].first.text);
+        CHECK_MSG(!w[i].failed, "%d of %d writes failed: %s", w[i].failed, WRITES, w[i].first.text);
     }
     ended = true;
     pthread_join(sweeper, NULL);
