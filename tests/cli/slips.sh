@@ -41,6 +41,10 @@ intact "a log over what is read"
 expect 0 "" "${T[@]}" --steps 5 --seed 3 --resume m.safetensors --save m.safetensors # is what resuming is for
 same m.safetensors keep.safetensors "no step more"
 
+printf 'first' >1.txt; printf 'second' >2.txt
+expect 1 "2.txt is a file that is read" "$NETC" tokenize 1.txt 2.txt --tokenizer bytes -o 2.txt
+[ "$(cat 2.txt)" = second ] && pass || fail "a text is lost"
+
 # Two outputs in one file: the first would be lost.
 printf 'before' >o.npy
 P=("$NETC" predict fit.net --data x=x.npy --device cpu -q)
