@@ -118,6 +118,9 @@ bool output_possible(const char *path, const char *model, int *code);
 bool output_apart(const char *path, const char *other, const char *what, int *code);
 // The same of every file of words such as NAME=FILE:PART or NAME=FILE,FILE.
 bool output_no_data(const char *path, const StringList *words, int *code);
+// Whether what is there, if anything, begins as JSON lines do, as [what] is: it is replaced or added
+// to. false: said so; exit with *code.
+bool output_of_objects(const char *path, const char *what, int *code);
 // The same as output_possible of each NAME=FILE.npy, and that no two are one file; bare: or
 // FILE.npy. archives: but several may go into one .npz.
 bool arrays_possible(const StringList *words, bool bare, bool archives, const char *model,

@@ -71,23 +71,34 @@ bool output_apart(const char *path, const char *other, const char *what, int *co
 
 bool output_no_data(const char *path, const StringList *words, int *code)
 {
+    static const char what[] = "data that are read";
     bool apart = true;
     for (int i = 0; i < words->n && apart; i++) {
-        const char *file = strchr(words->at[i], '=');
+        const char *eq = strchr(words->at[i], '='), *file = eq ? eq + 1 : words->at[i];
         // FILE, FILE:PART, FILE,FILE: of a name with such letters in it the whole is tried, too.
-        for (const char *at = file ? file + 1 : NULL, *end; at && apart;
-             at = end ? end + 1 : NULL) {
-            end = strchr(at, ',');
-            char *one = end ? strndup(at, (size_t)(end - at)) : strdup(at);
-            apart = !one || output_apart(path, one, "data that are read", code);
+        apart =
+            output_apart(path, words->at[i], what, code) && output_apart(path, file, what, code);
+        for (const char *end; file && apart; file = end ? end + 1 : NULL) {
+            end = strchr(file, ',');
+            char *one = end ? strndup(file, (size_t)(end - file)) : strdup(file);
+            apart = output_apart(path, one, what, code);
             char *part = one ? strrchr(one, ':') : NULL;
-            if (part)
-                *part = 0, apart = apart && output_apart(path, one, "data that are read", code);
+            if (part) *part = 0, apart = apart && output_apart(path, one, what, code);
             free(one);
         }
-        apart = apart && output_apart(path, file ? file + 1 : NULL, "data that are read", code);
     }
     return apart;
+}
+
+bool output_of_objects(const char *path, const char *what, int *code)
+{
+    struct stat st;
+    if (!path || stat(path, &st) || !S_ISREG(st.st_mode) || !st.st_size) return true;
+    FILE *f = fopen(path, "r");
+    bool fits = !f || fgetc(f) == '{'; // what cannot be read is not known
+    if (f) fclose(f);
+    if (!fits) *code = fail("%s is there and no %s; name another file", path, what);
+    return fits;
 }
 
 bool output_possible(const char *path, const char *model, int *code)

@@ -304,7 +304,8 @@ static bool outputs_possible(const Option *options, int n, const StringList *wor
                 return false;
         if (path && !output_possible(path, NULL, code)) return false;
         for (int k = 0; k < n && path; k++)
-            if (options[k].kind == OPT_LIST && !strcmp(options[k].value, "NAME=FILE") &&
+            if (options[k].kind == OPT_LIST &&
+                (!strcmp(options[k].value, "NAME=FILE") || !strcmp(options[k].value, "FILE")) &&
                 !output_no_data(path, options[k].to, code))
                 return false;
     }

@@ -45,6 +45,17 @@ printf 'first' >1.txt; printf 'second' >2.txt
 expect 1 "2.txt is a file that is read" "$NETC" tokenize 1.txt 2.txt --tokenizer bytes -o 2.txt
 [ "$(cat 2.txt)" = second ] && pass || fail "a text is lost"
 
+# What is there and of another kind is neither replaced nor added to.
+expect 1 "2.txt is there and no log of a training; name another file" "${T[@]}" --steps 2 --log 2.txt
+expect 1 "2.txt is there and no log of a training" "${T[@]}" --steps 9 --resume m.safetensors --log 2.txt
+expect 1 "keep.npy is there and no file of results" "$NETC" bench fit.net --device cpu --repeats 1 --steps 1 --compiles 0 -o keep.npy
+[ "$(cat 2.txt)" = second ] && pass || fail "a text is lost"
+expect 0 "" "${T[@]}" --steps 9 --log log.jsonl
+expect 1 "log.jsonl is data that are read" "$NETC" report fit.net --log log.jsonl -o log.jsonl
+for i in 1 2; do expect 0 "" "$NETC" bench fit.net --device cpu --repeats 1 --steps 1 --compiles 0 -o b.jsonl; done
+expect 0 "0 worse" "$NETC" bench --compare b.jsonl b.jsonl
+intact "files of another kind"
+
 # Two outputs in one file: the first would be lost.
 printf 'before' >o.npy
 P=("$NETC" predict fit.net --data x=x.npy --device cpu -q)
