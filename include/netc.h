@@ -499,6 +499,7 @@ typedef struct netc_train_options {
     // them or of scopes around them ("h.*.attn"; moments of optimizers only by their names).
     const char *const *watch;
     int nwatch;
+    // May read and write the session's state, run and evaluate it; not train nor free it.
     void (*event)(void *user, const netc_event *e);
     void *user;
     int64_t part_bytes; // as in netc_save_options

@@ -298,6 +298,7 @@ struct netc_session {
     char *
         *given; // settings that netc_set has set, in front of a checkpoint's when training resumes
     int ngiven;
+    bool training;  // netc_train runs
     bool told_rest; // that examples which fill no batch are left out of evaluations
     char device_text[160];
 };
