@@ -131,7 +131,7 @@ typedef enum netc_dtype {
 NETC_API const char *netc_dtype_name(netc_dtype t); // "f32"
 NETC_API size_t netc_dtype_size(netc_dtype t);      // bytes of an element
 
-typedef struct netc_tensor { // dense, row-major
+typedef struct netc_tensor { // dense, row-major; what is bound or a data set: aligned to elements
     netc_dtype dtype;
     int rank;
     int64_t dim[8];

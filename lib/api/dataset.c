@@ -91,6 +91,8 @@ netc_status netc_dataset_add_array(netc_dataset *d, const char *input, const net
     if (t->on_device || t->rank < 1)
         return lib_fail(err, NETC_INVALID,
                         "data for '%s' must be a host array with its examples along axis 0", input);
+    status = aligned(input, t, &type, err);
+    if (status != NETC_OK) return status;
     if (d->random)
         return lib_fail(err, NETC_INVALID, "random windows are read from files; '%s' is an array",
                         input);

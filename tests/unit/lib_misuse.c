@@ -23,7 +23,24 @@ static void tensors(void)
         REFUSED(NETC_INVALID, why[i], netc_dataset_add_array(d, "x", &bad, &err));
     }
     CHECK(access(file("bad.npy"), F_OK) != 0);
+    netc_tensor odd = t; // between two elements
+    odd.dim[0] = 3;
+    odd.data = (char *)values + 2;
+    static const char words[] = "does not lie at a multiple of its elements' 4 bytes";
+    REFUSED(NETC_INVALID, words, netc_dataset_add_array(d, "x", &odd, &err));
     netc_dataset_free(d);
+    netc_program *p = compiled("model m(x: f32[3]) {\n    return y = x + 1\n}\n");
+    netc_session *s = opened(p, 0, NULL);
+    REFUSED(NETC_INVALID, words, netc_bind(s, "m", "x", &odd, &err));
+    REFUSED(NETC_INVALID, words, netc_bind_output(s, "m", "y", &odd, &err));
+    odd.data = values + 1;
+    FINE(netc_bind(s, "m", "x", &odd, &err));
+    FINE(netc_run(s, "m", 1, &err));
+    odd.data = values;
+    FINE(netc_read(s, "m", "y", &odd, &err));
+    CHECK(values[0] == 3 && values[2] == 5);
+    netc_session_free(s);
+    netc_program_release(p);
     CHECK(!strcmp(netc_dtype_name((netc_dtype)50), "?") && !netc_dtype_size((netc_dtype)50));
 }
 
