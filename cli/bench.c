@@ -377,7 +377,7 @@ int verb_bench(int argc, char **argv)
                    : fail("--least wants a share from 0 up, as 0.02");
     } else if (a.compiles < 0 || a.compiles > MOST_COMPILES) {
         code = fail("--compiles wants a number from 0 to 64");
-    } else {
+    } else if (output_of_objects(a.out, "file of results", &code)) {
         netc_context *ctx = NULL;
         a.command = join(argc, argv);
         netc_status status = a.command ? open_context(&a.common, &ctx, &err) : NETC_OUT_OF_MEMORY;

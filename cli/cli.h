@@ -113,8 +113,18 @@ int fail_to_write(const char *path);
 // Whether the file can be written as far as can be told before there is anything to write: its
 // folder takes files, and it is not the model itself. false: said so; exit with *code.
 bool output_possible(const char *path, const char *model, int *code);
-// The same of each NAME=FILE.npy; bare: or FILE.npy.
-bool arrays_possible(const StringList *words, bool bare, const char *model, int *code);
+// Whether the file is not [other], of which messages say [what] it is; either may be NULL. false:
+// said so; exit with *code.
+bool output_apart(const char *path, const char *other, const char *what, int *code);
+// The same of every file of words such as NAME=FILE:PART or NAME=FILE,FILE.
+bool output_no_data(const char *path, const StringList *words, int *code);
+// Whether what is there, if anything, begins as JSON lines do, as [what] is: it is replaced or added
+// to. false: said so; exit with *code.
+bool output_of_objects(const char *path, const char *what, int *code);
+// The same as output_possible of each NAME=FILE.npy, and that no two are one file; bare: or
+// FILE.npy. archives: but several may go into one .npz.
+bool arrays_possible(const StringList *words, bool bare, bool archives, const char *model,
+                     int *code);
 // Whether the name promises no other format than that of [suffix], which what is written has: "a
 // compiled model is written". false: said so; exit with *code.
 bool output_named(const char *path, const char *suffix, const char *what, int *code);

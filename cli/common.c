@@ -36,19 +36,80 @@ int fail_to_write(const char *path)
     return fail("cannot write %s: %s", path, strerror(why)), user ? 1 : 2;
 }
 
+// Of the folder that it lies in, malloc'ed.
+static char *folder_of(const char *path)
+{
+    char *folder = strdup(path), *slash = folder ? strrchr(folder, '/') : NULL;
+    if (!slash) return free(folder), strdup(".");
+    slash[slash == folder] = 0; // "/x" lies in "/"
+    return folder;
+}
+
+// Whether both are one file, or would be: a device holds nothing.
+static bool same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    bool there = !stat(a, &x), both = there && !stat(b, &y);
+    if (both) return S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+    if (there || !stat(b, &y)) return false;
+    const char *p = strrchr(a, '/'), *q = strrchr(b, '/');
+    if (strcmp(p ? p + 1 : a, q ? q + 1 : b)) return false;
+    char *in = folder_of(a), *other = folder_of(b);
+    bool same = in && other && !stat(in, &x) && !stat(other, &y) && x.st_dev == y.st_dev &&
+                x.st_ino == y.st_ino;
+    free(in);
+    free(other);
+    return same;
+}
+
+bool output_apart(const char *path, const char *other, const char *what, int *code)
+{
+    if (!path || !other || !same_file(path, other)) return true;
+    *code = fail("%s is %s; name another file to write", path, what);
+    return false;
+}
+
+bool output_no_data(const char *path, const StringList *words, int *code)
+{
+    static const char what[] = "data that are read";
+    bool apart = true;
+    for (int i = 0; i < words->n && apart; i++) {
+        const char *eq = strchr(words->at[i], '='), *file = eq ? eq + 1 : words->at[i];
+        // FILE, FILE:PART, FILE,FILE: of a name with such letters in it the whole is tried, too.
+        apart =
+            output_apart(path, words->at[i], what, code) && output_apart(path, file, what, code);
+        for (const char *end; file && apart; file = end ? end + 1 : NULL) {
+            end = strchr(file, ',');
+            char *one = end ? strndup(file, (size_t)(end - file)) : strdup(file);
+            apart = output_apart(path, one, what, code);
+            char *part = one ? strrchr(one, ':') : NULL;
+            if (part) *part = 0, apart = apart && output_apart(path, one, what, code);
+            free(one);
+        }
+    }
+    return apart;
+}
+
+bool output_of_objects(const char *path, const char *what, int *code)
+{
+    struct stat st;
+    if (!path || stat(path, &st) || !S_ISREG(st.st_mode) || !st.st_size) return true;
+    FILE *f = fopen(path, "r");
+    bool fits = !f || fgetc(f) == '{'; // what cannot be read is not known
+    if (f) fclose(f);
+    if (!fits) *code = fail("%s is there and no %s; name another file", path, what);
+    return fits;
+}
+
 bool output_possible(const char *path, const char *model, int *code)
 {
-    struct stat out, in;
+    struct stat out;
     bool there = !stat(path, &out);
-    if (there && model && !stat(model, &in) && out.st_dev == in.st_dev && out.st_ino == in.st_ino) {
-        *code = fail("%s is the model; name another file to write", path);
-        return false;
-    }
-    char *folder = strdup(path), *slash = folder ? strrchr(folder, '/') : NULL;
-    if (slash) slash[slash == folder] = 0; // "/x" lies in "/"
+    if (!output_apart(path, model, "the model", code)) return false;
+    char *folder = folder_of(path);
     if (there && S_ISDIR(out.st_mode)) errno = EISDIR;
     bool possible = there ? !S_ISDIR(out.st_mode) && !access(path, W_OK)
-                          : !access(slash ? folder : ".", W_OK | X_OK);
+                          : folder && !access(folder, W_OK | X_OK);
     free(folder);
     if (!possible) *code = fail_to_write(path);
     return possible;
@@ -85,16 +146,27 @@ static bool is_table(const char *path) // formats of arrays besides .npy
     return false;
 }
 
-bool arrays_possible(const StringList *words, bool bare, const char *model, int *code)
+// Behind "NAME=".
+static const char *path_of(const char *word)
+{
+    const char *eq = strchr(word, '=');
+    return eq ? eq + 1 : word;
+}
+
+bool arrays_possible(const StringList *words, bool bare, bool archives, const char *model,
+                     int *code)
 {
     *code = 0;
     for (int i = 0; i < words->n && !*code; i++) {
-        const char *word = words->at[i], *eq = strchr(word, '=');
-        const char *path = eq ? eq + 1 : word;
+        const char *word = words->at[i], *eq = strchr(word, '='), *path = path_of(word);
         if (eq ? eq == word || !eq[1] : !bare || !*word)
             *code = fail("--output wants NAME=FILE, not '%s'", word);
         else if (is_table(path) || output_named(path, ".npy", "an output is written", code))
             output_possible(path, model, code);
+        size_t n = strlen(path);
+        if (archives && n > 4 && !strcasecmp(path + n - 4, ".npz")) continue; // they share it
+        for (int k = 0; k < i && !*code; k++)
+            output_apart(path, path_of(words->at[k]), "another output's file", code);
     }
     return !*code;
 }
@@ -260,6 +332,14 @@ void time_options(const Timing *t, netc_time_options *o)
 
 static netc_status load_weights(netc_session *s, const Weights *w, netc_error **err)
 {
+    const char *idle = w->map.n           ? "--map"
+                       : w->allow_missing ? "--allow-missing"
+                       : w->ignore.n      ? "--ignore"
+                       : w->transpose.n   ? "--transpose"
+                                          : NULL;
+    if (!w->file && idle)
+        return fail("%s says how the file of --weights is taken; give --weights FILE", idle),
+               NETC_INVALID;
     if (!w->file) return NETC_OK;
     NETC_INIT(netc_load_options, o);
     o.map = w->map.at;

@@ -1,5 +1,6 @@
 // netc generate: text after a prompt.
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,6 +162,10 @@ static netc_status write_texts(GenerateArgs *a, netc_session *s, const netc_toke
     o.seed = (uint64_t)a->seed;
     o.token = take;
     o.user = &w;
+    if (ntexts > 1) { // nothing of them is written yet
+        catch_interrupt();
+        signal(SIGPIPE, SIG_DFL); // who reads no further wants no more
+    }
     if (status == NETC_OK) status = netc_generate(s, &o, err);
     if (w.lost) status = NETC_OUT_OF_MEMORY;
     if (w.begun) show_all(&w); // what there is before an error, too

@@ -294,11 +294,22 @@ static void common_options(Common *c, Option out[COMMON_OPTIONS])
     memcpy(out, rows, sizeof rows);
 }
 
-static bool outputs_possible(const Option *options, int n, const StringList *words, int *code)
+// models: what the words name, else files of another kind.
+static bool outputs_possible(const Option *options, int n, const StringList *words, bool models,
+                             int *code)
 {
     for (int i = 0; i < n; i++) {
         const char *path = options[i].kind == OPT_OUTPUT ? *(const char **)options[i].to : NULL;
-        if (path && !output_possible(path, words->n ? words->at[0] : NULL, code)) return false;
+        for (int k = 0; k < words->n && path; k++)
+            if (!output_apart(path, words->at[k], models ? "the model" : "a file that is read",
+                              code))
+                return false;
+        if (path && !output_possible(path, NULL, code)) return false;
+        for (int k = 0; k < n && path; k++)
+            if (options[k].kind == OPT_LIST &&
+                (!strcmp(options[k].value, "NAME=FILE") || !strcmp(options[k].value, "FILE")) &&
+                !output_no_data(path, options[k].to, code))
+                return false;
     }
     return true;
 }
@@ -319,7 +330,7 @@ bool read_command(const char *verb, const Option *own, int n, Common *c, StringL
     if (n) memcpy(all, own, (size_t)n * sizeof *own);
     if (c) common_options(c, all + n), count += COMMON_OPTIONS;
     *code = !parse(find_verb(verb), all, count, argc, argv, words, &done);
-    if (!*code && !done && outputs_possible(all, count, words, code)) return true;
+    if (!*code && !done && outputs_possible(all, count, words, c != NULL, code)) return true;
     free_command(own, n, c);
     list_free(words);
     return false;

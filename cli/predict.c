@@ -151,7 +151,7 @@ int verb_predict(int argc, char **argv)
     if (!read_command("predict", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))
         return code;
     if (!a.outputs.n) code = fail("say where the predictions go: -o FILE.npy");
-    if (!code) arrays_possible(&a.outputs, true, a.common.words.at[0], &code);
+    if (!code) arrays_possible(&a.outputs, true, false, a.common.words.at[0], &code);
     if (!code) return run_command(OPTIONS(options), &a.common, run, &a);
     free_command(OPTIONS(options), &a.common);
     return code;

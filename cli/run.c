@@ -320,7 +320,7 @@ int verb_run(int argc, char **argv)
     int code;
     if (!read_command("run", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))
         return code;
-    if (!arrays_possible(&a.outputs, false, a.common.words.at[0], &code)) {
+    if (!arrays_possible(&a.outputs, false, true, a.common.words.at[0], &code)) {
         free_command(OPTIONS(options), &a.common);
         return code;
     }

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include "base/half.h"
@@ -20,14 +21,13 @@ bool board_open(Board *b, const char *folder, bool more, int *code)
     char path[4400];
     if (!events_open(&b->events, folder)) return *code = fail_to_write(folder), false;
     snprintf(path, sizeof path, "%s/scalars.csv", folder);
-    b->table = fopen(path, more ? "a" : "w");
+    b->table = fopen(path, "a");
     if (!b->table) {
         *code = fail_to_write(path);
         events_close(&b->events);
         return false;
     }
-    fseek(b->table, 0, SEEK_END);
-    if (!ftell(b->table)) fputs("step,epoch,seconds,name,value\n", b->table);
+    b->more = more;
     b->folder = folder;
     return true;
 }
@@ -413,12 +413,21 @@ static void put_graph(Board *b, int64_t step)
     netc_free(text);
 }
 
+// A table that was there is replaced when there is another.
+static void begin_table(Board *b)
+{
+    if (!b->more) (void)!ftruncate(fileno(b->table), 0);
+    fseek(b->table, 0, SEEK_END);
+    if (!ftell(b->table)) fputs("step,epoch,seconds,name,value\n", b->table);
+}
+
 // -------------------------------------------------------------------------------------------------
 void board_event(Board *b, const netc_event *e)
 {
     if (!b->folder || b->events.why) return;
     switch (e->kind) {
     case NETC_EVENT_START:
+        begin_table(b);
         put_text(b, e->step, "configuration", e->text);
         put_graph(b, e->step);
         break;

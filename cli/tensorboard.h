@@ -11,12 +11,14 @@ typedef struct Board {
     const char *folder; // NULL: none is wanted
     Events events;
     FILE *table; // scalars.csv
+    bool more;   // behind what is in it
     bool table_failed, told;
     netc_program *program;
     netc_session *session;
     const StringList *watch;
 } Board;
-// Opens the folder's files. more: behind the table that is there. false: said why not.
+// Opens the folder's files. more: behind the table that is there, which is replaced else, when
+// training begins. false: said why not.
 bool board_open(Board *b, const char *folder, bool more, int *code);
 void board_event(Board *b, const netc_event *e);
 bool board_close(Board *b); // false: not all was written, which is said

@@ -13,7 +13,7 @@ typedef struct Display {
     bool quiet, json, terminal, line_open;
     FILE *log;
     const char *log_path;
-    bool log_failed;
+    bool log_failed, log_goes_on;
     Board board;
     int64_t first;             // step
     char *trained, *evaluated; // the latest lines, under -q
@@ -98,6 +98,9 @@ static void on_event(void *user, const netc_event *e)
 {
     Display *d = user;
     board_event(&d->board, e);
+    // The log that was there is replaced when there is another. (a pipe cannot be cut, nor need be)
+    if (e->kind == NETC_EVENT_START && d->log && !d->log_goes_on)
+        (void)!ftruncate(fileno(d->log), 0);
     if ((e->kind == NETC_EVENT_PROGRESS || e->kind == NETC_EVENT_EVAL) && d->log)
         log_line(d, e, d->log);
     if (d->json) {
@@ -241,13 +244,21 @@ int verb_train(int argc, char **argv)
     if (!read_command("train", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))
         return code;
     if (a.o.epochs > 0 && a.o.steps) code = fail("give --epochs or --steps, not both");
+    if (a.resume && a.weights.file)
+        code = fail("give --resume or --weights, not both: a checkpoint holds all parameters");
     if (!code && a.save) checkpoint_named(a.save, "a checkpoint is written", &code);
+    const char *const checkpoints[] = {a.save, a.resume, a.weights.file};
+    for (int i = 0; i < 3 && !code; i++) output_apart(a.log, checkpoints[i], "a checkpoint", &code);
+    if (!code) output_of_objects(a.log, "log of a training", &code);
     if (code) {
         free_command(OPTIONS(options), &a.common);
         return code;
     }
-    Display d = {.quiet = a.common.quiet, .json = a.json, .terminal = isatty(STDOUT_FILENO)};
-    if (a.log && !(d.log = fopen(a.log, a.resume ? "a" : "w"))) {
+    Display d = {.quiet = a.common.quiet,
+                 .json = a.json,
+                 .terminal = isatty(STDOUT_FILENO),
+                 .log_goes_on = a.resume != NULL};
+    if (a.log && !(d.log = fopen(a.log, "a"))) {
         code = fail_to_write(a.log);
         free_command(OPTIONS(options), &a.common);
         return code;

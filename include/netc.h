@@ -131,7 +131,7 @@ typedef enum netc_dtype {
 NETC_API const char *netc_dtype_name(netc_dtype t); // "f32"
 NETC_API size_t netc_dtype_size(netc_dtype t);      // bytes of an element
 
-typedef struct netc_tensor { // dense, row-major
+typedef struct netc_tensor { // dense, row-major; what is bound or a data set: aligned to elements
     netc_dtype dtype;
     int rank;
     int64_t dim[8];
@@ -143,10 +143,10 @@ typedef struct netc_tensor { // dense, row-major
 // Files: IDX (.gz too), CIFAR-10 binary, .npy, tokens (netc_tokenize, llm.c; raw); several, joined
 // by commas, are concatenated. Large files of tokens stay where they are, and are read as they are
 // needed. part: which tensor of a file that holds several ("images", "labels"), or NULL.
-// .npz: part is the array's name (NULL: the only one). .csv and .tsv: a line an example, in numbers,
-// with or without a line of names; part: a column by name or number, or "first-last". A folder of
-// such files and .npy: all of them, by their names' order, each with examples or (.npy, .npz) one.
-// Other known formats (.png, zip, …) are refused; part "raw" takes any file's bytes for
+// .npz: part is the array's name (NULL: the only one). .csv and .tsv: a line an example, in
+// numbers, with or without a line of names; part: a column by name or number, or "first-last". A
+// folder of such files and .npy: all of them, by their names' order, each with examples or (.npy,
+// .npz) one. Other known formats (.png, zip, …) are refused; part "raw" takes any file's bytes for
 // elements, "u16" and "u32" for tokens of 16 and 32 bits.
 // A thread begins to read a file when it is added (a pipe is read when it is used); what is wrong
 // with it is said when it is used.
@@ -379,9 +379,9 @@ NETC_API netc_status netc_bind_output(netc_session *s, const char *entry, const 
 NETC_API netc_status netc_after(netc_session *s, void *stream, netc_error **err);
 NETC_API netc_status netc_before(netc_session *s, void *stream, netc_error **err);
 // Enqueues. A step of "train" whose indices, asserts or loss fail a check changes nothing. Whether
-// what it writes is finite is not looked at (netc_train does): ask netc_state_check. In front of its
-// first step, what begins as something made of inputs is made of those that are bound; before that
-// other entries that read it fail.
+// what it writes is finite is not looked at (netc_train does): ask netc_state_check. In front of
+// its first step, what begins as something made of inputs is made of those that are bound; before
+// that other entries that read it fail.
 NETC_API netc_status netc_run(netc_session *s, const char *entry, int64_t times, netc_error **err);
 // Waits; errors of the device come here.
 NETC_API netc_status netc_sync(netc_session *s, netc_error **err);
@@ -483,20 +483,23 @@ typedef struct netc_event {
 typedef struct netc_train_options {
     size_t size;
     netc_dataset *data, *eval_data; // eval_data may be NULL
-    double split;  // e.g. 0.9: the first nine tenths train, the rest evaluates; 0: all trains
+    double split;  // e.g. 0.9: the first nine tenths train, the rest evaluates, and there is no
+                   // eval_data; 0: all trains
     double epochs; // or steps; default 1 epoch
     int64_t steps;
     int64_t report_every; // steps; 0: about twenty an epoch
-    int64_t eval_every;   // steps; 0: each epoch
+    int64_t eval_every;   // steps; 0: each epoch. Where nothing is evaluated: 0
     int64_t save_every;   // steps; 0: at the end only
     const char *save;     // safetensors file, or NULL
-    const char *resume;   // checkpoint to go on from, or NULL; settings that netc_set has set stay
+    const char *resume; // checkpoint to go on from, with its seed, or NULL; settings that netc_set
+                        // has set stay
     bool no_shuffle;
-    bool keep_last_partial;   // train on the last, smaller batch of an epoch too
+    bool keep_last_partial; // train on the last, smaller batch of an epoch too
     // Parameters, states, outputs and taps whose statistics are reported: names, or patterns of
     // them or of scopes around them ("h.*.attn"; moments of optimizers only by their names).
     const char *const *watch;
     int nwatch;
+    // May read and write the session's state, run and evaluate it; not train nor free it.
     void (*event)(void *user, const netc_event *e);
     void *user;
     int64_t part_bytes; // as in netc_save_options

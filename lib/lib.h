@@ -298,6 +298,7 @@ struct netc_session {
     char *
         *given; // settings that netc_set has set, in front of a checkpoint's when training resumes
     int ngiven;
+    bool training;  // netc_train runs
     bool told_rest; // that examples which fill no batch are left out of evaluations
     char device_text[160];
 };
@@ -331,6 +332,8 @@ void bound_free(netc_session *s);
 void dlpack_release(void *managed); // api/dlpack.c; NULL is fine
 // The type of a tensor given by the caller, or an error where it is none.
 netc_status tensor_type(const char *what, const netc_tensor *t, ProgType *out, netc_error **err);
+// An error where elements in host memory lie at no multiples of their size.
+netc_status aligned(const char *name, const netc_tensor *t, const ProgType *type, netc_error **err);
 // NETC_OK when the tensor given is of the type wanted, else an error that names both types.
 netc_status same_type(const char *what, const char *name, const ProgType *want,
                       const netc_tensor *t, netc_error **err);

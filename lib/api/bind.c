@@ -1,4 +1,5 @@
 // Inputs bound to entries, runs, and outputs read.
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -90,12 +91,24 @@ static bool is_left_out(const netc_program *p, const ProgEntry *e, const char *i
     return false;
 }
 
+// Kernels read elements where they lie.
+netc_status aligned(const char *name, const netc_tensor *t, const ProgType *type, netc_error **err)
+{
+    int64_t width = prog_dtype_bytes(type->dtype);
+    if (t->on_device || !((uintptr_t)t->data % (uintptr_t)width)) return NETC_OK;
+    return lib_fail(err, NETC_INVALID,
+                    "the tensor given for '%s' does not lie at a multiple of its elements' %" PRId64
+                    " bytes",
+                    name, width);
+}
+
 // Of a tensor that is a device pointer, or none.
 static netc_status check_pointer(const netc_session *s, const char *name, const netc_tensor *t,
                                  const ProgType *type, netc_error **err)
 {
     RtError e = {0};
-    if (!t->on_device || prog_type_bytes(type) <= 0) return NETC_OK;
+    if (prog_type_bytes(type) <= 0) return NETC_OK;
+    if (!t->on_device) return aligned(name, t, type, err);
     if (!rt_device_is_cuda(s->device))
         return lib_fail(err, NETC_INVALID, "'%s' is a device pointer, the session runs on the CPU",
                         name);
@@ -224,7 +237,7 @@ netc_status netc_read(netc_session *s, const char *entry, const char *output, ne
     const ProgType *type;
     netc_status status = session_output(s, entry, output, &l, &type, err);
     if (status == NETC_OK) status = same_type("output", output, type, t, err);
-    if (status == NETC_OK) status = check_pointer(s, output, t, type, err);
+    if (status == NETC_OK && t->on_device) status = check_pointer(s, output, t, type, err);
     if (status != NETC_OK) return status;
     RtError e = {0};
     size_t bytes = (size_t)prog_type_bytes(type);

@@ -225,12 +225,14 @@ static bool fits(Loading *v)
     }
     if (!nwrong && (own || !extra)) return true;
     if (!own) nwrong += (int)extra;
-    v->status = lib_fail(v->err, NETC_INVALID,
-                         "%s is a checkpoint of another model; %d tensor%s:%s\n"
-                         "  (rename with --map 'file.*=model.*', turn matrices with --transpose "
-                         "'model.*', skip what the file lacks with --allow-missing, what only it "
-                         "has with --ignore 'file.*')",
-                         v->path, nwrong, nwrong > 1 ? "s differ" : " differs", wrong.data);
+    const char *ways =
+        v->at->needed ? "to begin anew from what fits, give it as --weights, with" : "give";
+    v->status =
+        lib_fail(v->err, NETC_INVALID,
+                 "%s is a checkpoint of another model; %d tensor%s:%s\n"
+                 "  (%s --map 'file.*=model.*' to rename, --transpose 'model.*' to turn matrices, "
+                 "--allow-missing to skip what the file lacks, --ignore 'file.*' what only it has)",
+                 v->path, nwrong, nwrong > 1 ? "s differ" : " differs", wrong.data, ways);
     return false;
 }
 
@@ -304,8 +306,7 @@ static bool read_metadata(Loading *v)
     for (int i = 0; i < v->file.nmeta && !v->o.weights_only; i++) {
         const char *key = v->file.meta_keys[i], *value = v->file.meta_values[i];
         if (!strcmp(key, "netc.choices") && !v->choices) v->choices = strdup(value);
-        if (!strcmp(key, "netc.best"))
-            snprintf(v->at->best, sizeof v->at->best, "%s", value);
+        if (!strcmp(key, "netc.best")) snprintf(v->at->best, sizeof v->at->best, "%s", value);
         if (!strcmp(key, "netc.step")) step = true;
         if (!strcmp(key, "netc.seed")) seed = true;
         if ((!strcmp(key, "netc.step") && !read_number(v, key, value, &v->at->step)) ||

@@ -86,9 +86,13 @@ netc_status netc_dataset_add_array(netc_dataset *d, const char *input, const net
     ProgType type;
     netc_status status = tensor_type("the array given as data", t, &type, err);
     if (status != NETC_OK) return status;
-    if (t->on_device || t->rank < 1 || t->dim[0] < 1)
+    if (t->rank && !t->dim[0])
+        return lib_fail(err, NETC_INVALID, "the data hold no examples: '%s' has none", input);
+    if (t->on_device || t->rank < 1)
         return lib_fail(err, NETC_INVALID,
                         "data for '%s' must be a host array with its examples along axis 0", input);
+    status = aligned(input, t, &type, err);
+    if (status != NETC_OK) return status;
     if (d->random)
         return lib_fail(err, NETC_INVALID, "random windows are read from files; '%s' is an array",
                         input);

@@ -85,6 +85,8 @@ netc_status bind_rows(netc_session *s, Loaded *l, const ProgEntry *e, netc_datas
         b[n++] = (RtDataBinding){in->name, a->data, count ? (int64_t)(a->bytes / (size_t)count) : 0,
                                  a->source};
     }
+    if (!count)
+        return lib_fail(err, NETC_INVALID, "the data hold no examples: '%s' has none", first);
     RtError re = {0};
     if (rt_data_bind(s->rt, l->rt, e->name, b, n, count < 0 ? 0 : count, &re))
         return lib_fail_rt(err, &re);

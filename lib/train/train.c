@@ -266,7 +266,7 @@ static netc_status resume(netc_session *s, const char *path, Position *at, netc_
     return status;
 }
 
-netc_status netc_train(netc_session *s, const netc_train_options *o, netc_error **err)
+static netc_status train(netc_session *s, const netc_train_options *o, netc_error **err)
 {
     netc_train_options options = {0};
     memcpy(&options, o, o->size < sizeof options ? o->size : sizeof options);
@@ -281,6 +281,11 @@ netc_status netc_train(netc_session *s, const netc_train_options *o, netc_error 
     if (status != NETC_OK) return best_free(&r.best), free(r.watch), status;
     if (options.resume) {
         r.step = at.step;
+        if (s->seed && s->seed != at.seed)
+            lib_log(s->context,
+                    "note: %s was trained with seed %" PRId64
+                    " and goes on with it, not with %" PRId64,
+                    options.resume, at.seed, s->seed);
         s->seed = at.seed;
         if (r.step >= r.total)
             lib_log(s->context,
@@ -325,5 +330,16 @@ netc_status netc_train(netc_session *s, const netc_train_options *o, netc_error 
     free(text);
     free(r.rows);
     free(r.ahead);
+    return status;
+}
+
+netc_status netc_train(netc_session *s, const netc_train_options *o, netc_error **err)
+{
+    if (s->training)
+        return lib_fail(err, NETC_INVALID,
+                        "this session is being trained: its event hook cannot train it, too");
+    s->training = true;
+    netc_status status = train(s, o, err);
+    s->training = false;
     return status;
 }

@@ -25,16 +25,11 @@ static bool smaller_is_better(const char *metric)
 static netc_status unknown_metric(const ProgEntry *e, const char *metric, netc_error **err)
 {
     const char *names[64];
-    char list[400] = "";
     size_t n = 0;
-    for (int i = 0; i < e->noutputs && n < 64; i++) {
-        if (e->outputs[i].type.rank) continue;
-        size_t len = strlen(list);
-        snprintf(list + len, sizeof list - len, "%s%s", n ? ", " : "", e->outputs[i].name);
-        names[n++] = e->outputs[i].name;
-    }
-    return lib_fail(err, NETC_INVALID, "evaluations have no scalar '%s'%s (there %s %s)", metric,
-                    advise(metric, names, n).text, n == 1 ? "is" : "are", n ? list : "none");
+    for (int i = 0; i < e->noutputs && n < 64; i++)
+        if (!e->outputs[i].type.rank) names[n++] = e->outputs[i].name;
+    return lib_fail(err, NETC_INVALID, "evaluations have no scalar '%s'%s", metric,
+                    advise(metric, names, n).text);
 }
 
 static char *beside(const char *path)
@@ -96,15 +91,19 @@ netc_status best_plan(Run *r, const ProgEntry *e, const char *record, netc_error
     const char *asked = o->save_best ? o->save_best : "loss";
     b->step = b->seen = -1;
     if (o->patience < 0) return lib_fail(err, NETC_INVALID, "a patience of %" PRId64, o->patience);
-    if (!o->save_best && !o->patience) return NETC_OK;
     if (o->save_best && !o->save)
         return lib_fail(err, NETC_INVALID,
                         "--save-best needs --save FILE: the best is kept beside the last");
-    if (!r->eval.data)
+    const char *wants = o->save_best    ? "--save-best"
+                        : o->patience   ? "--patience"
+                        : o->eval_every ? "--eval-every"
+                                        : NULL;
+    if (wants && !r->eval.data)
         return lib_fail(err, NETC_INVALID,
-                        "%s looks at evaluations, and nothing is evaluated; give --eval-data "
+                        "%s is about evaluations, and nothing is evaluated; give --eval-data "
                         "NAME=FILE or --split S",
-                        o->save_best ? "--save-best" : "--patience");
+                        wants);
+    if (!o->save_best && !o->patience) return NETC_OK;
     if (!strncmp(asked, "eval_", 5)) asked += 5;
     size_t n = strcspn(asked, ":");
     b->metric = strndup(asked, n);

@@ -61,6 +61,10 @@ netc_status run_plan(Run *r, const char *record, netc_error **err)
         return lib_fail(
             err, NETC_INVALID,
             "epochs, steps and the intervals of reports, evaluations and saves cannot be negative");
+    if (o->split && o->eval_data)
+        return lib_fail(err, NETC_INVALID,
+                        "--split evaluates on a part of --data, --eval-data on other examples; "
+                        "give one of them");
     if (o->save_every && !o->save)
         return lib_fail(err, NETC_INVALID, "--save-every needs --save FILE to say where");
     netc_status status = session_entry(s, "train", &r->l, &r->e, err);

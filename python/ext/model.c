@@ -117,8 +117,8 @@ bool model_enter(Model *m, bool alone)
     if (r->forks != m->state->forks && !after_fork(m, r)) return false;
     if (r->depth && r->owner == me) {
         if (alone && r->busy)
-            return raise_text(m->state, "this cannot be done from a callback of the same model, "
-                                        "which is being trained: do it behind the training"),
+            return raise_text(m->state, "this cannot be done from a callback of the same model: "
+                                        "do it when what calls back has ended"),
                    false;
         r->depth++;
         return true;

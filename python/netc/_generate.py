@@ -1,6 +1,7 @@
 """Text: tokenizers, and what a model writes after a prompt."""
 
 import array
+import operator
 import os
 
 from . import _netc
@@ -19,12 +20,13 @@ class Tokenizer:
 
     def encode(self, text, *, plain=False):
         """Its tokens, as a list of numbers. plain: texts of special tokens are text like any other."""
-        text = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else bytes(text)
+        text = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else bytes(memoryview(text))
         return _netc.tokenizer_encode(self._core, text, plain)
 
     def to_bytes(self, tokens):
         """The bytes of tokens, one behind the other."""
-        texts = [_netc.tokenizer_text(self._core, int(t)) for t in tokens]
+        tokens = [operator.index(t) for t in tokens]
+        texts = [_netc.tokenizer_text(self._core, t) for t in tokens]
         if None in texts:
             raise Error(f"there is no token {tokens[texts.index(None)]}: there are {len(self)}")
         return b"".join(texts)

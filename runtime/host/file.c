@@ -300,10 +300,12 @@ RtCode rt_writer_end(RtWriter *w, RtCode code, RtError *e)
     bool ok = !code, file = w->temporary != NULL;
     if (file) ok = ok && (w->mode < 0 || fchmod(w->fd, (mode_t)w->mode) == 0) && fsync(w->fd) == 0;
     int why = errno;
-    if (close(w->fd) && ok) why = errno, ok = false;
+    // Closing gives the lock back, and then anybody's sweep may take it: renamed before.
     if (file && ok && rename(w->temporary, w->to)) why = errno, ok = false;
-    if (file && ok) sync_folder(w->to);
-    if (file && !ok) unlink(w->temporary);
+    bool renamed = file && ok;
+    if (close(w->fd) && ok) why = errno, ok = false;
+    if (renamed) sync_folder(w->to);
+    if (file && !renamed) unlink(w->temporary);
     free(w->temporary);
     free(w->to);
     return code ? code : ok ? RT_OK : write_failed(w->path, why, e);

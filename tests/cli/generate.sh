@@ -157,4 +157,21 @@ expect 1 "hold a NaN, or nothing finite" "${G[@]}" --entry odd --prompt A
 expect 1 "the temperature is -1" "${G[@]}" --temperature -1
 expect 1 "top_p is 2" "${G[@]}" --top-p 2
 expect 1 "cannot open none.safetensors" "$NETC" generate gpt.net "${SHAPE[@]}" --weights none.safetensors
+# Several texts are written when they are whole: what there is of them when Ctrl-C comes, too.
+cat >slow.net <<'N'
+model next(text: u8[2, 1]) {
+    scratch state h: i32[] = 0
+    h <- h + 1
+    return logits = cast(expand(iota(256), 0) == 65, f32) + cast(cast(text, i32), f32) * 0
+}
+N
+"$NETC" generate slow.net --device cpu --temperature 0 -q --prompt x --length 30000000 >some 2>some.err &
+pid=$!
+wait_for $pid grep -q '^SigCgt:.*[2367abef]$' /proc/$pid/status # Ctrl-C is caught
+ticks() { awk '{ print $14 + $15 }' /proc/$pid/stat; }          # of processor time
+worked() { [ "$(ticks)" -gt $((from + 5)) ]; }
+from=$(ticks); wait_for $pid worked
+kill -INT $pid; wait $pid; code=$?
+[ $code -eq 130 ] && grep -q "writing was stopped" some.err && pass || fail "Ctrl-C: exit $code: $(cat some.err)"
+[ "$(grep -c '^xAA*$' some)" = 2 ] && grep -q -- '--- 2 of 2 ---' some && pass || fail "what there was is lost: $(head -c 300 some)"
 finish

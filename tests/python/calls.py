@@ -391,6 +391,9 @@ def test_generate():
         raise Enough
     with raises(Enough):
         g.generate([1], length=5, on_token=enough)
+    for what in (lambda: g.generate([1], length=1)), g.close:
+        with raises(netc.Error, "do it when what calls back has ended"):
+            g.generate([1], length=5, on_token=lambda row, token: what())
     for call, kind, words in [
         (lambda: g.generate("hello"), ValueError, ["tokenizer="]),
         (lambda: g.generate([]), ValueError, ["one token at least"]),
@@ -408,6 +411,15 @@ def test_generate():
     check(t.decode([195, 164]) == "\u00e4" and t.to_bytes([255]) == b"\xff" and t.encode(t.decode([255])) == [255])
     with raises(netc.Error, "no token 256"):
         t.decode([1, 256])
+    with raises(netc.Error, "no token 256"):
+        t.decode(iter([1, 256]))
+    same((t.encode(bytearray(b"AB")), t.decode(iter([65, 66])), t.decode(np.array([65, 66], "u2"))), ([65, 66], "AB", "AB"))
+    for wrong in 5, [65], None:     # 5: no five zeros
+        with raises(TypeError):
+            t.encode(wrong)
+    for wrong in [65.5], ["A"]:
+        with raises(TypeError):
+            t.decode(wrong)
 
 
 def test_stub():

@@ -23,7 +23,24 @@ static void tensors(void)
         REFUSED(NETC_INVALID, why[i], netc_dataset_add_array(d, "x", &bad, &err));
     }
     CHECK(access(file("bad.npy"), F_OK) != 0);
+    netc_tensor odd = t; // between two elements
+    odd.dim[0] = 3;
+    odd.data = (char *)values + 2;
+    static const char words[] = "does not lie at a multiple of its elements' 4 bytes";
+    REFUSED(NETC_INVALID, words, netc_dataset_add_array(d, "x", &odd, &err));
     netc_dataset_free(d);
+    netc_program *p = compiled("model m(x: f32[3]) {\n    return y = x + 1\n}\n");
+    netc_session *s = opened(p, 0, NULL);
+    REFUSED(NETC_INVALID, words, netc_bind(s, "m", "x", &odd, &err));
+    REFUSED(NETC_INVALID, words, netc_bind_output(s, "m", "y", &odd, &err));
+    odd.data = values + 1;
+    FINE(netc_bind(s, "m", "x", &odd, &err));
+    FINE(netc_run(s, "m", 1, &err));
+    odd.data = values;
+    FINE(netc_read(s, "m", "y", &odd, &err));
+    CHECK(values[0] == 3 && values[2] == 5);
+    netc_session_free(s);
+    netc_program_release(p);
     CHECK(!strcmp(netc_dtype_name((netc_dtype)50), "?") && !netc_dtype_size((netc_dtype)50));
 }
 
@@ -74,6 +91,63 @@ static void left_out(void)
     netc_program_release(p);
 }
 
+typedef struct Nested {
+    netc_session *s;
+    netc_train_options *o;
+    int refused, evaluated;
+} Nested;
+
+// An event hook that trains, and one that looks at what is trained.
+static void nested_event(void *user, const netc_event *e)
+{
+    Nested *n = user;
+    netc_error *err = NULL;
+    netc_metric *metrics = NULL;
+    int count = 0;
+    double rate = 0;
+    if (e->kind != NETC_EVENT_PROGRESS) return;
+    n->refused += refused(netc_train(n->s, n->o, &err), NETC_INVALID, &err, "is being trained");
+    bool looked = fine(netc_evaluate(n->s, n->o->data, &metrics, &count, &err), &err) &&
+                  fine(netc_get(n->s, "rate", &rate, &err), &err);
+    n->evaluated += looked && count == 1 && rate > 0;
+    netc_free(metrics);
+}
+
+static void nested(void)
+{
+    netc_error *err = NULL;
+    netc_program *p = compiled(model);
+    float x[64 * 3], t[64], weight[2][3];
+    for (int i = 0; i < 64 * 3; i++) x[i] = (float)(i % 7) - 3;
+    for (int i = 0; i < 64; i++) t[i] = (float)(i % 5);
+    netc_tensor tx = floats(x, 2, 64, 3), tt = floats(t, 1, 64, 0);
+    netc_dataset *d = NULL;
+    FINE(netc_dataset_create(ctx, &d, &err));
+    FINE(netc_dataset_add_array(d, "x", &tx, &err));
+    FINE(netc_dataset_add_array(d, "t", &tt, &err));
+    for (int hooked = 0; hooked < 2; hooked++) {
+        netc_session *s = opened(p, 0, NULL);
+        NETC_INIT(netc_train_options, o);
+        Nested n = {s, &o, 0, 0};
+        o.data = d;
+        o.steps = 20;
+        o.report_every = 5;
+        if (hooked) o.event = nested_event;
+        o.user = &n;
+        FINE(netc_train(s, &o, &err));
+        CHECK(n.refused == 4 * hooked && n.evaluated == 4 * hooked);
+        netc_tensor tw = floats(weight[hooked], 2, 1, 3);
+        FINE(netc_state_read(s, "fc.weight", &tw, &err));
+        o.steps = 1;
+        o.event = NULL;
+        FINE(netc_train(s, &o, &err)); // and then it may
+        netc_session_free(s);
+    }
+    CHECK(!memcmp(weight[0], weight[1], sizeof weight[0]));
+    netc_dataset_free(d);
+    netc_program_release(p);
+}
+
 // The threads of a session, of a data set being read and of a device being opened are the parent's.
 static void forked(void)
 {
@@ -116,6 +190,6 @@ static void forked(void)
 int main(void)
 {
     setenv("OMP_NUM_THREADS", "3", 1); // threads, however many cores there are
-    void (*const tests[])(void) = {tensors, counts, left_out, forked, NULL};
+    void (*const tests[])(void) = {tensors, counts, left_out, nested, forked, NULL};
     return api_main(tests);
 }
