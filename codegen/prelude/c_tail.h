@@ -109,6 +109,38 @@ NC_REDUCTION(int64_t, l, INT64_MIN, INT64_MAX)
         }                                                                                          \
         memcpy(sums, acc, sizeof acc);                                                             \
     }
+
+// Of R rows by V vectors of eight sums, those n more products each: row[at[k]] * right[k][column].
+// The rows are read where they lie.
+#define NC_ROW1(r)                                                                                 \
+    acc[r][0] += x##r[o] * y[0];
+#define NC_ROW2(r)                                                                                 \
+    acc[r][0] += x##r[o] * y[0];                                                                   \
+    acc[r][1] += x##r[o] * y[1];
+#define NC_ROWS(name, R, V, POINTERS, STEP)                                                        \
+    __attribute__((unused)) NC_ONE_OPERATION NC_BODY void name(                                    \
+        float *sums, const float *const *row, const long *at, const float *right, long n)          \
+    {                                                                                              \
+        NC_CONTRACTS                                                                               \
+        nc_eight acc[R][V];                                                                        \
+        POINTERS;                                                                                  \
+        memcpy(acc, sums, sizeof acc);                                                             \
+        for (long k = 0; k < n; k++) {                                                             \
+            const nc_eight *y = (const nc_eight *)right + V * k;                                   \
+            const long o = at[k];                                                                  \
+            STEP                                                                                   \
+        }                                                                                          \
+        memcpy(sums, acc, sizeof acc);                                                             \
+    }
+typedef float nc_eight __attribute__((vector_size(32), may_alias));
+#define NC_SIX                                                                                     \
+    const float *const x0 = row[0], *const x1 = row[1], *const x2 = row[2], *const x3 = row[3],    \
+                *const x4 = row[4], *const x5 = row[5]
+NC_ROWS(nc_rows_16, 6, 2, NC_SIX,
+        NC_ROW2(0) NC_ROW2(1) NC_ROW2(2) NC_ROW2(3) NC_ROW2(4) NC_ROW2(5))
+NC_ROWS(nc_rows_8, 8, 1, NC_SIX; const float *const x6 = row[6]; const float *const x7 = row[7],
+        NC_ROW1(0) NC_ROW1(1) NC_ROW1(2) NC_ROW1(3) NC_ROW1(4) NC_ROW1(5) NC_ROW1(6) NC_ROW1(7))
+
 NC_TILE(float, f)
 NC_TILE(double, d)
 NC_TILE(int32_t, i)
