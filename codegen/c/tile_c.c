@@ -66,8 +66,7 @@ static int64_t in_place_c(Emit *e, int rows)
 {
     const Body *b = e->body;
     const int cols = 3 - rows, most = rows == 1 ? b->sched.tile.m : b->sched.tile.n,
-              wide = rows == 1 ? b->sched.tile.n : b->sched.tile.m, step = b->sched.tile.k,
-              each = wide > 8 ? 6 : 8;
+              wide = rows == 1 ? b->sched.tile.n : b->sched.tile.m, step = b->sched.tile.k;
     const int left = rows == 1 ? b->dot.a : b->dot.b, right = rows == 1 ? b->dot.b : b->dot.a;
     const long long m = b->axis[rows].extent, n = b->axis[cols].extent, k = b->axis[b->col].extent;
     const long long tiles_m = ceil_div(m, most), tiles_n = ceil_div(n, wide);
@@ -92,7 +91,7 @@ static int64_t in_place_c(Emit *e, int rows)
     emit_line(e, e->scope, "row[%s - first_m] = %s + (%s);", r, e->buf_name[x->buf],
               part_of_place(e, x->ix, 1ull << b->col, true));
     c_close_loop(e, "first_m", "last_m", false, "");
-    emit_line(e, task, "for (long k = last_m - first_m; k %% %d; k++)", each);
+    emit_line(e, task, "for (long k = last_m - first_m; k %% NC_ROWS_OF_%d; k++)", wide);
     emit_line(e, task, "    row[k] = row[k - 1];");
     emit_open(e, 0);
     emit_line(e, e->scope, "const long last_k = first_k + %d < %lld ? first_k + %d : %lld;", step,
@@ -102,7 +101,7 @@ static int64_t in_place_c(Emit *e, int rows)
               part_of_place(e, x->ix, 1ull << b->col, false));
     c_close_loop(e, "first_k", "last_k", false, C_SIMD);
     pack(e, right, cols, wide, "right", "first_n", "last_n");
-    emit_line(e, e->scope, "for (long i = 0; i < last_m - first_m; i += %d)", each);
+    emit_line(e, e->scope, "for (long i = 0; i < last_m - first_m; i += NC_ROWS_OF_%d)", wide);
     emit_line(e, e->scope, "    nc_rows_%d(sums + i * %d, row + i, at, right, last_k - first_k);",
               wide, wide);
     emit_close(e, emit_text(e, "for (long first_k = 0; first_k < %lld; first_k += %d) {", k, step),
