@@ -23,13 +23,14 @@ static int value_reshape(Lower *l, const Node *n, const Ix *const *idx, int pred
 {
     IxCtx *c = l->body->ix;
     const Type *from = &n->args[0]->type, *to = &n->type;
-    const bool empty = type_count(to) == 0; // no runs, but one of all
+    // One run of all: of no elements; on a GPU, whose registers other texts fill otherwise.
+    const bool whole = type_count(to) == 0 || l->ctx->target->kind == TARGET_CUDA;
     const Ix *at[MAX_RANK];
     for (int i = 0, k = 0; i < from->rank;) {
         const int first = i++, begin = k;
         int64_t source = from->dim[first], result = 1;
         while (source != result || (i == from->rank && k < to->rank) ||
-               (empty && (i < from->rank || k < to->rank)))
+               (whole && (i < from->rank || k < to->rank)))
             if (k < to->rank && (result < source || i == from->rank))
                 result *= to->dim[k++];
             else if (i < from->rank)
@@ -39,7 +40,8 @@ static int value_reshape(Lower *l, const Node *n, const Ix *const *idx, int pred
         const Ix *flat = ix_linear(c, idx + begin, to->dim + begin, k - begin);
         ix_delinear(c, flat, from->dim + first, i - first, at + first);
         for (int j = first; j < i; j++)
-            if (from->dim[j] == source && source > 1) at[j] = flat; // the others have one place
+            if (!whole && from->dim[j] == source && source > 1)
+                at[j] = flat; // the others have one place
     }
     return lower_value(l, n->args[0], at, pred);
 }
