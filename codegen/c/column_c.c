@@ -16,18 +16,19 @@ static void bind_earlier(Emit *e, int stage)
     }
 }
 
-static void close_tile_loop(Emit *e, bool simd)
+// The loop over the rows of a tile.
+typedef struct Rounds {
+    int64_t period;
+    bool whole, simd; // tiles begin and end with a round; vectors
+} Rounds;
+
+static void close_tile_loop(Emit *e, const Rounds *r)
 {
-    const char *r = e->axis[0];
-    emit_close(e,
-               emit_text(e, "%s%*sfor (long %s = first; %s < last; %s++) {",
-                         simd ? "#pragma omp simd\n" : "", simd ? e->scope->up->indent * 4 : 0, "",
-                         r, r, r),
-               "}");
+    c_close_loop(e, "first", "last", r->whole, r->simd ? C_SIMD : "");
 }
 
 // The arrays of a stage's sums, one a row of the tile; a sum of more than 1024 columns is a double.
-static void declare_sums(Emit *e, Scope *task, const int *r, int n, int64_t part)
+static void declare_sums(Emit *e, Scope *task, const int *r, int n, int64_t part, const char *lo)
 {
     const Body *b = e->body;
     const long long tile = b->sched.task;
@@ -41,30 +42,32 @@ static void declare_sums(Emit *e, Scope *task, const int *r, int n, int64_t part
         }
         const char *array = v->kind == KI_SCAN ? emit_text(e, "%s_acc", name) : name;
         emit_line(e, task, "%s %s[%lld];", t, array, tile);
-        emit_line(e, task, "for (long k = 0; k < last - first; k++)");
-        emit_line(e, task, "    %s[k] = %s;", array,
-                  v->kind == KI_SCAN || inst_acc(v)->place ? "0" : emit_identity(e, v->op, v->acc));
+        emit_line(e, task, "for (long k = 0; k < last - first; k++) {");
+        emit_line(e, task, "    %s[k] = %s;", array, c_start(e, v, lo));
+        if (v->kind == KI_REDUCE && inst_acc(v)->place)
+            emit_line(e, task, "    %s_best[k] = %s;", name, emit_identity(e, v->op, v->acc));
+        emit_line(e, task, "}");
     }
 }
 
 static void column_stage(Emit *e, int stage, const char *lo, const char *hi, int64_t part,
-                         bool simd)
+                         const Rounds *rounds)
 {
     const Body *b = e->body;
     const char *c = e->axis[b->col];
     int n;
     const int *r = stage_reductions(e, stage, &n);
-    declare_sums(e, e->scope, r, n, part);
+    declare_sums(e, e->scope, r, n, part, lo);
     emit_open(e, 1ull << b->col);
-    emit_open(e, 1);
+    c_open_loop(e, 0, rounds->period);
     bind_earlier(e, stage);
     for (int i = 0; i < n; i++) {
         const char *scan = b->insts.at[r[i]].kind == KI_SCAN ? "_acc" : "", *name = e->name[r[i]];
         c_accumulate(e, r[i], emit_text(e, "%s%s[%s - first]", name, scan, e->axis[0]),
-                     emit_text(e, "%s_best[%s - first]", name, e->axis[0]), c, lo);
+                     emit_text(e, "%s_best[%s - first]", name, e->axis[0]), c);
     }
     emit_stores(e, stage);
-    close_tile_loop(e, simd);
+    close_tile_loop(e, rounds);
     emit_close(e, emit_text(e, "for (long %s = %s; %s < %s; %s++) {", c, lo, c, hi, c), "}");
 }
 
@@ -81,13 +84,60 @@ static void store_parts(Emit *e)
     }
 }
 
+// Few columns, as those of a pooling's windows: written out one after the other, their sums in
+// registers, in one loop over the rows.
+static bool is_few(const Body *b)
+{
+    enum { COLUMNS = 16, INSTS = 1024 };
+    const int64_t cols = b->axis[b->col].extent;
+    return cols <= COLUMNS && cols * b->nstages * (int64_t)b->insts.n <= INSTS;
+}
+
+static void few_stage(Emit *e, int stage)
+{
+    const Body *b = e->body;
+    int n;
+    const int *r = stage_reductions(e, stage, &n);
+    for (int i = 0; i < n; i++) {
+        const Inst *v = &b->insts.at[r[i]];
+        const bool place = v->kind == KI_REDUCE && inst_acc(v)->place;
+        emit_line(e, e->scope, "%s %s_acc = %s;", place ? "int32_t" : type_math(v->acc),
+                  e->name[r[i]], c_start(e, v, "0"));
+        if (place)
+            emit_line(e, e->scope, "%s %s_best = %s;", type_math(v->acc), e->name[r[i]],
+                      emit_identity(e, v->op, v->acc));
+    }
+    const char *c = e->axis[b->col];
+    for (int64_t k = 0; k < b->axis[b->col].extent; k++) {
+        e->axis[b->col] = emit_text(e, "%lld", (long long)k);
+        emit_open(e, 1ull << b->col);
+        for (int i = 0; i < n; i++)
+            c_accumulate(e, r[i], emit_text(e, "%s_acc", e->name[r[i]]),
+                         emit_text(e, "%s_best", e->name[r[i]]), e->axis[b->col]);
+        emit_stores(e, stage);
+        emit_close(e, "{", "}");
+    }
+    e->axis[b->col] = c;
+    for (int i = 0; i < n; i++)
+        if (b->insts.at[r[i]].kind == KI_REDUCE)
+            emit_bind(e, r[i], e->scope, emit_text(e, "%s_acc", e->name[r[i]]));
+}
+
 int64_t column_c(Emit *e, bool partial)
 {
     const Body *b = e->body;
-    const long long rows = b->axis[0].extent, cols = b->axis[b->col].extent, tile = b->sched.task;
+    const bool few = !partial && is_few(b);
+    Rounds rounds = {.period = c_period(e, 0, few ? ROUND / 2 : ROUND)};
+    const long long rows = b->axis[0].extent, cols = b->axis[b->col].extent;
+    long long tile = b->sched.task;
+    if (rounds.period && rounds.period <= tile) {
+        tile -= tile % rounds.period;
+        rounds.whole = true;
+    }
+    rounds.simd = c_plain_over(e, 0);
     const long long split = partial ? b->sched.split : 1, part = ceil_div(cols, split);
     const char *lo = partial ? "lo" : "0", *hi = partial ? "hi" : emit_text(e, "%lld", cols);
-    bool simd = c_plain_over(e, 0), rest = partial;
+    bool rest = partial;
     emit_open(e, 0);
     Scope *task = e->scope;
     emit_line(e, task, "const long first = task / %lld * %lld;", split, tile);
@@ -100,16 +150,24 @@ int64_t column_c(Emit *e, bool partial)
         emit_line(e, task, "const long hi = lo + %lld < %lld ? lo + %lld : %lld;", part, cols, part,
                   cols);
     }
-    for (int s = 0; s < b->nstages; s++) column_stage(e, s, lo, hi, part, simd);
+    if (few) {
+        c_open_loop(e, 0, rounds.period);
+        for (int s = 0; s < b->nstages; s++) few_stage(e, s);
+        emit_stores(e, -1);
+        close_tile_loop(e, &rounds);
+        emit_close(e, "for (long task = begin; task < end; task++) {", "}");
+        return rows > 0 ? ceil_div(rows, tile) : 0;
+    }
+    for (int s = 0; s < b->nstages; s++) column_stage(e, s, lo, hi, part, &rounds);
     for (uint32_t i = 0; i < b->stores.n; i++) rest |= !store_over(b, &b->stores.at[i], b->col);
     if (rest) {
-        emit_open(e, 1);
+        c_open_loop(e, 0, rounds.period);
         bind_earlier(e, b->nstages);
         if (partial)
             store_parts(e);
         else
             emit_stores(e, -1);
-        close_tile_loop(e, simd);
+        close_tile_loop(e, &rounds);
     }
     emit_close(e, "for (long task = begin; task < end; task++) {", "}");
     return rows > 0 ? ceil_div(rows, tile) * split : 0;

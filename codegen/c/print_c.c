@@ -13,7 +13,7 @@ bool c_plain_over(const Emit *e, int axis)
         bool over = inst_over(v, axis) || (v->kind == KI_REDUCE && v->axis == axis);
         if (over && (v->kind == KI_CHECK || v->kind == KI_ASSERT || v->kind == KI_SCAN ||
                      (v->kind == KI_REDUCE && v->axis != b->col) ||
-                     (v->kind == KI_REDUCE && inst_acc(v)->place)))
+                     (v->kind == KI_REDUCE && v->axis == axis && inst_acc(v)->place)))
             return false;
     }
     return true;
@@ -36,9 +36,8 @@ static int64_t period_of(const Ix *x, int axis, int64_t period)
     return period;
 }
 
-int64_t c_period(const Emit *e, int axis)
+int64_t c_period(const Emit *e, int axis, int64_t least)
 {
-    const int64_t least = 8; // shorter inner loops cost what they save
     const Body *b = e->body;
     int64_t period = 0;
     for (uint32_t i = 0; i < b->insts.n && period >= 0; i++)
@@ -48,10 +47,10 @@ int64_t c_period(const Emit *e, int axis)
     return period >= least && c_plain_over(e, axis) ? period : 0;
 }
 
-void c_open_loop(Emit *e, int axis)
+void c_open_loop(Emit *e, int axis, int64_t period)
 {
     e->round_axis = axis;
-    e->period = c_period(e, axis);
+    e->period = period;
     if (e->period) {
         e->round = emit_text(e, "%s_round", e->axis[axis]);
         emit_open(e, 0);
@@ -112,8 +111,14 @@ bool c_float_sum(const Inst *v)
            dtype_is_float(v->acc);
 }
 
-void c_accumulate(Emit *e, int r, const char *acc, const char *best, const char *axis,
-                  const char *first)
+const char *c_start(Emit *e, const Inst *v, const char *first)
+{
+    if (v->kind == KI_SCAN) return "0";
+    return inst_acc(v)->place ? emit_text(e, "(int32_t)%s", first)
+                              : emit_identity(e, v->op, v->acc);
+}
+
+void c_accumulate(Emit *e, int r, const char *acc, const char *best, const char *axis)
 {
     const Inst *v = &e->body->insts.at[r];
     Scope *s = e->scope;
@@ -121,11 +126,18 @@ void c_accumulate(Emit *e, int r, const char *acc, const char *best, const char 
     if (v->kind == KI_SCAN) {
         emit_scan(e, r, acc, x);
     } else if (inst_acc(v)->place) {
-        emit_line(e, s, "if (%s == %s || %s > %s || (%s != %s && %s == %s)) {", axis, first, x,
-                  best, x, x, best, best);
-        emit_line(e, s, "    %s = %s;", best, x);
-        emit_line(e, s, "    %s = (int32_t)%s;", acc, axis);
-        emit_line(e, s, "}");
+        // Of equals the first, and NaN is the largest. Each choice by one comparison: gcc 12 makes
+        // no vectors of one by several.
+        const char *k = emit_text(e, "(int32_t)%s", axis), *name = e->name[r];
+        if (!dtype_is_float(v->acc)) {
+            emit_line(e, s, "%s = %s > %s ? %s : %s;", acc, x, best, k, acc);
+            emit_line(e, s, "%s = %s > %s ? %s : %s;", best, x, best, x, best);
+            return;
+        }
+        emit_line(e, s, "const int32_t %s_above = %s > %s ? %s : %s;", name, x, best, k, acc);
+        emit_line(e, s, "const int32_t %s_none = %s == %s ? %s : %s;", name, best, best, k, acc);
+        emit_line(e, s, "%s = %s != %s ? %s_none : %s_above;", acc, x, x, name, name);
+        emit_line(e, s, "%s = nc_max(%s, %s);", best, x, best);
     } else {
         emit_line(e, s, "%s = %s;", acc, emit_combine(e, v->op, v->acc, acc, x));
     }
@@ -146,34 +158,54 @@ const char *c_scratch(Emit *e, int nth)
     return "0";
 }
 
-#define SIMD "#pragma omp simd"
-
 // -- map ------------------------------------------------------------------------------------------
 
 // One axis: tasks are its elements, and the text does not depend on how many there are.
 static int64_t print_flat(Emit *e)
 {
-    c_open_loop(e, 0);
+    c_open_loop(e, 0, c_period(e, 0, ROUND));
     emit_stores(e, -1);
-    c_close_loop(e, "begin", "end", false, c_plain_over(e, 0) ? SIMD : "");
+    c_close_loop(e, "begin", "end", false, c_plain_over(e, 0) ? C_SIMD : "");
     return e->body->axis[0].extent;
+}
+
+// The axes from [*from] on run within a task, which takes [*tile] of the first of them: rows too
+// short for a task of their own are taken together, so that a place is divided into the numbers of
+// its axes once a task, and loops over whole axes stand around the inner one.
+static void task_axes(const Body *b, int *from, int64_t *tile)
+{
+    enum { ELEMENTS = 4096, TASKS = 64 };
+    int64_t most = body_rows(b) / TASKS, inside;
+    most = most < ELEMENTS ? most : ELEMENTS;
+    *from = b->npar - 1;
+    inside = b->axis[*from].extent;
+    *tile = b->sched.task;
+    if (*tile < inside) return;
+    while (*from > 0 && inside * 2 <= most) {
+        int64_t extent = b->axis[--*from].extent, n = most / inside;
+        *tile = extent < 2 * n ? extent : n;
+        if (*tile < extent) return;
+        inside *= extent;
+    }
 }
 
 static int64_t print_map(Emit *e)
 {
     const Body *b = e->body;
-    int inner = b->npar - 1;
+    int inner = b->npar - 1, from;
     if (inner == 0) return print_flat(e);
-    int64_t extent = b->axis[inner].extent, tile = b->sched.task,
-            tiles = extent > 0 ? ceil_div(extent, tile) : 0;
+    int64_t tile;
+    task_axes(b, &from, &tile);
+    const char *first = e->axis[from];
+    int64_t extent = b->axis[from].extent, tiles = extent > 0 ? ceil_div(extent, tile) : 0;
     int64_t outer = 1;
-    for (int i = 0; i < inner; i++) outer *= b->axis[i].extent;
-    emit_open(e, (1ull << inner) - 1);
+    for (int i = 0; i < from; i++) outer *= b->axis[i].extent;
+    emit_open(e, (1ull << from) - 1);
     if (tiles > 1)
-        emit_line(e, e->scope, "const long begin_%s = task %% %lld * %lld;", e->axis[inner],
+        emit_line(e, e->scope, "const long begin_%s = task %% %lld * %lld;", first,
                   (long long)tiles, (long long)tile);
     int64_t stride = tiles > 1 ? tiles : 1;
-    for (int i = inner; i-- > 0;) {
+    for (int i = from; i-- > 0;) {
         const char *q = stride == 1 ? "task" : emit_text(e, "task / %lld", (long long)stride);
         emit_line(e, e->scope, "const long %s = %s;", e->axis[i],
                   i == 0 ? q : emit_text(e, "%s %% %lld", q, (long long)b->axis[i].extent));
@@ -181,14 +213,25 @@ static int64_t print_map(Emit *e)
     }
     const char *lo = "0", *hi = emit_text(e, "%lld", (long long)extent);
     if (tiles > 1) {
-        lo = emit_text(e, "begin_%s", e->axis[inner]);
-        emit_line(e, e->scope, "const long end_%s = %s + %lld < %s ? %s + %lld : %s;",
-                  e->axis[inner], lo, (long long)tile, hi, lo, (long long)tile, hi);
-        hi = emit_text(e, "end_%s", e->axis[inner]);
+        lo = emit_text(e, "begin_%s", first);
+        emit_line(e, e->scope, "const long end_%s = %s + %lld < %s ? %s + %lld : %s;", first, lo,
+                  (long long)tile, hi, lo, (long long)tile, hi);
+        hi = emit_text(e, "end_%s", first);
     }
-    c_open_loop(e, inner);
+    for (int i = from; i < inner; i++) emit_open(e, 1ull << i);
+    bool whole = from < inner || tiles <= 1;
+    c_open_loop(e, inner, c_period(e, inner, ROUND));
     emit_stores(e, -1);
-    c_close_loop(e, lo, hi, tiles <= 1, c_plain_over(e, inner) ? SIMD : "");
+    c_close_loop(e, from < inner ? "0" : lo,
+                 from < inner ? emit_text(e, "%lld", (long long)b->axis[inner].extent) : hi, whole,
+                 c_plain_over(e, inner) ? C_SIMD : "");
+    for (int i = inner; i-- > from;) {
+        const char *a = e->axis[i], *to = emit_text(e, "%lld", (long long)b->axis[i].extent);
+        emit_close(e,
+                   emit_text(e, "for (long %s = %s; %s < %s; %s++) {", a, i == from ? lo : "0", a,
+                             i == from ? hi : to, a),
+                   "}");
+    }
     emit_close(e, "for (long task = begin; task < end; task++) {", "}");
     return outer * tiles;
 }

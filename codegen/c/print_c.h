@@ -6,6 +6,8 @@
 #include "codegen/text/accumulator.h"
 #include "codegen/text/print.h"
 
+#define C_SIMD "#pragma omp simd"
+
 // Text of the whole kernel; [pretty]: with the model's names and the head comment.
 const char *print_c(Kernel *k, bool pretty);
 // Rows in order, in scratch memory that is added to the body's buffers.
@@ -18,18 +20,21 @@ bool c_plain_over(const Emit *e, int axis);
 // "". What depends on the axis by quotients and remainders of one period runs in two nested loops,
 // the inner of which is linear; whole: [from] is a multiple of the period, and [to] is where the
 // extent is one.
-void c_open_loop(Emit *e, int axis);
+void c_open_loop(Emit *e, int axis, int64_t period);
 void c_close_loop(Emit *e, const char *from, const char *to, bool whole, const char *pragma);
-int64_t c_period(const Emit *e, int axis);                                     // 0: one loop
+// That period, where it is [least] or more: shorter inner loops cost what they save. 0: one loop.
+enum { ROUND = 8 };
+int64_t c_period(const Emit *e, int axis, int64_t least);
 const char *c_omp_reduction(Emit *e, const int *r, int n, const char *suffix); // clauses
 // Whether one of them joins integers. Their loops are not told to be vectors: gcc 13 keeps the
 // results of such a loop in an array and reads them only where a branch adds to them, so that a sum
 // of `c ? x : 0` begins with what nobody wrote. It finds these vectors by itself.
 bool c_integers(const Emit *e, const int *r, int n);
 bool c_float_sum(const Inst *v); // in f32: long ones go on in double
-// One step of a reduction or scan on element x, in the innermost scope; acc names the accumulator.
-void c_accumulate(Emit *e, int r, const char *acc, const char *best, const char *axis,
-                  const char *first);
+// One step of a reduction or scan on element x, in the innermost scope; acc names the accumulator,
+// which begins with c_start, and best that of the value at a place, which begins with the identity.
+void c_accumulate(Emit *e, int r, const char *acc, const char *best, const char *axis);
+const char *c_start(Emit *e, const Inst *v, const char *first); // first: of the columns
 // Scratch buffers in the order reductions use them: one each, argmax a second for the value; where
 // a part's result stands in it.
 const char *c_scratch(Emit *e, int nth);

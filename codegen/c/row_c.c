@@ -38,11 +38,11 @@ static bool is_ordered(const Inst *v)
            dtype_is_float(v->acc);
 }
 
-static void lane_accumulate(Emit *e, int r, const char *lane, const char *c, const char *first)
+static void lane_accumulate(Emit *e, int r, const char *lane, const char *c)
 {
     const Inst *v = &e->body->insts.at[r];
     if (!is_ordered(v)) {
-        c_accumulate(e, r, lane, emit_text(e, "%s_best", e->name[r]), c, first);
+        c_accumulate(e, r, lane, emit_text(e, "%s_best", e->name[r]), c);
         return;
     }
     const char *sign = inst_acc(v)->start == START_HIGH ? "-" : "";
@@ -120,8 +120,8 @@ static void row_stage(Emit *e, int stage, const char *lo, const char *hi, int64_
     bool simd = c_plain_over(e, b->col) && !b->serial_cols && !c_integers(e, r, n);
     bool turns = false;
     for (int i = 0; i < n; i++) turns |= is_ordered(&b->insts.at[r[i]]);
-    turns &= simd && length >= LEAST_TURNS * TURN && !c_period(e, b->col);
-    c_open_loop(e, b->col);
+    turns &= simd && length >= LEAST_TURNS * TURN && !c_period(e, b->col, ROUND);
+    c_open_loop(e, b->col, c_period(e, b->col, ROUND));
     if (turns) {
         e->round = emit_text(e, "%s_turn", c);
         emit_open(e, 1ull << b->col);
@@ -131,10 +131,10 @@ static void row_stage(Emit *e, int stage, const char *lo, const char *hi, int64_
     for (int i = 0; i < n; i++)
         if (lanes)
             lane_accumulate(e, r[i], emit_text(e, "%s_lane[%s - %s]", e->name[r[i]], c, e->round),
-                            c, lo);
+                            c);
         else
             c_accumulate(e, r[i], emit_text(e, "%s_acc", e->name[r[i]]),
-                         emit_text(e, "%s_best", e->name[r[i]]), c, lo);
+                         emit_text(e, "%s_best", e->name[r[i]]), c);
     emit_stores(e, stage);
     remember(e, stage, c);
     // (operands that do not vary over the columns are in the row's text by now)
@@ -148,8 +148,9 @@ static void row_stage(Emit *e, int stage, const char *lo, const char *hi, int64_
         bool part = chunked && c_float_sum(v);
         if (part) emit_line(e, row, "double %s_total = 0;", name);
         emit_line(e, part ? chunk : row, "%s %s_acc = %s;", inst_acc(v)->place ? "int32_t" : t,
-                  name, inst_acc(v)->place ? "0" : emit_identity(e, v->op, v->acc));
-        if (inst_acc(v)->place) emit_line(e, row, "%s %s_best = 0;", t, name);
+                  name, c_start(e, v, lo));
+        if (inst_acc(v)->place)
+            emit_line(e, row, "%s %s_best = %s;", t, name, emit_identity(e, v->op, v->acc));
         if (lanes) declare_lanes(e, chunk, r[i], lanes);
     }
     const char *joined = lanes ? "" : c_omp_reduction(e, r, n, "_acc");
@@ -199,7 +200,7 @@ int64_t row_c(Emit *e, bool partial)
         emit_close(e, emit_text(e, "for (long %s = begin; %s < end; %s++) {", r, r, r), "}");
         return b->axis[0].extent;
     }
-    int64_t part = ceil_div(cols, split), period = c_period(e, b->col);
+    int64_t part = ceil_div(cols, split), period = c_period(e, b->col, ROUND);
     if (period && period <= MOST_LANES) part = ceil_div(part, period) * period; // whole rounds
     emit_line(e, e->scope, "const long %s = task / %lld, part = task %% %lld;", r, (long long)split,
               (long long)split);

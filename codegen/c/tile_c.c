@@ -3,6 +3,12 @@
 // by two vectors at a time. Operands and results are any fused expressions.
 #include "codegen/c/print_c.h"
 
+static const char *tile_loop(Emit *e, int axis, const char *from, const char *to)
+{
+    return emit_text(e, "for (long %s = %s; %s < %s; %s++) {", e->axis[axis], from, e->axis[axis],
+                     to, e->axis[axis]);
+}
+
 // Packs operand [inst] over its axis and the columns first_k..last_k into array[k][side].
 static void pack(Emit *e, int inst, int axis, int side, const char *array, const char *first,
                  const char *last)
@@ -13,17 +19,18 @@ static void pack(Emit *e, int inst, int axis, int side, const char *array, const
     while (v->kind == KI_CAST || (v->kind == KI_EW && v->na > 0)) v = &b->insts.at[v->a[0]];
     bool k_inner = v->kind == KI_LOAD && ix_stride(v->ix, b->col, &stride) && stride == 1;
     const char *a = e->axis[axis], *k = e->axis[b->col];
-    const char *over_k = emit_text(e, "for (long %s = first_k; %s < last_k; %s++) {", k, k, k);
-    const char *over_a = emit_text(e, "for (long %s = %s; %s < %s; %s++) {", a, first, a, last, a);
+    const int inner = k_inner ? b->col : axis;
     emit_open(e, 1ull << (k_inner ? axis : b->col));
-    emit_open(e, 1ull << (k_inner ? b->col : axis));
+    c_open_loop(e, inner, c_period(e, inner, ROUND));
     const char *x = emit_value(e, inst);
     emit_line(e, e->scope, "%s[(%s - first_k) * %d + %s - %s] = %s;", array, k, side, a, first, x);
-    const char *simd = !k_inner && c_plain_over(e, axis)
-                           ? emit_text(e, "#pragma omp simd\n%*s", e->scope->up->indent * 4, "")
-                           : "";
-    emit_close(e, k_inner ? over_k : emit_text(e, "%s%s", simd, over_a), "}");
-    emit_close(e, k_inner ? over_a : over_k, "}");
+    if (k_inner)
+        c_close_loop(e, "first_k", "last_k", false, "");
+    else
+        c_close_loop(e, first, last, false, c_plain_over(e, axis) ? C_SIMD : "");
+    emit_close(
+        e, k_inner ? tile_loop(e, axis, first, last) : tile_loop(e, b->col, "first_k", "last_k"),
+        "}");
 }
 
 // Of the prelude's function that multiplies packed tiles, four rows by two vectors at a time.
@@ -32,10 +39,94 @@ static const char *tile_suffix(DType t)
     return t == DT_F32 ? "f" : t == DT_F64 ? "d" : t == DT_I64 ? "l" : t == DT_U32 ? "u" : "i";
 }
 
+// The part of a place that varies over [axes], or all but that, with what is constant.
+static const char *part_of_place(Emit *e, const Ix *x, uint64_t axes, bool but)
+{
+    IxCtx *c = e->body->ix;
+    const Ix *sum = ix_const(c, but ? x->constant : 0);
+    for (int i = 0; i < x->n; i++)
+        if (!(x->at[i].term->axes & axes) == but)
+            sum = ix_add(c, sum, ix_scale(c, ix_term(c, x->at[i].term), x->at[i].coeff));
+    return emit_index(e, sum);
+}
+
+// Whether neighbours along the axis are neighbours in memory.
+static bool store_runs_along(const Body *b, int axis)
+{
+    int64_t stride;
+    for (uint32_t i = 0; i < b->stores.n; i++)
+        if (b->stores.at[i].ix && ix_stride(b->stores.at[i].ix, axis, &stride) && stride == 1)
+            return true;
+    return false;
+}
+
+// One operand is read where it lies: by the place of each of its rows, and of each column behind
+// that. Of the other a tile is packed for all rows of the task.
+static int64_t in_place_c(Emit *e, int rows)
+{
+    const Body *b = e->body;
+    const int cols = 3 - rows, most = rows == 1 ? b->sched.tile.m : b->sched.tile.n,
+              wide = rows == 1 ? b->sched.tile.n : b->sched.tile.m, step = b->sched.tile.k;
+    const int left = rows == 1 ? b->dot.a : b->dot.b, right = rows == 1 ? b->dot.b : b->dot.a;
+    const long long m = b->axis[rows].extent, n = b->axis[cols].extent, k = b->axis[b->col].extent;
+    const long long tiles_m = ceil_div(m, most), tiles_n = ceil_div(n, wide);
+    const Inst *x = &b->insts.at[left];
+    const char *r = e->axis[rows], *c = e->axis[b->col];
+    emit_open(e, 1); // batch
+    Scope *task = e->scope, *root = task->up;
+    emit_line(e, root, "float right[%d] __attribute__((aligned(64))) = {0};", step * wide);
+    emit_line(e, root, "float sums[%d] __attribute__((aligned(64)));", most * wide);
+    emit_line(e, root, "const float *row[%d];", most);
+    emit_line(e, root, "long at[%d];", step);
+    emit_line(e, task, "const long %s = task / %lld;", e->axis[0], tiles_m * tiles_n);
+    emit_line(e, task,
+              "const long first_m = task / %lld %% %lld * %d, first_n = task %% %lld * %d;",
+              tiles_n, tiles_m, most, tiles_n, wide);
+    emit_line(e, task, "const long last_m = first_m + %d < %lld ? first_m + %d : %lld;", most, m,
+              most, m);
+    emit_line(e, task, "const long last_n = first_n + %d < %lld ? first_n + %d : %lld;", wide, n,
+              wide, n);
+    emit_line(e, task, "memset(sums, 0, sizeof sums);");
+    c_open_loop(e, rows, c_period(e, rows, ROUND));
+    emit_line(e, e->scope, "row[%s - first_m] = %s + (%s);", r, e->buf_name[x->buf],
+              part_of_place(e, x->ix, 1ull << b->col, true));
+    c_close_loop(e, "first_m", "last_m", false, "");
+    emit_line(e, task, "for (long k = last_m - first_m; k %% NC_ROWS_OF_%d; k++)", wide);
+    emit_line(e, task, "    row[k] = row[k - 1];");
+    emit_open(e, 0);
+    emit_line(e, e->scope, "const long last_k = first_k + %d < %lld ? first_k + %d : %lld;", step,
+              k, step, k);
+    c_open_loop(e, b->col, c_period(e, b->col, ROUND));
+    emit_line(e, e->scope, "at[%s - first_k] = %s;", c,
+              part_of_place(e, x->ix, 1ull << b->col, false));
+    c_close_loop(e, "first_k", "last_k", false, C_SIMD);
+    pack(e, right, cols, wide, "right", "first_n", "last_n");
+    emit_line(e, e->scope, "for (long i = 0; i < last_m - first_m; i += NC_ROWS_OF_%d)", wide);
+    emit_line(e, e->scope, "    nc_rows_%d(sums + i * %d, row + i, at, right, last_k - first_k);",
+              wide, wide);
+    emit_close(e, emit_text(e, "for (long first_k = 0; first_k < %lld; first_k += %d) {", k, step),
+               "}");
+    // The results in the order in which they lie.
+    const int inner = store_runs_along(b, rows) ? rows : cols, outer = 3 - inner;
+    const char *from[] = {[1] = "first_n", "first_n"}, *to[] = {[1] = "last_n", "last_n"};
+    from[rows] = "first_m", to[rows] = "last_m";
+    emit_open(e, 1ull << outer);
+    c_open_loop(e, inner, c_period(e, inner, ROUND));
+    emit_bind(e, b->dot.sum, e->scope,
+              emit_text(e, "sums[(%s - first_m) * %d + %s - first_n]", r, wide, e->axis[cols]));
+    emit_stores(e, -1);
+    c_close_loop(e, from[inner], to[inner], false, c_plain_over(e, inner) ? C_SIMD : "");
+    emit_close(e, tile_loop(e, outer, from[outer], to[outer]), "}");
+    emit_close(e, "for (long task = begin; task < end; task++) {", "}");
+    return b->axis[0].extent * tiles_m * tiles_n;
+}
+
 int64_t tile_c(Emit *e)
 {
     const Body *b = e->body;
     const Schedule *s = &b->sched;
+    const int rows = tile_in_place(b);
+    if (rows) return in_place_c(e, rows);
     DType acc = b->insts.at[b->dot.sum].acc;
     const char *t = type_math(acc);
     int64_t m = b->axis[1].extent, n = b->axis[2].extent, cols = b->axis[b->col].extent;

@@ -17,12 +17,32 @@ int lower_compare(Lower *l, const Ix *e, Op op, int64_t bound)
 
 // -- views ----------------------------------------------------------------------------------------
 
+// Runs of axes that hold as many elements in both shapes are taken by themselves, so that an index
+// which a condition lets leave one of them does not reach the others.
 static int value_reshape(Lower *l, const Node *n, const Ix *const *idx, int pred)
 {
     IxCtx *c = l->body->ix;
-    const Type *from = &n->args[0]->type;
+    const Type *from = &n->args[0]->type, *to = &n->type;
+    // One run of all: of no elements; on a GPU, whose registers other texts fill otherwise.
+    const bool whole = type_count(to) == 0 || l->ctx->target->kind == TARGET_CUDA;
     const Ix *at[MAX_RANK];
-    ix_delinear(c, ix_linear(c, idx, n->type.dim, n->type.rank), from->dim, from->rank, at);
+    for (int i = 0, k = 0; i < from->rank;) {
+        const int first = i++, begin = k;
+        int64_t source = from->dim[first], result = 1;
+        while (source != result || (i == from->rank && k < to->rank) ||
+               (whole && (i < from->rank || k < to->rank)))
+            if (k < to->rank && (result < source || i == from->rank))
+                result *= to->dim[k++];
+            else if (i < from->rank)
+                source *= from->dim[i++];
+            else
+                break;
+        const Ix *flat = ix_linear(c, idx + begin, to->dim + begin, k - begin);
+        ix_delinear(c, flat, from->dim + first, i - first, at + first);
+        for (int j = first; j < i; j++)
+            if (!whole && from->dim[j] == source && source > 1)
+                at[j] = flat; // the others have one place
+    }
     return lower_value(l, n->args[0], at, pred);
 }
 

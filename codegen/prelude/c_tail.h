@@ -109,6 +109,43 @@ NC_REDUCTION(int64_t, l, INT64_MIN, INT64_MAX)
         }                                                                                          \
         memcpy(sums, acc, sizeof acc);                                                             \
     }
+
+// Of some rows by 16 or 8 sums, those n more products each: row[at[k]] * right[k][column]. The rows are
+// read where they lie. As many of them as there are registers for: a multiple of NC_ROWS_OF_16, or
+// NC_ROWS_OF_8, begins at row.
+#define NC_ROW(r)                                                                                  \
+    for (int v = 0; v < (int)(sizeof acc[r] / sizeof *y); v++) acc[r][v] += x##r[o] * y[v];
+#define NC_SIX_ROWS   NC_ROW(0) NC_ROW(1) NC_ROW(2) NC_ROW(3) NC_ROW(4) NC_ROW(5)
+#define NC_EIGHT_ROWS NC_SIX_ROWS NC_ROW(6) NC_ROW(7)
+#define NC_ROWS(name, T, R, V, STEP)                                                               \
+    __attribute__((unused)) NC_ONE_OPERATION NC_BODY void name(                                    \
+        float *sums, const float *const *row, const long *at, const float *right, long n)          \
+    {                                                                                              \
+        NC_CONTRACTS                                                                               \
+        T acc[R][V];                                                                               \
+        const float *const x0 = row[0], *const x1 = row[1], *const x2 = row[2],                    \
+                    *const x3 = row[3], *const x4 = row[4], *const x5 = row[5],                    \
+                    *const x6 = row[R > 6 ? 6 : 0], *const x7 = row[R > 6 ? 7 : 0];                \
+        memcpy(acc, sums, sizeof acc);                                                             \
+        for (long k = 0; k < n; k++) {                                                             \
+            const T *y = (const T *)right + V * k;                                                 \
+            const long o = at[k];                                                                  \
+            STEP                                                                                   \
+        }                                                                                          \
+        memcpy(sums, acc, sizeof acc);                                                             \
+    }
+typedef float nc_eight __attribute__((vector_size(32), may_alias));
+typedef float nc_sixteen __attribute__((vector_size(64), may_alias));
+#define NC_ROWS_OF_8 8
+NC_ROWS(nc_rows_8, nc_eight, 8, 1, NC_EIGHT_ROWS)
+#if defined __AVX512F__
+#define NC_ROWS_OF_16 8
+NC_ROWS(nc_rows_16, nc_sixteen, 8, 1, NC_EIGHT_ROWS)
+#else
+#define NC_ROWS_OF_16 6
+NC_ROWS(nc_rows_16, nc_eight, 6, 2, NC_SIX_ROWS)
+#endif
+
 NC_TILE(float, f)
 NC_TILE(double, d)
 NC_TILE(int32_t, i)

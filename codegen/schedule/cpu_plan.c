@@ -24,11 +24,64 @@ static void cpu_map(Body *b)
     b->sched.task = inner > 8192 ? 4096 : inner > 0 ? inner : 1;
 }
 
+// Whether each element's place is one that follows from the rows and one from the columns, as those
+// of windows in an image, added up.
+static bool lies_apart(const Body *b, const Inst *v)
+{
+    const uint64_t col = 1ull << b->col;
+    if (v->kind != KI_LOAD || v->type != DT_F32 || v->pred >= 0 || v->ix->has_value) return false;
+    for (int i = 0; i < v->ix->n; i++) {
+        const uint64_t axes = v->ix->at[i].term->axes;
+        if (axes & col && axes & ~col) return false;
+    }
+    return true;
+}
+
+static double reads_of_each(const Body *b, int inst, int axis)
+{
+    const BodyBuf *from = &b->bufs.at[b->insts.at[inst].buf];
+    return (double)b->axis[0].extent * (double)b->axis[axis].extent *
+           (double)b->axis[b->col].extent / (double)(from->elems > 0 ? from->elems : 1);
+}
+
+int tile_in_place(const Body *b)
+{
+    if (b->insts.at[b->dot.sum].acc != DT_F32) return 0;
+    const bool left = lies_apart(b, &b->insts.at[b->dot.a]),
+               right = lies_apart(b, &b->insts.at[b->dot.b]);
+    if (left && right)
+        return reads_of_each(b, b->dot.a, 1) >= reads_of_each(b, b->dot.b, 2) ? 1 : 2;
+    return left ? 1 : right ? 2 : 0;
+}
+
+// The other operand is brought into order for all rows of a task, so that these are many.
+static void cpu_rows(Body *b, int rows)
+{
+    enum { UNIT = 24, MOST = 40 * UNIT, TASKS = 64, COLUMNS = 384 };
+    Schedule *s = &b->sched;
+    const int cols = 3 - rows;
+    const int64_t m = b->axis[rows].extent, n = b->axis[cols].extent, k = b->axis[b->col].extent;
+    const int wide = n > 8 ? 16 : 8;
+    const int64_t each = ceil_div(m * ceil_div(n, wide) * b->axis[0].extent, TASKS);
+    int64_t most = each < MOST ? ceil_div(each, UNIT) * UNIT : MOST;
+    if (most < 8 * UNIT) most = 8 * UNIT;
+    if (m > 0)
+        most = ceil_div(ceil_div(m, ceil_div(m, most)), UNIT) * UNIT; // tasks of as many rows
+    s->tile.m = (int)(rows == 1 ? most : wide);
+    s->tile.n = (int)(rows == 1 ? wide : most);
+    s->tile.k = (int)ceil_div(k, ceil_div(k > 0 ? k : 1, COLUMNS));
+    if (s->tile.k < 1) s->tile.k = 1;
+}
+
 // (splits change the order of additions, so they follow shapes only, never the number of cores)
 static void cpu_tile(Body *b)
 {
     Schedule *s = &b->sched;
-    const int columns = tile_columns(b);
+    const int columns = tile_columns(b), rows = tile_in_place(b);
+    if (rows) {
+        cpu_rows(b, rows);
+        return;
+    }
     int64_t tiles = ceil_div(b->axis[1].extent, 32) * ceil_div(b->axis[2].extent, columns);
     s->tile.m = 32;
     s->tile.n = tiles * b->axis[0].extent >= 256 ? 4 * columns : columns;

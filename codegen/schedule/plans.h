@@ -55,6 +55,9 @@ static inline int tile_columns(const Body *b)
 {
     return 2 * 64 / math_bytes(b->insts.at[b->dot.sum].acc);
 }
+// CPU: 1, 2: the contraction's left or right operand is read where it lies, row by row (f32); 0:
+// both are brought into order.
+int tile_in_place(const Body *b);
 // column_plan.c: column reductions on CUDA
 void plan_column(const Target *t, Body *b);
 void column_derive(Body *b);

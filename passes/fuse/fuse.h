@@ -39,7 +39,7 @@ typedef struct Fuse {
     bool again;  // placement found more to force, or to join
     int32_t backward_level; // the latest of the backward part so far
     int32_t check_level;    // of the last check, as far as known; INT32_MAX: not known
-    bool small;             // has contractions that are generated
+    bool small;             // on CUDA: has contractions that are generated
 
     bool *live;
     uint32_t *uses;       // live consumers, an operand read twice counts twice

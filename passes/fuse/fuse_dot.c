@@ -112,6 +112,14 @@ static Node *legal_dot(Graph *g, const Node *dot, Node *const *operands)
 // measured.
 #define TILE_SHARE 0.35
 
+// On the CPU: so that there are tasks for many cores, each of more terms than it brings into order.
+static bool cpu_parts(const DotSizes *x, int64_t parts)
+{
+    enum { RESULTS = 16 * 192, TASKS = 32, TERMS = 256 };
+    const int64_t tasks = (x->m * x->n * x->batch + RESULTS - 1) / RESULTS;
+    return tasks * parts <= TASKS && x->k / parts >= TERMS;
+}
+
 // A contraction in [parts] of its terms, each a result of its own, and their sum.
 static double parts_seconds(const Target *t, const DotSizes *x, int64_t parts)
 {
@@ -135,6 +143,10 @@ static int64_t parts_of(const PassOptions *o, const Node *dot)
     double least = parts_seconds(o->target, &x, 1);
     for (int64_t parts = 2; parts <= extent && parts <= 256; parts++) {
         if (extent % parts || x.k / parts < 64) continue;
+        if (o->target->kind == TARGET_CPU) {
+            if (cpu_parts(&x, parts)) best = parts;
+            continue;
+        }
         double seconds = parts_seconds(o->target, &x, parts);
         if (seconds < least) least = seconds, best = parts;
     }

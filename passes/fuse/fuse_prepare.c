@@ -181,7 +181,7 @@ static void force_operands(Fuse *f)
         Node *x = g->nodes.at[i];
         if (!f->live[i]) continue;
         if (fuse_generated(f->options, x)) {
-            f->small = true;
+            f->small |= f->options->target->kind == TARGET_CUDA; // a CPU's launches are cheap
             for (int k = 0; k < 2; k++)
                 if (!fuse_inlines(f->options, x, k)) force(f, fuse_read(f->options, x, k));
         } else if (node_class(x) == CLS_DOT) {

@@ -28,23 +28,52 @@ static bool is_apart(const PassOptions *o, const Node *n)
     return apart && stride[0] == 1 && stride[channels] == 1;
 }
 
+// Whether a product over windows reads its operand through n. On the CPU places are added up from
+// those of rows and columns (codegen/c/tile_c.c): zeros around an image are stored with it.
+static bool sees_through(const PassOptions *o, const Node *n)
+{
+    return node_class(n) == CLS_VIEW && n->op != OP_concat &&
+           (o->target->kind == TARGET_CUDA || n->op != OP_pad);
+}
+
 // What stands behind windows, through the views below and above them; NULL: no windows there.
 static Node *behind_windows(const PassOptions *o, Node *n)
 {
     bool windows = false;
-    for (; node_class(n) == CLS_VIEW && n->op != OP_concat; n = n->args[0])
-        windows |= n->op == OP_window || is_apart(o, n);
+    for (; sees_through(o, n); n = n->args[0]) windows |= n->op == OP_window || is_apart(o, n);
     return windows ? n : NULL;
+}
+
+static int long_axes(const Node *n)
+{
+    int count = 0;
+    for (int i = 0; i < n->type.rank; i++) count += n->type.dim[i] > 1;
+    return count;
+}
+
+// Whether the CPU finds the places of windows so: no axis of the image is made of several that a
+// reshape takes apart again, and it has an address.
+static bool lies_apart(const PassOptions *o, const Node *n)
+{
+    for (; sees_through(o, n); n = n->args[0])
+        if (n->op == OP_reshape && long_axes(n) < long_axes(n->args[0])) return false;
+    return !node_is_data(n);
 }
 
 // As a tensor of its own an operand made of windows would hold each element as often as they meet.
 bool fuse_reads_windows(const PassOptions *o, const Node *dot)
 {
     const DType t = dot->args[0]->type.dtype;
-    return o->target->kind == TARGET_CUDA && t == dot->args[1]->type.dtype &&
-           (t == DT_F32 || t == DT_BF16 || t == DT_F16) &&
-           attr_int(dot, ATTR_accumulate, DT_F32) == DT_F32 &&
-           (behind_windows(o, dot->args[0]) || behind_windows(o, dot->args[1]));
+    const bool cuda = o->target->kind == TARGET_CUDA;
+    if (t != dot->args[1]->type.dtype || attr_int(dot, ATTR_accumulate, DT_F32) != DT_F32 ||
+        !(t == DT_F32 || (cuda && (t == DT_BF16 || t == DT_F16))))
+        return false;
+    const DotSizes size = dot_sizes(dot);
+    for (int k = 0; k < 2; k++)
+        if (behind_windows(o, dot->args[k]) &&
+            (cuda || (size.m > 1 && size.n > 1 && lies_apart(o, dot->args[k]))))
+            return true;
+    return false;
 }
 
 bool fuse_generated(const PassOptions *o, const Node *dot)
@@ -99,7 +128,7 @@ Node *fuse_read(const PassOptions *o, const Node *dot, int side)
         while (node_has(n, OPF_STRIDES)) n = n->args[0];
         return n;
     }
-    while (node_class(n) == CLS_VIEW && n->op != OP_concat) n = n->args[0];
+    while (sees_through(o, n)) n = n->args[0];
     return n;
 }
 
