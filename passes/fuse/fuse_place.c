@@ -364,7 +364,7 @@ static int count_reads(const Fuse *f, Node *n, int cap)
     for (int i = 0; i < nseen; i++) {
         Node *x = seen[i];
         if (x != n && (f->mat[x->id] || node_class(x) == CLS_LEAF)) {
-            reads += node_class(x) != CLS_LEAF || fuse_in_memory(f, x) || x->op == OP_input;
+            reads += node_class(x) != CLS_LEAF || node_in_memory(x);
             continue;
         }
         for (uint32_t k = 0; k < x->nargs; k++)

@@ -19,7 +19,7 @@ bool fuse_in_memory(const Fuse *f, const Node *n)
 
 bool fuse_stored(const Fuse *f, const Node *n)
 {
-    return f->mat[n->id] || fuse_in_memory(f, n) || n->op == OP_input;
+    return f->mat[n->id] || node_in_memory(n);
 }
 
 // The value behind the views a library or a loop can look through.
@@ -32,7 +32,7 @@ static Node *behind_views(Node *n, bool in_order)
 static void force(Fuse *f, Node *n)
 {
     double v;
-    if (fuse_in_memory(f, n) || n->op == OP_input || node_has(n, OPF_RESULT)) return;
+    if (node_in_memory(n) || node_has(n, OPF_RESULT)) return;
     if (node_has(n, OPF_LITERAL) && node_const_value(n, &v)) return;
     f->forced[n->id] = true;
 }
@@ -189,7 +189,7 @@ static void force_operands(Fuse *f)
         } else if (x->op == OP_extern) { // the model's kernels take addresses
             for (uint32_t k = 0; k < x->nargs; k++) {
                 Node *s = behind_views(x->args[k], true);
-                force(f, s->op == OP_input && !fuse_in_memory(f, s) ? x->args[k] : s);
+                force(f, node_in_memory(s) && !fuse_in_memory(f, s) ? x->args[k] : s);
             }
         } else if (node_class(x) == CLS_REGION) {
             double v;
