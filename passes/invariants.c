@@ -1,18 +1,20 @@
-// What does not change from round to round of a loop is computed once, before it.
+// Loop-invariant code motion.
 //
-// requires: gradients expanded and precision chosen: casts of weights are what most loops repeat.
-// keeps: every value, bit for bit. breaks: nothing. Taken out is what pays: what a product reads
-// (it would be stored in every round), what holds a product, a sum or a costly function, and what
-// takes fewer bytes than what it is made of. Other elementwise code and all views stay, as part of
-// the kernels that read them. Costs memory for what is taken out, which has no more elements than
-// what it is made of.
+// Hoisted is what pays: operands of contractions (they would be stored in every iteration), what
+// contains a contraction, a reduction or a costly function, and what has fewer bytes than the
+// captured values it is computed from. Other elementwise code and all views stay: they are fused
+// into the kernels that read them. The cost is memory for the hoisted values, which have no more
+// elements than the captured values.
+//
+// Requires: gradients expanded, precision chosen (most of what loops repeat are casts of weights).
+// Keeps: every value to the bit. Breaks: nothing.
 #include "passes/passes.h"
 #include "passes/regions.h"
 
 typedef struct Loop {
     Graph *body;
-    bool *fixed; // by node id: the same in every round
-    bool *out;   // by node id: taken out of the loop, with what of it is fixed
+    bool *fixed; // by node id: loop-invariant
+    bool *out;   // by node id: hoisted, with its invariant operands
     bool any;
 } Loop;
 
@@ -27,8 +29,8 @@ static bool is_fixed(const bool *fixed, const Node *n, int64_t captured)
     return true;
 }
 
-// Of fixed values, by node id: elements and bytes of the captured values that they are made of, and
-// whether that takes more than arithmetic.
+// Of invariant values, by node id: elements and bytes of the captured values that they are computed
+// from, and whether that takes more than arithmetic.
 typedef struct Made {
     int64_t elements, bytes;
     bool costly;
@@ -84,7 +86,7 @@ static Loop find(const Node *loop, Graph *body)
     return l;
 }
 
-// The values taken out, computed in dst, behind the loop's operands.
+// Appends the hoisted values, computed in dst, to the loop's operands.
 static Node **operands(Graph *dst, const Loop *l, const Node *loop, Node *const *map, int *nargs)
 {
     Graph *body = l->body;
@@ -103,7 +105,7 @@ static Node **operands(Graph *dst, const Loop *l, const Node *loop, Node *const 
     return args;
 }
 
-// The body with parameters in their place.
+// The body with parameters in place of the hoisted values.
 static Graph *body_without(const Loop *l)
 {
     Graph *old = l->body, *body = graph_new(old->arena, old->diags, old->symbols);

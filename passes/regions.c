@@ -1,4 +1,4 @@
-// Regions by a worklist, innermost first, and rebuilding a graph around them.
+// Rebuilding a graph together with its regions: a worklist, innermost first.
 #include "passes/regions.h"
 
 RegionList regions_innermost_first(Graph *g)

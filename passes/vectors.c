@@ -1,13 +1,12 @@
-// A product of a matrix and a vector becomes a sum of products, so that it is a reduction: read at
-// the memory's rate, with whatever stands before and behind it in the same kernel. A library's call
-// reads stored operands and stores what it makes, and a text that is written token by token is
-// hundreds of such calls.
+// A matrix-vector product becomes an elementwise product and a sum, that is a reduction: it runs at
+// the memory's bandwidth and fuses with what precedes and follows it. A library call reads stored
+// operands and stores its result, and generating a token takes hundreds of them.
 //
-// Requires: gradients expanded, precision chosen; attention has taken its products. Only models on
-// a GPU: in training products of one row are rare, and their gradients are products with more.
-// Keeps: every value within rounding: factors as the product reads them, in the type it adds up in,
-// and another order of the sum; but rows that a softmax's mask leaves out count as zeros, be they
-// no numbers. Breaks: nothing.
+// Requires: gradients expanded, precision chosen; attention has matched its products. Models on a
+// GPU only: in training matrix-vector products are rare, and their gradients are none.
+// Keeps: every value within rounding: the same factors and accumulator type, another order of the
+// sum; but rows that a softmax's mask excludes count as zeros even where they are NaN. Breaks:
+// nothing.
 #include "ir/axes.h"
 #include "passes/prepare.h"
 #include "passes/regions.h"
@@ -17,7 +16,7 @@ typedef struct Vectors {
     bool *prepared; // by id of its nodes, or NULL
 } Vectors;
 
-// Fewer elements: the product is hardly work, and stands beside others of its size.
+// With fewer elements the product costs next to nothing and is computed side by side with others.
 enum { LEAST_ELEMENTS = 4096 };
 
 static bool reads_windows(const Node *n)
@@ -27,7 +26,7 @@ static bool reads_windows(const Node *n)
     return false;
 }
 
-// The side of [dot] that is a vector, once for each of the batch; -1: none is, or it is to stay.
+// The side of [dot] that is a vector (for each index of the batch); -1: none, or not worth it.
 static int vector_side(const Node *dot)
 {
     DotSizes s = dot_sizes(dot);
@@ -40,13 +39,13 @@ static int vector_side(const Node *dot)
     return s.m == 1 ? 0 : 1;
 }
 
-// The axes of the matrix as the sum runs over them: as they lie, or those that are summed last.
+// The order of the matrix's axes in the sum: as stored, or the summed ones last.
 typedef struct Order {
     int rank, nsummed;
     int64_t perm[MAX_RANK];   // of the matrix
-    int64_t from[MAX_RANK];   // by axis then: that axis of the vector; -1: it has none
-    int64_t summed[MAX_RANK]; // axes then
-    int64_t result[MAX_RANK]; // of what is left, in the order in which the product has it
+    int64_t from[MAX_RANK];   // by permuted axis: that axis of the vector; -1: it has none
+    int64_t summed[MAX_RANK]; // permuted axes
+    int64_t result[MAX_RANK]; // permutes the remaining axes into the order of the dot's result
 } Order;
 
 static int place_of(int64_t axis, const int64_t *axes, int n)
@@ -87,7 +86,7 @@ static Node *permuted(Graph *g, Node *x, const int64_t *perm)
     return x;
 }
 
-// The vector spread over the matrix m.
+// The vector broadcast to the shape of the matrix m.
 static Node *spread(Graph *g, const Order *o, Node *v, const Type *m)
 {
     int64_t perm[MAX_RANK], dim[MAX_RANK];
@@ -102,8 +101,8 @@ static Node *spread(Graph *g, const Order *o, Node *v, const Type *m)
     return graph_broadcast_to(g, graph_reshape(g, permuted(g, v, perm), o->rank, dim), m);
 }
 
-// The condition under which elements of x may be other than 0, where x is a softmax under a mask,
-// exp(where(mask, scores, -inf) - ...) / ..., in x's shape; NULL: none is known.
+// Where x is a masked softmax, exp(where(mask, scores, -inf) - ...) / ...: the mask, in x's shape;
+// elsewhere x is 0. NULL: none is known.
 static Node *mask_of(Graph *g, const Node *x, Node *const *map)
 {
     enum { MOST_VIEWS = 8 };
@@ -138,13 +137,13 @@ static Node *as_sum(void *ctx, Graph *g, Node *dot, Node *const *map)
     graph_stamp(g, dot, NULL);
     DType type = (DType)attr_int(dot, ATTR_accumulate, DT_F32);
     const Node *matrix = dot->args[!vector];
-    // What is prepared may lie as its reader likes best.
+    // A prepared operand is stored in whatever order its reader likes best.
     Order o = order_of(dot, vector, prepared && prepared[matrix->id]);
     Node *factors[2];
     Node *m = graph_cast(g, permuted(g, map[matrix->id], o.perm), type);
     Node *v = graph_cast(g, map[dot->args[vector]->id], type);
     factors[vector] = spread(g, &o, v, &m->type);
-    // What a mask leaves out is not read, be it no number (as in attention's kernels).
+    // Masked elements of the other operand are not read, even where they are NaN (as in attention).
     Node *mask = mask_of(g, dot->args[vector], map);
     if (mask) m = graph_select(g, spread(g, &o, mask, &m->type), m, graph_const(g, type, 0));
     factors[!vector] = m;
