@@ -1,12 +1,11 @@
-// Under a memory limit: which values that wait for the backward part are computed again.
+// Under a memory limit: which values kept for the backward part are recomputed instead.
 //
-// A value that is dropped is made again from the others, with everything between that nobody keeps,
-// when the backward part first needs it, and then held until it last does. Its price is the seconds
-// of what is computed for it, and of reading what it is made of. How much memory there is to save
-// is seen along the graph: what is held at every node, of originals and of those made again, most
-// of it at one node; what would not be held there is worth its bytes. The cheapest a byte go first,
-// few at a time, for each one changes what others cost (to make them again it may have to be made,
-// too) and where most is held.
+// A dropped value is recomputed from kept ones, with everything between, when the backward part
+// first needs it, and then stays live until its last use there. Its price is the seconds of that
+// computation and of reading its inputs. The gain is measured along the graph: live bytes at every
+// node, of originals and recomputed values; a value that would no longer be live at the node where
+// the peak is gains its bytes. The cheapest a byte are dropped first, few at a time, because each
+// one changes the prices of others (which may have to recompute it, too) and moves the peak.
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,14 +23,13 @@ typedef struct Choose {
     Graph *g;
     const Target *t;
     bool *waits;  // a stored forward value that the backward part reads, itself or through views
-    bool *pinned; // it is kept in any case
-    bool *made;   // computed again
-    uint32_t *first, *last; // of a value that waits: the ids of what first and last needs it behind
-                            // the forward part
-    uint32_t *soon;         // of a node: the first that stores something that is made of it
+    bool *pinned; // kept in any case
+    bool *made;   // dropped and recomputed
+    uint32_t *first, *last; // of a waiting value: its first and last use behind the forward part
+    uint32_t *soon;         // of a node: the first node that stores something computed from it
     uint32_t *seen, mark;
-    VEC(const Node *) work, cone; // of one value: what is to be made, it last
-    VEC(uint32_t) under;          // values that wait and that it is made of
+    VEC(const Node *) work, cone; // of one value: the nodes to recompute, the value first
+    VEC(uint32_t) under;          // waiting values that the cone reads
 } Choose;
 
 static const Node *stored_under(const Node *n)
@@ -40,7 +38,7 @@ static const Node *stored_under(const Node *n)
     return n;
 }
 
-// What ends a product: a bias, an activation, the rounding to a narrower type.
+// A matmul's epilogue: a bias, an activation, the rounding to a narrower type.
 static bool is_end(const Choose *c, const Node *n)
 {
     if (c->r->stored[n->id]) return true;
@@ -73,7 +71,7 @@ static void needed_at(Choose *c, const Node *n, uint32_t at)
     c->waits[n->id] = true;
 }
 
-// Elementwise code is part of the kernels that read it.
+// Elementwise code is computed in the kernels that read it.
 static void find_needs(Choose *c)
 {
     uint32_t n = c->g->nodes.n;
@@ -89,8 +87,8 @@ static void find_needs(Choose *c)
     }
 }
 
-// Whether y is elementwise code over one value that is stored and not larger: a kernel that reads y
-// takes that and computes y, as the end of a product with the function behind it does.
+// Whether y is elementwise code over one stored value that is no larger: its readers read that
+// value and compute y, as they do for an activation behind a matmul.
 static bool is_inline(const Choose *c, const Node *y)
 {
     const Node *work[MOST_CHAIN], *base = NULL;
@@ -115,8 +113,8 @@ static bool is_inline(const Choose *c, const Node *y)
     return base != NULL;
 }
 
-// What x of the backward part makes wait: what it reads, through chains that are computed again
-// anyway.
+// Marks the values that x, of the backward part, keeps waiting: what it reads, also through chains
+// that are recomputed anyway.
 static void find_waiting(Choose *c, const Node *x)
 {
     c->mark++;
@@ -140,15 +138,15 @@ static void find_waiting(Choose *c, const Node *x)
     }
 }
 
-// Few values of many: kept rather than taken again over all of them.
+// Reductions have few results from many elements: they are kept.
 static bool is_summary(const Node *n)
 {
     return node_class(n) == CLS_REDUCE &&
            type_count(&n->type) * SMALL_SHARE <= type_count(&n->args[0]->type);
 }
 
-// What has to be made for v: the cone, and the values under it. false: too much, or nothing that
-// can be made twice.
+// Collects the nodes to recompute for v (the cone) and the waiting values these read. false: too
+// many, or one that may not run twice.
 static bool find_cone(Choose *c, const Node *v)
 {
     c->mark++;
@@ -169,8 +167,7 @@ static bool find_cone(Choose *c, const Node *v)
     return true;
 }
 
-// Of the cone, whose first is the value, what is not made yet, and what is read and written for
-// that.
+// The seconds of those nodes of the cone that are not recomputed yet, and of their memory traffic.
 static double cone_seconds(const Choose *c)
 {
     double seconds = 0;
@@ -183,7 +180,7 @@ static double cone_seconds(const Choose *c)
     return seconds + recompute_move(c->t, (double)type_bytes(&c->cone.at[0]->type));
 }
 
-// Bytes held at the node where most are, and that node.
+// The peak of live bytes, and the node where it is.
 static int64_t most_held(const Choose *c, int64_t *change, uint32_t *where)
 {
     uint32_t n = c->g->nodes.n;
@@ -206,7 +203,7 @@ static int64_t most_held(const Choose *c, int64_t *change, uint32_t *where)
     return most;
 }
 
-// Whether it is held at that node, and would not be if it were made again.
+// Whether the value is live at that node and would not be if it were recomputed.
 static bool helps(const Choose *c, uint32_t id, uint32_t where)
 {
     return c->waits[id] && !c->pinned[id] && !c->made[id] && id <= where && c->first[id] > where;
@@ -234,7 +231,7 @@ static int cheapest_first(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-// Drops values until a part of what is too much is gone. false: none helps.
+// Drops values until a part of the excess is gone. false: none helps.
 static bool drop_some(Choose *c, uint32_t where, int64_t bytes)
 {
     VEC(Candidate) can = {0};
@@ -257,8 +254,7 @@ static bool drop_some(Choose *c, uint32_t where, int64_t bytes)
     return true;
 }
 
-// What the backward part reads of what is dropped it reads of clones: values, and elementwise code
-// and views over them.
+// The backward part reads clones of dropped values and of the elementwise code and views over them.
 static void mark(Choose *c)
 {
     Recompute *r = c->r;
