@@ -1,5 +1,5 @@
-// What the files that lower groups and values share. A rule (value_*) gives the element of a node
-// of its ops at an index, where [pred] holds (-1: everywhere); elsewhere any value will do.
+// Private to lowering: graph nodes to kernel IR. A rule (value_*) emits the element of a node at an
+// index, valid where [pred] holds (-1: everywhere); elsewhere any value will do.
 #ifndef CODEGEN_LOWER_H
 #define CODEGEN_LOWER_H
 
@@ -13,7 +13,7 @@ typedef struct Lower {
     IdMap memo, buf_of; // buf_of: node and kind -> index in body->bufs
     const Group *group;
     int depth;
-    bool one_round;         // squared deviations without the mean first, along the columns
+    bool one_round;         // sqdev along the columns in one pass, without the mean first
     const Node *call;       // the graph is its region
     bool early;             // sums along the columns do not wait for a factor of their row
     struct LowerCuts *cuts; // where the values of a map change from one operand to the next

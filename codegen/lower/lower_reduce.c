@@ -99,10 +99,9 @@ static int value_sqdev(Lower *l, const Node *n, const Ix *const *idx, int pred)
     return lower_cast(l, sum, n->type.dtype, n);
 }
 
-// A sum over a row of a * f, f one value of the row, waits for f: a round more where f follows from
-// another sum. f times the sum of a need not wait, and is the same within rounding where it is
-// finite: a is rounded before it meets f. Where it is not, the sum of the products may be, and is
-// what the value is.
+// A sum over a row of a * f, where f is constant along the row, waits for f, one stage more where f
+// follows from another sum. f * sum(a) need not wait and is equal within rounding where it is
+// finite. Where it is not finite, sum(a * f) still may be, and is the value.
 static int value_early(Lower *l, Inst sum)
 {
     const Body *b = l->body;

@@ -1,9 +1,9 @@
-// Free values: which of them share one elementwise kernel, and which are dear enough to be stored
-// instead of computed by everyone who reads them.
+// Free values: which of them share one elementwise kernel (a map), and which are costly enough to
+// be stored instead of recomputed by each reader.
 //
-// A walk against program order collects for every free value who computes it and how many elements
-// of it that makes. Stored free values of equal size that compute something in common become one
-// map.
+// A walk in reverse program order collects, for every free value, the kernels that would compute it
+// and how many elements each would compute. Stored free values of equal size that share some
+// computation become one map.
 #include "passes/fuse/fuse.h"
 
 uint32_t fuse_map_of(const Fuse *f, uint32_t id)
@@ -41,7 +41,7 @@ typedef struct Who { // computes a free value
 // n transcendental functions whose every value the backward part reads would be n * n / 2 of them.
 enum { MOST_WHO = 6, SPREAD_FLOPS = 4, MOST_AGAIN = 160 };
 
-typedef struct Whos { // everyone who computes a free value; beyond MOST_WHO they are only counted
+typedef struct Whos { // all kernels that compute a free value; beyond MOST_WHO only counted
     Who at[MOST_WHO];
     int n;
     float more, more_evals;
@@ -129,8 +129,8 @@ static void unite(Fuse *f, uint32_t a, uint32_t b)
     f->level[a] = f->level[b] = level;
 }
 
-// What is made of scalars spread out is nothing that kernels gain by sharing: a network's
-// parameters all have the learning rate in common.
+// Values computed from broadcast scalars alone are no reason to share a kernel: all updates have
+// the learning rate in common.
 static bool worth_sharing(const Decide *d, const Node *n)
 {
     return type_count(&n->type) > 1 && !d->uniform[n->id];
@@ -183,7 +183,7 @@ static double evals_of(const Whos *w)
     return evals;
 }
 
-// Of x, which is made of pieces, maps compute each piece where it is stored.
+// Of a concat or pad x, maps compute each piece only where it is stored.
 static void only_piece(Whos *w, const Node *x, const Node *piece)
 {
     for (int i = 0; i < w->n; i++)
@@ -215,7 +215,7 @@ static bool distinct_costs(const Fuse *f, Node *n, double *flops, double *bytes)
     return true;
 }
 
-// Is storing n cheaper than computing it wherever it is read?
+// Whether storing n is cheaper than computing it in every reader.
 static bool store_pays(const Decide *d, const Node *n)
 {
     const Fuse *f = d->f;
@@ -223,7 +223,7 @@ static bool store_pays(const Decide *d, const Node *n)
     uint32_t id = n->id;
     double users = users_of(&d->who[id]), count = count_of(n), flops = d->flops[id];
     if (flops == 0 && node_class(n) == CLS_VIEW && users <= 1) return false;
-    // Windows hold each element as often as they meet: what they are of is stored instead.
+    // Windows repeat each element where they overlap: their operand is stored instead.
     if (n->op == OP_window && count_of(n->args[0]) < count) return false;
     double evals = evals_of(&d->who[id]) * (n->type.rank == 0 ? scalar_share(f) : 1);
     if (users < 1) users = 1;

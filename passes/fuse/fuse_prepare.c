@@ -1,4 +1,4 @@
-// Before anything is placed: who reads what, and what has to be stored whatever the kernels are.
+// Before placement: consumers of every node, and what has to be stored whatever the kernels are.
 #include "ir/range.h"
 #include "passes/fuse/fuse.h"
 
@@ -60,9 +60,9 @@ static bool goes_on(const Node *n)
     return node_class(n) == CLS_ELEMENTWISE || node_keeps_all(n);
 }
 
-// A product over windows of 16-bit values stores results of 16 bits by bulk copies. Where costly
-// functions follow, for which multiplying would wait, what is made of them and kept in more bits is
-// left to its readers, which then read half as much.
+// A dot over windows of 16-bit values stores 16-bit results by bulk copies. Where costly functions
+// follow it, which would stall the multiplication, and their results are kept in more bits, these
+// are left to their readers, which then read half as much.
 static void mark_wide(Fuse *f)
 {
     Graph *g = f->g;
@@ -158,7 +158,7 @@ static void mark_late(Fuse *f)
     }
 }
 
-// What a contraction reads of its operands without copying them.
+// Stores the values that a dot reads its operands from, through views, without a copy.
 static void force_factors(Fuse *f, const Node *dot)
 {
     for (int k = 0; k < 2; k++) {
@@ -173,7 +173,7 @@ static void force_factors(Fuse *f, const Node *dot)
     if (f->bias[dot->id]) force(f, behind_views(f->bias[dot->id], false));
 }
 
-// What calls and kernels of their own read has to lie in memory.
+// Stores the operands of library calls, regions and kernels of their own.
 static void force_operands(Fuse *f)
 {
     Graph *g = f->g;
