@@ -246,11 +246,7 @@ int verb_generate(int argc, char **argv)
         {"--prefill", NULL, OPT_STRING, &a.prefill, "NAME",
          "the model that takes a long prompt in pieces (default prefill, where there is one; '': "
          "none)"},
-        weights_option(&a.weights),
-        map_option(&a.weights),
-        missing_option(&a.weights),
-        ignore_option(&a.weights),
-        transpose_option(&a.weights),
+        WEIGHTS_OPTIONS(&a.weights),
         device_option(&a.device),
         seed_option(&a.seed, "of the draws (default 0)"),
         set_option(&a.set),
