@@ -55,7 +55,7 @@ static Node *negated(Graph *g, Node *n)
 
 // Whether negating this factor is cheaper than negating the other: it is a constant, or broadcast
 // from fewer values.
-static bool of_fewer(const Node *n, const Node *other)
+static bool negates_cheaper(const Node *n, const Node *other)
 {
     double v;
     bool spread = n->op == OP_broadcast;
@@ -71,7 +71,7 @@ static Node *contracted(void *alone, Graph *g, Node *n, Node *const *map)
     const Node *product = n->args[k];
     Node *a = map[product->args[0]->id], *b = map[product->args[1]->id],
          *c = map[n->args[1 - k]->id];
-    bool first = of_fewer(a, b), second = of_fewer(b, a);
+    bool first = negates_cheaper(a, b), second = negates_cheaper(b, a);
     graph_stamp(g, n, NULL);
     if (n->op == OP_sub && k == 0) c = negated(g, c);
     if (n->op == OP_sub && k == 1) {

@@ -13,42 +13,42 @@
 
 typedef struct Loop {
     Graph *body;
-    bool *fixed; // by node id: loop-invariant
-    bool *out;   // by node id: hoisted, with its invariant operands
+    bool *invariant; // by node id: loop-invariant
+    bool *hoisted;   // by node id: hoisted, with its invariant operands
     bool any;
 } Loop;
 
-static bool is_fixed(const bool *fixed, const Node *n, int64_t captured)
+static bool is_invariant(const bool *invariant, const Node *n, int64_t captured)
 {
     if (n->op == OP_region_param) return attr_int(n, ATTR_index, 0) > captured;
     if (n->nregions || node_has(n, OPF_CELL | OPF_EFFECT | OPF_DRAWN | OPF_CHECKS) ||
         node_class(n) == CLS_ROOT)
         return false;
     for (uint32_t k = 0; k < n->nargs; k++)
-        if (!fixed[n->args[k]->id]) return false;
+        if (!invariant[n->args[k]->id]) return false;
     return true;
 }
 
 // Of invariant values, by node id: elements and bytes of the captured values that they are computed
 // from, and whether that takes more than arithmetic.
-typedef struct Made {
+typedef struct Inputs {
     int64_t elements, bytes;
     bool costly;
-} Made;
+} Inputs;
 
 static int64_t at_most(int64_t n) // what is read by many ways counts as often
 {
     return n < INT64_MAX / 4 ? n : INT64_MAX / 4;
 }
 
-static Made made_of(const Made *made, const Node *n)
+static Inputs inputs_of(const Inputs *inputs, const Node *n)
 {
     OpClass c = node_class(n);
-    Made m = {.costly =
-                  c == CLS_DOT || c == CLS_REDUCE || c == CLS_SCAN || node_has(n, OPF_COSTLY)};
+    Inputs m = {.costly =
+                    c == CLS_DOT || c == CLS_REDUCE || c == CLS_SCAN || node_has(n, OPF_COSTLY)};
     if (n->op == OP_region_param) m.elements = type_count(&n->type), m.bytes = type_bytes(&n->type);
     for (uint32_t k = 0; k < n->nargs; k++) {
-        const Made *a = &made[n->args[k]->id];
+        const Inputs *a = &inputs[n->args[k]->id];
         m.elements = at_most(m.elements + a->elements);
         m.bytes = at_most(m.bytes + a->bytes);
         m.costly |= a->costly;
@@ -62,24 +62,24 @@ static Loop find(const Node *loop, Graph *body)
     uint32_t n = body->nodes.n;
     Arena *a = body->arena;
     Loop l = {body, NEW_ARRAY(a, bool, n + 1), NEW_ARRAY(a, bool, n + 1), false};
-    Made *made = NEW_ARRAY(a, Made, n + 1);
+    Inputs *inputs = NEW_ARRAY(a, Inputs, n + 1);
     bool *wanted = NEW_ARRAY(a, bool, n + 1), // by something that stays in the loop
         *product = NEW_ARRAY(a, bool, n + 1); // by a product, through views
     for (uint32_t i = 0; i < n; i++) {
-        l.fixed[i] = is_fixed(l.fixed, body->nodes.at[i], captured);
-        if (l.fixed[i]) made[i] = made_of(made, body->nodes.at[i]);
+        l.invariant[i] = is_invariant(l.invariant, body->nodes.at[i], captured);
+        if (l.invariant[i]) inputs[i] = inputs_of(inputs, body->nodes.at[i]);
     }
     for (uint32_t i = 0; i < body->results.n; i++) wanted[body->results.at[i]->id] = true;
     for (uint32_t i = n; i-- > 0;) {
         const Node *x = body->nodes.at[i];
         bool view = node_has(x, OPF_STRIDES), leaf = !x->nargs;
-        l.out[i] = l.fixed[i] && wanted[i] && !view && !leaf &&
-                   type_count(&x->type) <= made[i].elements &&
-                   (product[i] || made[i].costly || type_bytes(&x->type) < made[i].bytes);
-        l.any |= l.out[i];
+        l.hoisted[i] = l.invariant[i] && wanted[i] && !view && !leaf &&
+                       type_count(&x->type) <= inputs[i].elements &&
+                       (product[i] || inputs[i].costly || type_bytes(&x->type) < inputs[i].bytes);
+        l.any |= l.hoisted[i];
         for (uint32_t k = 0; k < x->nargs; k++) {
             uint32_t arg = x->args[k]->id;
-            wanted[arg] |= !l.fixed[i] || (wanted[i] && !l.out[i]);
+            wanted[arg] |= !l.invariant[i] || (wanted[i] && !l.hoisted[i]);
             product[arg] |= node_class(x) == CLS_DOT || (view && product[i]);
         }
     }
@@ -98,9 +98,9 @@ static Node **operands(Graph *dst, const Loop *l, const Node *loop, Node *const 
         r.map[body->params.at[k + 1]->id] = args[k];
     }
     for (uint32_t i = 0; i < body->nodes.n; i++) {
-        if (l->fixed[i] && body->nodes.at[i]->op != OP_region_param)
+        if (l->invariant[i] && body->nodes.at[i]->op != OP_region_param)
             remap_node(&r, body->nodes.at[i]);
-        if (l->out[i]) args[(*nargs)++] = r.map[i];
+        if (l->hoisted[i]) args[(*nargs)++] = r.map[i];
     }
     return args;
 }
@@ -118,7 +118,7 @@ static Graph *body_without(const Loop *l)
     }
     for (uint32_t i = 0; i < old->nodes.n; i++) {
         Node *n = old->nodes.at[i];
-        if (l->out[i]) {
+        if (l->hoisted[i]) {
             graph_stamp(body, n, NULL);
             r.map[i] = graph_region_param(body, &n->type);
             node_pass_name(n, r.map[i]);

@@ -43,7 +43,7 @@ static bool same_axes(const Node *a, const Node *b)
 }
 
 // Whether b is a broadcast along exactly the given axes.
-static bool spreads(const Node *b, const Type *t, const int64_t *axes, int naxes)
+static bool broadcasts_along(const Node *b, const Type *t, const int64_t *axes, int naxes)
 {
     int nd, k = 0;
     if (b->op != OP_broadcast) return false;
@@ -64,7 +64,7 @@ static bool is_mean(const Node *b, const Node *x, const Node *like)
     int naxes;
     const int64_t *axes = attr_ints(like, ATTR_axes, &naxes);
     double scale = 1, v;
-    if (!spreads(b, &x->type, axes, naxes)) return false;
+    if (!broadcasts_along(b, &x->type, axes, naxes)) return false;
     for (b = b->args[0];;) {
         if (node_keeps_all(b)) {
             b = b->args[0];

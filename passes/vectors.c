@@ -48,7 +48,7 @@ typedef struct Order {
     int64_t result[MAX_RANK]; // permutes the remaining axes into the order of the dot's result
 } Order;
 
-static int place_of(int64_t axis, const int64_t *axes, int n)
+static int index_of(int64_t axis, const int64_t *axes, int n)
 {
     for (int i = 0; i < n; i++)
         if (axes[i] == axis) return i;
@@ -62,12 +62,12 @@ static Order order_of(const Node *dot, int vector, bool summed_last)
     int left[MAX_RANK] = {0}, nleft = 0, n = 0;
     for (int pass = 0; pass < 1 + summed_last; pass++)
         for (int axis = 0; axis < o.rank; axis++) {
-            bool summed = place_of(axis, m.contract, m.ncontract) >= 0;
+            bool summed = index_of(axis, m.contract, m.ncontract) >= 0;
             if (!summed_last || summed == pass) o.perm[n++] = axis;
         }
     for (int i = 0; i < o.rank; i++) {
-        int b = place_of(o.perm[i], m.batch, m.nbatch);
-        int c = place_of(o.perm[i], m.contract, m.ncontract);
+        int b = index_of(o.perm[i], m.batch, m.nbatch);
+        int c = index_of(o.perm[i], m.contract, m.ncontract);
         o.from[i] = b >= 0 ? v.batch[b] : c >= 0 ? v.contract[c] : -1;
         if (c >= 0)
             o.summed[o.nsummed++] = i;
@@ -87,7 +87,7 @@ static Node *permuted(Graph *g, Node *x, const int64_t *perm)
 }
 
 // The vector broadcast to the shape of the matrix m.
-static Node *spread(Graph *g, const Order *o, Node *v, const Type *m)
+static Node *broadcast_vector(Graph *g, const Order *o, Node *v, const Type *m)
 {
     int64_t perm[MAX_RANK], dim[MAX_RANK];
     bool used[MAX_RANK] = {0};
@@ -142,10 +142,11 @@ static Node *as_sum(void *ctx, Graph *g, Node *dot, Node *const *map)
     Node *factors[2];
     Node *m = graph_cast(g, permuted(g, map[matrix->id], o.perm), type);
     Node *v = graph_cast(g, map[dot->args[vector]->id], type);
-    factors[vector] = spread(g, &o, v, &m->type);
+    factors[vector] = broadcast_vector(g, &o, v, &m->type);
     // Masked elements of the other operand are not read, even where they are NaN (as in attention).
     Node *mask = mask_of(g, dot->args[vector], map);
-    if (mask) m = graph_select(g, spread(g, &o, mask, &m->type), m, graph_const(g, type, 0));
+    if (mask)
+        m = graph_select(g, broadcast_vector(g, &o, mask, &m->type), m, graph_const(g, type, 0));
     factors[!vector] = m;
     Node *product = graph_binary(g, OP_mul, factors[0], factors[1]);
     Node *sum = graph_reduce(g, OP_sum, product, o.summed, o.nsummed, false);

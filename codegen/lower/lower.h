@@ -13,7 +13,7 @@ typedef struct Lower {
     IdMap memo, buf_of; // buf_of: node and kind -> index in body->bufs
     const Group *group;
     int depth;
-    bool one_round;         // sqdev along the columns in one pass, without the mean first
+    bool one_pass;          // sqdev along the columns in one pass, without the mean first
     const Node *call;       // the graph is its region
     bool early;             // sums along the columns do not wait for a factor of their row
     struct LowerCuts *cuts; // where the values of a map change from one operand to the next
@@ -31,7 +31,7 @@ void lower_finish(Lower *l); // stages, when all stores are there
 // The outs, over the rows and columns of a reduction; each has as many elements as there are rows,
 // or rows and columns. *folded: with the group's sums over rows, which it comes back without when
 // they are in.
-enum { ONE_ROUND = 1, EARLY = 2 }; // see Lower
+enum { ONE_PASS = 1, EARLY = 2 }; // see Lower
 Lower lower_over(LowerCtx *ctx, Graph *g, const Group *group, const Node *head, Node *const *outs,
                  int n, int how, bool *folded);
 // The outs, which share its space, over a contraction's batch, m, n and k. [folded]: with sums over

@@ -111,7 +111,7 @@ Lower lower_over(LowerCtx *ctx, Graph *g, const Group *group, const Node *head, 
     const Type *x = &head->args[0]->type;
     int64_t rows = type_count(&head->type), cols = reduced_count(head);
     int r = lower_new_axis(&l, rows);
-    l.one_round = how & ONE_ROUND && ctx->target->kind == TARGET_CUDA;
+    l.one_pass = how & ONE_PASS && ctx->target->kind == TARGET_CUDA;
     l.early = how & EARLY;
     l.body->npar = 1;
     l.body->col = lower_new_axis(&l, cols);

@@ -131,7 +131,7 @@ int value_reduce(Lower *l, const Node *n, const Ix *const *idx, int pred)
     const Ix *at[MAX_RANK];
     int q = reduced_at(l, n, idx, pred, at), count, v = -1;
     const int64_t *axes = attr_ints(n, ATTR_axes, &count);
-    if (op_info(n->op)->acc == ACC_MOMENTS && (!l->one_round || q != l->body->col))
+    if (op_info(n->op)->acc == ACC_MOMENTS && (!l->one_pass || q != l->body->col))
         return value_sqdev(l, n, idx, pred);
     if (count == 1) v = value_picked(l, n, at, (int)axes[0], q, pred);
     if (v >= 0) return lower_cast(l, v, n->type.dtype, n);

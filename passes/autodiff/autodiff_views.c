@@ -47,7 +47,7 @@ Node *rule_pad(Rule *r, Node *x, const int64_t *low, const int64_t *high)
 }
 
 // A strided axis is dilated by a reshape, a pad and a reshape: (m) -> (m, 1) -> (m, s) -> (m*s).
-static Node *spread(Rule *r, Node *d, int axis, int64_t stride)
+static Node *dilated(Rule *r, Node *d, int axis, int64_t stride)
 {
     int64_t dim[MAX_RANK + 1], low[MAX_RANK] = {0}, high[MAX_RANK] = {0};
     int rank = d->type.rank;
@@ -118,7 +118,7 @@ void grad_slice(Rule *r)
     int64_t low[MAX_RANK], high[MAX_RANK], from[MAX_RANK] = {0}, to[MAX_RANK], one[MAX_RANK];
     bool cut = false;
     for (int i = 0; i < in->rank; i++)
-        if (stride && stride[i] > 1) d = spread(r, d, i, stride[i]);
+        if (stride && stride[i] > 1) d = dilated(r, d, i, stride[i]);
     for (int i = 0; i < in->rank; i++) {
         int64_t room = in->dim[i] - start[i];
         to[i] = d->type.dim[i] < room ? d->type.dim[i] : room;

@@ -37,7 +37,7 @@ typedef struct Head {
 bool head_find(Head *h, Graph *g, Node *seed, bool *live, bool *refused);
 // Whether operand k of a node computed in the loop is read by rows; else whole.
 bool head_reads_rows(const Head *h, const Node *n, uint32_t k);
-int head_spread_axes(const Head *h, const Node *broadcast); // of its operand: how many are rows
+int head_broadcast_axes(const Head *h, const Node *broadcast); // of its operand: how many are rows
 // dst: a copy of the graph in which the head is a loop over chunks of so many rows.
 Graph *head_build(const Head *h, int64_t each);
 

@@ -119,7 +119,7 @@ static Node *image(Round *r, const Node *n)
     }
     case OP_broadcast: {
         attr_set_ints(g, &at, ATTR_shape, t.dim, t.rank);
-        shift_ints(g, &at, n, ATTR_dims, head_spread_axes(h, n), p - 1);
+        shift_ints(g, &at, n, ATTR_dims, head_broadcast_axes(h, n), p - 1);
         return graph_node(g, OP_broadcast, args, 1, &at);
     }
     case OP_slice:

@@ -96,7 +96,7 @@ static bool pads_rows(const Node *pad, int prefix)
 }
 
 // Axes of the operand of a broadcast that run over the first [prefix] axes of its result.
-static int spread_axes(const Node *broadcast, int prefix)
+static int broadcast_axes(const Node *broadcast, int prefix)
 {
     int count, n = 0;
     const int64_t *dims = attr_ints(broadcast, ATTR_dims, &count);
@@ -108,7 +108,7 @@ static int spread_axes(const Node *broadcast, int prefix)
 static int broadcast_prefix(const Head *h, const Node *n, int operand)
 {
     for (int p = 1; p <= n->type.rank; p++)
-        if (spread_axes(n, p) == operand && leading(&n->type, p) == h->rows) return p;
+        if (broadcast_axes(n, p) == operand && leading(&n->type, p) == h->rows) return p;
     return 0;
 }
 
@@ -203,16 +203,16 @@ static void trim(Head *h)
 
 // -- what parts read ------------------------------------------------------------------------------
 
-int head_spread_axes(const Head *h, const Node *broadcast)
+int head_broadcast_axes(const Head *h, const Node *broadcast)
 {
-    return spread_axes(broadcast, h->prefix[broadcast->id]);
+    return broadcast_axes(broadcast, h->prefix[broadcast->id]);
 }
 
 bool head_reads_rows(const Head *h, const Node *n, uint32_t k)
 {
     if (n->op == OP_pad) return k == 0;
     if (n->op == OP_dot) return h->part[n->id] == PART_SUM || k == 0;
-    return n->op != OP_broadcast || head_spread_axes(h, n) > 0;
+    return n->op != OP_broadcast || head_broadcast_axes(h, n) > 0;
 }
 
 // Of an operand read row by row: its axes that are rows; 0: they are not its first ones.
@@ -221,7 +221,7 @@ static int operand_prefix(const Head *h, const Node *n, uint32_t k)
     const Type *t = &n->args[k]->type;
     int p = h->prefix[n->id];
     if (n->op == OP_reshape) return row_axes(h, t);
-    if (n->op == OP_broadcast) p = head_spread_axes(h, n);
+    if (n->op == OP_broadcast) p = head_broadcast_axes(h, n);
     if (n->op == OP_dot) {
         const Node *other = n->args[1 - k];
         p = is_part(h, other) ? h->prefix[other->id] : p;

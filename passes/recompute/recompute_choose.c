@@ -4,8 +4,8 @@
 // first needs it, and then stays live until its last use there. Its price is the seconds of that
 // computation and of reading its inputs. The gain is measured along the graph: live bytes at every
 // node, of originals and recomputed values; a value that would no longer be live at the node where
-// the peak is gains its bytes. The cheapest a byte are dropped first, few at a time, because each
-// one changes the prices of others (which may have to recompute it, too) and moves the peak.
+// the peak is gains its bytes. The cheapest a byte are dropped first, few at a time, because
+// each one changes the prices of others (which may have to recompute it, too) and moves the peak.
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,12 +24,12 @@ typedef struct Choose {
     const Target *t;
     bool *waits;  // a stored forward value that the backward part reads, itself or through views
     bool *pinned; // kept in any case
-    bool *made;   // dropped and recomputed
+    bool *recomputed;       // computed again in the backward part
     uint32_t *first, *last; // of a waiting value: its first and last use behind the forward part
     uint32_t *soon;         // of a node: the first node that stores something computed from it
     uint32_t *seen, mark;
     VEC(const Node *) work, cone; // of one value: the nodes to recompute, the value first
-    VEC(uint32_t) under;          // waiting values that the cone reads
+    VEC(uint32_t) inputs;         // waiting values that the cone reads
 } Choose;
 
 static const Node *stored_under(const Node *n)
@@ -150,13 +150,13 @@ static bool is_summary(const Node *n)
 static bool find_cone(Choose *c, const Node *v)
 {
     c->mark++;
-    c->work.n = c->cone.n = c->under.n = 0;
+    c->work.n = c->cone.n = c->inputs.n = 0;
     vec_push(c->g->arena, &c->work, v);
     while (c->work.n) {
         const Node *y = c->work.at[--c->work.n];
         if (!first_time(c, y)) continue;
-        bool kept = y != v && !c->made[y->id] && (c->waits[y->id] || is_summary(y));
-        if (c->waits[y->id] || kept) vec_push(c->g->arena, &c->under, y->id);
+        bool kept = y != v && !c->recomputed[y->id] && (c->waits[y->id] || is_summary(y));
+        if (c->waits[y->id] || kept) vec_push(c->g->arena, &c->inputs, y->id);
         if (kept) continue;
         bool leaf = node_class(y) == CLS_LEAF;
         if (!leaf && (node_class(y) == CLS_ROOT || y->role != ROLE_FORWARD)) return false;
@@ -172,53 +172,54 @@ static double cone_seconds(const Choose *c)
 {
     double seconds = 0;
     for (uint32_t i = 0; i < c->cone.n; i++)
-        if (!c->made[c->cone.at[i]->id]) seconds += recompute_seconds(c->t, c->cone.at[i]);
-    for (uint32_t i = 0; i < c->under.n; i++) {
-        const Node *n = c->g->nodes.at[c->under.at[i]];
-        if (!c->made[n->id]) seconds += recompute_move(c->t, (double)type_bytes(&n->type));
+        if (!c->recomputed[c->cone.at[i]->id]) seconds += recompute_seconds(c->t, c->cone.at[i]);
+    for (uint32_t i = 0; i < c->inputs.n; i++) {
+        const Node *n = c->g->nodes.at[c->inputs.at[i]];
+        if (!c->recomputed[n->id]) seconds += recompute_move(c->t, (double)type_bytes(&n->type));
     }
     return seconds + recompute_move(c->t, (double)type_bytes(&c->cone.at[0]->type));
 }
 
 // The peak of live bytes, and the node where it is.
-static int64_t most_held(const Choose *c, int64_t *change, uint32_t *where)
+static int64_t peak_bytes(const Choose *c, int64_t *change, uint32_t *where)
 {
     uint32_t n = c->g->nodes.n;
     memset(change, 0, (n + 2) * sizeof *change);
     for (uint32_t i = 0; i < n; i++) {
         const Node *x = c->g->nodes.at[i];
         bool fused = node_class(x) == CLS_ELEMENTWISE && !c->r->stored[i]; // where it is read
-        if (!c->waits[i] || (c->made[i] && fused)) continue;
+        if (!c->waits[i] || (c->recomputed[i] && fused)) continue;
         int64_t bytes = type_bytes(&x->type);
-        change[c->made[i] ? c->first[i] : i] += bytes;
+        change[c->recomputed[i] ? c->first[i] : i] += bytes;
         change[c->last[i] + 1] -= bytes;
     }
-    int64_t held = 0, most = 0;
+    int64_t live = 0, peak = 0;
     for (uint32_t i = 0; i < n; i++) {
-        held += change[i];
-        if (held <= most) continue;
-        most = held;
+        live += change[i];
+        if (live <= peak) continue;
+        peak = live;
         *where = i;
     }
-    return most;
+    return peak;
 }
 
 // Whether the value is live at that node and would not be if it were recomputed.
 static bool helps(const Choose *c, uint32_t id, uint32_t where)
 {
-    return c->waits[id] && !c->pinned[id] && !c->made[id] && id <= where && c->first[id] > where;
+    return c->waits[id] && !c->pinned[id] && !c->recomputed[id] && id <= where &&
+           c->first[id] > where;
 }
 
 static void drop(Choose *c, const Node *v, double seconds)
 {
     uint32_t at = c->first[v->id];
-    for (uint32_t i = 0; i < c->under.n; i++) {
-        const Node *n = c->g->nodes.at[c->under.at[i]];
+    for (uint32_t i = 0; i < c->inputs.n; i++) {
+        const Node *n = c->g->nodes.at[c->inputs.at[i]];
         bool known = c->waits[n->id];
         needed_at(c, n, at);
         if (!known) c->pinned[n->id] = true;
     }
-    for (uint32_t i = 0; i < c->cone.n; i++) c->made[c->cone.at[i]->id] = true;
+    for (uint32_t i = 0; i < c->cone.n; i++) c->recomputed[c->cone.at[i]->id] = true;
     if (!c->r->entry) return;
     Again a = {v->name, v->loc, v->type, seconds};
     vec_push(c->g->arena, &c->r->entry->again, a);
@@ -254,7 +255,8 @@ static bool drop_some(Choose *c, uint32_t where, int64_t bytes)
     return true;
 }
 
-// The backward part reads clones of dropped values and of the elementwise code and views over them.
+// The backward part reads clones of dropped values and of the elementwise code and views over
+// them.
 static void mark(Choose *c)
 {
     Recompute *r = c->r;
@@ -262,10 +264,10 @@ static void mark(Choose *c)
         const Node *x = c->g->nodes.at[i];
         if (x->role != ROLE_FORWARD || node_class(x) == CLS_LEAF) continue;
         bool fused = node_class(x) == CLS_ELEMENTWISE || node_has(x, OPF_STRIDES);
-        r->gone[i] |= c->waits[i] && c->made[i];
+        r->gone[i] |= c->waits[i] && c->recomputed[i];
         for (uint32_t k = 0; k < x->nargs && fused && !c->waits[i]; k++)
             r->gone[i] |= r->gone[x->args[k]->id];
-        r->later[i] |= r->gone[i] || c->made[i];
+        r->later[i] |= r->gone[i] || c->recomputed[i];
     }
 }
 
@@ -276,16 +278,16 @@ void recompute_choose(Recompute *r, int64_t most)
     Choose c = {.r = r, .g = g, .t = r->o->target};
     c.waits = NEW_ARRAY(g->arena, bool, n);
     c.pinned = NEW_ARRAY(g->arena, bool, n);
-    c.made = NEW_ARRAY(g->arena, bool, n);
+    c.recomputed = NEW_ARRAY(g->arena, bool, n);
     c.first = NEW_ARRAY(g->arena, uint32_t, n);
     c.last = NEW_ARRAY(g->arena, uint32_t, n);
     c.soon = NEW_ARRAY(g->arena, uint32_t, n);
     c.seen = NEW_ARRAY(g->arena, uint32_t, n);
-    int64_t *change = NEW_ARRAY(g->arena, int64_t, n), held;
+    int64_t *change = NEW_ARRAY(g->arena, int64_t, n), peak;
     find_needs(&c);
     for (uint32_t i = 0; i < g->nodes.n; i++)
         if (g->nodes.at[i]->role != ROLE_FORWARD) find_waiting(&c, g->nodes.at[i]);
-    while ((held = most_held(&c, change, &where)) > most)
-        if (!drop_some(&c, where, held - most)) break;
+    while ((peak = peak_bytes(&c, change, &where)) > most)
+        if (!drop_some(&c, where, peak - most)) break;
     mark(&c);
 }
