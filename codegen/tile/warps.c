@@ -1,6 +1,6 @@
-// The tile program of a small contraction on tensor cores, for latency: a warp takes a tile of the
-// result, or shares its columns with others, and has its operands in registers, straight from
-// memory: nothing passes through shared memory but the sums of warps that share a tile.
+// The tile program of a small contraction on tensor cores, built for latency: a warp takes a tile
+// of the result, or shares the contracted axis with others, and loads its operands from device
+// memory into registers; only partial sums of warps that share a tile pass through shared memory.
 #include "codegen/tile/tile.h"
 
 int warp_rows(const Body *b, int axis)

@@ -1,5 +1,5 @@
-// What a training is to do, and whatever can be told of it before the first step: it must not end
-// at the first evaluation, hours later.
+// Plans a training and checks before the first step whatever can be checked: it must not fail at
+// the first evaluation, hours later.
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ void run_tail_define(const Run *r, char *define, size_t n)
     snprintf(define, n, "%s=%" PRId64, batch_dim(r->e), r->tail / accumulated(r->e));
 }
 
-// What an evaluation could stumble over is found before the first step.
+// Compiles and checks the evaluation, so that its errors come before the first step.
 static netc_status plan_evaluation(Run *r, const char *record, netc_error **err)
 {
     Loaded *l;
