@@ -232,12 +232,10 @@ static void rewrite(Graph *dst, const Loop *l, Node *const *map, Node **result)
 static Graph *take_sums(void *ctx, const IdMap *done, Graph *g)
 {
     (void)ctx;
-    bool needed = false;
+    bool needed = any_rebuilt(done, g);
     Loop *loop = NEW_ARRAY(g->arena, Loop, g->nodes.n + 1);
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         Node *n = g->nodes.at[i];
-        for (uint32_t k = 0; k < n->nregions; k++)
-            needed |= rebuilt(done, n->regions[k]) != n->regions[k];
         if (n->op == OP_loop) loop[i] = find_sums(n, rebuilt(done, n->regions[0]));
         needed |= loop[i].ntaken > 0;
     }

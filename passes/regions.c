@@ -39,6 +39,17 @@ Graph *rebuilt(const IdMap *done, Graph *g)
     return idmap_get(done, (uint64_t)(uintptr_t)g, &v) ? (Graph *)(uintptr_t)v : g;
 }
 
+bool any_rebuilt(const IdMap *done, const Graph *g)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Node *n = g->nodes.at[i];
+        for (uint32_t k = 0; k < n->nregions; k++)
+            any |= rebuilt(done, n->regions[k]) != n->regions[k];
+    }
+    return any;
+}
+
 Graph *over_regions(Graph *g, Graph *(*one)(void *ctx, const IdMap *done, Graph *g), void *ctx)
 {
     RegionList all = regions_innermost_first(g);

@@ -27,6 +27,7 @@ Node *remap_with_regions(Remap *r, const IdMap *done, Node *n, bool *any);
 // For use in a one() of over_regions.
 typedef Node *Rewrite(void *ctx, Graph *dst, Node *n, Node *const *map);
 Graph *rewrite_nodes(Graph *g, const IdMap *done, Rewrite *rewrite, void *ctx);
-Graph *rebuilt(const IdMap *done, Graph *g); // the replacement, or g
+Graph *rebuilt(const IdMap *done, Graph *g);         // the replacement, or g
+bool any_rebuilt(const IdMap *done, const Graph *g); // whether a region inside it has one
 
 #endif
