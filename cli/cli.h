@@ -72,7 +72,9 @@ void list_free(StringList *l);
 
 // Rows that several verbs have.
 Option device_option(const char **to);
-Option data_option(StringList *to); // "--data", for verbs that make data up otherwise
+Option examples_option(StringList *to); // "--data", for verbs that need data
+Option data_option(StringList *to);     // "--data", for verbs that make data up otherwise
+Option entry_option(const char **to);
 Option seed_option(int64_t *to, const char *help);
 Option set_option(StringList *to);
 typedef struct Weights { // parameters to start from
@@ -90,6 +92,9 @@ Option map_option(Weights *w);
 Option missing_option(Weights *w);
 Option ignore_option(Weights *w);
 Option transpose_option(Weights *w);
+#define IMAGE_OPTIONS(i) resize_option(i), skip_option(i)
+#define WEIGHTS_OPTIONS(w)                                                                         \
+    weights_option(w), map_option(w), missing_option(w), ignore_option(w), transpose_option(w)
 Option part_option(int64_t *to);
 bool is_source(const char *path); // a .net; a model.bin holds code, and may hold weights
 // For verbs that look at results: says so when a .net has parameters and nobody gave their values.

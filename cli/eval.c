@@ -121,15 +121,9 @@ int verb_eval(int argc, char **argv)
 {
     EvalArgs a = {0};
     const Option options[] = {
-        {"--data", NULL, OPT_LIST, &a.data, "NAME=FILE",
-         "the examples of an input; also FILE:PART, FILE,FILE"},
-        resize_option(&a.images),
-        skip_option(&a.images),
-        weights_option(&a.weights),
-        map_option(&a.weights),
-        missing_option(&a.weights),
-        ignore_option(&a.weights),
-        transpose_option(&a.weights),
+        examples_option(&a.data),
+        IMAGE_OPTIONS(&a.images),
+        WEIGHTS_OPTIONS(&a.weights),
         device_option(&a.device),
         seed_option(&a.seed, "random seed of the initial weights (default 0)"),
         set_option(&a.set),

@@ -45,11 +45,7 @@ int verb_init(int argc, char **argv)
          "with --weights-only: floats as bf16, f16 or f32"},
         part_option(&a.part_bytes),
         seed_option(&a.seed, "random seed of what is drawn (default 0)"),
-        weights_option(&a.weights),
-        map_option(&a.weights),
-        missing_option(&a.weights),
-        ignore_option(&a.weights),
-        transpose_option(&a.weights),
+        WEIGHTS_OPTIONS(&a.weights),
         set_option(&a.set),
         device_option(&a.device),
     };

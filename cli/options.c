@@ -177,6 +177,12 @@ Option device_option(const char **to)
                     to,         "D",  "cuda:0, cpu; default: a GPU when there is one"};
 }
 
+Option examples_option(StringList *to)
+{
+    return (Option){"--data", NULL,        OPT_LIST,
+                    to,       "NAME=FILE", "the examples of an input; also FILE:PART, FILE,FILE"};
+}
+
 Option data_option(StringList *to)
 {
     return (Option){"--data",    NULL,
@@ -187,6 +193,11 @@ Option data_option(StringList *to)
 Option seed_option(int64_t *to, const char *help)
 {
     return (Option){"--seed", NULL, OPT_INT, to, "N", help};
+}
+
+Option entry_option(const char **to)
+{
+    return (Option){"--entry", NULL, OPT_STRING, to, "NAME", "which model of the file"};
 }
 
 Option set_option(StringList *to)

@@ -131,18 +131,12 @@ int verb_predict(int argc, char **argv)
 {
     PredictArgs a = {0};
     const Option options[] = {
-        {"--data", NULL, OPT_LIST, &a.data, "NAME=FILE",
-         "the examples of an input; also FILE:PART, FILE,FILE"},
+        examples_option(&a.data),
         {"--output", "-o", OPT_LIST, &a.outputs, "FILE.npy",
          "write the only output of every example, or NAME=FILE.npy: the output NAME"},
-        {"--entry", NULL, OPT_STRING, &a.entry, "NAME", "which model of the file"},
-        resize_option(&a.images),
-        skip_option(&a.images),
-        weights_option(&a.weights),
-        map_option(&a.weights),
-        missing_option(&a.weights),
-        ignore_option(&a.weights),
-        transpose_option(&a.weights),
+        entry_option(&a.entry),
+        IMAGE_OPTIONS(&a.images),
+        WEIGHTS_OPTIONS(&a.weights),
         device_option(&a.device),
         seed_option(&a.seed, "random seed of initial weights and random numbers (default 0)"),
         set_option(&a.set),

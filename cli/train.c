@@ -197,11 +197,9 @@ int verb_train(int argc, char **argv)
 {
     TrainArgs a = {0};
     const Option options[] = {
-        {"--data", NULL, OPT_LIST, &a.data, "NAME=FILE",
-         "the examples of an input; also FILE:PART, FILE,FILE"},
+        examples_option(&a.data),
         {"--eval-data", NULL, OPT_LIST, &a.eval_data, "NAME=FILE", "examples to evaluate on"},
-        resize_option(&a.images),
-        skip_option(&a.images),
+        IMAGE_OPTIONS(&a.images),
         {"--split", NULL, OPT_POSITIVE, &a.o.split, "S",
          "train on this share of the data, evaluate on the rest"},
         {"--epochs", NULL, OPT_POSITIVE, &a.o.epochs, "N", "passes over the data (default 1)"},
@@ -218,11 +216,7 @@ int verb_train(int argc, char **argv)
          "stop after N evaluations without a better one (by METRIC, or else loss)"},
         {"--resume", NULL, OPT_STRING, &a.resume, "FILE",
          "continue from a checkpoint, to the same bits"},
-        weights_option(&a.weights),
-        map_option(&a.weights),
-        missing_option(&a.weights),
-        ignore_option(&a.weights),
-        transpose_option(&a.weights),
+        WEIGHTS_OPTIONS(&a.weights),
         {"--eval-every", NULL, OPT_COUNT, &a.o.eval_every, "N",
          "steps between evaluations (default: an epoch)"},
         {"--report-every", NULL, OPT_COUNT, &a.o.report_every, "N", "steps between progress lines"},

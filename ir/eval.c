@@ -80,12 +80,13 @@ EvalRule *eval_rule(Op op)
     return rules[op];
 }
 
-// Ops whose result is another value's data; the others get zeroed data of their own.
-static const bool shares[OP_COUNT] = {
-    [OP_input] = true,   [OP_param] = true,  [OP_state] = true,  [OP_region_param] = true,
-    [OP_reshape] = true, [OP_call] = true,   [OP_extern] = true, [OP_own] = true, [OP_loop] = true,
-    [OP_get] = true,     [OP_output] = true, [OP_assign] = true, [OP_assert] = true,
-};
+// Whether n's result is another value's data; the others get zeroed data of their own.
+static bool shares(const Node *n)
+{
+    const OpClass class = node_class(n);
+    return class == CLS_REGION || class == CLS_ROOT || node_has(n, OPF_MEMORY | OPF_RESULT) ||
+           node_keeps_all(n);
+}
 
 enum { FINITE, HAS_INF, HAS_NAN };
 
@@ -137,7 +138,7 @@ static Frame *eval_frame(Eval *e, const Graph *g, Value **params, bool scales)
         }
         for (uint32_t k = 0; k < n->nargs; k++) args[k] = frame->value[n->args[k]->id];
         Value *out = frame->value[i] = NEW(a, Value);
-        if (!shares[n->op]) *out = value_new(a, &n->type);
+        if (!shares(n)) *out = value_new(a, &n->type);
         rules[n->op](e, n, args, out);
         if (!e->failed && (e->env->bound || e->env->noise)) bound_node(e, n, args, out);
         if (!e->failed && !e->quick) note_nonfinite(e, n, state);

@@ -32,6 +32,7 @@ enum {
     RESULT = OPF_RESULT,
     EFFECT = OPF_EFFECT,
     KERNEL = OPF_KERNEL,
+    COPIES = OPF_COPIES,
 };
 
 #define BIT(key) (1ull << ATTR_##key)
@@ -41,7 +42,7 @@ enum {
 static const OpInfo table[OP_COUNT] = {
 #define NEED(key) " " #key
 #define MAY(key)  " " #key "?"
-#define EW(id, n, f, type_rule, gradient, expression)                                              \
+#define EW(id, n, f, type_rule, gradient, range, expression)                                       \
     [OP_##id].name = #id, [OP_##id].arity = n, [OP_##id].class = CLS_ELEMENTWISE,                  \
     [OP_##id].flags = f, [OP_##id].rule = EW_##type_rule, [OP_##id].expr = #expression,            \
     [OP_##id].attrs = "",

@@ -48,12 +48,13 @@ enum OpFlags {
     OPF_BOUNDED = 1 << 17,   // by 1: the cheaper form's error is relative to that
     OPF_WAVE = 1 << 18,      // within -1..1, as its slope and its curvature are
     OPF_MADE = 1 << 19,      // a leaf that is computed from its place, in no memory
-    OPF_DRAWN = 1 << 22,     // ... by a random generator: about a hundred additions
-    OPF_LITERAL = 1 << 23,   // a leaf whose values are known while compiling
-    OPF_MOVES = 1 << 24,     // a view before which elementwise code does no more work than behind it
-    OPF_RESULT = 1 << 20,    // one of the results of its operand, a region op
-    OPF_EFFECT = 1 << 21,    // a root that stores nothing
+    OPF_DRAWN = 1 << 20,     // ... by a random generator: about a hundred additions
+    OPF_LITERAL = 1 << 21,   // a leaf whose values are known while compiling
+    OPF_MOVES = 1 << 22,     // a view: elementwise code before it does no more work than behind it
+    OPF_RESULT = 1 << 23,    // one of the results of its operand, a region op
+    OPF_EFFECT = 1 << 24,    // a root that stores nothing
     OPF_KERNEL = 1 << 25,    // a region op that is run once, by kernels which store its results
+    OPF_COPIES = 1 << 26,    // each element is one of an operand of its type, whatever its value
 };
 
 // What a reduction keeps while it runs.

@@ -1,4 +1,4 @@
-// Ranges of integers: interval arithmetic on the few ops that make indices.
+// Ranges of integers: interval arithmetic, a rule a name in the range column of ops.def.
 #include "ir/range.h"
 
 #include "ir/scalar.h"
@@ -26,65 +26,109 @@ static Range join(Range a, Range b)
     return (Range){min_i(a.low, b.low), max_i(a.high, b.high)};
 }
 
-// false: a product does not fit.
-static bool product(Range a, Range b, Range *out)
+// -- the rules ------------------------------------------------------------------------------------
+
+// What whole numbers give, those of operand k within a[k]; false: unknown.
+typedef bool RangeRule(const Range *a, Range *out);
+
+static bool range_add(const Range *a, Range *out)
+{
+    return !__builtin_add_overflow(a[0].low, a[1].low, &out->low) &&
+           !__builtin_add_overflow(a[0].high, a[1].high, &out->high);
+}
+
+static bool range_sub(const Range *a, Range *out)
+{
+    return !__builtin_sub_overflow(a[0].low, a[1].high, &out->low) &&
+           !__builtin_sub_overflow(a[0].high, a[1].low, &out->high);
+}
+
+static bool range_mul(const Range *a, Range *out)
 {
     int64_t p[4];
-    if (__builtin_mul_overflow(a.low, b.low, &p[0]) ||
-        __builtin_mul_overflow(a.low, b.high, &p[1]) ||
-        __builtin_mul_overflow(a.high, b.low, &p[2]) ||
-        __builtin_mul_overflow(a.high, b.high, &p[3]))
+    if (__builtin_mul_overflow(a[0].low, a[1].low, &p[0]) ||
+        __builtin_mul_overflow(a[0].low, a[1].high, &p[1]) ||
+        __builtin_mul_overflow(a[0].high, a[1].low, &p[2]) ||
+        __builtin_mul_overflow(a[0].high, a[1].high, &p[3]))
         return false;
     *out = (Range){p[0], p[0]};
     for (int i = 1; i < 4; i++) *out = join(*out, (Range){p[i], p[i]});
     return true;
 }
 
-// What whole numbers give; false: unknown.
-static bool whole(Op op, const Range *a, Range *out)
+static bool range_neg(const Range *a, Range *out)
 {
-    switch (op) {
-    case OP_add:
-        return !__builtin_add_overflow(a[0].low, a[1].low, &out->low) &&
-               !__builtin_add_overflow(a[0].high, a[1].high, &out->high);
-    case OP_sub:
-        return !__builtin_sub_overflow(a[0].low, a[1].high, &out->low) &&
-               !__builtin_sub_overflow(a[0].high, a[1].low, &out->high);
-    case OP_mul: return product(a[0], a[1], out);
-    case OP_neg: *out = (Range){-a[0].high, -a[0].low}; return a[0].low != INT64_MIN;
-    case OP_abs:
-        if (a[0].low == INT64_MIN) return false;
-        *out = (Range){max_i(0, max_i(a[0].low, -a[0].high)), max_i(a[0].high, -a[0].low)};
-        return true;
-    case OP_minimum:
-        *out = (Range){min_i(a[0].low, a[1].low), min_i(a[0].high, a[1].high)};
-        return true;
-    case OP_maximum:
-        *out = (Range){max_i(a[0].low, a[1].low), max_i(a[0].high, a[1].high)};
-        return true;
-    case OP_select: *out = join(a[1], a[2]); return true;
-    case OP_mod:
-        *out = a[0].low >= 0 && a[0].high < a[1].low ? a[0] : (Range){0, a[1].high - 1};
-        return a[1].low > 0;
-    case OP_mulhi: // of u32, as its operands are
-        *out = (Range){(int64_t)(((uint64_t)a[0].low * (uint64_t)a[1].low) >> 32),
-                       (int64_t)(((uint64_t)a[0].high * (uint64_t)a[1].high) >> 32)};
-        return a[0].low >= 0 && a[1].low >= 0;
-    case OP_shr:
-        if (a[0].low < 0 || a[1].low < 0 || a[1].high > 31) return false;
-        *out = (Range){a[0].low >> a[1].high, a[0].high >> a[1].low};
-        return true;
-    case OP_bit_and:
-        *out = (Range){0, min_i(a[0].high, a[1].high)};
-        return a[0].low >= 0 && a[1].low >= 0;
-    default: return false;
-    }
+    if (a[0].low == INT64_MIN) return false;
+    *out = (Range){-a[0].high, -a[0].low};
+    return true;
 }
+
+static bool range_abs(const Range *a, Range *out)
+{
+    if (a[0].low == INT64_MIN) return false;
+    *out = (Range){max_i(0, max_i(a[0].low, -a[0].high)), max_i(a[0].high, -a[0].low)};
+    return true;
+}
+
+static bool range_minimum(const Range *a, Range *out)
+{
+    *out = (Range){min_i(a[0].low, a[1].low), min_i(a[0].high, a[1].high)};
+    return true;
+}
+
+static bool range_maximum(const Range *a, Range *out)
+{
+    *out = (Range){max_i(a[0].low, a[1].low), max_i(a[0].high, a[1].high)};
+    return true;
+}
+
+static bool range_select(const Range *a, Range *out)
+{
+    *out = join(a[1], a[2]);
+    return true;
+}
+
+static bool range_mod(const Range *a, Range *out)
+{
+    if (a[1].low <= 0) return false;
+    *out = a[0].low >= 0 && a[0].high < a[1].low ? a[0] : (Range){0, a[1].high - 1};
+    return true;
+}
+
+static bool range_mulhi(const Range *a, Range *out) // of u32, as its operands are
+{
+    *out = (Range){(int64_t)(((uint64_t)a[0].low * (uint64_t)a[1].low) >> 32),
+                   (int64_t)(((uint64_t)a[0].high * (uint64_t)a[1].high) >> 32)};
+    return a[0].low >= 0 && a[1].low >= 0;
+}
+
+static bool range_shr(const Range *a, Range *out)
+{
+    if (a[0].low < 0 || a[1].low < 0 || a[1].high > 31) return false;
+    *out = (Range){a[0].low >> a[1].high, a[0].high >> a[1].low};
+    return true;
+}
+
+static bool range_bit_and(const Range *a, Range *out)
+{
+    *out = (Range){0, min_i(a[0].high, a[1].high)};
+    return a[0].low >= 0 && a[1].low >= 0;
+}
+
+#define range_any NULL
+
+static RangeRule *const rules[OP_COUNT] = {
+#define EW(id, arity, flags, rule, gradient, range, ...) [OP_##id] = range_##range,
+#define OP(id, ...)
+#include "ir/ops.def"
+#undef EW
+#undef OP
+};
 
 Range range_of_op(Op op, DType t, const Range *a, bool *exact)
 {
     Range r, all = range_of_type(t);
-    *exact = whole(op, a, &r) && range_within(r, all);
+    *exact = rules[op] && rules[op](a, &r) && range_within(r, all);
     return *exact ? r : all;
 }
 

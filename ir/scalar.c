@@ -140,7 +140,7 @@ void scalar_store(DType t, void *at, Scalar v)
 #define ON_INT_u32(e)     (e)
 
 #define UNUSED __attribute__((unused))
-#define EW(id, arity, flags, rule, gradient, expression)                                           \
+#define EW(id, arity, flags, rule, gradient, range, expression)                                    \
     static double float_##id(UNUSED double a, UNUSED double b, UNUSED double c)                    \
     {                                                                                              \
         return (double)ON_FLOAT_##rule(expression);                                                \

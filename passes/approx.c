@@ -1,13 +1,13 @@
-// Which values need no more digits than 16-bit floats hold: what is read only on the way to bf16
-// and f16 may come from the cheaper forms of a GPU's functions (OPF_APPROX: exp, tanh, a quotient),
-// whose errors are far below a rounding step of the result. What leads to an f32 result, to an
-// integer, to a comparison or into a region takes the long ones.
+// Marks the values for which a GPU's fast approximations (OPF_APPROX: exp, tanh, division) are
+// accurate enough: those that reach results only through a rounding to bf16 or f16, whose step is
+// far larger than the approximation's error. Values that reach an f32 result, an integer, a
+// comparison or a region keep the accurate form.
 //
-// It is decided here, once for all who read a value, and marked on its node: whichever kernels
-// compute it, alone or beside something else, it has the same bits.
+// The mark is an attribute of the node, so that a value has the same bits in every kernel that
+// computes it.
 //
-// Requires: precision has been chosen. It stands before `recompute`, so that a clone has the mark
-// of its original. Keeps: everything but the last digits of what is marked. Breaks: nothing.
+// Requires: precision chosen. Runs before `recompute`, so that clones inherit the mark. Keeps: all
+// but the last digits of marked values. Breaks: nothing.
 #include <string.h>
 
 #include "passes/passes.h"
@@ -18,16 +18,15 @@ static bool is_short(const Node *n)
     return n->type.dtype == DT_BF16 || n->type.dtype == DT_F16;
 }
 
-// Behind reshapes and repetitions.
+// The value behind broadcasts and reshapes.
 static const Node *value_of(const Node *n)
 {
     while (n->op == OP_broadcast || node_keeps_all(n)) n = n->args[0];
     return n;
 }
 
-// The x - max(x) of a sum of exp(x - max(x)), the sum and the maximum over the same axes, whose
-// logarithm n is; NULL: n is none. What the cheaper exponentials lose, 2^-24 of each one's argument
-// and 2^-22, is no more than adding them up does.
+// If n is log(sum(exp(x - max(x)))), both over the same axes: x - max(x); else NULL. The error of
+// the fast exponentials, 2^-24 of the argument and 2^-22, is no larger than that of the sum.
 static const Node *under_maximum(const Node *n)
 {
     if (n->op != OP_log) return NULL;
@@ -43,7 +42,7 @@ static const Node *under_maximum(const Node *n)
     return na == nb && !memcmp(a, b, sizeof *a * (size_t)na) ? d : NULL;
 }
 
-// Whether small errors of its operands become small errors of n, and no more.
+// Whether small errors of the operands cause only small errors of n.
 static bool is_smooth(const Node *n)
 {
     if (!dtype_is_float(n->type.dtype)) return false;
@@ -55,7 +54,7 @@ static bool is_smooth(const Node *n)
     }
 }
 
-// By node: something that reads it needs all digits of f32.
+// By id: some reader needs full f32 accuracy.
 static bool *read_exactly(const Graph *g)
 {
     bool *exact = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);

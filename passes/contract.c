@@ -1,18 +1,17 @@
-// A product that only sums read becomes part of each of them: one operation, `fma`, which rounds
-// once. It is the only place where that is decided: compilers of kernels contract nothing, so a
-// value has the same bits in whichever kernels it is computed.
+// FMA contraction: a product whose only readers are additions becomes an `fma` in each of them,
+// which rounds once. This is the only place that contracts (kernels are compiled with contraction
+// off), so that a value has the same bits in every kernel that computes it.
 //
-// Of a * b + c * d the first operand becomes part of the sum, whichever that is in the text form.
-// Differences take the negation of a factor, or of what is subtracted, which costs nothing: the
-// instructions have signs. Of two factors it is the one that is spread out from fewer values, which
-// stands behind the other in every sum: so the updates of equal parameters are equal, whichever of
-// their values was made first. f32 and f64 only: 16-bit floats round their products. Where the
-// target has no such instruction nothing changes.
+// In a * b + c * d the first operand's product is contracted. A difference negates a factor or the
+// subtrahend, which is free: the instruction has signs. The factor broadcast from fewer values is
+// negated and comes second in every fma, so that the updates of equal parameters are equal,
+// whatever the order of their nodes. f32 and f64 only: products of 16-bit floats are rounded. On a
+// target without the instruction nothing changes.
 //
-// Requires: nothing. It stands before `recompute`, so that a clone has the bits of its original,
-// and before `fuse`, so that what it does depends on the graph alone. Keeps: every value within
-// rounding; the range (a product that overflows alone may not, here); NaN, infinities and the sign
-// of zero as the sum has them. Breaks: no product may be told from its sum by a later pass.
+// Requires: nothing. Runs before `recompute`, so that clones have the bits of their originals, and
+// before `fuse`, so that the result depends on the graph alone. Keeps: every value within rounding;
+// the range (a product that alone would overflow may not do so here); NaN, infinities and signs of
+// zero as the sum has them. Breaks: later passes do not see the product apart from its sum.
 #include "passes/passes.h"
 #include "passes/regions.h"
 
@@ -21,7 +20,7 @@ static bool is_sum(const Node *n)
     return n->op == OP_add || n->op == OP_sub || n->op == OP_sum;
 }
 
-// By node: something else than sums reads it.
+// By id: it has readers other than sums.
 static bool *read_alone(const Graph *g)
 {
     bool *alone = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
@@ -36,7 +35,7 @@ static bool *read_alone(const Graph *g)
     return alone;
 }
 
-// The operand of the sum or difference n that becomes part of it; -1: none.
+// Which operand of the sum or difference n is the product to contract; -1: none.
 static int product_of(const Node *n, const bool *alone)
 {
     if (n->op != OP_add && n->op != OP_sub) return -1;
@@ -54,9 +53,9 @@ static Node *negated(Graph *g, Node *n)
     return graph_node(g, OP_broadcast, &few, 1, &n->attrs);
 }
 
-// Whether a factor is a constant, whose negation is one, or spread out from fewer values than the
-// other.
-static bool of_fewer(const Node *n, const Node *other)
+// Whether negating this factor is cheaper than negating the other: it is a constant, or broadcast
+// from fewer values.
+static bool negates_cheaper(const Node *n, const Node *other)
 {
     double v;
     bool spread = n->op == OP_broadcast;
@@ -72,7 +71,7 @@ static Node *contracted(void *alone, Graph *g, Node *n, Node *const *map)
     const Node *product = n->args[k];
     Node *a = map[product->args[0]->id], *b = map[product->args[1]->id],
          *c = map[n->args[1 - k]->id];
-    bool first = of_fewer(a, b), second = of_fewer(b, a);
+    bool first = negates_cheaper(a, b), second = negates_cheaper(b, a);
     graph_stamp(g, n, NULL);
     if (n->op == OP_sub && k == 0) c = negated(g, c);
     if (n->op == OP_sub && k == 1) {

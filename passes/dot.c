@@ -1,8 +1,9 @@
-// Transposes and reshapes around a dot taken over as its axes.
+// Folds permutes of a dot's operands and result into the dot's axis attributes.
 #include "ir/axes.h"
 #include "passes/dot.h"
 
-// The contraction of [args] over other axes; swap: the operands have changed places.
+// A dot of args[] over the given axes, with the other attributes of the original; swap: the
+// operands are exchanged.
 static Node *dot_with(Graph *g, const Node *dot, Node *const *args, const DotAxes *axes, bool swap)
 {
     Attrs at = dot->attrs;

@@ -1,8 +1,8 @@
-// Kernels of the user's own where they cannot run: what they say they compute takes their place.
+// User-written kernels that the target cannot run are replaced by their reference graphs.
 //
-// Requires: gradients expanded. Keeps: every value, as the references have it; types, names.
-// Breaks: for a GPU the evaluator, where elementwise functions of the user's own become what only a
-// GPU knows; kernels stay. For a CPU calls without C text are inlined.
+// Requires: gradients expanded. Keeps: every value, as the reference defines it; types, names.
+// Breaks: for a GPU, user-written elementwise functions become `native`, which the evaluator cannot
+// compute. For a CPU, calls without C text are inlined.
 #include "passes/passes.h"
 #include "passes/regions.h"
 

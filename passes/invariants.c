@@ -1,52 +1,54 @@
-// What does not change from round to round of a loop is computed once, before it.
+// Loop-invariant code motion.
 //
-// requires: gradients expanded and precision chosen: casts of weights are what most loops repeat.
-// keeps: every value, bit for bit. breaks: nothing. Taken out is what pays: what a product reads
-// (it would be stored in every round), what holds a product, a sum or a costly function, and what
-// takes fewer bytes than what it is made of. Other elementwise code and all views stay, as part of
-// the kernels that read them. Costs memory for what is taken out, which has no more elements than
-// what it is made of.
+// Hoisted is what pays: operands of contractions (they would be stored in every iteration), what
+// contains a contraction, a reduction or a costly function, and what has fewer bytes than the
+// captured values it is computed from. Other elementwise code and all views stay: they are fused
+// into the kernels that read them. The cost is memory for the hoisted values, which have no more
+// elements than the captured values.
+//
+// Requires: gradients expanded, precision chosen (most of what loops repeat are casts of weights).
+// Keeps: every value to the bit. Breaks: nothing.
 #include "passes/passes.h"
 #include "passes/regions.h"
 
 typedef struct Loop {
     Graph *body;
-    bool *fixed; // by node id: the same in every round
-    bool *out;   // by node id: taken out of the loop, with what of it is fixed
+    bool *invariant; // by node id: loop-invariant
+    bool *hoisted;   // by node id: hoisted, with its invariant operands
     bool any;
 } Loop;
 
-static bool is_fixed(const bool *fixed, const Node *n, int64_t captured)
+static bool is_invariant(const bool *invariant, const Node *n, int64_t captured)
 {
     if (n->op == OP_region_param) return attr_int(n, ATTR_index, 0) > captured;
     if (n->nregions || node_has(n, OPF_CELL | OPF_EFFECT | OPF_DRAWN | OPF_CHECKS) ||
         node_class(n) == CLS_ROOT)
         return false;
     for (uint32_t k = 0; k < n->nargs; k++)
-        if (!fixed[n->args[k]->id]) return false;
+        if (!invariant[n->args[k]->id]) return false;
     return true;
 }
 
-// Of fixed values, by node id: elements and bytes of the captured values that they are made of, and
-// whether that takes more than arithmetic.
-typedef struct Made {
+// Of invariant values, by node id: elements and bytes of the captured values that they are computed
+// from, and whether that takes more than arithmetic.
+typedef struct Inputs {
     int64_t elements, bytes;
     bool costly;
-} Made;
+} Inputs;
 
 static int64_t at_most(int64_t n) // what is read by many ways counts as often
 {
     return n < INT64_MAX / 4 ? n : INT64_MAX / 4;
 }
 
-static Made made_of(const Made *made, const Node *n)
+static Inputs inputs_of(const Inputs *inputs, const Node *n)
 {
     OpClass c = node_class(n);
-    Made m = {.costly =
-                  c == CLS_DOT || c == CLS_REDUCE || c == CLS_SCAN || node_has(n, OPF_COSTLY)};
+    Inputs m = {.costly =
+                    c == CLS_DOT || c == CLS_REDUCE || c == CLS_SCAN || node_has(n, OPF_COSTLY)};
     if (n->op == OP_region_param) m.elements = type_count(&n->type), m.bytes = type_bytes(&n->type);
     for (uint32_t k = 0; k < n->nargs; k++) {
-        const Made *a = &made[n->args[k]->id];
+        const Inputs *a = &inputs[n->args[k]->id];
         m.elements = at_most(m.elements + a->elements);
         m.bytes = at_most(m.bytes + a->bytes);
         m.costly |= a->costly;
@@ -60,31 +62,31 @@ static Loop find(const Node *loop, Graph *body)
     uint32_t n = body->nodes.n;
     Arena *a = body->arena;
     Loop l = {body, NEW_ARRAY(a, bool, n + 1), NEW_ARRAY(a, bool, n + 1), false};
-    Made *made = NEW_ARRAY(a, Made, n + 1);
+    Inputs *inputs = NEW_ARRAY(a, Inputs, n + 1);
     bool *wanted = NEW_ARRAY(a, bool, n + 1), // by something that stays in the loop
         *product = NEW_ARRAY(a, bool, n + 1); // by a product, through views
     for (uint32_t i = 0; i < n; i++) {
-        l.fixed[i] = is_fixed(l.fixed, body->nodes.at[i], captured);
-        if (l.fixed[i]) made[i] = made_of(made, body->nodes.at[i]);
+        l.invariant[i] = is_invariant(l.invariant, body->nodes.at[i], captured);
+        if (l.invariant[i]) inputs[i] = inputs_of(inputs, body->nodes.at[i]);
     }
     for (uint32_t i = 0; i < body->results.n; i++) wanted[body->results.at[i]->id] = true;
     for (uint32_t i = n; i-- > 0;) {
         const Node *x = body->nodes.at[i];
         bool view = node_has(x, OPF_STRIDES), leaf = !x->nargs;
-        l.out[i] = l.fixed[i] && wanted[i] && !view && !leaf &&
-                   type_count(&x->type) <= made[i].elements &&
-                   (product[i] || made[i].costly || type_bytes(&x->type) < made[i].bytes);
-        l.any |= l.out[i];
+        l.hoisted[i] = l.invariant[i] && wanted[i] && !view && !leaf &&
+                       type_count(&x->type) <= inputs[i].elements &&
+                       (product[i] || inputs[i].costly || type_bytes(&x->type) < inputs[i].bytes);
+        l.any |= l.hoisted[i];
         for (uint32_t k = 0; k < x->nargs; k++) {
             uint32_t arg = x->args[k]->id;
-            wanted[arg] |= !l.fixed[i] || (wanted[i] && !l.out[i]);
+            wanted[arg] |= !l.invariant[i] || (wanted[i] && !l.hoisted[i]);
             product[arg] |= node_class(x) == CLS_DOT || (view && product[i]);
         }
     }
     return l;
 }
 
-// The values taken out, computed in dst, behind the loop's operands.
+// Appends the hoisted values, computed in dst, to the loop's operands.
 static Node **operands(Graph *dst, const Loop *l, const Node *loop, Node *const *map, int *nargs)
 {
     Graph *body = l->body;
@@ -96,14 +98,14 @@ static Node **operands(Graph *dst, const Loop *l, const Node *loop, Node *const 
         r.map[body->params.at[k + 1]->id] = args[k];
     }
     for (uint32_t i = 0; i < body->nodes.n; i++) {
-        if (l->fixed[i] && body->nodes.at[i]->op != OP_region_param)
+        if (l->invariant[i] && body->nodes.at[i]->op != OP_region_param)
             remap_node(&r, body->nodes.at[i]);
-        if (l->out[i]) args[(*nargs)++] = r.map[i];
+        if (l->hoisted[i]) args[(*nargs)++] = r.map[i];
     }
     return args;
 }
 
-// The body with parameters in their place.
+// The body with parameters in place of the hoisted values.
 static Graph *body_without(const Loop *l)
 {
     Graph *old = l->body, *body = graph_new(old->arena, old->diags, old->symbols);
@@ -116,7 +118,7 @@ static Graph *body_without(const Loop *l)
     }
     for (uint32_t i = 0; i < old->nodes.n; i++) {
         Node *n = old->nodes.at[i];
-        if (l->out[i]) {
+        if (l->hoisted[i]) {
             graph_stamp(body, n, NULL);
             r.map[i] = graph_region_param(body, &n->type);
             node_pass_name(n, r.map[i]);
@@ -129,12 +131,10 @@ static Graph *body_without(const Loop *l)
 static Graph *take_out(void *ctx, const IdMap *done, Graph *g)
 {
     (void)ctx;
-    bool needed = false;
+    bool needed = any_rebuilt(done, g);
     Loop *loop = NEW_ARRAY(g->arena, Loop, g->nodes.n + 1);
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         Node *n = g->nodes.at[i];
-        for (uint32_t k = 0; k < n->nregions; k++)
-            needed |= rebuilt(done, n->regions[k]) != n->regions[k];
         if (n->op == OP_loop) loop[i] = find(n, rebuilt(done, n->regions[0]));
         needed |= loop[i].any;
     }

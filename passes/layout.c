@@ -1,11 +1,11 @@
-// What a product takes windows of, or pads, is stored in the order in which it is read. A gradient
-// of pooling is computed window by window and put back by views, reshapes and permutations: stored
-// as it is computed, every element of the product's operand would be looked for by a dozen
-// divisions. So the views move in front of the elementwise code between them and what it reads:
+// Images that a convolution pads or takes windows of are stored in the order in which it reads
+// them. A pooling gradient is computed window by window and brought into image order by reshapes
+// and permutes: stored before these, every element that the convolution reads would cost a dozen
+// integer divisions. So the views move in front of the elementwise code:
 //
 //     pad(view(f(a, b)))   becomes   pad(f(view(a), view(b)))
 //
-// Requires: gradients expanded, precision chosen (what is stored is what is rounded). Keeps: every
+// Requires: gradients expanded, precision chosen (roundings decide what is stored). Keeps: every
 // value to the bit. Breaks: nothing.
 #include "ir/graph.h"
 #include "passes/passes.h"
@@ -15,8 +15,8 @@ enum { MOST_VIEWS = 16, MOST_ARGS = 4, MOST_DEPTH = 64 };
 
 typedef struct Layout {
     const Graph *g;
-    uint32_t *uses; // by id: of live nodes
-    bool *image; // by id: only products read it, through views, one of which pads or takes windows
+    uint32_t *uses; // by id: live readers
+    bool *image;    // by id: read by dots only, through views of which one is a pad or a window
 } Layout;
 
 static bool reorders(const Node *n)
@@ -41,7 +41,7 @@ static Layout look(const Graph *g)
                 l.image[a] |= window || l.image[i];
                 other[a] |= other[i];
             } else {
-                other[a] |= x->op != OP_dot;
+                other[a] |= node_class(x) != CLS_DOT;
             }
         }
     }
@@ -54,8 +54,8 @@ static bool moves_through(const Layout *l, const Node *n)
     return node_class(n) == CLS_ELEMENTWISE && l->uses[n->id] == 1 && n->nargs <= MOST_ARGS;
 }
 
-// The views of v[0..n), the last one first, of the image of x; of what elementwise code makes, of
-// its operands, down to some depth.
+// The views v[n-1], ..., v[0] applied to x; where x is elementwise they are applied to its operands
+// instead, down to some depth.
 static Node *viewed(const Layout *l, Graph *g, const Node *x, Node *const *v, int n,
                     Node *const *map, int depth)
 {

@@ -1,13 +1,15 @@
-// What a loop stacks is stored by the kernels that compute or read it.
+// Stacked results of a loop are stored by kernels that compute or read them, not copied.
 //
-// requires: nothing looks for patterns any more: what follows is fusion. keeps: every value.
-// breaks: nothing. A result that is what an iteration begins with, or stands among the results
-// twice, has no kernel that stores it: it would be a copy for every round. As a node of its own (an
-// identity) it is one more store of a kernel that has the value at hand.
+// A result that is a parameter of the body, or stands among the results twice, is computed by no
+// kernel of its own and would cost a copy in every iteration. Wrapped in an identity node it can
+// fuse into a kernel that has the value in registers, as one more store.
+//
+// Requires: all pattern-matching passes have run (fusion is next). Keeps: every value. Breaks:
+// nothing.
 #include "passes/passes.h"
 #include "passes/regions.h"
 
-// Whether result i of the body is stored by nobody for itself.
+// Whether no kernel stores result i of the body on its own account.
 static bool is_copied(const Graph *body, uint32_t i)
 {
     const Node *x = body->results.at[i];

@@ -1,18 +1,20 @@
-// Sums that a loop carries become one sum after it.
+// Sums that a loop accumulates become one reduction after it.
 //
-// requires: no gradients left to take (the backward loops are what carries such sums). keeps: every
-// value, up to the order of additions: terms are what they were, so only a partial sum can leave
-// the range where another order's does not. breaks: nothing. A carried value that is only ever
-// added to, v <- v + x, ends as its first value plus the sum of x over the iterations. Where x is a
-// contraction or a sum, the loop stacks its operands instead, and they are contracted once over the
-// iterations too: the weight gradients of a recurrence are one matmul, not one an iteration. Costs
-// memory for the stacks, so they may be no larger than what the loop reads and stacks anyway.
+// A carried value that is only added to, v <- v + x, ends as its initial value plus the sum of x
+// over the iterations. Where x is a contraction or a sum, the loop stacks the operands of x
+// instead, and they are contracted once over the iteration axis too: the weight gradient of a
+// recurrence is one matmul, not one an iteration. The cost is memory for the stacks, which may be
+// no larger than what the loop reads and stacks anyway.
+//
+// Requires: gradients expanded (backward loops are what accumulates). Keeps: every value up to the
+// order of additions: the terms are the same, so only a partial sum can overflow where another
+// order's does not. Breaks: nothing.
 #include "passes/passes.h"
 #include "passes/regions.h"
 
 enum { MOST_VIEWS = 4 };
 
-// The carried value j: views, innermost last, of x, a contraction or a sum.
+// What is added to carried value j: x, a contraction or a sum, behind views, innermost last.
 typedef struct Carry {
     Node *x;
     Node *view[MOST_VIEWS];
@@ -44,7 +46,7 @@ static bool is_param(const Node *x, uint32_t from, uint32_t to)
     return index >= from && index < to;
 }
 
-// Whether the loop reads or stacks x, so that all its iterations' values are in memory anyway.
+// Whether the loop scans or stacks x, so that its values of all iterations are in memory anyway.
 static bool is_stacked(const Loop *l, const Node *x)
 {
     if (is_param(x, 1 + l->ncarried, 1 + l->ncarried + l->nscanned)) return true;
@@ -108,7 +110,8 @@ static Loop find_sums(Node *n, Graph *body)
     return l;
 }
 
-// The axes of an attribute, each one further, behind axis 0 where [with_first].
+// The axes of an attribute, each shifted by one for the iteration axis, which is put first where
+// [with_first].
 static void shifted(Graph *g, const Node *x, AttrKey key, bool with_first, Attrs *out)
 {
     int n;
@@ -119,7 +122,7 @@ static void shifted(Graph *g, const Node *x, AttrKey key, bool with_first, Attrs
     attr_set_ints(g, out, key, to, m);
 }
 
-// x over all iterations. stack: by operand, its values in every iteration, iterations first.
+// The sum of x over all iterations. stack: by operand, its stacked values (iterations, ...).
 static Node *sum_after(Graph *g, const Node *x, Node *const *stack)
 {
     Attrs at = {0};
@@ -136,9 +139,9 @@ static Node *sum_after(Graph *g, const Node *x, Node *const *stack)
     return graph_node(g, OP_dot, stack, 2, &at);
 }
 
-// The operands of the sums that leave the loop, over all its iterations: two a carried value.
+// The stacked operands of the sums that leave the loop: two a carried value.
 typedef struct Stacks {
-    Node **stack; // one that the loop reads slice by slice anyway; else NULL
+    Node **stack; // the scanned operand of the loop, where that is it; else NULL
     int *result;  // ... or which result of the new loop stacks it
 } Stacks;
 
@@ -147,8 +150,8 @@ static bool leaves(const Loop *l, uint32_t result)
     return result < l->ncarried && l->carry[result].x;
 }
 
-// The body without the sums' carried values. All nodes are kept, so that operands of the sums can
-// be found. args: of the new loop, *nargs of them.
+// The body without the carried sums. All other nodes are kept, so that operands of the sums can be
+// found. args: of the new loop, *nargs of them.
 static Remap body_without(const Loop *l, Node *const *map, Node **args, int *nargs)
 {
     Graph *old = l->body, *body = graph_new(old->arena, old->diags, old->symbols);
@@ -172,7 +175,7 @@ static Remap body_without(const Loop *l, Node *const *map, Node **args, int *nar
     return r;
 }
 
-// Operands that the loop does not read or stack yet are stacked behind its other results.
+// Operands that the loop neither scans nor stacks yet become further stacked results.
 static Stacks stack_operands(const Loop *l, Node *const *map, const Remap *r)
 {
     Graph *body = r->dst;
@@ -229,12 +232,10 @@ static void rewrite(Graph *dst, const Loop *l, Node *const *map, Node **result)
 static Graph *take_sums(void *ctx, const IdMap *done, Graph *g)
 {
     (void)ctx;
-    bool needed = false;
+    bool needed = any_rebuilt(done, g);
     Loop *loop = NEW_ARRAY(g->arena, Loop, g->nodes.n + 1);
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         Node *n = g->nodes.at[i];
-        for (uint32_t k = 0; k < n->nregions; k++)
-            needed |= rebuilt(done, n->regions[k]) != n->regions[k];
         if (n->op == OP_loop) loop[i] = find_sums(n, rebuilt(done, n->regions[0]));
         needed |= loop[i].ntaken > 0;
     }

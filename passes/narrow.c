@@ -1,10 +1,10 @@
-// A scratch state whose values are only read rounded to 16 bits is kept in 16 bits: what is stored
-// is rounded where it was rounded when it was read, and the digits of everything else are the same.
-// A cache of keys and values takes half the memory, and half the time where reading it is the work.
+// A scratch state whose values are only read rounded to 16 bits is stored in 16 bits: it is rounded
+// when it is written instead of when it is read. A key-value cache takes half the memory and half
+// the bandwidth.
 //
-// Between the state and the roundings there may be what only moves values: views, updates of a
-// part, choices. What is saved is never another type than the model says, so other states stay as
-// they are, and all entries of the module have to agree.
+// Between the state and the roundings only ops that copy elements may stand (views, OPF_COPIES).
+// A checkpoint has the types that the model declares, so only scratch states change, and all
+// entries of the module have to agree.
 //
 // Requires: precision chosen. Keeps: every value but the state itself to the bit. Breaks: nothing.
 #include <string.h>
@@ -12,26 +12,19 @@
 #include "ir/scalar.h"
 #include "passes/passes.h"
 
-// Whether operand k of n is where values of n come from; -1: n does more than move them.
-static int moves(const Node *n, uint32_t k)
+// Whether elements of operand k become elements of n; other operands are conditions and indices.
+static bool copies(const Node *n, uint32_t k)
 {
-    switch (n->op) {
-    case OP_stop_gradient: return 1;
-    case OP_select: return k > 0;
-    case OP_dynamic_update: return k < 2;
-    case OP_dynamic_slice: return k == 0;
-    case OP_gather: return k == 0;
-    case OP_scatter: return k != 1;
-    default: return node_class(n) == CLS_VIEW ? 1 : -1;
-    }
+    return (node_class(n) == CLS_VIEW || node_has(n, OPF_COPIES)) &&
+           n->args[k]->type.dtype == n->type.dtype;
 }
 
 typedef struct Narrow {
     const Module *m;
     DType low;
-    bool *cell;  // by index: stays a candidate
-    bool *read;  // by index: rounded somewhere
-    bool *holds; // by id of the graph that is looked at: values of candidates
+    bool *cell;  // by cell: a candidate so far
+    bool *read;  // by cell: some reader rounds it
+    bool *holds; // by id, of the graph at hand: it has elements of candidates
 } Narrow;
 
 static int64_t cell_of(const Narrow *w, const Node *n, bool leaf)
@@ -49,11 +42,11 @@ static void mark_holders(Narrow *w, const Graph *g)
         int64_t c = cell_of(w, n, true);
         w->holds[i] = c >= 0 && w->cell[c];
         for (uint32_t k = 0; k < n->nargs && !n->nregions; k++)
-            w->holds[i] |= n->type.dtype == DT_F32 && moves(n, k) > 0 && w->holds[n->args[k]->id];
+            w->holds[i] |= n->type.dtype == DT_F32 && copies(n, k) && w->holds[n->args[k]->id];
     }
 }
 
-// Sets of[] to [value] for every candidate whose values n has. true: for some it was another.
+// Sets of[] to [value] for every candidate that n has elements of. true: some of[] changed.
 static bool mark_cells(const Narrow *w, const Graph *g, const Node *n, bool *of, bool value)
 {
     bool *seen = NEW_ARRAY(w->m->arena, bool, g->nodes.n + 1), any = false;
@@ -66,12 +59,12 @@ static bool mark_cells(const Narrow *w, const Graph *g, const Node *n, bool *of,
             any |= of[c] != value;
             of[c] = value;
         }
-        for (uint32_t k = 0; k < x->nargs; k++) seen[x->args[k]->id] |= moves(x, k) > 0;
+        for (uint32_t k = 0; k < x->nargs; k++) seen[x->args[k]->id] |= copies(x, k);
     }
     return any;
 }
 
-// Takes back what this graph reads otherwise; true: something was.
+// Drops the candidates that this graph reads or writes unrounded; true: there were some.
 static bool look(Narrow *w, const Graph *g)
 {
     bool *live = NEW_ARRAY(g->arena, bool, g->nodes.n + 1), changed = false;
@@ -84,7 +77,7 @@ static bool look(Narrow *w, const Graph *g)
             const Node *a = n->args[k];
             if (!w->holds[a->id]) continue;
             bool rounds = n->op == OP_cast && n->type.dtype == w->low;
-            bool kept = target >= 0 ? w->cell[target] : w->holds[i] && moves(n, k) > 0;
+            bool kept = target >= 0 ? w->cell[target] : w->holds[i] && copies(n, k);
             if (rounds) mark_cells(w, g, a, w->read, true);
             if (!rounds && !kept) changed |= mark_cells(w, g, a, w->cell, false);
         }
@@ -98,7 +91,7 @@ static bool fits(const Cell *c, DType low)
            scalar_round(low, c->initial) == c->initial;
 }
 
-// The states of the module that are kept in the low type from now on.
+// Chooses the states that are stored in the low type and changes the types of their cells.
 static void choose(Module *m, DType low)
 {
     Narrow w = {.m = m,
@@ -111,8 +104,7 @@ static void choose(Module *m, DType low)
         again = false;
         memset(w.read, 0, (m->cells.n + 1) * sizeof *w.read);
         for (uint32_t i = 0; i < m->entries.n; i++) again |= look(&w, m->entries.at[i].graph);
-        for (uint32_t i = 0; i < m->cells.n && !again;
-             i++) // to what nobody reads nothing is gained
+        for (uint32_t i = 0; i < m->cells.n && !again; i++) // unread ones gain nothing
             if (w.cell[i] && !w.read[i]) again = true, w.cell[i] = false;
     }
     for (uint32_t i = 0; i < m->cells.n; i++)
@@ -134,7 +126,7 @@ static Graph *rewrite(Graph *g, const Module *m, DType low)
         const Node *n = g->nodes.at[i];
         narrow[i] = is_narrow(m, n, true);
         for (uint32_t k = 0; k < n->nargs && !n->nregions; k++)
-            narrow[i] |= n->type.dtype == DT_F32 && moves(n, k) > 0 && narrow[n->args[k]->id];
+            narrow[i] |= n->type.dtype == DT_F32 && copies(n, k) && narrow[n->args[k]->id];
         any |= narrow[i] || is_narrow(m, n, false);
     }
     if (!any) return g;
@@ -144,7 +136,7 @@ static Graph *rewrite(Graph *g, const Module *m, DType low)
         Node *n = g->nodes.at[i];
         bool root = is_narrow(m, n, false);
         bool rounds = n->op == OP_cast && n->type.dtype == low && narrow[n->args[0]->id];
-        if (rounds) r.map[i] = r.map[n->args[0]->id]; // it is already
+        if (rounds) r.map[i] = r.map[n->args[0]->id]; // already of the low type
         if (rounds || (!narrow[i] && !root)) {
             remap_node(&r, n);
             continue;
@@ -154,7 +146,7 @@ static Graph *rewrite(Graph *g, const Module *m, DType low)
         for (uint32_t k = 0; k < n->nargs; k++) {
             args[k] = r.map[n->args[k]->id];
             graph_stamp(dst, n, NULL);
-            if (root || moves(n, k) > 0) args[k] = graph_cast(dst, args[k], low);
+            if (root || copies(n, k)) args[k] = graph_cast(dst, args[k], low);
         }
         if (n->op == OP_state) attr_set_int(&at, ATTR_dtype, low);
         graph_stamp(dst, n, n->name);

@@ -12,23 +12,24 @@ typedef struct PassOptions {
     const Target *target;
     Precision precision;
     int64_t memory_limit; // bytes of temporaries; 0: none
-    // Of these what forward values may take that wait for the backward part: those that are cheap
-    // for their bytes are computed again until that is so. 0: all of the limit.
+    // The part of it that forward values kept for the backward part may take: the cheapest for
+    // their bytes are recomputed until they fit. 0: all of the limit.
     int64_t kept_bytes;
-    // Scores of at most so many bytes are made at once where attention is a loop; 0: 32 MB.
+    // Bytes of scores computed in one iteration where attention is a loop over rows; 0: 32 MB.
     int64_t attention_bytes;
-    // Products whose rows are reduced are made so many bytes at a time; 0: by the memory limit.
+    // Bytes of a product computed in one iteration of a loop over chunks of rows; 0: by the memory
+    // limit.
     int64_t chunk_bytes;
     // Optional passes to skip, comma-separated names ("simplify,recompute"); NULL: none.
     const char *skip;
     const char *stop_before; // a pass name, or NULL
-    bool references;         // no kernel of the user's own: what it says it computes
+    bool references;         // user-written kernels are replaced by their reference graphs
     // Called after each pass that changed some graph; NULL: no dumps. [number] counts from 1.
     void (*dump)(void *ctx, int number, const char *pass, const Module *m);
     void *dump_ctx;
 } PassOptions;
 
-// What ATTR_clone of a view says: computed again, and not before the gradients that stand in front.
+// A value of ATTR_clone on a view: recomputed, and not before the gradients that come first.
 enum { CLONE_LATER = 3 };
 
 typedef struct PassTiming {

@@ -6,12 +6,12 @@
 //              elsewhere backward matmuls stay f32, because small gradients vanish in f16
 //
 // Products are accumulated in f32, a bias is added to the f32 sum, and the result is rounded to the
-// low type: activations and their gradients cost two bytes to store and to read. What goes element
-// by element into an update, an output or a loop (the gradients of parameters above all) is not
-// rounded. Parameters, optimizer state, statistics and losses stay f32. A cast stands below
-// transposes, paddings and windows of an operand, so that it is made once; what else the backward
-// part computes from such an operand (a bias gradient, the slope of a ReLU) reads the rounded one
-// too. autocast(x) is rounded as what a matmul reads is, in the forward and the backward part.
+// low type: activations and their gradients cost two bytes to store and to read. Results that are
+// read elementwise by an update, an output or a loop (above all the gradients of parameters) are
+// not rounded. Parameters, optimizer state, statistics and losses stay f32. The cast of an operand
+// goes below its transposes, pads and windows, so that there is one; other backward readers of such
+// an operand (a bias gradient, the slope of a ReLU) read the rounded value too. autocast(x) is
+// rounded as a matmul's operand is, in the forward and the backward part.
 //
 // Requires: gradients expanded (roles are known). Keeps: shapes, the types of everything but
 // operands. Breaks: nothing.
@@ -48,13 +48,13 @@ static const Node *behind(const Node *n)
     return n;
 }
 
-// What is known of the nodes of one graph before it is rebuilt, by id.
+// Facts about the nodes of one graph before it is rebuilt, by id.
 typedef struct Facts {
     bool *operand; // a matmul or autocast reads a rounded copy of it
-    bool *round;   // a matmul, or the sum of one and a bias, that comes out rounded
+    bool *round;   // a matmul, or its sum with a bias, whose result is rounded
 } Facts;
 
-// A vector along the last axes added to all rows of the matmul [dot], which is read nowhere else.
+// Whether n adds a bias, a vector along the last axes, to the matmul [dot], and is its only reader.
 static bool adds_bias(const Node *n, const Node *dot)
 {
     const Node *other = n->args[n->args[0] == dot];
@@ -62,7 +62,7 @@ static bool adds_bias(const Node *n, const Node *dot)
            other->args[0]->type.rank > 0;
 }
 
-// Does n, of the backward part, read the rounded copy of operand k that a matmul reads?
+// Whether n, of the backward part, reads the rounded copy of operand k that a matmul reads.
 static bool reads_rounded(const Facts *f, const Node *n, uint32_t k)
 {
     const Node *x = behind(n->args[k]);
@@ -124,7 +124,7 @@ static Node *lowered(Graph *g, Node *x, DType low)
     return y;
 }
 
-// The same values rounded to the low type, as f32.
+// n rounded to the low type and widened again.
 static Node *rounded(Graph *g, Node *x, DType low)
 {
     return graph_cast(g, lowered(g, x, low), DT_F32);
@@ -137,7 +137,7 @@ typedef struct Lowering {
     Facts facts;
 } Lowering;
 
-// A bias joins the f32 sum as the matmul library reads it: in the type of the result.
+// The sum of a matmul and a bias; the matmul library reads the bias in the type of the result.
 static Node *biased(const Lowering *l, const Node *n)
 {
     Node *args[2];

@@ -1,15 +1,14 @@
-// What a model makes of its parameters alone is computed once for these, not in every execution:
-// weights as a product's 16-bit operands, or in the order in which they are read. It becomes a cell
-// that an entry of its own assigns; the runtime runs that entry when a cell that it reads has
-// changed since (runtime/exec/exec_prepare.c).
+// Values that an inference entry computes from parameters alone are computed once, not in every
+// execution: weights cast to a matmul's 16-bit operands, or in the order in which they are read.
+// They become cells that an entry of their own assigns; the runtime runs it when a cell it reads
+// has changed since (runtime/exec/exec_prepare.c).
 //
-// Only models: what training computes of its parameters changes with every step. Only large values,
-// and none larger than the cells that it is made of: so what is prepared takes at most the memory
-// of these again. Under a memory limit nothing is prepared.
+// Models only: in training, parameters change with every step. Only large values, none larger than
+// the cells it is computed from, so that at most the memory of these is taken again; under a memory
+// limit none at all.
 //
-// Requires: precision chosen, gradients expanded. It stands behind the passes that look for
-// products. Keeps: every value to the bit. Breaks: what is made of parameters is no longer to be
-// seen.
+// Requires: precision chosen, gradients expanded; the passes that match products have run. Keeps:
+// every value to the bit. Breaks: later passes see cells in place of these computations.
 #include <string.h>
 
 #include "ir/door.h"
@@ -53,8 +52,8 @@ bool *prepare_finds(const Module *m, const Entry *e, const PassOptions *o)
     return found;
 }
 
-// The smallest of what costs nothing to be made into n where it is read: its bytes are what a
-// reader moves.
+// The smallest value from which readers compute n for free (a cast, a reshape, a broadcast): its
+// bytes are what a reader moves.
 static const Node *narrowest(const Node *n)
 {
     const Node *best = n;
@@ -71,7 +70,7 @@ static bool is_view_of_leaf(const Node *n)
     return node_class(n) == CLS_LEAF;
 }
 
-// Bytes of the cells that n is made of; 0: it is made of too much to be looked at.
+// Bytes of the cells that n is computed from; 0: too many nodes to look at.
 static int64_t bytes_below(const Node *n)
 {
     const Node *seen[MOST_BELOW];
@@ -97,7 +96,7 @@ static bool pays(const Node *n)
            type_bytes(&n->type) <= bytes_below(n);
 }
 
-// By id: what is prepared; false: nothing is.
+// Chooses the values to prepare, by id; false: there are none.
 static bool choose(const Graph *g, const bool *found, bool *chosen)
 {
     bool *live = NEW_ARRAY(g->arena, bool, g->nodes.n + 1), any = false;
@@ -114,7 +113,7 @@ static bool choose(const Graph *g, const bool *found, bool *chosen)
     return any;
 }
 
-// One name for one value, in whichever entry it is read.
+// The name of the cell for a value: the same in every entry that reads it.
 static const char *cell_name(Module *m, const Graph *g, const Node *n, uint64_t *hash)
 {
     for (uint32_t i = 0; i <= n->id; i++) {
@@ -138,7 +137,7 @@ static void add_entry(Module *m, const Entry *e, Graph *g)
     vec_push(m->arena, &m->entries, prepare);
 }
 
-// The chosen values assigned to cells, in an entry of its own; those cells in their place.
+// Assigns the chosen values to cells in an entry of its own and reads those cells in their place.
 static Graph *prepare(Module *m, const Entry *e, const bool *chosen)
 {
     Graph *g = e->graph, *dst = graph_new(g->arena, g->diags, g->symbols),

@@ -1,4 +1,4 @@
-// Regions by a worklist, innermost first, and rebuilding a graph around them.
+// Rebuilding a graph together with its regions: a worklist, innermost first.
 #include "passes/regions.h"
 
 RegionList regions_innermost_first(Graph *g)
@@ -37,6 +37,17 @@ Graph *rebuilt(const IdMap *done, Graph *g)
 {
     uint64_t v;
     return idmap_get(done, (uint64_t)(uintptr_t)g, &v) ? (Graph *)(uintptr_t)v : g;
+}
+
+bool any_rebuilt(const IdMap *done, const Graph *g)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Node *n = g->nodes.at[i];
+        for (uint32_t k = 0; k < n->nregions; k++)
+            any |= rebuilt(done, n->regions[k]) != n->regions[k];
+    }
+    return any;
 }
 
 Graph *over_regions(Graph *g, Graph *(*one)(void *ctx, const IdMap *done, Graph *g), void *ctx)

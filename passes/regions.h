@@ -16,17 +16,18 @@ typedef struct RegionList {
 
 RegionList regions_innermost_first(Graph *g); // each graph once, the outermost last
 
-// Replaces each graph by one(ctx, done, graph); [done] maps what is inside to its replacement.
-// one may return its graph unchanged.
+// Replaces each graph by one(ctx, done, graph), which may return it unchanged; [done] maps the
+// graphs inside it to their replacements.
 Graph *over_regions(Graph *g, Graph *(*one)(void *ctx, const IdMap *done, Graph *g), void *ctx);
 // The node's image when its graph is rebuilt by one(), its regions replaced; [any] is set when one
 // was.
 Node *remap_with_regions(Remap *r, const IdMap *done, Node *n, bool *any);
-// A graph rebuilt: rewrite() makes a node of dst of a node, whose operands have their images in
-// [map], or gives NULL, and it is copied as above. The graph itself when nothing is another. For
-// use in a one() of over_regions.
+// A graph rebuilt node by node: rewrite() returns the replacement of a node, with operands from
+// [map], or NULL, and the node is copied as above. Returns the graph itself when nothing changed.
+// For use in a one() of over_regions.
 typedef Node *Rewrite(void *ctx, Graph *dst, Node *n, Node *const *map);
 Graph *rewrite_nodes(Graph *g, const IdMap *done, Rewrite *rewrite, void *ctx);
-Graph *rebuilt(const IdMap *done, Graph *g); // the replacement, or g
+Graph *rebuilt(const IdMap *done, Graph *g);         // the replacement, or g
+bool any_rebuilt(const IdMap *done, const Graph *g); // whether a region inside it has one
 
 #endif

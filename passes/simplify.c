@@ -1,10 +1,9 @@
-// What one node at a time cannot see: dead code, also inside loops; transposes around matmuls;
-// arithmetic on repeated values.
+// Simplifications that need more than one node (ir/fold.c has the others): dead code, also inside
+// loops; transposes around matmuls; arithmetic on broadcast values.
 //
-// Requires: gradients expanded, precision chosen (stop_gradient and autocast have done their work
-// and go).
-// Keeps: every value within rounding, its range, NaN and infinities included (a rule may not make
-// what leaves the range of its type where the original does not); roots, names, locations.
+// Requires: gradients expanded, precision chosen (stop_gradient and autocast are removed here).
+// Keeps: every value within rounding, NaN and infinities included (no rule may overflow where the
+// original does not); roots, names, locations.
 // Breaks: nothing.
 #include <string.h>
 
@@ -28,7 +27,7 @@ typedef struct Simplify {
 
 // -- liveness, through loops ----------------------------------------------------------------------
 
-// Which parameters of a loop body the results that are kept need.
+// Which parameters of a loop body the live results need.
 static void live_in_body(const Simplify *s, const Node *loop, const Graph *body)
 {
     bool *live = NEW_ARRAY(s->src->arena, bool, body->nodes.n + 1);
@@ -87,7 +86,7 @@ static void simplify_loop(Simplify *s, const Node *n)
     Graph *region = graph_new(a, dst->diags, dst->symbols);
     inner[0] = graph_region_param(region, &body->params.at[0]->type);
     for (uint32_t k = 0; k < n->nargs; k++) {
-        inner[1 + k] = inner[0]; // what nobody reads
+        inner[1 + k] = inner[0]; // for parameters without readers
         if (!s->params[n->id][k]) continue;
         const Node *p = body->params.at[1 + k];
         inner[1 + k] = graph_region_param(region, &p->type);
@@ -153,8 +152,8 @@ static Node *simplify_nothing(Simplify *s, const Node *n)
     return new_arg(s, n, 0);
 }
 
-// The sum of n equal values is n times the value, and 0 of zeros of either sign; 16-bit floats do
-// not hold every n.
+// The sum of n equal values is n times the value (and +0 for zeros of either sign); 16-bit floats
+// do not represent every n.
 static Node *simplify_sum(Simplify *s, const Node *n)
 {
     Node *b = new_arg(s, n, 0);
@@ -181,8 +180,7 @@ static Node *simplify_sum(Simplify *s, const Node *n)
     return graph_node(s->dst, OP_broadcast, &v, 1, &at);
 }
 
-// The largest of widened values is a widened value: what is read and kept stays as narrow as it
-// was.
+// max(widen(x)) is widen(max(x)): less to read and to keep.
 static Node *simplify_extremum(Simplify *s, const Node *n)
 {
     enum { MOST = 8 };
@@ -212,7 +210,7 @@ static Node *simplify_extremum(Simplify *s, const Node *n)
     return n->op == OP_argmax ? x : graph_cast(s->dst, x, n->type.dtype);
 }
 
-// x in [type], if it is a widened value of that type or a number that the type has.
+// x in [type], where x is widened from that type or a constant that it represents exactly; or NULL.
 static Node *narrower(Simplify *s, Node *x, DType type)
 {
     Node *y = x->op == OP_broadcast ? x->args[0] : x;
@@ -223,7 +221,7 @@ static Node *narrower(Simplify *s, Node *x, DType type)
     return y == x ? y : graph_node(s->dst, OP_broadcast, &y, 1, &x->attrs);
 }
 
-// One of several widened values is a widened value, too: a gradient behind a mask, a ReLU.
+// Choosing among widened values is widening the chosen one: a gradient behind a mask, a ReLU.
 static Node *simplify_choice(Simplify *s, const Node *n)
 {
     enum { MOST = 3 };
@@ -256,7 +254,7 @@ static Node *(*const rules[OP_COUNT])(Simplify *, const Node *) = {
     [OP_minimum] = simplify_choice,
 };
 
-// f(broadcast(x), broadcast(y)) is broadcast(f(x, y)): computed once, not once a copy.
+// f(broadcast(x), broadcast(y)) is broadcast(f(x, y)): f is computed once, not once a copy.
 static Node *before_broadcast(Simplify *s, const Node *n)
 {
     Node *args[3];

@@ -1,16 +1,18 @@
-// Deviations from a mean add up to nothing, and derivatives of a variance add them up: the sum of
-// a + c (x - mean(x)) over the axes of the mean, c one value for each place off them, is the sum of
-// a. That needs no c first, so that one round over memory takes all sums of a norm's backward part.
+// Two identities of mean and variance that save passes over memory.
 //
-// And variance in one round over memory: the sum of (x - mean(x))^2 over some axes becomes
-// sqdev(x), which needs no mean first; for columns on a GPU only, whatever wrote the formula: a row
-// is kept on the chip while its mean is found, but columns would be read a second time.
+// Deviations from a mean sum to zero, and gradients of a variance sum them: over the axes of the
+// mean, sum(a + c (x - mean(x))) is sum(a), where c is constant along these axes. It does not wait
+// for c, so that one pass over memory computes all sums of a norm's backward part.
 //
-// Requires: gradients expanded, no clones yet. Keeps: every value within rounding of what the mean
-// adds up (deviations add up to what rounding the mean has lost, and that is left out), f32 and f64
-// only; the range, since nothing is multiplied or added that was not before; a sum that is not
-// finite because the mean or c is not stays so (NaN, where it may have been infinite). Breaks:
-// nothing. Only the entry's own graph, loop bodies stay as they are.
+// Variance in one pass: sum((x - mean(x))^2) becomes sqdev(x), which does not wait for the mean.
+// For columns on a GPU only: a row stays in registers or shared memory until its mean is known, but
+// columns would be read twice.
+//
+// Requires: gradients expanded, no clones yet. Keeps: every value within the rounding of the mean's
+// sum (deviations sum to the rounding error of the mean, which is dropped), f32 and f64 only; the
+// range, since nothing is multiplied or added that was not before; a sum that is not finite because
+// the mean or c is not stays so (NaN, where it may have been infinite). Breaks: nothing. Loop
+// bodies are left as they are.
 #include <math.h>
 #include <string.h>
 
@@ -25,7 +27,7 @@ static bool reduced(const int64_t *axes, int n, int axis)
     return false;
 }
 
-// Memory would be read again: the contiguous axis is not among those that are summed.
+// Whether x would be read twice: the contiguous axis is not summed.
 static bool are_columns(const Type *t, const int64_t *axes, int n)
 {
     for (int i = t->rank - 1; i >= 0; i--)
@@ -40,8 +42,8 @@ static bool same_axes(const Node *a, const Node *b)
     return n == m && !memcmp(x, y, sizeof *x * (size_t)n);
 }
 
-// Whether b repeats one value for each place off the axes over all of them.
-static bool spreads(const Node *b, const Type *t, const int64_t *axes, int naxes)
+// Whether b is a broadcast along exactly the given axes.
+static bool broadcasts_along(const Node *b, const Type *t, const int64_t *axes, int naxes)
 {
     int nd, k = 0;
     if (b->op != OP_broadcast) return false;
@@ -56,13 +58,13 @@ static bool spreads(const Node *b, const Type *t, const int64_t *axes, int naxes
     return k == nd;
 }
 
-// Whether b is the mean of x over the axes of the sum [like], repeated over them.
+// Whether b is the mean of x over the axes of the sum [like], broadcast along them.
 static bool is_mean(const Node *b, const Node *x, const Node *like)
 {
     int naxes;
     const int64_t *axes = attr_ints(like, ATTR_axes, &naxes);
     double scale = 1, v;
-    if (!spreads(b, &x->type, axes, naxes)) return false;
+    if (!broadcasts_along(b, &x->type, axes, naxes)) return false;
     for (b = b->args[0];;) {
         if (node_keeps_all(b)) {
             b = b->args[0];
@@ -86,7 +88,7 @@ static bool is_mean(const Node *b, const Node *x, const Node *like)
     return fabs(scale * count - 1) < 1.2e-7;
 }
 
-// The place of x in x - mean(x) or mean(x) - x; -1: d is no such thing.
+// Which operand of d is x, where d is x - mean(x) or mean(x) - x; -1: neither.
 static int centred(const Node *d, const Node *like)
 {
     if (d->op != OP_sub) return -1;
@@ -95,7 +97,7 @@ static int centred(const Node *d, const Node *like)
     return -1;
 }
 
-// Whether b does not vary along the axes.
+// Whether b is constant along the axes.
 static bool repeats_over(const Node *b, const int64_t *axes, int naxes)
 {
     int nd;
@@ -105,7 +107,7 @@ static bool repeats_over(const Node *b, const int64_t *axes, int naxes)
     return true;
 }
 
-// A deviation from a mean times values that do not vary along the axes of the sum.
+// A deviation from a mean times factors that are constant along the axes of the sum.
 typedef struct Deviation {
     const Node *of[MOST_FACTORS]; // broadcasts: these values, the mean last
     int n;
@@ -141,7 +143,7 @@ static bool find_deviation(const Node *x, const Node *like, Deviation *d)
     return mean != NULL;
 }
 
-// The broadcast without the axes of the sum [like]: of the shape of the sum.
+// The broadcast without the axes of the sum [like]: it has the shape of the sum.
 static Node *without_axes(Graph *g, const Node *b, const Node *like)
 {
     int nd, naxes, kept = 0;
@@ -161,7 +163,7 @@ static Node *without_axes(Graph *g, const Node *b, const Node *like)
     return graph_node(g, OP_broadcast, &v, 1, &at);
 }
 
-// The sum of a deviation: 0 where all that it is made of is finite, elsewhere NaN.
+// The sum of a deviation: 0 where the mean and all factors are finite, else NaN.
 static Node *nothing(Graph *g, const Deviation *d, const Node *like)
 {
     Node *mean = without_axes(g, d->of[d->n - 1], like), *v = graph_binary(g, OP_sub, mean, mean);
@@ -170,7 +172,8 @@ static Node *nothing(Graph *g, const Deviation *d, const Node *like)
     return v;
 }
 
-// The terms of a sum of sums, as many as there is room for; a deviation is one. Returns how many.
+// The terms of nested additions, as many as there is room for; a deviation is one term. Returns how
+// many.
 static int find_terms(Node *x, const Node *like, Node **term, bool *negative)
 {
     Node *stack[MOST_TERMS];
@@ -203,7 +206,7 @@ static Node *joined(Graph *g, Node *sum, Node *term, bool negative)
     return graph_binary(g, negative ? OP_sub : OP_add, sum, term);
 }
 
-// The sum n of x without its deviations; NULL: x has none.
+// The sum n of x without the terms of x that are deviations; NULL: x has none.
 static Node *without_deviations(Graph *g, const Node *n, Node *x)
 {
     Node *term[MOST_TERMS], *rest = NULL, *zero = NULL;
@@ -220,8 +223,8 @@ static Node *without_deviations(Graph *g, const Node *n, Node *x)
     return graph_binary(g, OP_add, graph_node(g, OP_sum, &rest, 1, &n->attrs), zero);
 }
 
-// What the sum n is, with operand x in the new graph; NULL: no such sum. [columns]: of columns, in
-// one round.
+// The replacement of the sum n, whose operand is x in the new graph; NULL: neither identity holds.
+// [columns]: sqdev may be used.
 static Node *known_sum(Graph *g, const Node *n, Node *x, bool columns)
 {
     DType t = n->type.dtype;

@@ -1,13 +1,12 @@
-// A product of a matrix and a vector becomes a sum of products, so that it is a reduction: read at
-// the memory's rate, with whatever stands before and behind it in the same kernel. A library's call
-// reads stored operands and stores what it makes, and a text that is written token by token is
-// hundreds of such calls.
+// A matrix-vector product becomes an elementwise product and a sum, that is a reduction: it runs at
+// the memory's bandwidth and fuses with what precedes and follows it. A library call reads stored
+// operands and stores its result, and generating a token takes hundreds of them.
 //
-// Requires: gradients expanded, precision chosen; attention has taken its products. Only models on
-// a GPU: in training products of one row are rare, and their gradients are products with more.
-// Keeps: every value within rounding: factors as the product reads them, in the type it adds up in,
-// and another order of the sum; but rows that a softmax's mask leaves out count as zeros, be they
-// no numbers. Breaks: nothing.
+// Requires: gradients expanded, precision chosen; attention has matched its products. Models on a
+// GPU only: in training matrix-vector products are rare, and their gradients are none.
+// Keeps: every value within rounding: the same factors and accumulator type, another order of the
+// sum; but rows that a softmax's mask excludes count as zeros even where they are NaN. Breaks:
+// nothing.
 #include "ir/axes.h"
 #include "passes/prepare.h"
 #include "passes/regions.h"
@@ -17,7 +16,7 @@ typedef struct Vectors {
     bool *prepared; // by id of its nodes, or NULL
 } Vectors;
 
-// Fewer elements: the product is hardly work, and stands beside others of its size.
+// With fewer elements the product costs next to nothing and is computed side by side with others.
 enum { LEAST_ELEMENTS = 4096 };
 
 static bool reads_windows(const Node *n)
@@ -27,7 +26,7 @@ static bool reads_windows(const Node *n)
     return false;
 }
 
-// The side of [dot] that is a vector, once for each of the batch; -1: none is, or it is to stay.
+// The side of [dot] that is a vector (for each index of the batch); -1: none, or not worth it.
 static int vector_side(const Node *dot)
 {
     DotSizes s = dot_sizes(dot);
@@ -40,16 +39,16 @@ static int vector_side(const Node *dot)
     return s.m == 1 ? 0 : 1;
 }
 
-// The axes of the matrix as the sum runs over them: as they lie, or those that are summed last.
+// The order of the matrix's axes in the sum: as stored, or the summed ones last.
 typedef struct Order {
     int rank, nsummed;
     int64_t perm[MAX_RANK];   // of the matrix
-    int64_t from[MAX_RANK];   // by axis then: that axis of the vector; -1: it has none
-    int64_t summed[MAX_RANK]; // axes then
-    int64_t result[MAX_RANK]; // of what is left, in the order in which the product has it
+    int64_t from[MAX_RANK];   // by permuted axis: that axis of the vector; -1: it has none
+    int64_t summed[MAX_RANK]; // permuted axes
+    int64_t result[MAX_RANK]; // permutes the remaining axes into the order of the dot's result
 } Order;
 
-static int place_of(int64_t axis, const int64_t *axes, int n)
+static int index_of(int64_t axis, const int64_t *axes, int n)
 {
     for (int i = 0; i < n; i++)
         if (axes[i] == axis) return i;
@@ -63,12 +62,12 @@ static Order order_of(const Node *dot, int vector, bool summed_last)
     int left[MAX_RANK] = {0}, nleft = 0, n = 0;
     for (int pass = 0; pass < 1 + summed_last; pass++)
         for (int axis = 0; axis < o.rank; axis++) {
-            bool summed = place_of(axis, m.contract, m.ncontract) >= 0;
+            bool summed = index_of(axis, m.contract, m.ncontract) >= 0;
             if (!summed_last || summed == pass) o.perm[n++] = axis;
         }
     for (int i = 0; i < o.rank; i++) {
-        int b = place_of(o.perm[i], m.batch, m.nbatch);
-        int c = place_of(o.perm[i], m.contract, m.ncontract);
+        int b = index_of(o.perm[i], m.batch, m.nbatch);
+        int c = index_of(o.perm[i], m.contract, m.ncontract);
         o.from[i] = b >= 0 ? v.batch[b] : c >= 0 ? v.contract[c] : -1;
         if (c >= 0)
             o.summed[o.nsummed++] = i;
@@ -87,8 +86,8 @@ static Node *permuted(Graph *g, Node *x, const int64_t *perm)
     return x;
 }
 
-// The vector spread over the matrix m.
-static Node *spread(Graph *g, const Order *o, Node *v, const Type *m)
+// The vector broadcast to the shape of the matrix m.
+static Node *broadcast_vector(Graph *g, const Order *o, Node *v, const Type *m)
 {
     int64_t perm[MAX_RANK], dim[MAX_RANK];
     bool used[MAX_RANK] = {0};
@@ -102,8 +101,8 @@ static Node *spread(Graph *g, const Order *o, Node *v, const Type *m)
     return graph_broadcast_to(g, graph_reshape(g, permuted(g, v, perm), o->rank, dim), m);
 }
 
-// The condition under which elements of x may be other than 0, where x is a softmax under a mask,
-// exp(where(mask, scores, -inf) - ...) / ..., in x's shape; NULL: none is known.
+// Where x is a masked softmax, exp(where(mask, scores, -inf) - ...) / ...: the mask, in x's shape;
+// elsewhere x is 0. NULL: none is known.
 static Node *mask_of(Graph *g, const Node *x, Node *const *map)
 {
     enum { MOST_VIEWS = 8 };
@@ -138,15 +137,16 @@ static Node *as_sum(void *ctx, Graph *g, Node *dot, Node *const *map)
     graph_stamp(g, dot, NULL);
     DType type = (DType)attr_int(dot, ATTR_accumulate, DT_F32);
     const Node *matrix = dot->args[!vector];
-    // What is prepared may lie as its reader likes best.
+    // A prepared operand is stored in whatever order its reader likes best.
     Order o = order_of(dot, vector, prepared && prepared[matrix->id]);
     Node *factors[2];
     Node *m = graph_cast(g, permuted(g, map[matrix->id], o.perm), type);
     Node *v = graph_cast(g, map[dot->args[vector]->id], type);
-    factors[vector] = spread(g, &o, v, &m->type);
-    // What a mask leaves out is not read, be it no number (as in attention's kernels).
+    factors[vector] = broadcast_vector(g, &o, v, &m->type);
+    // Masked elements of the other operand are not read, even where they are NaN (as in attention).
     Node *mask = mask_of(g, dot->args[vector], map);
-    if (mask) m = graph_select(g, spread(g, &o, mask, &m->type), m, graph_const(g, type, 0));
+    if (mask)
+        m = graph_select(g, broadcast_vector(g, &o, mask, &m->type), m, graph_const(g, type, 0));
     factors[!vector] = m;
     Node *product = graph_binary(g, OP_mul, factors[0], factors[1]);
     Node *sum = graph_reduce(g, OP_sum, product, o.summed, o.nsummed, false);

@@ -25,6 +25,7 @@ wait_for() {
     local pid=$1 end=$((SECONDS + ${LIMIT:-1200})); shift
     until "$@" 2>/dev/null; do kill -0 "$pid" 2>/dev/null && [ $SECONDS -lt $end ] || return; sleep 0.05; done
 }
+verbs() { "$NETC" --help | sed -n 's/^  \([a-z][a-z]*\)  *[A-Z].*/\1/p'; } # as --help lists them
 holds() { grep -qF -- "$1" "$W/.out" && pass || fail "no '$1' in: $(head -8 "$W/.out")"; } # of the last expect
 
 # MNIST where it is found: sets MNIST (a folder), or returns 1.

@@ -1,8 +1,8 @@
-# bash completion for netc: verbs, the options of a verb (read from its --help), files.
+# bash completion for netc: verbs and their options (both read from --help), files.
 _netc()
 {
     local cur=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]}
-    local verbs="compile init train eval predict run generate tokenize inspect report check profile bench tune doctor show fmt lsp"
+    local verbs=$(netc --help 2>/dev/null | sed -n 's/^  \([a-z][a-z]*\)  *[A-Z].*/\1/p' | tr '\n' ' ')
     if [[ $cur == -* ]]; then
         [[ " $verbs " == *" $verb "* ]] || verb=compile
         COMPREPLY=($(compgen -W "$(netc "$verb" --help 2>/dev/null | grep -oE -- '--[a-z-]+')" -- "$cur"))

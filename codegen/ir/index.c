@@ -90,9 +90,10 @@ static const Ix *intern(IxCtx *c, const Parts *p)
 
 static const IxTerm *term(IxCtx *c, IxTerm want)
 {
-    uint64_t h = hash_mix(hash_mix((uint64_t)want.kind, (uint64_t)(uint32_t)want.id),
-                          hash_mix((uint64_t)(uintptr_t)want.e, (uint64_t)want.by));
-    uint64_t v;
+    // Each number is mixed into a hash, not into another number: see value_key in lower_value.c.
+    uint64_t h = hash_mix(0x7e, (uint64_t)want.kind), v;
+    h = hash_mix(hash_mix(h, (uint64_t)(uint32_t)want.id), (uint64_t)(uintptr_t)want.e);
+    h = hash_mix(h, (uint64_t)want.by);
     if (idmap_get(&c->terms, h, &v)) return (const IxTerm *)(uintptr_t)v;
     IxTerm *t = NEW(c->arena, IxTerm);
     *t = want;

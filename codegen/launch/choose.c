@@ -80,7 +80,7 @@ static bool lower_rows(LowerCtx *ctx, Graph *g, const Group *group, Node *const 
                lower_rows(ctx, g, group, outs + 1, n - 1, folded, out);
     }
     bool fold = folded;
-    Lower l = scheduled(lower_over(ctx, g, group, head, mine.at, (int)mine.n, ONE_ROUND, &fold));
+    Lower l = scheduled(lower_over(ctx, g, group, head, mine.at, (int)mine.n, ONE_PASS, &fold));
     if (!l.failed && l.body->sched.kind != SCHED_COLUMN && reduces_with(l.body, ACC_MOMENTS)) {
         fold = folded;
         l = scheduled(lower_over(ctx, g, group, head, mine.at, (int)mine.n, 0, &fold));

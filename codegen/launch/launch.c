@@ -256,32 +256,30 @@ static bool launchable(LowerCtx *ctx, const BodyList *list)
     return false;
 }
 
-int lower_launch(LowerCtx *ctx, Graph *g, Group *const *groups, int ngroups, LoweredKernel **out)
+// Maps side by side share the device: they are scheduled by their common size, so that the updates
+// of a large and of a small parameter are one body.
+static void schedule_maps_together(LowerCtx *ctx, const BodyList *all)
 {
-    if (groups[0]->kind == GROUP_CALL && groups[0]->anchor->op == OP_extern)
-        return lower_extern(ctx, g, groups[0], out);
-    bool cuda = ctx->target->kind == TARGET_CUDA, ordered_any = false;
-    BodyList all = {0};
-    for (int i = 0; i < ngroups; i++) {
-        bool ordered;
-        if (!launch_bodies(ctx, g, groups[i], &all, &ordered)) return -1;
-        ordered_any |= ordered;
-    }
-    // Maps side by side share the device: they are scheduled by what they are together, so that the
-    // updates of a large and of a small parameter are one body.
     int64_t crowd = 0;
-    for (uint32_t i = 0; i < all.n; i++)
-        if (all.at[i]->npar == 1 && all.at[i]->col < 0) crowd += body_rows(all.at[i]);
-    for (uint32_t i = 0; i < all.n && !ordered_any; i++)
-        if (all.at[i]->npar == 1 && all.at[i]->col < 0) {
-            all.at[i]->crowd = crowd;
-            schedule_body(ctx, all.at[i]);
-        }
+    for (uint32_t i = 0; i < all->n; i++)
+        if (all->at[i]->npar == 1 && all->at[i]->col < 0) crowd += body_rows(all->at[i]);
+    for (uint32_t i = 0; i < all->n; i++) {
+        Body *b = all->at[i];
+        if (b->npar != 1 || b->col >= 0) continue;
+        b->crowd = crowd;
+        schedule_body(ctx, b);
+    }
+}
+
+// Applies schedules chosen by hand or measured, and takes away what several bodies of one kernel
+// cannot have. ordered: each body is a kernel of its own.
+static void schedule_in_launch(LowerCtx *ctx, const BodyList *all, bool ordered)
+{
     int64_t tiles = 0;
-    for (uint32_t i = 0; i < all.n; i++)
-        if (all.at[i]->sched.tile.staged) tiles += all.at[i]->sched.blocks;
-    for (uint32_t i = 0; i < all.n; i++) {
-        Body *b = all.at[i];
+    for (uint32_t i = 0; i < all->n; i++)
+        if (all->at[i]->sched.tile.staged) tiles += all->at[i]->sched.blocks;
+    for (uint32_t i = 0; i < all->n; i++) {
+        Body *b = all->at[i];
         staged_beside(ctx->target, b, tiles);
         schedule_override(ctx, b);
         if (ctx->part && b->sched.kind == SCHED_COLUMN && schedule_can_split(b)) {
@@ -290,44 +288,65 @@ int lower_launch(LowerCtx *ctx, Graph *g, Group *const *groups, int ngroups, Low
             schedule_derive(b, ctx->target);
         }
         ctx->group_products |= wgmma_fits(b, ctx->target) || attention_groups_fit(b, ctx->target);
-        if (b->attention.nouts && (all.n == 1 || ordered_any)) continue; // a kernel each
-        if (all.n == 1 || b->sched.variant == RUN_F32_RING ||
+        if (b->attention.nouts && (all->n == 1 || ordered)) continue; // a kernel each
+        if (all->n == 1 || b->sched.variant == RUN_F32_RING ||
             (b->sched.cluster == 1 && !schedule_in_groups(&b->sched)))
             continue;
         b->sched.cluster = 1;    // blocks side by side belong to several bodies
         b->sched.tile.wgmma = 0; // (whose maps are parameters of a kernel)
         schedule_derive(b, ctx->target);
     }
+}
+
+// Gives the bodies their scratch buffers. split: those whose columns are split, which a second
+// kernel combines. behind: bodies that follow from the partial sums of others. false: reported.
+static bool add_second_halves(LowerCtx *ctx, Graph *g, const BodyList *all, BodyList *split,
+                              BodyList *behind)
+{
     int scratch = 0;
-    bool split = false;
-    VEC(Body *) joined = {0};
-    BodyList behind = {0};
-    for (uint32_t i = 0; i < all.n; i++) {
-        Body *b = all.at[i], *next;
+    for (uint32_t i = 0; i < all->n; i++) {
+        Body *b = all->at[i], *next;
         find_in_place(b);
-        if (!cuda) sort_c_scratch(ctx->arena, b, &scratch);
+        if (ctx->target->kind != TARGET_CUDA) sort_c_scratch(ctx->arena, b, &scratch);
         if (body_folds(b)) {
-            if (!lower_joined(ctx, g, b, &scratch, &next)) return -1;
+            if (!lower_joined(ctx, g, b, &scratch, &next)) return false;
             schedule_body(ctx, next);
             schedule_override(ctx, next);
-            vec_push(ctx->arena, &behind, next);
+            vec_push(ctx->arena, behind, next);
         }
         if (b->col >= 0 && b->sched.split > 1) {
             add_scratch(ctx, b, &scratch);
-            split = true;
-            vec_push(ctx->arena, &joined, b);
+            vec_push(ctx->arena, split, b);
         }
     }
+    return true;
+}
+
+int lower_launch(LowerCtx *ctx, Graph *g, Group *const *groups, int ngroups, LoweredKernel **out)
+{
+    if (groups[0]->kind == GROUP_CALL && groups[0]->anchor->op == OP_extern)
+        return lower_extern(ctx, g, groups[0], out);
+    const bool cuda = ctx->target->kind == TARGET_CUDA;
+    bool ordered_any = false;
+    BodyList all = {0}, split = {0}, behind = {0};
+    for (int i = 0; i < ngroups; i++) {
+        bool ordered;
+        if (!launch_bodies(ctx, g, groups[i], &all, &ordered)) return -1;
+        ordered_any |= ordered;
+    }
+    if (!ordered_any) schedule_maps_together(ctx, &all);
+    schedule_in_launch(ctx, &all, ordered_any);
+    if (!add_second_halves(ctx, g, &all, &split, &behind)) return -1;
     if (cuda && (!launchable(ctx, &all) || !launchable(ctx, &behind))) return -1;
     VEC(LoweredKernel) kernels = {0};
     if (ordered_any) {
         for (uint32_t i = 0; i < all.n; i++)
             vec_push(ctx->arena, &kernels, make(ctx, &all.at[i], 1, PHASE_WHOLE));
     } else if (all.n) {
-        bool two = cuda && split;
+        bool two = cuda && split.n;
         vec_push(ctx->arena, &kernels,
                  make(ctx, all.at, (int)all.n, two ? PHASE_PARTIAL : PHASE_WHOLE));
-        if (two) vec_push(ctx->arena, &kernels, make(ctx, joined.at, (int)joined.n, PHASE_COMBINE));
+        if (two) vec_push(ctx->arena, &kernels, make(ctx, split.at, (int)split.n, PHASE_COMBINE));
         if (behind.n)
             vec_push(ctx->arena, &kernels, make(ctx, behind.at, (int)behind.n, PHASE_WHOLE));
     }

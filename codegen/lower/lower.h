@@ -1,5 +1,5 @@
-// What the files that lower groups and values share. A rule (value_*) gives the element of a node
-// of its ops at an index, where [pred] holds (-1: everywhere); elsewhere any value will do.
+// Private to lowering: graph nodes to kernel IR. A rule (value_*) emits the element of a node at an
+// index, valid where [pred] holds (-1: everywhere); elsewhere any value will do.
 #ifndef CODEGEN_LOWER_H
 #define CODEGEN_LOWER_H
 
@@ -13,7 +13,7 @@ typedef struct Lower {
     IdMap memo, buf_of; // buf_of: node and kind -> index in body->bufs
     const Group *group;
     int depth;
-    bool one_round;         // squared deviations without the mean first, along the columns
+    bool one_pass;          // sqdev along the columns in one pass, without the mean first
     const Node *call;       // the graph is its region
     bool early;             // sums along the columns do not wait for a factor of their row
     struct LowerCuts *cuts; // where the values of a map change from one operand to the next
@@ -31,7 +31,7 @@ void lower_finish(Lower *l); // stages, when all stores are there
 // The outs, over the rows and columns of a reduction; each has as many elements as there are rows,
 // or rows and columns. *folded: with the group's sums over rows, which it comes back without when
 // they are in.
-enum { ONE_ROUND = 1, EARLY = 2 }; // see Lower
+enum { ONE_PASS = 1, EARLY = 2 }; // see Lower
 Lower lower_over(LowerCtx *ctx, Graph *g, const Group *group, const Node *head, Node *const *outs,
                  int n, int how, bool *folded);
 // The outs, which share its space, over a contraction's batch, m, n and k. [folded]: with sums over

@@ -1,9 +1,9 @@
-// Attention: the region of a call (passes/attention/ says what it looks like) to bodies.
+// Attention: the region of a call (passes/attention/attention_kernel.c describes it) to bodies.
 //
-// A region's results are products over the columns, of weights with values: for the gradients of
-// keys and values two of them, which share what the weights are made of. Their body has a batch,
-// rows, an axis for each result's place along a head, and columns. What the weights are made of are
-// scores, products over a head: reductions over axes of their own.
+// A region's results are dots over the columns, of weights and values: two for the gradients of
+// keys and values, which share the scores. Their body has the axes batch, rows, one for each
+// result's head dimension, and columns. The weights are computed from scores, dots over the head
+// dimension: reductions over axes of their own.
 #include "codegen/lower/lower.h"
 #include "ir/axes.h"
 
@@ -50,8 +50,8 @@ static bool find_outer(const Roots *r, const Node *dot, Outer *o)
     return true;
 }
 
-// Follows [from], known at idx, through what is made of it to n: idx becomes n's. false: it does
-// not lead there.
+// Maps idx, an index of [from], through its readers to the index of n. false: they do not lead
+// there.
 static bool carry(Lower *l, const Roots *r, const Node *n, const Node *from, const Ix **idx)
 {
     IxCtx *c = l->body->ix;

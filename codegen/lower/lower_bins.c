@@ -1,10 +1,11 @@
-// scatter_add on CUDA: sums by index, gathered in shared memory.
+// scatter_add on CUDA: bins in shared memory.
 //
-// A block takes neighbouring results beside the scattered axis, a thread each, a share of the
-// places along it, and a range of the updates. Its sums lie in shared memory and are added up in
-// the updates' order, so that no two threads meet: many updates of one place cost what others do.
-// Where updates are many for the places, ranges are several: each leaves its sums in memory, and a
-// second body adds these up in order. No float is added by chance: two runs give the same bits.
+// A block takes neighbouring columns off the scattered axis, one a thread, a share of the bins
+// along it, and a range of the updates. Each thread adds to its own column of the bins in the order
+// of the updates, so that there are no conflicts: many updates of one bin cost no more than others.
+// Where there are many updates a bin, they are split into ranges: each leaves its partial bins in
+// memory, and a second body adds these in order. The order of additions is fixed: runs agree to the
+// bit.
 #include "codegen/lower/lower.h"
 
 typedef struct Bins {

@@ -1,4 +1,4 @@
-// Bodies from their outs: over the rows and columns of a reduction, or of a contraction.
+// Bodies of row and column reductions and of contractions, from the values that they store (outs).
 #include <string.h>
 
 #include "codegen/ir/reduction.h"
@@ -111,7 +111,7 @@ Lower lower_over(LowerCtx *ctx, Graph *g, const Group *group, const Node *head, 
     const Type *x = &head->args[0]->type;
     int64_t rows = type_count(&head->type), cols = reduced_count(head);
     int r = lower_new_axis(&l, rows);
-    l.one_round = how & ONE_ROUND && ctx->target->kind == TARGET_CUDA;
+    l.one_pass = how & ONE_PASS && ctx->target->kind == TARGET_CUDA;
     l.early = how & EARLY;
     l.body->npar = 1;
     l.body->col = lower_new_axis(&l, cols);
@@ -153,7 +153,8 @@ static bool type_is_half(DType t)
     return t == DT_BF16 || t == DT_F16;
 }
 
-// Whether the body is one sum of products whose factors each leave out one axis of the result.
+// Whether the body is a matrix product: one sum of products, each factor constant along one axis of
+// the result.
 static bool find_product(Body *b)
 {
     uint64_t m = 1ull << 1, n = 1ull << 2;
@@ -181,11 +182,11 @@ static int64_t last_summed(const Node *dot)
     return axes.contract[axes.ncontract - 1];
 }
 
-// Bulk copies of windows take 64 channels of a pixel (ir/body_windows.c). Where a product sums over
-// pixels and a number of channels that is no multiple, the columns go on to the next one, with
-// zeros, which copies of what lies outside of a tensor are. The number that is counted; 0: there is
-// nothing to add, or too much: on an H200 products of 96 and 200 channels are 1.15 to 1.5 times as
-// fast so, of 80 as fast, of 24 less than half as fast.
+// Bulk copies of windows take 64 channels of a pixel (ir/body_windows.c). Where a dot contracts
+// pixels and a number of channels that is no multiple of 64, the contracted axis is extended to the
+// next one: copies from outside a tensor are zeros. Returns that number; 0: no extension is needed,
+// or it does not pay: on an H200 dots of 96 and 200 channels become 1.15 to 1.5 times as fast,
+// those of 80 as fast, those of 24 less than half as fast.
 static int64_t counted_channels(const LowerCtx *ctx, const Node *dot)
 {
     enum { STEP = 64, UNIT = 8 };
@@ -250,7 +251,7 @@ Lower lower_product(LowerCtx *ctx, Graph *g, const Group *group, const Node *dot
     return l;
 }
 
-// A matrix by a vector: each sum is a row's.
+// A matrix-vector product: one sum a row.
 Lower lower_vector_product(LowerCtx *ctx, Graph *g, const Group *group, const Node *dot,
                            Node *const *outs, int n)
 {

@@ -22,7 +22,7 @@ int lower_inst(Lower *l, Inst i)
     Body *b = l->body;
     i.axes |= i.ix ? i.ix->axes : 0;
     int stage = lower_ix_stage(l, i.ix);
-    uint64_t h = hash_mix(i.kind, hash_mix(i.type, i.op));
+    uint64_t h = hash_mix(hash_mix(hash_mix(0x1257, i.kind), i.type), i.op); // as in lower_value.c
     for (int k = 0; k < i.na; k++) {
         i.axes |= b->insts.at[i.a[k]].axes;
         if (b->insts.at[i.a[k]].stage > stage) stage = b->insts.at[i.a[k]].stage;
@@ -45,15 +45,20 @@ int lower_inst(Lower *l, Inst i)
     if (i.kind == KI_SCAN || i.kind == KI_SORT || i.kind == KI_BIN)
         i.axes |= 1ull << i.axis | ((1ull << b->npar) - 1);
     i.stage = stage;
-    h = hash_mix(h, hash_mix((uint64_t)(guarded ? i.pred : -1), (uint64_t)(uintptr_t)i.ix));
-    h = hash_mix(h, hash_mix((uint64_t)i.buf,
-                             hash_mix((uint64_t)i.axis,
-                                      hash_mix((uint64_t)i.lane * 4 + 2 * i.approx + i.repeats,
-                                               (uint64_t)i.unless))));
-    h = hash_mix(h, hash_mix((uint64_t)i.from, hash_mix((uint64_t)i.acc, 0)));
     uint64_t bits;
     memcpy(&bits, &i.fvalue, sizeof bits);
-    h = hash_mix(h, hash_mix(hash_mix(bits, (uint64_t)i.ivalue), (uint64_t)i.bound));
+    const uint64_t rest[] = {(uint64_t)(guarded ? i.pred : -1),
+                             (uint64_t)(uintptr_t)i.ix,
+                             (uint64_t)i.buf,
+                             (uint64_t)i.axis,
+                             (uint64_t)i.lane * 4 + 2 * i.approx + i.repeats,
+                             (uint64_t)i.unless,
+                             (uint64_t)i.from,
+                             (uint64_t)i.acc,
+                             bits,
+                             (uint64_t)i.ivalue,
+                             (uint64_t)i.bound};
+    h = hash_bytes(rest, sizeof rest, h);
     uint64_t at;
     if (idmap_get(&l->memo, h, &at)) return (int)at;
     vec_push(l->ctx->arena, &b->insts, i);

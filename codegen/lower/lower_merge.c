@@ -1,8 +1,8 @@
-// Rows too long for shared memory, sorted by merging on CUDA: runs that shared memory holds are
-// sorted first, then neighbouring runs become one until a row is one run. What moves is where an
-// element stands in its row; its value is read from there. Each element of two runs looks up how
-// many of the other run come before it, by halves, and goes behind them: the same order whoever
-// finds it first, ties by place.
+// Merge sort on CUDA of rows too long for shared memory: runs that fit are sorted there, then pairs
+// of neighbouring runs are merged until a row is one run. What is sorted are indices within the
+// row; values are read through them. For each element a binary search counts the elements of the
+// other run that come before it, which gives its position in the merged run. Ties are broken by
+// index, so the sort is stable.
 #include <math.h>
 
 #include "codegen/lower/lower.h"

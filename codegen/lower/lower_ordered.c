@@ -1,4 +1,4 @@
-// Groups of one anchor to bodies: prefix sums, sorts, scatters.
+// Bodies of groups with one anchor: prefix sums, sorts, scatters.
 #include <string.h>
 
 #include "codegen/lower/lower.h"
@@ -145,8 +145,8 @@ int lower_place(Lower *l, Node *n, const Ix *at, int pred)
                                 .node = n});
 }
 
-// Sums by index are made whole by the blocks that have them: where updates are few and what they
-// are added to is not one value, copying it first is cheaper.
+// Whether scatter_add uses bins in shared memory: they write the whole result; where updates are
+// few and the data is not a constant, copying it first is cheaper.
 static bool bins_pay(const Target *t, const Node *n)
 {
     int64_t places = n->type.dim[attr_int(n, ATTR_axis, 0)],

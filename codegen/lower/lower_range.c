@@ -1,5 +1,4 @@
-// What integers of a body are known to be: their ranges, and sums of indices out of their
-// arithmetic.
+// What is known of a body's integers: their ranges, and their affine form as indices.
 #include "codegen/ir/reduction.h"
 #include "codegen/lower/lower.h"
 
@@ -52,8 +51,8 @@ Range lower_range(const Lower *l, int at)
     return of_inst(l, at, DEPTH, &exact);
 }
 
-// Sums, differences and multiples that do not run over are sums of indices, whose divisions and
-// remainders the ranges of their terms take away: of x[b, row, col] as of places that are counted.
+// Sums, differences and multiples that cannot overflow become index expressions, whose divisions
+// and remainders are simplified by the ranges of their terms.
 const Ix *lower_index_of(Lower *l, int at)
 {
     IxCtx *c = l->body->ix;

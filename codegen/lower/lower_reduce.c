@@ -99,10 +99,9 @@ static int value_sqdev(Lower *l, const Node *n, const Ix *const *idx, int pred)
     return lower_cast(l, sum, n->type.dtype, n);
 }
 
-// A sum over a row of a * f, f one value of the row, waits for f: a round more where f follows from
-// another sum. f times the sum of a need not wait, and is the same within rounding where it is
-// finite: a is rounded before it meets f. Where it is not, the sum of the products may be, and is
-// what the value is.
+// A sum over a row of a * f, where f is constant along the row, waits for f, one stage more where f
+// follows from another sum. f * sum(a) need not wait and is equal within rounding where it is
+// finite. Where it is not finite, sum(a * f) still may be, and is the value.
 static int value_early(Lower *l, Inst sum)
 {
     const Body *b = l->body;
@@ -132,7 +131,7 @@ int value_reduce(Lower *l, const Node *n, const Ix *const *idx, int pred)
     const Ix *at[MAX_RANK];
     int q = reduced_at(l, n, idx, pred, at), count, v = -1;
     const int64_t *axes = attr_ints(n, ATTR_axes, &count);
-    if (op_info(n->op)->acc == ACC_MOMENTS && (!l->one_round || q != l->body->col))
+    if (op_info(n->op)->acc == ACC_MOMENTS && (!l->one_pass || q != l->body->col))
         return value_sqdev(l, n, idx, pred);
     if (count == 1) v = value_picked(l, n, at, (int)axes[0], q, pred);
     if (v >= 0) return lower_cast(l, v, n->type.dtype, n);

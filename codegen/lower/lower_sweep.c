@@ -1,6 +1,6 @@
-// Sums over the rows in a row body, or in a contraction: the body stores one part of each a block,
-// or a tile of rows (BodyStore.fold), a second body behind it joins the parts and computes what
-// follows column by column.
+// Sums over the rows within a row body, or within a contraction: the body stores one partial sum a
+// block, or a tile of rows (BodyStore.fold), and a second body adds the partial sums and computes
+// what follows column by column.
 #include "codegen/ir/reduction.h"
 #include "codegen/lower/lower.h"
 #include "ir/axes.h"

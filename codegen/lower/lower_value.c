@@ -144,9 +144,11 @@ static int compute(Lower *l, const Node *n, const Ix *const *idx, int pred)
     return lower_const_int(l, n->type.dtype, 0);
 }
 
+// Nothing is compared behind the key, so pointers and small numbers are only ever mixed into a
+// hash: hash_mix of two of them, one number into the other, is the same for some pairs.
 static uint64_t value_key(const Node *n, const Ix *const *idx, int pred)
 {
-    uint64_t h = hash_mix((uint64_t)(uintptr_t)n, (uint64_t)pred + 0x51ed);
+    uint64_t h = hash_mix(hash_mix(0x51ed, (uint64_t)(uintptr_t)n), (uint64_t)pred);
     for (int i = 0; i < n->type.rank; i++) h = hash_mix(h, (uint64_t)(uintptr_t)idx[i]);
     return h;
 }

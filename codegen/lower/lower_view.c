@@ -235,18 +235,26 @@ static int value_dynamic_update(Lower *l, const Node *n, const Ix *const *idx, i
 
 typedef int Rule(Lower *l, const Node *n, const Ix *const *idx, int pred);
 
+// Kernels of their own: lower_ordered.c.
+#define value_scatter     NULL
+#define value_scatter_add NULL
+
 static Rule *const rules[OP_COUNT] = {
-    [OP_reshape] = value_reshape,
-    [OP_permute] = value_permute,
-    [OP_broadcast] = value_broadcast,
-    [OP_slice] = value_slice,
-    [OP_reverse] = value_reverse,
-    [OP_window] = value_window,
-    [OP_pad] = value_pad,
-    [OP_concat] = value_concat,
-    [OP_gather] = value_gather,
-    [OP_dynamic_slice] = value_dynamic_slice,
-    [OP_dynamic_update] = value_dynamic_update,
+#define RULE_VIEW(id)        value_##id
+#define RULE_INDEX(id)       value_##id
+#define RULE_REDUCE(id)      NULL
+#define RULE_DOT(id)         NULL
+#define RULE_SCAN(id)        NULL
+#define RULE_LEAF(id)        NULL
+#define RULE_ELEMENTWISE(id) NULL
+#define RULE_REGION(id)      NULL
+#define RULE_META(id)        NULL
+#define RULE_ROOT(id)        NULL
+#define EW(id, ...)
+#define OP(id, arity, class, ...) [OP_##id] = RULE_##class(id),
+#include "ir/ops.def"
+#undef EW
+#undef OP
 };
 
 int value_view(Lower *l, const Node *n, const Ix *const *idx, int pred)

@@ -1,4 +1,4 @@
-// The table of knobs: what of a schedule may be chosen, and among which values.
+// The table of knobs: the tunable numbers of a schedule and their legal values.
 #include "codegen/schedule/knobs.h"
 #include "codegen/schedule/plans.h"
 #include "codegen/tile/wgmma.h"

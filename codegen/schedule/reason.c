@@ -1,4 +1,4 @@
-// Why the cost model's schedule is what it is: its own comparisons once more, with their numbers.
+// Explains the cost model's schedule: repeats its comparisons and prints their numbers.
 #include "codegen/schedule/knobs.h"
 #include "codegen/schedule/plans.h"
 #include "codegen/tile/wgmma.h"

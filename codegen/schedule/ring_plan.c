@@ -1,4 +1,4 @@
-// Staged tiles: the tile, and the blocks that share its columns, by what they are expected to take.
+// Staged tiles: the tile size, and the split of its columns among blocks, by their estimated times.
 #include "codegen/schedule/plans.h"
 #include "codegen/tile/tile.h"
 

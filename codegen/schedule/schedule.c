@@ -1,8 +1,8 @@
 // The cost model: a handful of numbers from shapes, strides and the target's limits.
 //
-// Which way neighbouring threads (or SIMD lanes) walk follows from the strides of what is read and
-// written. Vectors are as wide as 16 bytes allow. Teams are as small as still fill the device.
-// Columns are cut into parts when rows alone are too few.
+// The axis along which neighbouring threads (or SIMD lanes) go follows from the strides of loads
+// and stores. Vectors are as wide as 16 bytes allow. Teams are the smallest that still fill the
+// device. Columns are split when there are too few rows.
 #include "codegen/ir/rewrite.h"
 #include "codegen/schedule/plans.h"
 #include "codegen/tile/tile.h"

@@ -1,11 +1,11 @@
 // The schedule of a sweep: teams of threads walk over rows, each thread has the same columns in
 // every row and holds their sums in registers; the rows to come are copied to shared memory.
 //
-// Registers decide about teams. A thread holds, for each of its columns: every sum, the loads of
-// this row, a temporary, and what all rows share (a weight), unless that is in shared memory. Teams
-// are the smallest whose threads need no more than MOST_REGISTERS; blocks are as many and as large
-// as the registers of a multiprocessor allow. Few large blocks are better than many small ones:
-// each leaves a part of every sum, which is read again.
+// Register pressure decides the team size. A thread holds, for each of its columns: every sum, the
+// loads of this row, a temporary, and what all rows share (a weight), unless that is in shared
+// memory. The team is the smallest whose threads need at most MOST_REGISTERS; blocks are as many
+// and as large as the registers of a multiprocessor allow. Few large blocks are better than many
+// small ones: each leaves a partial of every sum, which is read again.
 #include "codegen/schedule/plans.h"
 
 enum {

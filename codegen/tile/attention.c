@@ -1,6 +1,6 @@
-// The tile program of attention: a block keeps a tile of rows, whose factors stay in shared memory,
-// and goes over the columns, whose factors pass through rings. Of each tile of columns it makes
-// scores, of these weights, and adds weights times values to its results: no scores are in memory.
+// The tile program of attention: a block takes a tile of rows, whose operands stay in shared
+// memory, and loops over tiles of columns, whose operands pass through rings. For each it computes
+// scores, weights from these, and accumulates weights times values; scores are never stored.
 #include "codegen/tile/tile.h"
 #include "codegen/tile/wgmma.h"
 

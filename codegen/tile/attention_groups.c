@@ -1,13 +1,13 @@
-// The tile program of attention by groups of four warps (wgmma, sm_90): products of bf16 or f16
-// factors that bulk copies can read.
+// The tile program of attention by groups of four warps (wgmma, sm_90), for bf16 or f16 operands
+// that bulk copies can read.
 //
-// A block stays on its multiprocessor and takes tile after tile of rows. One thread keeps the rows'
-// factors and rings of the columns' factors filled by bulk copies. Each group multiplies 64 of the
-// tile's rows with all that passes: scores stay in registers, and so do the weights made of them,
+// Blocks are persistent: each takes tile after tile of rows. One thread keeps the rows' operands
+// and the rings of the columns' operands filled by bulk copies. Each group multiplies 64 of the
+// tile's rows by all columns: scores stay in registers, and so do the weights computed from them,
 // which are the left operand of the next product. One group computes weights while another
-// multiplies; and the scores of the next columns are multiplied before the weights of these are
-// (Schedule.skew), so that a group's own products go on meanwhile. (On an H200 groups that pass a
-// turn on, to multiply one behind the other, are no faster.)
+// multiplies; and the scores of the next tile of columns are multiplied before the weights of this
+// one (Schedule.skew), so that a group's own products overlap with its arithmetic. (On an H200,
+// making groups take turns at multiplying is no faster.)
 #include "codegen/tile/tile.h"
 #include "codegen/tile/wgmma.h"
 

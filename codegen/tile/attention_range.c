@@ -1,11 +1,11 @@
-// Which columns of attention count for a row: where a mask follows from positions (causal, a
-// window), tiles of columns that it leaves out as a whole are neither read nor multiplied.
+// The range of columns that attention needs for a row: where a mask follows from positions (causal,
+// a sliding window), tiles of columns that are masked as a whole are neither read nor multiplied.
 //
-// A score that a condition on positions sets to minus infinity has weight 0: what it is multiplied
-// by does not matter. So has one that it sets to a number far below all others, as most write it:
-// whoever prints the kernel lets it look whether these are, and take all columns where they are
-// not. Conditions are comparisons of row and column with each other and with numbers, joined by
-// and. A row that has no score at all is not a number either way.
+// A score that a condition on positions sets to minus infinity has weight 0, so its value does not
+// matter. The same holds for a finite number far below all other scores, as many models write it:
+// there the kernel checks that it is far below, and takes all columns where it is not. Conditions
+// are comparisons of row and column with each other and with constants, joined by `and`. A row
+// whose columns are all masked is NaN either way.
 #include "codegen/tile/tile.h"
 
 #include <math.h>
@@ -80,7 +80,7 @@ static void add_bound(Look *k, int left, int right, int64_t least, AttentionRang
         (AttentionBound){x.row - y.row, (int)col, x.constant - y.constant - least, inst, holds};
 }
 
-// What follows for places where the condition holds, or does not.
+// Adds the bounds that follow where the condition holds, or where it does not.
 static void add_condition(Look *k, int inst, bool holds, AttentionRange *r)
 {
     const Inst *v = &k->b->insts.at[inst];
@@ -193,7 +193,8 @@ static void narrow(int64_t step, int64_t least, int64_t *low, int64_t *high)
         *high = -up;
 }
 
-// Queries, places along that axis, that see nothing: the first, and one behind the last.
+// The queries (indices along that axis) for which all keys are masked: the first, and one behind
+// the last.
 static void find_blind(const Body *b, AttentionRange *r, int queries)
 {
     const int keys = queries == 1 ? b->col : 1;

@@ -1,23 +1,22 @@
 // The tile program of a product of bf16 or f16 matrices by groups of four warps (wgmma, sm_90).
 //
-// A block stays on its multiprocessor and takes tile after tile of the result. One thread keeps a
-// ring of tiles of the operands filled by bulk copies, as far ahead as shared memory goes. Two
-// groups multiply straight from there: both the same tile (each half of its rows), or each a tile
-// of its own, so that one multiplies while the other computes what follows from its sums. The
-// blocks of a cluster take tiles below each other: each copies its share of the right operand to
-// all of them. Two warps that have nothing to copy can add up the rows of the left operand.
+// Blocks are persistent: each takes tile after tile of the result. One thread keeps a ring of
+// operand tiles filled by bulk copies, as far ahead as shared memory allows. Two groups multiply
+// straight from the ring: both the same tile (each half of its rows), or each a tile of its own, so
+// that one multiplies while the other runs its epilogue. The blocks of a cluster take tiles below
+// each other: each copies its share of the right operand to all of them (multicast). Two warps that
+// have nothing to copy can sum the rows of the left operand.
 //
-// Or the blocks of a cluster share the columns of a tile (WGMMA_SPLIT): for few tiles and many
-// columns, as gradients of weights are. Each multiplies its range of the columns and leaves its
-// sums in shared memory, where the ring was. A block makes the results of its share of the rows: it
-// reads all parts of their sums, from the others' memory too, and adds them in the order of the
-// columns. So who is done first changes no bit, nothing passes through device memory, and one
-// launch does it. Copies for the next tile begin behind that: there should be one a block, or few.
-// The groups of a block can share its columns as well (WGMMA_STEPS), taking steps by turns. Results
-// leave by rows, so that a tile may be of any width.
+// Or the blocks of a cluster share the contracted axis of a tile (WGMMA_SPLIT, split-k): for few
+// tiles with long sums, such as gradients of weights. Each multiplies its range and leaves its
+// partial sums in shared memory, where the ring was. A block computes the results of its share of
+// the rows: it reads all partial sums of these, also from the others' shared memory, and adds them
+// in a fixed order, so that results are the same to the bit, nothing passes through device memory,
+// and there is one launch. Copies for the next tile begin only after that: there should be one tile
+// a block, or few. The groups of a block can share its steps as well (WGMMA_STEPS), taking turns.
+// Results are stored by rows, so that a tile may have any width.
 //
-// Steps for which the right operand is zero are left out (BodyWindows.live): a tile has as many as
-// its results have weights.
+// Steps for which the right operand is zero are skipped (BodyWindows.live).
 #include "codegen/tile/tile.h"
 #include "codegen/tile/wgmma.h"
 

@@ -1,10 +1,10 @@
-// Loops whose loads are iterations ahead: from
+// Software pipelining of loads: from
 //
 //     loop k (ahead n): load A[k]; load r; B[k] = r; acc += A[k] B[k]
 //
-// to the loads of iterations 0 to n - 1, those that are copied first, since they take their time
-// alone, and a loop in which each iteration begins the loads for the one n later, multiplies, and
-// only then moves to shared memory what came to registers meanwhile.
+// to a prologue with the loads of iterations 0 to n - 1, asynchronous copies first, and a loop in
+// which each iteration issues the loads of the one n later, multiplies, and only then moves to
+// shared memory what has arrived in registers.
 #include "codegen/tile/tile.h"
 
 enum { MOST_FETCHED = 16 }; // vectors of a thread that are in registers at once

@@ -1,5 +1,5 @@
-// The tile program of a contraction whose operands pass through a ring of tiles in shared memory to
-// tensor cores, and the table of what multiplies there.
+// The tile program of a contraction on tensor cores whose operands pass through a ring of tiles in
+// shared memory, and the table of the matrix instructions.
 #include "codegen/tile/tile.h"
 
 enum { VECTOR_BYTES = 16, MMA_WARPS_M = 2, MMA_WARPS_N = 4, MMA_AHEAD = 4, MMA_STRIP = 16 };

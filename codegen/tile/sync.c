@@ -1,12 +1,12 @@
-// What has to wait for what in a tile program: all barriers, groups of copies and waits for them.
+// Synchronisation of a tile program: inserts all barriers, groups of copies and waits for them.
 //
-// The program is run with as many iterations as show all that repeats. Each access to shared memory
-// has accesses before it that must be over: reads of what it overwrites, the write of what it
-// reads. Such a pair needs a barrier at one of the places that are passed between the two; and
-// where the first is an asynchronous copy, a wait for it before that barrier, by the thread that
-// began it. Few places are chosen that serve all pairs: pairs with the least choice come first, and
-// a wait for copies comes as late as their step allows. A second run counts how many groups of
-// copies may still be under way at each.
+// The program is simulated with enough iterations to show every dependence. Each access to shared
+// memory depends on earlier ones: reads of what it overwrites, the write of what it reads. Such a
+// pair needs a barrier at one of the program points between the two; and where the first is an
+// asynchronous copy, a wait for it before that barrier, by the thread that issued it. Few points
+// are chosen that cover all pairs: pairs with the fewest candidates come first, and a wait for
+// copies comes as late as possible. A second simulation counts how many groups of copies may still
+// be in flight at each wait.
 #include "codegen/tile/tile.h"
 
 enum { MOST_NEEDS = 128, GAPS = TILE_MOST_OPS + 1 }; // a gap is the place before an op, or the end

@@ -1,7 +1,7 @@
-// What has to wait for what in a tile program with roles: all mbarriers, fences, turns and waits.
+// Synchronisation of a tile program with roles: inserts all mbarriers, fences, turns and waits.
 //
-// What is asynchronous is over later than where it stands, and other roles go on meanwhile. So how
-// an access of a tile waits for the one before it follows from who makes the two:
+// Asynchronous ops complete later than where they are issued, and roles run concurrently. How an
+// access of a tile waits for the one before it follows from who makes the two:
 //
 //     bulk copy -> any role          an mbarrier "full": the bytes of a place have arrived
 //     any role -> bulk copy          an mbarrier "empty": each warp that reads arrives there, when
@@ -13,9 +13,9 @@
 //     threads -> sums of products    a fence of the tensor cores
 //     sums of products -> threads    all products are done
 //
-// Products read their operands until they are done. A group goes on to the next step before that,
-// so it gives a place back a step later; but not where the other group has the next step, whose
-// products are under way meanwhile, and the ring has too few places for both.
+// Products read their operands until they complete. A group goes on to the next step before that,
+// so it releases a place of the ring a step later; but not where the other group has the next step,
+// whose products run at the same time, and the ring has too few places for both.
 #include "codegen/tile/tile.h"
 
 enum { MOST_ADDED = 6 };

@@ -1,9 +1,9 @@
-// What has to wait for what in a tile program with roles whose scores stay in registers: attention.
+// Synchronisation of a tile program with roles whose scores stay in registers: attention.
 //
-// As in sync_roles.c, but tiles in shared memory have mbarriers of their own, "full" and "empty",
-// unless they are drained together: each is filled, and drained, at a pace of its own. Products are
-// asynchronous and end in order, a group each. So what has to wait follows from running the role's
-// ops, with more and more steps:
+// As in sync_roles.c, but each tile in shared memory has mbarriers of its own, "full" and "empty",
+// unless several are drained together, since each is filled and drained at its own pace. Products
+// are asynchronous and complete in order, a group each. The waits follow from simulating the role's
+// ops with more and more steps:
 //
 //     product -> threads that use its sums           all but so many groups are done: as many as
 //                                                    come behind it on the path with fewest

@@ -1,15 +1,16 @@
-// Tile programs: what the threads of a block do with whole tiles, between a body and its text.
+// Tile programs: what the threads of a block do with whole tiles, an IR between a body and its
+// text.
 //
-// A builder (product.c) says what is loaded, multiplied and stored, and in which loop; it knows no
-// barrier. tile_pipeline turns a loop that wants its loads some iterations ahead into the loads of
-// the first iterations and a loop that loads for later ones. tile_synchronise finds what has to
-// wait for what, and adds barriers and waits. tile_verify runs the result with threads that go on
-// in any order, and reports what it finds wrong. print.c makes CUDA C of it, text.c text for
-// people.
+// A builder (product.c) says what is loaded, multiplied and stored, and in which loop, without any
+// barrier. tile_pipeline turns a loop that wants its loads some iterations ahead into a prologue
+// and a loop that loads for later iterations. tile_synchronise finds the dependences and inserts
+// barriers and waits. tile_verify runs the result with threads in a random order and reports races.
+// The printers (codegen/cuda) make CUDA C of it, text.c text for people.
 //
-// A program may have roles: warps of a block that run lists of ops of their own (groups.c). They
-// meet at a ring of places in shared memory, which bulk copies fill and groups of four warps
-// multiply from, and both are asynchronous: what guards a place are mbarriers (sync_roles.c).
+// A program may have roles (warp specialisation): warps of a block that run op lists of their own
+// (groups.c). They share a ring of tiles in shared memory, which bulk copies fill and groups of
+// four warps multiply from, both asynchronously: mbarriers guard each place of the ring
+// (sync_roles.c).
 #ifndef CODEGEN_TILE_TILE_H
 #define CODEGEN_TILE_TILE_H
 

@@ -1,11 +1,11 @@
-// Runs a tile program and reports what goes wrong. It knows what each op does to memory, and what
-// barriers, groups and waits mean on the device; nothing of why the program has them (sync.c).
+// Runs a tile program and reports races. It knows what each op does to memory, and what barriers,
+// groups and waits mean on the device; nothing of why the program has them (sync.c).
 //
-// Blocks of a cluster have two warps of two threads each, that go on in a random order. An
-// asynchronous copy is there when its thread has waited for it, not before. Each thread keeps what
-// it knows of the others, as a vector of clocks: a barrier tells what all who meet there know. What
-// a thread reads must be what the program means it to be, of the right iteration, written by
-// threads of whose writing it knows; what it overwrites must have been read by all who will.
+// Blocks of a cluster have two warps of two threads each, which run in a random order. An
+// asynchronous copy is visible once its thread has waited for it, not before. Each thread has a
+// vector clock of what it knows of the others; a barrier joins the clocks of all who meet there.
+// What a thread reads must be the value that the program means, of the right iteration, whose write
+// happened before by these clocks; what it overwrites must have been read by all its readers.
 #include <string.h>
 
 #include "codegen/tile/tile.h"

@@ -1,14 +1,13 @@
-// Runs a tile program with roles and reports what goes wrong. It knows what each op does to memory,
-// and what mbarriers, fences and waits mean on the device; nothing of why the program has them
+// Runs a tile program with roles and reports races. It knows what each op does to memory, and what
+// mbarriers, fences and waits mean on the device; nothing of why the program has them
 // (sync_roles.c).
 //
-// Two blocks of a cluster, or one, have every warp that the program names, with two threads each,
-// which go on in a random order. A bulk copy arrives at any time after it has begun; products, and
-// bulk stores, read until their thread has waited for them. Each thread keeps what it knows of the
-// others, as a vector of clocks: a barrier tells what all who arrived there knew. Memory that is
-// read must hold what the program means it to, by a write that is known; what is overwritten must
-// not be read any more, and that must be known. What threads write, asynchronous reads see behind
-// that thread's fence only.
+// One block, or two of a cluster, have every warp that the program names, with two threads each,
+// which run in a random order. A bulk copy arrives at any time after it was issued; products and
+// bulk stores read until their thread has waited for them. Each thread has a vector clock; a
+// barrier joins the clocks of all who arrived there. A read must find the value that the program
+// means, by a write that happened before; an overwrite must happen after all reads of the old
+// value. What threads write is visible to asynchronous reads only behind that thread's fence.
 #include <string.h>
 
 #include "codegen/tile/agents.h"

@@ -1,7 +1,8 @@
-// The tile program of a small contraction on tensor cores, for latency: a warp takes a tile of the
-// result, or shares its columns with others, and has its operands in registers, straight from
-// memory: nothing passes through shared memory but the sums of warps that share a tile, of one
-// block or of all blocks of a cluster. Operands are f32, multiplied as tf32, or 16-bit floats.
+// The tile program of a small contraction on tensor cores, built for latency: a warp takes a tile
+// of the result, or shares the contracted axis with others, and loads its operands from device
+// memory into registers. Only partial sums of warps that share a tile, of one block or of all
+// blocks of a cluster, pass through shared memory. Operands are f32, multiplied as tf32, or 16-bit
+// floats.
 #include "codegen/tile/tile.h"
 
 bool warp_narrow(const Body *b)

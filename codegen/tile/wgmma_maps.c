@@ -1,10 +1,10 @@
-// The matrices of a product by groups of warps, as bulk copies see them.
+// The tensor maps, for bulk copies, of the matrices of a product by groups of warps.
 //
-// Rows of a matrix and the places where copies begin must be multiples of 16 bytes. The left
-// operand may have rows that begin anywhere: every second, fourth or eighth of them begins as the
-// first does, so that these have a map of their own (ProgMap.apart), and tiles are made of rows of
-// one map. They begin at the multiple before their rows; what lies there is cleared, and the right
-// operand, whose rows are steps, begins as many rows above its first one, where it is zero.
+// Row pitches and starts of copies must be multiples of 16 bytes. The left operand may have rows
+// that are not: every second, fourth or eighth of them is aligned as the first is, so that these
+// get a map of their own (ProgMap.apart), and a tile consists of rows of one map. Such copies begin
+// at the multiple before their rows; the elements in between are cleared, and the right operand,
+// whose rows are steps, begins as many rows above its first one, where it reads zeros.
 #include "codegen/tile/wgmma.h"
 
 enum { UNIT = 8, MOST_OPERANDS = 2 }; // elements of 16 bytes

@@ -1,6 +1,6 @@
-// Further batches that a model.bin is compiled for. Beside the main builds it holds some of all
-// entries under one more definition, "batch=1"; they become the main ones where what is asked for
-// has the values that it has in them.
+// Further batch sizes that a model.bin is compiled for. Beside the main builds it holds builds of
+// all entries under one more definition, such as "batch=1"; one of these takes the place of the
+// main build when the caller's definitions match it.
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -55,7 +55,7 @@ netc_status batches_wanted(const netc_program *p, const Build *own, Batches *out
     return status;
 }
 
-// Under the program's settings and [define], does each of "name=value" have that value?
+// Whether under the program's settings and [define] each of "name=value" has that value.
 static bool has_values(netc_program *p, const char *define, const char **asked, int n)
 {
     Settings *s = &p->settings, own = *s;
@@ -67,7 +67,7 @@ static bool has_values(netc_program *p, const char *define, const char **asked, 
                                then.ndefines);
 }
 
-// What the main builds were made under, as a definition of the same name.
+// The main builds' value of the dimension that [define] names, as a definition.
 static const char *main_define(netc_program *p, const Build *b, const char *define)
 {
     size_t n = strcspn(define, "=");

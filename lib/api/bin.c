@@ -200,7 +200,7 @@ static const char *resolve_embedded(void *ctx, Arena *a, const char *from, const
     return NULL;
 }
 
-// Options under which the code that a file holds is not what is wanted.
+// Whether the options ask for other code than the file holds.
 static bool wants_other_code(const Settings *s)
 {
     return s->skip_passes || s->no_reuse || s->no_matmul_library || s->memory_limit ||

@@ -1,5 +1,5 @@
-// Values put into a session from outside, and what follows from them: a state whose initial value
-// is computed from other cells ("state slow = p") follows what these hold now, unless it was given
+// Derived initial values after cells were set from outside: a state whose initial value is computed
+// from other cells ("state slow = p") is computed again from what these hold now, unless it was set
 // itself.
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,7 @@
-// Parameters and states whose initial value is made of the inputs of the trained model: the entry
-// "init.batch" makes them of the first batch of training, before the first step. Until then, or
-// until a file gives them, they have no value, and what reads them does not run.
+// Parameters and states whose initial values are computed from inputs (data-dependent
+// initialisation): the entry "init.batch" computes them from the first batch of training, before
+// the first step. Until then, or until a file provides them, they have no value, and entries that
+// read them do not run.
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
-// How much may be kept for the backward part so that an entry's temporaries are within a limit:
-// what a plan really takes is known when it is made, so a few are made. And what holds the memory
-// where none fits.
+// How many bytes may be kept for the backward part so that an entry's temporaries stay within a
+// limit: the peak of a plan is known only once it is made, so a few are tried. Where none fits, the
+// error names the values that are live at the peak.
 #include <inttypes.h>
 #include <string.h>
 

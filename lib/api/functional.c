@@ -1,10 +1,10 @@
-// A model for a host that differentiates it: a function of its inputs and of parameters that are
-// arguments, or the gradients of that function.
+// A model for a host with automatic differentiation of its own: a function of the model's inputs
+// and of parameters passed as arguments, or the vector-Jacobian product of that function.
 //
-// The gradients take the function's arguments, a cotangent a float output ("@d.Z") and the states
-// that it depends on as they were when it began ("@was.S"). With [keep] the function gives those
-// states, so that its gradients can be computed later, whatever has been written since, and what
-// else it keeps for them (kept.c). The gradients write and check nothing.
+// The gradients take the function's arguments, a cotangent for each float output ("@d.Z") and the
+// states that it depends on as they were when it began ("@was.S"). With [keep] the function returns
+// those states, so that its gradients can be computed after they have been written, and the
+// residuals of kept.c. The gradients write no cells and check nothing.
 #include <string.h>
 
 #include "base/plain.h"

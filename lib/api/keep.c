@@ -1,5 +1,5 @@
-// Copies of the cells that an entry writes, in host memory: what evaluation wrote is put back, and
-// training goes back to the last step whose values were sound.
+// Snapshots, in host memory, of the cells that an entry writes: evaluation restores what it wrote,
+// and training goes back to the last step whose values were finite.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

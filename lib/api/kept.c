@@ -1,10 +1,10 @@
-// What a function keeps for its gradients. Worth keeping are products of what varies with what does
-// not: layers, whose results are small beside the work. Products of two things that vary, such as
-// the scores of attention, are large beside it, and computed again, as is everything else. The bias
-// is kept with the product: the activation behind it reads the sum.
+// The residuals that a function keeps for its gradients. Kept are dots of a value that varies with
+// the inputs and one that does not: layers, whose results are small for their work. Dots of two
+// varying values, such as the scores of attention, are large for their work and are recomputed, as
+// is everything else. A bias is added before: the activation behind it reads the sum.
 //
-// Gradients are taken of the whole; then what is kept is cut out of the forward part, so that they
-// do not end there.
+// Gradients are taken of the whole function; only then is the forward part cut at the residuals, so
+// that cotangents pass through them.
 #include "lib/api/kept.h"
 
 #include <string.h>

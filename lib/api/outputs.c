@@ -1,5 +1,5 @@
-// Only some outputs of an entry are wanted: what is compiled leaves the others out, with whatever
-// only they need; what comes compiled from a model.bin computes them and does not give them.
+// Selecting outputs of an entry: compiled from source, the others are left out with whatever only
+// they need; code from a model.bin computes them all, and the others are dropped.
 #include <string.h>
 
 #include "lib/lib.h"

@@ -1,5 +1,5 @@
-// Kernels compiled before they are asked for: from when a program knows the GPU that is being
-// opened, beside what else a start takes (reading data, the device's own start).
+// Kernels are compiled on a thread of their own as soon as a program knows the GPU, while data are
+// read and the device is opened.
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
-// Prediction: a model over a whole data set, batch by batch in order, each example's outputs
-// written as they come. The last, smaller batch is a specialisation of its own. Files hold what
-// they held until all is there.
+// Prediction: a model over a whole data set, batch by batch in order; each example's outputs are
+// written as they are computed. The last, smaller batch is a specialisation of its own. Files are
+// replaced only when all is written.
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,10 @@
-// Going back to the last step whose values were sound.
+// Going back to the last step after which all states were sound: finite.
 //
-// A step checks its indices, asserts and loss before it writes anything. What it then writes it
-// does not look at: in a fused step that would cost a launch, or all states twice. The host looks
-// at the states now and then, before they are saved and at the end, and keeps a copy that was sound
-// at most so many times its cost ago. When they are not sound, training goes back to the copy and
-// repeats, to the same bits, the steps up to the first that writes such values.
+// A step checks its indices, asserts and loss before it writes anything. The values it writes are
+// not checked: in a fused step that would cost a launch, or all states twice. The host checks the
+// states now and then, before they are saved and at the end, and keeps a snapshot of sound ones;
+// how often follows from what a snapshot costs. When states are not sound, training restores the
+// snapshot and repeats, to the same bits, the steps up to the first that writes such values.
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -44,7 +44,7 @@ static bool repeat(Run *r, int64_t step)
     return status == NETC_OK && !bad;
 }
 
-// The build that makes [step], and the rows of its batch.
+// The build that runs [step], and the rows of its batch.
 static Build *build_of(const Run *r, int64_t step, const int32_t **rows)
 {
     int64_t done = step % r->steps_per_epoch;
@@ -58,7 +58,7 @@ static Build *build_of(const Run *r, int64_t step, const int32_t **rows)
     return l->build;
 }
 
-// [cell] is not sound: to the last step at which all were.
+// [cell] is not sound: goes back to the last step after which all were.
 static netc_status rewind_run(Run *r, const char *cell, netc_error **err)
 {
     int64_t bad = r->step; // states after so many steps are not sound
@@ -92,9 +92,9 @@ netc_status run_sound(Run *r, netc_error **err)
     return r->kept && status == NETC_OK && bad ? rewind_run(r, bad, err) : status;
 }
 
-// What the device said of a chunk. A step that failed a check changed nothing, so that the state is
-// that of the step before, as it is when the step's data could not be read; after another failure it
-// may be that of none.
+// The error that the device reported for a chunk. A step that failed a check changed nothing, so
+// that the state is that of the step before, as when the step's data could not be read; after
+// another failure the state may be that of no step.
 netc_status run_explain(Run *r, netc_error **err)
 {
     RtError ignored = {0};

@@ -1,6 +1,6 @@
-// The best evaluation so far: which it is, its checkpoint beside the last one, and the end of
-// training when no better one came for some time. How it stands travels in every checkpoint, so
-// that a resumed training keeps the same one.
+// The best evaluation so far: its checkpoint beside the last one, and early stopping when no better
+// one came for some time. Its record is in every checkpoint, so that a resumed training continues
+// with it.
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "lib/train/train.h"
 #include "runtime/host/file.h"
 
-// Without ":min" or ":max" the name tells.
+// Without ":min" or ":max" the metric's name decides.
 static bool smaller_is_better(const char *metric)
 {
     static const char *const small[] = {"loss", "err", "perplexity", "nll", "mse", "mae", "cost"};

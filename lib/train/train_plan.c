@@ -1,5 +1,5 @@
-// What a training is to do, and whatever can be told of it before the first step: it must not end
-// at the first evaluation, hours later.
+// Plans a training and checks before the first step whatever can be checked: it must not fail at
+// the first evaluation, hours later.
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ void run_tail_define(const Run *r, char *define, size_t n)
     snprintf(define, n, "%s=%" PRId64, batch_dim(r->e), r->tail / accumulated(r->e));
 }
 
-// What an evaluation could stumble over is found before the first step.
+// Compiles and checks the evaluation, so that its errors come before the first step.
 static netc_status plan_evaluation(Run *r, const char *record, netc_error **err)
 {
     Loaded *l;
@@ -52,10 +52,8 @@ static netc_status plan_tail(Run *r, netc_error **err)
                     r->tail, mine->name, r->batch);
 }
 
-netc_status run_plan(Run *r, const char *record, netc_error **err)
+static netc_status check_options(const netc_train_options *o, netc_error **err)
 {
-    const netc_train_options *o = r->o;
-    netc_session *s = r->s;
     if (o->epochs < 0 || o->steps < 0 || o->report_every < 0 || o->eval_every < 0 ||
         o->save_every < 0)
         return lib_fail(
@@ -67,21 +65,13 @@ netc_status run_plan(Run *r, const char *record, netc_error **err)
                         "give one of them");
     if (o->save_every && !o->save)
         return lib_fail(err, NETC_INVALID, "--save-every needs --save FILE to say where");
-    netc_status status = session_entry(s, "train", &r->l, &r->e, err);
-    if (status == NETC_OK) status = fit_met(s->program->settings.memory_limit, r->e, err);
-    if (status != NETC_OK) return status;
-    status = need_data(r->e, o->data, "--data", err);
-    if (status == NETC_OK && !o->data)
-        status =
-            lib_fail(err, NETC_INVALID, "'train' has no input that takes its examples from data");
-    if (status != NETC_OK) return status;
-    int64_t examples;
-    status = bind_rows(s, r->l, r->e, o->data, &examples, err);
-    if (status != NETC_OK) return status;
-    status = watch_names(s, r->e, o->watch, o->nwatch, &r->watch, &r->nwatch, err);
-    if (status != NETC_OK) return status;
-    if (o->data->random && o->no_shuffle)
-        return lib_fail(err, NETC_INVALID, "random windows have no order: leave out --no-shuffle");
+    return NETC_OK;
+}
+
+// Which examples are trained on, and which evaluated.
+static netc_status plan_data(Run *r, int64_t examples, netc_error **err)
+{
+    const netc_train_options *o = r->o;
     int64_t step = dataset_step(o->data);
     r->train = (Rows){o->data, 0, examples, step};
     if (o->split > 0 && o->split < 1) {
@@ -96,19 +86,22 @@ netc_status run_plan(Run *r, const char *record, netc_error **err)
         return lib_fail(err, NETC_INVALID,
                         "a split of %g makes no sense; give a share between 0 and 1", o->split);
     }
-    if (o->eval_data) {
-        Loaded *l;
-        const ProgEntry *e;
-        int64_t n;
-        status = session_entry(s, "eval", &l, &e, err);
-        if (status == NETC_OK) status = need_data(e, o->eval_data, "--eval-data", err);
-        if (status == NETC_OK) status = bind_rows(s, l, e, o->eval_data, &n, err);
-        if (status == NETC_OK) status = dataset_agrees(o->data, o->eval_data, err);
-        if (status != NETC_OK) return status;
-        r->eval = (Rows){o->eval_data, 0, n, dataset_step(o->eval_data)};
-    }
-    status = r->eval.data ? plan_evaluation(r, record, err) : best_plan(r, NULL, record, err);
-    if (status != NETC_OK) return status;
+    if (!o->eval_data) return NETC_OK;
+    Loaded *l;
+    const ProgEntry *e;
+    int64_t n;
+    netc_status status = session_entry(r->s, "eval", &l, &e, err);
+    if (status == NETC_OK) status = need_data(e, o->eval_data, "--eval-data", err);
+    if (status == NETC_OK) status = bind_rows(r->s, l, e, o->eval_data, &n, err);
+    if (status == NETC_OK) status = dataset_agrees(o->data, o->eval_data, err);
+    if (status == NETC_OK) r->eval = (Rows){o->eval_data, 0, n, dataset_step(o->eval_data)};
+    return status;
+}
+
+// How many steps, and when it is reported and evaluated.
+static netc_status plan_steps(Run *r, netc_error **err)
+{
+    const netc_train_options *o = r->o;
     r->batch = r->e->batch;
     int64_t count = r->examples = rows_count(&r->train);
     if (r->batch > count)
@@ -121,7 +114,7 @@ netc_status run_plan(Run *r, const char *record, netc_error **err)
     if (r->tail && !batch_dim(r->e))
         return lib_fail(err, NETC_INVALID,
                         "the last partial batch can only be kept when the batch is a dim");
-    if (r->tail) status = plan_tail(r, err);
+    netc_status status = r->tail ? plan_tail(r, err) : NETC_OK;
     if (status != NETC_OK) return status;
     r->steps_per_epoch += r->tail > 0;
     double epochs = o->epochs > 0 ? o->epochs : 1,
@@ -133,4 +126,28 @@ netc_status run_plan(Run *r, const char *record, netc_error **err)
     r->eval_every = o->eval_every > 0 ? o->eval_every : r->steps_per_epoch;
     r->piece = 1;
     return NETC_OK;
+}
+
+netc_status run_plan(Run *r, const char *record, netc_error **err)
+{
+    const netc_train_options *o = r->o;
+    netc_session *s = r->s;
+    int64_t examples = 0;
+    netc_status status = check_options(o, err);
+    if (status == NETC_OK) status = session_entry(s, "train", &r->l, &r->e, err);
+    if (status == NETC_OK) status = fit_met(s->program->settings.memory_limit, r->e, err);
+    if (status == NETC_OK) status = need_data(r->e, o->data, "--data", err);
+    if (status == NETC_OK && !o->data)
+        status =
+            lib_fail(err, NETC_INVALID, "'train' has no input that takes its examples from data");
+    if (status == NETC_OK) status = bind_rows(s, r->l, r->e, o->data, &examples, err);
+    if (status == NETC_OK)
+        status = watch_names(s, r->e, o->watch, o->nwatch, &r->watch, &r->nwatch, err);
+    if (status == NETC_OK && o->data->random && o->no_shuffle)
+        status =
+            lib_fail(err, NETC_INVALID, "random windows have no order: leave out --no-shuffle");
+    if (status == NETC_OK) status = plan_data(r, examples, err);
+    if (status == NETC_OK)
+        status = r->eval.data ? plan_evaluation(r, record, err) : best_plan(r, NULL, record, err);
+    return status == NETC_OK ? plan_steps(r, err) : status;
 }

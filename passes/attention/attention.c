@@ -1,16 +1,17 @@
-// Attention: products of rows and columns, elementwise code on the scores, a softmax over the
-// columns and a product over them become one kernel, its gradient two, and the scores are in no
-// memory. Each kernel is a `call` whose region is in the form of attention_kernel.c.
+// Attention: the dot of queries (rows) and keys (columns), elementwise code on the scores, a
+// softmax over the columns and the dot with the values become one kernel, the gradient two, and the
+// scores (rows, columns) are never stored. Each kernel is a `call` whose region has the form
+// described in attention_kernel.c. What does not match is left as it is, and the reason is noted
+// for `--why`.
 //
-// Requires: gradients expanded, precision chosen; it stands behind all passes that change values.
-// Keeps: every value within the rounding of the operands' type (scores, rounded to 16 bits between
-// two kernels, are not when they stay on the chip; what the backward part takes for probabilities
-// is computed again). Breaks: no pass behind it may look into a call. What does not fit stays as it
-// is, and why is noted for `--why`.
+// attention_find.c finds softmaxes and their readers, attention_terms.c brings what the dots read
+// into the form of sums of products, attention_kernel.c writes the regions. This file decides which
+// softmaxes are taken, and rebuilds the graph around the calls in topological order.
 //
-// attention_find.c finds softmaxes and what reads them, attention_terms.c brings that into the form
-// of sums of products, attention_kernel.c writes the regions. Here it is decided which are taken,
-// and the graph is rebuilt around the calls, operands first, wherever they stand.
+// Requires: gradients expanded, precision chosen; runs behind all passes that change values. Keeps:
+// every value within the rounding of the operands' type (scores between two kernels would be
+// rounded to 16 bits, here they are not; the backward part recomputes the probabilities). Breaks:
+// later passes may not look into a call.
 #include "passes/attention/attention.h"
 #include "passes/regions.h"
 
@@ -70,7 +71,7 @@ static void plan_kernels(Plan *p, Core *c)
 
 typedef VEC(Node *) Nodes;
 
-// Nodes of the graph before that n, or the kernel that makes it, reads.
+// The nodes of the old graph that n, or the kernel that computes it, reads.
 static void push_needs(const Plan *p, const Node *n, Nodes *work)
 {
     Arena *a = p->users.g->arena;
@@ -92,7 +93,7 @@ static void push_needs(const Plan *p, const Node *n, Nodes *work)
 
 enum { UNSEEN, ENTERED, DONE }; // states of a walk from readers to what they read
 
-// Marks what the roots need. A node that waits for itself, through what a kernel makes of several
+// Marks what the roots need. Returns a node that depends on itself, since a kernel computes several
 // products at once; NULL: there is none.
 static const Node *mark_needed(const Plan *p, uint8_t *state)
 {
@@ -126,7 +127,7 @@ static void set_ends(Plan *p)
             p->of[outer_end(p->kernels.at[i]->outer[k])->id] = p->kernels.at[i];
 }
 
-// Who, of what is computed, reads n, through views and elementwise operations.
+// A node other than views and elementwise code that reads n through these.
 static const Node *reader_of(const Plan *p, const Node *n, const uint8_t *live)
 {
     for (;;) {
@@ -141,7 +142,7 @@ static const Node *reader_of(const Plan *p, const Node *n, const uint8_t *live)
     }
 }
 
-// Takes the kernels of what was refused back.
+// Removes the kernels of refused softmaxes.
 static void drop_refused(Plan *p)
 {
     uint32_t kept = 0;
@@ -151,7 +152,7 @@ static void drop_refused(Plan *p)
     set_ends(p);
 }
 
-// Two products of one kernel wait for each other.
+// Refuses a softmax if two products of one of its kernels depend on each other.
 static void refuse_circle(Plan *p, const uint8_t *state)
 {
     for (uint32_t i = 0; i < p->kernels.n; i++) {
@@ -162,8 +163,8 @@ static void refuse_circle(Plan *p, const uint8_t *state)
     }
 }
 
-// A softmax whose scores are computed for someone else, too, stays as it is. Until nothing changes:
-// what one of them keeps may be another's scores.
+// Refuses softmaxes whose scores have other readers, which need them stored; repeated until nothing
+// changes, since what a refused one reads may be another's scores.
 static void decide(Plan *p)
 {
     set_ends(p);
@@ -186,7 +187,7 @@ static void decide(Plan *p)
 
 // -- rebuilding -----------------------------------------------------------------------------------
 
-// A product that a kernel makes as it was before the casts and views that the kernel applies, f32.
+// The result of a kernel's product, in f32, without the casts and views that the kernel applies.
 static Node *before_tail(Plan *p, const Outer *o)
 {
     Graph *g = p->dst;
@@ -236,7 +237,7 @@ static Node *argument(Plan *p, const Kernel *k, const Arg *arg)
     return k->core->lse->lse_made;
 }
 
-// The model's name for what a kernel gives.
+// The model's name for the result of a kernel.
 static const char *name_of(const Outer *o)
 {
     for (int i = o->ntail; i-- > 0;)

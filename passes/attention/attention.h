@@ -1,10 +1,11 @@
-// Private to the attention pass: score tensors are not stored.
+// Private to the attention pass.
 //
-// A SPACE is what the scores of one softmax run over: batch axes, rows (queries) and columns (the
-// axis the softmax sums over), as ATOMS: pieces that no reshape on the way splits. A value of the
-// graph has a PLACE in it: which atoms each of its axes runs over. LIFTING a value writes it into a
-// region in canonical form: its axes are its atoms, batch axes first, then rows, then columns;
-// permutes and reshapes are gone, broadcasts stand where values meet.
+// The SPACE of a softmax is the index space of its scores: batch axes, rows (queries) and columns
+// (keys, the axis that the softmax sums over), divided into ATOMS, factors of the axes that no
+// reshape on the way splits further. The PLACE of a value says which atoms each of its axes runs
+// over. LIFTING a value writes it into a region in canonical form: its axes are its atoms, batch
+// first, then rows, then columns; permutes and reshapes are gone, broadcasts stand only at operands
+// of elementwise nodes.
 #ifndef PASSES_ATTENTION_H
 #define PASSES_ATTENTION_H
 
@@ -58,11 +59,11 @@ typedef struct Split {
 AtomSet place_atoms(const Place *p);
 AtomSet place_axis(const Place *p, int axis);
 bool place_equal(const Place *a, const Place *b);
-// The place of operand k of n, which stands at p: of elementwise ops, broadcasts, permutes and
-// reshapes. false: it has none, or (split->atom >= 0) has one when that atom is split.
+// The place of operand k of n, whose place is p: of elementwise ops, broadcasts, permutes and
+// reshapes. false: it has none, or (split->atom >= 0) has one if that atom is split.
 bool place_below(const Space *s, const Node *n, const Place *p, uint32_t k, Place *out,
                  Split *split);
-// The other way: of n, whose operand stands at p.
+// The other way: the place of n, whose operand has place p.
 bool place_above(const Space *s, const Node *n, const Place *p, Place *out, Split *split);
 // The place of the operand of a sum over the columns.
 bool place_summed(const Space *s, const Node *sum, const Place *p, Place *out);
@@ -116,21 +117,22 @@ Node *lift_arg(Lift *l, const Arg *arg, const Type *t); // the parameter
 Node *lift_to(Lift *l, Lifted v, AtomSet atoms);
 Lifted lift_ew(Lift *l, Op op, const Lifted *args, int nargs, const Attrs *attrs);
 Lifted lift_number(Lift *l, double v);
-// A sum, or fma, of scores and a mask as a condition (attention_mask.c); no node: it is none.
+// A sum, or fma, of scores and an additive mask, as a select (attention_mask.c); no node: it is
+// none.
 Lifted lift_masked(Lift *l, Op op, const Lifted *args);
 // x, whose axes stand at p, in canonical form; the axis [rest], -1: none, stays and goes last.
 // NULL: it would have too many axes.
 Node *lift_canonical(const Lift *l, Node *x, const Place *p, int rest);
 // The region's rows of x, canonical over these atoms.
 Node *lift_rows(const Lift *l, Node *x, AtomSet atoms);
-// x, over [have] and whatever axes follow, repeated over all of [want].
+// x, over the atoms [have] and any axes behind them, broadcast over the atoms [want].
 Node *lift_spread(const Lift *l, Node *x, AtomSet have, AtomSet want);
 
 // -- contractions (attention_dot.c) ---------------------------------------------------------------
 
-typedef struct Operand { // of a contraction, seen from the space
-    Node *x;             // as the contraction reads it, but for its type
-    DType type;          // that it reads
+typedef struct Operand { // of a dot, in terms of the space
+    Node *x;             // what the dot reads, up to its type
+    DType type;          // that the dot reads
     Node *base;          // what it is a view of
     double factor;       // x is that many times the view
     int nviews;
@@ -140,11 +142,11 @@ typedef struct Operand { // of a contraction, seen from the space
     bool inner;             // [rest] is the innermost axis in memory
 } Operand;
 
-// The contraction n, whose result stands at p, is a product of rows and columns over a head
-// dimension: its operands, rows' first.
+// Whether the dot n, whose result has place p, multiplies rows by columns over a head dimension:
+// its operands, that of the rows first.
 bool inner_dot(const Space *s, const Node *n, const Place *p, Operand out[2]);
-// The contraction n, whose operand [side] stands at p, sums over columns or rows: the other
-// operand, and the place of the result, whose axis *rest is that operand's own.
+// Whether the dot n, whose operand [side] has place p, sums over columns or rows: the other
+// operand, and the place of the result, whose axis *rest comes from that operand.
 bool outer_dot(const Space *s, const Node *n, int side, const Place *p, Operand *other,
                Place *result, int *rest, int *over);
 Node *operand_views(Graph *g, const Operand *op, Node *base); // x without its factor, of its base
@@ -218,7 +220,7 @@ typedef struct Core { // a softmax of products
     Lift scratch;
     VEC(Terms *) spare;      // room for sums while others are expanded
     const bool *hot;         // by id: depends on e or on products of its size that x does not read
-    const bool *outside;     // by id: dear and small, so that kernels read it from memory
+    const bool *outside;     // by id: costly and small, so that kernels read it from memory
     Node *inner[MOST_INNER]; // the products of which the scores are made, and others of their size
     int ninner;
     Outer outer[MOST_OUTERS];
@@ -234,14 +236,14 @@ static inline Node *outer_end(const Outer *o)
     return o->ntail ? o->tail[o->ntail - 1] : o->dot;
 }
 
-// What n, at place p, is in the form of sums of products of probabilities and other products;
-// false: it has no such form, or not a short one.
+// n, at place p, as a sum of products of probabilities and other factors; false: it has no such
+// form, or no short one.
 bool terms_of(Core *c, Node *n, const Place *p, Terms *out);
 bool term_push(Term *t, const Factor *f); // times f; false: too many
 
-// Where the softmax's division stands behind the product (attention_total.c).
+// Where the softmax divides behind the dot with the values (attention_total.c).
 Factor total_factor(const Core *c, int power);
-// Whether n, at place p, is the sum of the exponentials, repeated.
+// Whether n, at place p, is the sum of the exponentials, broadcast along the columns.
 bool is_total(const Core *c, const Node *n, const Place *p);
 // Takes a division by it out of the operand: times the result, a power of 0 or -1.
 int operand_total(const Core *c, Operand *op);
@@ -279,8 +281,7 @@ void core_scores(Core *c); // x and times
 
 Users users_of(Graph *g);
 bool core_refuse(Core *c, UnfusedCause why, const Node *at, int64_t a, int64_t b); // false
-// The softmax whose sum of exponentials is [sum]; NULL: it is none of products that a product
-// reads.
+// The softmax whose sum of exponentials is [sum]; NULL: its scores read no dot, or no dot reads it.
 Core *core_find(const Users *u, Node *sum, const PassOptions *o);
 
 // -- kernels (attention_kernel.c) -----------------------------------------------------------------
@@ -300,15 +301,15 @@ struct Kernel {
 
 // Writes the region; false: it cannot be.
 bool kernel_write(Kernel *k);
-// A canonical result as the graph has it, behind the views that the kernel applies. What is widened
-// at the end is so outside.
+// A canonical result in the layout of the graph's value, behind the views that the kernel applies.
+// A final widening cast stays outside.
 Node *kernel_views(Graph *g, const Core *c, const Outer *o, Node *x);
 
 // -- loops, where there are no such kernels (attention_loop.c) ------------------------------------
 
-// Rows at a time; 0: the scores are small, and all of them are made at once.
+// Rows of an iteration; 0: the scores are small enough to be computed at once.
 int64_t loop_rows(const Core *c, OuterKind kind, const PassOptions *o);
-// The kernel as a loop over rows in g. result: by result of the call that it stands for.
+// The kernel as a loop over chunks of rows in g. result: by result of the call that it replaces.
 void loop_make(Graph *g, Kernel *k, Node *const *args, Node **result);
 
 #endif

@@ -1,5 +1,5 @@
-// Contractions seen from the space of the scores: products that make scores, and products that sum
-// over them.
+// Dots in terms of the space of the scores: those that compute scores, and those that sum over
+// them.
 #include "passes/attention/attention.h"
 
 // -- operands -------------------------------------------------------------------------------------
@@ -43,8 +43,8 @@ static bool is_view(const Node *n)
     return node_has(n, OPF_STRIDES) || n->op == OP_slice;
 }
 
-// What x is a view of: the value furthest down that has its type, behind roundings that change
-// nothing and a constant factor.
+// What x is a view of: the value furthest upstream of its type, behind casts that change nothing
+// and a constant factor.
 void operand_find_base(Operand *op)
 {
     DType t = op->type;
@@ -89,7 +89,7 @@ static bool is_product(const Node *n)
            attr_int(n, ATTR_accumulate, DT_F32) == DT_F32;
 }
 
-// The operand's axis k stands where axis [from] of p does.
+// Gives the operand's axis k the atoms of axis [from] of p.
 static void put_axis(Place *out, int k, const Place *p, int from)
 {
     int n = out->start[k];
@@ -174,7 +174,7 @@ bool outer_dot(const Space *s, const Node *n, int side, const Place *p, Operand 
 
 // -- in a region ----------------------------------------------------------------------------------
 
-// A parameter that is x copied, its axis [rest] the innermost one. p: the place of that.
+// A parameter for a copy of x whose axis [rest] is innermost. p: its place.
 static Node *copied(Lift *l, const Operand *op, Place *p)
 {
     Arg arg = {.old = op->base, .nviews = op->nviews, .type = op->type};

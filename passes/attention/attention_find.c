@@ -1,9 +1,9 @@
-// Softmaxes of products in a graph, and the products that read them.
+// Finds softmaxes over dots, and the dots that read them.
 //
-// It begins with a sum of exponentials over one axis. What stands in the exponent, up to values
-// that are equal in a row, are the scores; they have to read a product of rows and columns. From
-// the exponentials up, through elementwise operations and views, every product over rows or columns
-// is one that a kernel makes.
+// The search begins at a sum of exponentials over one axis. The exponent, up to values constant
+// along a row, are the scores; they have to read a dot of rows and columns. Downstream of the
+// exponentials, through elementwise code and views, every dot that contracts rows or columns is one
+// that a kernel computes.
 #include <string.h>
 
 #include "passes/attention/attention.h"
@@ -40,8 +40,7 @@ bool core_refuse(Core *c, UnfusedCause why, const Node *at, int64_t a, int64_t b
     return false;
 }
 
-// By id: what depends on the exponentials, or on products of their size that the scores do not
-// read.
+// By id: depends on the exponentials, or on dots of their size that the scores do not read.
 static const bool *find_hot(Core *c, const Users *u)
 {
     const Graph *g = u->g;
@@ -62,8 +61,8 @@ static const bool *find_hot(Core *c, const Users *u)
     return hot;
 }
 
-// Values that kernels would compute element by element, though a function in them is dear and they
-// are small beside the scores (slopes a head, a table of biases): they are stored.
+// Values with a costly function that are small beside the scores (slopes per head, a table of
+// biases): they are stored rather than recomputed for every score.
 static const bool *find_outside(const Core *c, const Users *u)
 {
     enum { MOST_BYTES = 64 << 20, SHARE = 8 };
@@ -91,7 +90,7 @@ static const bool *find_outside(const Core *c, const Users *u)
 
 // -- what reads them ------------------------------------------------------------------------------
 
-// Casts and views behind the product that nothing else reads.
+// The casts and views behind the dot that have no other readers.
 static void find_tail(const Core *c, Outer *o, const Users *u)
 {
     const Node *n = o->dot;
@@ -152,7 +151,8 @@ static bool find_outers(Core *c, const Users *u)
     return true;
 }
 
-// Exponentials that read the total, by no product: those of other softmaxes are not looked at.
+// Exponentials that depend on the total other than through a dot; those of other softmaxes are not
+// looked at.
 static void find_probabilities(Core *c, const Users *u)
 {
     bool *reads = NEW_ARRAY(u->g->arena, bool, u->g->nodes.n + 1);
@@ -179,7 +179,7 @@ static bool head_fits(Core *c, const Node *at, const Operand *op, const PassOpti
     return (n % unit == 0 && n <= 256) || core_refuse(c, WHY_HEAD, at, n, unit);
 }
 
-// The form of what each product reads; forward ones come first in program order.
+// Expands what each dot reads; forward ones come first in program order.
 static bool classify(Core *c, const PassOptions *o)
 {
     bool kernels = o->target->kind == TARGET_CUDA;

@@ -2,11 +2,10 @@
 //
 //   rows are queries   m = max(x), e = exp(x - m), l = sum(e), u = dot(cast(g(e)), v),
 //                      results u / l and, when the backward kernels need it, m + log(l)
-//   backward           p = exp(x - lse), dot(cast(f(p, dP, rows, columns)), w); with queries as
-//   rows
-//                      for their gradient, with keys as rows for those of keys and values
+//   backward           p = exp(x - lse), dot(cast(f(p, dP, rows, columns)), w);
+//                      rows are queries for their gradient, keys for those of keys and values
 //
-// Scores are f32 from the product on: what was rounded and widened again is not.
+// Scores are f32 from the dot on: casts to 16 bits and back are dropped.
 #include <math.h>
 
 #include "passes/attention/attention.h"
@@ -90,7 +89,7 @@ static Lifted times(Write *w, Lifted product, const Factor *f)
     return product;
 }
 
-// The product of t's factors but for those [without] and masks; no node: 1.
+// The product of t's factors without those in [without] and masks; no node: 1.
 static Lifted product_of(Write *w, const Term *t, const Term *without, Lifted first)
 {
     for (int i = 0; i < t->n; i++) {
@@ -142,7 +141,7 @@ static Lifted masked(Write *w, Lifted v, const Term *t, const Term *without)
     return v;
 }
 
-// The sum of all terms, what they have in common outside.
+// The sum of all terms, common factors taken out.
 static Lifted sum_of(Write *w, const Terms *s)
 {
     Term common = common_to_all(s);
@@ -204,7 +203,7 @@ Node *kernel_views(Graph *g, const Core *c, const Outer *o, Node *x)
     return x;
 }
 
-// A loop leaves the views to what reads its stacked results.
+// In a loop, the views are applied outside, to the stacked results.
 static void give_result(Write *w, const Outer *o, Node *x)
 {
     x = graph_cast(w->l.g, x, stored_type(o));
@@ -274,7 +273,7 @@ static bool backward(Write *w)
     return true;
 }
 
-// Rows from iteration times rows on.
+// The first row of an iteration.
 static void begin_loop(Write *w)
 {
     Kernel *k = w->k;

@@ -155,7 +155,7 @@ static Node *parameter(Lift *l, Node *old)
     return lift_arg(l, &(Arg){.old = old, .type = old->type.dtype}, &old->type);
 }
 
-// 16-bit floats are computed with as f32.
+// Arithmetic on 16-bit floats is done in f32.
 static Node *widened(const Lift *l, Node *x)
 {
     bool narrow = x->type.dtype == DT_BF16 || x->type.dtype == DT_F16;
@@ -168,8 +168,7 @@ static bool is_leaf_of_region(const Node *n)
     return node_has(n, OPF_MADE) || (node_has(n, OPF_LITERAL) && node_const_value(n, &v));
 }
 
-// The value itself, in its own shape: views of what lies in memory, or of what is computed
-// anywhere.
+// The value itself as a parameter, in its own shape, read through its views.
 static Node *taken_over(Lift *l, Node *n)
 {
     enum { MOST = 24 };

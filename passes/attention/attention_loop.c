@@ -1,5 +1,5 @@
-// Attention where no kernel takes it whole: a loop over rows, some at a time. In it stand plain
-// products and a softmax over rows as ever; memory is linear in the lengths.
+// Attention where there is no fused kernel for it: a loop over chunks of rows with ordinary dots
+// and a softmax in it, so that memory is linear in the sequence lengths.
 #include "passes/attention/attention.h"
 
 enum { WHOLE_BYTES = 32 << 20, LEAST_ROWS = 16 };
@@ -17,8 +17,8 @@ int64_t loop_rows(const Core *c, OuterKind kind, const PassOptions *o)
     return rows < all ? rows : all;
 }
 
-// The rows, axis [at] of x, of which the loop has stacked so many at a time, iterations first. The
-// last iteration has made rows of the one before it again where they do not come out even.
+// Joins stacked chunks of rows, x of shape (iterations, ...), along axis [at]. Where the chunk does
+// not divide the rows, the last iteration has recomputed rows of the one before it.
 static Node *put_together(Graph *g, Node *x, int at, int64_t all)
 {
     int64_t perm[MAX_RANK + 1], dim[MAX_RANK + 1], count = x->type.dim[0];

@@ -1,9 +1,9 @@
-// Masks that are added to scores, as the conditions they are made of: x + (0 where c, else -inf) is
-// x where c, else -inf. Kernels leave out what conditions on positions hide.
+// Additive masks as selects: x + (0 where c, else -inf) becomes x where c, else -inf, since kernels
+// skip tiles that a condition on positions masks.
 //
-// So is a sum with a number far below all scores, -1e9 as most write it: f32 keeps nothing of an
-// |x| < 32 beside it, and little of a larger one. But not where x may be such a number itself: of
-// two masks the sum is lower where both hide.
+// The same for a finite number far below all scores, mostly -1e9: beside it f32 keeps nothing of an
+// |x| < 32, and little of a larger one. But not where x may itself be such a number: the sum of two
+// masks is lower where both apply.
 #include <math.h>
 
 #include "passes/attention/attention.h"
@@ -46,7 +46,7 @@ static bool two_valued(Lift *l, Node *n, Node **cond, double v[2], int depth)
     return false;
 }
 
-// Whether a number that is used as a mask stands in n.
+// Whether n contains a constant so large that it may be a mask.
 static bool has_mask(const Node *n, int depth)
 {
     double v;

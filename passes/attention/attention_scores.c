@@ -1,5 +1,5 @@
-// The space of a softmax: its columns are the axis that is summed, its rows those of the product
-// that makes the scores; and the scores themselves, up to values that are equal in a row.
+// The space of a softmax: its columns are the summed axis, its rows those of the dot that computes
+// the scores; and the scores themselves, up to values that are constant along a row.
 #include <string.h>
 
 #include "passes/attention/attention.h"
@@ -74,8 +74,8 @@ bool core_split(Core *c)
     return true;
 }
 
-// The rows of a product that makes scores: the last axis that only the operand without the columns
-// has. -1: it makes none.
+// The rows of a dot that computes scores: the last free axis of the operand that does not have the
+// columns. -1: it computes none.
 static int rows_of_product(const Core *c, const Node *n, const Place *p)
 {
     AtomSet col = atom_bit(space_col(&c->space));
@@ -137,14 +137,14 @@ bool core_products(Core *c, const Users *u)
 
 // -- the scores -----------------------------------------------------------------------------------
 
-// Whether n does not vary over the columns.
+// Whether n is constant along the columns.
 static bool is_of_rows(Core *c, Node *n)
 {
     Lifted v = lift(&c->scratch, n, &c->place);
     return v.n && !(v.atoms & atom_bit(space_col(&c->space)));
 }
 
-// A softmax is the same whatever is added to a whole row: its maximum, above all.
+// Drops what is added to whole rows, such as minus their maximum: it does not change a softmax.
 void core_scores(Core *c)
 {
     c->x = uncast_float(c->e->args[0]);

@@ -1,4 +1,4 @@
-// Where values stand in the space of the scores: which of its axes theirs are.
+// Places of values in the space of the scores: which atoms each of their axes runs over.
 #include <string.h>
 
 #include "passes/attention/attention.h"
@@ -23,7 +23,7 @@ bool place_equal(const Place *a, const Place *b)
            !memcmp(a->atom, b->atom, a->start[a->rank]);
 }
 
-// Axis [from] of p as the next axis of out.
+// Appends axis [from] of p to out.
 static void push_axis(Place *out, const Place *p, int from)
 {
     int n = out->start[out->rank];
@@ -37,7 +37,7 @@ static void push_none(Place *out)
     out->rank++;
 }
 
-// The same elements in their order, as a tensor of type t.
+// The place of a reshape to type t of what has place p.
 static bool reshaped(const Space *s, const Place *p, const Type *t, Place *out, Split *split)
 {
     int at = 0, end = p->start[p->rank];

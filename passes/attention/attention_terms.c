@@ -1,9 +1,9 @@
-// What a product reads of the scores, as a sum of products.
+// What a dot reads of the scores, expanded into a sum of products.
 //
-// With e = exp(x - m) and l = sum(e), both are written by p = exp(x - lse), lse = m + log(l), the
-// softmax itself, as e = p l: powers of l go where formulas divide by it, so that whatever way the
-// softmax and its gradient were spelled, one statistic a row is left. Sums over the columns are
-// known where they can be:
+// With e = exp(x - m) and l = sum(e), everything is written in terms of the softmax itself, p =
+// exp(x - lse), lse = m + log(l), as e = p l. Powers of l cancel where formulas divide by it, so
+// that one statistic a row is left however the softmax and its gradient were written. Sums over the
+// columns are rewritten where they are known:
 //
 //   sum_c p = 1
 //   sum_c w dP = sum_c w sum_n dO v = sum_n dO sum_c w v = sum_n dO O,   dP = dO vT, O = w v
@@ -16,8 +16,8 @@
 
 #include "passes/attention/attention.h"
 
-// Formulas deeper, or with more values on their paths, are a value each: a value used twice is
-// expanded twice, so that without the second limit forty lines of s = s - s * s never end.
+// Deeper expressions, or those with more values on their paths, are opaque: a value used twice is
+// expanded twice, so that without the second limit forty lines of s = s - s * s would not end.
 enum { MOST_NESTED = 60, MOST_EXPANDED = 4096 };
 
 typedef struct Expand {
@@ -166,7 +166,7 @@ static bool expand_dot(Expand *x, Node *n, const Place *p, Terms *out)
     return !total || term_push(&out->t[0], &by);
 }
 
-// Factors that vary over the columns, apart from others.
+// Splits a term into the factors that vary along the columns and the others.
 static void apart(const Core *c, const Term *t, Term *varying, Term *constant)
 {
     *varying = (Term){.c = 1};
@@ -177,8 +177,8 @@ static void apart(const Core *c, const Term *t, Term *varying, Term *constant)
     }
 }
 
-// The sum over columns of w dP: [dot] among the factors of v, the others those of a forward product
-// of the same columns.
+// sum_c w dP, where [dot] is dP among the factors of v, and the others, w, are those of a forward
+// dot over the same columns.
 static bool sum_of_dot(Expand *x, const Term *v, Term *out)
 {
     Core *c = x->c;
@@ -368,8 +368,8 @@ bool terms_of(Core *c, Node *n, const Place *p, Terms *out)
 
 // -- exponents ------------------------------------------------------------------------------------
 
-// The lifted value n as a sum, term by term, times c: equal ones cancel. A value a row is the same
-// wherever it is repeated. false: a long one.
+// The lifted value n as a sum of terms, times c: equal terms cancel. A value per row counts as
+// equal to its broadcasts. false: too many terms.
 static bool linear(const Node *n, double c, Terms *out)
 {
     enum { MOST = 32 };

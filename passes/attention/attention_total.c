@@ -1,6 +1,6 @@
-// Softmaxes that are divided by the sum of their exponentials behind the product, (e v) / l: the
-// kernel makes that division in any case. Its gradient divides what the backward products read, and
-// has a sum over the head dimension where others have one over the columns:
+// Softmaxes that divide by the sum of exponentials behind the dot with the values, (e v) / l, as
+// the kernel does in any case. In their gradient the division is at what the backward dots read,
+// and a sum over the head dimension takes the place of one over the columns:
 //
 //   u = e v, y = u / l:   du = dy / l,  dl = -sum_n(dy y / l),  de = du vT + dl
 #include "passes/attention/attention.h"
@@ -33,7 +33,7 @@ int operand_total(const Core *c, Operand *op)
     return -1;
 }
 
-// Whether n, at place p, is what the forward product o comes to.
+// Whether n, at place p, is the result of the forward dot o.
 static bool is_result(const Outer *o, Node *n, const Place *p)
 {
     return o->kind == OUT_FORWARD && n == uncast_float(outer_end(o)) && place_equal(p, &o->result);

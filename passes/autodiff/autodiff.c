@@ -1,15 +1,15 @@
-// Reverse-mode differentiation.
+// Reverse-mode automatic differentiation.
+//
+// Two rebuilds of the graph. The first goes through the nodes in order and replaces the grad nodes
+// of one y by one reverse sweep over the nodes between y and their variables; y is rebuilt by then,
+// so gradients nest. Calls with a hand-written gradient are still nodes during sweeps. The second
+// rebuild inlines them, and replaces differentiated loops by ones that also stack their carried
+// values (autodiff_region.c).
 //
 // Requires: an elaborated graph.
 // Keeps: every value; names, roots and locations of forward nodes.
-// Breaks: nothing. Afterwards no grad and no call node is left, in regions neither, and an extern
-// has its reference only.
-//
-// Two rebuilds. The first goes through the nodes in order and replaces the grad nodes of one y by
-// one sweep over what lies between y and their variables; as y is already rebuilt then, gradients
-// nest. Calls with a hand-written gradient are still whole during sweeps. The second rebuild
-// inlines them and puts a loop that also stacks its carried values (autodiff_region.c) in the place
-// of the plain one.
+// Breaks: nothing. Afterwards no grad or call node is left, in regions either, and an extern has
+// its reference region only.
 #include "passes/autodiff/autodiff.h"
 
 #include <string.h>
@@ -125,7 +125,7 @@ void autodiff_no_gradient(const Sweep *s, const Node *n)
     }
 }
 
-// The parameter a variable is, looking through the captured values of loops; NULL when it is none.
+// The parameter that a variable is, through captured values of loops; NULL: it is none.
 static const Node *as_parameter(const Autodiff *ad, const Graph *g, const Node *x)
 {
     uint64_t owner, parent;
@@ -141,7 +141,7 @@ static const Node *as_parameter(const Autodiff *ad, const Graph *g, const Node *
     return x->op == OP_param ? x : NULL;
 }
 
-// y does not reach x by differentiable ops: says which op cuts the way, if one does.
+// Reports that y does not depend on x through differentiable ops, and which op cuts the path.
 static void unreached(const Sweep *s, const Node *y, const Node *x, const Node *param)
 {
     Graph *g = s->g;
@@ -223,7 +223,8 @@ static Node *rebuild_region_op(Rebuild *b, const Node *n)
 {
     Graph *dst = b->dst, *regions[2];
     Node **args = mapped_args(b, n);
-    uint32_t nregions = b->last && n->op != OP_call && n->nregions ? 1 : n->nregions; // the rule was used
+    uint32_t nregions =
+        b->last && n->op != OP_call && n->nregions ? 1 : n->nregions; // the rule was used
     for (uint32_t k = 0; k < nregions; k++) regions[k] = rebuilt(b->done, n->regions[k]);
     graph_stamp(dst, n, n->name);
     if (n->op == OP_call && n->nregions == 1) {

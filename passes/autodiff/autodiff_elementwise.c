@@ -1,4 +1,4 @@
-// Gradients of what works element by element.
+// Gradients of elementwise ops.
 #include "passes/autodiff/autodiff_rules.h"
 
 #include <math.h>

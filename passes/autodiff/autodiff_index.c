@@ -1,4 +1,4 @@
-// Gradients of indexed access and of what is ordered along an axis.
+// Gradients of indexed access, of sorts and of prefix sums.
 #include "passes/autodiff/autodiff_rules.h"
 
 #include <string.h>

@@ -4,7 +4,7 @@
 
 // -- reductions -----------------------------------------------------------------------------------
 
-// Repeats v, which lacks the reduced axes, over them.
+// Broadcasts v, the reduced value, along the reduced axes.
 static Node *unreduce(Rule *r, Node *v)
 {
     const Type *in = &A(0)->type;
@@ -27,7 +27,7 @@ void grad_sum(Rule *r)
     rule_give(r, 0, unreduce(r, graph_cast(r->g, r->dy, A(0)->type.dtype)));
 }
 
-// The mean moves too, but the deviations from it add up to nothing.
+// The term through the mean vanishes: deviations from it sum to zero.
 void grad_sqdev(Rule *r)
 {
     int naxes;

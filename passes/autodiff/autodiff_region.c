@@ -1,9 +1,9 @@
-// Gradients of calls with a gradient of their own, and of loops.
+// Gradients of calls with a hand-written gradient, and of loops.
 //
-// A loop runs forward stacking what it carried at the start of each iteration, and results of
-// products that are no larger than what it moves anyway. The backward loop runs the other way
-// round, computes an iteration again from that, and carries the cotangents of the carried values
-// and one accumulator for every captured value.
+// The forward loop also stacks the carried values at the start of each iteration, and results of
+// dots that are no larger than what it moves anyway. The backward loop runs in reverse, recomputes
+// each iteration from these, and carries the cotangents of the carried values and one accumulator
+// for every captured value.
 #include "passes/autodiff/autodiff.h"
 #include "passes/regions.h"
 
@@ -31,9 +31,9 @@ void grad_call_region(Rule *r)
 
 typedef VEC(Node *) Nodes;
 
-// Products of the body whose results are kept for the backward loop, as long as all of them take no
-// more memory a round than the values that the loop carries, reads and stacks. (Of a longer one,
-// such as logits of a part of the rows, a second product is the price of a loop.)
+// The dots of the body whose results are stacked for the backward loop, as long as together they
+// take no more memory an iteration than what the loop carries, scans and stacks. (Larger ones, such
+// as the logits of a chunk of rows, are computed a second time.)
 static Nodes kept_products(const Node *loop, const Graph *body)
 {
     Arena *a = body->arena;
@@ -58,7 +58,7 @@ static Nodes kept_products(const Node *loop, const Graph *body)
     return kept;
 }
 
-// The loop with its carried values and the products that are kept stacked behind its other results.
+// The loop with its carried values and the kept dots as further stacked results.
 static Node *augmented_loop(Rule *r)
 {
     Node *n = r->n;
@@ -105,19 +105,20 @@ static Type slice_type(const Type *stacked)
     return t;
 }
 
-// The backward loop while it is made. Its operands, and the parameters of its body after the
-// counter: cotangents of carried values, accumulators of captured ones; stacked carried values,
-// scanned ones, cotangents of stacked results; captured values.
+// The backward loop under construction. Its operands, and the parameters of its body after the
+// counter: carried are the cotangents of carried values and the accumulators of captured ones;
+// scanned are the stacked carried values, the scanned ones and the cotangents of stacked results;
+// captured are the captured values.
 typedef struct Backward {
     Rule *r;
     Graph *body;                // of the forward loop
     Graph *back;                // the body of the backward loop
     uint32_t carried, captured; // operands of the forward loop from carried to captured are scanned
     Node **dcarried;            // by carried value: the parameter, NULL for integers
-    Node **acc;                 // by operand: its accumulator, NULL where nobody asks
+    Node **acc;                 // by operand: its accumulator, NULL where no gradient is wanted
     Node **dstack;              // by result: the slice of its cotangent
-    Node **in;                  // arguments of an iteration that is computed again
-    Node **again;               // by node of the forward body: what it is there
+    Node **in;                  // arguments of the recomputed iteration
+    Node **again;               // by node of the forward body: its image there
     Nodes operands;
     uint32_t bcarried, bscanned;
 } Backward;
@@ -166,7 +167,7 @@ static void add_parameters(Backward *b, Node *forward)
         b->in[1 + k] = parameter(b, &n->args[k]->type, n->args[k]);
 }
 
-// One iteration again, then its sweep: the cotangents of its arguments are the body's results.
+// Recomputes an iteration, then sweeps it: the cotangents of its arguments are the body's results.
 static void sweep_iteration(Backward *b)
 {
     Rule *r = b->r;
@@ -205,8 +206,8 @@ static void sweep_iteration(Backward *b)
     }
 }
 
-// The backward body with the products that were kept as scanned values, where it needs them, in
-// place of products computed again.
+// The backward body with the stacked results of kept dots, where it needs them, as scanned values
+// in place of recomputed dots.
 static void take_kept(Backward *b, Node *forward)
 {
     Graph *old = b->back;

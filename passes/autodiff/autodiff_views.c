@@ -1,4 +1,4 @@
-// Gradients of views: the way back.
+// Gradients of views.
 #include "passes/autodiff/autodiff_rules.h"
 
 #include <string.h>
@@ -46,9 +46,8 @@ Node *rule_pad(Rule *r, Node *x, const int64_t *low, const int64_t *high)
     return graph_node(r->g, OP_pad, (Node *[]){x, number(r, x, 0)}, 2, &at);
 }
 
-// A strided axis is spread out by a reshape, a padding and a reshape: (m) -> (m, 1) -> (m, s) ->
-// (m*s).
-static Node *spread(Rule *r, Node *d, int axis, int64_t stride)
+// A strided axis is dilated by a reshape, a pad and a reshape: (m) -> (m, 1) -> (m, s) -> (m*s).
+static Node *dilated(Rule *r, Node *d, int axis, int64_t stride)
 {
     int64_t dim[MAX_RANK + 1], low[MAX_RANK] = {0}, high[MAX_RANK] = {0};
     int rank = d->type.rank;
@@ -64,8 +63,8 @@ static Node *spread(Rule *r, Node *d, int axis, int64_t stride)
     return graph_reshape(r->g, d, rank, dim);
 }
 
-// a and b, padded with zeros, lie side by side, a first: both in one tensor, padded less. NULL:
-// they do not.
+// The sum of a and b, if they are adjacent slices of a tensor padded with zeros, a first: one
+// concatenation, padded. NULL: they are not.
 static Node *side_by_side(Graph *g, Node *a, Node *b)
 {
     enum { MOST_PARTS = 64 };
@@ -101,7 +100,7 @@ static Node *side_by_side(Graph *g, Node *a, Node *b)
     return graph_node(g, OP_pad, (Node *[]){all, a->args[1]}, 2, &pad);
 }
 
-// The gradients of the parts of a split are one concatenation, not a sum of each among zeros.
+// The gradients of the parts of a split become one concatenation, not a sum of padded parts.
 Node *autodiff_sum(Graph *g, Node *a, Node *b)
 {
     Node *both = side_by_side(g, a, b);
@@ -119,7 +118,7 @@ void grad_slice(Rule *r)
     int64_t low[MAX_RANK], high[MAX_RANK], from[MAX_RANK] = {0}, to[MAX_RANK], one[MAX_RANK];
     bool cut = false;
     for (int i = 0; i < in->rank; i++)
-        if (stride && stride[i] > 1) d = spread(r, d, i, stride[i]);
+        if (stride && stride[i] > 1) d = dilated(r, d, i, stride[i]);
     for (int i = 0; i < in->rank; i++) {
         int64_t room = in->dim[i] - start[i];
         to[i] = d->type.dim[i] < room ? d->type.dim[i] : room;

@@ -1,21 +1,21 @@
-// The gradient of windows: the sum over the windows in which an element stands.
+// The gradient of window: the sum over the windows that contain an element.
 //
 // Along one axis, y[o, k] = x[o stride + k dilation], so that dx[i] is the sum of dy[o, k] over
-// i = o stride + k dilation. The k are cut into runs of [width] = min(size, stride): those of a run
-// follow each other in x without meeting those of the next place, so that a run is a reshape of
-// (places, width) to places * stride elements (the rest zeros), and runs are added up, shifted
-// against each other.
+// i = o stride + k dilation. The k are cut into runs of [width] = min(size, stride). Those of a run
+// are consecutive in x and do not overlap those of the next place o, so that a run is a reshape of
+// (places, width) to places * stride elements (padded with zeros), and dx is the sum of shifted
+// runs.
 //
-// Behind a contraction, y = window(x) . w, a sum of runs would be made of a dy as large as all
-// windows. There the sum moves into the contraction: dx = window(dy) . w, with windows over the
-// runs, last run first, and the elements of a run as axes of the result. With stride 1 these are
-// the windows of the padded dy and the weights reversed; with another, each remainder of i has
-// weights of its own, and no zeros are multiplied but those that fill the first and the last run.
+// Behind a dot (a convolution), y = window(x) . w, this would materialise a dy as large as all
+// windows. There the sum moves into the dot: dx = window(dy) . w, with windows over the runs, last
+// run first, and the elements of a run as axes of the result. With stride 1 these are windows of
+// the padded dy and reversed weights; with another, each remainder of i modulo the stride has
+// weights of its own, and the only zeros multiplied are those that fill the first and the last run.
 //
-// Where x is an image with zeros around it, [low] before it, nobody wants the zeros' gradient. Then
-// i counts the image's own elements, so that a run of them begins where the image does, and nothing
-// is computed that is cut off: i + low = o stride + k, and k is counted from [lead] zeros before
-// the weights, as many as make low + lead whole strides.
+// Where x is an image padded with zeros, [low] before it, the gradient of the padding is not
+// needed. Then i counts the image's own elements, so that runs begin where the image does and
+// nothing is computed only to be cut off: i + low = o stride + k, and k is counted from [lead]
+// zeros before the weights, as many as make low + lead whole strides.
 #include <string.h>
 
 #include "ir/axes.h"
@@ -158,7 +158,7 @@ static int64_t free_axis(const Behind *b, int64_t axis, int *side)
     return *side ? y.free[k - x.nfree] : x.free[k];
 }
 
-// Sees through zeros that stand around x, where their own gradient is not asked for.
+// Looks through zero padding around x, where the gradient of the padding is not wanted.
 static void find_image(Rule *r, const WindowAxes *w, Behind *b)
 {
     Node *pad = A(0);
@@ -207,7 +207,7 @@ static bool find_contraction(Rule *r, const WindowAxes *w, Behind *b)
            d->args[1]->type.rank + w->n <= MAX_RANK && r->dy->type.rank <= MAX_RANK;
 }
 
-// Windows over the runs of each axis in turn; [runs]: the axes within them.
+// Takes windows over the runs of each axis in turn; [runs]: the axes within them.
 static Factor windowed(Rule *r, const Behind *b, const WindowAxes *w, int64_t *runs)
 {
     Factor f = {.x = b->dot->args[b->side], .axes = dot_axes(b->dot, b->side)};
@@ -239,7 +239,7 @@ static Factor windowed(Rule *r, const Behind *b, const WindowAxes *w, int64_t *r
     return f;
 }
 
-// Each axis within a window as two: its runs, last one first, and the elements of one.
+// Splits each axis within a window in two: its runs, last one first, and the elements of a run.
 static Factor by_runs(Rule *r, const Behind *b, const WindowAxes *w, int64_t *runs)
 {
     Factor f = {.x = b->dot->args[1 - b->side], .axes = dot_axes(b->dot, 1 - b->side)};
@@ -312,7 +312,7 @@ static Node *contracted(Rule *r, const Behind *b, const WindowAxes *w)
     return y;
 }
 
-// Of a contraction only what is left is computed.
+// Cuts x to the extents; of a dot, only what remains is computed.
 Node *rule_slice(Rule *r, Node *x, const int64_t *start, const int64_t *limit)
 {
     int64_t one[MAX_RANK];

@@ -1,30 +1,31 @@
-// A large product whose rows are reduced is made some rows at a time: the logits of a language
-// model and their gradient are never whole in memory.
+// A large matmul whose rows are reduced is computed in chunks of rows, so that the logits of a
+// language model and their gradient are never whole in memory.
 //
-// Requires: gradients expanded, precision chosen; it stands behind the passes that change values.
-// Keeps: every value up to the order in which sums over the rows are added (carried in f32 or
-// wider). Breaks: nothing.
+// A HEAD is a dot of shape (rows, columns), the elementwise code on it, reductions of its rows, and
+// what these compute in turn, down to values that are small (a few a row; the gradient of the left
+// operand) or summed over all rows (the gradients of the right operand and of a bias). It becomes a
+// loop over chunks of rows; a remainder of rows follows the loop. A head is refused, and the reason
+// noted for `--why`, if something large in it is read outside: an output, a sum over rows of
+// another kind, random numbers.
 //
-// A HEAD is a product (rows, columns), elementwise code on it, reductions of its rows, and what is
-// made of both in turn, down to values that are small (one or a few a row; the gradient of the left
-// operand) or summed over all rows (the gradient of the right operand, a bias's). It becomes a loop
-// over the rows; rows that are left over follow it. Refused, and noted for `--why`, is a head of
-// which something large is read outside: an output, a sum over the rows by other means, a draw.
+// Requires: gradients expanded, precision chosen; runs behind the passes that change values. Keeps:
+// every value up to the order of additions in sums over rows (accumulated in f32 or wider). Breaks:
+// nothing.
 #include "passes/chunks/chunks.h"
 #include "passes/regions.h"
 
-// Under a limit products of more than a part of it are made by parts, of as many rows as a smaller
-// part of it holds: a few thousand, so that a GPU's products are nearly as fast as whole.
+// Under a memory limit, dots of more than a fraction of it are chunked, with as many rows a chunk
+// as a smaller fraction holds: a few thousand, which a GPU multiplies nearly as fast as all.
 enum { WHOLE_SHARE = 8, ROUND_SHARE = 16, LEAST_ROWS = 2048, STEP = 128 };
 
-// A product of more bytes than that is made by parts.
+// A dot of more bytes is computed in chunks.
 static int64_t whole_bytes(const PassOptions *o)
 {
     if (o->chunk_bytes) return o->chunk_bytes;
     return o->memory_limit > 0 ? o->memory_limit / WHOLE_SHARE : INT64_MAX;
 }
 
-// Of a row of the product as it is stored: rounded, where nobody reads it before.
+// Bytes of a row of the dot as stored: rounded, where the cast is its only reader.
 static int64_t row_bytes(const Head *h)
 {
     int64_t own = dtype_info[h->seed->type.dtype].bits / 8, most = 0;
@@ -39,7 +40,7 @@ static int64_t row_bytes(const Head *h)
     return h->cols * (most && most < own ? most : own);
 }
 
-// Rows of a round; 0: the product may be made at once. A divisor near is better than a rest.
+// Rows of a chunk; 0: one chunk is enough. A divisor nearby is better than a remainder.
 static int64_t rows_at_once(const Head *h, const PassOptions *o)
 {
     int64_t row = row_bytes(h);
@@ -70,7 +71,7 @@ static void refuse(Entry *entry, const Head *h)
     if (entry) vec_push(h->g->arena, &entry->refused, why);
 }
 
-// The graph with its first head as a loop; NULL: it has none.
+// A copy of the graph whose first head is a loop; NULL: there is none.
 static Graph *next_head(Graph *g, Entry *entry, const PassOptions *o)
 {
     bool *live = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);

@@ -1,5 +1,5 @@
-// The loop over a head's rows. In the loop a value has one axis of rows, those of a round, in place
-// of all that are rows outside.
+// The loop over chunks of a head's rows. In the loop, a value has one axis of rows, those of the
+// chunk, in place of all row axes outside.
 #include "passes/chunks/chunks.h"
 
 typedef VEC(const Node *) Nodes;
@@ -8,17 +8,17 @@ typedef struct Build {
     const Head *h;
     Graph *dst;
     Node **map;                       // by node of h->g: its image outside
-    Nodes sums, rows, whole, leaving; // what the loop carries, takes row by row, reads whole, gives
+    Nodes sums, rows, whole, leaving; // carried sums, operands by rows, captured ones, row results
     int64_t each;
 } Build;
 
-// One round: a region, or the rows that are left over in the graph itself.
+// One chunk: the loop's body, or the remainder of rows in the graph itself.
 typedef struct Round {
     const Head *h;
     Graph *g;
     int64_t each;
     Node *first;        // number of its first row (i64)
-    Node **row, **full; // by node of h->g: its image as rows, and as a whole
+    Node **row, **full; // by node of h->g: its image read by rows, and read whole
 } Round;
 
 static DType summed_in(const Node *sum)
@@ -46,7 +46,7 @@ static void shift_ints(Graph *g, Attrs *at, const Node *n, AttrKey key, int firs
     attr_set_ints(g, at, key, to, m);
 }
 
-// A list by axis, whose first [prefix] become one that is [rows].
+// A list by axis whose first [prefix] values are replaced by [rows].
 static void join_axes(Graph *g, Attrs *at, const Node *n, AttrKey key, int prefix, int64_t rows)
 {
     int count;
@@ -57,8 +57,7 @@ static void join_axes(Graph *g, Attrs *at, const Node *n, AttrKey key, int prefi
     attr_set_ints(g, at, key, to, m);
 }
 
-// Numbers of rows are rounded to 16 bits once, where they are whole: bf16(first) + bf16(i) is not
-// bf16(first + i).
+// Row numbers are added as integers and rounded once: bf16(first) + bf16(i) is not bf16(first + i).
 static Node *iota(Round *r, const Node *n, int prefix)
 {
     const DType type = n->type.dtype, counted = type == DT_BF16 || type == DT_F16 ? DT_I64 : type;
@@ -90,7 +89,7 @@ static Node *dot(Round *r, const Node *n, Node *const *args)
     return graph_node(r->g, OP_dot, args, 2, &at);
 }
 
-// The image of n, whose operands have theirs, in a round.
+// The image of n, whose operands have theirs, in a chunk.
 static Node *image(Round *r, const Node *n)
 {
     Graph *g = r->g;
@@ -120,7 +119,7 @@ static Node *image(Round *r, const Node *n)
     }
     case OP_broadcast: {
         attr_set_ints(g, &at, ATTR_shape, t.dim, t.rank);
-        shift_ints(g, &at, n, ATTR_dims, head_spread_axes(h, n), p - 1);
+        shift_ints(g, &at, n, ATTR_dims, head_broadcast_axes(h, n), p - 1);
         return graph_node(g, OP_broadcast, args, 1, &at);
     }
     case OP_slice:
@@ -143,7 +142,7 @@ static Node *image(Round *r, const Node *n)
     return graph_node(g, n->op, args, 1, &at);
 }
 
-// All of a round; the images of what it takes are there.
+// Builds the whole chunk; the images of what it reads exist.
 static void run_round(Round *r)
 {
     const Head *h = r->h;
@@ -208,7 +207,7 @@ static Graph *region(const Build *b)
     return graph_copy_live(body);
 }
 
-// Rows [from, to) of the image of n outside, in rounds where [each] is not 0.
+// Rows [from, to) of the outer image of n, as (chunks, each, ...) where [each] is not 0.
 static Node *rows_of(const Build *b, const Node *n, int64_t from, int64_t to, int64_t each)
 {
     Graph *g = b->dst;
@@ -286,7 +285,7 @@ static void make_loop(Build *b)
     }
 }
 
-// What the product needs, and what needs it: the rest of the graph in two halves, the loop between.
+// The rest of the graph in two halves: what the head reads, and what reads it; the loop between.
 Graph *head_build(const Head *h, int64_t each)
 {
     Graph *g = h->g;

@@ -1,9 +1,11 @@
-// What a head consists of. From the product down: elementwise code, views, reductions and products
-// that keep rows apart, as long as something large still follows or has just been read; sums over
-// the rows. From there up: large operands that are cheap to make again are made in the loop.
+// What a head consists of. Downstream of the dot: elementwise code, views, reductions and dots that
+// keep rows apart, as long as something large still follows or has just been read; sums over the
+// rows. Upstream of these: large operands that are cheap to compute are recomputed in the loop.
 #include "passes/chunks/chunks.h"
 
-enum { WIDE = 2 }; // times what is contracted: the left operand's gradient is no large part
+enum {
+    WIDE = 2
+}; // times the contracted length: the left operand's gradient does not count as large
 
 static int64_t leading(const Type *t, int axes)
 {
@@ -17,7 +19,7 @@ static bool large(const Head *h, const Node *n)
     return type_count(&n->type) >= h->rows * h->cols / 2;
 }
 
-// The first axes that are all rows, as few as possible; 0: there are none.
+// The number of leading axes whose sizes multiply to the rows, the smallest one; 0: there is none.
 static int row_axes(const Head *h, const Type *t)
 {
     for (int p = 1; p <= t->rank; p++)
@@ -35,7 +37,7 @@ static bool starts_with(const int64_t *axes, int n, int prefix)
     return true;
 }
 
-// Both operands are contracted over the rows, their first axes, in one order.
+// Whether both operands are contracted over exactly their row axes, in the same order.
 static bool sums_rows(const Node *dot, int prefix)
 {
     const DotAxes a = dot_axes(dot, 0), b = dot_axes(dot, 1);
@@ -43,7 +45,7 @@ static bool sums_rows(const Node *dot, int prefix)
            starts_with(b.contract, b.ncontract, prefix);
 }
 
-// The left operand's rows are the result's, and the right one has none.
+// Whether the left operand's rows are the result's rows.
 static bool keeps_rows(const Node *dot, int prefix)
 {
     const DotAxes a = dot_axes(dot, 0);
@@ -94,7 +96,7 @@ static bool pads_rows(const Node *pad, int prefix)
 }
 
 // Axes of the operand of a broadcast that run over the first [prefix] axes of its result.
-static int spread_axes(const Node *broadcast, int prefix)
+static int broadcast_axes(const Node *broadcast, int prefix)
 {
     int count, n = 0;
     const int64_t *dims = attr_ints(broadcast, ATTR_dims, &count);
@@ -102,15 +104,15 @@ static int spread_axes(const Node *broadcast, int prefix)
     return n;
 }
 
-// Of a broadcast of rows: the axes of the result that are rows, where it adds none but of size 1.
+// Of a broadcast of rows: how many axes of its result are rows; 0: it adds some of size above 1.
 static int broadcast_prefix(const Head *h, const Node *n, int operand)
 {
     for (int p = 1; p <= n->type.rank; p++)
-        if (spread_axes(n, p) == operand && leading(&n->type, p) == h->rows) return p;
+        if (broadcast_axes(n, p) == operand && leading(&n->type, p) == h->rows) return p;
     return 0;
 }
 
-// What n, some of whose operands are rows of the head, is; with the axes of it that are rows.
+// The part of n, some of whose operands are rows of the head; *prefix: how many axes are rows.
 static Part classify(const Head *h, const Node *n, int *prefix)
 {
     int p = *prefix = prefix_of_operands(h, n), count;
@@ -142,7 +144,7 @@ static Part classify(const Head *h, const Node *n, int *prefix)
     }
 }
 
-// Everything that is the rows' own, to the end of the graph.
+// Marks everything computed from single rows, to the end of the graph.
 static void grow(Head *h, bool *after)
 {
     const Graph *g = h->g;
@@ -171,14 +173,14 @@ static bool reads_large(const Head *h, const Node *n)
     return false;
 }
 
-// A result that is stored in fewer bytes than it is made in.
+// Whether n narrows a part that reads something large, so that n is what is stored.
 static bool narrows(const Head *h, const Node *n)
 {
     const Node *x = n->op == OP_cast ? n->args[0] : NULL;
     return x && is_part(h, x) && reads_large(h, x) && type_bytes(&n->type) < type_bytes(&x->type);
 }
 
-// Drops what neither is large, nor reads what is, nor is needed by one of these.
+// Drops parts that are neither large, nor read something large, nor are needed by one of these.
 static void trim(Head *h)
 {
     const Graph *g = h->g;
@@ -201,16 +203,16 @@ static void trim(Head *h)
 
 // -- what parts read ------------------------------------------------------------------------------
 
-int head_spread_axes(const Head *h, const Node *broadcast)
+int head_broadcast_axes(const Head *h, const Node *broadcast)
 {
-    return spread_axes(broadcast, h->prefix[broadcast->id]);
+    return broadcast_axes(broadcast, h->prefix[broadcast->id]);
 }
 
 bool head_reads_rows(const Head *h, const Node *n, uint32_t k)
 {
     if (n->op == OP_pad) return k == 0;
     if (n->op == OP_dot) return h->part[n->id] == PART_SUM || k == 0;
-    return n->op != OP_broadcast || head_spread_axes(h, n) > 0;
+    return n->op != OP_broadcast || head_broadcast_axes(h, n) > 0;
 }
 
 // Of an operand read row by row: its axes that are rows; 0: they are not its first ones.
@@ -219,7 +221,7 @@ static int operand_prefix(const Head *h, const Node *n, uint32_t k)
     const Type *t = &n->args[k]->type;
     int p = h->prefix[n->id];
     if (n->op == OP_reshape) return row_axes(h, t);
-    if (n->op == OP_broadcast) p = head_spread_axes(h, n);
+    if (n->op == OP_broadcast) p = head_broadcast_axes(h, n);
     if (n->op == OP_dot) {
         const Node *other = n->args[1 - k];
         p = is_part(h, other) ? h->prefix[other->id] : p;
@@ -227,7 +229,7 @@ static int operand_prefix(const Head *h, const Node *n, uint32_t k)
     return t->rank >= p && leading(t, p) == h->rows ? p : 0;
 }
 
-// Made again in the loop rather than stored: nothing that draws, and no sums.
+// Recomputed in the loop rather than stored: no random numbers, no sums.
 static bool cheap(const Node *n)
 {
     return node_class(n) == CLS_ELEMENTWISE || n->op == OP_broadcast || n->op == OP_reshape;
@@ -258,7 +260,7 @@ static bool refuse(Head *h, const Node *at, const Node *by)
     return false;
 }
 
-// Says how the operands of n are read. false: one is read in a way no loop reads it.
+// Notes how the operands of n are read. false: in a way that a loop cannot read one.
 static bool read_operands(Head *h, const Node *n)
 {
     for (uint32_t k = 0; k < n->nargs; k++) {
@@ -277,7 +279,7 @@ static bool read_operands(Head *h, const Node *n)
     return true;
 }
 
-// Operands have smaller numbers: by the time a node comes up all its readers have spoken.
+// From the last node to the first, so that a node comes up after all its readers.
 static bool find_reads(Head *h)
 {
     for (uint32_t i = h->g->nodes.n; i-- > 0;) {
@@ -300,7 +302,7 @@ static bool find_reads(Head *h)
 
 // -- the whole ------------------------------------------------------------------------------------
 
-// What leaves the loop row by row is stored whole: it must be small.
+// Row results of the loop are stored whole, so they must be small.
 static bool find_leaving(Head *h)
 {
     for (uint32_t i = h->seed->id + 1; i < h->g->nodes.n; i++) {
@@ -322,7 +324,7 @@ static bool find_leaving(Head *h)
     return true;
 }
 
-// Whether rows are reduced: else it is no head but a layer like any other.
+// Whether rows are reduced: otherwise it is an ordinary layer.
 static bool reduces(const Head *h)
 {
     for (uint32_t i = h->seed->id + 1; i < h->g->nodes.n; i++) {
@@ -333,7 +335,8 @@ static bool reduces(const Head *h)
     return false;
 }
 
-// Outside, what the loop takes or gives row by row has two axes for those that are rows.
+// Outside the loop, its row operands and results have two axes, (chunks, rows), in place of the row
+// axes.
 static bool fits_ranks(const Head *h)
 {
     for (uint32_t i = 0; i < h->g->nodes.n; i++)

@@ -4,11 +4,11 @@
 // Keeps: every value. Sets Graph.fusion of the graph and of every region in it (ir/fusion.h).
 // Breaks: nothing; but a later change of the graph makes the fusion stale.
 //
-// fuse_prepare.c says what is stored whatever happens, fuse_place.c where nodes can be computed,
-// fuse_map.c which shared values are stored, fuse_adopt.c which kernels store outputs on their way,
-// fuse_launch.c makes groups and launches of it, fuse_reasons.c says why the rest is apart.
-// Placement repeats until nothing more is to be stored; each round forces values for good, and
-// there are three at most.
+// fuse_prepare.c decides what must be stored, fuse_place.c where nodes can be computed, fuse_map.c
+// which shared values are stored rather than recomputed, fuse_adopt.c which outputs existing
+// kernels store as well, fuse_launch.c forms groups and launches, fuse_reasons.c explains what was
+// not fused. Placement is repeated until no further value has to be stored; values once forced stay
+// so, and there are at most three rounds.
 #include "passes/fuse/fuse.h"
 
 enum { ROUNDS = 4 };
@@ -25,8 +25,8 @@ static void nothing_fused(Fuse *f)
     }
 }
 
-// With fusion skipped every operation stands alone: its operands are stored, views are looked
-// through.
+// With the pass skipped every operation is a group of its own: its operands are stored, and views
+// are indexed through.
 static void one_kernel_a_node(Fuse *f)
 {
     uint32_t n = f->g->nodes.n + 1;

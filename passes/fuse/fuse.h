@@ -1,8 +1,8 @@
 // Private to the fuse pass.
 //
-// Every live node gets a LEVEL: the earliest round of kernels that can compute it. A value a kernel
-// of level l stores is read by kernels of higher levels only, so groups never wait for each other
-// in a circle, whatever is put together at one level. A node is
+// Every live node gets a LEVEL: the earliest round of kernels that can compute it. What a kernel of
+// level l stores is read by kernels of higher levels only, so that groups cannot depend on each
+// other in a cycle, whatever is put together within a level. A node is
 //   free        computed wherever it is read: elementwise, views, gathers over stored values;
 //   in a CLUSTER  computed inside one reduction kernel, because it depends on a reduction there;
 //   an anchor   (matmul, loop, sort, scatter) always stored.
@@ -48,7 +48,7 @@ typedef struct Fuse {
     bool *wide;           // read in more than 16 bits, by more than elementwise code that rounds it
     bool *apart;          // by id of a dot: what is wide behind it is computed by who reads it
     bool *late;           // elementwise and read only on the way into cells: part of the update
-    uint32_t *cost_users; // forced because it is dear: how many would compute it
+    uint32_t *cost_users; // forced because it is costly: how many kernels would compute it
     float *cost_flops;
     Node **epilogue; // by id of a dot: the last node folded into it, itself when none
     Node **absorbed; // by id of nodes folded into a dot (the last included): the dot
@@ -77,7 +77,7 @@ typedef struct Fuse {
     Unfused *no_fold; // by cluster: why its sums did not join the kernel that takes these rows
 } Fuse;
 
-typedef struct Slot { // a group to be, sorted by level and program order
+typedef struct Slot { // a group under construction; sorted by level and program order
     int level;
     uint32_t first; // smallest id it stores
     Group group;
@@ -88,8 +88,8 @@ typedef struct Slot { // a group to be, sorted by level and program order
 } Slot;
 typedef VEC(Slot) Slots;
 
-// Walks from results to operands: whether the walk with [mark] meets n for the first time; what n
-// reads, to be walked.
+// Walks from results to operands: whether the walk with this mark meets n for the first time;
+// pushes the operands of n.
 typedef VEC(Node *) Nodes;
 bool fuse_first_visit(uint32_t *seen, uint32_t mark, const Node *n);
 void fuse_push_args(Fuse *f, Nodes *work, const Node *n);
@@ -116,20 +116,20 @@ void fuse_epilogues(Fuse *f);
 // fuse_dot.c
 // The same graph when nothing is to do.
 Graph *fuse_legalize(Graph *g, bool rows, const PassOptions *o);
-// Can a matmul library read operand [side] of the dot where [stored] lies, through the views
-// between?
+// Whether a matmul library can read operand [side] of the dot from where [stored] lies, through the
+// views between.
 bool fuse_dot_reads(const Node *dot, int side, const Node *stored);
 
 // fuse_pad.c
 Graph *fuse_pad(Graph *g, const PassOptions *o); // the same graph when nothing is to do
 
 // fuse_small.c
-// Is this contraction small enough to be generated? NULL: none is. Then it is a cluster, not an
+// Whether this dot gets a generated kernel (o NULL: none does). It is a cluster then, not an
 // anchor.
 bool fuse_generated(const PassOptions *o, const Node *dot);
-// Is it, but so large that it shares its launch with updates only?
+// Whether it does, but is so large that it shares its launch with updates only.
 bool fuse_tiled(const PassOptions *o, const Node *dot);
-// Is the operand computed inside it?
+// Whether the operand is computed inside it.
 bool fuse_inlines(const PassOptions *o, const Node *dot, int side);
 bool fuse_reads_windows(const PassOptions *o, const Node *dot);
 // If not: what is stored for it, which it reads through views.
@@ -145,8 +145,8 @@ uint32_t fuse_map_of(const Fuse *f, uint32_t id); // union-find
 void fuse_adopt(Fuse *f); // outputs that a row kernel computes in any case
 
 // fuse_near.c
-// Groups that may take others in, by a key. The nearest are looked at first, before and behind in
-// turn, and NEAR_TRIES of them: in a deep network every block has its own.
+// Groups that may absorb others, by a key. The nearest are tried first, before and behind in turn,
+// at most NEAR_TRIES of them: in a deep network every block has its own.
 enum { NEAR_TRIES = 16 };
 typedef bool SlotKey(const Fuse *f, const Slot *s, uint64_t *key, bool *takes); // false: neither
 typedef struct Near {
@@ -168,7 +168,7 @@ void fuse_sweeps(Fuse *f, Slots *slots); // sums over the rows join the kernel t
 void fuse_assemble(Fuse *f, Slots *slots); // concatenations whose parts are stored into them
 
 // fuse_columns.c
-void fuse_columns(Fuse *f, Slots *slots); // what sums over rows are made of joins these sums
+void fuse_columns(Fuse *f, Slots *slots); // maps join the sums over their rows
 
 // fuse_launch.c
 void fuse_groups(Fuse *f); // fusion->groups, each with its launch

@@ -1,9 +1,9 @@
-// Outputs that a row kernel computes in any case are stored by it.
+// Outputs that a row kernel computes anyway are stored by it.
 //
-// An output of a free value would be a map of its own, which reads again what the row kernel has
-// read: in `s = x + g; y = layer_norm(s)` the sum is one more store of the kernel for y. Only where
-// the value lies over all rows and columns of reductions over the last axes: its elements are then
-// met in order. An output is read by nothing, so no group waits for another one because of it.
+// An output that is a free value would be a map of its own, which reads again what the row kernel
+// has read: in `s = x + g; y = layer_norm(s)` the sum is one more store of the kernel for y. Only
+// where the value has all rows and columns of a reduction over the last axes, so that its elements
+// are computed in memory order. Outputs have no readers, so this adds no dependence between groups.
 #include "passes/fuse/fuse.h"
 
 static bool takes_outputs(const Cluster *c)

@@ -1,12 +1,12 @@
-// Concatenations whose parts are stored where they lie in them.
+// Calls store their results directly into a concatenation of these.
 //
-// The gradients of queries, keys and values are the parts of the gradient of one projection, and
-// attention's kernels compute them apart. A concatenation that is stored and alone reads what calls
-// compute costs no kernel of its own: they store into it (Group.parts).
+// The gradients of queries, keys and values are parts of the gradient of one projection, and
+// attention computes them in separate kernels. A concatenation that is stored and is the only
+// reader of such results needs no kernel of its own: the calls store into it (Group.parts).
 #include "passes/fuse/fuse.h"
 
-// The result of a call that operand k of the concatenation is, in the same order. NULL: it is
-// something else, or something else reads it.
+// The call's result that operand k of the concatenation is, through reshapes. NULL: it is something
+// else, or has other readers.
 static const Node *call_result(const Fuse *f, const Node *concat, uint32_t k)
 {
     const Node *n = concat->args[k];
@@ -34,7 +34,7 @@ static bool can_assemble(const Fuse *f, const Slot *s)
     return true;
 }
 
-// Where slots store the node.
+// Which slot stores each node.
 static ConcatPart *part_of(Fuse *f, Slots *slots, const uint32_t *owner, const Node *n)
 {
     Group *g = &slots->at[owner[n->id] - 1].group;

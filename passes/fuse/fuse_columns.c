@@ -1,9 +1,9 @@
 // Elementwise values join the sums over their rows.
 //
-// The gradient of an activation is stored, because a matmul reads it, and the gradient of the bias
-// before it is its sum over the rows. Apart, a map writes the value and a column kernel reads it
-// again. Here the map becomes part of the column group, which computes every element in any case:
-// it stores them on its way.
+// The gradient of an activation is stored, because a matmul reads it, and its sum over the rows is
+// the gradient of the bias. Separately, a map would store the value and a column kernel read it
+// again. Here the map becomes part of the column group, which computes every element anyway, and
+// stores them as well.
 #include <stdlib.h>
 
 #include "passes/fuse/fuse.h"
@@ -24,7 +24,7 @@ typedef struct Columns {
     uint32_t mark, mark_has;
     uint32_t map;    // slot + 1
     Nodes between;   // computed by the sums alone, from what the map has
-    int shared, own; // large values the sums read that the map has at hand, and others
+    int shared, own; // large values read by the sums: those the map reads or computes, and others
     int level;       // the first one at which all is stored that the two read
 } Columns;
 
@@ -78,8 +78,8 @@ static bool mark_map(Columns *x, const Slot *map, int64_t count)
     return true;
 }
 
-// From what a column group stores down to its reductions; their operands go to [below]. false: one
-// waits for another, or reads the map's values outside its reductions.
+// Walks from what a column group stores to its reductions; their operands go to [below]. false: one
+// reduction depends on another, or the map's values are read outside the reductions.
 static bool above_sums(Columns *x, const Slot *column, Nodes *below)
 {
     Fuse *f = x->f;

@@ -1,4 +1,4 @@
-// Operands of a contraction: how they lie in memory, and giving an address to those that have none.
+// Operands of a dot: their layout in memory, and copies of those that no library can read in place.
 #include <math.h>
 
 #include "ir/axes.h"
@@ -12,7 +12,8 @@ static const Node *behind(const Node *n)
     return n;
 }
 
-// The operand's axes are three runs, its contracted ones taken in the given order.
+// Whether the operand's batch, free and contracted axes each join into one strided axis, the
+// contracted ones in the given order.
 static bool reads_in_order(const Node *dot, int side, const Strides *l, const int *order)
 {
     DotAxes x = dot_axes(dot, side);
@@ -120,7 +121,7 @@ static bool cpu_parts(const DotSizes *x, int64_t parts)
     return tasks * parts <= TASKS && x->k / parts >= TERMS;
 }
 
-// A contraction in [parts] of its terms, each a result of its own, and their sum.
+// A dot whose terms are split into [parts] partial results, and their sum (split-k).
 static double parts_seconds(const Target *t, const DotSizes *x, int64_t parts)
 {
     double tiles =

@@ -1,10 +1,10 @@
-// What a contraction's library call computes behind the product: bias, rounding to a narrower type,
-// an activation, the value before that kept for the backward part, an activation's gradient.
+// Epilogues of matmul library calls: bias, rounding to a narrower type, an activation, the
+// auxiliary output (the value before it, kept for the backward part), an activation's gradient.
 //
 // A chain of elementwise nodes is recognised by what it computes, not by how it is written: it is
-// evaluated at sample points and compared with the functions the library has. So GELU in its tanh
-// form is found however a model spells it, and the exact one (erf), which differs by 5e-4, is not
-// taken for it.
+// evaluated at sample points and compared with the library's functions. So GELU in its tanh form is
+// found however a model spells it, and the exact one (erf), which differs by 5e-4, is not mistaken
+// for it.
 #include <math.h>
 
 #include "ir/scalar.h"
@@ -67,8 +67,8 @@ static void take(Fuse *f, Node *dot, Node *end, unsigned bits)
     f->epilogue_bits[dot->id] |= bits;
 }
 
-// dot, widened, + bias, rounded to the operands' type: each step is the only reader of the one
-// before.
+// The chain dot, cast to f32, + bias, cast to the operands' type; each step the only reader of the
+// one before.
 static void linear_part(Fuse *f, Node *dot, unsigned can)
 {
     f->epilogue[dot->id] = dot;

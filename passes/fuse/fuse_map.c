@@ -1,9 +1,9 @@
-// Free values: which of them share one elementwise kernel, and which are dear enough to be stored
-// instead of computed by everyone who reads them.
+// Free values: which of them share one elementwise kernel (a map), and which are costly enough to
+// be stored instead of recomputed by each reader.
 //
-// A walk against program order collects for every free value who computes it and how many elements
-// of it that makes. Stored free values of equal size that compute something in common become one
-// map.
+// A walk in reverse program order collects, for every free value, the kernels that would compute it
+// and how many elements each would compute. Stored free values of equal size that share some
+// computation become one map.
 #include "passes/fuse/fuse.h"
 
 uint32_t fuse_map_of(const Fuse *f, uint32_t id)
@@ -31,25 +31,25 @@ static bool is_sink(const Node *n)
     return node_class(n) == CLS_ROOT && !node_has(n, OPF_EFFECT);
 }
 
-typedef struct Who { // computes a free value
-    uint32_t id;     // of a map's representative + 1, a cluster, an anchor
+typedef struct Site { // computes a free value
+    uint32_t id;      // of a map's representative + 1, a cluster, an anchor
     bool map;
     float evals; // elements it computes
-} Who;
+} Site;
 
 // MOST_AGAIN: the longest chain written into several kernels, however few its elements: a chain of
 // n transcendental functions whose every value the backward part reads would be n * n / 2 of them.
-enum { MOST_WHO = 6, SPREAD_FLOPS = 4, MOST_AGAIN = 160 };
+enum { MOST_SITES = 6, BROADCAST_FLOPS = 4, MOST_AGAIN = 160 };
 
-typedef struct Whos { // everyone who computes a free value; beyond MOST_WHO they are only counted
-    Who at[MOST_WHO];
+typedef struct Sites { // all kernels that compute a free value; beyond MOST_SITES only counted
+    Site at[MOST_SITES];
     int n;
     float more, more_evals;
-} Whos;
+} Sites;
 
 typedef struct Decide {
     Fuse *f;
-    Whos *who;
+    Sites *sites;
     float *flops;  // an element, down to stored values
     float *bytes;  // all of it
     bool *uniform; // made of scalars alone
@@ -129,20 +129,20 @@ static void unite(Fuse *f, uint32_t a, uint32_t b)
     f->level[a] = f->level[b] = level;
 }
 
-// What is made of scalars spread out is nothing that kernels gain by sharing: a network's
-// parameters all have the learning rate in common.
+// Values computed from broadcast scalars alone are no reason to share a kernel: all updates have
+// the learning rate in common.
 static bool worth_sharing(const Decide *d, const Node *n)
 {
     return type_count(&n->type) > 1 && !d->uniform[n->id];
 }
 
-static void add_user(Decide *d, const Node *a, Who w)
+static void add_user(Decide *d, const Node *a, Site w)
 {
     Fuse *f = d->f;
-    Whos *all = &d->who[a->id];
+    Sites *all = &d->sites[a->id];
     if (w.map) w.id = fuse_map_of(f, w.id - 1) + 1;
     for (int i = 0; i < all->n; i++) {
-        Who *mine = &all->at[i];
+        Site *mine = &all->at[i];
         if (mine->map) mine->id = fuse_map_of(f, mine->id - 1) + 1;
         bool same = mine->id == w.id && mine->map == w.map;
         if (!same && mine->map && w.map && worth_sharing(d, a) &&
@@ -156,7 +156,7 @@ static void add_user(Decide *d, const Node *a, Who w)
         if (w.evals > mine->evals) mine->evals = w.evals; // computed once, however often it is read
         return;
     }
-    if (all->n < MOST_WHO) {
+    if (all->n < MOST_SITES) {
         all->at[all->n++] = w;
     } else {
         all->more++;
@@ -164,27 +164,27 @@ static void add_user(Decide *d, const Node *a, Who w)
     }
 }
 
-static void add_users(Decide *d, const Node *a, const Whos *w)
+static void add_users(Decide *d, const Node *a, const Sites *w)
 {
     for (int i = 0; i < w->n; i++) add_user(d, a, w->at[i]);
-    d->who[a->id].more += w->more;
-    d->who[a->id].more_evals += w->more_evals;
+    d->sites[a->id].more += w->more;
+    d->sites[a->id].more_evals += w->more_evals;
 }
 
-static double users_of(const Whos *w)
+static double users_of(const Sites *w)
 {
     return w->n + (double)w->more;
 }
 
-static double evals_of(const Whos *w)
+static double evals_of(const Sites *w)
 {
     double evals = w->more_evals;
     for (int i = 0; i < w->n; i++) evals += w->at[i].evals;
     return evals;
 }
 
-// Of x, which is made of pieces, maps compute each piece where it is stored.
-static void only_piece(Whos *w, const Node *x, const Node *piece)
+// Of a concat or pad x, maps compute each piece only where it is stored.
+static void only_piece(Sites *w, const Node *x, const Node *piece)
 {
     for (int i = 0; i < w->n; i++)
         if (w->at[i].map) w->at[i].evals *= (float)(count_of(piece) / (count_of(x) + 1));
@@ -215,17 +215,17 @@ static bool distinct_costs(const Fuse *f, Node *n, double *flops, double *bytes)
     return true;
 }
 
-// Is storing n cheaper than computing it wherever it is read?
+// Whether storing n is cheaper than computing it in every reader.
 static bool store_pays(const Decide *d, const Node *n)
 {
     const Fuse *f = d->f;
     const Target *t = f->target;
     uint32_t id = n->id;
-    double users = users_of(&d->who[id]), count = count_of(n), flops = d->flops[id];
+    double users = users_of(&d->sites[id]), count = count_of(n), flops = d->flops[id];
     if (flops == 0 && node_class(n) == CLS_VIEW && users <= 1) return false;
-    // Windows hold each element as often as they meet: what they are of is stored instead.
+    // Windows repeat each element where they overlap: their operand is stored instead.
     if (n->op == OP_window && count_of(n->args[0]) < count) return false;
-    double evals = evals_of(&d->who[id]) * (n->type.rank == 0 ? scalar_share(f) : 1);
+    double evals = evals_of(&d->sites[id]) * (n->type.rank == 0 ? scalar_share(f) : 1);
     if (users < 1) users = 1;
     double once, all;
     if (users > 1 && flops > MOST_AGAIN && n->type.rank > 0 &&
@@ -233,7 +233,7 @@ static bool store_pays(const Decide *d, const Node *n)
         return true;
     // A vector spread over rows is read from a cache at each element in any case: a few operations
     // more hide behind the loads.
-    if (flops <= SPREAD_FLOPS && evals > 2 * users * count) return false;
+    if (flops <= BROADCAST_FLOPS && evals > 2 * users * count) return false;
     double rate = t && t->f32_flops > 0 ? t->f32_flops : 1e11;
     double speed = t && t->bytes_per_second > 0 ? t->bytes_per_second : 1e10;
     double launch = t && t->kind == TARGET_CUDA ? 2.5e-6 : 3e-6;
@@ -251,7 +251,7 @@ bool fuse_decide(Fuse *f)
 {
     uint32_t n = f->g->nodes.n + 1;
     Decide d = {.f = f};
-    d.who = NEW_ARRAY(f->a, Whos, n);
+    d.sites = NEW_ARRAY(f->a, Sites, n);
     d.flops = NEW_ARRAY(f->a, float, n);
     d.bytes = NEW_ARRAY(f->a, float, n);
     d.uniform = NEW_ARRAY(f->a, bool, n);
@@ -270,10 +270,10 @@ bool fuse_decide(Fuse *f)
         Node *x = f->g->nodes.at[i];
         if (!f->live[i] || f->absorbed[i] || node_class(x) == CLS_LEAF || node_has(x, OPF_RESULT))
             continue;
-        Whos one = {.n = 1}, *w = &one;
+        Sites one = {.n = 1}, *w = &one;
         one.at[0].evals = (float)count_of(x);
         if (is_free(f, x)) {
-            w = &d.who[i];
+            w = &d.sites[i];
             if (!f->forced[i] && store_pays(&d, x)) {
                 f->forced[i] = more = true;
                 f->cost_users[i] = (uint32_t)users_of(w);
@@ -295,7 +295,7 @@ bool fuse_decide(Fuse *f)
             one.at[0].id = n + i; // an anchor
         }
         for (uint32_t k = 0; k < x->nargs; k++) {
-            Whos part = *w;
+            Sites part = *w;
             if (node_has(x, OPF_PIECES)) only_piece(&part, x, x->args[k]);
             if (is_free(f, x->args[k])) add_users(&d, x->args[k], &part);
         }

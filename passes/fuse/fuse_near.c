@@ -1,5 +1,4 @@
-// Which groups may take another one in: those of its key, next to it in the order in which they
-// run.
+// Which groups may absorb another: those with its key, the nearest in execution order first.
 #include "passes/fuse/fuse.h"
 
 Near fuse_near(Fuse *f, const Slots *slots, SlotKey *key)

@@ -1,13 +1,12 @@
-// Products of 16-bit floats with a side of memory that is no multiple of 16 bytes: the library has
-// slow algorithms for them or none. Where aligned sizes gain more than moving the operands takes,
-// the product is made of PADDED operands, whose axes end at a multiple of eight elements, and what
-// reads its result reads a slice.
+// Dots of 16-bit floats with rows that are no multiple of 16 bytes: the library has slow algorithms
+// for them or none. Where aligned sizes gain more than copying the operands costs, the dot reads
+// PADDED operands, whose axes are multiples of eight elements, and its readers read a slice of the
+// result.
 //
-// What is padded is known to be: every element beyond the original ends has one value, the FILL. It
-// follows from the operation, so that results of elementwise operations stay padded, and with them
-// the operand of the next product: an epilogue is folded in as ever, and no copy is made. A
-// contracted axis is padded on both sides, with zeros on one and a finite fill on the other:
-// nothing is added.
+// Padding is tracked: every element beyond the original extent has one value, the FILL, which
+// follows from the operation, so that elementwise results stay padded, and with them the operand of
+// the next dot. Epilogues fold as usual and nothing is copied. A contracted axis is padded on both
+// operands, with zeros on one and a finite fill on the other, which adds nothing.
 #include <math.h>
 
 #include "ir/axes.h"
@@ -106,7 +105,7 @@ static double moving(const Target *t, const Type *type)
     return target_move_seconds(t, (double)type_bytes(type));
 }
 
-// Whether aligned sizes gain more than moving all that is not there in them takes.
+// Whether aligned sizes gain more than it costs to copy the operands that are not padded yet.
 static bool pays(const Pad *p, const Node *dot, const Sides *s)
 {
     const Target *t = p->target;
@@ -199,8 +198,8 @@ static Node *with_zeros(Graph *g, Node *n, const int64_t *want)
     return y;
 }
 
-// n at the extents wanted: as it is, as it is padded already, or moved. Padded where it lies: a
-// permute of it stays one.
+// n at the wanted extents: as it is, as already padded, or copied. A permute is padded below, and
+// stays a permute.
 static Form padded(Pad *p, const Node *n, const int64_t *want, bool zeros)
 {
     const Form *f = form_of(p, n);

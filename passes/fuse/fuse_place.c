@@ -116,7 +116,7 @@ static int outside(const Fuse *f, const Node *n)
     return f->mat[n->id] || f->cluster[n->id] ? f->level[n->id] + 1 : f->level[n->id];
 }
 
-// Does reading y cost about as much as reading n? A repeated vector does not.
+// Whether reading y costs about as much as reading n; a broadcast vector costs less.
 static bool reads_as_much(const Node *y, const Node *n)
 {
     double v;
@@ -140,8 +140,8 @@ static bool widens(const Node *n)
     return alike && dtype_info[to].bits > dtype_info[from].bits && from != DT_BOOL;
 }
 
-// What of the same cluster n is a widened or moved copy of: that takes less memory, and whoever
-// reads it in several forms reads one.
+// The value of the same cluster that n is a widened or permuted copy of: storing it takes less
+// memory, and readers of several forms read one.
 static Node *source(const Fuse *f, Node *n)
 {
     const uint32_t own = fuse_cluster(f, n);
@@ -364,7 +364,7 @@ static int count_reads(const Fuse *f, Node *n, int cap)
     for (int i = 0; i < nseen; i++) {
         Node *x = seen[i];
         if (x != n && (f->mat[x->id] || node_class(x) == CLS_LEAF)) {
-            reads += node_class(x) != CLS_LEAF || fuse_in_memory(f, x) || x->op == OP_input;
+            reads += node_class(x) != CLS_LEAF || node_in_memory(x);
             continue;
         }
         for (uint32_t k = 0; k < x->nargs; k++)
@@ -466,7 +466,8 @@ static void place_anchor(Fuse *f, Node *n)
     f->mat[kept->id] = true;
 }
 
-// Where everything a folded chain reads is known, and before anything that reads what it stores.
+// Whether the dot with its folded chain is placed at n: all that it reads is placed by then, and
+// none of its readers is.
 static bool places_chain(const Fuse *f, const Node *dot, const Node *n)
 {
     return (f->kept[dot->id] ? f->kept[dot->id] : f->epilogue[dot->id]) == n;

@@ -1,4 +1,4 @@
-// Before anything is placed: who reads what, and what has to be stored whatever the kernels are.
+// Before placement: consumers of every node, and what has to be stored whatever the kernels are.
 #include "ir/range.h"
 #include "passes/fuse/fuse.h"
 
@@ -19,7 +19,7 @@ bool fuse_in_memory(const Fuse *f, const Node *n)
 
 bool fuse_stored(const Fuse *f, const Node *n)
 {
-    return f->mat[n->id] || fuse_in_memory(f, n) || n->op == OP_input;
+    return f->mat[n->id] || node_in_memory(n);
 }
 
 // The value behind the views a library or a loop can look through.
@@ -32,7 +32,7 @@ static Node *behind_views(Node *n, bool in_order)
 static void force(Fuse *f, Node *n)
 {
     double v;
-    if (fuse_in_memory(f, n) || n->op == OP_input || node_has(n, OPF_RESULT)) return;
+    if (node_in_memory(n) || node_has(n, OPF_RESULT)) return;
     if (node_has(n, OPF_LITERAL) && node_const_value(n, &v)) return;
     f->forced[n->id] = true;
 }
@@ -60,9 +60,9 @@ static bool goes_on(const Node *n)
     return node_class(n) == CLS_ELEMENTWISE || node_keeps_all(n);
 }
 
-// A product over windows of 16-bit values stores results of 16 bits by bulk copies. Where costly
-// functions follow, for which multiplying would wait, what is made of them and kept in more bits is
-// left to its readers, which then read half as much.
+// A dot over windows of 16-bit values stores 16-bit results by bulk copies. Where costly functions
+// follow it, which would stall the multiplication, and their results are kept in more bits, these
+// are left to their readers, which then read half as much.
 static void mark_wide(Fuse *f)
 {
     Graph *g = f->g;
@@ -158,7 +158,7 @@ static void mark_late(Fuse *f)
     }
 }
 
-// What a contraction reads of its operands without copying them.
+// Stores the values that a dot reads its operands from, through views, without a copy.
 static void force_factors(Fuse *f, const Node *dot)
 {
     for (int k = 0; k < 2; k++) {
@@ -173,7 +173,7 @@ static void force_factors(Fuse *f, const Node *dot)
     if (f->bias[dot->id]) force(f, behind_views(f->bias[dot->id], false));
 }
 
-// What calls and kernels of their own read has to lie in memory.
+// Stores the operands of library calls, regions and kernels of their own.
 static void force_operands(Fuse *f)
 {
     Graph *g = f->g;
@@ -189,7 +189,7 @@ static void force_operands(Fuse *f)
         } else if (x->op == OP_extern) { // the model's kernels take addresses
             for (uint32_t k = 0; k < x->nargs; k++) {
                 Node *s = behind_views(x->args[k], true);
-                force(f, s->op == OP_input && !fuse_in_memory(f, s) ? x->args[k] : s);
+                force(f, node_in_memory(s) && !fuse_in_memory(f, s) ? x->args[k] : s);
             }
         } else if (node_class(x) == CLS_REGION) {
             double v;

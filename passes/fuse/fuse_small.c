@@ -1,10 +1,9 @@
-// Small contractions, which are generated and not left to a library: their operands may be any
-// cheap expression, and what follows element by element joins them.
+// Small dots get generated kernels instead of a library call: their operands may be any cheap
+// expression, and elementwise code behind them joins the kernel.
 //
-// A generated contraction is a cluster of its own: values of its result's shape join as long as
-// they wait for nothing later. An operand that both parts of a training step read is computed
-// inside the forward contraction and, beside it, stored for the backward part: so neither waits for
-// it.
+// A generated dot is a cluster of its own: values of its result's shape join as long as they do not
+// depend on anything later. An operand that both parts of a training step read is computed inside
+// the forward dot and, side by side, stored for the backward part, so that neither waits for it.
 #include <string.h>
 
 #include "ir/axes.h"
@@ -36,7 +35,7 @@ static bool sees_through(const PassOptions *o, const Node *n)
            (o->target->kind == TARGET_CUDA || n->op != OP_pad);
 }
 
-// What stands behind windows, through the views below and above them; NULL: no windows there.
+// The value that n takes windows of, through views on both sides; NULL: n has no windows.
 static Node *behind_windows(const PassOptions *o, Node *n)
 {
     bool windows = false;
@@ -60,7 +59,7 @@ static bool lies_apart(const PassOptions *o, const Node *n)
     return !node_is_data(n);
 }
 
-// As a tensor of its own an operand made of windows would hold each element as often as they meet.
+// Materialised windows would hold each element as often as they overlap.
 bool fuse_reads_windows(const PassOptions *o, const Node *dot)
 {
     const DType t = dot->args[0]->type.dtype;

@@ -1,9 +1,9 @@
-// Sums over the rows join the kernel that takes these rows.
+// Sums over the rows join the row kernel over the same rows.
 //
-// A layer norm's backward kernel walks over rows, and the gradients of weight and bias are sums
-// over the same rows of values that this kernel has at hand. As a group of its own such a sum reads
-// its operands again. Here it becomes part of the row group (Group.folded): blocks keep a partial
-// sum for every column while they walk over their rows, a small kernel behind adds these up.
+// A layer norm's backward kernel goes through rows, and the gradients of weight and bias are sums
+// over the same rows of values that it computes or reads. As a group of its own such a sum would
+// read its operands again. Here it becomes part of the row group (Group.folded): each block keeps a
+// partial sum for every column over its rows, and a small second kernel adds the partial sums.
 #include <stdlib.h>
 
 #include "passes/fuse/fuse.h"
@@ -22,7 +22,7 @@ typedef struct Folder {
     uint32_t mark;
     // of the column group that was looked at last:
     int sums;        // its reductions
-    int shared, own; // large values it reads that the row group has at hand, and others
+    int shared, own; // large values it reads: those the row group reads or computes, and others
     int64_t bytes;   // of a row of those that are loaded
     int level;       // the first one at which all it reads is stored
 } Folder;

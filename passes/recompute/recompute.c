@@ -1,20 +1,20 @@
-// Cheap forward values that the backward part reads are computed again there.
+// Rematerialization: forward values that the backward part reads are recomputed there, if cheap.
 //
-// The backward reader gets a clone (attribute `clone`, which keeps the door from merging it with
-// the original) of the elementwise chain between the value and what is stored anyway: leaves,
-// matmul results, reductions. Fusion then sees two values with one reader each instead of one value
-// to keep from the forward to the backward part. Transcendental functions are kept, and so is what
-// is made of two large values: to read both again costs more than to read the one that they make,
-// and a residual stream would be all its layers' results.
+// The backward reader gets a clone of the elementwise chain from stored values (leaves, matmul
+// results, reductions) to the value; the attribute `clone` keeps value numbering from merging it
+// with the original. Fusion then sees two values with one reader each instead of one value to keep
+// from the forward to the backward part. Transcendental functions are kept, and so are values of
+// two large ones: reading both costs more than reading the result, and a residual stream would be
+// recomputed from the results of all its layers.
 //
-// What reads a matmul directly is left alone: with a bias or an activation it is that matmul's own
-// end, and so is the rounding of that to a narrower type.
+// Direct readers of a matmul are left alone: a bias, an activation and the rounding of its result
+// are the matmul's epilogue.
 //
-// Two more are computed again with products and attention and whatever they are made of: layers
+// Two kinds are recomputed including their matmuls and attention (activation checkpointing): layers
 // that the train block names (`recompute "h.*"`), of which only what other layers read is kept;
-// and, under a memory limit, the values that cost the least time a byte (recompute_choose.c). What
-// those begin with is read through views (clone CLONE_LATER) that fusion places no earlier than the
-// gradients in front of them, so that nobody makes clones beside their originals.
+// and, under a memory limit, the values that cost the least time a byte (recompute_choose.c). Their
+// inputs are read through views (clone CLONE_LATER) that fusion places no earlier than the
+// gradients before them, so that clones are not computed beside their originals.
 //
 // The graph is an entry's, or that of a loop over micro-batches.
 //
@@ -33,7 +33,7 @@ static bool is_chain(const Node *n)
     return (node_class(n) == CLS_ELEMENTWISE || in_order) && n->role == ROLE_FORWARD;
 }
 
-// What a matmul or a loop reads has to lie in memory: nothing is gained by a second one.
+// Operands of matmuls and loops are stored anyway: recomputing them gains nothing.
 static bool *stored_anyway(const Graph *g)
 {
     bool *stored = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
@@ -48,7 +48,7 @@ static bool *stored_anyway(const Graph *g)
     return stored;
 }
 
-// Which stored values of about n's size the chain that ends in n reads.
+// Finds the stored values of about n's size that the chain ending in n reads.
 static void find_base(Recompute *r, const Node *n)
 {
     for (uint32_t k = 0; k < n->nargs; k++) {
@@ -64,7 +64,7 @@ static void find_base(Recompute *r, const Node *n)
 static void find_costs(Recompute *r)
 {
     const bool *stored = r->stored = stored_anyway(r->src);
-    bool *end = NEW_ARRAY(r->src->arena, bool, r->src->nodes.n + 1); // of a matmul
+    bool *end = NEW_ARRAY(r->src->arena, bool, r->src->nodes.n + 1); // a matmul's epilogue
     for (uint32_t i = 0; i < r->src->nodes.n; i++) {
         const Node *n = r->src->nodes.at[i];
         if (!is_chain(n)) continue;
@@ -84,7 +84,7 @@ static void find_costs(Recompute *r)
     }
 }
 
-// Of "h.0.attn" under the pattern "h.*" that is "h.0".
+// The layer of a path: "h.0" for "h.0.attn" under the pattern "h.*".
 static const char *layer_of(const Module *m, const char *scope)
 {
     for (size_t n = strcspn(scope, ".");; n += 1 + strcspn(scope + n + 1, ".")) {
@@ -99,7 +99,7 @@ static void find_layers(Recompute *r, const Module *m)
 {
     const Graph *g = r->src;
     StrMap known = strmap_new(g->arena);
-    bool *handed = NEW_ARRAY(g->arena, bool, g->nodes.n + 1); // to another layer
+    bool *handed = NEW_ARRAY(g->arena, bool, g->nodes.n + 1); // read by another layer
     const char **layer = NEW_ARRAY(g->arena, const char *, g->nodes.n + 1);
     for (uint32_t i = 0; i < g->nodes.n && m->again.n; i++) {
         const Node *n = g->nodes.at[i];
@@ -122,7 +122,7 @@ static void find_layers(Recompute *r, const Module *m)
     }
 }
 
-// What a clone reads of y, which is kept.
+// The operand of a clone for y, which is kept.
 static Node *kept_for(Recompute *r, const Node *y, bool later)
 {
     Node *n = r->map.map[y->id];
@@ -197,8 +197,8 @@ static void emit(Recompute *r, const bool *read, Node *x, bool *any)
                                           regions_of(r, x), (int)x->nregions);
 }
 
-// Behind the forward part elementwise code waits for what stores something made of it, and with it
-// the clones that it reads: gradients in front of them are then in front of them in the graph, too.
+// After the forward part, emits elementwise code, and the clones it reads, only before a node that
+// stores something computed from it, so that the gradients it follows precede it in the graph too.
 static bool waits(const Node *n)
 {
     bool fused = node_class(n) == CLS_ELEMENTWISE || node_has(n, OPF_STRIDES);

@@ -1,12 +1,11 @@
-// Under a memory limit: which values that wait for the backward part are computed again.
+// Under a memory limit: which values kept for the backward part are recomputed instead.
 //
-// A value that is dropped is made again from the others, with everything between that nobody keeps,
-// when the backward part first needs it, and then held until it last does. Its price is the seconds
-// of what is computed for it, and of reading what it is made of. How much memory there is to save
-// is seen along the graph: what is held at every node, of originals and of those made again, most
-// of it at one node; what would not be held there is worth its bytes. The cheapest a byte go first,
-// few at a time, for each one changes what others cost (to make them again it may have to be made,
-// too) and where most is held.
+// A dropped value is recomputed from kept ones, with everything between, when the backward part
+// first needs it, and then stays live until its last use there. Its price is the seconds of that
+// computation and of reading its inputs. The gain is measured along the graph: live bytes at every
+// node, of originals and recomputed values; a value that would no longer be live at the node where
+// the peak is gains its bytes. The cheapest a byte are dropped first, few at a time, because
+// each one changes the prices of others (which may have to recompute it, too) and moves the peak.
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,14 +23,13 @@ typedef struct Choose {
     Graph *g;
     const Target *t;
     bool *waits;  // a stored forward value that the backward part reads, itself or through views
-    bool *pinned; // it is kept in any case
-    bool *made;   // computed again
-    uint32_t *first, *last; // of a value that waits: the ids of what first and last needs it behind
-                            // the forward part
-    uint32_t *soon;         // of a node: the first that stores something that is made of it
+    bool *pinned; // kept in any case
+    bool *recomputed;       // computed again in the backward part
+    uint32_t *first, *last; // of a waiting value: its first and last use behind the forward part
+    uint32_t *soon;         // of a node: the first node that stores something computed from it
     uint32_t *seen, mark;
-    VEC(const Node *) work, cone; // of one value: what is to be made, it last
-    VEC(uint32_t) under;          // values that wait and that it is made of
+    VEC(const Node *) work, cone; // of one value: the nodes to recompute, the value first
+    VEC(uint32_t) inputs;         // waiting values that the cone reads
 } Choose;
 
 static const Node *stored_under(const Node *n)
@@ -40,7 +38,7 @@ static const Node *stored_under(const Node *n)
     return n;
 }
 
-// What ends a product: a bias, an activation, the rounding to a narrower type.
+// A matmul's epilogue: a bias, an activation, the rounding to a narrower type.
 static bool is_end(const Choose *c, const Node *n)
 {
     if (c->r->stored[n->id]) return true;
@@ -73,7 +71,7 @@ static void needed_at(Choose *c, const Node *n, uint32_t at)
     c->waits[n->id] = true;
 }
 
-// Elementwise code is part of the kernels that read it.
+// Elementwise code is computed in the kernels that read it.
 static void find_needs(Choose *c)
 {
     uint32_t n = c->g->nodes.n;
@@ -89,8 +87,8 @@ static void find_needs(Choose *c)
     }
 }
 
-// Whether y is elementwise code over one value that is stored and not larger: a kernel that reads y
-// takes that and computes y, as the end of a product with the function behind it does.
+// Whether y is elementwise code over one stored value that is no larger: its readers read that
+// value and compute y, as they do for an activation behind a matmul.
 static bool is_inline(const Choose *c, const Node *y)
 {
     const Node *work[MOST_CHAIN], *base = NULL;
@@ -115,8 +113,8 @@ static bool is_inline(const Choose *c, const Node *y)
     return base != NULL;
 }
 
-// What x of the backward part makes wait: what it reads, through chains that are computed again
-// anyway.
+// Marks the values that x, of the backward part, keeps waiting: what it reads, also through chains
+// that are recomputed anyway.
 static void find_waiting(Choose *c, const Node *x)
 {
     c->mark++;
@@ -140,25 +138,25 @@ static void find_waiting(Choose *c, const Node *x)
     }
 }
 
-// Few values of many: kept rather than taken again over all of them.
+// Reductions have few results from many elements: they are kept.
 static bool is_summary(const Node *n)
 {
     return node_class(n) == CLS_REDUCE &&
            type_count(&n->type) * SMALL_SHARE <= type_count(&n->args[0]->type);
 }
 
-// What has to be made for v: the cone, and the values under it. false: too much, or nothing that
-// can be made twice.
+// Collects the nodes to recompute for v (the cone) and the waiting values these read. false: too
+// many, or one that may not run twice.
 static bool find_cone(Choose *c, const Node *v)
 {
     c->mark++;
-    c->work.n = c->cone.n = c->under.n = 0;
+    c->work.n = c->cone.n = c->inputs.n = 0;
     vec_push(c->g->arena, &c->work, v);
     while (c->work.n) {
         const Node *y = c->work.at[--c->work.n];
         if (!first_time(c, y)) continue;
-        bool kept = y != v && !c->made[y->id] && (c->waits[y->id] || is_summary(y));
-        if (c->waits[y->id] || kept) vec_push(c->g->arena, &c->under, y->id);
+        bool kept = y != v && !c->recomputed[y->id] && (c->waits[y->id] || is_summary(y));
+        if (c->waits[y->id] || kept) vec_push(c->g->arena, &c->inputs, y->id);
         if (kept) continue;
         bool leaf = node_class(y) == CLS_LEAF;
         if (!leaf && (node_class(y) == CLS_ROOT || y->role != ROLE_FORWARD)) return false;
@@ -169,59 +167,59 @@ static bool find_cone(Choose *c, const Node *v)
     return true;
 }
 
-// Of the cone, whose first is the value, what is not made yet, and what is read and written for
-// that.
+// The seconds of those nodes of the cone that are not recomputed yet, and of their memory traffic.
 static double cone_seconds(const Choose *c)
 {
     double seconds = 0;
     for (uint32_t i = 0; i < c->cone.n; i++)
-        if (!c->made[c->cone.at[i]->id]) seconds += recompute_seconds(c->t, c->cone.at[i]);
-    for (uint32_t i = 0; i < c->under.n; i++) {
-        const Node *n = c->g->nodes.at[c->under.at[i]];
-        if (!c->made[n->id]) seconds += recompute_move(c->t, (double)type_bytes(&n->type));
+        if (!c->recomputed[c->cone.at[i]->id]) seconds += recompute_seconds(c->t, c->cone.at[i]);
+    for (uint32_t i = 0; i < c->inputs.n; i++) {
+        const Node *n = c->g->nodes.at[c->inputs.at[i]];
+        if (!c->recomputed[n->id]) seconds += recompute_move(c->t, (double)type_bytes(&n->type));
     }
     return seconds + recompute_move(c->t, (double)type_bytes(&c->cone.at[0]->type));
 }
 
-// Bytes held at the node where most are, and that node.
-static int64_t most_held(const Choose *c, int64_t *change, uint32_t *where)
+// The peak of live bytes, and the node where it is.
+static int64_t peak_bytes(const Choose *c, int64_t *change, uint32_t *where)
 {
     uint32_t n = c->g->nodes.n;
     memset(change, 0, (n + 2) * sizeof *change);
     for (uint32_t i = 0; i < n; i++) {
         const Node *x = c->g->nodes.at[i];
         bool fused = node_class(x) == CLS_ELEMENTWISE && !c->r->stored[i]; // where it is read
-        if (!c->waits[i] || (c->made[i] && fused)) continue;
+        if (!c->waits[i] || (c->recomputed[i] && fused)) continue;
         int64_t bytes = type_bytes(&x->type);
-        change[c->made[i] ? c->first[i] : i] += bytes;
+        change[c->recomputed[i] ? c->first[i] : i] += bytes;
         change[c->last[i] + 1] -= bytes;
     }
-    int64_t held = 0, most = 0;
+    int64_t live = 0, peak = 0;
     for (uint32_t i = 0; i < n; i++) {
-        held += change[i];
-        if (held <= most) continue;
-        most = held;
+        live += change[i];
+        if (live <= peak) continue;
+        peak = live;
         *where = i;
     }
-    return most;
+    return peak;
 }
 
-// Whether it is held at that node, and would not be if it were made again.
+// Whether the value is live at that node and would not be if it were recomputed.
 static bool helps(const Choose *c, uint32_t id, uint32_t where)
 {
-    return c->waits[id] && !c->pinned[id] && !c->made[id] && id <= where && c->first[id] > where;
+    return c->waits[id] && !c->pinned[id] && !c->recomputed[id] && id <= where &&
+           c->first[id] > where;
 }
 
 static void drop(Choose *c, const Node *v, double seconds)
 {
     uint32_t at = c->first[v->id];
-    for (uint32_t i = 0; i < c->under.n; i++) {
-        const Node *n = c->g->nodes.at[c->under.at[i]];
+    for (uint32_t i = 0; i < c->inputs.n; i++) {
+        const Node *n = c->g->nodes.at[c->inputs.at[i]];
         bool known = c->waits[n->id];
         needed_at(c, n, at);
         if (!known) c->pinned[n->id] = true;
     }
-    for (uint32_t i = 0; i < c->cone.n; i++) c->made[c->cone.at[i]->id] = true;
+    for (uint32_t i = 0; i < c->cone.n; i++) c->recomputed[c->cone.at[i]->id] = true;
     if (!c->r->entry) return;
     Again a = {v->name, v->loc, v->type, seconds};
     vec_push(c->g->arena, &c->r->entry->again, a);
@@ -234,7 +232,7 @@ static int cheapest_first(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-// Drops values until a part of what is too much is gone. false: none helps.
+// Drops values until a part of the excess is gone. false: none helps.
 static bool drop_some(Choose *c, uint32_t where, int64_t bytes)
 {
     VEC(Candidate) can = {0};
@@ -257,8 +255,8 @@ static bool drop_some(Choose *c, uint32_t where, int64_t bytes)
     return true;
 }
 
-// What the backward part reads of what is dropped it reads of clones: values, and elementwise code
-// and views over them.
+// The backward part reads clones of dropped values and of the elementwise code and views over
+// them.
 static void mark(Choose *c)
 {
     Recompute *r = c->r;
@@ -266,10 +264,10 @@ static void mark(Choose *c)
         const Node *x = c->g->nodes.at[i];
         if (x->role != ROLE_FORWARD || node_class(x) == CLS_LEAF) continue;
         bool fused = node_class(x) == CLS_ELEMENTWISE || node_has(x, OPF_STRIDES);
-        r->gone[i] |= c->waits[i] && c->made[i];
+        r->gone[i] |= c->waits[i] && c->recomputed[i];
         for (uint32_t k = 0; k < x->nargs && fused && !c->waits[i]; k++)
             r->gone[i] |= r->gone[x->args[k]->id];
-        r->later[i] |= r->gone[i] || c->made[i];
+        r->later[i] |= r->gone[i] || c->recomputed[i];
     }
 }
 
@@ -280,16 +278,16 @@ void recompute_choose(Recompute *r, int64_t most)
     Choose c = {.r = r, .g = g, .t = r->o->target};
     c.waits = NEW_ARRAY(g->arena, bool, n);
     c.pinned = NEW_ARRAY(g->arena, bool, n);
-    c.made = NEW_ARRAY(g->arena, bool, n);
+    c.recomputed = NEW_ARRAY(g->arena, bool, n);
     c.first = NEW_ARRAY(g->arena, uint32_t, n);
     c.last = NEW_ARRAY(g->arena, uint32_t, n);
     c.soon = NEW_ARRAY(g->arena, uint32_t, n);
     c.seen = NEW_ARRAY(g->arena, uint32_t, n);
-    int64_t *change = NEW_ARRAY(g->arena, int64_t, n), held;
+    int64_t *change = NEW_ARRAY(g->arena, int64_t, n), peak;
     find_needs(&c);
     for (uint32_t i = 0; i < g->nodes.n; i++)
         if (g->nodes.at[i]->role != ROLE_FORWARD) find_waiting(&c, g->nodes.at[i]);
-    while ((held = most_held(&c, change, &where)) > most)
-        if (!drop_some(&c, where, held - most)) break;
+    while ((peak = peak_bytes(&c, change, &where)) > most)
+        if (!drop_some(&c, where, peak - most)) break;
     mark(&c);
 }

@@ -1,7 +1,7 @@
-// What a value costs to compute again, by a device's rates.
+// The cost of recomputing a value, by the device's rates.
 #include "passes/recompute/recompute.h"
 
-enum { DRAW = 100, COSTLY = 20, SCATTERED = 8 }; // as additions; as bytes that are moved in a row
+enum { DRAW = 100, COSTLY = 20, SCATTERED = 8 }; // in additions; in times a contiguous access
 
 double recompute_move(const Target *t, double bytes)
 {

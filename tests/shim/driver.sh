@@ -24,7 +24,7 @@ shimmed 2 "sm_75; netc needs sm_80 (A100) or later" SHIM_ARCH=75 "$NETC" "${T[@]
 holds "--device cpu"
 shimmed 0 "netc needs sm_80 or later" SHIM_ARCH=75 "$NETC" doctor
 shimmed 2 "no GPU" SHIM_DEVICES=0 "$NETC" "${T[@]}"
-shimmed 0 "cpu" SHIM_DEVICES=0 "$NETC" run "$ROOT/samples/xor/xor.net" --help
+shimmed 0 "cpu" SHIM_DEVICES=0 "$NETC" run "$MLP" --help
 shimmed 2 "there is no cuda:3; this machine has cuda:0 only" "$NETC" "${T[@]}" --device cuda:3
 
 # -- a file of kernels for another device: its text is compiled; without NVRTC that is an error

@@ -138,9 +138,28 @@ static void simplifications(Arena *a)
           !ix_aligned(ix_add(c, flat, ix_const(c, 2)), 1, 4));
 }
 
+// Terms are found by a hash of where their operand lies and of the divisor, and nothing else: no
+// two of many may share one.
+static void many_terms(Arena *a)
+{
+    enum { SUMS = 1000, DIVISORS = 64 };
+    int wrong = 0;
+    for (int round = 0; round < 30; round++) {
+        IxCtx *c = ix_new(a);
+        const Ix *n = ix_axis(c, 0, 1 << 20), *m = ix_axis(c, 1, 1 << 10), *sum[SUMS];
+        const int64_t at[2] = {987654, 321};
+        for (int k = 1; k < SUMS; k++) sum[k] = ix_add(c, n, ix_scale(c, m, k)); // lie side by side
+        for (int64_t by = SUMS; by < SUMS + DIVISORS; by++)
+            for (int k = 1; k < SUMS; k++)
+                wrong += ix_at(ix_div(c, sum[k], by), at) != floor_div(ix_at(sum[k], at), by);
+    }
+    CHECK_MSG(!wrong, "%d quotients are those of other terms", wrong);
+}
+
 int main(void)
 {
     Arena *a = arena_new();
+    many_terms(a);
     random_expressions(a);
     simplifications(a);
     arena_free(a);
