@@ -117,10 +117,12 @@ bool target_small_product(const Target *t, int64_t batch, int64_t m, int64_t n, 
 
 bool target_few_rows(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k)
 {
-    enum { SIDE = 64, TILE = 32, LEAST = 128, LONG = 1 << 17 };
+    enum { SIDE = 64, TILE = 32, LEAST = 128, LONG = 1 << 17, MUCH = 1024, MUCH_LONGER = 16 };
     const int64_t few = m < n ? m : n, many = m < n ? n : m;
     const int64_t tiles = batch * ((m + SIDE - 1) / SIDE) * ((n + SIDE - 1) / SIDE);
-    return t->kind == TARGET_CUDA && tiles > 0 && few <= SIDE && many <= LONG && k >= LEAST &&
+    // Much longer sums than results are gradients of weights: many blocks share their columns.
+    if (k < LEAST || (k > MUCH && k / MUCH_LONGER > many)) return false;
+    return t->kind == TARGET_CUDA && tiles > 0 && few <= SIDE && many <= LONG &&
            (tiles < t->units || (few <= TILE && batch == 1)); // (then each weight is read once)
 }
 
