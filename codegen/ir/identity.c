@@ -73,9 +73,9 @@ uint64_t kernel_identity(const Kernel *k)
         for (uint32_t i = 0; i < b->bufs.n; i++) {
             const BodyBuf *u = &b->bufs.at[i];
             h = hash_mix(h, (uint64_t)u->kind * 64 + (uint64_t)u->type * 2 + u->written);
-            uint64_t at = seen++,
-                     key = hash_mix(hash_mix((uint64_t)u->kind + 1, (uint64_t)(uintptr_t)u->node),
-                                    hash_mix((uint64_t)u->value, (uint64_t)u->scratch));
+            uint64_t at = seen++, key = hash_mix(hash_mix(0x62, (uint64_t)u->kind),
+                                                 (uint64_t)(uintptr_t)u->node);
+            key = hash_mix(hash_mix(key, (uint64_t)u->value), (uint64_t)u->scratch);
             if (!idmap_get(&share, key, &at)) idmap_set(&share, key, at);
             h = hash_mix(h, hash_mix(u->in_place, at));
         }

@@ -138,7 +138,7 @@ int lower_error_buf(Lower *l)
 
 static int lower_int(Lower *l, int purpose, int64_t value)
 {
-    uint64_t at, key = hash_mix((uint64_t)purpose * 8 + 1, (uint64_t)value);
+    uint64_t at, key = hash_mix(hash_mix(0x1247, (uint64_t)purpose), (uint64_t)value);
     if (!l->buf_of.arena) l->buf_of = idmap_new(l->ctx->arena);
     if (idmap_get(&l->buf_of, key, &at)) return (int)at;
     vec_push(l->ctx->arena, &l->body->bufs,
