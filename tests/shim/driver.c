@@ -291,6 +291,7 @@ static CuResult perform_now(const struct CUgraphNode_st *n)
     case CALL: return n->call(n->arg);
     case FILL:
         if (!shim_touch(n->to, n->bytes, true)) return bad_memory("a fill");
+        shim_overwritten(n->to, n->bytes);
         memset(n->to, n->value, n->bytes);
         if (n->value == 0xff) shim_unwritten(n->to, n->bytes);
         return CU_OK;
@@ -298,6 +299,7 @@ static CuResult perform_now(const struct CUgraphNode_st *n)
     }
     // Reading what was never written is no fault of a copy: padding goes along.
     if (n->to_device && !shim_touch(n->to, n->bytes, true)) return bad_memory("a copy");
+    if (n->to_device) shim_overwritten(n->to, n->bytes);
     if (n->to_device && n->from_device) shim_filled(n->to, n->bytes, n->from);
     memmove(n->to, n->from, n->bytes);
     return CU_OK;

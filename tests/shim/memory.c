@@ -161,6 +161,12 @@ void shim_unwritten(void *p, size_t bytes)
         word_at((const void *)a)->valid &= ~mask_of(a, end - a);
 }
 
+void shim_overwritten(void *p, size_t bytes)
+{
+    for (uintptr_t a = (uintptr_t)p, end = a + bytes; a < end; a = (a | 3) + 1)
+        word_at((const void *)a)->wmask &= ~mask_of(a, end - a);
+}
+
 void shim_filled(void *p, size_t bytes, const void *from)
 {
     for (size_t i = 0; i < bytes; i++) {

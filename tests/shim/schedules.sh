@@ -195,7 +195,7 @@ cat >group.net <<'NET'
 model product(x: bf16[136, 904], w: bf16[904, 136]) { return y = matmul(x, w) }
 NET
 cat >copies.net <<'NET'
-model products(x: bf16[40, 328], w: bf16[328, 24], f: f32[20, 1300], g: f32[1300, 20]) { return y = matmul(x, w), z = matmul(f, g) }
+model products(x: bf16[72, 328], w: bf16[328, 72], f: f32[20, 1300], g: f32[1300, 20]) { return y = matmul(x, w), z = matmul(f, g) }
 NET
 { echo '# netc tune 1'; "$NETC" inspect group.net --target sm_90 --knobs --no-library |
     sed -n 's/: tile .*wgmma=.*/ @ host shim: tile wgmma=own tile_n=128 cluster=2/p'; } >group.tune

@@ -141,6 +141,8 @@ size_t shim_memory_total(void);
 // never written.
 bool shim_touch(const void *p, size_t bytes, bool write);
 void shim_unwritten(void *p, size_t bytes); // a fill with 0xff: a temporary's life begins
+// By a copy or a fill, which waits for the kernels before it: what they wrote is not there any more.
+void shim_overwritten(void *p, size_t bytes);
 void shim_filled(void *p, size_t bytes, const void *from); // a copy: what is initialised goes along
 // Ends a turn: what the thread wrote last is looked at.
 void shim_settle(void);
