@@ -135,8 +135,8 @@ static void picks(void)
     uint64_t key = body_key(b);
     body_mark_picks(b);
     for (int i = 0; i < (int)b->insts.n; i++)
-        CHECK_MSG(b->insts.at[i].once == (i == yes || i == too), "%d of %d %d %d", i, less, each,
-                  step);
+        CHECK_MSG(b->insts.at[i].once == (i == yes ? 2 : i == too), "%d of %d %d %d", i, less, each,
+                  step); // 1 + the operand that is the column's number
     CHECK(body_key(b) == key);
     arena_free(a);
 }

@@ -380,7 +380,7 @@ int main(void)
     each_file("tests/net/lang", language_test);
     each_file("tests/net/errors", error_test);
     test_manual("docs/language.md", 25);
-    test_manual("docs/library.md", 6);
+    test_manual("docs/library.md", 5);
     test_manual("docs/data.md", 1);
     test_mlp();
     test_defines();
