@@ -11,16 +11,7 @@ set -u
 cd "$(dirname "$0")/.."
 . bench/lib.sh
 build=${1:-build} names=("${@:2}")
-netc=$build/netc
-[ -x "$netc" ] || { echo "$netc is not there: run make first" >&2; exit 1; }
-results=${RESULTS:-bench/results/cpu_conv.jsonl}
-out=$(mktemp -d)
-trap 'rm -rf "$out"' EXIT
-export XDG_CACHE_HOME=$out/cache
-hardware="$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), $(nproc) threads, load $(cut -d' ' -f1 /proc/loadavg)"
-driver=none
-py=${PEER_PYTHON:-python3}
-jax_version=$("$py" -c 'import jax; print(jax.__version__)' 2>/dev/null) || py=
+beside_jax cpu_conv
 [ ${#names[@]} -gt 0 ] || names=(lenet resnet18)
 
 model() { case $1 in lenet) echo samples/mnist/lenet.net ;; resnet18) echo samples/cifar10/resnet18.net ;; esac; }

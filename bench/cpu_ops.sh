@@ -10,21 +10,12 @@ set -u
 cd "$(dirname "$0")/.."
 . bench/lib.sh
 build=${1:-build} names=("${@:2}")
-netc=$build/netc
-[ -x "$netc" ] || { echo "$netc is not there: run make first" >&2; exit 1; }
-results=${RESULTS:-bench/results/cpu_ops.jsonl}
-out=$(mktemp -d)
-trap 'rm -rf "$out"' EXIT
-export XDG_CACHE_HOME=$out/cache
-hardware="$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), $(nproc) threads"
-driver=none
-py=${PEER_PYTHON:-python3}
-jax_version=$("$py" -c 'import jax; print(jax.__version__)' 2>/dev/null) || py=
+beside_jax cpu_ops
 [ ${#names[@]} -gt 0 ] || mapfile -t names < <(sed -n 's/^model \([a-z_0-9]*\)(.*/\1/p' bench/cpu_ops.net)
 load() { cut -d' ' -f1 /proc/loadavg; }
 if ! awk '{ exit !($1 < 0.7) }' /proc/loadavg; then
     echo "note: the load is $(load): times will be worse than on a quiet machine"
-    hardware="$hardware, busy: load $(load)"
+    hardware="$hardware, busy"
 fi
 
 run() { # NAME REPEATS

@@ -2,6 +2,21 @@
 # Set before use: results (a file), out (a folder),
 # hardware, driver.
 
+# beside_jax NAME: for a script that measures $build on the CPU beside JAX, in the root of the repository. Sets netc, results
+# (RESULTS or bench/results/NAME.jsonl), out, hardware, py (PEER_PYTHON or python3; empty: no JAX there) and jax_version.
+beside_jax() {
+    netc=$build/netc
+    [ -x "$netc" ] || { echo "$netc is not there: run make first" >&2; exit 1; }
+    results=${RESULTS:-bench/results/$1.jsonl}
+    out=$(mktemp -d)
+    trap 'rm -rf "$out"' EXIT
+    export XDG_CACHE_HOME=$out/cache
+    hardware="$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), $(nproc) threads, load $(cut -d' ' -f1 /proc/loadavg)"
+    driver=none
+    py=${PEER_PYTHON:-python3}
+    jax_version=$("$py" -c 'import jax; print(jax.__version__)' 2>/dev/null) || py=
+}
+
 median() { # of the numbers on standard input, one a line
     sort -g | awk '{ v[NR] = $1 } END { if (NR) printf "%.6g\n", NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'
 }

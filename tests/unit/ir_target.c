@@ -30,6 +30,13 @@ int main(void)
     CHECK(target_mma_share(&old) > target_mma_share(&t)); // mma.sync cannot feed the faster ones
     CHECK(target_brief(&t, 30e6, 1e8) && !target_brief(&t, 40e6, 1e8));
     CHECK(!target_brief(&t, 30e6, 1e9) && target_brief(&slice, 30e6, 1e8));
+    // Few rows or columns, with sums not much longer than results: text generation, a small head.
+    CHECK(target_few_rows(&t, 1, 32, 768, 3072) && target_few_rows(&t, 1, 200, 10, 304));
+    CHECK(target_few_rows(&t, 1, 32, 50257, 768) && !target_few_rows(&t, 1, 64, 50257, 768));
+    CHECK(!target_few_rows(&t, 1, 65, 65, 768) && !target_few_rows(&t, 1, 32, 768, 64));
+    CHECK(!target_few_rows(&t, 1, 64, 576, 524288) && !target_few_rows(&t, 384, 1, 64, 1024));
+    CHECK(target_warp_tiles_seconds(&t, 96, 2e5, 1) > target_warp_tiles_seconds(&t, 96, 1e5, 4));
+    CHECK(target_warp_tiles_seconds(&t, 96, 5e4, 1) < target_warp_tiles_seconds(&t, 96, 2.5e4, 2));
     CHECK(target_move_seconds(&t, 84e6) > 2 * 84e6 / t.bytes_per_second);
     return unit_done();
 }
