@@ -25,21 +25,28 @@ const char *group_rows(RolePrint *w)
 
 static const char *origin_of(const Tile *t)
 {
-    return t->axis == 1 ? "origin_m" : "origin_n";
+    return t->stays ? "0" : t->axis == 1 ? "origin_m" : "origin_n";
+}
+
+// The mbarrier that counts the bytes of its copies.
+static const char *filled(const Tile *t)
+{
+    return t->stays ? "stays" : "full + place";
 }
 
 // A pixel of each window, and 64 channels of it: one copy where these go along the columns, else
 // one for every 64 of the tile's rows. Beyond the last column, in what blocks share, there is no
 // image.
-static void load_windows(RolePrint *w, const Tile *t, const BodyWindows *g, int side)
+static void load_windows(RolePrint *w, const Tile *t, const BodyWindows *g, int side,
+                         const char *to, const char *first)
 {
     Emit *e = w->e;
     const Body *b = e->body;
     const bool one = t->along_k || side == STEP, shares = wgmma_shares(&b->sched);
     const char *names[2] = {e->axis[t->axis], e->axis[b->col]}, *origin = origin_of(t), *text[6];
-    const char *there = emit_text(e, "first < %lld", (long long)b->axis[b->col].extent);
+    const char *there = emit_text(e, "%s < %lld", first, (long long)b->axis[b->col].extent);
     e->axis[t->axis] = one ? origin : emit_text(e, "(%s + i)", origin);
-    e->axis[b->col] = shares ? emit_text(e, "(%s ? first : 0)", there) : "first";
+    e->axis[b->col] = shares ? emit_text(e, "(%s ? %s : 0)", there, first) : first;
     for (int i = 0; i < 3; i++) text[i] = emit_index(e, g->place[i]);
     for (int i = 0; i < 2; i++) text[3 + i] = emit_index(e, g->tap[i]);
     text[5] = emit_index(e, g->channel);
@@ -50,21 +57,48 @@ static void load_windows(RolePrint *w, const Tile *t, const BodyWindows *g, int 
         emit_line(e, e->scope, "#pragma unroll");
         emit_line(e, e->scope, "for (int i = 0; i < %d; i += %d)", side, STEP);
     }
-    emit_line(e, e->scope, "%snc_copy_windows(%s%s, %s_map, %s, %s, %s, %s, %s, %s, full + place);",
-              one ? "" : "    ", t->name, one ? "" : emit_text(e, " + i * %d", LINE), t->name,
-              text[5], text[0], text[1], text[2], text[3], text[4]);
+    emit_line(e, e->scope, "%snc_copy_windows(%s%s, %s_map, %s, %s, %s, %s, %s, %s, %s);",
+              one ? "" : "    ", to, one ? "" : emit_text(e, " + i * %d", LINE), t->name, text[5],
+              text[0], text[1], text[2], text[3], text[4], filled(t));
 }
 
-// The copies of one step's tile to its place.
-void group_load(RolePrint *w, const TileOp *op)
+// A step over strips is a line of the windows, of 64 channels: its first column.
+void group_strip(RolePrint *w)
+{
+    const BodyStrips *s = wgmma_strips(w->e->body);
+    const char *line = number(w->e, "step", s->deep / STEP, 0, s->pixels * s->deep);
+    if (s->deep > STEP)
+        line = emit_text(w->e, "%s + %s", line, number(w->e, "step", 1, s->deep / STEP, STEP));
+    emit_line(w->e, w->e->scope, "const int first = %s;", line);
+}
+
+// All pixels of a line of each window: those of the tile's places, and of some behind them.
+static void load_strip(RolePrint *w, const Tile *t)
 {
     Emit *e = w->e;
-    const Tile *t = &w->p->tile[op->dst];
+    const Body *b = e->body;
+    const BodyWindows *g = b->dot.windows[0];
+    const char *names[2] = {e->axis[1], e->axis[b->col]}, *text[5];
+    e->axis[1] = origin_of(t);
+    e->axis[b->col] = "first";
+    for (int i = 0; i < 3; i++) text[i] = emit_index(e, g->strips.place[i]);
+    text[3] = emit_index(e, g->tap[1]);
+    text[4] = emit_index(e, g->channel);
+    e->axis[1] = names[0];
+    e->axis[b->col] = names[1];
+    emit_line(e, e->scope, "nc_copy_windows(%s, %s_map, %s, %s, %s, %s, 0, %s, full + place);",
+              t->name, t->name, text[4], text[0], text[1], text[2], text[3]);
+}
+
+// The copies of one step's tile to its place, [to], of the columns from [first] on.
+static void load_tile(RolePrint *w, const Tile *t, const char *to, const char *first)
+{
+    Emit *e = w->e;
     const Schedule *s = &e->body->sched;
     int side = t->axis == 1 ? s->tile.m : wgmma_wide(e->body), by = t->peers ? s->cluster : 1;
     const char *origin = origin_of(t), *share = "", *behind = "";
     if (t->windows) {
-        load_windows(w, t, e->body->dot.windows[t->axis - 1], side);
+        load_windows(w, t, e->body->dot.windows[t->axis - 1], side, to, first);
         return;
     }
     const char *map =
@@ -80,8 +114,8 @@ void group_load(RolePrint *w, const TileOp *op)
     }
     if (t->along_k) {
         if (t->axis == 1 && w->apart > 1) share = emit_text(e, " / %d", w->apart);
-        emit_line(e, e->scope, "%s%s%s, %s, first, %s%s%s, full + place);", copy, t->name, behind,
-                  map, origin, share, plane);
+        emit_line(e, e->scope, "%s%s%s, %s, %s, %s%s%s, %s);", copy, to, behind, map, first, origin,
+                  share, plane, filled(t));
         return;
     }
     bool one = side == STEP;
@@ -89,14 +123,72 @@ void group_load(RolePrint *w, const TileOp *op)
         emit_line(e, e->scope, "#pragma unroll");
         emit_line(e, e->scope, "for (int i = 0; i < %d; i += %d)", side, STEP);
     }
-    emit_line(e, e->scope, "%s%s%s%s%s, %s, %s%s, first%s%s%s, full + place);", one ? "" : "    ",
-              copy, t->name, one ? "" : emit_text(e, " + i * %d", LINE), behind, map, origin,
-              one ? "" : " + i", group_uneven(e->body) ? " - shift" : "", share, plane);
+    emit_line(e, e->scope, "%s%s%s%s%s, %s, %s%s, %s%s%s%s, %s);", one ? "" : "    ", copy, to,
+              one ? "" : emit_text(e, " + i * %d", LINE), behind, map, origin, one ? "" : " + i",
+              first, group_uneven(e->body) ? " - shift" : "", share, plane, filled(t));
+}
+
+void group_load(RolePrint *w, const TileOp *op)
+{
+    Emit *e = w->e;
+    const Tile *t = &w->p->tile[op->dst];
+    const BodyStrips *strips = wgmma_strips(e->body);
+    if (!strips) {
+        load_tile(w, t, t->name, "first");
+        return;
+    }
+    if (t->axis == 1) {
+        load_strip(w, t);
+        return;
+    }
+    const int bytes = wgmma_wide(e->body) * LINE; // of a pixel
+    if (t->stays) {
+        emit_open(e, 0);
+        group_strip(w);
+    }
+    emit_open(e, 0);
+    emit_line(e, e->scope, "const int column = first + pixel * %lld;", (long long)strips->deep);
+    emit_line(e, e->scope, "uint8_t *const to = %s + %s;", t->name,
+              t->stays ? emit_text(e, "(step * %d + pixel) * %d", strips->pixels, bytes)
+                       : emit_text(e, "pixel * %d", bytes));
+    load_tile(w, t, "to", "column");
+    emit_close(e, emit_text(e, "for (int pixel = 0; pixel < %d; pixel++) {", strips->pixels), "}");
+    if (t->stays)
+        emit_close(
+            e, emit_text(e, "for (int step = 0; step < %lld; step++) {", (long long)w->p->steps),
+            "}");
 }
 
 void group_clear(RolePrint *w)
 {
     emit_line(w->e, w->e->scope, "nc_clear_before<%d>(%s, shift);", w->p->side_m, group_rows(w));
+}
+
+// ... of all pixels of a line of the windows: those of each begin some rows of the left tile
+// further down.
+static void multiply_strips(RolePrint *w, const Tile *x, const Tile *y)
+{
+    Emit *e = w->e;
+    Scope *in = e->scope;
+    const TileAtom *atom = w->p->atom;
+    const BodyStrips *s = wgmma_strips(e->body);
+    const bool one = w->below == 1;
+    emit_line(e, in, "#pragma unroll");
+    emit_line(e, in, "for (int pixel = 0; pixel < %d; pixel++)", s->pixels);
+    emit_line(e, in, "    #pragma unroll");
+    emit_line(e, in, "    for (int k = 0; k < %d; k++)", STEP / atom->k);
+    if (!one) {
+        emit_line(e, in, "        #pragma unroll");
+        emit_line(e, in, "        for (int i = 0; i < %d; i++)", w->below);
+    }
+    emit_line(e, in,
+              "%s%s<%d, %d>(acc[%s], x + %s * %d + k * 2%s, y + pixel * %d + k * %d, step + "
+              "pixel + k > 0);",
+              one ? "        " : "            ", atom->multiply, !x->along_k, !y->along_k,
+              one ? "0" : "i",
+              s->last_first ? emit_text(e, "(%d - pixel)", s->pixels - 1) : "pixel",
+              s->apart * LINE / 16, one ? "" : emit_text(e, " + i * %d", atom->m * LINE / 16),
+              wgmma_wide(e->body) * LINE / 16, y->along_k ? 2 : LINE);
 }
 
 // acc += left right, in columns of the atom.
@@ -106,6 +198,10 @@ void group_multiply(RolePrint *w, const TileOp *op)
     const TileAtom *atom = w->p->atom;
     const Tile *x = &w->p->tile[op->a], *y = &w->p->tile[op->b];
     bool one = w->below == 1;
+    if (wgmma_strips(e->body)) {
+        multiply_strips(w, x, y);
+        return;
+    }
     emit_line(e, e->scope, "#pragma unroll");
     emit_line(e, e->scope, "for (int k = 0; k < %d; k++)", STEP / atom->k);
     if (!one) {
@@ -167,6 +263,17 @@ static bool is_staged(const Body *b, uint32_t store)
     return group_result(b, store, &m);
 }
 
+// The result's place of number [place] among all that are counted.
+static void print_place(Emit *e, const char *place)
+{
+    const BodyStrips *s = wgmma_strips(e->body);
+    const long long pitch = s->pitch, results = s->results;
+    emit_line(e, e->scope, "const %s place = %s, along = place %% %lld;", int_type(e), place,
+              pitch);
+    emit_line(e, e->scope, "const %s %s = place / %lld * %lld + along;", int_type(e), e->axis[1],
+              pitch, results);
+}
+
 // Where this part of the results is, and its boxes in shared memory.
 void group_part(RolePrint *w)
 {
@@ -224,18 +331,63 @@ void group_map(RolePrint *w)
     for (uint32_t i = 0; i < b->stores.n; i++)
         if (is_staged(b, i)) emit_line(e, in, "uint32_t pairs%u[4];", i);
     emit_open(e, 0);
+    const int wide = w->p->side_n;
+    if (wide % STEP) // the last part is not whole
+        emit_line(e, e->scope, "if (part / %d * %d + pair / 2 * 8 >= %d) continue;", w->below, STEP,
+                  wide);
     emit_line(e, e->scope,
               "const int row = pair %% 2 * 8 + thread / 4, from = pair / 2 * 8 + thread %% 4 * 2;");
     emit_line(e, e->scope, "const float *const sums = acc[%s] + %s + pair * 2;",
               w->below > 1 ? emit_text(e, "part %% %d", w->below) : "0",
               number(e, "part", w->below, 0, STEP / 2));
-    emit_line(e, e->scope, "const %s %s = part_m + row%s, %s = part_n + from;", int_type(e),
-              e->axis[1], w->apart > 1 ? emit_text(e, " * %d", w->apart) : "", base);
-    finish_vector(e, base, 2, (int64_t)b->sched.tile.m * b->sched.cluster * w->apart, "sums[lane]",
-                  store_pairs);
+    const BodyStrips *strips = wgmma_strips(b);
+    if (strips) {
+        print_place(e, "part_m + row");
+        emit_line(e, e->scope, "const %s %s = part_n + from;", int_type(e), base);
+        emit_open(e, 0);
+        finish_vector(e, base, 2, b->axis[1].extent + 1, "sums[lane]", store_pairs);
+        emit_close(e, emit_text(e, "if (along < %lld) {", (long long)strips->results), "}");
+    } else {
+        emit_line(e, e->scope, "const %s %s = part_m + row%s, %s = part_n + from;", int_type(e),
+                  e->axis[1], w->apart > 1 ? emit_text(e, " * %d", w->apart) : "", base);
+        finish_vector(e, base, 2, (int64_t)b->sched.tile.m * b->sched.cluster * w->apart,
+                      "sums[lane]", store_pairs);
+    }
     put_pairs(w);
     emit_line(e, in, "#pragma unroll");
     emit_close(e, "for (int pair = 0; pair < 16; pair++) {", "}");
+}
+
+// 16 bytes of a row each, of the places that are results.
+static void store_strips(RolePrint *w)
+{
+    Emit *e = w->e;
+    const Body *b = e->body;
+    const char *across = e->axis[2];
+    int n = 0;
+    emit_open(e, 7)->guard = true;
+    emit_line(e, e->scope, "const int row = i * 4 + thread / 8;");
+    print_place(e, "part_m + row");
+    e->axis[2] = "column";
+    emit_line(e, e->scope, "const int column = part_n + thread %% 8 * 8;");
+    const char *end = emit_text(e, "%lld", (long long)b->axis[2].extent);
+    if (w->p->side_n % STEP) end = emit_text(e, "min(origin_n + %d, %s)", w->p->side_n, end);
+    emit_line(e, e->scope, "if (along >= %lld || %s >= %lld || %s >= %s) continue;",
+              (long long)wgmma_strips(b)->results, e->axis[1], (long long)b->axis[1].extent,
+              e->axis[2], end);
+    for (uint32_t i = 0; i < b->stores.n; i++) {
+        if (!is_staged(b, i)) continue;
+        const BodyStore *s = &b->stores.at[i];
+        emit_line(e, e->scope,
+                  "nc_store<8>(%s + (%s), nc_load<8>(box + %d + row * %d + (thread %% 8 ^ row %% "
+                  "8) * 8));",
+                  e->buf_name[s->buf], emit_index(e, s->ix), STAGE * n++, STEP);
+    }
+    emit_close(e,
+               emit_text(e, "#pragma unroll\n%*sfor (int i = 0; i < %d; i++) {",
+                         e->scope->up->indent * 4, "", BOX / 4),
+               "}");
+    e->axis[2] = across;
 }
 
 // The boxes that a warp has in shared memory: one thread starts their copies.
@@ -243,6 +395,10 @@ void group_store(RolePrint *w)
 {
     Emit *e = w->e;
     int n = 0;
+    if (wgmma_strips(e->body)) {
+        store_strips(w);
+        return;
+    }
     emit_line(e, e->scope, "if (thread == 0) {");
     for (uint32_t i = 0; i < e->body->stores.n; i++) {
         if (!is_staged(e->body, i)) continue;
@@ -272,7 +428,7 @@ const char *wgmma_parameters(Emit *e)
         group_operand(e->body, axis, &m, &along_k);
         all = emit_text(e, "%s%s", all, parameter(e, &m, axis == 1 ? "left_map" : "right_map"));
     }
-    for (uint32_t i = 0; i < e->body->stores.n; i++)
+    for (uint32_t i = 0; i < e->body->stores.n && !wgmma_strips(e->body); i++)
         if (group_result(e->body, i, &m))
             all = emit_text(e, "%s%s", all, parameter(e, &m, emit_text(e, "out%u_map", i)));
     return all;

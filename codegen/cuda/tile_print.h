@@ -62,6 +62,7 @@ typedef struct RolePrint {
 } RolePrint;
 const char *group_rows(RolePrint *w); // the left operand's, that this group multiplies
 void group_load(RolePrint *w, const TileOp *op);
+void group_strip(RolePrint *w); // which columns step "step" has
 void group_clear(RolePrint *w);
 void group_multiply(RolePrint *w, const TileOp *op);
 void group_reduce(RolePrint *w, const TileOp *op);

@@ -215,6 +215,7 @@ static void print_steps(RolePrint *w, int from, int to)
                   (long long)w->across);
     emit_open(e, 0);
     Scope *in = e->scope;
+    if (!multiplies && wgmma_strips(e->body)) group_strip(w);
     if (p->skips && !multiplies)
         emit_line(e, in, "if (!(live >> first / %lld & 1)) continue;",
                   (long long)wgmma_skips(e->body)->live_run);
@@ -223,10 +224,12 @@ static void print_steps(RolePrint *w, int from, int to)
     print_ops(w, from + 1, at, loop);
     emit_line(e, in, "%suint8_t *const left = ring + place * %d%s;",
               multiplies || sums ? "const " : "", left->apart,
-              sums ? "" : emit_text(e, ", *const right = left + %d", right->offset));
+              sums || right->stays ? ""
+                                   : emit_text(e, ", *const right = left + %d", right->offset));
     if (multiplies)
-        emit_line(e, in, "const uint64_t x = nc_operand(%s), y = nc_operand(right);",
-                  group_rows(w));
+        emit_line(
+            e, in, "const uint64_t x = nc_operand(%s), y = nc_operand(right%s);", group_rows(w),
+            right->stays ? emit_text(e, " + step * %lld", (long long)right->bytes / p->steps) : "");
     print_ops(w, at, to, loop);
     if (multiplies && given_later(p, from)) emit_line(e, in, "before = place;");
     if (sums) emit_line(e, in, "if (++due == %lld) due = 0;", (long long)w->across);
@@ -236,6 +239,10 @@ static void print_steps(RolePrint *w, int from, int to)
     else
         emit_line(e, in, "if (++place == %d) place = 0, parity ^= 1;", left->places);
     long long trips = loop->trips;
+    if (!multiplies && wgmma_strips(e->body)) {
+        emit_close(e, emit_text(e, "for (int step = 0; step < %lld; step++) {", trips), "}");
+        return;
+    }
     if (!multiplies && p->split) { // this block's range of the columns
         const char *begin = p->cluster > 1 ? emit_text(e, "rank * %lld", trips * STEP) : "0";
         emit_close(e,
@@ -283,14 +290,17 @@ static void print_op(RolePrint *w, int i, const TileOp *loop)
     switch (op->kind) {
     case T_READY: print_ready(w); break;
     case T_AWAIT:
-        if (p->bar[op->bar].by_tile)
+        if (p->bar[op->bar].once)
+            emit_line(e, in, "nc_bar_wait(%s, 0);%s", bar, reason(w, op));
+        else if (p->bar[op->bar].by_tile)
             emit_line(e, in, "nc_bar_hear(%s, round%s);%s", bar, op->count ? " ^ 1" : "",
                       reason(w, op));
         else
             emit_line(e, in, "nc_bar_wait(%s + place, parity);%s", bar, reason(w, op));
         break;
     case T_ANNOUNCE:
-        emit_line(e, in, "nc_bar_expect(%s + place, %d);", bar, p->bar[op->bar].bytes);
+        emit_line(e, in, "nc_bar_expect(%s%s, %d);", bar, p->bar[op->bar].once ? "" : " + place",
+                  p->bar[op->bar].bytes);
         break;
     case T_ARRIVE: print_arrive(w, op, loop); break;
     case T_TURN: emit_line(e, in, "if (tile != first_tile) nc_turn_wait(group);"); break;
@@ -445,8 +455,8 @@ static void print_places(RolePrint *w)
                   w->boxes->places * wgmma_staged(e->body) * BOX * STEP);
     emit_line(e, top, "uint64_t *const full = (uint64_t *)(ring + %d), *const empty = full + %d;",
               p->shared, p->tile[0].places);
-    if (!p->split) return;
-    emit_line(e, top, "float *const sums = (float *)ring;");
+    if (p->tile[1].stays) emit_line(e, top, "uint8_t *const right = ring + %d;", p->tile[1].offset);
+    if (p->split) emit_line(e, top, "float *const sums = (float *)ring;");
     for (int i = 2; i < p->nbars; i++)
         emit_line(e, top, "uint64_t *const %s = full + %d;", p->bar[i].name,
                   2 * p->tile[0].places + i - 2);
@@ -458,7 +468,7 @@ void tile_roles_cuda(Emit *e, const TileProgram *p)
     RolePrint w = {.e = e, .p = p, .below = p->side_m / p->atom->m, .apart = group_apart(b)};
     w.rows = (RowPrint){.e = e, .p = p};
     w.across = ceil_div(b->axis[2].extent, b->sched.tile.n);
-    w.down = ceil_div(b->axis[1].extent, b->sched.tile.m);
+    w.down = ceil_div(wgmma_rows(b), b->sched.tile.m);
     w.batch = b->axis[0].extent;
     for (int i = 0; i < p->ntiles; i++)
         if (p->tile[i].of_warp) w.boxes = &p->tile[i];

@@ -120,9 +120,21 @@ typedef struct BodyWeighted {
 } BodyWeighted;
 enum { MOST_PRODUCTS = 2 };
 
+// Windows whose pixels along a line of the image lie in one copy (ir/body_strips.c): neighbouring
+// places and, behind each other, the pixels of the last ones.
+typedef struct BodyStrips {
+    int pixels;             // of a window along a line; 0: these are none
+    int apart;              // from one to the next
+    bool last_first;        // the columns have the last one first
+    int64_t deep;           // columns of a pixel
+    int64_t results, pitch; // places along a line that are results, and all that are counted
+    const Ix *place[3];     // as in BodyWindows, by the number of a place, in axis 1
+} BodyStrips;
+
 // An operand of a contraction that is windows in images, as bulk copies see them.
 typedef struct BodyWindows {
     ProgMap map; // without boxes
+    BodyStrips strips;
     bool along_k;
     // Of the first element of a box: its channel, the pixel where its window begins (along a line,
     // across the lines) and its image, how much further on its own pixel is.
@@ -132,6 +144,7 @@ typedef struct BodyWindows {
     const uint32_t *live;
     int64_t live_run;
 } BodyWindows;
+enum { WINDOWS_STEP = 64 }; // channels of a copy
 
 // Operands rounded to tf32; or three products of their halves, so that what is lost is what f32
 // loses.
@@ -240,6 +253,8 @@ bool operand_along_k(const Body *b, int inst);
 bool inst_steady(const Body *b, int inst, int axis, int width);
 // -- body_windows.c
 void body_windows(Arena *a, Body *b); // fills in Body.dot.windows
+// -- body_strips.c
+void body_strips(Arena *a, const Body *b, BodyWindows *w); // fills in w->strips, of axis 1
 // -- body_attention.c
 bool attention_find(Body *b); // fills in Body.attention
 DType attention_type(const Body *b);

@@ -20,9 +20,8 @@
 // one that is built of what is believed is the same where it is true.
 #include "codegen/ir/body.h"
 
-// STEP: channels of a copy; UNIT: elements of 16 bytes; MOST_TAP: pixels from where windows begin
-// to the one that is copied.
-enum { STEP = 64, UNIT = 8, MOST_TAP = 255 };
+// UNIT: elements of 16 bytes; MOST_TAP: pixels from where windows begin to the one that is copied.
+enum { STEP = WINDOWS_STEP, UNIT = 8, MOST_TAP = 255 };
 
 typedef struct Split {    // a place along an axis of the node
     const Ix *row, *rest; // what follows from the number of a copy's row; and all else
@@ -234,6 +233,7 @@ void body_windows(Arena *a, Body *b)
             continue;
         BodyWindows *found = NEW(a, BodyWindows);
         *found = w;
+        if (axis == 1) body_strips(a, b, found);
         if (axis == 2 && w.map.places[0] == 1 && w.map.places[1] == 1) find_live(a, b, found);
         b->dot.windows[axis - 1] = found;
     }

@@ -181,6 +181,7 @@ static int legal_wgmma(const Body *b, const Target *t, int64_t *out)
     int n = 0;
     int last = wgmma_splits(b) && t->max_cluster > 1 ? WGMMA_STEPS : WGMMA_OWN;
     for (int i = body_folds(b) ? WGMMA_SHARED : 0; i <= last; i++) out[n++] = i;
+    if (wgmma_fits_strips(b)) out[n++] = WGMMA_STRIPS;
     return n;
 }
 
@@ -278,7 +279,9 @@ static int legal_tile_n(const Body *b, const Target *t, int64_t *out)
     if (!cuda_of(b, t, SCHED_TILE)) return 0;
     if (b->sched.tile.staged) return powers(b, 32, 128, staged_wide, out);
     int n = 0, most = b->sched.tile.wgmma == WGMMA_STEPS ? 192 : 256;
-    for (int v = 64; v <= most && b->sched.tile.wgmma; v += wgmma_grain(b)) out[n++] = v;
+    const int grain = wgmma_grain(b), least = wgmma_strips(b) ? grain : 64;
+    for (int v = least; v <= most && b->sched.tile.wgmma; v += grain)
+        if (wgmma_has_atom(v)) out[n++] = v;
     return n;
 }
 
@@ -377,7 +380,8 @@ static int legal_resident(const Body *b, const Target *t, int64_t *out)
     return n;
 }
 
-static const char *const wgmma_words[] = {"no", "together", "own", "split", "steps", NULL};
+static const char *const wgmma_words[] = {"no",    "together", "own", "split",
+                                          "steps", "strips",   NULL};
 static const char *const keep_words[] = {"again", "registers", "shared", NULL};
 
 #define INT(field)  offsetof(Schedule, field), false

@@ -73,6 +73,7 @@ Schedule plan_column_combine(const Body *b); // of the kernel that joins the par
 // wgmma_plan.c: products by groups of warps
 bool wgmma_fits(const Body *b, const Target *t); // both operands are matrices bulk copies can read
 bool wgmma_sums(const Body *b);   // sums over the rows of the left one can be taken on the way
+bool wgmma_fits_strips(const Body *b); // the left operand's windows share copies along a line
 bool wgmma_splits(const Body *b); // groups, and the blocks of a cluster, can share the columns
 void wgmma_schedule(const Target *t, Body *b); // takes the body where it is large enough
 void wgmma_derive(Body *b, const Target *t);

@@ -1,6 +1,7 @@
 // The cost model of products of bf16 or f16 matrices by groups of warps (tile/groups.c), their
 // tiles, and the launch's maps.
 #include "codegen/schedule/plans.h"
+#include "codegen/tile/tile.h"
 #include "codegen/tile/wgmma.h"
 
 enum { ROWS = 64, SPARE = 1024 };
@@ -23,10 +24,10 @@ bool wgmma_sums(const Body *b)
            b->axis[0].extent == 1 && !group_uneven(b);
 }
 
-// Of one place of the ring.
-static int place_bytes(const Body *b)
+bool wgmma_fits_strips(const Body *b)
 {
-    return (b->sched.tile.m + wgmma_wide(b)) * LINE;
+    const BodyWindows *left = b->dot.windows[0], *right = b->dot.windows[1];
+    return left && left->strips.pixels && !body_folds(b) && !(right && right->live);
 }
 
 bool wgmma_splits(const Body *b)
@@ -39,8 +40,11 @@ void wgmma_derive(Body *b, const Target *t)
 {
     Schedule *s = &b->sched;
     s->variant = RUN_GROUPS;
+    if (s->tile.wgmma == WGMMA_STRIPS && !wgmma_fits_strips(b)) s->tile.wgmma = WGMMA_OWN;
     bool split = wgmma_shares(s), steps = s->tile.wgmma == WGMMA_STEPS;
-    if (s->tile.n % wgmma_grain(b) || s->tile.n < ROWS || s->tile.n > (steps ? 192 : 256))
+    int least = wgmma_strips(b) ? wgmma_grain(b) : ROWS;
+    if (s->tile.n % wgmma_grain(b) || s->tile.n < least || s->tile.n > (steps ? 192 : 256) ||
+        !wgmma_has_atom(s->tile.n))
         s->tile.n = 128;
     int most = split ? t->max_cluster : group_has_windows(b) ? 1 : 2;
     if (s->cluster > most) s->cluster = most;
@@ -54,9 +58,19 @@ void wgmma_derive(Body *b, const Target *t)
         s->tile.wgmma == WGMMA_SHARED || s->tile.wgmma == WGMMA_SPLIT; // that the groups share
     s->tile.m = ROWS * blocks * (rows ? GROUPS : 1);
     int other = SPARE + 256 + wgmma_stages(b) * wgmma_staged(b) * GROUPS * 4 * BOX * LINE;
-    s->tile.ring = (int)(t->shared_per_block - other) / place_bytes(b);
+    if (wgmma_stays(b)) other += wgmma_tile_bytes(b, 2);
+    s->tile.ring =
+        (int)at_most((t->shared_per_block - other) / wgmma_place_apart(b), TILE_MOST_PLACES);
+    if (s->tile.ring < 2 && wgmma_strips(b)) { // (a window's line is long, or tiles are wide)
+        if (s->tile.n > ROWS)
+            s->tile.n -= ROWS;
+        else
+            s->tile.wgmma = WGMMA_OWN;
+        wgmma_derive(b, t);
+        return;
+    }
     if (steps) s->tile.ring -= s->tile.ring % GROUPS; // each group has every second place
-    int tiles = s->tile.ring * place_bytes(b),
+    int tiles = s->tile.ring * wgmma_place_apart(b),
         sums = (steps ? GROUPS : 1) * s->tile.m * wgmma_pitch(s) * 4; // where the ring was
     s->shared_bytes = (split && sums > tiles ? sums : tiles) + other;
     s->blocks = at_most(wgmma_tiles(b), target_clusters(t, b->sched.cluster)) * s->cluster;
@@ -86,9 +100,10 @@ double wgmma_share(const Body *b, const Target *t)
 {
     const Schedule *s = &b->sched;
     int64_t steps = ceil_div(b->axis[b->col].extent + (group_uneven(b) ? 7 : 0), STEP);
+    const BodyStrips *strips = wgmma_strips(b);
     double rounds = most_steps(b, t) / (double)wgmma_steps(b),
            tile = (double)s->tile.m * (s->tile.n + target_tile_edge(t, sharing(s))) *
-                  (double)wgmma_steps(b);
+                  (double)(wgmma_steps(b) * (strips ? strips->pixels : 1));
     return (double)b->axis[0].extent * (double)b->axis[1].extent * (double)b->axis[2].extent *
            (double)steps / (rounds * t->units * (tile + target_joining(t, sharing(s))));
 }
@@ -101,13 +116,21 @@ static bool straddles(const Body *b, int axis)
     return group_operand(b, axis, &m, &along_k) && (m.pitch % STEP || m.offset % STEP);
 }
 
+// Lines that a step of 64 columns copies.
+static int step_lines(const Body *b)
+{
+    const Schedule *s = &b->sched;
+    const BodyStrips *strips = wgmma_strips(b);
+    if (strips) return wgmma_strip_rows(b) / strips->pixels + (wgmma_stays(b) ? 0 : s->tile.n);
+    return s->tile.m * (1 + straddles(b, 1)) + s->tile.n / s->cluster * (1 + straddles(b, 2));
+}
+
 // The copies' share of that: 1 where they are fast enough. (A library's products have to wait for
 // lines of memory as well.)
 static double copied_share(const Body *b, const Target *t)
 {
     const Schedule *s = &b->sched;
-    int lines = s->tile.m * (1 + straddles(b, 1)) + s->tile.n / s->cluster * (1 + straddles(b, 2));
-    int copied = lines * target_line_elements(t),
+    int copied = step_lines(b) * target_line_elements(t),
         multiplied = s->tile.m * (s->tile.n + target_tile_edge(t, sharing(s)));
     return copied > multiplied ? (double)multiplied / copied : 1;
 }
@@ -149,20 +172,25 @@ void wgmma_schedule(const Target *t, Body *b)
         int wgmma, tile_n, cluster;
     } choices[] = {{WGMMA_OWN, 192, 1},    {WGMMA_OWN, 128, 1}, {WGMMA_OWN, 64, 1},
                    {WGMMA_SHARED, 256, 2}, {WGMMA_OWN, 192, 2}, {WGMMA_OWN, 128, 2}},
-      narrow = {WGMMA_OWN, 256, 1}; // 64 rows: gradients of weights of as many channels
+      narrow = {WGMMA_OWN, 256, 1}, // 64 rows: gradients of weights of as many channels
+        of_strips[] = {{WGMMA_STRIPS, 32, 1},
+                       {WGMMA_STRIPS, 64, 1},
+                       {WGMMA_STRIPS, 96, 1},
+                       {WGMMA_STRIPS, 128, 1}};
     double most = 0;
     Schedule *s = &b->sched, before = *s, best = *s;
     if (!wgmma_fits(b, t)) return;
-    bool even = !straddles(b, 1) && !straddles(b, 2);
+    bool even = !straddles(b, 1) && !straddles(b, 2), strips = wgmma_fits_strips(b);
     int n = even ? 3 : 6, all_n = n + (b->axis[1].extent <= ROWS && group_has_windows(b));
-    for (int i = 0; i < all_n; i++) {
-        const struct Choice *c = i < n ? &choices[i] : &narrow;
+    int last = all_n + (strips ? (int)(sizeof of_strips / sizeof *of_strips) : 0);
+    for (int i = 0; i < last; i++) {
+        const struct Choice *c = i < n ? &choices[i] : i < all_n ? &narrow : &of_strips[i - all_n];
         *s = before;
         s->tile.wgmma = c->wgmma;
         s->tile.n = c->tile_n;
         s->cluster = c->cluster;
         wgmma_derive(b, t);
-        double share = wgmma_share(b, t), all = share * (even ? 1 : copied_share(b, t));
+        double share = wgmma_share(b, t), all = share * (even && !strips ? 1 : copied_share(b, t));
         if (share <= target_mma_share(t) || all <= most) continue;
         most = all;
         best = *s;
@@ -184,9 +212,13 @@ void wgmma_maps(const Body *b, ProgKernel *k)
         int side = axis == 1 ? s->tile.m : s->tile.n,
             share = axis == 1 ? 1 : s->cluster / wgmma_sharing(s);
         m->box_rows = (along_k ? side : STEP) / share;
+        if (axis == 1 && wgmma_strips(b)) {
+            m->box_rows = wgmma_strip_rows(b);
+            m->places[0] = (int32_t)wgmma_strips(b)->pitch;
+        }
         m->arg = b->arg[b->insts.at[b->insts.at[axis == 1 ? b->dot.a : b->dot.b].a[0]].buf];
     }
-    for (uint32_t i = 0; i < b->stores.n; i++)
+    for (uint32_t i = 0; i < b->stores.n && !wgmma_strips(b); i++)
         if (group_result(b, i, &k->maps[k->nmaps]))
             k->maps[k->nmaps++].arg = b->arg[b->stores.at[i].buf];
 }

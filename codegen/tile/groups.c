@@ -17,6 +17,13 @@
 // Results are stored by rows, so that a tile may have any width.
 //
 // Steps for which the right operand is zero are skipped (BodyWindows.live).
+//
+// A step over windows in images may have all pixels of a window's line (WGMMA_STRIPS): the left
+// tile is then a strip of the image, of a few more rows than the tile has, which the products of
+// each pixel read from other rows on; the right one has the pixels' tiles behind each other, or
+// stays in shared memory, all of it, where tiles do not lie side by side (wgmma_stays). Tiles are
+// of places, some of which are no results (ir/body_strips.c), so that the threads of a warp store
+// what they have staged. (Bulk stores that begin before a line are illegal.)
 #include "codegen/tile/tile.h"
 #include "codegen/tile/wgmma.h"
 
@@ -27,8 +34,8 @@ enum { ATOM_ROWS = 64, SUMMERS = 2, REGISTERS = 504 }; // REGISTERS: of three th
         name, type, 0, ATOM_ROWS, n, 16, NULL, multiply, pack                                      \
     }
 #define ATOMS(...)                                                                                 \
-    ATOM(64, __VA_ARGS__), ATOM(96, __VA_ARGS__), ATOM(128, __VA_ARGS__), ATOM(160, __VA_ARGS__),  \
-        ATOM(192, __VA_ARGS__), ATOM(256, __VA_ARGS__)
+    ATOM(32, __VA_ARGS__), ATOM(64, __VA_ARGS__), ATOM(96, __VA_ARGS__), ATOM(128, __VA_ARGS__),   \
+        ATOM(160, __VA_ARGS__), ATOM(192, __VA_ARGS__), ATOM(256, __VA_ARGS__)
 
 static const TileAtom atoms[] = {
     ATOMS("wgmma of bf16", DT_BF16, "nc_product_b", "nc_pack_b"),
@@ -41,6 +48,13 @@ static const TileAtom *atom_of(const Body *b)
         if (atoms[i].operand == b->insts.at[b->dot.a].from && atoms[i].n == b->sched.tile.n)
             return &atoms[i];
     return NULL;
+}
+
+bool wgmma_has_atom(int n)
+{
+    for (size_t i = 0; i < sizeof atoms / sizeof *atoms; i++)
+        if (atoms[i].n == n) return true;
+    return false;
 }
 
 // A place of the ring has the left operand's tile and behind it the right one's.
@@ -59,9 +73,16 @@ static int add_operand(TileProgram *p, int axis)
     t.line = t.along_k ? STEP : side;
     t.pitch = STEP;
     t.places = s->tile.ring;
-    t.bytes = side * LINE;
-    t.apart = (s->tile.m + wgmma_wide(b)) * LINE;
-    t.offset = axis == 1 ? 0 : s->tile.m * LINE;
+    t.bytes = wgmma_tile_bytes(b, axis);
+    t.apart = wgmma_place_apart(b);
+    t.offset = axis == 1 ? 0 : t.apart - t.bytes;
+    if (axis == 2 && wgmma_stays(b)) { // behind the ring
+        t.stays = true;
+        t.places = 1;
+        t.apart = t.bytes;
+        t.offset = p->shared;
+        p->shared += t.bytes;
+    }
     t.plain = true;
     t.of_group = axis == 1 && p->warps_m > 1;
     t.peers = axis == 2 && p->cluster > 1 && !p->split;
@@ -97,7 +118,7 @@ static void add_roles(TileProgram *p)
                                       GROUPS * GROUP_WARPS,
                                       own,
                                       .groups = GROUPS,
-                                      .turns = b->sched.tile.wgmma == WGMMA_OWN,
+                                      .turns = b->sched.tile.wgmma == WGMMA_OWN || wgmma_strips(b),
                                       .steps = p->warps_k > 1};
 }
 
@@ -132,11 +153,12 @@ static void share_sums(TileProgram *p, int acc, int sums)
     op(p, T_MAP, -1, sums);
 }
 
-// What the role does for each of the block's tiles follows.
-static void begin(TileProgram *p, int role)
+// What the role does for each of the block's tiles follows; [once] before all of them.
+static void begin(TileProgram *p, int role, const TileOp *once)
 {
     const Schedule *s = &p->body->sched;
     tile_op(p, (TileOp){T_ROLE, .dst = -1, .a = -1, .b = -1, .role = role});
+    if (once) tile_op(p, *once);
     loop(p, T_TILES, wgmma_tiles(p->body), (int)(s->blocks / s->cluster));
 }
 
@@ -154,21 +176,24 @@ void tile_groups(const Body *b, TileProgram *p)
     p->side_n = s->tile.n;
     p->steps = wgmma_steps(b);
     p->skips = wgmma_skips(b) != NULL;
-    p->shared = s->tile.ring * (s->tile.m + wgmma_wide(b)) * LINE;
+    p->shared = s->tile.ring * wgmma_place_apart(b);
     int left = add_operand(p, 1), right = add_operand(p, 2), boxes = add_boxes(p);
     Tile sums = {.name = "acc", .layout = L_SUMS, .type = DT_F32, .places = 1};
     sums.lines = p->side_m;
     sums.line = p->side_n;
     int acc = tile_add(p, sums);
     add_roles(p);
-    begin(p, 0);
+    const TileOp copies[] = {{T_LOAD, BY_BULK, .dst = left, .a = -1, .b = -1},
+                             {T_LOAD, BY_BULK, .dst = right, .a = -1, .b = -1}};
+    const bool stays = p->tile[right].stays;
+    begin(p, 0, stays ? &copies[1] : NULL);
     loop(p, T_LOOP, p->steps, 0);
-    tile_op(p, (TileOp){T_LOAD, BY_BULK, .dst = left, .a = -1, .b = -1});
-    tile_op(p, (TileOp){T_LOAD, BY_BULK, .dst = right, .a = -1, .b = -1});
+    tile_op(p, copies[0]);
+    if (!stays) tile_op(p, copies[1]);
     op(p, T_END, -1, -1);
     op(p, T_END, -1, -1);
     if (body_folds(b)) {
-        begin(p, 1);
+        begin(p, 1, NULL);
         loop(p, T_LOOP, p->steps, 0);
         sums.name = "sum";
         sums.lines = 1;
@@ -179,7 +204,7 @@ void tile_groups(const Body *b, TileProgram *p)
         op(p, T_END, -1, -1);
         op(p, T_END, -1, -1);
     }
-    begin(p, p->nroles - 1);
+    begin(p, p->nroles - 1, NULL);
     op(p, T_FILL, acc, -1);
     loop(p, T_LOOP, p->steps / p->warps_k, 0);
     if (group_uneven(b))
@@ -191,9 +216,10 @@ void tile_groups(const Body *b, TileProgram *p)
         op(p, T_END, -1, -1);
         return;
     }
-    loop(p, T_LOOP, p->side_m / ATOM_ROWS * (p->side_n / STEP), 0);
+    loop(p, T_LOOP, p->side_m / ATOM_ROWS * ceil_div(p->side_n, STEP), 0);
     op(p, T_MAP, boxes, acc);
-    if (boxes >= 0) tile_op(p, (TileOp){T_STORE, BY_BULK, .dst = -1, .a = boxes, .b = -1});
+    const TileHow how = wgmma_strips(b) ? BY_BODY : BY_BULK;
+    if (boxes >= 0) tile_op(p, (TileOp){T_STORE, how, .dst = -1, .a = boxes, .b = -1});
     op(p, T_END, -1, -1);
     op(p, T_END, -1, -1);
 }

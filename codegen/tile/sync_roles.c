@@ -7,6 +7,7 @@
 //     any role -> bulk copy          an mbarrier "empty": each warp that reads arrives there, when
 //                                    what it reads is over
 //     threads -> asynchronous        a fence for what these threads wrote; their barrier
+//     threads -> threads of a warp   a barrier
 //     bulk store -> threads          all but so many of the stores have been read; a barrier
 //     sums -> blocks of a cluster    an mbarrier "written", where each warp of each block arrives
 //     who reads them -> bulk copy    a fence; an mbarrier "read" likewise
@@ -156,6 +157,23 @@ static void guard_ring(Sync *s, int loop, int load)
     }
 }
 
+// A tile that stays is copied once; who reads it waits for that before all of its tiles.
+static void guard_staying(Sync *s, int load)
+{
+    const TileProgram *p = s->from;
+    const uint32_t tile = 1u << p->op[load].dst;
+    const int bar = add_bar(s->p, "stays", tile);
+    s->p->bar[bar].once = true;
+    s->p->bar[bar].arrivals = 1;
+    s->from->op[load].bar = bar;
+    add(&s->before[load], (TileOp){T_ANNOUNCE, .bar = bar, .filled = tile});
+    for (int i = 0, tiles = 0; i < p->nops; i++) {
+        if (p->op[i].kind == T_TILES) tiles = i;
+        if (reads(p, &p->op[i]) & tile)
+            add(&s->before[tiles], (TileOp){T_AWAIT, .bar = bar, .filled = tile});
+    }
+}
+
 // -- sums that the blocks of a cluster share ------------------------------------------------------
 
 static bool overlaps(const TileProgram *p, int a, int b)
@@ -234,7 +252,13 @@ static void guard_writes(Sync *s, int i, int loop)
     TileOp barrier = {T_BARRIER, .scope = scope_of(p, tiles), .filled = tiles, .when = fence.when};
     for (int j = i + 1; j < end_of(p, loop); j++) {
         const TileOp *next = &p->op[j];
-        if (!(reads(p, next) & tiles) || !asynchronous(next)) continue;
+        if (!(reads(p, next) & tiles)) continue;
+        if (next->kind == T_STORE && next->how == BY_BODY) { // by these threads
+            add(&s->behind[i], barrier);
+            add(&s->behind[j], (TileOp){T_BARRIER, .scope = scope_of(p, tiles), .freed = tiles});
+            return;
+        }
+        if (!asynchronous(next)) continue;
         add(&s->behind[i], fence);
         add(&s->behind[i], barrier);
         if (next->kind != T_STORE) return;
@@ -256,8 +280,11 @@ static void guard(Sync *s)
     for (int i = 0; i < p->nops; i++) {
         const TileOp *op = &p->op[i];
         if (op->kind == T_LOOP) loop = i;
-        if (loads(op) && guarded != loop) guard_ring(s, guarded = loop, i);
+        if (loads(op) && !p->tile[op->dst].stays && guarded != loop)
+            guard_ring(s, guarded = loop, i);
     }
+    for (int i = 0; i < p->nops; i++)
+        if (loads(&p->op[i]) && p->tile[p->op[i].dst].stays) guard_staying(s, i);
     for (int i = 0; i < p->nops; i++) {
         const TileOp *op = &p->op[i];
         if (op->kind == T_LOOP) loop = i;

@@ -137,7 +137,7 @@ static void print_role_op(const TileProgram *p, const TileOp *op, const char *lo
     case T_STORE:
         buf_str(out, "store ");
         print_ref(p, op, op->a, loop, out);
-        buf_str(out, ", by bulk copies");
+        buf_str(out, op->how == BY_BULK ? ", by bulk copies" : ", by its threads");
         break;
     case T_READY: buf_str(out, "set up mbarriers"); break;
     case T_AWAIT:

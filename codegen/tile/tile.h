@@ -142,6 +142,7 @@ typedef struct TileBar {
     int places, arrivals, bytes;
     bool of_cluster; // as many arrive from each of its blocks
     bool by_tile;    // a phase for each tile of the result instead of each step
+    bool once;       // one phase in all
 } TileBar;
 
 typedef struct TileProgram {

@@ -272,7 +272,7 @@ void agent_multiply(Run *r, int who, const TileOp *op, int64_t position)
         agent_wrong(r, a->at, "has not had the products before this one", sums);
     a->products++;
     agent_read(r, who, op->a, position, &a->by_products);
-    agent_read(r, who, op->b, position, &a->by_products);
+    agent_read(r, who, op->b, r->p->tile[op->b].stays ? 0 : position, &a->by_products);
 }
 
 // Where results of this iteration lie, and their number.
@@ -285,7 +285,7 @@ static int box_cell(const Run *r, const Agent *a, int tile, int lane)
 int64_t agent_parts(const TileProgram *p)
 {
     if (p->split) return 1;
-    return (int64_t)(p->side_m / p->atom->m) * (p->side_n / STEP);
+    return (int64_t)(p->side_m / p->atom->m) * ceil_div(p->side_n, STEP);
 }
 
 static void check_products(Run *r, const Agent *a, int sums)
@@ -347,13 +347,17 @@ void agent_map(Run *r, int who, const TileOp *op)
 void agent_store(Run *r, int who, const TileOp *op)
 {
     Agent *a = &r->agent[who];
-    if (a->lane) return; // one thread of a warp
+    const bool bulk = op->how == BY_BULK;
+    if (bulk && a->lane) return; // one thread of a warp
     a->stored++;
     for (int lane = 0; lane < LANES; lane++) {
         int number = box_cell(r, a, op->a, lane);
-        check_read(r, who, &r->cell[number], a->tile * agent_parts(r->p) + a->iteration, true,
+        check_read(r, who, &r->cell[number], a->tile * agent_parts(r->p) + a->iteration, bulk,
                    r->p->tile[op->a].name);
-        read_later(r, who, &a->by_stores, number);
+        if (bulk)
+            read_later(r, who, &a->by_stores, number);
+        else
+            r->cell[number].read[who] = tick(r, who);
     }
 }
 

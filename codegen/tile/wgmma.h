@@ -21,6 +21,7 @@ bool group_has_windows(const Body *b); // an operand that is no matrix
 
 // ... and what a schedule makes of them
 int wgmma_grain(const Body *b);     // tiles are wide as its multiples
+bool wgmma_has_atom(int n);         // ... and of these as there are instructions for (groups.c)
 int wgmma_staged(const Body *b);    // results that pass through shared memory: those with a map
 int wgmma_stages(const Body *b);    // times a warp has room for them
 int wgmma_registers(const Body *b); // of a thread that multiplies
@@ -28,6 +29,14 @@ static inline bool wgmma_shares(const Schedule *s) // the columns of a tile, by 
 {
     return s->tile.wgmma == WGMMA_SPLIT || s->tile.wgmma == WGMMA_STEPS;
 }
+// Strips: the left operand's (NULL: this schedule makes none); rows of it in a place of the ring;
+// whether all of the right operand stays in shared memory, beside the ring.
+const BodyStrips *wgmma_strips(const Body *b);
+int wgmma_strip_rows(const Body *b);
+bool wgmma_stays(const Body *b);
+int64_t wgmma_rows(const Body *b); // of all tiles: places that are no result are among them
+int wgmma_tile_bytes(const Body *b, int axis); // of an operand, in a place of the ring or staying
+int wgmma_place_apart(const Body *b);          // from place to place
 int wgmma_sharing(const Schedule *s); // blocks of a cluster that share the columns of a tile
 int wgmma_wide(
     const Body *b); // rows and columns of the right operand's tile that are copied: boxes

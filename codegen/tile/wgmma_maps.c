@@ -7,7 +7,8 @@
 // whose rows are steps, begins as many rows above its first one, where it reads zeros.
 #include "codegen/tile/wgmma.h"
 
-enum { UNIT = 8, MOST_OPERANDS = 2 }; // elements of 16 bytes
+// UNIT: elements of 16 bytes; MOST_STAYING: bytes, beside which there is room for three places.
+enum { UNIT = 8, MOST_OPERANDS = 2, MOST_STAYING = 150 << 10 };
 
 static bool matrix(const Body *b, int axis, ProgMap *m, bool *along_k)
 {
@@ -104,7 +105,8 @@ bool group_result(const Body *b, uint32_t i, ProgMap *m)
                    .box_rows = BOX,
                    .box_cols = STEP,
                    .apart = apart};
-    return step == 1 && pitch >= m->cols && is_even(m) && m->cols % 2 == 0;
+    const int unit = wgmma_strips(b) ? UNIT : 2; // that threads, or copies, store
+    return step == 1 && pitch >= m->cols && is_even(m) && m->cols % unit == 0;
 }
 
 // -- what a schedule makes of them ----------------------------------------------------------------
@@ -122,15 +124,16 @@ int wgmma_grain(const Body *b)
 {
     ProgMap m;
     bool along_k, across = group_operand(b, 2, &m, &along_k) && m.image[0] && !along_k;
+    if (wgmma_strips(b)) return across && m.cols < b->axis[2].extent ? STEP : STEP / 2;
     return b->sched.tile.wgmma == WGMMA_STEPS && !across ? STEP / 2 : STEP;
 }
 
 // How many times a warp has room for its staged results. Where rows are added up the ring needs the
 // room more, whose places are held longer: on an H200 a gradient of an input with its bias gradient
-// is a fortieth faster so, a product without sums as much slower.
+// is a fortieth faster so, a product without sums as much slower. Places of strips are large.
 int wgmma_stages(const Body *b)
 {
-    return wgmma_staged(b) > 2 || body_folds(b) ? 1 : 2;
+    return wgmma_staged(b) > 2 || body_folds(b) || wgmma_strips(b) ? 1 : 2;
 }
 
 // Sums and what is made of them need all there are, so that copies have to do with what is left of
@@ -150,12 +153,14 @@ int64_t wgmma_tiles(const Body *b)
 {
     const Schedule *s = &b->sched;
     int64_t high = (int64_t)s->tile.m * (s->cluster / wgmma_sharing(s)), apart = group_apart(b);
-    return b->axis[0].extent * apart * ceil_div(ceil_div(b->axis[1].extent, apart), high) *
+    return b->axis[0].extent * apart * ceil_div(ceil_div(wgmma_rows(b), apart), high) *
            ceil_div(b->axis[2].extent, s->tile.n);
 }
 
 int64_t wgmma_steps(const Body *b)
 {
+    const BodyStrips *strips = wgmma_strips(b);
+    if (strips) return b->axis[b->col].extent / STEP / strips->pixels;
     int64_t all = ceil_div(b->axis[b->col].extent + (group_uneven(b) ? 7 : 0), STEP);
     int groups = b->sched.tile.wgmma == WGMMA_STEPS ? GROUPS : 1;
     return groups * ceil_div(all, (int64_t)groups * wgmma_sharing(&b->sched));
@@ -167,8 +172,8 @@ const BodyWindows *wgmma_skips(const Body *b)
     const BodyWindows *w = b->dot.windows[1];
     ProgMap m;
     bool along_k;
-    if (!w || !w->live || wgmma_shares(s) || s->cluster > 1 || group_apart(b) > 1 ||
-        matrix(b, 2, &m, &along_k))
+    if (!w || !w->live || wgmma_shares(s) || wgmma_strips(b) || s->cluster > 1 ||
+        group_apart(b) > 1 || matrix(b, 2, &m, &along_k))
         return NULL;
     const int64_t all = b->axis[b->col].extent / STEP;
     for (int64_t i = 0; i < ceil_div(b->axis[2].extent, s->tile.n); i++)
@@ -198,6 +203,49 @@ int wgmma_wide(const Body *b)
     bool along_k;
     int n = b->sched.tile.n;
     return group_operand(b, 2, &m, &along_k) && along_k ? n : (n + STEP - 1) / STEP * STEP;
+}
+
+// -- strips ---------------------------------------------------------------------------------------
+
+const BodyStrips *wgmma_strips(const Body *b)
+{
+    const BodyWindows *w = b->dot.windows[0];
+    return b->sched.tile.wgmma == WGMMA_STRIPS && w && w->strips.pixels ? &w->strips : NULL;
+}
+
+int64_t wgmma_rows(const Body *b)
+{
+    const BodyStrips *s = wgmma_strips(b);
+    return s ? b->axis[1].extent / s->results * s->pitch : b->axis[1].extent;
+}
+
+int wgmma_strip_rows(const Body *b)
+{
+    const BodyStrips *s = wgmma_strips(b);
+    return b->sched.tile.m + (s ? (s->pixels - 1) * s->apart : 0);
+}
+
+// Where all tiles have the same columns of the right operand, and few: it is copied once a block.
+bool wgmma_stays(const Body *b)
+{
+    const BodyStrips *s = wgmma_strips(b);
+    return s && b->axis[0].extent == 1 && b->axis[2].extent <= b->sched.tile.n &&
+           b->axis[b->col].extent / STEP * wgmma_wide(b) <= MOST_STAYING / LINE;
+}
+
+int wgmma_tile_bytes(const Body *b, int axis)
+{
+    const BodyStrips *s = wgmma_strips(b);
+    if (axis == 1) return wgmma_strip_rows(b) * LINE;
+    int64_t of = wgmma_stays(b) ? b->axis[b->col].extent / STEP : s ? s->pixels : 1;
+    return wgmma_wide(b) * LINE * (int)of;
+}
+
+// Bulk copies begin at multiples of eight lines.
+int wgmma_place_apart(const Body *b)
+{
+    int left = (int)ceil_div(wgmma_tile_bytes(b, 1), 8 * LINE) * 8 * LINE;
+    return left + (wgmma_stays(b) ? 0 : wgmma_tile_bytes(b, 2));
 }
 
 // So that what a warp stores at once is in different banks.

@@ -62,6 +62,27 @@ any c 12 15; any o 1 12; any h 12 15; any w 12 15; any half 0 1; any stride 1 2
 echo "SEED=$SEED: channels -D b=$((8 * stride)) -D h=$h -D w=$w -D c=$((8 * c)) -D o=$((8 * o)) -D half=$half -D stride=$stride"
 channels -D b=$((8 * stride)) -D h=$h -D w=$w -D c=$((8 * c)) -D o=$((8 * o)) -D half=$half -D stride=$stride
 
+# Strips: one copy has all pixels of a window's line. Lines that end anywhere in a tile, parts of tiles and columns that are no
+# result, weights that stay in shared memory; and a strip that begins a pixel too far.
+strips() { # TILE_N DEFINITION...
+    local n=$1; shift
+    { echo '# netc tune 1'; SHIM_UNITS=1 LD_LIBRARY_PATH=$SHIM "$NETC" inspect "$net" --target cuda --knobs --no-library "$@" |
+        sed -n "/ dk_dot/d; /dot_bwd/{/sum/d}; s/: tile .*wgmma=.*/ @ host shim: tile wgmma=strips tile_n=$n cluster=1/p"; } >strips.tune
+    SHIM_UNITS=1 LD_LIBRARY_PATH=$SHIM expect "${EXIT:-0}" "${TEXT:-worst}" "$NETC" check "$net" --device cuda:0 --cache-dir '' \
+        --no-library --tune-file strips.tune "$@"
+    holds 'measured schedules for'
+}
+any b 1 3; any h 5 14; any w 5 19; any u 1 4; any v 2 5; any dilation 1 3; any low 0 2; any high 0 2; any half 0 1; any c 1 2; any o 1 25
+any tile 1 3
+h=$((h + dilation * u)) w=$((w + dilation * v)) # (images that hold a window)
+sizes="-D b=$b -D h=$h -D w=$w -D u=$u -D v=$v -D dilation=$dilation -D low=$low -D high=$high -D half=$half -D c=$((64 * c)) -D o=$((8 * o))"
+echo "SEED=$SEED: strips of $((32 * tile)): $sizes"
+# shellcheck disable=SC2086
+strips $((32 * tile)) $sizes
+strips 64 -D b=5 -D h=9 -D w=11
+strips 64 -D b=5 -D h=9 -D w=11 -D half=1 -D o=72 -D v=5
+SHIM_CUT='x + pixel * 8=>x + pixel * 16' EXIT=1 TEXT=WRONG strips 64
+
 # A gradient of pooling is stored as the image whose windows the products behind it copy.
 pooled() {
     "$NETC" inspect "$ROOT/tests/shim/net/pooled.net" --precision bf16 --target sm_90 --why -D b=900 -D h=15 -D w=15 -D c=64 "$@" |

@@ -10,7 +10,8 @@ typedef struct Case {
     int64_t k;
     int results; // of 16 bits
     bool sums;   // of the left operand's rows, too
-    int windows; // 1: the left operand, along the columns; 2: the right one, across; 0: none
+    int windows; // 1: the left operand, along the columns; 2: the right one, across; 3: the left
+                 // one, and a tile has all columns of the result; 0: none
     int64_t batch;
 } Case;
 
@@ -41,6 +42,10 @@ static const Case cases[] = {
     {"windows, columns by three", WGMMA_SPLIT, 128, 3, 64 * 16, 1, false, 1, 1},
     {"windows across", WGMMA_OWN, 256, 1, 64 * 24, 1, false, 2, 1},
     {"windows across, three parts", WGMMA_OWN, 192, 1, 64 * 12, 0, false, 2, 3},
+    {"strips", WGMMA_STRIPS, 128, 1, 64 * 16, 1, false, 1, 1},
+    {"strips, half a part", WGMMA_STRIPS, 96, 1, 64 * 32, 2, false, 1, 1},
+    {"strips, without boxes", WGMMA_STRIPS, 32, 1, 64 * 16, 0, false, 1, 1},
+    {"strips, what stays", WGMMA_STRIPS, 64, 1, 64 * 16, 1, false, 3, 1},
     {"windows across, steps", WGMMA_STEPS, 160, 2, 64 * 20, 1, false, 2, 1},
 };
 enum { CASES = sizeof cases / sizeof *cases, EXTENT = 4096 };
@@ -159,8 +164,9 @@ static Body *body_of(Arena *a, const Case *c)
     b->col = 3;
     b->axis[0].extent = c->batch;
     b->axis[1].extent = b->axis[2].extent = EXTENT;
+    if (c->windows == 3) b->axis[2].extent = c->tile_n;
     b->axis[3].extent = c->k;
-    b->dot.a = c->windows == 1 ? add_windows(a, b, 1, c) : add_operand(a, b, 1, c);
+    b->dot.a = c->windows % 2 ? add_windows(a, b, 1, c) : add_operand(a, b, 1, c);
     b->dot.b = c->windows == 2 ? add_windows(a, b, 2, c) : add_operand(a, b, 2, c);
     b->dot.sum = add(a, b,
                      (Inst){.kind = KI_REDUCE,
@@ -186,6 +192,7 @@ static Body *body_of(Arena *a, const Case *c)
     CHECK(wgmma_fits(b, &t) && (!c->sums || wgmma_sums(b)));
     CHECK(group_has_windows(b) == (c->windows > 0));
     wgmma_derive(b, &t);
+    CHECK(b->sched.tile.wgmma == c->wgmma && wgmma_stays(b) == (c->windows == 3));
     return b;
 }
 
@@ -304,7 +311,7 @@ static bool spoil_roles(TileProgram *p, int i, int n, const char **what)
         return true;
     case 15:
         if (op->kind != T_READY) break;
-        p->tile[1].offset -= LINE;
+        p->tile[1].offset = p->tile[0].offset + p->tile[0].bytes - LINE;
         return true;
     case 16: return op->kind == T_STORE && (leave_out(p, i), true);
     case 17: return op->kind == T_READY && (p->role[0].registers += 8, true);

@@ -1,0 +1,102 @@
+// Windows whose pixels along a line of the image are read from one copy.
+//
+// A copy of windows (body_windows.c) has one pixel of each, so that a window of three by three
+// reads every pixel of the image nine times. Neighbouring windows overlap: with a step of one
+// pixel, pixel i of a place is pixel 0 of the place i further on. So a copy of the places of a tile
+// and a few more holds all pixels of their windows' line: those of pixel i begin i rows further
+// down. The products read it so often, and the image is read as often as a window has lines.
+//
+//     a line of the image, five pixels, zeros around it       . 0 1 2 3 4 . 5 6 7 8 9 .
+//     places, of pixel 0 of the window                        a b c d e - f g h i j -
+//     ... of pixel 2                                              a b c d e - f g h i j
+//
+// Lines follow each other in it, with as many pixels of zeros between them as windows reach beyond
+// their ends. So some places are counted that are no results: [pitch] along a line instead of
+// [results].
+#include "codegen/ir/body.h"
+
+enum { STEP = WINDOWS_STEP, MOST_PIXELS = 1024, MOST_REACH = 64, MOST_PARTS = 64 };
+
+// Where a window's pixel is that the columns have from [at] on.
+static int64_t pixel_of(const Body *b, const BodyWindows *w, int axis, int64_t *at, int64_t column)
+{
+    at[b->col] = column;
+    return ix_at(w->tap[axis], at);
+}
+
+// Columns of a pixel: all of its channels in order. 0: it is not so.
+static int64_t columns_of_pixel(const Body *b, const BodyWindows *w, int64_t *at)
+{
+    const int64_t cols = b->axis[b->col].extent;
+    int64_t deep = 0;
+    for (int64_t k = 0; k < cols; k += STEP) {
+        at[b->col] = k;
+        int64_t channel = ix_at(w->channel, at);
+        if (k && !channel && !deep) deep = k;
+        if (channel != (deep ? k % deep : k)) return 0;
+    }
+    if (!deep) deep = cols;
+    return cols % deep || deep % STEP || cols / deep > MOST_PIXELS ? 0 : deep;
+}
+
+// The pixels of one line of the window, equal steps apart, and likewise in the next line.
+static bool find_pixels(const Body *b, const BodyWindows *w, int64_t *at, BodyStrips *s)
+{
+    const int64_t cols = b->axis[b->col].extent, deep = s->deep, all = cols / deep;
+    const int64_t parts = b->axis[0].extent; // each with lines of its own
+    const int64_t first = pixel_of(b, w, 0, at, 0), line = pixel_of(b, w, 1, at, 0);
+    int64_t n = 1;
+    while (n < all && pixel_of(b, w, 1, at, n * deep) == line) n++;
+    if (n < 2 || all % n) return false;
+    const int64_t step = pixel_of(b, w, 0, at, deep) - first, far = (n - 1) * step;
+    if (!step || far > MOST_REACH || far < -MOST_REACH) return false;
+    for (int64_t i = 0; i < parts * (cols / STEP); i++) {
+        const int64_t k = i / parts * STEP, pixel = k / deep, begin = pixel / n * n;
+        at[0] = i % parts;
+        if (pixel_of(b, w, 0, at, k) != first + pixel % n * step ||
+            pixel_of(b, w, 1, at, k) != pixel_of(b, w, 1, at, begin * deep))
+            return false;
+    }
+    if (first + (far < 0 ? far : 0) != 0) return false; // counted from the window's first
+    s->pixels = (int)n;
+    s->apart = (int)(step < 0 ? -step : step);
+    s->last_first = step < 0;
+    return true;
+}
+
+// Places along a line: pixels that follow those of a line are outside of the image, and so are
+// those before the next one that they are read as.
+static int64_t line_pitch(const BodyStrips *s, const ProgMap *m)
+{
+    const int64_t first = m->first[0],
+                  end = first + s->results + (int64_t)(s->pixels - 1) * s->apart; // of what is read
+    const int64_t own = end - first, shared = m->image[0] - first > end ? m->image[0] - first : end;
+    const int64_t pitch = own < shared ? own : shared;
+    return pitch > s->results ? pitch : s->results;
+}
+
+void body_strips(Arena *a, const Body *b, BodyWindows *w)
+{
+    const ProgMap *m = &w->map;
+    BodyStrips s = {.results = m->places[0]};
+    int64_t *at = NEW_ARRAY(a, int64_t, b->naxes + 1);
+    const uint64_t col = 1ull << b->col;
+    if (!w->along_k || m->step[0] != 1 || m->places[0] < 2 || b->axis[0].extent > MOST_PARTS ||
+        (w->tap[0]->axes | w->channel->axes) & ~col || w->tap[1]->axes & ~(col | 1) ||
+        w->place[2]->axes & ~2ull)
+        return;
+    s.deep = columns_of_pixel(b, w, at);
+    if (!s.deep || !find_pixels(b, w, at, &s)) return;
+    s.pitch = line_pitch(&s, m);
+    const int64_t corner = m->first[0] + s.pitch - m->image[0];
+    const int64_t images = b->axis[1].extent / m->places[0] / m->places[1];
+    const int64_t dim[] = {images, m->places[1], s.pitch}, all = images * m->places[1] * s.pitch;
+    if (corner >= PROG_MAX_CORNER || corner < -PROG_MAX_CORNER || all >= INT32_MAX / 2) return;
+    const Ix *place[3];
+    ix_delinear(b->ix, ix_axis(b->ix, 1, all), dim, 3, place);
+    for (int i = 0; i < 2; i++)
+        s.place[i] =
+            ix_add(b->ix, ix_scale(b->ix, place[2 - i], m->step[i]), ix_const(b->ix, m->first[i]));
+    s.place[2] = place[0];
+    w->strips = s;
+}
