@@ -79,6 +79,7 @@ typedef enum UnfusedCause { // user-facing text in passes/fuse/fuse_reasons.c, d
     WHY_SHORT,              // attention: too few rows or columns
     WHY_WHOLE,              // chunks: something reads a large product as a whole
     WHY_EXTERN,             // crosses kernels of the user's own text
+    WHY_TURNED,             // stored in another order for those who read it across
     WHY_COUNT
 } UnfusedCause;
 

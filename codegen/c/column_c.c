@@ -84,13 +84,14 @@ static void store_parts(Emit *e)
     }
 }
 
-// Few columns, as those of a pooling's windows: written out one after the other, their sums in
-// registers, in one loop over the rows.
+// Few columns, as those of a pooling's or a convolution's windows: written out one after the other,
+// their sums in registers, in one loop over the rows.
 static bool is_few(const Body *b)
 {
-    enum { COLUMNS = 16, INSTS = 1024 };
+    enum { COLUMNS = 16, INSTS = 1024, INSTS_WINDOWS = 4096 };
     const int64_t cols = b->axis[b->col].extent;
-    return cols <= COLUMNS && cols * b->nstages * (int64_t)b->insts.n <= INSTS;
+    return column_short(b) &&
+           cols * b->nstages * (int64_t)b->insts.n <= (cols <= COLUMNS ? INSTS : INSTS_WINDOWS);
 }
 
 static void few_stage(Emit *e, int stage)

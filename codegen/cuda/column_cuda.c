@@ -28,8 +28,8 @@ static bool over_columns(const Emit *e, int load)
 static bool streams(const Emit *e, int load)
 {
     const Inst *v = &e->body->insts.at[load];
-    bool skips = v->skips && !v->ix->has_value && !v->stage;
-    return over_columns(e, load) && (skips || is_plain(e, load));
+    bool asks = v->skips || (v->pred >= 0 && inst_placed(e->body, v->pred));
+    return over_columns(e, load) && ((asks && !v->ix->has_value && !v->stage) || is_plain(e, load));
 }
 
 // Of these, issued ahead of the arithmetic of several columns.
@@ -49,10 +49,12 @@ static Vectors find_shifted(const Emit *e, int width)
 {
     const Body *b = e->body;
     Vectors v = {.axis = 0, .width = width, .open = true};
-    for (uint32_t i = 0; i < b->insts.n && v.nloads < MAX_VECTORS; i++)
-        if (e->live[i] && b->insts.at[i].kind == KI_LOAD && streams(e, (int)i) &&
-            column_shifts(b, b->insts.at[i].ix, width))
-            v.loads[v.nloads++] = (int)i;
+    for (uint32_t i = 0; i < b->insts.n && v.nloads < MAX_VECTORS; i++) {
+        const Inst *x = &b->insts.at[i];
+        if (!e->live[i] || x->kind != KI_LOAD || !streams(e, (int)i)) continue;
+        bool lanes = x->pred >= 0 && inst_over(&b->insts.at[x->pred], 0);
+        if (!lanes && column_shifts(b, x->ix, width)) v.loads[v.nloads++] = (int)i;
+    }
     return v;
 }
 
@@ -299,6 +301,13 @@ static Steps flight_of(Emit *e, const Columns *c, const char *first)
     return f;
 }
 
+// Few columns, all of them of each thread: written out, so that the places that follow from their
+// numbers are constants.
+static bool written_out(const Body *b, const Columns *c)
+{
+    return b->sched.team == 1 && b->sched.unroll > 1 && column_short(b) && !strcmp(c->lo, "0");
+}
+
 // One walk over this thread's columns; afterwards the accumulators hold what the whole block found.
 static void print_stage(Emit *e, const Columns *c, int stage)
 {
@@ -337,6 +346,7 @@ static void print_stage(Emit *e, const Columns *c, int stage)
         emit_line(e, e->scope, "%s_due = 2 * %s;", taken, taken);
         emit_close(e, emit_text(e, "if (%s >= %s_due) {", taken, taken), "}");
     }
+    if (written_out(b, c)) emit_line(e, e->scope->up, "#pragma unroll");
     emit_close(e,
                emit_text(e, "for (%s %s = %s + member; %s < %s; %s += %d) {", t, first, c->lo,
                          first, hi, first, s->team * s->unroll),
@@ -538,7 +548,8 @@ void column_cuda(Emit *e, KernelPhase phase)
     const char *t = int_type(e);
     bool parts = phase == PHASE_PARTIAL && s->split > 1;
     Scope *root = e->scope;
-    emit_line(e, root, "const int member = threadIdx.x / %d;", c.across);
+    emit_line(e, root, "const int member = %s;",
+              s->team > 1 ? emit_text(e, "threadIdx.x / %d", c.across) : "0");
     // The tile's number: with one alone, a block's number is that of its part.
     const char *block = tiles > 1 ? "block" : "0",
                *lane = s->vector > 1 ? emit_text(e, " * %d", s->vector) : "";
@@ -573,7 +584,8 @@ void column_cuda(Emit *e, KernelPhase phase)
             c.lo = "lo";
             c.hi = "hi";
         }
-        if (!c.exact || c.shifted) c.hi = emit_text(e, "(mine ? %s : 0)", c.hi);
+        if ((!c.exact && !written_out(b, &c)) || c.shifted)
+            c.hi = emit_text(e, "(mine ? %s : 0)", c.hi);
         c.fetched = prefetch(e, &c);
         for (int i = 0; i < b->nstages; i++) print_stage(e, &c, i);
     }

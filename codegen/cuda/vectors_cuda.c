@@ -20,6 +20,18 @@ static bool steady_place(const Emit *e, const Inst *x, int axis, int width)
            inst_over(x, e->body->col) && ix_run(x->ix, axis, width, &step, &aligned) && !step;
 }
 
+// Whether a load is left out in single lanes of a vector. One whose condition is the same along
+// every vector, as that of a window's pixels along the channels is, asks it for the first lane.
+static bool leaves_lanes(const Emit *e, const Inst *x, int axis, int width)
+{
+    const Body *b = e->body;
+    const Schedule *s = &b->sched;
+    if (x->pred < 0 || !inst_over(&b->insts.at[x->pred], axis)) return false;
+    bool whole = (s->kind == SCHED_COLUMN && axis == 0) ||
+                 (s->kind == SCHED_MAP && !s->map.transpose && !s->map.reuse);
+    return !whole || !inst_placed(b, x->pred) || !inst_steady(b, x->pred, axis, width);
+}
+
 int vector_width(const Vectors *v, int load)
 {
     for (int i = 0; i < v->nloads; i++)
@@ -50,8 +62,7 @@ Vectors find_vectors(const Emit *e, int axis, int width)
     if (width < 2) return v;
     for (uint32_t i = 0; i < b->insts.n && v.nloads < MAX_VECTORS; i++) {
         const Inst *x = &b->insts.at[i];
-        bool guarded = x->pred >= 0 && inst_over(&b->insts.at[x->pred < 0 ? 0 : x->pred], axis);
-        if (!e->live[i] || x->kind != KI_LOAD || guarded) continue;
+        if (!e->live[i] || x->kind != KI_LOAD || leaves_lanes(e, x, axis, width)) continue;
         v.steady[v.nloads] = steady_place(e, x, axis, width);
         if (v.steady[v.nloads] || vector_place(e, x->ix, axis, width, x->buf) ||
             goes_round(e, x, axis))
@@ -111,6 +122,20 @@ static bool moves_with(const Body *b, int load, int like)
            dtype_info[b->bufs.at[x->buf].type].bits == dtype_info[b->bufs.at[y->buf].type].bits;
 }
 
+// Whether each element is loaded about once: not windows that overlap, nor what is repeated.
+static bool loaded_once(const Body *b, int buf)
+{
+    double loaded = 0;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        double times = 1;
+        for (int k = 0; k < b->naxes; k++)
+            if (v->axes >> k & 1) times *= (double)b->axis[k].extent;
+        if (v->kind == KI_LOAD && v->buf == buf) loaded += times;
+    }
+    return loaded < 2 * (double)b->bufs.at[buf].elems;
+}
+
 void print_vector_load(Emit *e, const Vectors *v, int load, const char *slot, bool declare)
 {
     const Inst *x = &e->body->insts.at[load];
@@ -120,7 +145,8 @@ void print_vector_load(Emit *e, const Vectors *v, int load, const char *slot, bo
     const BodyBuf *b = &e->body->bufs.at[x->buf];
     const char *at = emit_index(e, x->ix), *left = "";
     if (v->open && b->elems % width) left = emit_text(e, ", %lld - (%s)", (long long)b->elems, at);
-    bool stream = v->streams && inst_over(x, e->body->col) && !b->written && !b->in_place;
+    bool stream = v->streams && inst_over(x, e->body->col) && !b->written && !b->in_place &&
+                  loaded_once(e->body, x->buf);
     const char *from = emit_text(e, "nc_%s<%d>(%s + (%s)%s)",
                                  e->follow ? "prefetch"
                                  : stream  ? "fetch"

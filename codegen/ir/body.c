@@ -163,6 +163,15 @@ bool inst_steady(const Body *b, int inst, int axis, int width)
     return steady;
 }
 
+bool inst_placed(const Body *b, int inst)
+{
+    const Inst *v = &b->insts.at[inst];
+    if (v->kind == KI_INDEX) return !v->ix->has_value;
+    bool placed = v->kind == KI_CONST || v->kind == KI_EW || v->kind == KI_CAST;
+    for (int i = 0; i < v->na; i++) placed = placed && inst_placed(b, v->a[i]);
+    return placed;
+}
+
 bool operand_along_k(const Body *b, int inst)
 {
     int64_t stride;

@@ -13,6 +13,8 @@
 #include "codegen/kernel.h"
 
 enum { BODY_MAX_AXES = 60, BODY_MAX_PAR = MAX_RANK };
+// Of a thread with many sums along the columns: for these, and what it loads of a column.
+enum { COLUMN_REGISTERS = 96 };
 
 static inline int64_t ceil_div(int64_t a, int64_t b) // of positive numbers
 {
@@ -251,6 +253,8 @@ bool mma_fits(const Body *b); // a contraction of 16-bit floats: tensor cores ca
 bool operand_along_k(const Body *b, int inst);
 // Whether the instruction has one value along each aligned run of [width] of the axis.
 bool inst_steady(const Body *b, int inst, int axis, int width);
+// Whether the instruction follows from places along the axes alone.
+bool inst_placed(const Body *b, int inst);
 // -- body_windows.c
 void body_windows(Arena *a, Body *b); // fills in Body.dot.windows
 // -- body_strips.c

@@ -79,6 +79,12 @@ static bool lower_rows(LowerCtx *ctx, Graph *g, const Group *group, Node *const 
         return lower_map(ctx, g, group, &first, 1, out) &&
                lower_rows(ctx, g, group, outs + 1, n - 1, folded, out);
     }
+    Lower several;
+    if (!folded && lower_several(ctx, g, group, head, mine.at, (int)mine.n, &several) &&
+        scheduled(several).body->sched.kind == SCHED_COLUMN) {
+        vec_push(ctx->arena, out, several.body);
+        return lower_rows(ctx, g, group, rest.at, (int)rest.n, folded, out);
+    }
     bool fold = folded;
     Lower l = scheduled(lower_over(ctx, g, group, head, mine.at, (int)mine.n, ONE_PASS, &fold));
     if (!l.failed && l.body->sched.kind != SCHED_COLUMN && reduces_with(l.body, ACC_MOMENTS)) {

@@ -42,6 +42,11 @@ Lower lower_product(LowerCtx *ctx, Graph *g, const Group *group, const Node *dot
 Lower lower_vector_product(LowerCtx *ctx, Graph *g, const Group *group, const Node *dot,
                            Node *const *outs, int n);
 
+// -- lower_taps.c: a sum over windows as a body with several results a row. false: it is no such
+// sum, or other outs than values of its results depend on it.
+bool lower_several(LowerCtx *ctx, Graph *g, const Group *group, const Node *head, Node *const *outs,
+                   int n, Lower *l);
+
 // -- lower_attention.c: a call's region (passes/attention/). *ordered: the bodies run one after
 // the other.
 bool lower_attention(LowerCtx *ctx, const Group *group, BodyList *out, bool *ordered);

@@ -23,8 +23,11 @@ static int value_reshape(Lower *l, const Node *n, const Ix *const *idx, int pred
 {
     IxCtx *c = l->body->ix;
     const Type *from = &n->args[0]->type, *to = &n->type;
-    // One run of all: of no elements; on a GPU, whose registers other texts fill otherwise.
-    const bool whole = type_count(to) == 0 || l->ctx->target->kind == TARGET_CUDA;
+    bool leaves = false;
+    for (int i = 0; i < to->rank; i++) leaves |= idx[i]->low < 0 || idx[i]->high >= to->dim[i];
+    // One run of all: of no elements; on a GPU, whose registers other texts fill otherwise, while
+    // no index leaves its axis.
+    const bool whole = type_count(to) == 0 || (l->ctx->target->kind == TARGET_CUDA && !leaves);
     const Ix *at[MAX_RANK];
     for (int i = 0, k = 0; i < from->rank;) {
         const int first = i++, begin = k;
@@ -103,6 +106,28 @@ static int value_window(Lower *l, const Node *n, const Ix *const *idx, int pred)
     return lower_value(l, n->args[0], at, pred);
 }
 
+// Whether the condition holds only where the other one does.
+static bool implies(const Body *b, int cond, int other)
+{
+    const Inst *v = &b->insts.at[cond < 0 ? 0 : cond];
+    if (cond == other) return true;
+    return cond >= 0 && v->kind == KI_EW && v->op == OP_and &&
+           (implies(b, v->a[0], other) || implies(b, v->a[1], other));
+}
+
+// Whether a value is 0 wherever the condition does not hold, since it is made of what is not loaded
+// there. [left]: how many more instructions are looked at.
+static bool zero_without(const Body *b, int at, int cond, int *left)
+{
+    const Inst *v = &b->insts.at[at];
+    if (--*left < 0) return false;
+    if (v->kind == KI_LOAD) return v->pred >= 0 && implies(b, v->pred, cond);
+    bool keeps = v->kind == KI_CAST || (v->kind == KI_EW && !v->text &&
+                                        (v->op == OP_mul || v->op == OP_add || v->op == OP_fma));
+    for (int i = 0; i < v->na && keeps; i++) keeps = zero_without(b, v->a[i], cond, left);
+    return keeps;
+}
+
 static int value_pad(Lower *l, const Node *n, const Ix *const *idx, int pred)
 {
     IxCtx *c = l->body->ix;
@@ -123,11 +148,11 @@ static int value_pad(Lower *l, const Node *n, const Ix *const *idx, int pred)
     const int there = lower_both(l, pred, inside);
     int v = lower_value(l, n->args[0], at, there);
     if (inside < 0) return v;
-    const Inst *x = &l->body->insts.at[v];
     double fill;
-    if (x->kind == KI_LOAD && x->pred == there && node_const_value(n->args[1], &fill) &&
-        fill == 0 && !signbit(fill))
-        return v; // what is not loaded is 0
+    int most = 512;
+    if (node_const_value(n->args[1], &fill) && fill == 0 && !signbit(fill) &&
+        zero_without(l->body, v, inside, &most))
+        return v;
     return lower_select(l, inside, v, lower_value(l, n->args[1], none, -1), n);
 }
 

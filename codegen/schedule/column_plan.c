@@ -12,19 +12,74 @@ enum {
     STORING_TURNS = 4, // of a thread where columns are stored too: many blocks, so that some load
                        // while others compute and store
     STORING_PARTS = 1024, // are joined in little time
-    SHORT = 16,           // columns that a thread takes alone where there are threads enough
+    SHORT = 16,           // columns that a thread takes alone where there are threads enough,
+    SHORT_OVERLAP = 64,   // ... if each element stands in
+    OVERLAP = 4,          // so many of them
     KEPT = 32,            // bytes of an accumulator's vector that threads join through memory
     KEPT_ALONE = 128,     // ... that stays in a thread's registers
+    MANY_SUMS = 4,        // of a result's neighbours: registers decide the vector
 };
-
-static bool is_short(const Body *b)
-{
-    return b->axis[b->col].extent <= SHORT;
-}
 
 static int element_bytes(const Body *b, int buf)
 {
     return dtype_info[b->bufs.at[buf].type].bits / 8;
+}
+
+// Whether what the columns are made of is read again and again, by neighbours: windows in images.
+static bool overlaps(const Body *b)
+{
+    double all = (double)body_rows(b) * (double)b->axis[b->col].extent;
+    bool any = false;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        if (v->kind != KI_LOAD || !(v->axes >> b->col & 1)) continue;
+        if ((double)b->bufs.at[v->buf].elems * OVERLAP > all) return false;
+        any = true;
+    }
+    return any;
+}
+
+bool column_short(const Body *b)
+{
+    int64_t cols = b->axis[b->col].extent;
+    return cols <= SHORT || (cols <= SHORT_OVERLAP && overlaps(b));
+}
+
+static int column_sums(const Body *b)
+{
+    int n = 0;
+    for (uint32_t i = 0; i < b->insts.n; i++)
+        n += b->insts.at[i].kind == KI_REDUCE && b->insts.at[i].axis == b->col;
+    return n;
+}
+
+static bool has_many_sums(const Body *b)
+{
+    return column_sums(b) >= MANY_SUMS;
+}
+
+// Whether rows of memory are those of a batch of matrices.
+static bool is_batch(const Body *b)
+{
+    int64_t stride;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        if (inst_streams(b, v) && !ix_stride(v->ix, 0, &stride)) return true;
+    }
+    return false;
+}
+
+// Bytes of one column that a thread reads for each of its results, all loads together.
+static int read_bytes(const Body *b)
+{
+    int bytes = 0;
+    const bool batch = !has_many_sums(b) && is_batch(b); // what a matrix of it shares is in a cache
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        bool own = v->kind == KI_LOAD && v->axes >> b->col & 1 && v->axes & 1;
+        if (batch ? inst_streams(b, v) : own) bytes += element_bytes(b, v->buf);
+    }
+    return bytes;
 }
 
 bool column_shifts(const Body *b, const Ix *place, int v)
@@ -53,6 +108,7 @@ static void find_shifted(Body *b)
 {
     int64_t stride, step;
     if (b->nstages > 1 || b->npar > 1 || b->can_fail || shifted_vector(b) < 2) return;
+    if (has_many_sums(b)) return; // they would be as many vectors
     if (body_rows(b) < 8 * shifted_vector(b) || body_stores_columns(b, -1)) return;
     for (uint32_t i = 0; i < b->insts.n && !b->uneven; i++) {
         const Inst *v = &b->insts.at[i];
@@ -72,9 +128,12 @@ int column_widest(const Body *b)
         const Inst *v = &b->insts.at[i];
         if (v->kind == KI_REDUCE && v->axis == b->col) { // accumulators are moved as vectors too
             int bytes = inst_acc(v)->place ? acc_bytes(v) : math_bytes(v->acc);
-            most = (int)at_most(most, (is_short(b) ? KEPT_ALONE : KEPT) / bytes);
+            most = (int)at_most(most, (column_short(b) ? KEPT_ALONE : KEPT) / bytes);
         }
     }
+    while (has_many_sums(b) && most > 2 &&
+           most * (4 * column_sums(b) + read_bytes(b)) > 4 * COLUMN_REGISTERS)
+        most /= 2;
     for (int limit = 0; limit < 2; limit++) // first the types, then what is aligned
         for (uint32_t i = 0; i < b->insts.n + b->stores.n; i++) {
             bool store = i >= b->insts.n;
@@ -98,30 +157,6 @@ int column_widest(const Body *b)
             best = w > best ? w : best;
         }
     return best;
-}
-
-// Whether rows of memory are those of a batch of matrices.
-static bool is_batch(const Body *b)
-{
-    int64_t stride;
-    for (uint32_t i = 0; i < b->insts.n; i++) {
-        const Inst *v = &b->insts.at[i];
-        if (inst_streams(b, v) && !ix_stride(v->ix, 0, &stride)) return true;
-    }
-    return false;
-}
-
-// Bytes of one column that a thread reads for each of its results, all loads together.
-static int read_bytes(const Body *b)
-{
-    int bytes = 0;
-    const bool batch = is_batch(b); // what a matrix of it shares is in a cache
-    for (uint32_t i = 0; i < b->insts.n; i++) {
-        const Inst *v = &b->insts.at[i];
-        bool own = v->kind == KI_LOAD && v->axes >> b->col & 1 && v->axes & 1;
-        if (batch ? inst_streams(b, v) : own) bytes += element_bytes(b, v->buf);
-    }
-    return bytes;
 }
 
 static bool shifted(const Body *b, const Schedule *s)
@@ -205,10 +240,11 @@ void plan_column(const Target *t, Body *b)
     if (b->uneven) s->vector = column_widest(b);
     // Short columns: a thread each, while they fill the device.
     const int64_t threads = (int64_t)t->units * t->threads_per_unit;
-    while (is_short(b) && s->vector > 2 && rows / s->vector < threads) s->vector /= 2;
+    const int64_t results = rows * column_sums(b);
+    while (column_short(b) && s->vector > 2 && results / s->vector < threads) s->vector /= 2;
     // 32 threads side by side, or all there are; the others above them.
     int64_t vectors = ceil_div(rows, s->vector);
-    const bool alone = is_short(b) && vectors >= threads;
+    const bool alone = column_short(b) && results / s->vector >= threads;
     for (s->team = 1; !alone && (s->team < 8 || vectors * s->team * 2 <= BLOCK); s->team *= 2)
         if (s->team * 2 > cols) break;
     // Few blocks: narrower ones, down to what memory moves at once, with more threads above.

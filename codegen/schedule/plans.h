@@ -61,6 +61,7 @@ int tile_in_place(const Body *b);
 // column_plan.c: column reductions on CUDA
 void plan_column(const Target *t, Body *b);
 void column_derive(Body *b);
+bool column_short(const Body *b); // columns that a thread takes alone
 int column_widest(const Body *b); // the widest vector all of it allows
 // Whether it looks at the error record where its results are stored, not before it begins.
 bool column_commits_late(const Body *b);

@@ -12,6 +12,10 @@
 // the padded dy and reversed weights; with another, each remainder of i modulo the stride has
 // weights of its own, and the only zeros multiplied are those that fill the first and the last run.
 //
+// Behind a product of which one factor is of the places and the other of the windows' elements, as
+// a depthwise convolution's, dx is with stride 1 the same kind of sum: that of a window of the
+// padded dy with reversed weights. (With another, the runs are few.)
+//
 // Where x is an image padded with zeros, [low] before it, the gradient of the padding is not
 // needed. Then i counts the image's own elements, so that runs begin where the image does and
 // nothing is computed only to be cut off: i + low = o stride + k, and k is counted from [lead]
@@ -207,10 +211,9 @@ static bool find_contraction(Rule *r, const WindowAxes *w, Behind *b)
            d->args[1]->type.rank + w->n <= MAX_RANK && r->dy->type.rank <= MAX_RANK;
 }
 
-// Takes windows over the runs of each axis in turn; [runs]: the axes within them.
-static Factor windowed(Rule *r, const Behind *b, const WindowAxes *w, int64_t *runs)
+// Takes windows of f.x over the runs of each axis in turn; [runs]: the axes within them.
+static Factor windowed(Rule *r, Factor f, const Behind *b, const WindowAxes *w, int64_t *runs)
 {
-    Factor f = {.x = b->dot->args[b->side], .axes = dot_axes(b->dot, b->side)};
     int64_t axes[MAX_RANK], sizes[MAX_RANK], one[MAX_RANK], step[MAX_RANK];
     int order[MAX_RANK];
     for (int i = 0; i < w->n; i++) { // ascending
@@ -271,8 +274,9 @@ static Factor by_runs(Rule *r, const Behind *b, const WindowAxes *w, int64_t *ru
 static Node *contracted(Rule *r, const Behind *b, const WindowAxes *w)
 {
     Factor f[2];
+    const Factor places = {.x = b->dot->args[b->side], .axes = dot_axes(b->dot, b->side)};
     int64_t runs[2][MAX_RANK], batch[2][MAX_RANK], contract[2][MAX_RANK], at[2][MAX_RANK];
-    f[b->side] = windowed(r, b, w, runs[b->side]);
+    f[b->side] = windowed(r, places, b, w, runs[b->side]);
     f[1 - b->side] = by_runs(r, b, w, runs[1 - b->side]);
     int next = f[0].axes.nbatch, nc = f[0].axes.ncontract;
     for (int s = 0; s < 2; s++) {
@@ -338,12 +342,78 @@ Node *rule_slice(Rule *r, Node *x, const int64_t *start, const int64_t *limit)
     return graph_node(r->g, OP_dot, args, 2, &x->attrs);
 }
 
+// -- behind a sum of products --------------------------------------------------------------------
+
+// Whether n repeats its operand along these axes.
+static bool repeats(const Node *n, const int64_t *axes, int count)
+{
+    if (n->op != OP_broadcast) return false;
+    const int64_t *dims = attr_ints(n, ATTR_dims, NULL);
+    for (int i = 0; i < n->args[0]->type.rank; i++)
+        for (int k = 0; k < count; k++)
+            if (dims[i] == axes[k] && n->args[0]->type.dim[i] != 1) return false;
+    return true;
+}
+
+// dy = places * taps, of which the former is a value of each place, the latter of each element of
+// the windows.
+static bool find_product(Rule *r, const WindowAxes *w, Behind *b, Node **places, Node **taps)
+{
+    int64_t within[MAX_RANK];
+    if (r->dy->op != OP_mul) return false;
+    for (int i = 0; i < w->n; i++) {
+        within[i] = w->at + i;
+        b->place[i] = w->axis[i];
+        b->runs[i] = runs_of(w, i, r->dy->type.dim[w->axis[i]]);
+        if (w->stride[i] != 1) return false;
+    }
+    for (int k = 0; k < 2; k++) {
+        *places = r->dy->args[k];
+        *taps = r->dy->args[1 - k];
+        if (repeats(*places, within, w->n) && repeats(*taps, w->axis, w->n)) break;
+        if (k) return false;
+    }
+    // The places' operand has all other axes, in order.
+    const Node *x = (*places)->args[0];
+    const int64_t *dims = attr_ints(*places, ATTR_dims, NULL);
+    if (x->type.rank + w->n != r->dy->type.rank) return false;
+    for (int i = 0; i < x->type.rank; i++) {
+        const int64_t axis = i < w->at ? i : i + w->n;
+        if (dims[i] != axis || x->type.dim[i] != r->dy->type.dim[axis]) return false;
+    }
+    find_image(r, w, b);
+    return true;
+}
+
+// With stride 1 dx is a sum over windows, too, of the places' values times the taps in reverse.
+static Node *summed(Rule *r, const Behind *b, const WindowAxes *w, const Node *places,
+                    const Node *taps)
+{
+    int64_t runs[MAX_RANK], reversed[MAX_RANK], dims[MAX_RANK];
+    Factor f = windowed(r, (Factor){.x = places->args[0]}, b, w, runs);
+    Node *t = taps->args[0];
+    int n = 0;
+    memcpy(dims, attr_ints(taps, ATTR_dims, NULL), sizeof *dims * (size_t)t->type.rank);
+    for (int i = 0; i < t->type.rank; i++)
+        if (dims[i] >= w->at && dims[i] < w->at + w->n && t->type.dim[i] != 1) reversed[n++] = i;
+    Attrs back = {0}, attrs = {0};
+    attr_set_ints(r->g, &back, ATTR_axes, reversed, n);
+    if (n) t = graph_node(r->g, OP_reverse, &t, 1, &back);
+    attr_set_ints(r->g, &attrs, ATTR_shape, f.x->type.dim, f.x->type.rank);
+    attr_set_ints(r->g, &attrs, ATTR_dims, dims, t->type.rank);
+    t = graph_node(r->g, OP_broadcast, &t, 1, &attrs);
+    return graph_reduce(r->g, OP_sum, B(mul, f.x, t), runs, w->n, false);
+}
+
 void grad_window(Rule *r)
 {
     const WindowAxes w = window_axes(&r->n->attrs);
     Behind b = {0};
+    Node *places, *taps;
     if (find_contraction(r, &w, &b))
         sweep_seed(r->s, b.x, contracted(r, &b, &w));
+    else if (find_product(r, &w, &b, &places, &taps))
+        sweep_seed(r->s, b.x, summed(r, &b, &w, places, taps));
     else
         rule_give(r, 0, sum_of_runs(r, &w, r->dy));
 }

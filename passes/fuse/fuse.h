@@ -48,6 +48,7 @@ typedef struct Fuse {
     bool *wide;           // read in more than 16 bits, by more than elementwise code that rounds it
     bool *apart;          // by id of a dot: what is wide behind it is computed by who reads it
     bool *late;           // elementwise and read only on the way into cells: part of the update
+    int64_t *turned;      // stored in the order of those who read it across: how often each element
     uint32_t *cost_users; // forced because it is costly: how many kernels would compute it
     float *cost_flops;
     Node **epilogue; // by id of a dot: the last node folded into it, itself when none
@@ -109,6 +110,9 @@ bool fuse_may_fail(const Node *n);
 void fuse_place(Fuse *f);                            // levels and clusters
 void fuse_unplace(Fuse *f);                          // no node has a place
 uint32_t fuse_cluster(const Fuse *f, const Node *n); // index + 1 of its cluster, 0: none
+
+// fuse_turned.c
+void fuse_turn(Fuse *f); // forces what is read across
 
 // fuse_epilogue.c
 void fuse_epilogues(Fuse *f);

@@ -222,6 +222,7 @@ void fuse_prepare(Fuse *f)
     f->wide = NEW_ARRAY(f->a, bool, n);
     f->apart = NEW_ARRAY(f->a, bool, n);
     f->late = NEW_ARRAY(f->a, bool, n);
+    f->turned = NEW_ARRAY(f->a, int64_t, n);
     graph_mark_live(g, f->live);
     count_readers(f);
     mark_wide(f);
@@ -229,4 +230,5 @@ void fuse_prepare(Fuse *f)
     force_counters(f);
     fuse_epilogues(f);
     force_operands(f);
+    fuse_turn(f);
 }

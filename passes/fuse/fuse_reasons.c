@@ -29,6 +29,7 @@ const char *unfused_cause(UnfusedCause cause)
         [WHY_SHORT] = "short",
         [WHY_WHOLE] = "whole",
         [WHY_EXTERN] = "extern",
+        [WHY_TURNED] = "turned",
     };
     return cause < WHY_COUNT ? names[cause] : NULL;
 }
@@ -65,6 +66,8 @@ static const char *cause_text(Arena *a, const Unfused *u)
         return arena_printf(a, "not made by parts of its %lld rows of %lld: this reads all of it",
                             x, y);
     case WHY_EXTERN: return "a kernel of your own reads and writes memory";
+    case WHY_TURNED:
+        return arena_printf(a, "stored in the order in which each element is read %lld times", x);
     case WHY_OPTION: return "fusion was switched off";
     case WHY_COUNT: break;
     }
@@ -140,7 +143,7 @@ void fuse_explain(Fuse *f)
         if (!f->live[i]) continue;
         for (uint32_t k = 0; k < c->nargs; k++) {
             Node *p = c->args[k];
-            if (!fu->group_of[p->id]) continue;
+            if (!fu->group_of[p->id] || f->turned[p->id]) continue;
             if (fu->group_of[p->id] == fu->group_of[c->id]) continue;
             if (fuse_cluster(f, p) && fuse_cluster(f, p) == fuse_cluster(f, c)) continue;
             if (f->absorbed[c->id] && f->absorbed[c->id] == f->absorbed[p->id]) continue;
@@ -152,6 +155,12 @@ void fuse_explain(Fuse *f)
             idmap_set(&told, key, 1);
             vec_push(f->a, &fu->unfused, u);
         }
+    }
+    for (uint32_t i = 0; i < f->g->nodes.n; i++) {
+        const Node *n = f->g->nodes.at[i];
+        if (!f->live[i] || !f->turned[i] || !fu->group_of[i]) continue;
+        const Unfused u = {n, f->user[i], WHY_TURNED, f->turned[i], 0};
+        vec_push(f->a, &fu->unfused, u);
     }
     for (uint32_t i = 0; i < f->clusters.n; i++)
         if (f->no_fold[i].consumer) vec_push(f->a, &fu->unfused, f->no_fold[i]);
