@@ -405,7 +405,8 @@ const Knob knobs[] = {
      INT(tile.each), legal_each, -1, true, NULL},
     {"wgmma",
      "groups of four warps multiply: a tile together, or each its own; split: together, and the "
-     "blocks of a cluster share its columns; steps: so do the groups; no: they do not",
+     "blocks of a cluster share its columns; steps: so do the groups; strips: "
+     "own, and a copy has all pixels of a line of windows; no: they do not",
      INT(tile.wgmma), legal_wgmma, 0, true, wgmma_words},
     {"tile_n", "neighbours of the result in a row of a group's or a staged tile", INT(tile.n),
      legal_tile_n, -1, false, NULL},
