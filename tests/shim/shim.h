@@ -68,7 +68,7 @@ struct CUmod_st {
     char *text;
     CuFunction functions;
     const Code *code;
-    int number; // in code
+    int number, prelude; // in code
     CuModule next;
 };
 
