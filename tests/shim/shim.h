@@ -118,6 +118,8 @@ extern bool shim_running;
 // Whether what thread [id] did at [when] comes before what the thread that runs does now.
 bool shim_ordered(uint32_t id, uint32_t when);
 
+const void *shim_dynamic_place(void); // of the kernel that runs: its dynamic shared memory
+
 // -- late.c: of the thread that runs, and of the running block's cluster; NULL: nothing yet
 typedef struct LateThread LateThread;
 typedef struct LateBlock LateBlock;
