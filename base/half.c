@@ -4,15 +4,32 @@
 #include <math.h>
 #include <string.h>
 
+// 2^e, a normal double. (ldexp of the C library takes ten times as long as a product.)
+static double power(int e)
+{
+    uint64_t bits = (uint64_t)(e + 1023) << 52;
+    double v;
+    memcpy(&v, &bits, sizeof v);
+    return v;
+}
+
+// e with |v| in [2^(e-1), 2^e), as frexp says; no more than -1022 for zero and subnormal numbers.
+static int exponent_of(double v)
+{
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    return (int)(bits >> 52 & 2047) - 1022;
+}
+
 double half_round(double v, int exponent_bits)
 {
     if (v == 0 || !isfinite(v)) return v;
-    int bits = 16 - exponent_bits, bias = (1 << (exponent_bits - 1)) - 1, e;
-    frexp(v, &e);                                               // |v| in [2^(e-1), 2^e)
+    int bits = 16 - exponent_bits, bias = (1 << (exponent_bits - 1)) - 1, e = exponent_of(v);
     int least = 2 - bias, low = (e < least ? least : e) - bits; // exponent of the last bit kept
-    double r = ldexp(rint(ldexp(v, -low)), low);
-    double largest = ldexp(2 - ldexp(1, 1 - bits), bias);
-    return fabs(r) > largest ? copysign(INFINITY, v) : r;
+    double scaled = fabs(v) * power(-low);                      // below 2^bits
+    double r = (scaled + 0x1p52 - 0x1p52) * power(low);         // to a whole number, ties to even
+    double largest = (2 - power(1 - bits)) * power(bias);
+    return copysign(r > largest ? INFINITY : r, v);
 }
 
 double half_value(uint16_t h, int exponent_bits)
@@ -21,8 +38,8 @@ double half_value(uint16_t h, int exponent_bits)
     int bias = all >> 1, e = h >> mantissa_bits & all;
     int m = h & ((1 << mantissa_bits) - 1);
     double v = e == all ? (m ? (double)NAN : (double)INFINITY)
-               : e      ? ldexp(m + (1 << mantissa_bits), e - bias - mantissa_bits)
-                        : ldexp(m, 1 - bias - mantissa_bits);
+               : e      ? (m + (1 << mantissa_bits)) * power(e - bias - mantissa_bits)
+                        : m * power(1 - bias - mantissa_bits);
     return h & 0x8000 ? -v : v;
 }
 
@@ -33,10 +50,10 @@ uint16_t half_bits(double v, int exponent_bits)
     if (v != v) return (uint16_t)(all << mantissa_bits | 1 << (mantissa_bits - 1));
     v = fabs(half_round(v, exponent_bits));
     if (isinf(v)) return (uint16_t)(sign | (uint32_t)all << mantissa_bits);
-    int e;
-    frexp(v, &e);
-    e = v == 0 || e - 1 < 1 - bias ? 1 - bias : e - 1;
-    uint32_t m = (uint32_t)ldexp(v, mantissa_bits - e); // exact; has the implicit bit when normal
+    int e = exponent_of(v) - 1;
+    if (e < 1 - bias) e = 1 - bias;
+    uint32_t m =
+        (uint32_t)(v * power(mantissa_bits - e)); // exact; has the implicit bit when normal
     uint32_t biased = m >> mantissa_bits ? (uint32_t)(e + bias) : 0;
     return (uint16_t)(sign | biased << mantissa_bits | (m & ((1u << mantissa_bits) - 1)));
 }

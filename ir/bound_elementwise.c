@@ -125,16 +125,16 @@ static void whole_points(DType t, int64_t x, const double own[2], Points *p)
     if (p->wide && low < 0 && high > 0) p->at[p->n++].i = 0;
 }
 
-static Points points_of(const Element *m, uint32_t k, const double own[2])
+static void points_of(const Element *m, uint32_t k, const double own[2], Points *p)
 {
-    Points p = {.n = 0};
+    p->n = 0;
+    p->wide = false;
     if (own[BELOW] == 0 && own[ABOVE] == 0)
-        p.at[p.n++] = m->x[k];
+        p->at[p->n++] = m->x[k];
     else if (dtype_is_float(m->type[k]))
-        real_points(m->type[k], m->x[k].f, own, &p);
+        real_points(m->type[k], m->x[k].f, own, p);
     else
-        whole_points(m->type[k], m->x[k].i, own, &p);
-    return p;
+        whole_points(m->type[k], m->x[k].i, own, p);
 }
 
 // The place of operand k's node among the operands: equal ones move together.
@@ -222,7 +222,7 @@ static void admit_operands(const Element *m, double own[3][2], double v, double 
     Points p[3];
     bool wide = false;
     for (uint32_t k = 0; k < n->nargs; k++) {
-        p[k] = points_of(m, k, own[k]);
+        points_of(m, k, own[k], &p[k]);
         wide |= p[k].wide;
     }
     admit_points(m, p, v, error);
@@ -244,11 +244,12 @@ static bool never_rounds(const Element *m, double own[3][2], double v)
 {
     const Op op = m->n->op;
     if (op_info(op)->flags & OPF_EXACT) return true;
+    if (op != OP_add && op != OP_sub && op != OP_mul && op != OP_div) return false;
     for (uint32_t k = 0; k < m->n->nargs; k++) {
         int exponent;
         double part = fabs(frexp(number_of(m, k), &exponent));
         if (own[k][BELOW] + own[k][ABOVE] > 0) continue;
-        if (part == 0 && (op == OP_add || op == OP_sub || op == OP_mul)) return true;
+        if (part == 0 && op != OP_div) return true;
         bool scales = part == 0.5 && (op == OP_mul || (op == OP_div && k == 1));
         if (scales && fabs(v) > bound_lost(m->result, 0)) return true;
     }

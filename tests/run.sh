@@ -56,15 +56,26 @@ run() { # name command...
     one $count "$@" &
 }
 
-# The scripts are the long ones: they go first.
-for t in tests/*/*.sh; do
-    case $t in tests/fuzz/* | tests/mutants/*) continue ;; esac
-    run "${t#tests/}" bash "$t"
-done
-run layers sh tests/layers.sh
-for t in "$BUILD"/tests/unit/*; do
-    case $t in *.o|*.d) continue ;; esac
-    [ -x "$t" ] && run "unit/${t##*/}" "$t"
+# The longest go first, so that none of them is left alone at the end; then the other scripts.
+names() {
+    local t
+    printf '%s\n' shim/run.sh cli/check.sh shim/schedules.sh modes/passes.sh cards/run.sh shim/unit.sh modes/programs.sh \
+        unit/lib_golden unit/codegen_lower
+    for t in tests/*/*.sh; do
+        case $t in tests/fuzz/* | tests/mutants/*) ;; *) echo "${t#tests/}" ;; esac
+    done
+    echo layers
+    for t in "$BUILD"/tests/unit/*; do
+        case $t in *.o | *.d) ;; *) [ -x "$t" ] && echo "unit/${t##*/}" ;; esac
+    done
+}
+mapfile -t tests < <(names | awk '!seen[$0]++')
+for t in "${tests[@]}"; do
+    case $t in
+    unit/*) run "$t" "$BUILD/tests/$t" ;;
+    layers) run layers sh tests/layers.sh ;;
+    *) run "$t" bash "tests/$t" ;;
+    esac
 done
 wait
 passed=0 failed=0 skipped=0

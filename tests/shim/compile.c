@@ -1,4 +1,5 @@
-// Compiles the kernels of all loaded modules that nobody has run yet as one translation unit.
+// Compiles the kernels of all loaded modules that nobody has run yet as one translation unit: a
+// compiler's start and its reading of kernel.h cost more than most kernels.
 #include <ctype.h>
 #include <dlfcn.h>
 #include <link.h>
@@ -16,6 +17,18 @@
 extern char **environ;
 static char problem[4096];
 static Code *codes; // all of them: they stay to the end
+
+// A module's text that one of [codes] has under [number]. Programs of one process share kernels:
+// those of the next are not compiled again. Their variables are shared memory alone, which begins
+// anew with each launch.
+typedef struct Compiled {
+    uint64_t hash;
+    char *text;
+    const Code *code;
+    int number;
+    struct Compiled *next;
+} Compiled;
+static Compiled *compiled;
 
 typedef struct Find {
     const char *base;
@@ -93,17 +106,21 @@ typedef struct Files {
     char cached[512]; // in SHIM_CACHE; "" without
 } Files;
 
-// Libraries are kept under a name made of their text. Each load copies one: variables begin anew.
-static void name_cached(Files *f, const char *head, const char *text)
+static uint64_t hash_text(uint64_t hash, const char *text) // FNV-1a
+{
+    for (const char *p = text; *p; p++) hash = (hash ^ (unsigned char)*p) * 0x100000001b3u;
+    return hash;
+}
+
+// Libraries are kept under a name made of their CUDA text and of how it is read. Each load copies
+// one: variables begin anew.
+static void name_cached(Files *f, const char *arch, const char *head, const char *text)
 {
     const char *cache = getenv("SHIM_CACHE");
     if (!cache || getenv("SHIM_CXX")) return; // (another compiler may make what it likes)
-    uint64_t hash[2] = {0xcbf29ce484222325u, 0x9ae16a3b2f90404fu}; // FNV-1a from two beginnings
-    const char *const part[] = {head, text};
+    uint64_t hash[2] = {0xcbf29ce484222325u, 0x9ae16a3b2f90404fu}; // from two beginnings
     for (int i = 0; i < 2; i++)
-        for (int k = 0; k < 2; k++)
-            for (const char *p = part[k]; *p; p++)
-                hash[i] = (hash[i] ^ (unsigned char)*p) * 0x100000001b3u;
+        hash[i] = hash_text(hash_text(hash_text(hash[i], arch), head), text);
     snprintf(f->cached, sizeof f->cached, "%s/%016llx%016llx.so", cache,
              (unsigned long long)hash[0], (unsigned long long)hash[1]);
 }
@@ -128,20 +145,14 @@ static void keep_cached(const Files *f)
 }
 
 // The macros of the text are expanded first, so that all inline assembly stands there as it is.
-static bool translate(Files *f, char *cxx, const char *text)
+static bool translate(const Files *f, char *cxx, char *arch, const char *head, const char *text)
 {
-    char arch[64], head[2048];
     const char *why = NULL;
-    snprintf(arch, sizeof arch, "-D__CUDA_ARCH__=%d", shim_option("SHIM_ARCH", 90) * 10);
     char *expand[] = {cxx, "-E", "-P", "-x", "c++", arch, "-o", (char *)f->plain, (char *)f->raw,
                       NULL};
     if (!write_file(f->raw, "", text) || !run(expand, f->log)) return false;
     char *plain = read_file(f->plain), *done = plain ? shim_rewrite(plain, &why) : NULL;
-    const char *home = getenv("SHIM_HOME");
-    if (!home) home = SHIM_HOME;
-    snprintf(head, sizeof head, "#include \"%s/kernel.h\"\n#include \"%s/ptx.h\"\n", home, home);
     bool ok = done && write_file(f->src, head, done);
-    if (ok) name_cached(f, head, done);
     if (why) snprintf(problem, sizeof problem, "%s", why);
     free(plain);
     free(done);
@@ -151,7 +162,7 @@ static bool translate(Files *f, char *cxx, const char *text)
 static void *build(const char *text)
 {
     Files f = {.dir = "/tmp/shim-XXXXXX"};
-    char here[1024] = "";
+    char here[1024] = "", arch[64], head[2048];
     Dl_info me;
     if (!mkdtemp(f.dir)) return NULL;
     snprintf(f.raw, sizeof f.raw, "%s/raw.cc", f.dir);
@@ -162,11 +173,11 @@ static void *build(const char *text)
     snprintf(f.log, sizeof f.log, "%s/log", f.dir);
     if (dladdr((void *)&shim_running, &me)) snprintf(here, sizeof here, "%s", me.dli_fname);
     const char *cxx = getenv("SHIM_CXX");
-    // (vectors are moved as vectors: no scalar replacement; what nothing was assigned to is no
-    // zero)
+    // (-Og: two thirds of the time of -O1, and what runs long is in matrix.c and memory.c; vectors
+    // are moved as vectors: no scalar replacement; what nothing was assigned to is no zero)
     char *compile[] = {cxx ? (char *)cxx : "g++",
                        "-std=c++17",
-                       "-O1",
+                       "-Og",
                        "-w",
                        "-fPIC",
                        "-fsanitize=thread",
@@ -188,9 +199,15 @@ static void *build(const char *text)
     void *library = NULL;
     snprintf(problem, sizeof problem, "the host's compiler (%s) refuses the kernels:\n",
              compile[0]);
-    bool made = translate(&f, compile[0], text);
-    if (made && !(*f.cached && copy_file(f.cached, f.lib))) {
-        made = run(compile, f.log) && run(link, f.log);
+    const char *home = getenv("SHIM_HOME");
+    if (!home) home = SHIM_HOME;
+    snprintf(head, sizeof head, "#include \"%s/kernel.h\"\n#include \"%s/ptx.h\"\n", home, home);
+    snprintf(arch, sizeof arch, "-D__CUDA_ARCH__=%d", shim_option("SHIM_ARCH", 90) * 10);
+    name_cached(&f, arch, head, text);
+    bool made = *f.cached && copy_file(f.cached, f.lib);
+    if (!made) {
+        made = translate(&f, compile[0], arch, head, text);
+        made = made && run(compile, f.log) && run(link, f.log);
         if (made) keep_cached(&f);
     }
     if (made) {
@@ -214,21 +231,51 @@ static void *symbol(const struct CUmod_st *m, const char *what, const char *kern
     return dlsym(m->code->library, name);
 }
 
+// What is compiled of m's text, or NULL; *hash: the text's.
+static const Compiled *find_compiled(const struct CUmod_st *m, uint64_t *hash)
+{
+    const Compiled *c = compiled;
+    *hash = hash_text(0xcbf29ce484222325u, m->text);
+    while (c && (c->hash != *hash || strcmp(c->text, m->text) != 0)) c = c->next;
+    return c;
+}
+
+static bool add_compiled(const struct CUmod_st *m)
+{
+    uint64_t hash;
+    if (find_compiled(m, &hash)) return true;
+    Compiled *c = malloc(sizeof *c);
+    if (!c || !(c->text = strdup(m->text))) return false;
+    c->hash = hash;
+    c->code = m->code;
+    c->number = m->number;
+    c->next = compiled;
+    compiled = c;
+    return true;
+}
+
 static size_t prelude_length(const char *text)
 {
     const char *end = strstr(text, "\n#line 1 \"");
     return end ? (size_t)(end + 1 - text) : 0;
 }
 
-// Whether a kernel of m is part of the unit of [first]: same prelude, not compiled. Text that has
-// macros is a model's own, and a unit of its own.
+// Text that has macros is a model's own, and a unit of its own.
+static bool has_macros(const struct CUmod_st *m)
+{
+    return strstr(m->text + prelude_length(m->text), "\n#define ") != NULL;
+}
+
+// Whether m is part of the unit of [first]: it is not compiled yet.
 static bool belongs(const struct CUmod_st *m, const struct CUmod_st *first)
 {
-    size_t n = prelude_length(first->text);
-    if (strstr(first->text + n, "\n#define ") ||
-        (m->text && strstr(m->text + prelude_length(m->text), "\n#define ")))
-        return false;
-    return m->text && !m->code && prelude_length(m->text) == n && !strncmp(m->text, first->text, n);
+    return m == first || (m->text && !m->code && !has_macros(m) && !has_macros(first));
+}
+
+static bool same_prelude(const struct CUmod_st *a, const struct CUmod_st *b)
+{
+    size_t n = prelude_length(a->text);
+    return prelude_length(b->text) == n && !strncmp(a->text, b->text, n);
 }
 
 // Kernels of the text: __global__ void [__launch_bounds__(...)] NAME(...) {
@@ -261,26 +308,50 @@ static bool find_function(CuFunction f)
     return true;
 }
 
+// The text of the unit of [first]. Preludes differ by what their kernels need, so each has a
+// namespace, and its kernels have theirs within; all kernels stand behind all preludes
+// (tests/mutants/cc.sh).
+static const char *unit_text(Arena *arena, CuModule first)
+{
+    Buf out = buf_new(arena);
+    int number = 0, preludes = 0;
+    for (CuModule m = shim_modules(); m; m = m->next) {
+        if (!belongs(m, first)) continue;
+        m->number = number++;
+        m->prelude = -1;
+        for (CuModule o = shim_modules(); o != m && m->prelude < 0; o = o->next)
+            if (belongs(o, first) && same_prelude(o, m)) m->prelude = o->prelude;
+        if (m->prelude >= 0) continue;
+        m->prelude = preludes++;
+        buf_printf(&out, "namespace p%d {\n%.*s}\n", m->prelude, (int)prelude_length(m->text),
+                   m->text);
+    }
+    for (CuModule m = shim_modules(); m; m = m->next) {
+        if (!belongs(m, first)) continue;
+        const char *text = m->text + prelude_length(m->text);
+        buf_printf(&out, "namespace p%d {\nnamespace m%d {\n%s\n", m->prelude, m->number, text);
+        export_kernels(&out, m->number, text);
+        buf_str(&out, "}\n}\n");
+    }
+    return shim_cut(arena, out.data);
+}
+
 const char *shim_prepare(CuFunction f)
 {
     static const char absent[] = "the kernel is not in what was compiled";
+    uint64_t hash;
     if (f->call || f->builtin) return NULL;
-    if (f->module->code) return find_function(f) ? NULL : absent;
+    CuModule first = f->module;
+    for (CuModule m = first->code ? NULL : shim_modules(); m; m = m->next) {
+        const Compiled *c = m->text && !m->code ? find_compiled(m, &hash) : NULL;
+        if (!c) continue;
+        m->code = c->code;
+        m->number = c->number;
+    }
+    if (first->code) return find_function(f) ? NULL : absent;
     Arena *arena = arena_new();
     if (!arena) return "out of memory";
-    Buf out = buf_new(arena);
-    CuModule first = f->module;
-    size_t prelude = prelude_length(first->text);
-    buf_bytes(&out, first->text, prelude);
-    int number = 0;
-    for (CuModule m = shim_modules(); m; m = m->next) {
-        if (m != first && !belongs(m, first)) continue;
-        m->number = number++;
-        buf_printf(&out, "namespace m%d {\n%s\n", m->number, m->text + prelude);
-        export_kernels(&out, m->number, m->text + prelude);
-        buf_str(&out, "}\n");
-    }
-    void *library = build(shim_cut(arena, out.data));
+    void *library = build(unit_text(arena, first));
     arena_free(arena);
     if (!library) return problem;
     Code *code = calloc(1, sizeof *code);
@@ -295,7 +366,12 @@ const char *shim_prepare(CuFunction f)
     *(void **)&dynamic = dlsym(library, "shim_dynamic");
     code->dynamic = dynamic ? dynamic() : code->vars + code->vars_bytes;
     code->dynamic_bytes = dynamic ? SHIM_DYNAMIC : 0;
-    for (CuModule m = shim_modules(); m; m = m->next)
-        if (m == first || belongs(m, first)) m->code = code;
+    bool kept = true;
+    for (CuModule m = shim_modules(); m; m = m->next) {
+        if (!belongs(m, first)) continue;
+        m->code = code;
+        kept &= add_compiled(m);
+    }
+    if (!kept) return "out of memory";
     return find_function(f) ? NULL : absent;
 }

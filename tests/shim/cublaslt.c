@@ -293,6 +293,19 @@ static double seconds_of(const Call *c, double products)
     return 2e-9 * products;
 }
 
+// An operand's matrix of one batch in doubles, so that each element is converted once: lines of k
+// elements that are summed.
+static double *lines(const Layout *l, const void *p, int batch, bool along, int64_t n, int64_t k)
+{
+    double *out = malloc((size_t)(n * k) * sizeof *out + 1);
+    if (!out) abort();
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t x = 0; x < k; x++)
+            out[i * k + x] =
+                get(l->type, p, batch * l->stride + (along ? i * l->ld + x : x * l->ld + i));
+    return out;
+}
+
 static CuResult compute(void *arg)
 {
     Call *c = arg;
@@ -313,17 +326,19 @@ static CuResult compute(void *arg)
         shim_fault("cublasLtMatmul reads or writes what is not its own, or was never written");
         return CU_FAULT_LAST;
     }
-    for (int z = 0; z < lc->batch; z++)
+    for (int z = 0; z < lc->batch; z++) {
+        double *left = lines(la, c->a, z, d->trans_a, m, k);
+        double *right = lines(lb, c->b, z, !d->trans_b, n, k);
         for (int64_t j = 0; j < n; j++)
             for (int64_t i = 0; i < m; i++) {
                 double s = 0;
-                const int64_t a0 = z * la->stride, b0 = z * lb->stride;
-                for (int64_t x = 0; x < k; x++)
-                    s += get(la->type, c->a, a0 + (d->trans_a ? i * la->ld + x : x * la->ld + i)) *
-                         get(lb->type, c->b, b0 + (d->trans_b ? x * lb->ld + j : j * lb->ld + x));
+                for (int64_t x = 0; x < k; x++) s += left[i * k + x] * right[j * k + x];
                 put(lc->type, c->c, z * lc->stride + j * lc->ld + i,
                     finish(c, z, i, j, s * c->alpha));
             }
+        free(left);
+        free(right);
+    }
     return CU_OK;
 }
 

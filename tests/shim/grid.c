@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "tests/shim/late.h"
+#include "tests/shim/matrix.h"
 #include "tests/shim/shim.h"
 #include "tests/shim/switch.h"
 
@@ -19,8 +20,6 @@ enum {
     CONVERGENCES = 8, // different masks a warp may be waiting with
     PATIENCE = 200000 // turns that only wait before a kernel counts as stuck
 };
-
-enum { OWN = 6 }; // kernel.h: SHIM_OWN
 
 typedef enum State { READY, RUNNING, WAITING, PAUSED, DONE } State;
 
@@ -36,7 +35,7 @@ typedef struct Thread {
     uint32_t *knows;   // by thread of the block: up to when; NULL: only barriers so far
     LateThread *late;
     uint32_t fenced; // until when its writes are known to bulk copies and tensor cores
-    unsigned long long own[2][OWN]; // what the lanes of its warp read in turns
+    unsigned long long own[2][SHIM_OWN]; // what the lanes of its warp read in turns
     unsigned owns;
 } Thread;
 
@@ -329,6 +328,11 @@ void *shim_cluster_map(void *p, unsigned rank)
 static size_t first_number(void)
 {
     return (uintptr_t)grid.launch->f->code->vars % 1024;
+}
+
+const void *shim_dynamic_place(void)
+{
+    return grid.launch->f->code->dynamic;
 }
 
 unsigned shim_shared_number(const void *p)

@@ -63,6 +63,7 @@ uint3 shim_thread_index(void) __attribute__((const));
 uint3 shim_block_index(void) __attribute__((const));
 uint3 shim_block_dim(void) __attribute__((const));
 uint3 shim_grid_dim(void) __attribute__((const));
+int shim_lane(void) __attribute__((const));
 void shim_sync_block(int line);
 void shim_sync_some(int barrier, int threads, int line, bool wait);
 void shim_sync_warp(unsigned mask);
@@ -72,10 +73,6 @@ unsigned shim_vote(unsigned mask, bool yes);
 unsigned long long shim_shuffle(unsigned mask, unsigned long long mine, int from);
 // The same of all lanes at once; they stay until two meetings later.
 const unsigned long long *shim_shuffle_all(unsigned mask, unsigned long long mine);
-enum { SHIM_OWN = 6 };
-// So many words of the thread's own, for the lanes of its warp to read after they have met: others
-// the next time, so that nobody writes while another still reads.
-void *shim_own_place(void);
 void shim_follow(void);
 void shim_cluster_arrive(void);
 void shim_cluster_wait(void);
@@ -161,10 +158,6 @@ template <class T> static inline T shim_swap(unsigned mask, T v, int from)
     bits = shim_shuffle(mask, bits, from);
     __builtin_memcpy(&v, &bits, sizeof(T));
     return v;
-}
-static inline int shim_lane(void)
-{
-    return (int)((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32);
 }
 template <class T> static inline T __shfl_sync(unsigned mask, T v, int lane, int width = 32)
 {

@@ -11,7 +11,7 @@ typedef struct ShimLate {
     unsigned long long a, b; // copies: from; products: operands
     unsigned long long map[16];
     void (*run)(const struct ShimLate *e); // in the thread that waits
-    int n, k[2], add;
+    int n, k[2], add, kind;
     unsigned place, bar; // boxes: in shared memory
     int x, y;
     unsigned group; // filled in here

@@ -69,11 +69,10 @@ size_t shim_memory_total(void)
 
 static void own(size_t at, size_t bytes, bool yes)
 {
-    memset(&mem.shadow[at / 4], 0, (bytes + 3) / 4 * sizeof(Word));
-    if (!yes) return;
-    for (size_t i = 0; i < bytes; i += 4) {
+    if (!yes) memset(&mem.shadow[at / 4], 0, (bytes + 3) / 4 * sizeof(Word));
+    for (size_t i = 0; i < bytes && yes; i += 4) {
         size_t left = bytes - i;
-        mem.shadow[(at + i) / 4].owned = left >= 4 ? 15 : (uint16_t)((1 << left) - 1);
+        mem.shadow[(at + i) / 4] = (Word){.owned = left >= 4 ? 15 : (1u << left) - 1};
     }
 }
 
@@ -228,7 +227,8 @@ typedef struct Same {
 } Same;
 static Same same;
 
-static void race(uintptr_t a, bool shared, const char *before, uint32_t id, const char *now)
+static __attribute__((noinline, cold)) void race(uintptr_t a, bool shared, const char *before,
+                                                 uint32_t id, const char *now)
 {
     char place[160];
     name_place(place, sizeof place, a, shared);
@@ -259,7 +259,7 @@ static void same_value(uintptr_t a, unsigned m, uint32_t other, bool shared)
 }
 
 // Somebody meets a copy that is not waited for.
-static void still(const Word *w, uintptr_t a, const char *how)
+static __attribute__((noinline, cold)) void still(const Word *w, uintptr_t a, const char *how)
 {
     char place[160];
     name_place(place, sizeof place, a, true);
@@ -267,48 +267,57 @@ static void still(const Word *w, uintptr_t a, const char *how)
                w->coming ? "write" : "read", place, shim_actor.id & 1023, shim_actor.id >> 10);
 }
 
+// An access to bytes that are not there, or that nobody wrote.
+static __attribute__((noinline, cold)) void absent(const Word *w, uintptr_t a, unsigned m,
+                                                   bool write, bool shared)
+{
+    char place[160];
+    name_place(place, sizeof place, a, shared);
+    if ((w->owned & m) != m)
+        shim_fault("%s out of bounds: %s, by thread %u of block %u", write ? "write" : "read",
+                   place, shim_actor.id & 1023, shim_actor.id >> 10);
+    else
+        shim_fault("read of what was never written: %s, by thread %u of block %u", place,
+                   shim_actor.id & 1023, shim_actor.id >> 10);
+}
+
 // fresh: bytes that were never written may be read, being padding between others that were.
-static void check_word(Word *w, uintptr_t a, unsigned m, bool write, bool shared, bool fresh)
+// (compiled into each hook, where most of its arguments are constants)
+static inline __attribute__((always_inline)) void check_word(Word *w, uintptr_t a, unsigned m,
+                                                             bool write, bool shared, bool fresh)
 {
     const Actor *t = &shim_actor;
+    uint32_t id = t->id, now = t->now;
     if (shared && w->life != t->life) *w = (Word){.life = t->life, .owned = 15};
     if (w->coming || (w->leaving && write)) still(w, a, write ? "write" : "read");
-    if ((w->owned & m) != m || (!write && !fresh && (w->valid & m) != m)) {
-        char place[160];
-        name_place(place, sizeof place, a, shared);
-        if ((w->owned & m) != m)
-            shim_fault("%s out of bounds: %s, by thread %u of block %u", write ? "write" : "read",
-                       place, t->id & 1023, t->id >> 10);
-        else
-            shim_fault("read of what was never written: %s, by thread %u of block %u", place,
-                       t->id & 1023, t->id >> 10);
-    }
-    if (w->wmask & m && w->writer != t->id && !shim_ordered(w->writer, w->written)) {
+    if ((w->owned & m) != m || (!write && !fresh && (w->valid & m) != m))
+        absent(w, a, m, write, shared);
+    if (w->wmask & m && w->writer != id && !shim_ordered(w->writer, w->written)) {
         if (!write) race(a, shared, "written", w->writer, "read");
         same_value(a, m, w->writer, shared);
     }
     if (write) {
-        if (w->rmask0 & m && w->reader[0] != t->id && !shim_ordered(w->reader[0], w->read[0]))
+        if (w->rmask0 & m && w->reader[0] != id && !shim_ordered(w->reader[0], w->read[0]))
             race(a, shared, "read", w->reader[0], "written");
-        if (w->rmask1 & m && w->reader[1] != t->id && !shim_ordered(w->reader[1], w->read[1]))
+        if (w->rmask1 & m && w->reader[1] != id && !shim_ordered(w->reader[1], w->read[1]))
             race(a, shared, "read", w->reader[1], "written");
-        w->wmask = w->writer == t->id && w->written == t->now ? w->wmask | m : m;
-        w->writer = t->id;
-        w->written = t->now;
+        w->wmask = w->writer == id && w->written == now ? w->wmask | m : m;
+        w->writer = id;
+        w->written = now;
         w->valid |= m;
         return;
     }
     // Two different readers are remembered: whoever writes next is not one of them.
-    bool first = w->reader[0] == t->id || !w->rmask0 ||
-                 (w->reader[1] != t->id && shim_ordered(w->reader[0], w->read[0]));
+    bool first = w->reader[0] == id || !w->rmask0 ||
+                 (w->reader[1] != id && shim_ordered(w->reader[0], w->read[0]));
     if (first) {
-        w->rmask0 = w->reader[0] == t->id && w->read[0] == t->now ? w->rmask0 | m : m;
-        w->reader[0] = t->id;
-        w->read[0] = t->now;
+        w->rmask0 = w->reader[0] == id && w->read[0] == now ? w->rmask0 | m : m;
+        w->reader[0] = id;
+        w->read[0] = now;
     } else {
-        w->rmask1 = w->reader[1] == t->id && w->read[1] == t->now ? w->rmask1 | m : m;
-        w->reader[1] = t->id;
-        w->read[1] = t->now;
+        w->rmask1 = w->reader[1] == id && w->read[1] == now ? w->rmask1 | m : m;
+        w->reader[1] = id;
+        w->read[1] = now;
     }
 }
 

@@ -32,10 +32,6 @@ static inline ShimU16 shim_to_brain(float a)
     ShimU32 u = __float_as_uint(a), r = (u + 0x7fffu + (u >> 16 & 1)) >> 16;
     return (ShimU16)(a != a ? 0x7fffu : r);
 }
-static inline float shim_tf32(ShimU32 a) // the tensor core looks at the upper 19 bits
-{
-    return __uint_as_float(a & 0xffffe000u);
-}
 #define ptx_cvt_f32_f16(d, a)           ((d) = shim_half(a))
 #define ptx_cvt_rn_f16_f32(d, a)        ((d) = shim_to_half(a))
 #define ptx_cvt_f32_bf16(d, a)          ((d) = shim_brain(a))
@@ -228,68 +224,27 @@ static inline void shim_async(unsigned to, ShimU64 from, int bytes, int given = 
 #define ptx_cp_async_wait_group(n)                   shim_late_wait(LATE_COPIES, n)
 #define ptx_cp_async_wait_all()                      (shim_late_commit(LATE_COPIES), shim_late_wait(LATE_COPIES, 0))
 
-// -- matrix products of a warp. The fragments are laid out as the instruction set says: a lane's
-// group is lane / 4, its place in the group lane % 4.
-struct ShimFragment { // the numbers that a lane's registers hold
-    float a[8], b[4];
-};
-static_assert(sizeof(ShimFragment) <= SHIM_OWN * sizeof(ShimU64), "a lane's own place");
-static inline float shim_pick_half(const ShimU32 *v, int i)
-{
-    return shim_half((ShimU16)(*v >> 16 * i));
-}
-static inline float shim_pick_brain(const ShimU32 *v, int i)
-{
-    return shim_brain((ShimU16)(*v >> 16 * i));
-}
-static inline float shim_pick_tf32(const ShimU32 *v, int)
-{
-    return shim_tf32(*v);
-}
-// d, a warp's 16 x 8, += 16 x k times k x 8. Each: numbers in a register (2: halves, 1: tf32).
-template <int Each, float (*Pick)(const ShimU32 *, int)>
-static __attribute__((no_sanitize("thread"))) void shim_matrix(float *d, const ShimU32 *ra,
-                                                               const ShimU32 *rb)
-{
-    int lane = shim_lane(), g = lane / 4, t = lane % 4;
-    ShimFragment *mine = (ShimFragment *)shim_own_place();
-    for (int i = 0; i < 4 * Each; i++) mine->a[i] = Pick(&ra[i / Each], i % Each);
-    for (int i = 0; i < 2 * Each; i++) mine->b[i] = Pick(&rb[i / Each], i % Each);
-    const ShimU64 *all = shim_shuffle_all(0xffffffffu, (ShimU64)mine);
-    for (int r = 0; r < 2; r++)
-        for (int c = 0; c < 2; c++) {
-            float sum = d[r * 2 + c];
-            for (int high = 0; high < 2; high++)
-                for (int owner = 0; owner < 4; owner++) {
-                    const ShimFragment *x = (const ShimFragment *)all[g * 4 + owner];
-                    const ShimFragment *y = (const ShimFragment *)all[(2 * t + c) * 4 + owner];
-                    for (int e = 0; e < Each; e++)
-                        sum += x->a[(high * 2 + r) * Each + e] * y->b[high * Each + e];
-                }
-            d[r * 2 + c] = sum;
-        }
-}
-#define SHIM_MMA16(name, pick)                                                                     \
-    static inline void name(float &d0, float &d1, float &d2, float &d3, ShimU32 a0, ShimU32 a1,    \
-                            ShimU32 a2, ShimU32 a3, ShimU32 b0, ShimU32 b1, float c0, float c1,    \
-                            float c2, float c3)                                                    \
-    {                                                                                              \
-        ShimU32 a[] = {a0, a1, a2, a3}, b[] = {b0, b1};                                            \
-        float d[] = {c0, c1, c2, c3};                                                              \
-        shim_matrix<2, pick>(d, a, b);                                                             \
-        d0 = d[0], d1 = d[1], d2 = d[2], d3 = d[3];                                                \
-    }
-SHIM_MMA16(ptx_mma_sync_aligned_m16n8k16_row_col_f32_f16_f16_f32, shim_pick_half)
-SHIM_MMA16(ptx_mma_sync_aligned_m16n8k16_row_col_f32_bf16_bf16_f32, shim_pick_brain)
-static inline void ptx_mma_sync_aligned_m16n8k8_row_col_f32_tf32_tf32_f32(
-    float &d0, float &d1, float &d2, float &d3, ShimU32 a0, ShimU32 a1, ShimU32 a2, ShimU32 a3,
-    ShimU32 b0, ShimU32 b1, float c0, float c1, float c2, float c3)
+// -- matrix products of a warp
+#include "matrix.h"
+template <int Kind>
+static __attribute__((no_sanitize("thread"))) float4
+shim_mma(ShimU32 a0, ShimU32 a1, ShimU32 a2, ShimU32 a3, ShimU32 b0, ShimU32 b1, float c0, float c1,
+         float c2, float c3)
 {
     ShimU32 a[] = {a0, a1, a2, a3}, b[] = {b0, b1};
     float d[] = {c0, c1, c2, c3};
-    shim_matrix<1, shim_pick_tf32>(d, a, b);
-    d0 = d[0], d1 = d[1], d2 = d[2], d3 = d[3];
+    shim_matrix(d, a, b, Kind);
+    return make_float4(d[0], d[1], d[2], d[3]);
 }
+#define SHIM_MMA(kind, d0, d1, d2, d3, ...)                                                        \
+    do {                                                                                           \
+        float4 shim_d = shim_mma<kind>(__VA_ARGS__);                                               \
+        d0 = shim_d.x, d1 = shim_d.y, d2 = shim_d.z, d3 = shim_d.w;                                \
+    } while (0)
+#define ptx_mma_sync_aligned_m16n8k16_row_col_f32_f16_f16_f32(...) SHIM_MMA(SHIM_HALF, __VA_ARGS__)
+#define ptx_mma_sync_aligned_m16n8k16_row_col_f32_bf16_bf16_f32(...)                               \
+    SHIM_MMA(SHIM_BRAIN, __VA_ARGS__)
+#define ptx_mma_sync_aligned_m16n8k8_row_col_f32_tf32_tf32_f32(...) SHIM_MMA(SHIM_TF32, __VA_ARGS__)
 static inline void shim_ldmatrix(ShimU32 *d, int n, bool turned, unsigned address)
 {
     int lane = shim_lane();
@@ -512,7 +467,6 @@ static __attribute__((no_sanitize("thread"))) void shim_clear(unsigned at, ShimU
 }
 #define ptx_red_shared_and_b32(at, left) shim_clear(at, left)
 
-extern "C" void *shim_dynamic(void);
 // What the box in shared memory consists of: each of its 16-byte pieces, for which it is asked.
 static inline void shim_box_pieces(const ShimLate *e, void (*what)(void *, ShimU64))
 {
@@ -552,82 +506,7 @@ static inline void shim_box_out(ShimU64 map, int x, int y, unsigned from)
 #define ptx_cp_async_bulk_wait_group_read(n) shim_late_wait(LATE_BOXES, n)
 
 // -- products of four warps, each thread its own sums
-struct ShimOperand {  // from a descriptor: place, distance of 64 neighbours, distance of 8 rows
-    const char *zero; // where the shared address 0 would be
-    unsigned at, far, rows;
-    bool k_rows;
-    ShimOperand(ShimU64 desc, bool k_rows) : k_rows(k_rows)
-    {
-        unsigned first = shim_shared_number(shim_dynamic());
-        zero = (const char *)shim_shared_at(first) - first;
-        at = (first & 0xff000000u) | (unsigned)(desc & 0x3fff) << 4;
-        far = (unsigned)(desc >> 16 & 0x3fff) << 4, rows = (unsigned)(desc >> 32 & 0x3fff) << 4;
-    }
-    const ShimU16 *place(int i, int k) const
-    {
-        unsigned x = k_rows ? (unsigned)(i / 64) * far + (unsigned)(i % 64) * 2 +
-                                  (unsigned)(k / 8) * rows + (unsigned)(k % 8) * 128
-                            : (unsigned)(i / 8) * rows + (unsigned)(i % 8) * 128 + (unsigned)k * 2;
-        return (const ShimU16 *)(zero + shim_turned(at + x));
-    }
-    // That the product reads n rows from row i on, in pieces of 16 bytes: every [step]th of them.
-    void reads(int i, int n, int from, int step) const
-    {
-        int inner = k_rows ? n / 8 : 2, pieces = (k_rows ? 16 : n) * inner;
-        for (int p = from; p < pieces && shim_late; p += step)
-            shim_proxy_reads(k_rows ? place(i + p % inner * 8, p / inner)
-                                    : place(i + p / inner, p % inner * 8),
-                             16);
-    }
-};
-typedef float ShimWide(ShimU16);
-// left: of a in registers, as they were when the product began. The lanes of a warp share out b to
-// look at.
-template <int N, ShimWide Wide>
-static __attribute__((no_sanitize("thread"))) void shim_product_sums(const ShimLate *e,
-                                                                     const float (&left)[2][16])
-{
-    const ShimOperand b(e->b, e->k[1]);
-    float *sums = (float *)e->p, right[16];
-    int lane = shim_lane();
-    b.reads(0, N, lane, 32);
-    for (int j = 0; j < N / 4; j++) {
-        for (int k = 0; k < 16; k++) right[k] = Wide(*b.place(j / 2 * 8 + lane % 4 * 2 + j % 2, k));
-        for (int h = 0; h < 2; h++) {
-            float *d = &sums[j / 2 * 4 + h * 2 + j % 2], sum = e->add ? *d : 0;
-            for (int k = 0; k < 16; k++) sum += left[h][k] * right[k];
-            *d = sum;
-        }
-    }
-}
-template <int N, ShimWide Wide>
-static __attribute__((no_sanitize("thread"))) void shim_product_now(const ShimLate *e)
-{
-    const ShimOperand a(e->a, e->k[0]);
-    const int lane = shim_lane(), first = (int)(threadIdx.x / 32 % 4) * 16;
-    a.reads(first, 16, lane, 32);
-    float left[2][16];
-    for (int h = 0; h < 2; h++)
-        for (int k = 0; k < 16; k++) left[h][k] = Wide(*a.place(first + lane / 4 + 8 * h, k));
-    shim_product_sums<N, Wide>(e, left);
-}
-// The registers of a thread's own pairs; the other threads of its rows have the rest.
-template <int N, ShimWide Wide>
-static __attribute__((no_sanitize("thread"))) void shim_left_product_now(const ShimLate *e)
-{
-    const int row = shim_lane() / 4;
-    float left[2][16];
-    for (int half = 0; half < 2; half++) {
-        const ShimU64 *all = shim_shuffle_all(0xffffffffu, e->map[1 + half]);
-        for (int h = 0; h < 2; h++)
-            for (int t = 0; t < 4; t++)
-                for (int i = 0; i < 2; i++)
-                    left[h][half * 8 + t * 2 + i] =
-                        Wide((ShimU16)(all[row * 4 + t] >> (32 * h + 16 * i)));
-    }
-    shim_product_sums<N, Wide>(e, left);
-}
-template <int N, ShimWide Wide, class... A>
+template <int N, int Kind, class... A>
 static __attribute__((no_sanitize("thread"))) void shim_product(A &&...a)
 {
     // N / 2 sums; two operands, or four registers and one; whether to add, 1, 1, operands' kinds
@@ -636,46 +515,46 @@ static __attribute__((no_sanitize("thread"))) void shim_product(A &&...a)
     ShimLate e = {};
     for (int i = 0; i < N / 2; i++)
         if ((float *)at[i] != (float *)at[0] + i) shim_trap("sums of a product that are no array");
-    e.p = at[0];
+    e.p = at[0], e.n = N, e.kind = Kind;
     if (registers) {
         for (int r = 0; r < 4; r++) e.map[1 + r / 2] |= (ShimU64) * (ShimU32 *)in[r] << r % 2 * 32;
         e.b = *(ShimU64 *)in[4], e.add = *(bool *)in[5], e.k[1] = *(int *)in[8];
-        e.run = shim_left_product_now<N, Wide>;
+        e.run = shim_left_product_now;
     } else {
         e.a = *(ShimU64 *)in[0], e.b = *(ShimU64 *)in[1], e.add = *(bool *)in[2];
         e.k[0] = *(int *)in[5], e.k[1] = *(int *)in[6];
-        e.run = shim_product_now<N, Wide>;
+        e.run = shim_product_now;
     }
     if (shim_late)
         shim_late_add(LATE_PRODUCTS, &e);
     else
         e.run(&e);
 }
-#define SHIM_PRODUCT(n, type, wide)                                                                \
+#define SHIM_PRODUCT(n, type, kind)                                                                \
     template <class... A>                                                                          \
     static inline void ptx_wgmma_mma_async_sync_aligned_m64n##n##k16_f32_##type##_##type(A &&...a) \
     {                                                                                              \
-        shim_product<n, wide>(a...);                                                               \
+        shim_product<n, kind>(a...);                                                               \
     }
-#define SHIM_PRODUCTS(type, wide)                                                                  \
-    SHIM_PRODUCT(16, type, wide)                                                                   \
-    SHIM_PRODUCT(32, type, wide)                                                                   \
-    SHIM_PRODUCT(48, type, wide)                                                                   \
-    SHIM_PRODUCT(64, type, wide)                                                                   \
-    SHIM_PRODUCT(80, type, wide)                                                                   \
-    SHIM_PRODUCT(96, type, wide)                                                                   \
-    SHIM_PRODUCT(112, type, wide)                                                                  \
-    SHIM_PRODUCT(128, type, wide)                                                                  \
-    SHIM_PRODUCT(144, type, wide)                                                                  \
-    SHIM_PRODUCT(160, type, wide)                                                                  \
-    SHIM_PRODUCT(176, type, wide)                                                                  \
-    SHIM_PRODUCT(192, type, wide)                                                                  \
-    SHIM_PRODUCT(208, type, wide)                                                                  \
-    SHIM_PRODUCT(224, type, wide)                                                                  \
-    SHIM_PRODUCT(240, type, wide)                                                                  \
-    SHIM_PRODUCT(256, type, wide)
-SHIM_PRODUCTS(bf16, shim_brain)
-SHIM_PRODUCTS(f16, shim_half)
+#define SHIM_PRODUCTS(type, kind)                                                                  \
+    SHIM_PRODUCT(16, type, kind)                                                                   \
+    SHIM_PRODUCT(32, type, kind)                                                                   \
+    SHIM_PRODUCT(48, type, kind)                                                                   \
+    SHIM_PRODUCT(64, type, kind)                                                                   \
+    SHIM_PRODUCT(80, type, kind)                                                                   \
+    SHIM_PRODUCT(96, type, kind)                                                                   \
+    SHIM_PRODUCT(112, type, kind)                                                                  \
+    SHIM_PRODUCT(128, type, kind)                                                                  \
+    SHIM_PRODUCT(144, type, kind)                                                                  \
+    SHIM_PRODUCT(160, type, kind)                                                                  \
+    SHIM_PRODUCT(176, type, kind)                                                                  \
+    SHIM_PRODUCT(192, type, kind)                                                                  \
+    SHIM_PRODUCT(208, type, kind)                                                                  \
+    SHIM_PRODUCT(224, type, kind)                                                                  \
+    SHIM_PRODUCT(240, type, kind)                                                                  \
+    SHIM_PRODUCT(256, type, kind)
+SHIM_PRODUCTS(bf16, SHIM_BRAIN)
+SHIM_PRODUCTS(f16, SHIM_HALF)
 #define ptx_wgmma_fence_sync_aligned()        shim_late_fence()
 #define ptx_wgmma_commit_group_sync_aligned() shim_late_commit(LATE_PRODUCTS)
 // (the lanes of a warp wait together: none goes on while another still multiplies)

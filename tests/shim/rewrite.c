@@ -224,7 +224,7 @@ static void instructions(const Asm *a, Buf *out)
 }
 
 // -- the text -------------------------------------------------------------------------------------
-// inside: of a function, where it is a pointer to memory that SHARED declares.
+// A pointer to memory that SHARED declares.
 static const char *dynamic_shared(const char *p, bool inside, Buf *out)
 {
     // extern __shared__ [alignas(..)] TYPE NAME[];
@@ -236,13 +236,8 @@ static const char *dynamic_shared(const char *p, bool inside, Buf *out)
     const char *type_end = type;
     while (type > p && (word_char(type[-1]) || type[-1] == ':')) type--;
     int nt = (int)(type_end - type), nn = (int)(end - name);
-    if (inside)
-        buf_printf(out, "%.*s *const %.*s = (%.*s *)::shim_shared;", nt, type, nn, name, nt, type);
-    else
-        buf_printf(out,
-                   "static __attribute__((aligned(1024))) %.*s %.*s[%d / sizeof(%.*s)];\n"
-                   "extern \"C\" void *shim_dynamic(void) { return %.*s; }\n",
-                   nt, type, nn, name, SHIM_DYNAMIC, nt, type, nn, name);
+    buf_printf(out, "%s%.*s *const %.*s = (%.*s *)::shim_shared;", inside ? "" : "static ", nt,
+               type, nn, name, nt, type);
     p = strchr(end, ';');
     return p ? p + 1 : NULL;
 }
@@ -256,11 +251,11 @@ static bool starts(const char *p, const char *word)
     return !strncmp(p, word, strlen(word)) && !word_char(p[strlen(word)]);
 }
 
-// *shared: some function has dynamic shared memory of its own.
+// *shared: some kernel has dynamic shared memory.
 static bool rewrite(Arena *arena, const char *p, Buf *out, bool *shared)
 {
     char before = 0;
-    int depth = 0; // 1: of a kernel's namespace
+    int depth = 0; // 2: of a kernel's namespace
     while (*p) {
         const char *q = skip_quiet(p);
         if (!word_char(before) && starts(p, "extern")) {
@@ -270,8 +265,8 @@ static bool rewrite(Arena *arena, const char *p, Buf *out, bool *shared)
                 continue;
             }
             if (starts(next, "__shared__")) {
-                *shared |= depth > 1;
-                p = dynamic_shared(next + 10, depth > 1, out);
+                *shared = true;
+                p = dynamic_shared(next + 10, depth > 2, out);
                 if (!p) return false;
                 continue;
             }

@@ -68,7 +68,7 @@ struct CUmod_st {
     char *text;
     CuFunction functions;
     const Code *code;
-    int number; // in code
+    int number, prelude; // in code
     CuModule next;
 };
 
@@ -117,6 +117,8 @@ extern Actor shim_actor;
 extern bool shim_running;
 // Whether what thread [id] did at [when] comes before what the thread that runs does now.
 bool shim_ordered(uint32_t id, uint32_t when);
+
+const void *shim_dynamic_place(void); // of the kernel that runs: its dynamic shared memory
 
 // -- late.c: of the thread that runs, and of the running block's cluster; NULL: nothing yet
 typedef struct LateThread LateThread;
