@@ -129,9 +129,13 @@ char *arena_vprintf(Arena *a, const char *fmt, va_list args)
 {
     va_list again;
     va_copy(again, args);
-    int n = plain_vformat(NULL, 0, fmt, args);
+    char few[256];
+    int n = plain_vformat(few, sizeof few, fmt, args);
     char *p = arena_alloc(a, (size_t)(n < 0 ? 0 : n) + 1);
-    if (n > 0) plain_vformat(p, (size_t)n + 1, fmt, again);
+    if (n >= (int)sizeof few)
+        plain_vformat(p, (size_t)n + 1, fmt, again);
+    else if (n > 0)
+        memcpy(p, few, (size_t)n);
     va_end(again);
     return p;
 }
