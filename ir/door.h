@@ -29,6 +29,12 @@ Node *fold_node(Graph *g, const Infer *in);
 // Finds an equal node, else appends one of the given type: no inference, no folding.
 Node *graph_intern(Graph *g, const Infer *in);
 
+// The same op on operands that are what those of [old] were: of its type, and nothing to fold.
+Node *graph_repeat(Graph *g, const Node *old, Node *const *args);
+
+// Ids have changed: the index is made again when the next node is.
+void graph_drop_index(Graph *g);
+
 const AttrValue *attrs_find(const Attrs *a, AttrKey k);
 int64_t attrs_int(const Attrs *a, AttrKey k, int64_t otherwise);
 const int64_t *attrs_ints(const Attrs *a, AttrKey k, int *count);

@@ -63,13 +63,14 @@ Graph *over_regions(Graph *g, Graph *(*one)(void *ctx, const IdMap *done, Graph 
 
 Node *remap_with_regions(Remap *r, const IdMap *done, Node *n, bool *any)
 {
-    if (!n->nregions) return remap_node(r, n);
+    bool other = false;
+    for (uint32_t k = 0; k < n->nregions; k++)
+        other |= rebuilt(done, n->regions[k]) != n->regions[k];
+    if (!other) return remap_node(r, n);
+    *any = true;
     Node copy = *n;
     copy.regions = NEW_ARRAY(r->dst->arena, Graph *, n->nregions);
-    for (uint32_t k = 0; k < n->nregions; k++) {
-        copy.regions[k] = rebuilt(done, n->regions[k]);
-        *any |= copy.regions[k] != n->regions[k];
-    }
+    for (uint32_t k = 0; k < n->nregions; k++) copy.regions[k] = rebuilt(done, n->regions[k]);
     return remap_node(r, &copy);
 }
 
@@ -87,5 +88,5 @@ Graph *rewrite_nodes(Graph *g, const IdMap *done, Rewrite *rewrite, void *ctx)
             remap_with_regions(&r, done, n, &any);
         }
     }
-    return any ? graph_copy_live(remap_end(&r)) : g;
+    return any ? graph_drop_dead(remap_end(&r)) : g;
 }
