@@ -66,14 +66,19 @@ static void put(struct GraphIndex *x, uint64_t hash, Node *n)
     x->n++;
 }
 
+static void make_slots(Graph *g, uint32_t least)
+{
+    struct GraphIndex *x = g->index;
+    for (x->cap = 64; x->cap < least;) x->cap *= 2;
+    x->slot = arena_array(g->arena, x->cap, sizeof *x->slot);
+    x->n = 0;
+}
+
 static void grow(Graph *g)
 {
     struct GraphIndex *x = g->index, old = *x;
     if ((x->n + 1) * 3 <= x->cap * 2) return;
-    uint32_t least = x->cap ? x->cap * 2 : g->nodes.n * 2;
-    for (x->cap = 64; x->cap < least;) x->cap *= 2;
-    x->slot = arena_array(g->arena, x->cap, sizeof *x->slot);
-    x->n = 0;
+    make_slots(g, x->cap ? x->cap * 2 : g->nodes.n * 2);
     for (uint32_t k = 0; k < old.cap; k++)
         if (old.slot[k].node) put(x, old.slot[k].hash, old.slot[k].node);
     for (uint32_t i = 0; !old.cap && i < g->nodes.n; i++) {
@@ -112,7 +117,10 @@ static Node *append(Graph *g, const Infer *in, uint64_t form)
         n->args = NEW_ARRAY(g->arena, Node *, in->nargs);
         memcpy(n->args, in->args, n->nargs * sizeof *n->args);
     }
-    keep_attrs(g->arena, &n->attrs, in->attrs);
+    if (in->kept)
+        n->attrs = *in->attrs;
+    else
+        keep_attrs(g->arena, &n->attrs, in->attrs);
     if (in->nregions) {
         n->nregions = (uint32_t)in->nregions;
         n->regions = NEW_ARRAY(g->arena, Graph *, in->nregions);
@@ -145,6 +153,14 @@ static Node *intern(Graph *g, const Infer *in, uint64_t form)
 Node *graph_intern(Graph *g, const Infer *in)
 {
     return intern(g, in, form_hash(in));
+}
+
+void graph_reserve(Graph *g, uint32_t nodes)
+{
+    if (g->nodes.n) return;
+    g->nodes.at = NEW_ARRAY(g->arena, Node *, nodes + 1);
+    g->nodes.cap = nodes + 1;
+    make_slots(g, nodes + nodes / 2 + 1);
 }
 
 void graph_drop_index(Graph *g)
@@ -194,7 +210,7 @@ static Node *give_name(Node *n, const char *name)
     return n;
 }
 
-Node *graph_repeat(Graph *g, const Node *old, Node *const *args)
+Node *graph_repeat(Graph *g, const Graph *src, const Node *old, Node *const *args)
 {
     Infer in = {.op = old->op,
                 .args = args,
@@ -204,7 +220,8 @@ Node *graph_repeat(Graph *g, const Node *old, Node *const *args)
                 .nregions = (int)old->nregions,
                 .diags = g->diags,
                 .loc = g->loc,
-                .out = old->type};
+                .out = old->type,
+                .kept = src->arena == g->arena};
     Node *swapped[2];
     if (!region_param_in_turn(g, &in)) return poison(g);
     order_operands(&in, swapped);

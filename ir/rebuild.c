@@ -5,6 +5,7 @@
 
 Remap remap_begin(const Graph *src, Graph *dst)
 {
+    graph_reserve(dst, src->nodes.n);
     return (Remap){.src = src,
                    .dst = dst,
                    .map = NEW_ARRAY(dst->arena, Node *, src->nodes.n + 1),
@@ -20,7 +21,8 @@ static void keep_symbols(Node *n, const Node *old)
 }
 
 // [stands]: its type does, and there is nothing to fold.
-static Node *copy_node(Graph *dst, const Node *old, Node *const *map, Role role, bool stands)
+static Node *copy_node(Graph *dst, const Graph *src, const Node *old, Node *const *map, Role role,
+                       bool stands)
 {
     Node *few[8], **args = few;
     if (old->nargs > 8) args = NEW_ARRAY(dst->arena, Node *, old->nargs);
@@ -32,7 +34,7 @@ static Node *copy_node(Graph *dst, const Node *old, Node *const *map, Role role,
     dst->role = role;
     dst->scope = old->scope;
     dst->name = old->name;
-    Node *n = stands ? graph_repeat(dst, old, args)
+    Node *n = stands ? graph_repeat(dst, src, old, args)
                      : graph_region_node(dst, old->op, args, (int)old->nargs, &old->attrs,
                                          old->regions, (int)old->nregions);
     dst->loc = loc;
@@ -79,7 +81,7 @@ Node *remap_node(Remap *r, const Node *old)
     Node **slot = &r->map[old->id];
     if (*slot) return *slot;
     bool stands, repeat = operands_repeat(r, old, &stands);
-    *slot = copy_node(r->dst, old, r->map, old->role, stands);
+    *slot = copy_node(r->dst, r->src, old, r->map, old->role, stands);
     if (repeat && repeats(*slot, old, r->map)) r->twin[old->id] = *slot;
     return *slot;
 }
@@ -138,7 +140,7 @@ Graph *graph_copy_live(Graph *src)
         copy.regions = NEW_ARRAY(src->arena, Graph *, old->nregions);
         for (uint32_t k = 0; k < old->nregions; k++)
             copy.regions[k] = graph_copy_live(old->regions[k]);
-        r.map[i] = copy_node(dst, &copy, r.map, old->role, false);
+        r.map[i] = copy_node(dst, src, &copy, r.map, old->role, false);
     }
     remap_end(&r);
     dst->loc = src->loc;
@@ -173,7 +175,7 @@ Node **graph_inline(Graph *dst, Graph *region, Node *const *args, Node **results
         const Node *old = region->nodes.at[i];
         // What is inlined into the backward pass or an update serves that.
         Role role = old->role > dst->role ? old->role : dst->role;
-        if (live[i] && !map[i]) map[i] = copy_node(dst, old, map, role, false);
+        if (live[i] && !map[i]) map[i] = copy_node(dst, region, old, map, role, false);
     }
     for (uint32_t i = 0; i < region->results.n; i++) results[i] = map[region->results.at[i]->id];
     return map;

@@ -74,12 +74,14 @@ Node *remap_with_regions(Remap *r, const IdMap *done, Node *n, bool *any)
     return remap_node(r, &copy);
 }
 
-Graph *rewrite_nodes(Graph *g, const IdMap *done, Rewrite *rewrite, void *ctx)
+Graph *rewrite_nodes(Graph *g, const IdMap *done, Wanted *wanted, Rewrite *rewrite, void *ctx)
 {
-    bool any = false;
+    bool any = false, some = any_rebuilt(done, g);
+    for (uint32_t i = 0; i < g->nodes.n && !some; i++) some = wanted && wanted(ctx, g->nodes.at[i]);
+    if (!some) return g;
     Remap r = remap_begin(g, graph_new(g->arena, g->diags, g->symbols));
     for (uint32_t i = 0; i < g->nodes.n; i++) {
-        Node *n = g->nodes.at[i], *new = rewrite(ctx, r.dst, n, r.map);
+        Node *n = g->nodes.at[i], *new = wanted ? rewrite(ctx, r.dst, n, r.map) : NULL;
         if (new) {
             r.map[i] = new;
             node_pass_name(n, new);
