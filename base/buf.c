@@ -55,12 +55,13 @@ void buf_printf(Buf *b, const char *fmt, ...)
     va_list args, again;
     va_start(args, fmt);
     va_copy(again, args);
-    int n = plain_vformat(NULL, 0, fmt, args);
-    if (n > 0) {
+    size_t room = b->cap - b->len;
+    int n = plain_vformat(b->data + b->len, room, fmt, args);
+    if (n > 0 && (size_t)n >= room) {
         reserve(b, (size_t)n);
         plain_vformat(b->data + b->len, (size_t)n + 1, fmt, again);
-        b->len += (size_t)n;
     }
+    if (n > 0) b->len += (size_t)n;
     va_end(again);
     va_end(args);
 }

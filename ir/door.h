@@ -18,6 +18,7 @@ typedef struct Infer {
     Graph *const *regions;
     int nregions;
     Type out;
+    bool kept; // the attributes' lists and texts are in the graph's arena already
 } Infer;
 
 // The op's own type rule, after checking arity and attributes. Reports one error and returns false.
@@ -28,6 +29,14 @@ Node *fold_node(Graph *g, const Infer *in);
 
 // Finds an equal node, else appends one of the given type: no inference, no folding.
 Node *graph_intern(Graph *g, const Infer *in);
+
+// The same op on operands that are what those of [old], of src, were: of its type, and nothing to fold.
+Node *graph_repeat(Graph *g, const Graph *src, const Node *old, Node *const *args);
+// Room for so many nodes, in a graph without any.
+void graph_reserve(Graph *g, uint32_t nodes);
+
+// Ids have changed: the index is made again when the next node is.
+void graph_drop_index(Graph *g);
 
 const AttrValue *attrs_find(const Attrs *a, AttrKey k);
 int64_t attrs_int(const Attrs *a, AttrKey k, int64_t otherwise);

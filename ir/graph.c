@@ -5,7 +5,8 @@
 
 #include "ir/door.h"
 
-// Open addressing with linear probing over the nodes themselves.
+// Open addressing with linear probing over the nodes themselves. Without slots: to be made of the
+// nodes there are.
 struct GraphIndex {
     struct {
         uint64_t hash;
@@ -24,12 +25,19 @@ Graph *graph_new(Arena *a, Diags *d, const char *const *symbols)
     return g;
 }
 
-static uint64_t hash_of(const Infer *in)
+// Of op and attributes; with that of the operands and regions, of a node.
+static uint64_t form_hash(const Infer *in)
 {
-    uint64_t h = hash_mix((uint64_t)in->op, (uint64_t)in->nargs);
-    for (int i = 0; i < in->nargs; i++) h = hash_mix(h, in->args[i]->id);
-    for (int i = 0; i < in->nregions; i++) h = hash_mix(h, (uint64_t)(uintptr_t)in->regions[i]);
-    return attrs_hash(in->attrs, h);
+    return attrs_hash(in->attrs, hash_mix((uint64_t)in->op, (uint64_t)in->nargs));
+}
+
+static uint64_t node_hash(uint64_t form, Node *const *args, uint32_t nargs, Graph *const *regions,
+                          uint32_t nregions)
+{
+    uint64_t h = form;
+    for (uint32_t i = 0; i < nargs; i++) h = hash_mix(h, args[i]->id);
+    for (uint32_t i = 0; i < nregions; i++) h = hash_mix(h, (uint64_t)(uintptr_t)regions[i]);
+    return h;
 }
 
 static bool same_as(const Node *n, const Infer *in)
@@ -49,17 +57,34 @@ static uint32_t find(const struct GraphIndex *x, const Infer *in, uint64_t hash)
     return i;
 }
 
+static void put(struct GraphIndex *x, uint64_t hash, Node *n)
+{
+    uint32_t i = (uint32_t)hash & (x->cap - 1);
+    while (x->slot[i].node) i = (i + 1) & (x->cap - 1);
+    x->slot[i].hash = hash;
+    x->slot[i].node = n;
+    x->n++;
+}
+
+static void make_slots(Graph *g, uint32_t least)
+{
+    struct GraphIndex *x = g->index;
+    for (x->cap = 64; x->cap < least;) x->cap *= 2;
+    x->slot = arena_array(g->arena, x->cap, sizeof *x->slot);
+    x->n = 0;
+}
+
 static void grow(Graph *g)
 {
     struct GraphIndex *x = g->index, old = *x;
     if ((x->n + 1) * 3 <= x->cap * 2) return;
-    x->cap = x->cap ? x->cap * 2 : 64;
-    x->slot = arena_array(g->arena, x->cap, sizeof *x->slot);
-    for (uint32_t k = 0; k < old.cap; k++) {
-        if (!old.slot[k].node) continue;
-        uint32_t i = (uint32_t)old.slot[k].hash & (x->cap - 1);
-        while (x->slot[i].node) i = (i + 1) & (x->cap - 1);
-        x->slot[i] = old.slot[k];
+    make_slots(g, x->cap ? x->cap * 2 : g->nodes.n * 2);
+    for (uint32_t k = 0; k < old.cap; k++)
+        if (old.slot[k].node) put(x, old.slot[k].hash, old.slot[k].node);
+    for (uint32_t i = 0; !old.cap && i < g->nodes.n; i++) {
+        Node *n = g->nodes.at[i];
+        if (node_class(n) == CLS_ROOT) continue;
+        put(x, node_hash(n->form, n->args, n->nargs, n->regions, n->nregions), n);
     }
 }
 
@@ -79,11 +104,12 @@ static void keep_attrs(Arena *a, Attrs *to, const Attrs *from)
     }
 }
 
-static Node *append(Graph *g, const Infer *in)
+static Node *append(Graph *g, const Infer *in, uint64_t form)
 {
     Node *n = NEW(g->arena, Node);
     n->op = in->op;
     n->role = g->role;
+    n->form = form;
     n->id = g->nodes.n;
     n->nargs = (uint32_t)in->nargs;
     n->type = in->out;
@@ -91,7 +117,10 @@ static Node *append(Graph *g, const Infer *in)
         n->args = NEW_ARRAY(g->arena, Node *, in->nargs);
         memcpy(n->args, in->args, n->nargs * sizeof *n->args);
     }
-    keep_attrs(g->arena, &n->attrs, in->attrs);
+    if (in->kept)
+        n->attrs = *in->attrs;
+    else
+        keep_attrs(g->arena, &n->attrs, in->attrs);
     if (in->nregions) {
         n->nregions = (uint32_t)in->nregions;
         n->regions = NEW_ARRAY(g->arena, Graph *, in->nregions);
@@ -106,18 +135,37 @@ static Node *append(Graph *g, const Infer *in)
     return n;
 }
 
-Node *graph_intern(Graph *g, const Infer *in)
+static Node *intern(Graph *g, const Infer *in, uint64_t form)
 {
-    if (op_info(in->op)->class == CLS_ROOT) return append(g, in);
+    if (op_info(in->op)->class == CLS_ROOT) return append(g, in, form);
     grow(g);
-    uint64_t hash = hash_of(in);
+    uint64_t hash =
+        node_hash(form, in->args, (uint32_t)in->nargs, in->regions, (uint32_t)in->nregions);
     uint32_t i = find(g->index, in, hash);
     if (!g->index->slot[i].node) {
         g->index->slot[i].hash = hash;
-        g->index->slot[i].node = append(g, in);
+        g->index->slot[i].node = append(g, in, form);
         g->index->n++;
     }
     return g->index->slot[i].node;
+}
+
+Node *graph_intern(Graph *g, const Infer *in)
+{
+    return intern(g, in, form_hash(in));
+}
+
+void graph_reserve(Graph *g, uint32_t nodes)
+{
+    if (g->nodes.n) return;
+    g->nodes.at = NEW_ARRAY(g->arena, Node *, nodes + 1);
+    g->nodes.cap = nodes + 1;
+    make_slots(g, nodes + nodes / 2 + 1);
+}
+
+void graph_drop_index(Graph *g)
+{
+    *g->index = (struct GraphIndex){0};
 }
 
 static Node *poison(Graph *g)
@@ -147,6 +195,42 @@ static bool region_param_in_turn(const Graph *g, const Infer *in)
     return false;
 }
 
+// Puts operands in order where that does not matter.
+static void order_operands(Infer *in, Node *swapped[2])
+{
+    if (!(op_info(in->op)->flags & OPF_COMMUTES) || !out_of_order(in->args[0], in->args[1])) return;
+    swapped[0] = in->args[1];
+    swapped[1] = in->args[0];
+    in->args = swapped;
+}
+
+static Node *give_name(Node *n, const char *name)
+{
+    if (name && !n->name && node_class(n) != CLS_LEAF) n->name = name;
+    return n;
+}
+
+Node *graph_repeat(Graph *g, const Graph *src, const Node *old, Node *const *args)
+{
+    Infer in = {.op = old->op,
+                .args = args,
+                .nargs = (int)old->nargs,
+                .attrs = &old->attrs,
+                .regions = old->regions,
+                .nregions = (int)old->nregions,
+                .diags = g->diags,
+                .loc = g->loc,
+                .out = old->type,
+                .kept = src->arena == g->arena};
+    Node *swapped[2];
+    if (!region_param_in_turn(g, &in)) return poison(g);
+    order_operands(&in, swapped);
+    const char *name = g->name;
+    Node *n = intern(g, &in, old->form);
+    g->name = NULL;
+    return give_name(n, name);
+}
+
 Node *graph_region_node(Graph *g, Op op, Node *const *args, int nargs, const Attrs *attrs,
                         Graph **regions, int nregions)
 {
@@ -163,11 +247,7 @@ Node *graph_region_node(Graph *g, Op op, Node *const *args, int nargs, const Att
     if (!infer_type(&in) || !region_param_in_turn(g, &in)) return poison(g);
 
     Node *swapped[2];
-    if (op_info(op)->flags & OPF_COMMUTES && out_of_order(args[0], args[1])) {
-        swapped[0] = args[1];
-        swapped[1] = args[0];
-        in.args = swapped;
-    }
+    order_operands(&in, swapped);
     const char *name = g->name;
     g->name = NULL; // what folding makes on the way has no name of its own
     Node *n = attrs_find(in.attrs, ATTR_clone) ? NULL : fold_node(g, &in);
@@ -176,8 +256,7 @@ Node *graph_region_node(Graph *g, Op op, Node *const *args, int nargs, const Att
         n = graph_intern(g, &in);
         g->name = NULL;
     }
-    if (name && !n->name && node_class(n) != CLS_LEAF) n->name = name;
-    return n;
+    return give_name(n, name);
 }
 
 Node *graph_node(Graph *g, Op op, Node *const *args, int nargs, const Attrs *attrs)

@@ -46,6 +46,7 @@ struct Node {
     Attrs attrs;
     Graph **regions; // call: 1 or 2, loop: 1; else NULL
     uint32_t nregions;
+    uint64_t form; // hash of op and attributes; private to graph.c
     Loc loc;
     const char *name;  // the model's name for it ("fc1.h", "logits"), or NULL; for readable kernels
     const char *scope; // of parameter names, where the model made it ("h.0.attn"), or NULL
@@ -147,7 +148,8 @@ bool node_const_value(const Node *n, double *v);
 typedef struct Remap {
     const Graph *src;
     Graph *dst;
-    Node **map; // by old id; NULL: not yet copied
+    Node **map;  // by old id; NULL: not yet copied
+    Node **twin; // by old id: the image, if it is the same node on images that are, private
 } Remap;
 Remap remap_begin(const Graph *src, Graph *dst);
 Node *remap_node(Remap *r, const Node *old); // copies when not mapped yet; operands must be mapped
@@ -156,6 +158,8 @@ Graph *remap_end(Remap *r);                  // dst, with the images of src's re
 void graph_stamp(Graph *g, const Node *n, const char *name);
 void node_pass_name(const Node *from, Node *to); // where [to] has none; leaves keep their own
 Graph *graph_copy_live(Graph *src); // only what the roots (or results) need; the dead-code pass
+// The same in place, for who has just made the graph and holds none of its ids.
+Graph *graph_drop_dead(Graph *g);
 void graph_mark_live(const Graph *g, bool *live); // live[id]: of nodes.n, zeroed by the caller
 // Appends the region's nodes to dst, its parameters replaced by args; results[i] receives the
 // images. All images, by node id; NULL of what nothing needs.

@@ -1,11 +1,15 @@
 // Copying graphs: old -> new maps, liveness, inlining.
-#include "ir/graph.h"
+#include "ir/door.h"
 
 #include <string.h>
 
 Remap remap_begin(const Graph *src, Graph *dst)
 {
-    return (Remap){.src = src, .dst = dst, .map = NEW_ARRAY(dst->arena, Node *, src->nodes.n + 1)};
+    graph_reserve(dst, src->nodes.n);
+    return (Remap){.src = src,
+                   .dst = dst,
+                   .map = NEW_ARRAY(dst->arena, Node *, src->nodes.n + 1),
+                   .twin = NEW_ARRAY(dst->arena, Node *, src->nodes.n + 1)};
 }
 
 // Names of dimensions that inference cannot see (leaves) come over from the old type.
@@ -16,7 +20,9 @@ static void keep_symbols(Node *n, const Node *old)
         if (!n->type.sym[i]) n->type.sym[i] = old->type.sym[i];
 }
 
-static Node *copy_node(Graph *dst, const Node *old, Node *const *map, Role role)
+// [stands]: its type does, and there is nothing to fold.
+static Node *copy_node(Graph *dst, const Graph *src, const Node *old, Node *const *map, Role role,
+                       bool stands)
 {
     Node *few[8], **args = few;
     if (old->nargs > 8) args = NEW_ARRAY(dst->arena, Node *, old->nargs);
@@ -28,8 +34,9 @@ static Node *copy_node(Graph *dst, const Node *old, Node *const *map, Role role)
     dst->role = role;
     dst->scope = old->scope;
     dst->name = old->name;
-    Node *n = graph_region_node(dst, old->op, args, (int)old->nargs, &old->attrs, old->regions,
-                                (int)old->nregions);
+    Node *n = stands ? graph_repeat(dst, src, old, args)
+                     : graph_region_node(dst, old->op, args, (int)old->nargs, &old->attrs,
+                                         old->regions, (int)old->nregions);
     dst->loc = loc;
     dst->role = before;
     dst->scope = scope;
@@ -37,10 +44,45 @@ static Node *copy_node(Graph *dst, const Node *old, Node *const *map, Role role)
     return n;
 }
 
+// Whether an axis of [of] without a name could have one of an operand's, which was found since.
+static bool may_be_named(const Type *of, const Type *operand)
+{
+    for (int i = 0; i < operand->rank; i++)
+        for (int k = 0; operand->sym[i] && k < of->rank; k++)
+            if (!of->sym[k] && of->dim[k] == operand->dim[i]) return true;
+    return false;
+}
+
+// Whether the images of the operands are what these were, all the way down: then folding finds
+// nothing that it did not find when [old] was made. *stands: nor does its type rule.
+static bool operands_repeat(const Remap *r, const Node *old, bool *stands)
+{
+    *stands = r->src->nodes.at[old->id] == old && !node_is_poison(old); // (no variant of it)
+    bool repeat = *stands;
+    for (uint32_t i = 0; i < old->nargs && repeat; i++) {
+        uint32_t id = old->args[i]->id;
+        repeat = r->twin[id] && r->twin[id] == r->map[id];
+        *stands = repeat && *stands && !may_be_named(&old->type, &r->map[id]->type);
+    }
+    return repeat;
+}
+
+static bool repeats(const Node *n, const Node *old, Node *const *map)
+{
+    bool same = n->op == old->op && n->nargs == old->nargs && n->nregions == old->nregions &&
+                attrs_equal(&n->attrs, &old->attrs);
+    for (uint32_t i = 0; i < old->nargs && same; i++) same = n->args[i] == map[old->args[i]->id];
+    for (uint32_t i = 0; i < old->nregions && same; i++) same = n->regions[i] == old->regions[i];
+    return same;
+}
+
 Node *remap_node(Remap *r, const Node *old)
 {
     Node **slot = &r->map[old->id];
-    if (!*slot) *slot = copy_node(r->dst, old, r->map, old->role);
+    if (*slot) return *slot;
+    bool stands, repeat = operands_repeat(r, old, &stands);
+    *slot = copy_node(r->dst, r->src, old, r->map, old->role, stands);
+    if (repeat && repeats(*slot, old, r->map)) r->twin[old->id] = *slot;
     return *slot;
 }
 
@@ -98,12 +140,29 @@ Graph *graph_copy_live(Graph *src)
         copy.regions = NEW_ARRAY(src->arena, Graph *, old->nregions);
         for (uint32_t k = 0; k < old->nregions; k++)
             copy.regions[k] = graph_copy_live(old->regions[k]);
-        r.map[i] = copy_node(dst, &copy, r.map, old->role);
+        r.map[i] = copy_node(dst, src, &copy, r.map, old->role, false);
     }
     remap_end(&r);
     dst->loc = src->loc;
     dst->role = src->role;
     return dst;
+}
+
+Graph *graph_drop_dead(Graph *g)
+{
+    bool *live = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
+    graph_mark_live(g, live);
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        Node *n = g->nodes.at[i];
+        if (!live[i]) continue;
+        for (uint32_t k = 0; k < n->nregions; k++) n->regions[k] = graph_copy_live(n->regions[k]);
+        n->id = kept;
+        g->nodes.at[kept++] = n;
+    }
+    g->nodes.n = kept;
+    graph_drop_index(g);
+    return g;
 }
 
 Node **graph_inline(Graph *dst, Graph *region, Node *const *args, Node **results)
@@ -116,7 +175,7 @@ Node **graph_inline(Graph *dst, Graph *region, Node *const *args, Node **results
         const Node *old = region->nodes.at[i];
         // What is inlined into the backward pass or an update serves that.
         Role role = old->role > dst->role ? old->role : dst->role;
-        if (live[i] && !map[i]) map[i] = copy_node(dst, old, map, role);
+        if (live[i] && !map[i]) map[i] = copy_node(dst, region, old, map, role, false);
     }
     for (uint32_t i = 0; i < region->results.n; i++) results[i] = map[region->results.at[i]->id];
     return map;

@@ -71,11 +71,16 @@ static bool *read_exactly(const Graph *g)
     return exact;
 }
 
-static Node *shortened(void *ctx, Graph *g, Node *n, Node *const *map)
+static bool may_be_short(void *ctx, const Node *n)
 {
     const bool *exact = ctx;
     bool f32 = n->type.dtype == DT_F32 || is_short(n);
-    if (!node_has(n, OPF_APPROX) || !f32 || (!is_short(n) && exact[n->id])) return NULL;
+    return node_has(n, OPF_APPROX) && f32 && (is_short(n) || !exact[n->id]);
+}
+
+static Node *shortened(void *ctx, Graph *g, Node *n, Node *const *map)
+{
+    if (!may_be_short(ctx, n)) return NULL;
     Attrs at = n->attrs;
     attr_set_int(&at, ATTR_approx, 1);
     Node *args[4];
@@ -87,7 +92,7 @@ static Node *shortened(void *ctx, Graph *g, Node *n, Node *const *map)
 static Graph *approx_graph(void *ctx, const IdMap *done, Graph *g)
 {
     (void)ctx;
-    return rewrite_nodes(g, done, shortened, read_exactly(g));
+    return rewrite_nodes(g, done, may_be_short, shortened, read_exactly(g));
 }
 
 Graph *pass_approx(Graph *g, Module *m, const PassOptions *o)

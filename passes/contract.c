@@ -64,6 +64,11 @@ static bool negates_cheaper(const Node *n, const Node *other)
                       type_count(&n->args[0]->type) < type_count(&other->args[0]->type));
 }
 
+static bool is_sum_with_product(void *alone, const Node *n)
+{
+    return product_of(n, alone) >= 0;
+}
+
 static Node *contracted(void *alone, Graph *g, Node *n, Node *const *map)
 {
     int k = product_of(n, alone);
@@ -85,7 +90,7 @@ static Node *contracted(void *alone, Graph *g, Node *n, Node *const *map)
 static Graph *contract_graph(void *ctx, const IdMap *done, Graph *g)
 {
     (void)ctx;
-    return rewrite_nodes(g, done, contracted, read_alone(g));
+    return rewrite_nodes(g, done, is_sum_with_product, contracted, read_alone(g));
 }
 
 Graph *pass_contract(Graph *g, Module *m, const PassOptions *o)

@@ -18,13 +18,19 @@ static bool runs(const PassOptions *o, const Node *n)
     return o->target->kind == TARGET_CUDA || attr_find(n, ATTR_cpu);
 }
 
+static bool gives_way(void *ctx, const Node *n)
+{
+    const Inline *x = ctx;
+    return (n->op == OP_extern || n->op == OP_own) && !runs(x->options, n);
+}
+
 static Node *inlined(void *ctx, Graph *dst, Node *n, Node *const *map)
 {
     Inline *x = ctx;
     uint64_t at;
     if (node_has(n, OPF_RESULT) && idmap_get(&x->results, (uint64_t)(uintptr_t)n->args[0], &at))
         return ((Node **)(uintptr_t)at)[attr_int(n, ATTR_index, 0)];
-    if ((n->op != OP_extern && n->op != OP_own) || runs(x->options, n)) return NULL;
+    if (!gives_way(x, n)) return NULL;
     Node **args = NEW_ARRAY(dst->arena, Node *, n->nargs + 1);
     if (n->op == OP_own && !x->options->references && x->options->target->kind == TARGET_CUDA) {
         for (uint32_t k = 0; k < n->nargs; k++) args[k] = map[n->args[k]->id];
@@ -47,7 +53,7 @@ static Graph *inline_in(void *ctx, const IdMap *done, Graph *g)
 {
     Inline *x = ctx;
     x->done = done;
-    return rewrite_nodes(g, done, inlined, x);
+    return rewrite_nodes(g, done, gives_way, inlined, x);
 }
 
 Graph *pass_extern(Graph *g, Module *m, const PassOptions *o)

@@ -125,7 +125,7 @@ static Graph *body_without(const Loop *l)
         }
     }
     for (uint32_t i = 0; i < old->nodes.n; i++) remap_node(&r, old->nodes.at[i]);
-    return graph_copy_live(remap_end(&r));
+    return graph_drop_dead(remap_end(&r));
 }
 
 static Graph *take_out(void *ctx, const IdMap *done, Graph *g)
@@ -154,7 +154,7 @@ static Graph *take_out(void *ctx, const IdMap *done, Graph *g)
         r.map[i] = graph_region_node(dst, OP_loop, args, nargs, &n->attrs, &body, 1);
         node_pass_name(n, r.map[i]);
     }
-    return graph_copy_live(remap_end(&r));
+    return graph_drop_dead(remap_end(&r));
 }
 
 Graph *pass_invariants(Graph *g, Module *m, const PassOptions *o)

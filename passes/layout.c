@@ -77,13 +77,19 @@ static Node *viewed(const Layout *l, Graph *g, const Node *x, Node *const *v, in
     return y;
 }
 
+static bool is_reordered_image(void *ctx, const Node *n)
+{
+    const Layout *l = ctx;
+    return reorders(n) && l->image[n->id];
+}
+
 static Node *stored_as_read(void *ctx, Graph *g, Node *n, Node *const *map)
 {
     const Layout *l = ctx;
     Node *view[MOST_VIEWS];
     int count = 0;
     bool permutes = false;
-    if (!reorders(n) || !l->image[n->id]) return NULL;
+    if (!is_reordered_image(ctx, n)) return NULL;
     Node *x = n;
     for (; reorders(x) && (x == n || l->uses[x->id] == 1); x = x->args[0]) {
         if (count == MOST_VIEWS) return NULL;
@@ -97,7 +103,7 @@ static Graph *layout_graph(void *ctx, const IdMap *done, Graph *g)
 {
     (void)ctx;
     Layout l = look(g);
-    return rewrite_nodes(g, done, stored_as_read, &l);
+    return rewrite_nodes(g, done, is_reordered_image, stored_as_read, &l);
 }
 
 Graph *pass_layout(Graph *g, Module *m, const PassOptions *o)

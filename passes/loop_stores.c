@@ -40,7 +40,9 @@ static Graph *with_stores(Graph *body, uint32_t carried)
 static Graph *store(void *ctx, const IdMap *done, Graph *g)
 {
     (void)ctx;
-    bool any = false;
+    bool any = false, loops = any_rebuilt(done, g);
+    for (uint32_t i = 0; i < g->nodes.n; i++) loops |= g->nodes.at[i]->op == OP_loop;
+    if (!loops) return g;
     Remap r = remap_begin(g, graph_new(g->arena, g->diags, g->symbols));
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         Node *n = g->nodes.at[i];

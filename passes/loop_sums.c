@@ -208,7 +208,7 @@ static void rewrite(Graph *dst, const Loop *l, Node *const *map, Node **result)
     int nargs;
     Remap r = body_without(l, map, args, &nargs);
     Stacks s = stack_operands(l, map, &r);
-    Graph *body = graph_copy_live(r.dst);
+    Graph *body = graph_drop_dead(r.dst);
     Attrs at = n->attrs;
     attr_set_int(&at, ATTR_carried, l->ncarried - l->ntaken);
     graph_stamp(dst, n, n->name);
@@ -255,7 +255,7 @@ static Graph *take_sums(void *ctx, const IdMap *done, Graph *g)
             remap_with_regions(&r, done, n, &needed);
         }
     }
-    return graph_copy_live(remap_end(&r));
+    return graph_drop_dead(remap_end(&r));
 }
 
 Graph *pass_loop_sums(Graph *g, Module *m, const PassOptions *o)

@@ -176,7 +176,7 @@ static Graph *prepare(Module *m, const Entry *e, const bool *chosen)
     }
     before->loc = 0;
     before->role = ROLE_FORWARD;
-    Graph *prepared = graph_copy_live(before), *rest = graph_copy_live(dst);
+    Graph *prepared = graph_drop_dead(before), *rest = graph_drop_dead(dst);
     add_entry(m, e, prepared);
     return rest;
 }

@@ -63,22 +63,25 @@ Graph *over_regions(Graph *g, Graph *(*one)(void *ctx, const IdMap *done, Graph 
 
 Node *remap_with_regions(Remap *r, const IdMap *done, Node *n, bool *any)
 {
-    if (!n->nregions) return remap_node(r, n);
+    bool other = false;
+    for (uint32_t k = 0; k < n->nregions; k++)
+        other |= rebuilt(done, n->regions[k]) != n->regions[k];
+    if (!other) return remap_node(r, n);
+    *any = true;
     Node copy = *n;
     copy.regions = NEW_ARRAY(r->dst->arena, Graph *, n->nregions);
-    for (uint32_t k = 0; k < n->nregions; k++) {
-        copy.regions[k] = rebuilt(done, n->regions[k]);
-        *any |= copy.regions[k] != n->regions[k];
-    }
+    for (uint32_t k = 0; k < n->nregions; k++) copy.regions[k] = rebuilt(done, n->regions[k]);
     return remap_node(r, &copy);
 }
 
-Graph *rewrite_nodes(Graph *g, const IdMap *done, Rewrite *rewrite, void *ctx)
+Graph *rewrite_nodes(Graph *g, const IdMap *done, Wanted *wanted, Rewrite *rewrite, void *ctx)
 {
-    bool any = false;
+    bool any = false, some = any_rebuilt(done, g);
+    for (uint32_t i = 0; i < g->nodes.n && !some; i++) some = wanted && wanted(ctx, g->nodes.at[i]);
+    if (!some) return g;
     Remap r = remap_begin(g, graph_new(g->arena, g->diags, g->symbols));
     for (uint32_t i = 0; i < g->nodes.n; i++) {
-        Node *n = g->nodes.at[i], *new = rewrite(ctx, r.dst, n, r.map);
+        Node *n = g->nodes.at[i], *new = wanted ? rewrite(ctx, r.dst, n, r.map) : NULL;
         if (new) {
             r.map[i] = new;
             node_pass_name(n, new);
@@ -87,5 +90,5 @@ Graph *rewrite_nodes(Graph *g, const IdMap *done, Rewrite *rewrite, void *ctx)
             remap_with_regions(&r, done, n, &any);
         }
     }
-    return any ? graph_copy_live(remap_end(&r)) : g;
+    return any ? graph_drop_dead(remap_end(&r)) : g;
 }

@@ -23,10 +23,11 @@ Graph *over_regions(Graph *g, Graph *(*one)(void *ctx, const IdMap *done, Graph 
 // was.
 Node *remap_with_regions(Remap *r, const IdMap *done, Node *n, bool *any);
 // A graph rebuilt node by node: rewrite() returns the replacement of a node, with operands from
-// [map], or NULL, and the node is copied as above. Returns the graph itself when nothing changed.
-// For use in a one() of over_regions.
+// [map], or NULL, and the node is copied as above. Only for graphs with a node that is [wanted];
+// NULL: none is. Returns the graph itself when nothing changed. For use in a one() of over_regions.
 typedef Node *Rewrite(void *ctx, Graph *dst, Node *n, Node *const *map);
-Graph *rewrite_nodes(Graph *g, const IdMap *done, Rewrite *rewrite, void *ctx);
+typedef bool Wanted(void *ctx, const Node *n);
+Graph *rewrite_nodes(Graph *g, const IdMap *done, Wanted *wanted, Rewrite *rewrite, void *ctx);
 Graph *rebuilt(const IdMap *done, Graph *g);         // the replacement, or g
 bool any_rebuilt(const IdMap *done, const Graph *g); // whether a region inside it has one
 

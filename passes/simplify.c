@@ -341,5 +341,5 @@ Graph *pass_simplify(Graph *g, Module *m, const PassOptions *o)
 {
     (void)m;
     (void)o;
-    return graph_copy_live(over_regions(g, simplify_graph, NULL));
+    return graph_drop_dead(over_regions(g, simplify_graph, NULL));
 }

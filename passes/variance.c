@@ -258,5 +258,5 @@ Graph *pass_variance(Graph *g, Module *m, const PassOptions *o)
         node_pass_name(n, v);
     }
     if (!any) return g;
-    return graph_copy_live(remap_end(&map));
+    return graph_drop_dead(remap_end(&map));
 }

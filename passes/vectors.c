@@ -129,6 +129,12 @@ static Node *mask_of(Graph *g, const Node *x, Node *const *map)
     return mask;
 }
 
+static bool has_vector(void *ctx, const Node *n)
+{
+    (void)ctx;
+    return n->op == OP_dot && vector_side(n) >= 0;
+}
+
 static Node *as_sum(void *ctx, Graph *g, Node *dot, Node *const *map)
 {
     const bool *prepared = ctx;
@@ -157,7 +163,7 @@ static Node *as_sum(void *ctx, Graph *g, Node *dot, Node *const *map)
 static Graph *vectors_graph(void *ctx, const IdMap *done, Graph *g)
 {
     const Vectors *v = ctx;
-    return rewrite_nodes(g, done, as_sum, g == v->top ? v->prepared : NULL);
+    return rewrite_nodes(g, done, has_vector, as_sum, g == v->top ? v->prepared : NULL);
 }
 
 Graph *pass_vectors(Graph *g, Module *m, const PassOptions *o)

@@ -177,7 +177,7 @@ static Body **rewritten(LowerCtx *ctx, Body *const *body, int n)
     return out;
 }
 
-// The text and launch of a kernel that was printed before: equal blocks of a network are, but for
+// The text, schedule and launch of a kernel that was printed before: equal blocks of a network are, but for
 // the names of their values, of which the first one's stay. false: there is none.
 static bool take_printed(const LowerCtx *ctx, uint64_t key, ProgKernel *p)
 {
@@ -187,6 +187,7 @@ static bool take_printed(const LowerCtx *ctx, uint64_t key, ProgKernel *p)
     if (strcmp(known->name, p->name)) return false;
     p->text = known->text;
     p->annotated = known->annotated;
+    p->schedule = known->schedule;
     memcpy(p->grid, known->grid, sizeof p->grid);
     memcpy(p->block, known->block, sizeof p->block);
     p->cluster = known->cluster;
@@ -214,10 +215,10 @@ static LoweredKernel make(LowerCtx *ctx, Body **body, int n, KernelPhase phase)
     p->name = k.name;
     p->identity = k.identity;
     p->symbol = k.symbol;
-    p->schedule = schedule_text(ctx->arena, body[0], ctx->target, false);
     p->grid[0] = p->grid[1] = p->grid[2] = p->block[0] = p->block[1] = p->block[2] = 1;
     uint64_t key = ctx->printed ? kernel_text_key(&k, p) : 0;
     if (take_printed(ctx, key, p)) return out;
+    p->schedule = schedule_text(ctx->arena, body[0], ctx->target, false);
     for (int i = 0; cuda && i < n; i++) { // text is made only of programs that are right
         if (!tile_made(&body[i]->sched) || body_rows(body[i]) == 0) continue;
         TileProgram program = tile_program(body[i]);

@@ -8,11 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+typedef struct Placed { // an item with its offset, side by side: most of the time goes here
+    int64_t at, end;
+    int32_t first, last, idle_first, idle_last;
+} Placed;
+
 typedef struct Pack {
     Arena *arena;
     PlanItem *item; // bytes rounded up
     uint32_t n;
-    uint32_t *order, *placed, *by_first; // placed: by offset
+    uint32_t *order, *by_first;
+    Placed *placed; // by offset
     int64_t *offset, *best;
     int64_t best_bytes, bound;
 } Pack;
@@ -72,7 +78,7 @@ static bool near_enough(const Pack *p)
 }
 
 // Does all of b's life fall where a keeps nothing?
-static bool rests(const PlanItem *a, const PlanItem *b)
+static bool rests(const Placed *a, const Placed *b)
 {
     return a->idle_last && b->first >= a->idle_first && b->last <= a->idle_last;
 }
@@ -85,26 +91,28 @@ static int64_t place_in_order(Pack *p, bool tightest)
     for (uint32_t i = 0; i < p->n; i++) {
         uint32_t id = p->order[i];
         const PlanItem *it = &p->item[id];
+        const Placed own = {0, 0, it->first, it->last, it->idle_first, it->idle_last};
         int64_t end = 0, at = -1, gap = INT64_MAX;
-        for (uint32_t k = 0; k < nplaced; k++) {
-            const PlanItem *o = &p->item[p->placed[k]];
-            if (o->last < it->first || o->first > it->last || rests(o, it) || rests(it, o))
+        for (const Placed *o = p->placed; o < p->placed + nplaced; o++) {
+            if (o->last < own.first || o->first > own.last || rests(o, &own) || rests(&own, o))
                 continue;
-            int64_t from = p->offset[p->placed[k]], room = from - end;
+            int64_t room = o->at - end;
             if (room >= it->bytes && room < gap) {
                 at = end;
                 gap = room;
                 if (!tightest) break;
             }
-            if (from + o->bytes > end) end = from + o->bytes;
+            if (o->end > end) end = o->end;
         }
         if (at < 0) at = end;
         p->offset[id] = at;
         if (at + it->bytes > top) top = at + it->bytes;
         if (p->best_bytes >= 0 && top >= p->best_bytes) return top; // no better than before
         uint32_t k = nplaced++;
-        for (; k > 0 && p->offset[p->placed[k - 1]] > at; k--) p->placed[k] = p->placed[k - 1];
-        p->placed[k] = id;
+        for (; k > 0 && p->placed[k - 1].at > at; k--) p->placed[k] = p->placed[k - 1];
+        p->placed[k] = own;
+        p->placed[k].at = at;
+        p->placed[k].end = at + it->bytes;
     }
     return top;
 }
@@ -266,7 +274,7 @@ int64_t plan_pack(Arena *a, PlanItem *items, uint32_t n)
     if (!n) return 0;
     Pack p = {.arena = a, .item = NEW_ARRAY(a, PlanItem, n), .n = n, .best_bytes = -1};
     p.order = NEW_ARRAY(a, uint32_t, n);
-    p.placed = NEW_ARRAY(a, uint32_t, n);
+    p.placed = NEW_ARRAY(a, Placed, n);
     p.by_first = NEW_ARRAY(a, uint32_t, n);
     p.offset = NEW_ARRAY(a, int64_t, n);
     p.best = NEW_ARRAY(a, int64_t, n);

@@ -180,7 +180,7 @@ static Graph *gradients(const Making *k, const char *const *patterns, int npatte
         graph_stamp(g, x, NULL);
         graph_root(g, OP_output, graph_node(g, OP_grad, (Node *[]){y, x}, 2, NULL), name);
     }
-    g = graph_copy_live(remap_end(&r));
+    g = graph_drop_dead(remap_end(&r));
     if (!k->s->keep || g->diags->errors) return g;
     g = pass_autodiff(g, k->m, &(PassOptions){.precision = k->s->precision});
     return g->diags->errors ? g : kept_taken(g, kept_type(k));
@@ -220,7 +220,7 @@ static Graph *function(const Making *k)
     for (uint32_t i = 0; i < r.src->roots.n; i++)
         if (wanted(k, r.src->roots.at[i])) remap_node(&r, r.src->roots.at[i]);
     if (k->s->keep) give_kept(k, &r);
-    return graph_copy_live(remap_end(&r));
+    return graph_drop_dead(remap_end(&r));
 }
 
 static bool has_gradient(const Making *k)

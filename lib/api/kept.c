@@ -68,5 +68,5 @@ Graph *kept_taken(Graph *src, DType low)
         graph_stamp(g, n, NULL);
         r.map[i] = graph_cast(g, graph_input(g, n->name, &t, "arg"), n->type.dtype);
     }
-    return graph_copy_live(remap_end(&r));
+    return graph_drop_dead(remap_end(&r));
 }

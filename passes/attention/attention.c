@@ -322,7 +322,7 @@ static Graph *take(void *ctx, const IdMap *done, Graph *g)
     mark_needed(&p, needed);
     for (uint32_t i = 0; i < g->nodes.n; i++)
         if (needed[i]) build(&p, g->nodes.at[i], &any);
-    return graph_copy_live(remap_end(&p.map));
+    return graph_drop_dead(remap_end(&p.map));
 }
 
 Graph *pass_attention(Graph *g, Module *m, const PassOptions *o)

@@ -218,8 +218,9 @@ typedef struct Core { // a softmax of products
     Node *prob[MOST_PROBS]; // exponentials that are e / sum already
     int nprobs;
     Lift scratch;
-    VEC(Terms *) spare;      // room for sums while others are expanded
-    const bool *hot;         // by id: depends on e or on products of its size that x does not read
+    VEC(Terms *) spare; // room for sums while others are expanded
+    IdMap below, hot;   // by id, as far as was asked for: what e reads, down to [lowest]; core_hot
+    uint32_t lowest;
     const bool *outside;     // by id: costly and small, so that kernels read it from memory
     Node *inner[MOST_INNER]; // the products of which the scores are made, and others of their size
     int ninner;
@@ -254,11 +255,17 @@ bool sum_over_head(Core *c, Node *n, const Place *p, int rest, Term *out);
 bool is_probability(Core *c, Node *n);
 bool factor_equal(const Factor *a, const Factor *b);
 
+typedef struct Outside { // values that kernels read from memory, by id
+    int64_t count;       // of scores
+    const bool *is;
+} Outside;
+
 typedef struct Users {
     Graph *g;
     bool *live;
     uint32_t *first; // by id: of its live users in [user]; results of a region count as one, NULL
     Node **user;
+    VEC(Outside) outside; // found so far
 } Users;
 
 // -- the scores (attention_scores.c) --------------------------------------------------------------
@@ -282,7 +289,10 @@ void core_scores(Core *c); // x and times
 Users users_of(Graph *g);
 bool core_refuse(Core *c, UnfusedCause why, const Node *at, int64_t a, int64_t b); // false
 // The softmax whose sum of exponentials is [sum]; NULL: its scores read no dot, or no dot reads it.
-Core *core_find(const Users *u, Node *sum, const PassOptions *o);
+Core *core_find(Users *u, Node *sum, const PassOptions *o);
+// Whether n depends on the exponentials or on products of their size that these do not read, by
+// way of elementwise code, views and reductions.
+bool core_hot(Core *c, const Node *n);
 
 // -- kernels (attention_kernel.c) -----------------------------------------------------------------
 

@@ -4,6 +4,7 @@
 // along a row, are the scores; they have to read a dot of rows and columns. Downstream of the
 // exponentials, through elementwise code and views, every dot that contracts rows or columns is one
 // that a kernel computes.
+#include <stdlib.h>
 #include <string.h>
 
 #include "passes/attention/attention.h"
@@ -40,37 +41,60 @@ bool core_refuse(Core *c, UnfusedCause why, const Node *at, int64_t a, int64_t b
     return false;
 }
 
-// By id: depends on the exponentials, or on dots of their size that the scores do not read.
-static const bool *find_hot(Core *c, const Users *u)
+// -- on demand: a softmax is local, and a graph holds one a layer ---------------------------------
+
+// Whether the exponentials read n.
+static bool is_below(Core *c, const Node *n)
 {
-    const Graph *g = u->g;
-    bool *hot = NEW_ARRAY(g->arena, bool, g->nodes.n + 1),
-         *below = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
-    below[c->e->id] = true;
-    for (uint32_t i = c->e->id + 1; i-- > 0;)
-        for (uint32_t k = 0; below[i] && k < g->nodes.at[i]->nargs; k++)
-            below[g->nodes.at[i]->args[k]->id] = true;
+    if (n->id >= c->e->id) return n == c->e;
+    if (!c->below.n) {
+        idmap_set(&c->below, c->e->id, 1);
+        c->lowest = c->e->id + 1;
+    }
+    while (c->lowest > n->id + 1) {
+        const Node *reader = c->g->nodes.at[--c->lowest];
+        for (uint32_t k = 0; idmap_get(&c->below, reader->id, NULL) && k < reader->nargs; k++)
+            idmap_set(&c->below, reader->args[k]->id, 1);
+    }
+    return idmap_get(&c->below, n->id, NULL);
+}
+
+bool core_hot(Core *c, const Node *n)
+{
+    VEC(const Node *) work = {0};
     int64_t count = type_count(&c->e->type);
-    for (uint32_t i = 0; i < g->nodes.n; i++) {
-        const Node *n = g->nodes.at[i];
-        OpClass class = node_class(n);
-        hot[i] = n == c->e || (n->op == OP_dot && !below[i] && type_count(&n->type) == count);
+    uint64_t hot = 0;
+    vec_push(c->g->arena, &work, n);
+    while (work.n) {
+        const Node *x = work.at[work.n - 1];
+        if (idmap_get(&c->hot, x->id, &hot)) {
+            work.n--;
+            continue;
+        }
+        uint32_t before = work.n;
+        OpClass class = node_class(x);
+        hot = x == c->e || (x->op == OP_dot && type_count(&x->type) == count && !is_below(c, x));
         if (class == CLS_ELEMENTWISE || class == CLS_VIEW || class == CLS_REDUCE)
-            for (uint32_t k = 0; k < n->nargs; k++) hot[i] |= hot[n->args[k]->id];
+            for (uint32_t k = 0; !hot && k < x->nargs; k++)
+                if (!idmap_get(&c->hot, x->args[k]->id, &hot))
+                    vec_push(c->g->arena, &work, x->args[k]);
+        if (hot || work.n == before) idmap_set(&c->hot, x->id, hot);
     }
     return hot;
 }
 
 // Values with a costly function that are small beside the scores (slopes per head, a table of
-// biases): they are stored rather than recomputed for every score.
-static const bool *find_outside(const Core *c, const Users *u)
+// biases): they are stored rather than recomputed for every score. By id; the same for all scores
+// of a size.
+static const bool *find_outside(Users *u, int64_t count)
 {
     enum { MOST_BYTES = 64 << 20, SHARE = 8 };
     const Graph *g = u->g;
+    for (uint32_t i = 0; i < u->outside.n; i++)
+        if (u->outside.at[i].count == count) return u->outside.at[i].is;
     bool *scores = NEW_ARRAY(g->arena, bool, g->nodes.n + 1), // made of products of their size
         *dear = NEW_ARRAY(g->arena, bool, g->nodes.n + 1),
          *outside = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
-    int64_t count = type_count(&c->e->type);
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         const Node *n = g->nodes.at[i];
         OpClass class = node_class(n);
@@ -85,6 +109,7 @@ static const bool *find_outside(const Core *c, const Users *u)
         if (!computed) continue;
         outside[i] = dear[i] && !scores[i] && size * SHARE <= count && size * 4 <= MOST_BYTES;
     }
+    vec_push(g->arena, &u->outside, (Outside){count, outside});
     return outside;
 }
 
@@ -151,19 +176,33 @@ static bool find_outers(Core *c, const Users *u)
     return true;
 }
 
+static int by_id(const void *x, const void *y)
+{
+    const Node *const *a = x, *const *b = y;
+    return (*a)->id < (*b)->id ? -1 : (*a)->id > (*b)->id;
+}
+
 // Exponentials that depend on the total other than through a dot; those of other softmaxes are not
 // looked at.
 static void find_probabilities(Core *c, const Users *u)
 {
-    bool *reads = NEW_ARRAY(u->g->arena, bool, u->g->nodes.n + 1);
-    reads[c->sum->id] = true;
-    c->nprobs = 0;
-    for (uint32_t i = c->sum->id + 1; i < u->g->nodes.n && c->nprobs < MOST_PROBS; i++) {
-        Node *n = u->g->nodes.at[i];
-        for (uint32_t k = 0; n->op != OP_dot && k < n->nargs; k++)
-            reads[i] |= reads[n->args[k]->id];
-        if (u->live[i] && c->hot[i] && reads[i] && is_probability(c, n)) c->prob[c->nprobs++] = n;
+    VEC(Node *) reads = {0};
+    IdMap seen = idmap_new(u->g->arena);
+    vec_push(u->g->arena, &reads, c->sum);
+    for (uint32_t i = 0; i < reads.n; i++) {
+        uint32_t id = reads.at[i]->id;
+        for (uint32_t k = u->first[id]; k < u->first[id + 1]; k++) {
+            Node *user = u->user[k];
+            if (!user || user->op == OP_dot || idmap_get(&seen, user->id, NULL)) continue;
+            idmap_set(&seen, user->id, 1);
+            vec_push(u->g->arena, &reads, user);
+        }
     }
+    qsort(reads.at, reads.n, sizeof *reads.at, by_id);
+    c->nprobs = 0;
+    for (uint32_t i = 1; i < reads.n && c->nprobs < MOST_PROBS; i++) // (the first is the sum)
+        if (core_hot(c, reads.at[i]) && is_probability(c, reads.at[i]))
+            c->prob[c->nprobs++] = reads.at[i];
 }
 
 static int64_t rest_size(const Operand *o)
@@ -249,7 +288,7 @@ static bool sizes_fit(Core *c, const PassOptions *o)
     return (rows >= 32 && cols >= 32) || core_refuse(c, WHY_SHORT, c->e, rows, cols);
 }
 
-static bool find(Core *c, const Users *u, const PassOptions *o)
+static bool find(Core *c, Users *u, const PassOptions *o)
 {
     c->ninner = c->nouters = 0;
     c->split.atom = -1;
@@ -257,20 +296,21 @@ static bool find(Core *c, const Users *u, const PassOptions *o)
     if (!core_products(c, u)) return false;
     c->scratch = lift_begin(u->g->arena, u->g, &c->space, false);
     core_scores(c);
-    c->hot = find_hot(c, u);
-    c->outside = c->scratch.outside = find_outside(c, u);
+    c->outside = c->scratch.outside = find_outside(u, type_count(&c->e->type));
     find_probabilities(c, u);
     if (!find_outers(c, u) || !is_read(c)) return false;
     if (c->ninner > 1) return core_refuse(c, WHY_FORM, c->inner[1], 0, 0);
     return sizes_fit(c, o) && classify(c, o);
 }
 
-Core *core_find(const Users *u, Node *sum, const PassOptions *o)
+Core *core_find(Users *u, Node *sum, const PassOptions *o)
 {
     Node *e = uncast_float(sum->args[0]);
     if (sum->op != OP_sum || e->op != OP_exp || e->type.dtype == DT_F64) return NULL;
     Core *c = NEW(u->g->arena, Core);
     *c = (Core){.g = u->g, .e = e, .sum = sum};
+    c->below = idmap_new(u->g->arena);
+    c->hot = idmap_new(u->g->arena);
     if (!core_space(c)) return NULL;
     for (int i = 0; i < MOST_SPLITS; i++) {
         if (find(c, u, o) || c->refused) return is_read(c) ? c : NULL;

@@ -266,7 +266,7 @@ static bool expand_select(Expand *x, Node *n, const Place *p, Terms *out)
 {
     Terms mask, rest;
     int zero = is_zero(n->args[2]) ? 2 : 1;
-    if (!is_zero(n->args[zero]) || x->c->hot[n->args[0]->id]) return false;
+    if (!is_zero(n->args[zero]) || core_hot(x->c, n->args[0])) return false;
     return opaque(x, n->args[0], p, F_MASK, zero == 1, &mask) &&
            expand(x, n->args[3 - zero], p, &rest) && terms_times(&mask, &rest, out);
 }
@@ -340,7 +340,7 @@ static bool expand_new(Expand *x, Node *n, const Place *p, Terms *out)
         terms_one(out, 1, &total);
         return true;
     }
-    if (c->hot[n->id]) {
+    if (core_hot(c, n)) {
         if (node_class(n) == CLS_ELEMENTWISE && expand_elementwise(x, n, p, out)) return true;
         if (n->op == OP_dot && expand_dot(x, n, p, out)) return true;
         if (n->op == OP_sum && (expand_sum(x, n, p, out) || expand_head_sum(x, n, p, out)))

@@ -88,12 +88,6 @@ static Graph *next_head(Graph *g, Entry *entry, const PassOptions *o)
     return NULL;
 }
 
-static Node *as_it_is(void *ctx, Graph *dst, Node *n, Node *const *map)
-{
-    (void)ctx, (void)dst, (void)n, (void)map;
-    return NULL;
-}
-
 Graph *pass_chunks(Graph *g, Module *m, const PassOptions *o)
 {
     Entry *entry = NULL;
@@ -103,7 +97,7 @@ Graph *pass_chunks(Graph *g, Module *m, const PassOptions *o)
     IdMap done = idmap_new(g->arena);
     for (uint32_t i = 0; i < all.at.n; i++) {
         const RegionVisit *v = &all.at.at[i];
-        Graph *new = rewrite_nodes(v->g, &done, as_it_is, NULL);
+        Graph *new = rewrite_nodes(v->g, &done, NULL, NULL, NULL);
         bool plain = !v->owner || v->owner->op == OP_loop; // (nobody looks into a call)
         for (Graph *next = plain ? new : NULL; next; next = next_head(new, entry, o)) new = next;
         if (new != v->g) idmap_set(&done, (uint64_t)(uintptr_t)v->g, (uint64_t)(uintptr_t) new);

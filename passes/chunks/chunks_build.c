@@ -204,7 +204,7 @@ static Graph *region(const Build *b)
     }
     for (uint32_t k = 0; k < b->leaving.n; k++)
         vec_push(body->arena, &body->results, r.row[b->leaving.at[k]->id]);
-    return graph_copy_live(body);
+    return graph_drop_dead(body);
 }
 
 // Rows [from, to) of the outer image of n, as (chunks, each, ...) where [each] is not 0.
@@ -307,5 +307,5 @@ Graph *head_build(const Head *h, int64_t each)
     make_loop(&b);
     for (uint32_t i = 0; i < g->nodes.n; i++)
         if (h->live[i] && after[i] && !h->part[i]) remap_node(&r, g->nodes.at[i]);
-    return graph_copy_live(remap_end(&r));
+    return graph_drop_dead(remap_end(&r));
 }

@@ -337,5 +337,5 @@ Graph *fuse_pad(Graph *g, const PassOptions *o)
             remap_node(&p.map, n);
     }
     if (!any) return g;
-    return graph_copy_live(remap_end(&p.map));
+    return graph_drop_dead(remap_end(&p.map));
 }

@@ -204,5 +204,5 @@ Graph *fuse_split_operands(Graph *g, const PassOptions *o)
         graph_stamp(s.dst, x, x->name);
         s.map.map[i] = graph_node(s.dst, x->op, args, 2, &x->attrs);
     }
-    return graph_copy_live(remap_end(&s.map));
+    return graph_drop_dead(remap_end(&s.map));
 }

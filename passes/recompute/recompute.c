@@ -237,7 +237,7 @@ static Graph *rebuild(Recompute *r, const bool *read, bool any)
     for (uint32_t i = 0; i < g->nodes.n; i++)
         if (!later || !waits(g->nodes.at[i])) emit_with_operands(r, read, g->nodes.at[i], &any);
     for (uint32_t i = 0; i < g->results.n; i++) emit_with_operands(r, read, g->results.at[i], &any);
-    return graph_copy_live(remap_end(&r->map));
+    return graph_drop_dead(remap_end(&r->map));
 }
 
 typedef struct Context {

@@ -1,4 +1,5 @@
 // base/: arena, buffers, maps, JSON, diagnostics.
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +8,7 @@
 #include "base/json.h"
 #include "base/map.h"
 #include "base/names.h"
+#include "base/plain.h"
 #include "tests/unit/unit.h"
 
 static Arena *arena;
@@ -33,6 +35,39 @@ static void arenas(void)
     }
     CHECK(caught);
     arena_free(small);
+}
+
+// What the formatter of texts and integers says, beside snprintf.
+#define CHECK_FORMAT(...)                                                                          \
+    do {                                                                                           \
+        char want[64], got[64], part[8];                                                           \
+        int n = snprintf(want, sizeof want, __VA_ARGS__);                                          \
+        CHECK(plain_format(got, sizeof got, __VA_ARGS__) == n);                                    \
+        CHECK_MSG(!strcmp(got, want), "%s instead of %s", got, want);                              \
+        CHECK(plain_format(NULL, 0, __VA_ARGS__) == n);                                            \
+        CHECK(plain_format(part, sizeof part, __VA_ARGS__) == n);                                  \
+        CHECK(strlen(part) == (n < 7 ? (size_t)n : 7) && !strncmp(part, want, 7));                 \
+    } while (0)
+
+static void formats(void)
+{
+    CHECK_FORMAT("%s", "");
+    CHECK_FORMAT("a%sb%%c%s", "text", "of more than the room there is");
+    CHECK_FORMAT("[%5s] [%-5s] [%2s]", "abc", "abc", "abc");
+    CHECK_FORMAT("%.*s|%.*s|%.*s", 2, "abc", 9, "abc", -1, "abc");
+    CHECK_FORMAT("%c%3c%-3c|", 'x', 'y', 'z');
+    CHECK_FORMAT("%d %d %d", 0, INT_MIN, INT_MAX);
+    CHECK_FORMAT("%5d|%-5d|%05d|%05d|", 42, -42, 42, -42);
+    CHECK_FORMAT("%u %5u %zu", UINT_MAX, 7u, SIZE_MAX);
+    CHECK_FORMAT("%ld %lld %lld", -7L, LLONG_MIN, LLONG_MAX);
+    CHECK_FORMAT("%lu %llu", 1UL, ULLONG_MAX);
+    CHECK_FORMAT("%x %04x %016llx %2x", 255u, 0xabcu, 0x123456789abcdefULL, 4096u);
+    CHECK_FORMAT("%.3g %d %a %+d %.2s", 0.1, 3, 1.5, 4, "abc"); // not of these
+    Buf b = buf_new(arena);
+    for (int i = 0; i < 200; i++) buf_printf(&b, "%s%d", "seventeen letters", i % 10);
+    CHECK(b.len == 3600 && !strcmp(b.data + 3582, "seventeen letters9"));
+    char *much = arena_printf(arena, "%300d|", 1);
+    CHECK(strlen(much) == 301 && !strcmp(much + 298, " 1|"));
 }
 
 static void buffers(void)
@@ -203,6 +238,7 @@ int main(void)
 {
     arena = arena_new();
     arenas();
+    formats();
     buffers();
     maps();
     names();

@@ -194,6 +194,20 @@ static void rebuilding(void)
     for (uint32_t i = 0; i < a->nodes.n; i++)
         if (node_class(a->nodes.at[i]) != CLS_ROOT) remap_node(&r, a->nodes.at[i]);
     CHECK(live->nodes.n == a->nodes.n); // all found again
+
+    CHECK(graph_drop_dead(b) == b && graph_equal(b, a) && graph_verify(b, "dropping"));
+    r = remap_begin(a, b);
+    for (uint32_t i = 0; i < a->nodes.n; i++)
+        if (node_class(a->nodes.at[i]) != CLS_ROOT) remap_node(&r, a->nodes.at[i]);
+    CHECK(b->nodes.n == a->nodes.n);
+
+    // Where operands are others than they were, the copy folds.
+    r = remap_begin(a, fresh());
+    for (uint32_t i = 0; i < a->nodes.n; i++) {
+        Node *n = a->nodes.at[i], *made = remap_node(&r, n);
+        if (n->op == OP_input) r.map[i] = un(r.dst, OP_neg, made);
+    }
+    CHECK(graph_equal(remap_end(&r), a) && graph_verify(r.dst, "folding"));
 }
 
 static void verifying(void)
