@@ -25,11 +25,9 @@ static bool steady_place(const Emit *e, const Inst *x, int axis, int width)
 static bool leaves_lanes(const Emit *e, const Inst *x, int axis, int width)
 {
     const Body *b = e->body;
-    const Schedule *s = &b->sched;
     if (x->pred < 0 || !inst_over(&b->insts.at[x->pred], axis)) return false;
-    bool whole = (s->kind == SCHED_COLUMN && axis == 0) ||
-                 (s->kind == SCHED_MAP && !s->map.transpose && !s->map.reuse);
-    return !whole || !inst_placed(b, x->pred) || !inst_steady(b, x->pred, axis, width);
+    bool column = b->sched.kind == SCHED_COLUMN && axis == 0; // whose first lane has a name
+    return !column || !inst_placed(b, x->pred) || !inst_steady(b, x->pred, axis, width);
 }
 
 int vector_width(const Vectors *v, int load)
