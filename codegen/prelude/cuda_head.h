@@ -140,19 +140,24 @@ NC_FN float nc_div_16(float a, float b)
     return r;
 }
 
-// Many divisions by one number: one reciprocal, and for each two products, within 1.5 ulp of the
-// quotient. The scale keeps the reciprocal finite and normal; like all of these it has no branch,
-// which would keep loads after it from starting.
+// Many divisions by one number: one reciprocal, and for each two products and a correction, which
+// makes quotients that are floats come out as these (floor(x / y) relies on it), and others within
+// 1 ulp. The scale keeps the reciprocal finite and normal; like all of these it has no branch, which
+// would keep loads after it from starting.
 struct NcInverse {
-    float scale, of;
+    float scale, by, of; // by: the scaled number
 };
 NC_FN NcInverse nc_inverse(float b)
 {
     float m = fabsf(b), scale = m > 0x1p126f ? 0x1p-4f : m < 0x1p-100f ? 0x1p48f : 1.0f;
     float x = b * scale, r = nc_rcp_16(x), better = fmaf(fmaf(-x, r, 1.0f), r, r);
-    return NcInverse{scale, better == better ? better : r}; // (of 0 and infinity r is exact)
+    return NcInverse{scale, x, better == better ? better : r}; // (of 0 and infinity r is exact)
 }
-NC_FN float nc_divide(float a, NcInverse b) { return a * b.scale * b.of; }
+NC_FN float nc_divide(float a, NcInverse b)
+{
+    float x = a * b.scale, q = x * b.of, better = fmaf(fmaf(-q, b.by, x), b.of, q);
+    return better == better && q != 0 ? better : q; // (infinities; the sign of zero)
+}
 
 // The quotient of a whole number by a constant of ordinary size, correctly rounded.
 NC_FN float nc_divide_whole_by(float a, float b, float inverse)
