@@ -149,7 +149,7 @@ static void open_results(Emit *e, const Results *r)
     const char *it = b->sched.wide ? "int64_t" : "int";
     int64_t tiles_m, tiles_n;
     count_tiles(b, &tiles_m, &tiles_n);
-    emit_open(e, 1);
+    emit_open(e, 0);
     Scope *in = e->scope;
     emit_line(e, in, "const %s own = %s;", it, r->tile);
     emit_line(e, in, "const %s %s = own / %lld;", it, e->axis[0], (long long)(tiles_m * tiles_n));
@@ -157,7 +157,7 @@ static void open_results(Emit *e, const Results *r)
               (long long)tiles_n, (long long)tiles_m, b->sched.tile.m, r->m);
     emit_line(e, in, "const %s %s = own %% %lld * %d + %s;", it, e->axis[2], (long long)tiles_n,
               b->sched.tile.n, r->n);
-    emit_open(e, 1ull << 1 | 1ull << 2)->guard = true;
+    emit_open(e, 7)->guard = true; // (a matrix beyond the last one has nothing to load, either)
 }
 
 static void close_results(Emit *e, const Results *r)
