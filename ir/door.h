@@ -30,7 +30,8 @@ Node *fold_node(Graph *g, const Infer *in);
 // Finds an equal node, else appends one of the given type: no inference, no folding.
 Node *graph_intern(Graph *g, const Infer *in);
 
-// The same op on operands that are what those of [old], of src, were: of its type, and nothing to fold.
+// The same op on operands that are what those of [old], of src, were: of its type, and nothing to
+// fold.
 Node *graph_repeat(Graph *g, const Graph *src, const Node *old, Node *const *args);
 // Room for so many nodes, in a graph without any.
 void graph_reserve(Graph *g, uint32_t nodes);

@@ -164,54 +164,38 @@ void group_clear(RolePrint *w)
     emit_line(w->e, w->e->scope, "nc_clear_before<%d>(%s, shift);", w->p->side_m, group_rows(w));
 }
 
-// ... of all pixels of a line of the windows: those of each begin some rows of the left tile
-// further down.
-static void multiply_strips(RolePrint *w, const Tile *x, const Tile *y)
-{
-    Emit *e = w->e;
-    Scope *in = e->scope;
-    const TileAtom *atom = w->p->atom;
-    const BodyStrips *s = wgmma_strips(e->body);
-    const bool one = w->below == 1;
-    emit_line(e, in, "#pragma unroll");
-    emit_line(e, in, "for (int pixel = 0; pixel < %d; pixel++)", s->pixels);
-    emit_line(e, in, "    #pragma unroll");
-    emit_line(e, in, "    for (int k = 0; k < %d; k++)", STEP / atom->k);
-    if (!one) {
-        emit_line(e, in, "        #pragma unroll");
-        emit_line(e, in, "        for (int i = 0; i < %d; i++)", w->below);
-    }
-    emit_line(e, in,
-              "%s%s<%d, %d>(acc[%s], x + %s * %d + k * 2%s, y + pixel * %d + k * %d, step + "
-              "pixel + k > 0);",
-              one ? "        " : "            ", atom->multiply, !x->along_k, !y->along_k,
-              one ? "0" : "i",
-              s->last_first ? emit_text(e, "(%d - pixel)", s->pixels - 1) : "pixel",
-              s->apart * LINE / 16, one ? "" : emit_text(e, " + i * %d", atom->m * LINE / 16),
-              wgmma_wide(e->body) * LINE / 16, y->along_k ? 2 : LINE);
-}
-
-// acc += left right, in columns of the atom.
+// acc += left right, in columns of the atom. Strips: of all pixels of a line of the windows, each
+// of which begins some rows of the left tile further down.
 void group_multiply(RolePrint *w, const TileOp *op)
 {
     Emit *e = w->e;
     const TileAtom *atom = w->p->atom;
     const Tile *x = &w->p->tile[op->a], *y = &w->p->tile[op->b];
-    bool one = w->below == 1;
-    if (wgmma_strips(e->body)) {
-        multiply_strips(w, x, y);
-        return;
+    const BodyStrips *s = wgmma_strips(e->body);
+    const char *in = "", *left = "", *right = "", *first = "step + k";
+    if (s) {
+        emit_line(e, e->scope, "#pragma unroll");
+        emit_line(e, e->scope, "for (int pixel = 0; pixel < %d; pixel++)", s->pixels);
+        in = "    ";
+        left = emit_text(e, " + %s * %d",
+                         s->last_first ? emit_text(e, "(%d - pixel)", s->pixels - 1) : "pixel",
+                         s->apart * LINE / 16);
+        right = emit_text(e, " + pixel * %d", wgmma_wide(e->body) * LINE / 16);
+        first = "step + pixel + k";
     }
-    emit_line(e, e->scope, "#pragma unroll");
-    emit_line(e, e->scope, "for (int k = 0; k < %d; k++)", STEP / atom->k);
-    if (!one) {
-        emit_line(e, e->scope, "    #pragma unroll");
-        emit_line(e, e->scope, "    for (int i = 0; i < %d; i++)", w->below);
+    emit_line(e, e->scope, "%s#pragma unroll", in);
+    emit_line(e, e->scope, "%sfor (int k = 0; k < %d; k++)", in, STEP / atom->k);
+    in = emit_text(e, "%s    ", in);
+    if (w->below > 1) {
+        emit_line(e, e->scope, "%s#pragma unroll", in);
+        emit_line(e, e->scope, "%sfor (int i = 0; i < %d; i++)", in, w->below);
+        in = emit_text(e, "%s    ", in);
     }
-    emit_line(e, e->scope, "%s%s<%d, %d>(acc[%s], x + k * %d%s, y + k * %d, step + k > 0);",
-              one ? "    " : "        ", atom->multiply, !x->along_k, !y->along_k, one ? "0" : "i",
-              x->along_k ? 2 : LINE, one ? "" : emit_text(e, " + i * %d", atom->m * LINE / 16),
-              y->along_k ? 2 : LINE);
+    emit_line(e, e->scope, "%s%s<%d, %d>(acc[%s], x%s + k * %d%s, y%s + k * %d, %s > 0);", in,
+              atom->multiply, !x->along_k, !y->along_k, w->below > 1 ? "i" : "0", left,
+              x->along_k ? 2 : LINE,
+              w->below > 1 ? emit_text(e, " + i * %d", atom->m * LINE / 16) : "", right,
+              y->along_k ? 2 : LINE, first);
 }
 
 // Tiles side by side read the same rows of the left operand, so each takes its share of the steps.

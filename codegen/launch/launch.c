@@ -177,8 +177,8 @@ static Body **rewritten(LowerCtx *ctx, Body *const *body, int n)
     return out;
 }
 
-// The text, schedule and launch of a kernel that was printed before: equal blocks of a network are, but for
-// the names of their values, of which the first one's stay. false: there is none.
+// The text, schedule and launch of a kernel that was printed before: equal blocks of a network are,
+// but for the names of their values, of which the first one's stay. false: there is none.
 static bool take_printed(const LowerCtx *ctx, uint64_t key, ProgKernel *p)
 {
     uint64_t at;
