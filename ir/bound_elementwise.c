@@ -40,7 +40,7 @@ static Value *through_views(Eval *e, const Node *from, const Node *to, Value *v)
 }
 
 // A value is the same wherever it is computed, so the element that is the maximum equals it,
-// however uncertain both are, unless another one may be larger.
+// however uncertain both are, unless another one may be larger. Of several equal ones each may.
 static void choose(Eval *e, const Node *n, Value *const *args, Value *out)
 {
     for (uint32_t k = 0; k < 2; k++) {
@@ -51,15 +51,16 @@ static void choose(Eval *e, const Node *n, Value *const *args, Value *out)
         t.dtype = DT_F64;
         Value near = value_new(e->env->arena, &t), *operand = &near;
         for (int64_t i = 0; i < count; i++)
-            near.f[i] = value_get(args[0], i) != value_get(args[1], i) &&
-                        out->error[BELOW][i] + out->error[ABOVE][i] > 0;
+            near.f[i] = out->error[BELOW][i] + out->error[ABOVE][i] > 0
+                            ? 1 + (value_get(args[0], i) != value_get(args[1], i))
+                            : 0;
         t = r->type;
         t.dtype = DT_F64;
-        Value any = {.type = t};
-        any.f = bound_rerun(e, eval_max, r, &operand, &t);
-        const Value *contested = through_views(e, r, n->args[k], &any);
+        Value all = {.type = t};
+        all.f = bound_rerun(e, eval_sum, r, &operand, &t);
+        const Value *rivals = through_views(e, r, n->args[k], &all);
         for (int64_t i = 0; i < count; i++)
-            if (value_get(args[0], i) == value_get(args[1], i) && !(contested->f[i] > 0))
+            if (value_get(args[0], i) == value_get(args[1], i) && !(rivals->f[i] > 1))
                 out->error[BELOW][i] = out->error[ABOVE][i] = 0;
     }
 }

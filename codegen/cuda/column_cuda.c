@@ -15,7 +15,7 @@ typedef struct Columns {
     bool exact;         // every thread has results
     bool shifted;       // vectors start before the tile, by thread
     bool *walked;       // by instruction: the walk over the columns needs it
-    bool fetched;       // what else the results need was fetched before the walk
+    bool fetched;       // what else the results need and waits for nothing was fetched before
     const char *leader; // who stores results
 } Columns;
 
@@ -283,7 +283,8 @@ static void print_late_loads(Emit *e, const Columns *c, int stage)
         if (stage >= 0 &&
             (ahead(e, load) || early || !c->walked[load] || e->body->insts.at[load].stage > stage))
             continue;
-        if (stage < 0 && (over_columns(e, load) || (early && c->walked[load]))) continue;
+        if (stage < 0 && (over_columns(e, load) || (early && (c->walked[load] || c->fetched))))
+            continue;
         print_vector_load(e, &c->v, load, slot_name(e, load), true);
     }
 }
@@ -473,7 +474,7 @@ static void print_results(Emit *e, const Columns *c)
     if (b->commits && column_commits_late(b))
         emit_line(e, e->scope, "if (failed) return; // a check has failed: nothing is committed");
     emit_open(e, 0);
-    if (!c->fetched) print_late_loads(e, c, -1);
+    print_late_loads(e, c, -1);
     open_stores(e, &c->v, -1);
     open_lanes(e, c);
     bind_lane(e, c, b->nstages, false);

@@ -238,6 +238,25 @@ static void test_turns(void)
     CHECK(v->error[0][0] > 1e-7 && v->error[0][0] < 1e-6);
 }
 
+// The largest of uncertain elements equals itself; of two that are equal either may fall behind,
+// and the one far below them surely does.
+static void test_equal_maxima(void)
+{
+    Graph *g = fresh();
+    Node *x = input(g, "x", shape(DT_F32, 2, 2, 3)), *y = input(g, "y", x->type);
+    Node *q = graph_binary(g, OP_div, x, y);
+    Node *top = graph_reduce(g, OP_max, q, (int64_t[]){1}, 1, true);
+    Node *mark = graph_binary(g, OP_eq, q, graph_broadcast_to(g, top, &x->type));
+    graph_root(g, OP_output, graph_cast(g, mark, DT_F32), "mark");
+    EvalEnv env = environment();
+    give(&env, "x", shape(DT_F32, 2, 2, 3), DATA(1, 0.9, 0.1, 1, 1, 0.1));
+    give(&env, "y", shape(DT_F32, 2, 2, 3), DATA(3, 3, 3, 3, 3, 3));
+    const Value *v = evaluate(g, &env, "mark");
+    const double want[] = {1, 0, 0, 1, 1, 0}, below[] = {0, 0, 0, 1, 1, 0};
+    for (int i = 0; i < 6; i++)
+        CHECK(v->f[i] == want[i] && v->error[0][i] == below[i] && v->error[1][i] == 0);
+}
+
 // A sum that cancels is as far off as its terms' last places; one that does not is not.
 static void test_cancellation(void)
 {
@@ -565,6 +584,7 @@ int main(void)
     test_masked();
     test_steps();
     test_turns();
+    test_equal_maxima();
     test_cancellation();
     test_select();
     test_step_of_the_allowed();
