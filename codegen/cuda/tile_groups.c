@@ -234,6 +234,14 @@ void group_row_sums(RolePrint *w)
 void group_sums(RolePrint *w, const TileOp *op)
 {
     const Tile *t = &w->p->tile[op->dst];
+    if (t->of_warp) {
+        const int wide = w->p->side_n, whole = wide / STEP; // the last part may have half a box
+        emit_line(w->e, w->e->scope, "nc_put_part(sums, acc[%s] + %s, %s);",
+                  w->below > 1 ? emit_text(w->e, "part %% %d", w->below) : "0",
+                  number(w->e, "part", w->below, 0, STEP / 2),
+                  wide % STEP ? emit_text(w->e, "part / %d < %d ? 16 : 8", w->below, whole) : "16");
+        return;
+    }
     emit_line(w->e, w->e->scope, "nc_settled(acc);");
     emit_line(w->e, w->e->scope, "nc_put_group<%d>(sums + group * %d, acc);", t->pitch,
               w->p->side_m * t->pitch);
@@ -248,7 +256,7 @@ static bool is_staged(const Body *b, uint32_t store)
 }
 
 // The result's place of number [place] among all that are counted.
-static void print_place(Emit *e, const char *place)
+void group_place(Emit *e, const char *place)
 {
     const BodyStrips *s = wgmma_strips(e->body);
     const long long pitch = s->pitch, results = s->results;
@@ -326,7 +334,7 @@ void group_map(RolePrint *w)
               number(e, "part", w->below, 0, STEP / 2));
     const BodyStrips *strips = wgmma_strips(b);
     if (strips) {
-        print_place(e, "part_m + row");
+        group_place(e, "part_m + row");
         emit_line(e, e->scope, "const %s %s = part_n + from;", int_type(e), base);
         emit_open(e, 0);
         finish_vector(e, base, 2, b->axis[1].extent + 1, "sums[lane]", store_pairs);
@@ -351,7 +359,7 @@ static void store_strips(RolePrint *w)
     int n = 0;
     emit_open(e, 7)->guard = true;
     emit_line(e, e->scope, "const int row = i * 4 + thread / 8;");
-    print_place(e, "part_m + row");
+    group_place(e, "part_m + row");
     e->axis[2] = "column";
     emit_line(e, e->scope, "const int column = part_n + thread %% 8 * 8;");
     const char *end = emit_text(e, "%lld", (long long)b->axis[2].extent);

@@ -71,6 +71,7 @@ void group_row_sums(RolePrint *w);
 // Where "part" of the results is, and its boxes in shared memory; results to these, or to memory;
 // the boxes to memory.
 void group_part(RolePrint *w);
+void group_place(Emit *e, const char *place); // strips: "along" the line, and axis 1
 void group_map(RolePrint *w);
 void group_store(RolePrint *w);
 

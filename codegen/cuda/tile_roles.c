@@ -457,6 +457,10 @@ static void print_places(RolePrint *w)
               p->shared, p->tile[0].places);
     if (p->tile[1].stays) emit_line(e, top, "uint8_t *const right = ring + %d;", p->tile[1].offset);
     if (p->split) emit_line(e, top, "float *const sums = (float *)ring;");
+    if (wgmma_by_rows(e->body))
+        emit_line(e, top,
+                  "float *const sums = (float *)(ring + %d) + (threadIdx.x / 32 - %d) * %d;",
+                  rows_of(p)->offset, GROUP_WARPS, BOX * STEP);
     for (int i = 2; i < p->nbars; i++)
         emit_line(e, top, "uint64_t *const %s = full + %d;", p->bar[i].name,
                   2 * p->tile[0].places + i - 2);
@@ -471,7 +475,7 @@ void tile_roles_cuda(Emit *e, const TileProgram *p)
     w.down = ceil_div(wgmma_rows(b), b->sched.tile.m);
     w.batch = b->axis[0].extent;
     for (int i = 0; i < p->ntiles; i++)
-        if (p->tile[i].of_warp) w.boxes = &p->tile[i];
+        if (p->tile[i].of_warp && p->tile[i].layout == L_BULK) w.boxes = &p->tile[i];
     emit_open(e, w.batch == 1); // of several, each tile's
     e->scope->indent--;
     print_places(&w);

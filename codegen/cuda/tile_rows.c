@@ -1,14 +1,18 @@
 // Results of sums that lie in shared memory by rows, as CUDA C: each thread takes vectors of
 // neighbours. Of a tile that the blocks of a cluster share, each block takes some of the rows, and
-// reads the parts of their sums that all blocks have.
+// reads the parts of their sums that all blocks have. Groups of warps take a part of the results at
+// a time, each warp its own.
 #include "codegen/cuda/tile_print.h"
+#include "codegen/tile/wgmma.h"
 
-enum { MOST_EARLY = 64 };
+enum { MOST_EARLY = 64 }; // registers
 
 typedef struct Share {
     int vectors, threads, line; // line: vectors of a row
     const char *thread, *row, *m, *n;
-    bool rest; // the last block's rows are fewer
+    bool rest;    // the last block's rows are fewer
+    bool part;    // of a warp of a group
+    int64_t high; // rows from tile to tile
 } Share;
 
 static Share share_of(const RowPrint *w, const Tile *sums)
@@ -18,7 +22,8 @@ static Share share_of(const RowPrint *w, const Tile *sums)
     const Schedule *s = &e->body->sched;
     Share r = {.line = sums->line / p->vector, .row = "", .m = "origin_m", .n = "origin_n"};
     int rows = (int)ceil_div(s->tile.m, p->cluster);
-    r.rest = rows * p->cluster > s->tile.m;
+    r.rest = !sums->of_warp && rows * p->cluster > s->tile.m;
+    r.high = s->tile.m;
     r.threads = s->threads;
     r.thread = "threadIdx.x";
     if (p->nroles) { // those of the last role
@@ -26,7 +31,16 @@ static Share share_of(const RowPrint *w, const Tile *sums)
         r.threads = role->warps * 32;
         r.thread = emit_text(e, "(int)threadIdx.x - %d", role->first * 32);
     }
-    if (sums->of_warp) {
+    if (sums->of_warp && p->nroles) {
+        rows = BOX;
+        r.part = true;
+        r.threads = 32;
+        r.thread = "thread";
+        r.m = "part_m";
+        r.n = "part_n";
+        r.high = wgmma_strips(e->body) ? e->body->axis[1].extent + 1 // tiles are of places
+                                       : (int64_t)s->tile.m * s->cluster * group_apart(e->body);
+    } else if (sums->of_warp) {
         rows = sums->lines / (p->warps_m * p->warps_n);
         r.threads = 32;
         r.thread = "lane";
@@ -55,15 +69,34 @@ static void open_results(RowPrint *w, const Share *r, const char *base)
     emit_line(e, e->scope, "const int row = %sslot / %d, from = %s;", r->row, r->line,
               number(e, "slot", 1, r->line, w->p->vector));
     if (r->rest) emit_open(e, 0);
-    emit_line(e, e->scope, "const %s %s = %s + row;", t, e->axis[1], r->m);
+    const int apart = r->part ? group_apart(e->body) : 1;
+    if (r->part && wgmma_strips(e->body))
+        group_place(e, "part_m + row");
+    else
+        emit_line(e, e->scope, "const %s %s = %s + row%s;", t, e->axis[1], r->m,
+                  apart > 1 ? emit_text(e, " * %d", apart) : "");
     emit_line(e, e->scope, "const %s %s = %s + from;", t, base, r->n);
+    if (r->part) emit_open(e, 0);
     emit_open(e, 1ull << 1)->guard = true;
+}
+
+// Whether there is such a place: of a tile that is no multiple of a part wide, and of a strip.
+static const char *part_has(RowPrint *w)
+{
+    Emit *e = w->e;
+    const BodyStrips *strips = wgmma_strips(e->body);
+    const int wide = w->p->side_n;
+    const char *in = wide % STEP ? emit_text(e, "part_n + from < origin_n + %d", wide) : "",
+               *along = strips ? emit_text(e, "along < %lld", (long long)strips->results) : "";
+    if (!*in && !*along) return "{";
+    return emit_text(e, "if (%s%s%s) {", in, *in && *along ? " && " : "", along);
 }
 
 static void close_results(RowPrint *w, const Share *r, const char *base)
 {
     Emit *e = w->e;
-    emit_close(e, result_inside(e, base, e->body->sched.tile.m), "}");
+    emit_close(e, result_inside(e, base, r->high), "}");
+    if (r->part) emit_close(e, part_has(w), "}");
     if (r->rest)
         emit_close(
             e, emit_text(e, "if (row < %d) { // else another block's", e->body->sched.tile.m), "}");
@@ -84,11 +117,14 @@ void rows_rest(RowPrint *w, const Tile *sums)
     Vectors *v = &w->results;
     Scope *top = e->scope;
     const char *axis = e->axis[2], *base = emit_text(e, "%s_first", axis);
-    int each = results_a_thread(&r);
+    int each = results_a_thread(&r), taken = 0;
     *v = result_vectors(e, w->p->vector);
     for (int i = 0; i < v->nloads; i++) {
         int load = v->loads[i];
-        if (!is_plain(e, load) || (w->early + 1) * w->p->vector * each > MOST_EARLY) continue;
+        const int bits = dtype_info[b->bufs.at[b->insts.at[load].buf].type].bits,
+                  registers = ceil_div(bits * w->p->vector, 32) * each;
+        if (!is_plain(e, load) || taken + registers > MOST_EARLY) continue;
+        taken += registers;
         v->loads[i] = v->loads[w->early];
         v->loads[w->early++] = load;
         emit_line(e, top, "%s %s[%d];",
@@ -115,7 +151,10 @@ void rows_map(RowPrint *w, const Tile *sums)
     const char *base = emit_text(e, "%s_first", e->axis[2]);
     Share r = share_of(w, sums);
     ResultVector v = {.base = base, .width = p->vector, .early = w->early};
-    if (sums->of_warp) {
+    if (r.part) {
+        v.sum = "sum.at[lane]";
+        v.joined = "const NcVec<float, 8> sum = nc_of_part(sums, row, from);";
+    } else if (sums->of_warp) {
         w->results = result_vectors(e, p->vector);
         v.sum = emit_text(e, "sums[row * %d + from + lane]", sums->pitch);
     } else {

@@ -5,9 +5,25 @@
 #include "codegen/lower/lower.h"
 #include "ir/axes.h"
 
+// Both sides of a comparison divided by a coefficient that divides the bound, where fewer axes are
+// left of e: 64 i + j < 1024 is i < 16 for all j below 64, and so the same for neighbours along j.
+static const Ix *without_steps(Lower *l, const Ix *e, int64_t *bound)
+{
+    for (int i = 0; i < e->n; i++) {
+        const int64_t by = e->at[i].coeff;
+        if (by < 2 || *bound % by) continue;
+        const Ix *q = ix_div(l->body->ix, e, by);
+        if (q->axes == e->axes || q->axes & ~e->axes) continue;
+        *bound /= by;
+        return q;
+    }
+    return e;
+}
+
 // e < bound or e >= bound, for what the range does not decide. -1: always true.
 int lower_compare(Lower *l, const Ix *e, Op op, int64_t bound)
 {
+    e = without_steps(l, e, &bound);
     if (op == OP_lt ? e->high < bound : e->low >= bound) return -1;
     int a[2] = {lower_index(l, e)};
     DType t = l->body->insts.at[a[0]].type;

@@ -223,6 +223,21 @@ template <int Pitch, int M, int N> NC_FN void nc_put_group(float *rows, const fl
         nc_store<2>(to + (m * 64 + j % 2 * 8) * Pitch + j / 2 * 8, pair);
     }
 }
+// 16 rows of 64 sums of a warp (so many pairs of a thread), as products leave them, to its part of
+// shared memory; eight neighbours from there. Eights change places by the row, for the banks.
+NC_FN void nc_put_part(float *part, const float *sums, int pairs)
+{
+    const int thread = threadIdx.x % 32, row = thread / 4;
+#pragma unroll
+    for (int i = 0; i < 16; i++) {
+        const NcVec<float, 2> pair = {sums[2 * i], sums[2 * i + 1]};
+        if (i < pairs) nc_store<2>(part + (row + i % 2 * 8) * 64 + (i / 2 ^ row) * 8 + thread % 4 * 2, pair);
+    }
+}
+NC_FN NcVec<float, 8> nc_of_part(const float *part, int row, int from)
+{
+    return nc_load<8>(part + row * 64 + (from ^ row % 8 * 8));
+}
 // Adds up so many rows of 64 elements, copied as boxes that run along k: of 32 columns, four pieces
 // of eight. Thread 8 i + r gives the place of piece i of row r; its sums are then those of columns
 // 8 j + t % 4 * 2 and the next, for piece j, of every eighth row from t / 4 on. sum_joined: of all.

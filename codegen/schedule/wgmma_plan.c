@@ -57,7 +57,7 @@ void wgmma_derive(Body *b, const Target *t)
     bool rows =
         s->tile.wgmma == WGMMA_SHARED || s->tile.wgmma == WGMMA_SPLIT; // that the groups share
     s->tile.m = ROWS * blocks * (rows ? GROUPS : 1);
-    int other = SPARE + 256 + wgmma_stages(b) * wgmma_staged(b) * GROUPS * 4 * BOX * LINE;
+    int other = SPARE + 256 + wgmma_part_bytes(b);
     if (wgmma_stays(b)) other += wgmma_tile_bytes(b, 2);
     s->tile.ring =
         (int)at_most((t->shared_per_block - other) / wgmma_place_apart(b), TILE_MOST_PLACES);

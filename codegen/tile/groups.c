@@ -16,6 +16,11 @@
 // a block, or few. The groups of a block can share its steps as well (WGMMA_STEPS), taking turns.
 // Results are stored by rows, so that a tile may have any width.
 //
+// Where results need other tensors beside their sums (a residual, the mask of a gradient), the sums
+// of a part of them pass through shared memory, so that each thread has eight neighbours of a row:
+// it loads 16 bytes of each tensor at once, several rows of them before the first is used, and
+// stores as many (wgmma_by_rows).
+//
 // Steps for which the right operand is zero are skipped (BodyWindows.live).
 //
 // A step over windows in images may have all pixels of a window's line (WGMMA_STRIPS): the left
@@ -105,6 +110,23 @@ static int add_boxes(TileProgram *p)
     return tile_add(p, t);
 }
 
+// Sums of a part of the results, of each warp its own.
+static int add_part(TileProgram *p)
+{
+    Tile t = {.name = "sums",
+              .layout = L_ROWS,
+              .type = DT_F32,
+              .places = 1,
+              .of_warp = true,
+              .line = STEP};
+    t.lines = GROUPS * GROUP_WARPS * BOX;
+    t.pitch = STEP;
+    t.bytes = wgmma_part_bytes(p->body);
+    t.offset = p->shared;
+    p->shared += t.bytes;
+    return tile_add(p, t);
+}
+
 static void add_roles(TileProgram *p)
 {
     const Body *b = p->body;
@@ -144,13 +166,34 @@ static int add_rows(TileProgram *p)
     return tile_add(p, t);
 }
 
+static void load_rest(TileProgram *p)
+{
+    Tile rest = {.name = "rest", .layout = L_RESULTS, .places = 1};
+    tile_op(p, (TileOp){T_LOAD, BY_BODY, .dst = tile_add(p, rest), .a = -1, .b = -1});
+}
+
 // The sums to where other blocks read them, and results of all of them.
 static void share_sums(TileProgram *p, int acc, int sums)
 {
-    Tile rest = {.name = "rest", .layout = L_RESULTS, .places = 1};
     op(p, T_MOVE, sums, acc);
-    tile_op(p, (TileOp){T_LOAD, BY_BODY, .dst = tile_add(p, rest), .a = -1, .b = -1});
+    load_rest(p);
     op(p, T_MAP, -1, sums);
+}
+
+// Part by part of a group's sums: [part] is where they, or staged results, pass through.
+static void store_parts(TileProgram *p, int acc, int part)
+{
+    const TileHow how = wgmma_strips(p->body) ? BY_BODY : BY_BULK;
+    loop(p, T_LOOP, p->side_m / ATOM_ROWS * ceil_div(p->side_n, STEP), 0);
+    if (wgmma_by_rows(p->body)) {
+        load_rest(p);
+        op(p, T_MOVE, part, acc);
+        op(p, T_MAP, -1, part);
+    } else {
+        op(p, T_MAP, part, acc);
+        if (part >= 0) tile_op(p, (TileOp){T_STORE, how, .dst = -1, .a = part, .b = -1});
+    }
+    op(p, T_END, -1, -1);
 }
 
 // What the role does for each of the block's tiles follows; [once] before all of them.
@@ -168,6 +211,8 @@ void tile_groups(const Body *b, TileProgram *p)
     *p = (TileProgram){.body = b, .atom = atom_of(b), .vector = 2, .cluster = s->cluster};
     p->split = wgmma_shares(s);
     if (p->split) p->vector = 4; // results leave by rows
+    const bool by_rows = wgmma_by_rows(b);
+    if (by_rows) p->vector = 8;
     p->type = p->atom->operand;
     p->warps_k = s->tile.wgmma == WGMMA_STEPS ? GROUPS : 1;
     p->warps_m = s->tile.wgmma == WGMMA_SHARED || s->tile.wgmma == WGMMA_SPLIT ? GROUPS : 1;
@@ -177,7 +222,8 @@ void tile_groups(const Body *b, TileProgram *p)
     p->steps = wgmma_steps(b);
     p->skips = wgmma_skips(b) != NULL;
     p->shared = s->tile.ring * wgmma_place_apart(b);
-    int left = add_operand(p, 1), right = add_operand(p, 2), boxes = add_boxes(p);
+    int left = add_operand(p, 1), right = add_operand(p, 2),
+        part = by_rows ? add_part(p) : add_boxes(p);
     Tile sums = {.name = "acc", .layout = L_SUMS, .type = DT_F32, .places = 1};
     sums.lines = p->side_m;
     sums.line = p->side_n;
@@ -211,15 +257,9 @@ void tile_groups(const Body *b, TileProgram *p)
         tile_op(p, (TileOp){T_CLEAR, .dst = left, .a = -1, .b = -1, .when = THE_FIRST});
     tile_op(p, (TileOp){T_MMA, BY_TENSOR, .dst = acc, .a = left, .b = right});
     op(p, T_END, -1, -1);
-    if (p->split) {
+    if (p->split)
         share_sums(p, acc, add_rows(p));
-        op(p, T_END, -1, -1);
-        return;
-    }
-    loop(p, T_LOOP, p->side_m / ATOM_ROWS * ceil_div(p->side_n, STEP), 0);
-    op(p, T_MAP, boxes, acc);
-    const TileHow how = wgmma_strips(b) ? BY_BODY : BY_BULK;
-    if (boxes >= 0) tile_op(p, (TileOp){T_STORE, how, .dst = -1, .a = boxes, .b = -1});
-    op(p, T_END, -1, -1);
+    else
+        store_parts(p, acc, part);
     op(p, T_END, -1, -1);
 }

@@ -253,7 +253,7 @@ static void guard_writes(Sync *s, int i, int loop)
     for (int j = i + 1; j < end_of(p, loop); j++) {
         const TileOp *next = &p->op[j];
         if (!(reads(p, next) & tiles)) continue;
-        if (next->kind == T_STORE && next->how == BY_BODY) { // by these threads
+        if ((next->kind == T_STORE && next->how == BY_BODY) || next->kind == T_MAP) { // by these
             add(&s->behind[i], barrier);
             add(&s->behind[j], (TileOp){T_BARRIER, .scope = scope_of(p, tiles), .freed = tiles});
             return;
@@ -294,7 +294,7 @@ static void guard(Sync *s)
             for (int k = to->n++; k > 0; k--) to->op[k] = to->op[k - 1];
             to->op[0] = (TileOp){T_COMMIT, BY_TENSOR, .dst = -1, .a = -1, .b = -1};
         }
-        if (op->kind == T_MOVE && p->tile[op->dst].layout == L_ROWS) {
+        if (op->kind == T_MOVE && p->tile[op->dst].layout == L_ROWS && !p->tile[op->dst].of_warp) {
             int map = i;
             while (p->op[map].kind != T_MAP) map++;
             guard_sums(s, i, map);

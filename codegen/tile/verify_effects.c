@@ -294,9 +294,31 @@ static void check_products(Run *r, const Agent *a, int sums)
         agent_wrong(r, a->at, "is read before all products are done", r->p->tile[sums].name);
 }
 
+// One part of the sums, or what is made of it, to the warp's own memory.
+static void write_part(Run *r, int who, const TileOp *op)
+{
+    Agent *a = &r->agent[who];
+    check_products(r, a, op->a);
+    if (a->mapped++ != a->iteration)
+        agent_wrong(r, a->at, "is not read part by part", r->p->tile[op->a].name);
+    a->begun = false;
+    if (op->dst < 0) return;
+    a->boxed++;
+    Spot *c = &r->cell[box_cell(r, a, op->dst, a->lane)];
+    check_overwrite(r, who, c, r->p->tile[op->dst].name);
+    *c = (Spot){.holds = a->tile * agent_parts(r->p) + a->iteration,
+                .writer = who,
+                .wrote = tick(r, who),
+                .raw = true};
+}
+
 void agent_move(Run *r, int who, const TileOp *op)
 {
     Agent *a = &r->agent[who];
+    if (r->p->tile[op->dst].of_warp) {
+        write_part(r, who, op);
+        return;
+    }
     check_products(r, a, op->a);
     a->begun = false;
     overwrite_others(r, who, a->block, op->dst, 0, false);
@@ -321,6 +343,10 @@ static void read_sums(Run *r, int who, int tile)
 void agent_map(Run *r, int who, const TileOp *op)
 {
     Agent *a = &r->agent[who];
+    if (r->p->tile[op->a].of_warp) {
+        agent_store(r, who, op);
+        return;
+    }
     if (r->p->tile[op->a].layout == L_ROWS) {
         read_sums(r, who, op->a);
         return;
@@ -330,18 +356,7 @@ void agent_map(Run *r, int who, const TileOp *op)
         a->products = 0;
         return;
     }
-    check_products(r, a, op->a);
-    if (a->mapped++ != a->iteration)
-        agent_wrong(r, a->at, "is not read part by part", r->p->tile[op->a].name);
-    a->begun = false;
-    if (op->dst < 0) return;
-    a->boxed++;
-    Spot *c = &r->cell[box_cell(r, a, op->dst, a->lane)];
-    check_overwrite(r, who, c, r->p->tile[op->dst].name);
-    *c = (Spot){.holds = a->tile * agent_parts(r->p) + a->iteration,
-                .writer = who,
-                .wrote = tick(r, who),
-                .raw = true};
+    write_part(r, who, op);
 }
 
 void agent_store(Run *r, int who, const TileOp *op)

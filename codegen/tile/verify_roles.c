@@ -258,10 +258,10 @@ static void step(Run *r, int who)
     case T_BEGIN: a->begun = true; break;
     case T_COMMIT: (op->how == BY_TENSOR ? &a->by_products : &a->by_stores)->groups++; break;
     case T_MOVE:
-        if (r->p->split)
-            agent_move(r, who, op);
-        else
+        if (r->p->varies)
             agent_score_op(r, who, op);
+        else
+            agent_move(r, who, op);
         break;
     case T_SHRINK: agent_score_op(r, who, op); break;
     case T_JUDGE: agent_judge(r, who); break;
@@ -412,7 +412,7 @@ static const char *check_limits(const TileProgram *p, int64_t most)
         int apart = a->apart ? a->apart : a->bytes;
         if (a->offset + (a->places - 1) * apart + a->bytes > most)
             return "tiles take more memory than there is";
-        if (a->layout == L_ROWS) continue; // while it is used, others are not
+        if (a->layout == L_ROWS && !a->of_warp) continue; // while it is used, others are not
         for (int o = 0; o <= t; o++)
             for (int i = 0; tile_shared(&p->tile[o]) && i < a->places; i++)
                 for (int j = 0; j < p->tile[o].places; j++)

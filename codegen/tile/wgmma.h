@@ -20,11 +20,15 @@ bool group_uneven(const Body *b);
 bool group_has_windows(const Body *b); // an operand that is no matrix
 
 // ... and what a schedule makes of them
-int wgmma_grain(const Body *b);     // tiles are wide as its multiples
-bool wgmma_has_atom(int n);         // ... and of these as there are instructions for (groups.c)
-int wgmma_staged(const Body *b);    // results that pass through shared memory: those with a map
-int wgmma_stages(const Body *b);    // times a warp has room for them
-int wgmma_registers(const Body *b); // of a thread that multiplies
+int wgmma_grain(const Body *b);  // tiles are wide as its multiples
+bool wgmma_has_atom(int n);      // ... and of these as there are instructions for (groups.c)
+int wgmma_staged(const Body *b); // results that pass through shared memory: those with a map
+int wgmma_stages(const Body *b); // times a warp has room for them
+// What follows from the sums reads tensors along with them: the sums of a part of the results go
+// through shared memory, so that a thread has eight neighbours of a row and loads 16 bytes.
+bool wgmma_by_rows(const Body *b);
+int wgmma_part_bytes(const Body *b); // of shared memory, for a part of the results of each warp
+int wgmma_registers(const Body *b);  // of a thread that multiplies
 static inline bool wgmma_shares(const Schedule *s) // the columns of a tile, by blocks or groups
 {
     return s->tile.wgmma == WGMMA_SPLIT || s->tile.wgmma == WGMMA_STEPS;
