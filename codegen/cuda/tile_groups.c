@@ -267,21 +267,22 @@ void group_place(Emit *e, const char *place)
 }
 
 // Where this part of the results is, and its boxes in shared memory.
-void group_part(RolePrint *w)
+void group_part(RolePrint *w, const char *part)
 {
     Emit *e = w->e;
     Scope *in = e->scope;
-    const char *row =
-                   w->below > 1 ? emit_text(e, "part %% %d * %d + ", w->below, w->p->atom->m) : "",
-               *column = number(e, "part", w->below, 0, STEP);
+    const char *row = w->below > 1 ? emit_text(e, "%s %% %d * %d + ", part, w->below, w->p->atom->m)
+                                   : "",
+               *column = number(e, part, w->below, 0, STEP);
     if (together(w)) row = emit_text(e, "group * %d + %s", w->p->side_m, row);
     row = emit_text(e, "%swarp * %d", row, BOX);
     if (w->apart > 1) row = emit_text(e, "(%s) * %d", row, w->apart);
     emit_line(e, in, "const int part_m = origin_m + %s, part_n = origin_n + %s;", row, column);
     if (!w->boxes) return;
-    const char *place = w->boxes->places > 1 ? emit_text(e, " + part %% %d * %d", w->boxes->places,
-                                                         wgmma_staged(e->body) * STAGE)
-                                             : "";
+    const char *place = w->boxes->places > 1
+                            ? emit_text(e, " + %s %% %d * %d", part, w->boxes->places,
+                                        wgmma_staged(e->body) * STAGE)
+                            : "";
     emit_line(e, in, "uint16_t *const box = boxes%s;", place);
 }
 

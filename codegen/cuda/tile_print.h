@@ -41,6 +41,9 @@ typedef struct RowPrint {
 // Loads of what results need besides the sums, before these are joined; and whether to go on.
 void rows_rest(RowPrint *w, const Tile *sums);
 void rows_map(RowPrint *w, const Tile *sums);
+// The same for parts of the results, each in a scope that knows "part_m" and "part_n".
+void rows_declare_part(RowPrint *w, const Tile *sums);
+void rows_load_part(RowPrint *w, const Tile *sums, const char *part);
 
 // -- tile_warps.c: the whole text, of a program of warp tiles
 void tile_warps_cuda(Emit *e, const TileProgram *p);
@@ -68,9 +71,9 @@ void group_multiply(RolePrint *w, const TileOp *op);
 void group_reduce(RolePrint *w, const TileOp *op);
 void group_sums(RolePrint *w, const TileOp *op); // to rows of shared memory
 void group_row_sums(RolePrint *w);
-// Where "part" of the results is, and its boxes in shared memory; results to these, or to memory;
-// the boxes to memory.
-void group_part(RolePrint *w);
+// Where that part of the results is, and its boxes in shared memory; results to these, or to
+// memory; the boxes to memory.
+void group_part(RolePrint *w, const char *part);
 void group_place(Emit *e, const char *place); // strips: "along" the line, and axis 1
 void group_map(RolePrint *w);
 void group_store(RolePrint *w);
@@ -98,7 +101,8 @@ Vectors result_vectors(const Emit *e, int width);
 typedef struct ResultVector {
     const char *base; // the first's place along axis 2
     int width;
-    int early;                          // loads that are in "..._vec[u]" already, the first ones
+    int early;                          // loads that there are already, the first ones
+    const char *slot;                   // ... of the arrays that they are in
     const char *joined;                 // a line that makes the sums known; NULL: they are
     const char *sum;                    // the sum of this "lane"
     void (*store)(Emit *e, Vectors *v); // of whole vectors of results; NULL: to memory

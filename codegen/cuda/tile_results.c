@@ -74,8 +74,8 @@ void result_vector(Emit *e, Vectors *v, const ResultVector *r)
     emit_line(e, e->scope, "const %s %s = %s + lane;", int_type(e), axis, r->base);
     emit_open(e, 1ull << 2)->guard = !whole;
     for (int i = 0; i < v->nloads; i++)
-        e->element[v->loads[i]] =
-            emit_text(e, "%s%s.at[lane]", slot_name(e, v->loads[i]), i < r->early ? "[u]" : "");
+        e->element[v->loads[i]] = emit_text(e, "%s%s.at[lane]", slot_name(e, v->loads[i]),
+                                            i < r->early ? emit_text(e, "[%s]", r->slot) : "");
     emit_bind(e, b->dot.sum, e->scope, r->sum);
     lane_stores(e, v, -1);
     operand_close(e, whole, axis, b->axis[2].extent);

@@ -264,7 +264,7 @@ static void print_parts(RolePrint *w, int from, int to)
     Emit *e = w->e;
     Scope *out = e->scope;
     emit_open(e, 0);
-    group_part(w);
+    group_part(w, "part");
     print_ops(w, from + 1, to, &w->p->op[from]);
     emit_line(e, out, "#pragma unroll");
     emit_close(
@@ -278,6 +278,23 @@ static const Tile *rows_of(const TileProgram *p)
     const Tile *t = p->tile;
     while (t->layout != L_ROWS) t++;
     return t;
+}
+
+// What a part of the results needs besides its sums: this one, or the one so many behind it.
+static void print_rest(RolePrint *w, const TileOp *op, const TileOp *loop)
+{
+    Emit *e = w->e;
+    const Tile *sums = rows_of(w->p);
+    if (!w->rows.early) return;
+    if (!op->shift) {
+        rows_load_part(&w->rows, sums, "part");
+        return;
+    }
+    emit_open(e, 0);
+    emit_line(e, e->scope, "const int next = part + %d;", op->shift);
+    group_part(w, "next");
+    rows_load_part(&w->rows, sums, "next");
+    emit_close(e, emit_text(e, "if (part + %d < %lld) {", op->shift, (long long)loop->trips), "}");
 }
 
 static void print_op(RolePrint *w, int i, const TileOp *loop)
@@ -326,12 +343,15 @@ static void print_op(RolePrint *w, int i, const TileOp *loop)
         break;
     case T_FILL: // by the first product
         emit_line(e, in, "float acc[%d][%d];", w->below, p->side_n / 2);
+        if (wgmma_by_rows(e->body)) rows_declare_part(&w->rows, rows_of(p));
         break;
     case T_LOAD:
         if (op->how == BY_BULK)
             group_load(w, op);
-        else
+        else if (p->split)
             rows_rest(&w->rows, rows_of(p));
+        else
+            print_rest(w, op, loop);
         break;
     case T_MOVE: group_sums(w, op); break;
     case T_CLEAR: group_clear(w); break;

@@ -108,40 +108,78 @@ static void close_results(RowPrint *w, const Share *r, const char *base)
                "}");
 }
 
-// Loads of what results need besides the sums, before these are joined; and whether to go on.
-void rows_rest(RowPrint *w, const Tile *sums)
+// Its place, and whether it is there, are known before the sums are. (What all rows share stays in
+// the first cache.)
+static bool comes_early(const Emit *e, int load, bool part)
+{
+    const Inst *v = &e->body->insts.at[load];
+    if (part && !inst_over(v, 1)) return false;
+    return !v->ix->has_value && !v->stage && (v->pred < 0 || inst_placed(e->body, v->pred));
+}
+
+// Which loads come before the sums, as far as there is room: declares them, for so many parts.
+static void choose_early(RowPrint *w, const Share *r, int parts)
 {
     Emit *e = w->e;
     const Body *b = e->body;
-    Share r = share_of(w, sums);
     Vectors *v = &w->results;
-    Scope *top = e->scope;
-    const char *axis = e->axis[2], *base = emit_text(e, "%s_first", axis);
-    int each = results_a_thread(&r), taken = 0;
+    int taken = 0, each = results_a_thread(r);
     *v = result_vectors(e, w->p->vector);
     for (int i = 0; i < v->nloads; i++) {
         int load = v->loads[i];
-        const int bits = dtype_info[b->bufs.at[b->insts.at[load].buf].type].bits,
-                  registers = ceil_div(bits * w->p->vector, 32) * each;
-        if (!is_plain(e, load) || taken + registers > MOST_EARLY) continue;
+        const DType t = b->bufs.at[b->insts.at[load].buf].type;
+        const int registers = (int)ceil_div(dtype_info[t].bits * w->p->vector, 32) * each;
+        if (!comes_early(e, load, r->part) || taken + registers > MOST_EARLY) continue;
         taken += registers;
         v->loads[i] = v->loads[w->early];
         v->loads[w->early++] = load;
-        emit_line(e, top, "%s %s[%d];",
-                  vec_type(e, b->bufs.at[b->insts.at[load].buf].type, w->p->vector),
-                  slot_name(e, load), each);
+        emit_line(e, e->scope, "%s %s[%d];", vec_type(e, t, w->p->vector), slot_name(e, load),
+                  parts * each);
     }
-    if (w->early) {
-        open_results(w, &r, base);
-        e->axis[2] = base;
-        for (int i = 0; i < w->early; i++)
-            print_vector_load(e, v, v->loads[i], emit_text(e, "%s[u]", slot_name(e, v->loads[i])),
-                              false);
-        e->axis[2] = axis;
-        close_results(w, &r, base);
-    }
-    if (b->commits && !w->p->nroles) // (those have asked before)
-        emit_line(e, top, "if (failed) return; // a check has failed: nothing is committed");
+}
+
+// They are loaded to [slot], of the scope's "u".
+static void load_early(RowPrint *w, const Share *r, const char *slot)
+{
+    Emit *e = w->e;
+    const Vectors *v = &w->results;
+    const char *axis = e->axis[2], *base = emit_text(e, "%s_first", axis);
+    if (!w->early) return;
+    open_results(w, r, base);
+    e->axis[2] = base;
+    for (int i = 0; i < w->early; i++)
+        print_vector_load(e, v, v->loads[i],
+                          emit_text(e, "%s[%s]", slot_name(e, v->loads[i]), slot), false);
+    e->axis[2] = axis;
+    close_results(w, r, base);
+}
+
+// Loads of what results need besides the sums, before these are joined; and whether to go on.
+void rows_rest(RowPrint *w, const Tile *sums)
+{
+    Share r = share_of(w, sums);
+    choose_early(w, &r, 1);
+    load_early(w, &r, "u");
+    if (w->e->body->commits && !w->p->nroles) // (those have asked before)
+        emit_line(w->e, w->e->scope,
+                  "if (failed) return; // a check has failed: nothing is committed");
+}
+
+static const char *part_slot(Emit *e, const char *part, const Share *r)
+{
+    return emit_text(e, "%s * %d + u", part, results_a_thread(r));
+}
+
+void rows_declare_part(RowPrint *w, const Tile *sums)
+{
+    Share r = share_of(w, sums);
+    choose_early(w, &r, wgmma_parts(w->e->body));
+}
+
+void rows_load_part(RowPrint *w, const Tile *sums, const char *part)
+{
+    Share r = share_of(w, sums);
+    load_early(w, &r, part_slot(w->e, part, &r));
 }
 
 void rows_map(RowPrint *w, const Tile *sums)
@@ -150,8 +188,9 @@ void rows_map(RowPrint *w, const Tile *sums)
     Emit *e = w->e;
     const char *base = emit_text(e, "%s_first", e->axis[2]);
     Share r = share_of(w, sums);
-    ResultVector v = {.base = base, .width = p->vector, .early = w->early};
+    ResultVector v = {.base = base, .width = p->vector, .early = w->early, .slot = "u"};
     if (r.part) {
+        v.slot = part_slot(e, "part", &r);
         v.sum = "sum.at[lane]";
         v.joined = "const NcVec<float, 8> sum = nc_of_part(sums, row, from);";
     } else if (sums->of_warp) {

@@ -14,7 +14,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { ATOM_ROWS = 64, ATOM_COLS = 8, UNIT = 8, SPARE = 1024 + 256, MOST_WIDTH = 256 };
+enum { ATOM_COLS = 8, UNIT = 8, SPARE = 1024 + 256, MOST_WIDTH = 256 };
 enum { MOST_GROUPS = 3, MOST_HELD = 192, CACHED = 32 << 20 };
 
 // Scores are as wide as a tile, results as a head: sums are counted by eight neighbours.

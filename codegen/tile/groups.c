@@ -19,7 +19,8 @@
 // Where results need other tensors beside their sums (a residual, the mask of a gradient), the sums
 // of a part of them pass through shared memory, so that each thread has eight neighbours of a row:
 // it loads 16 bytes of each tensor at once, several rows of them before the first is used, and
-// stores as many (wgmma_by_rows).
+// stores as many (wgmma_by_rows). Where registers have room the first parts' loads begin before the
+// products, and others as many parts ahead.
 //
 // Steps for which the right operand is zero are skipped (BodyWindows.live).
 //
@@ -32,7 +33,7 @@
 #include "codegen/tile/tile.h"
 #include "codegen/tile/wgmma.h"
 
-enum { ATOM_ROWS = 64, SUMMERS = 2, REGISTERS = 504 }; // REGISTERS: of three threads, a group each
+enum { SUMMERS = 2, REGISTERS = 504 }; // REGISTERS: of three threads, a group each
 
 #define ATOM(n, name, type, multiply, pack)                                                        \
     {                                                                                              \
@@ -166,28 +167,34 @@ static int add_rows(TileProgram *p)
     return tile_add(p, t);
 }
 
-static void load_rest(TileProgram *p)
+static int add_rest(TileProgram *p)
 {
-    Tile rest = {.name = "rest", .layout = L_RESULTS, .places = 1};
-    tile_op(p, (TileOp){T_LOAD, BY_BODY, .dst = tile_add(p, rest), .a = -1, .b = -1});
+    return tile_add(p, (Tile){.name = "rest", .layout = L_RESULTS, .places = 1});
+}
+
+static void load_rest(TileProgram *p, int rest, int ahead)
+{
+    tile_op(p, (TileOp){T_LOAD, BY_BODY, .dst = rest, .a = -1, .b = -1, .shift = ahead});
 }
 
 // The sums to where other blocks read them, and results of all of them.
 static void share_sums(TileProgram *p, int acc, int sums)
 {
     op(p, T_MOVE, sums, acc);
-    load_rest(p);
+    load_rest(p, add_rest(p), 0);
     op(p, T_MAP, -1, sums);
 }
 
 // Part by part of a group's sums: [part] is where they, or staged results, pass through.
-static void store_parts(TileProgram *p, int acc, int part)
+static void store_parts(TileProgram *p, int acc, int part, int rest)
 {
     const TileHow how = wgmma_strips(p->body) ? BY_BODY : BY_BULK;
-    loop(p, T_LOOP, p->side_m / ATOM_ROWS * ceil_div(p->side_n, STEP), 0);
-    if (wgmma_by_rows(p->body)) {
-        load_rest(p);
+    const int parts = wgmma_parts(p->body), ahead = wgmma_ahead(p->body);
+    loop(p, T_LOOP, parts, 0);
+    if (rest >= 0) {
+        if (ahead && ahead < parts) load_rest(p, rest, ahead);
         op(p, T_MOVE, part, acc);
+        if (!ahead) load_rest(p, rest, 0); // to the registers that these sums had
         op(p, T_MAP, -1, part);
     } else {
         op(p, T_MAP, part, acc);
@@ -252,6 +259,12 @@ void tile_groups(const Body *b, TileProgram *p)
     }
     begin(p, p->nroles - 1, NULL);
     op(p, T_FILL, acc, -1);
+    const int rest = by_rows ? add_rest(p) : -1;
+    if (wgmma_ahead(b)) {
+        loop(p, T_LOOP, wgmma_ahead(b), 0);
+        load_rest(p, rest, 0);
+        op(p, T_END, -1, -1);
+    }
     loop(p, T_LOOP, p->steps / p->warps_k, 0);
     if (group_uneven(b))
         tile_op(p, (TileOp){T_CLEAR, .dst = left, .a = -1, .b = -1, .when = THE_FIRST});
@@ -260,6 +273,6 @@ void tile_groups(const Body *b, TileProgram *p)
     if (p->split)
         share_sums(p, acc, add_rows(p));
     else
-        store_parts(p, acc, part);
+        store_parts(p, acc, part, rest);
     op(p, T_END, -1, -1);
 }

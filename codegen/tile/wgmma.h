@@ -6,7 +6,8 @@
 
 // STEP: columns (k) of a place in the ring; LINE: bytes of its rows. BOX: rows of STEP results that
 // a warp writes at once. GROUPS: of four warps, that multiply.
-enum { STEP = 64, LINE = STEP * 2, BOX = 16, GROUPS = 2 };
+// ATOM_ROWS: of an instruction.
+enum { STEP = 64, LINE = STEP * 2, BOX = 16, GROUPS = 2, ATOM_ROWS = 64 };
 
 // -- wgmma_maps.c: the matrices as bulk copies see them; without boxes, which follow from the
 // schedule. false: they cannot.
@@ -27,6 +28,9 @@ int wgmma_stages(const Body *b); // times a warp has room for them
 // What follows from the sums reads tensors along with them: the sums of a part of the results go
 // through shared memory, so that a thread has eight neighbours of a row and loads 16 bytes.
 bool wgmma_by_rows(const Body *b);
+int wgmma_ahead(const Body *b);      // parts whose loads begin before the products: there is room
+int wgmma_group_rows(const Body *b); // of a tile, that a group multiplies
+int wgmma_parts(const Body *b);      // of a group's results
 int wgmma_part_bytes(const Body *b); // of shared memory, for a part of the results of each warp
 int wgmma_registers(const Body *b);  // of a thread that multiplies
 static inline bool wgmma_shares(const Schedule *s) // the columns of a tile, by blocks or groups

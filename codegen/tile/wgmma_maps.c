@@ -10,7 +10,7 @@
 #include "codegen/tile/tile.h"
 
 // UNIT: elements of 16 bytes; MOST_STAYING: bytes, beside which there is room for three places.
-enum { UNIT = 8, MOST_OPERANDS = 2, MOST_STAYING = 150 << 10 };
+enum { UNIT = 8, MOST_OPERANDS = 2, MOST_STAYING = 150 << 10, ADDRESSES = 88, HALF = 128 };
 
 static bool matrix(const Body *b, int axis, ProgMap *m, bool *along_k)
 {
@@ -130,20 +130,51 @@ int wgmma_grain(const Body *b)
     return b->sched.tile.wgmma == WGMMA_STEPS && !across ? STEP / 2 : STEP;
 }
 
-// Loads of pairs of a row, as threads hold the sums, would wait for memory one after the other:
-// on an H100 a gradient with a residual and two masks took 283 us where its product takes 70.
-bool wgmma_by_rows(const Body *b)
+static int sums_registers(const Body *b)
+{
+    return b->sched.tile.n * wgmma_group_rows(b) / (GROUP_WARPS * 32);
+}
+
+// What a thread loads for a part of the results, 16 rows of 64 a warp, in vectors of eight.
+static int rest_registers(const Body *b)
 {
     int64_t step;
-    if (wgmma_shares(&b->sched) || b->axis[2].extent % UNIT) return false;
+    int n = 0;
+    if (wgmma_shares(&b->sched) || b->axis[2].extent % UNIT) return 0;
     for (uint32_t i = 0; i < b->insts.n; i++) {
         const Inst *v = &b->insts.at[i];
         if (v->kind == KI_LOAD && !(v->axes >> b->col & 1) && v->axes >> 1 & 1 &&
             b->bufs.at[v->buf].kind != KA_LOOP_INDEX && ix_stride(v->ix, 2, &step) && step == 1 &&
             ix_aligned(v->ix, 2, UNIT))
-            return true;
+            n += BOX * STEP / 32 * dtype_info[b->bufs.at[v->buf].type].bits / 32;
     }
-    return false;
+    return n;
+}
+
+// Loads of pairs of a row, as threads hold the sums, would wait for memory one after the other:
+// on an H100 a gradient with a residual and two masks took 283 us where its product takes 70.
+// (Where the sums take more than half of the registers it is no faster: 134 us of 132 for a
+// product of GPT-2 with its residual.)
+bool wgmma_by_rows(const Body *b)
+{
+    return sums_registers(b) <= HALF && rest_registers(b) > 0;
+}
+
+int wgmma_ahead(const Body *b)
+{
+    const int rest = rest_registers(b), room = wgmma_registers(b) - sums_registers(b) - ADDRESSES;
+    return rest && room > 0 ? (int)at_most(room / rest, wgmma_parts(b)) : 0;
+}
+
+int wgmma_group_rows(const Body *b)
+{
+    const int way = b->sched.tile.wgmma;
+    return b->sched.tile.m / (way == WGMMA_SHARED || way == WGMMA_SPLIT ? GROUPS : 1);
+}
+
+int wgmma_parts(const Body *b)
+{
+    return wgmma_group_rows(b) / ATOM_ROWS * (int)ceil_div(b->sched.tile.n, STEP);
 }
 
 int wgmma_part_bytes(const Body *b)
