@@ -208,6 +208,7 @@ static void print_steps(RolePrint *w, int from, int to)
     Emit *e = w->e;
     const TileOp *loop = &p->op[from];
     const Tile *left = &p->tile[0], *right = &p->tile[1];
+    const BodyStrips *strips = wgmma_right_strips(e->body); // pixels begin so many rows apart
     Scope *out = e->scope;
     bool multiplies = has(p, from, T_MMA), sums = has(p, from, T_REDUCE);
     if (sums)
@@ -228,8 +229,9 @@ static void print_steps(RolePrint *w, int from, int to)
                                    : emit_text(e, ", *const right = left + %d", right->offset));
     if (multiplies)
         emit_line(
-            e, in, "const uint64_t x = nc_operand(%s), y = nc_operand(right%s);", group_rows(w),
-            right->stays ? emit_text(e, " + step * %lld", (long long)right->bytes / p->steps) : "");
+            e, in, "const uint64_t x = nc_operand(%s), y = nc_operand(right%s%s);", group_rows(w),
+            right->stays ? emit_text(e, " + step * %lld", (long long)right->bytes / p->steps) : "",
+            strips ? emit_text(e, ", %d", strips->apart) : "");
     print_ops(w, at, to, loop);
     if (multiplies && given_later(p, from)) emit_line(e, in, "before = place;");
     if (sums) emit_line(e, in, "if (++due == %lld) due = 0;", (long long)w->across);

@@ -130,7 +130,8 @@ typedef struct BodyStrips {
     bool last_first;        // the columns have the last one first
     int64_t deep;           // columns of a pixel
     int64_t results, pitch; // places along a line that are results, and all that are counted
-    const Ix *place[3];     // as in BodyWindows, by the number of a place, in axis 1
+    int64_t lines, images;  // of places; images: of each product of several
+    const Ix *place[3];     // as in BodyWindows, by the number of a place, in the axis of the rows
 } BodyStrips;
 
 // An operand of a contraction that is windows in images, as bulk copies see them.

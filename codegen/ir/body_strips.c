@@ -13,24 +13,39 @@
 // Lines follow each other in it, with as many pixels of zeros between them as windows reach beyond
 // their ends. So some places are counted that are no results: [pitch] along a line instead of
 // [results].
+//
+// In the gradient of the weights places are the columns of the product (k), and the pixels of 64
+// channels are tiles of the result beside each other. There the places that are no results meet
+// zeros of dy, which is counted alike.
 #include "codegen/ir/body.h"
 
-enum { STEP = WINDOWS_STEP, MOST_PIXELS = 1024, MOST_REACH = 64, MOST_PARTS = 64 };
+enum { STEP = WINDOWS_STEP, MOST_PIXELS = 1024, MOST_REACH = 64, MOST_PARTS = 64, MOST_FILLED = 5 };
+
+// The axes that number the windows' places, and their pixels and channels.
+static int axis_of_rows(const Body *b, const BodyWindows *w)
+{
+    return w->along_k ? 1 : b->col;
+}
+
+static int axis_of_columns(const Body *b, const BodyWindows *w)
+{
+    return w->along_k ? b->col : 2;
+}
 
 // Where a window's pixel is that the columns have from [at] on.
 static int64_t pixel_of(const Body *b, const BodyWindows *w, int axis, int64_t *at, int64_t column)
 {
-    at[b->col] = column;
+    at[axis_of_columns(b, w)] = column;
     return ix_at(w->tap[axis], at);
 }
 
 // Columns of a pixel: all of its channels in order. 0: it is not so.
 static int64_t columns_of_pixel(const Body *b, const BodyWindows *w, int64_t *at)
 {
-    const int64_t cols = b->axis[b->col].extent;
+    const int64_t cols = b->axis[axis_of_columns(b, w)].extent;
     int64_t deep = 0;
     for (int64_t k = 0; k < cols; k += STEP) {
-        at[b->col] = k;
+        at[axis_of_columns(b, w)] = k;
         int64_t channel = ix_at(w->channel, at);
         if (k && !channel && !deep) deep = k;
         if (channel != (deep ? k % deep : k)) return 0;
@@ -42,7 +57,7 @@ static int64_t columns_of_pixel(const Body *b, const BodyWindows *w, int64_t *at
 // The pixels of one line of the window, equal steps apart, and likewise in the next line.
 static bool find_pixels(const Body *b, const BodyWindows *w, int64_t *at, BodyStrips *s)
 {
-    const int64_t cols = b->axis[b->col].extent, deep = s->deep, all = cols / deep;
+    const int64_t cols = b->axis[axis_of_columns(b, w)].extent, deep = s->deep, all = cols / deep;
     const int64_t parts = b->axis[0].extent; // each with lines of its own
     const int64_t first = pixel_of(b, w, 0, at, 0), line = pixel_of(b, w, 1, at, 0);
     int64_t n = 1;
@@ -75,28 +90,58 @@ static int64_t line_pitch(const BodyStrips *s, const ProgMap *m)
     return pitch > s->results ? pitch : s->results;
 }
 
+// Of products beside each other each has images of its own, one after the other.
+static const Ix *image_of(const Body *b, const BodyStrips *s, const Ix *own)
+{
+    const Ix *part = ix_axis(b->ix, 0, b->axis[0].extent);
+    return ix_add(b->ix, own, ix_scale(b->ix, part, s->images));
+}
+
+static bool are_images(const Body *b, const BodyWindows *w, const BodyStrips *s)
+{
+    const int64_t dim[] = {s->images, s->lines, s->results};
+    const Ix *at[3], *rows = ix_axis(b->ix, b->col, b->axis[b->col].extent);
+    if (w->along_k) return !(w->place[2]->axes & ~2ull);
+    ix_delinear(b->ix, rows, dim, 3, at);
+    return w->place[2] == image_of(b, s, at[0]);
+}
+
+// All places are whole steps, where what is behind the last one is another product's. So lines may
+// have some more of them.
+static bool fill_steps(const Body *b, BodyStrips *s)
+{
+    if (b->axis[0].extent == 1) return true;
+    const int64_t most = s->results + (s->results + MOST_FILLED - 1) / MOST_FILLED;
+    while (s->images * s->lines * s->pitch % STEP && s->pitch <= most) s->pitch++;
+    return s->pitch <= most;
+}
+
 void body_strips(Arena *a, const Body *b, BodyWindows *w)
 {
     const ProgMap *m = &w->map;
-    BodyStrips s = {.results = m->places[0]};
+    const int row = axis_of_rows(b, w);
+    BodyStrips s = {.results = m->places[0], .lines = m->places[1]};
     int64_t *at = NEW_ARRAY(a, int64_t, b->naxes + 1);
-    const uint64_t col = 1ull << b->col;
-    if (!w->along_k || m->step[0] != 1 || m->places[0] < 2 || b->axis[0].extent > MOST_PARTS ||
+    const uint64_t col = 1ull << axis_of_columns(b, w);
+    s.images = b->axis[row].extent / m->places[0] / m->places[1];
+    if (m->step[0] != 1 || m->places[0] < 2 || (w->along_k && b->axis[0].extent > MOST_PARTS) ||
         (w->tap[0]->axes | w->channel->axes) & ~col || w->tap[1]->axes & ~(col | 1) ||
-        w->place[2]->axes & ~2ull)
+        !are_images(b, w, &s))
         return;
     s.deep = columns_of_pixel(b, w, at);
-    if (!s.deep || !find_pixels(b, w, at, &s)) return;
+    if (!s.deep || (!w->along_k && s.deep != STEP) || !find_pixels(b, w, at, &s)) return;
     s.pitch = line_pitch(&s, m);
+    if (!w->along_k && (s.last_first || !fill_steps(b, &s))) return;
     const int64_t corner = m->first[0] + s.pitch - m->image[0];
-    const int64_t images = b->axis[1].extent / m->places[0] / m->places[1];
-    const int64_t dim[] = {images, m->places[1], s.pitch}, all = images * m->places[1] * s.pitch;
-    if (corner >= PROG_MAX_CORNER || corner < -PROG_MAX_CORNER || all >= INT32_MAX / 2) return;
+    const int64_t dim[] = {s.images, s.lines, s.pitch}, all = s.images * s.lines * s.pitch;
+    if (corner >= PROG_MAX_CORNER || corner < -PROG_MAX_CORNER || all >= INT32_MAX / 2 ||
+        s.pitch - s.results >= PROG_MAX_CORNER)
+        return;
     const Ix *place[3];
-    ix_delinear(b->ix, ix_axis(b->ix, 1, all), dim, 3, place);
+    ix_delinear(b->ix, ix_axis(b->ix, row, all), dim, 3, place);
     for (int i = 0; i < 2; i++)
         s.place[i] =
             ix_add(b->ix, ix_scale(b->ix, place[2 - i], m->step[i]), ix_const(b->ix, m->first[i]));
-    s.place[2] = place[0];
+    s.place[2] = w->along_k ? place[0] : image_of(b, &s, place[0]);
     w->strips = s;
 }

@@ -233,7 +233,7 @@ void body_windows(Arena *a, Body *b)
             continue;
         BodyWindows *found = NEW(a, BodyWindows);
         *found = w;
-        if (axis == 1) body_strips(a, b, found);
+        if (w.along_k == (axis == 1)) body_strips(a, b, found);
         if (axis == 2 && w.map.places[0] == 1 && w.map.places[1] == 1) find_live(a, b, found);
         b->dot.windows[axis - 1] = found;
     }

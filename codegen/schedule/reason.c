@@ -117,6 +117,9 @@ static void tile_reason(const Body *b, const Target *t, Buf *o)
                        s->cluster);
         else if (s->tile.wgmma == WGMMA_STEPS)
             buf_str(o, "; each has one, so that both groups share its columns");
+        else if (wgmma_right_strips(b))
+            buf_printf(o, "; the %d pixels of a window along a line are read from one copy",
+                       wgmma_right_strips(b)->pixels);
         else if (wgmma_strips(b))
             buf_printf(o, "; the %d pixels of a window along a line are read from one copy",
                        wgmma_strips(b)->pixels);

@@ -27,7 +27,10 @@ bool wgmma_sums(const Body *b)
 bool wgmma_fits_strips(const Body *b)
 {
     const BodyWindows *left = b->dot.windows[0], *right = b->dot.windows[1];
-    return left && left->strips.pixels && !body_folds(b) && !(right && right->live);
+    ProgMap m;
+    if (body_folds(b)) return false;
+    return group_right_strips(b, &m) ||
+           (left && left->along_k && left->strips.pixels && !(right && right->live));
 }
 
 bool wgmma_splits(const Body *b)
@@ -42,6 +45,8 @@ void wgmma_derive(Body *b, const Target *t)
     s->variant = RUN_GROUPS;
     if (s->tile.wgmma == WGMMA_STRIPS && !wgmma_fits_strips(b)) s->tile.wgmma = WGMMA_OWN;
     bool split = wgmma_shares(s), steps = s->tile.wgmma == WGMMA_STEPS;
+    const BodyStrips *right = wgmma_right_strips(b);
+    if (right) s->tile.n = right->pixels * STEP;
     int least = wgmma_strips(b) ? wgmma_grain(b) : ROWS;
     if (s->tile.n % wgmma_grain(b) || s->tile.n < least || s->tile.n > (steps ? 192 : 256) ||
         !wgmma_has_atom(s->tile.n))
@@ -50,7 +55,7 @@ void wgmma_derive(Body *b, const Target *t)
     if (s->cluster > most) s->cluster = most;
     if (s->cluster > t->units) s->cluster = 1;
     // Of 64 rows a group: registers hold so many sums.
-    int blocks = s->tile.n > 192 || s->tile.wgmma == WGMMA_SPLIT ? 1 : 2;
+    int blocks = s->tile.n > 192 || s->tile.wgmma == WGMMA_SPLIT || right ? 1 : 2;
     s->threads = (1 + GROUPS) * 128;
     s->resident = 1;
     s->tile.k = STEP;
@@ -122,6 +127,7 @@ static int step_lines(const Body *b)
     const Schedule *s = &b->sched;
     const BodyStrips *strips = wgmma_strips(b);
     if (strips) return wgmma_strip_rows(b) / strips->pixels + (wgmma_stays(b) ? 0 : s->tile.n);
+    if (wgmma_right_strips(b)) return s->tile.m + wgmma_right_rows(b);
     return s->tile.m * (1 + straddles(b, 1)) + s->tile.n / s->cluster * (1 + straddles(b, 2));
 }
 
@@ -176,7 +182,7 @@ void wgmma_schedule(const Target *t, Body *b)
         of_strips[] = {{WGMMA_STRIPS, 32, 1},
                        {WGMMA_STRIPS, 64, 1},
                        {WGMMA_STRIPS, 96, 1},
-                       {WGMMA_STRIPS, 128, 1}};
+                       {WGMMA_STRIPS, 128, 1}}; // (the right operand's have a width of their own)
     double most = 0;
     Schedule *s = &b->sched, before = *s, best = *s;
     if (!wgmma_fits(b, t)) return;
@@ -209,12 +215,18 @@ void wgmma_maps(const Body *b, ProgKernel *k)
         bool along_k;
         group_operand(b, axis, m, &along_k);
         // a block copies all of its left tile, and its share of the right one
+        const BodyStrips *right = wgmma_right_strips(b);
+        if (axis == 1 && right) group_right_strips(b, m);
         int side = axis == 1 ? s->tile.m : s->tile.n,
             share = axis == 1 ? 1 : s->cluster / wgmma_sharing(s);
         m->box_rows = (along_k ? side : STEP) / share;
         if (axis == 1 && wgmma_strips(b)) {
             m->box_rows = wgmma_strip_rows(b);
             m->places[0] = (int32_t)wgmma_strips(b)->pitch;
+        }
+        if (axis == 2 && right) {
+            m->box_rows = wgmma_right_rows(b);
+            m->places[0] = (int32_t)right->pitch;
         }
         m->arg = b->arg[b->insts.at[b->insts.at[axis == 1 ? b->dot.a : b->dot.b].a[0]].buf];
     }

@@ -75,13 +75,13 @@ static int add_operand(TileProgram *p, int axis)
     t.windows = m.image[0];
     t.type = p->type;
     t.inst = b->insts.at[given].a[0];
-    t.lines = t.along_k ? side : STEP;
+    t.lines = t.along_k ? side : axis == 2 ? wgmma_right_rows(b) : STEP;
     t.line = t.along_k ? STEP : side;
     t.pitch = STEP;
     t.places = s->tile.ring;
     t.bytes = wgmma_tile_bytes(b, axis);
     t.apart = wgmma_place_apart(b);
-    t.offset = axis == 1 ? 0 : t.apart - t.bytes;
+    t.offset = axis == 1 ? 0 : wgmma_right_offset(b);
     if (axis == 2 && wgmma_stays(b)) { // behind the ring
         t.stays = true;
         t.places = 1;
@@ -141,7 +141,8 @@ static void add_roles(TileProgram *p)
                                       GROUPS * GROUP_WARPS,
                                       own,
                                       .groups = GROUPS,
-                                      .turns = b->sched.tile.wgmma == WGMMA_OWN || wgmma_strips(b),
+                                      .turns = b->sched.tile.wgmma == WGMMA_OWN ||
+                                               wgmma_strips(b) || wgmma_right_strips(b),
                                       .steps = p->warps_k > 1};
 }
 

@@ -42,9 +42,15 @@ static inline bool wgmma_shares(const Schedule *s) // the columns of a tile, by 
 const BodyStrips *wgmma_strips(const Body *b);
 int wgmma_strip_rows(const Body *b);
 bool wgmma_stays(const Body *b);
-int64_t wgmma_rows(const Body *b); // of all tiles: places that are no result are among them
+// Strips of the right operand, along k: of a line of the windows' pixels, side by side in a tile.
+// group_: the left one's map, which counts places alike; false: there are none.
+bool group_right_strips(const Body *b, ProgMap *left);
+const BodyStrips *wgmma_right_strips(const Body *b);
+int wgmma_right_rows(const Body *b); // of it in a place of the ring
+int64_t wgmma_rows(const Body *b);   // of all tiles: places that are no result are among them
 int wgmma_tile_bytes(const Body *b, int axis); // of an operand, in a place of the ring or staying
 int wgmma_place_apart(const Body *b);          // from place to place
+int wgmma_right_offset(const Body *b);         // ... to the right operand's tile
 int wgmma_sharing(const Schedule *s); // blocks of a cluster that share the columns of a tile
 int wgmma_wide(
     const Body *b); // rows and columns of the right operand's tile that are copied: boxes

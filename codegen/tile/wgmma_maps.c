@@ -10,7 +10,14 @@
 #include "codegen/tile/tile.h"
 
 // UNIT: elements of 16 bytes; MOST_STAYING: bytes, beside which there is room for three places.
-enum { UNIT = 8, MOST_OPERANDS = 2, MOST_STAYING = 150 << 10, ADDRESSES = 88, HALF = 128 };
+enum {
+    UNIT = 8,
+    MOST_OPERANDS = 2,
+    MOST_STAYING = 150 << 10,
+    ADDRESSES = 88,
+    HALF = 128,
+    MOST_WIDE = 256
+};
 
 static bool matrix(const Body *b, int axis, ProgMap *m, bool *along_k)
 {
@@ -217,6 +224,8 @@ int64_t wgmma_steps(const Body *b)
 {
     const BodyStrips *strips = wgmma_strips(b);
     if (strips) return b->axis[b->col].extent / STEP / strips->pixels;
+    strips = wgmma_right_strips(b);
+    if (strips) return ceil_div(strips->images * strips->lines * strips->pitch, STEP);
     int64_t all = ceil_div(b->axis[b->col].extent + (group_uneven(b) ? 7 : 0), STEP);
     int groups = b->sched.tile.wgmma == WGMMA_STEPS ? GROUPS : 1;
     return groups * ceil_div(all, (int64_t)groups * wgmma_sharing(&b->sched));
@@ -263,10 +272,56 @@ int wgmma_wide(const Body *b)
 
 // -- strips ---------------------------------------------------------------------------------------
 
+// The left operand's rows as one image after the other, whose places are counted as those of the
+// windows are.
+static bool image_of_rows(const Body *b, const BodyStrips *s, ProgMap *m)
+{
+    bool along_k;
+    if (!matrix(b, 1, m, &along_k) || along_k || !is_even(m)) return false;
+    const int64_t parts = m->planes[0] ? m->planes[0] : 1;
+    if (parts > 1 && m->plane_pitch[0] != m->rows * m->pitch) return false;
+    m->image[0] = s->results;
+    m->image[1] = s->lines;
+    m->image_pitch[0] = m->pitch;
+    m->image_pitch[1] = m->pitch * s->results;
+    m->pitch *= s->results * s->lines;
+    m->rows = parts * s->images;
+    m->planes[0] = 0;
+    for (int i = 0; i < 2; i++) {
+        m->first[i] = 0;
+        m->step[i] = 1;
+    }
+    m->places[0] = (int32_t)s->pitch;
+    m->places[1] = (int32_t)s->lines;
+    return true;
+}
+
+bool group_right_strips(const Body *b, ProgMap *left)
+{
+    const BodyWindows *w = b->dot.windows[1];
+    return w && w->strips.pixels && !w->along_k && w->strips.pixels * STEP <= MOST_WIDE &&
+           image_of_rows(b, &w->strips, left);
+}
+
+const BodyStrips *wgmma_right_strips(const Body *b)
+{
+    ProgMap m;
+    return b->sched.tile.wgmma == WGMMA_STRIPS && group_right_strips(b, &m)
+               ? &b->dot.windows[1]->strips
+               : NULL;
+}
+
+int wgmma_right_rows(const Body *b)
+{
+    const BodyStrips *s = wgmma_right_strips(b);
+    return STEP + (s ? (s->pixels - 1) * s->apart : 0);
+}
+
 const BodyStrips *wgmma_strips(const Body *b)
 {
     const BodyWindows *w = b->dot.windows[0];
-    return b->sched.tile.wgmma == WGMMA_STRIPS && w && w->strips.pixels ? &w->strips : NULL;
+    return b->sched.tile.wgmma == WGMMA_STRIPS && w && w->along_k && w->strips.pixels ? &w->strips
+                                                                                      : NULL;
 }
 
 int64_t wgmma_rows(const Body *b)
@@ -293,15 +348,26 @@ int wgmma_tile_bytes(const Body *b, int axis)
 {
     const BodyStrips *s = wgmma_strips(b);
     if (axis == 1) return wgmma_strip_rows(b) * LINE;
+    if (wgmma_right_strips(b)) return wgmma_right_rows(b) * LINE;
     int64_t of = wgmma_stays(b) ? b->axis[b->col].extent / STEP : s ? s->pixels : 1;
     return wgmma_wide(b) * LINE * (int)of;
 }
 
 // Bulk copies begin at multiples of eight lines.
+static int whole_lines(int bytes)
+{
+    return (int)ceil_div(bytes, 8 * LINE) * 8 * LINE;
+}
+
 int wgmma_place_apart(const Body *b)
 {
-    int left = (int)ceil_div(wgmma_tile_bytes(b, 1), 8 * LINE) * 8 * LINE;
-    return left + (wgmma_stays(b) ? 0 : wgmma_tile_bytes(b, 2));
+    return whole_lines(wgmma_tile_bytes(b, 1)) +
+           (wgmma_stays(b) ? 0 : whole_lines(wgmma_tile_bytes(b, 2)));
+}
+
+int wgmma_right_offset(const Body *b)
+{
+    return whole_lines(wgmma_tile_bytes(b, 1));
 }
 
 // So that what a warp stores at once is in different banks.

@@ -20,8 +20,8 @@ windows() {
 # Each way to share out tiles; sizes along each axis that tiles, lines of the image and images end within; strides, dilation,
 # paddings that differ, windows of one line; parts of the columns (b, u over 1), or blocks and groups that share them.
 windows 'wgmma=own tile_n=192 cluster=1' 3 -D h=11 -D w=7 -D stride=2 -D c=128
-windows 'wgmma=split tile_n=128 cluster=3' 3 -D half=1 -D h=19 -D w=5 -D b=1 -D u=1 -D dilation=2 -D low=0 -D high=2
-windows 'wgmma=steps tile_n=128 cluster=2' 3 -D h=6 -D w=13 -D b=1 -D u=1 -D v=5 -D o=128
+windows 'wgmma=split tile_n=128 cluster=3' 4 -D half=1 -D h=19 -D w=5 -D b=1 -D u=1 -D dilation=2 -D low=0 -D high=2
+windows 'wgmma=steps tile_n=128 cluster=2' 4 -D h=6 -D w=13 -D b=1 -D u=1 -D v=5 -D o=128
 RANDOM=${SEED:=$((10#$(date +%j)))} # another day, other sizes
 any() { printf -v "$1" %s $(($2 + RANDOM % ($3 - $2 + 1))); } # NAME LEAST MOST
 any b 1 3; any h 7 14; any w 5 14; any u 2 4; any v 1 3; any stride 1 3; any dilation 1 2; any low 0 2; any high 0 2; any half 0 1
@@ -45,7 +45,7 @@ grep -q '7 of 16 steps meet no weights' skips.txt && pass || fail "what is left 
 # Windows of one pixel that stand apart are read where they are: no kernel stores them.
 any stride 2 3; any h 7 14; any w 7 14; any c 1 15; any half 0 1
 echo "SEED=$SEED: apart -D stride=$stride -D h=$h -D w=$w -D c=$((8 * c)) -D half=$half"
-windows 'wgmma=own tile_n=64 cluster=1' 3 -D u=1 -D v=1 -D low=0 -D high=0 -D stride=$stride -D h=$h -D w=$w -D c=$((8 * c)) -D half=$half
+windows 'wgmma=own tile_n=64 cluster=1' 4 -D u=1 -D v=1 -D low=0 -D high=0 -D stride=$stride -D h=$h -D w=$w -D c=$((8 * c)) -D half=$half
 "$NETC" inspect "$net" --target sm_90 -D u=1 -D v=1 -D low=0 -D high=0 -D stride=2 >apart.txt
 grep -q dot apart.txt && ! grep -q slice apart.txt && pass || fail "what stands apart is stored: $(grep slice apart.txt)"
 
@@ -82,6 +82,26 @@ strips $((32 * tile)) $sizes
 strips 64 -D b=5 -D h=9 -D w=11
 strips 64 -D b=5 -D h=9 -D w=11 -D half=1 -D o=72 -D v=5
 SHIM_CUT='x + pixel * 8=>x + pixel * 16' EXIT=1 TEXT=WRONG strips 64
+
+# The gradient of weights by strips, places counted along k: lines and parts that end within a step, pixels that lie apart,
+# images of several parts, rows of the result that are no multiple of a tile; a pixel that begins a row too late.
+of_weights() { # UNITS DEFINITION...
+    local units=$1; shift
+    { echo '# netc tune 1'; SHIM_UNITS=$units LD_LIBRARY_PATH=$SHIM "$NETC" inspect "$net" --target cuda --knobs --no-library "$@" |
+        sed -n '/ dk_dot\| dot_bwd/s/: tile .*wgmma=.*/ @ host shim: tile wgmma=strips cluster=1/p'; } >weights.tune
+    SHIM_UNITS=$units LD_LIBRARY_PATH=$SHIM expect "${EXIT:-0}" "${TEXT:-worst}" "$NETC" check "$net" --device cuda:0 --cache-dir '' \
+        --no-library --tune-file weights.tune "$@"
+    holds 'measured schedules for 1'
+}
+any h 3 14; any w 5 19; any u 1 3; any v 2 4; any dilation 1 2; any low 0 2; any high 0 2; any half 0 1; any o 1 25; any b 1 3
+h=$((h + dilation * u)) w=$((w + dilation * v))
+sizes="-D b=$b -D h=$h -D w=$w -D u=$u -D v=$v -D dilation=$dilation -D low=$low -D high=$high -D half=$half -D o=$((8 * o))"
+echo "SEED=$SEED: weights $sizes"
+# shellcheck disable=SC2086
+of_weights 1 $sizes
+of_weights 8 -D b=4 -D h=16 -D w=11
+of_weights 8 -D b=6 -D h=8 -D w=14 -D v=2 -D o=72
+SHIM_CUT='nc_operand(right, 1)=>nc_operand(right, 2)' EXIT=1 TEXT=WRONG of_weights 8 -D b=4 -D h=16 -D w=11
 
 # A gradient of pooling is stored as the image whose windows the products behind it copy.
 pooled() {
