@@ -142,7 +142,11 @@ static int64_t parts_of(const PassOptions *o, const Node *dot)
     const DotSizes x = dot_sizes(dot);
     int64_t best = 1, extent = a.ncontract ? dot->args[0]->type.dim[a.contract[0]] : 1;
     double least = parts_seconds(o->target, &x, 1);
-    for (int64_t parts = 2; parts <= extent && parts <= 256; parts++) {
+    // One more axis, unless each part has one place of that which is cut.
+    const bool room = dot->args[0]->type.rank < MAX_RANK && dot->args[1]->type.rank < MAX_RANK &&
+                      dot->type.rank < MAX_RANK;
+    if (!room && (dot->type.rank == MAX_RANK || a.ncontract < 2)) return 1;
+    for (int64_t parts = room ? 2 : extent; parts <= extent && parts <= 256; parts++) {
         if (extent % parts || x.k / parts < 64) continue;
         if (o->target->kind == TARGET_CPU) {
             if (cpu_parts(&x, parts)) best = parts;
@@ -151,10 +155,7 @@ static int64_t parts_of(const PassOptions *o, const Node *dot)
         double seconds = parts_seconds(o->target, &x, parts);
         if (seconds < least) least = seconds, best = parts;
     }
-    return dot->args[0]->type.rank < MAX_RANK && dot->args[1]->type.rank < MAX_RANK &&
-                   dot->type.rank < MAX_RANK
-               ? best
-               : 1;
+    return best;
 }
 
 static Node *dot_by_parts(Graph *g, const Node *dot, Node *const *operands, int64_t parts)
@@ -166,18 +167,20 @@ static Node *dot_by_parts(Graph *g, const Node *dot, Node *const *operands, int6
         const DotAxes d = dot_axes(dot, side);
         const Type *t = &operands[side]->type;
         const int64_t cut = d.contract[0];
+        const bool whole = t->dim[cut] == parts && d.ncontract > 1; // it numbers the parts itself
         int64_t dim[MAX_RANK];
         int rank = 0;
-        for (int i = 0; i < t->rank; i++) {
+        for (int i = 0; i < t->rank && !whole; i++) {
             if (i == cut) dim[rank++] = parts;
             dim[rank++] = i == cut ? t->dim[i] / parts : t->dim[i];
         }
-        args[side] = graph_reshape(g, operands[side], rank, dim);
+        args[side] = whole ? operands[side] : graph_reshape(g, operands[side], rank, dim);
         nb = nc = 0;
         batch[side][nb++] = cut;
-        for (int i = 0; i < d.nbatch; i++) batch[side][nb++] = d.batch[i] + (d.batch[i] > cut);
-        for (int i = 0; i < d.ncontract; i++)
-            contract[side][nc++] = d.contract[i] + (d.contract[i] >= cut);
+        for (int i = 0; i < d.nbatch; i++)
+            batch[side][nb++] = d.batch[i] + (!whole && d.batch[i] > cut);
+        for (int i = whole; i < d.ncontract; i++)
+            contract[side][nc++] = d.contract[i] + (!whole && d.contract[i] >= cut);
     }
     Node *y = graph_dot(g, args[0], args[1], batch[0], batch[1], nb, contract[0], contract[1], nc,
                         DT_F32);
