@@ -331,6 +331,20 @@ static bool *wanted(const Fuse *f)
     return want;
 }
 
+// A result that is the product in another shape is where the library writes it.
+static void results_in_shape(Fuse *f)
+{
+    bool *result = NEW_ARRAY(f->a, bool, f->g->nodes.n + 1);
+    for (uint32_t i = 0; i < f->g->roots.n; i++)
+        if (f->g->roots.at[i]->op == OP_output) result[f->g->roots.at[i]->args[0]->id] = true;
+    for (uint32_t i = 0; i < f->g->nodes.n; i++) {
+        Node *dot = f->g->nodes.at[i];
+        if (!f->live[i] || dot->op != OP_dot || fuse_generated(f->options, dot)) continue;
+        Node *n = next_of(f, f->epilogue[i]);
+        if (n && n->op == OP_reshape && result[n->id] && !f->absorbed[n->id]) take(f, dot, n, 0);
+    }
+}
+
 void fuse_epilogues(Fuse *f)
 {
     unsigned can = f->target ? f->target->epilogues : 0;
@@ -359,4 +373,5 @@ void fuse_epilogues(Fuse *f)
         for (int grad = 0; grad < 2 && !f->absorbed[i]; grad++)
             backward(f, &fn, end_of, grad, y, can);
     }
+    results_in_shape(f);
 }
