@@ -158,9 +158,50 @@ static int64_t parts_of(const PassOptions *o, const Node *dot)
     return best;
 }
 
-static Node *dot_by_parts(Graph *g, const Node *dot, Node *const *operands, int64_t parts)
+// Bulk copies of windows take 64 channels of a pixel. Where the results are for a number of
+// channels that is no multiple of 64, as gradients of weights are, they are computed for the next
+// one, whose channels are zeros: copies from outside of a tensor. (Summed channels:
+// counted_channels, codegen/lower/lower_body.c, also for the limits.)
+static int64_t computed_channels(const PassOptions *o, const Node *dot, int64_t parts)
+{
+    enum { STEP = 64, UNIT = 8 };
+    const Type *t = &dot->args[1]->type;
+    const DotAxes a = dot_axes(dot, 1);
+    const DotSizes x = dot_sizes(dot);
+    const int64_t channels = t->dim[t->rank - 1], next = (channels + STEP - 1) / STEP * STEP;
+    if (!o->target->group_products || (t->dtype != DT_BF16 && t->dtype != DT_F16) ||
+        dot->args[1]->op != OP_window || !a.nfree || a.free[a.nfree - 1] != t->rank - 1 ||
+        channels <= STEP || channels % UNIT || x.m % UNIT || next * 3 > channels * 4 ||
+        parts * x.batch * x.m * x.n < 128 * STEP * (int64_t)o->target->units)
+        return channels;
+    return next;
+}
+
+static Node *with_channels(Graph *g, Node *x, int64_t channels)
+{
+    const int last = x->type.rank - 1;
+    int64_t low[MAX_RANK] = {0}, high[MAX_RANK] = {0};
+    Attrs at = {0};
+    if (channels == x->type.dim[last]) return x;
+    high[last] = channels - x->type.dim[last];
+    attr_set_ints(g, &at, ATTR_low, low, last + 1);
+    attr_set_ints(g, &at, ATTR_high, high, last + 1);
+    return graph_node(g, OP_pad, (Node *[]){x, graph_const(g, x->type.dtype, 0)}, 2, &at);
+}
+
+static Node *first_channels(Graph *g, Node *y, int64_t channels)
+{
+    int64_t start[MAX_RANK] = {0}, limit[MAX_RANK], stride[MAX_RANK];
+    for (int i = 0; i < y->type.rank; i++) limit[i] = y->type.dim[i], stride[i] = 1;
+    limit[y->type.rank - 1] = channels;
+    return graph_slice(g, y, start, limit, stride);
+}
+
+static Node *dot_by_parts(Graph *g, const Node *dot, Node *const *operands, int64_t parts,
+                          int64_t channels)
 {
     Node *args[2];
+    const Type *right = &operands[1]->type;
     int64_t batch[2][MAX_RANK], contract[2][MAX_RANK];
     int nb = 0, nc = 0;
     for (int side = 0; side < 2; side++) {
@@ -182,9 +223,12 @@ static Node *dot_by_parts(Graph *g, const Node *dot, Node *const *operands, int6
         for (int i = whole; i < d.ncontract; i++)
             contract[side][nc++] = d.contract[i] + (!whole && d.contract[i] >= cut);
     }
+    args[1] = with_channels(g, args[1], channels);
     Node *y = graph_dot(g, args[0], args[1], batch[0], batch[1], nb, contract[0], contract[1], nc,
                         DT_F32);
     const int64_t first = 0;
+    const int64_t own = right->dim[right->rank - 1];
+    if (channels > own) y = first_channels(g, y, own);
     return graph_cast(g, graph_reduce(g, OP_sum, y, &first, 1, false), dot->type.dtype);
 }
 
@@ -245,7 +289,9 @@ static Graph *legalize_graph(void *ctx, const IdMap *done, Graph *g)
         graph_stamp(dst, n, NULL);
         const int64_t parts = parts_of(l->options, n);
         if (n->op == OP_dot)
-            y = parts > 1 ? dot_by_parts(dst, n, args, parts) : legal_dot(dst, n, args);
+            y = parts > 1
+                    ? dot_by_parts(dst, n, args, parts, computed_channels(l->options, n, parts))
+                    : legal_dot(dst, n, args);
         else
             y = graph_region_node(dst, n->op, args, (int)n->nargs, &n->attrs, regions,
                                   (int)n->nregions);

@@ -51,7 +51,7 @@ grep -q dot apart.txt && ! grep -q slice apart.txt && pass || fail "what stands 
 
 # Numbers of channels that are no multiple of a copy's, with zeros behind them.
 channels() { # DEFINITION...
-    export SHIM_UNITS=1
+    export SHIM_UNITS=${UNITS:-1}
     { echo '# netc tune 1'; LD_LIBRARY_PATH=$SHIM "$NETC" inspect "$net" --target cuda --knobs --no-library "$@" |
         sed -n 's/: tile .*wgmma=.*/ @ host shim: tile wgmma=own tile_n=64 cluster=1/p'; } >channels.tune
     LD_LIBRARY_PATH=$SHIM expect 0 worst "$NETC" check "$net" --device cuda:0 --cache-dir '' --no-library --tune-file channels.tune "$@"
@@ -61,6 +61,11 @@ channels() { # DEFINITION...
 any c 12 15; any o 1 12; any h 12 15; any w 12 15; any half 0 1; any stride 1 2
 echo "SEED=$SEED: channels -D b=$((8 * stride)) -D h=$h -D w=$w -D c=$((8 * c)) -D o=$((8 * o)) -D half=$half -D stride=$stride"
 channels -D b=$((8 * stride)) -D h=$h -D w=$w -D c=$((8 * c)) -D o=$((8 * o)) -D half=$half -D stride=$stride
+
+# ... and of the weights whose gradient has parts: results for channels that there are not are computed, and left out.
+any c 12 16; any o 1 12; any h 8 13; any w 8 13; any half 0 1
+echo "SEED=$SEED: weights of channels -D h=$h -D w=$w -D c=$((8 * c)) -D o=$((8 * o)) -D half=$half"
+UNITS=4 channels -D b=8 -D h=$h -D w=$w -D c=$((8 * c)) -D o=$((8 * o)) -D half=$half
 
 # Strips: one copy has all pixels of a window's line. Lines that end anywhere in a tile, parts of tiles and columns that are no
 # result, weights that stay in shared memory; and a strip that begins a pixel too far.
