@@ -182,11 +182,19 @@ static int64_t last_summed(const Node *dot)
     return axes.contract[axes.ncontract - 1];
 }
 
+// Whether neighbouring windows share the pixels of a line.
+static bool lines_in_copies(const Attrs *window)
+{
+    const WindowAxes w = window_axes(window);
+    return w.n > 1 && w.size[w.n - 1] > 1 && w.stride[w.n - 1] == 1;
+}
+
 // Bulk copies of windows take 64 channels of a pixel (ir/body_windows.c). Where a dot contracts
 // pixels and a number of channels that is no multiple of 64, the contracted axis is extended to the
 // next one: copies from outside a tensor are zeros. Returns that number; 0: no extension is needed,
 // or it does not pay: on an H200 dots of 96 and 200 channels become 1.15 to 1.5 times as fast,
-// those of 80 as fast, those of 24 less than half as fast.
+// those of 80 as fast, those of 24 less than half as fast. Where a copy has a line of the windows
+// (ir/body_strips.c), multiplying zeros costs less than computing the places does.
 static int64_t counted_channels(const LowerCtx *ctx, const Node *dot)
 {
     enum { STEP = 64, UNIT = 8 };
@@ -205,8 +213,11 @@ static int64_t counted_channels(const LowerCtx *ctx, const Node *dot)
         for (int i = 0; i < axes.ncontract; i++)
             pixels |= axes.contract[i] == window_axes(&x->attrs).at;
         const int64_t counted = (channels + STEP - 1) / STEP * STEP;
-        if (pixels && axes.contract[axes.ncontract - 1] == x->type.rank - 1 && channels > STEP &&
-            channels % UNIT == 0 && counted > channels && counted * 3 <= channels * 4)
+        const bool pays = lines_in_copies(&x->attrs)
+                              ? counted <= channels * 3
+                              : channels > STEP && counted * 3 <= channels * 4;
+        if (pixels && axes.contract[axes.ncontract - 1] == x->type.rank - 1 && pays &&
+            channels % UNIT == 0 && counted > channels)
             return counted;
     }
     return 0;

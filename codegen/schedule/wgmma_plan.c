@@ -170,6 +170,15 @@ static void try_split(const Target *t, Body *b, Schedule *best, double most)
         }
 }
 
+// Of the tensor cores, by mma.sync: it multiplies zeros as well where channels are extended for
+// strips (counted_channels, lower/lower_body.c).
+static double other_share(const Body *b, const Target *t)
+{
+    const BodyWindows *w = b->dot.windows[0];
+    const bool extended = w && w->strips.pixels && w->along_k && w->map.cols < w->strips.deep;
+    return target_mma_share(t) * (extended ? (double)w->map.cols / (double)w->strips.deep : 1);
+}
+
 // The tiles that leave the least of the device idle; products too small for any are left to mma.
 // Blocks that copy for each other are for operands whose rows straddle lines.
 void wgmma_schedule(const Target *t, Body *b)
@@ -197,7 +206,7 @@ void wgmma_schedule(const Target *t, Body *b)
         s->cluster = c->cluster;
         wgmma_derive(b, t);
         double share = wgmma_share(b, t), all = share * (even && !strips ? 1 : copied_share(b, t));
-        if (share <= target_mma_share(t) || all <= most) continue;
+        if (share <= other_share(b, t) || all <= most) continue;
         most = all;
         best = *s;
     }
