@@ -18,7 +18,8 @@ const char *group_rows(RolePrint *w)
 {
     const Tile *left = &w->p->tile[0];
     if (!left->of_group) return left->name;
-    return emit_text(w->e, "%s + group * %d", left->name, left->bytes / w->p->warps_m);
+    return emit_text(w->e, "%s + group * %d", left->name,
+                     left->along_k ? w->p->side_m * LINE : left->bytes / w->p->warps_m);
 }
 
 // -- operands -------------------------------------------------------------------------------------

@@ -98,7 +98,8 @@ static inline bool schedule_in_groups(const Schedule *s) // of four warps: wgmma
 
 // Two groups multiply a tile together, half of its rows each, or each its own. SPLIT: together, and
 // the blocks of a cluster share its columns; STEPS: so do the groups. STRIPS: each its own, and a
-// place in the ring has all pixels of a line of a window (ir/body_strips.c).
-enum { WGMMA_SHARED = 1, WGMMA_OWN, WGMMA_SPLIT, WGMMA_STEPS, WGMMA_STRIPS };
+// place in the ring has all pixels of a line of a window (ir/body_strips.c); SHARED_STRIPS: a tile
+// together.
+enum { WGMMA_SHARED = 1, WGMMA_OWN, WGMMA_SPLIT, WGMMA_STEPS, WGMMA_STRIPS, WGMMA_SHARED_STRIPS };
 
 #endif

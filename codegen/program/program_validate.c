@@ -342,8 +342,9 @@ static bool check_maps(const ProgKernel *k)
     for (int i = 0; i < k->nmaps; i++) {
         const ProgMap *m = &k->maps[i];
         if (m->arg < 0 || m->arg >= k->nargs || m->offset < 0 || m->rows < 1 || m->cols < 1 ||
-            m->pitch < m->cols || m->box_rows < 1 || m->box_rows > 256 || m->box_cols < 1 ||
-            m->box_cols > 256 || m->apart < 1 || m->apart > PROG_MAX_APART || m->apart > m->rows)
+            m->pitch < m->cols || m->box_rows < 1 || m->box_rows > (m->image[0] ? 1024 : 256) ||
+            m->box_cols < 1 || m->box_cols > 256 || m->apart < 1 || m->apart > PROG_MAX_APART ||
+            m->apart > m->rows)
             return false;
         if (m->planes[0] && (m->planes[0] < 0 || m->planes[1] < 1 || m->plane_pitch[0] < 1 ||
                              m->plane_pitch[1] < 1 || m->apart != 1))

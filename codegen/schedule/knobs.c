@@ -181,7 +181,9 @@ static int legal_wgmma(const Body *b, const Target *t, int64_t *out)
     int n = 0;
     int last = wgmma_splits(b) && t->max_cluster > 1 ? WGMMA_STEPS : WGMMA_OWN;
     for (int i = body_folds(b) ? WGMMA_SHARED : 0; i <= last; i++) out[n++] = i;
+    const BodyWindows *w = b->dot.windows[0];
     if (wgmma_fits_strips(b)) out[n++] = WGMMA_STRIPS;
+    if (wgmma_fits_strips(b) && w && w->strips.pixels) out[n++] = WGMMA_SHARED_STRIPS;
     return n;
 }
 
@@ -381,8 +383,8 @@ static int legal_resident(const Body *b, const Target *t, int64_t *out)
     return n;
 }
 
-static const char *const wgmma_words[] = {"no",    "together", "own", "split",
-                                          "steps", "strips",   NULL};
+static const char *const wgmma_words[] = {"no",    "together", "own",           "split",
+                                          "steps", "strips",   "shared_strips", NULL};
 static const char *const keep_words[] = {"again", "registers", "shared", NULL};
 
 #define INT(field)  offsetof(Schedule, field), false
@@ -407,7 +409,8 @@ const Knob knobs[] = {
     {"wgmma",
      "groups of four warps multiply: a tile together, or each its own; split: together, and the "
      "blocks of a cluster share its columns; steps: so do the groups; strips: "
-     "own, and a copy has all pixels of a line of windows; no: they do not",
+     "own, and a copy has all pixels of a line of windows; shared_strips: so, a tile together; "
+     "no: they do not",
      INT(tile.wgmma), legal_wgmma, 0, true, wgmma_words},
     {"tile_n", "neighbours of the result in a row of a group's or a staged tile", INT(tile.n),
      legal_tile_n, -1, false, NULL},

@@ -141,8 +141,7 @@ static void add_roles(TileProgram *p)
                                       GROUPS * GROUP_WARPS,
                                       own,
                                       .groups = GROUPS,
-                                      .turns = b->sched.tile.wgmma == WGMMA_OWN ||
-                                               wgmma_strips(b) || wgmma_right_strips(b),
+                                      .turns = p->warps_m == 1 && p->warps_k == 1,
                                       .steps = p->warps_k > 1};
 }
 
@@ -223,7 +222,7 @@ void tile_groups(const Body *b, TileProgram *p)
     if (by_rows) p->vector = 8;
     p->type = p->atom->operand;
     p->warps_k = s->tile.wgmma == WGMMA_STEPS ? GROUPS : 1;
-    p->warps_m = s->tile.wgmma == WGMMA_SHARED || s->tile.wgmma == WGMMA_SPLIT ? GROUPS : 1;
+    p->warps_m = wgmma_together(s) ? GROUPS : 1;
     p->warps_n = 1;
     p->side_m = s->tile.m / p->warps_m;
     p->side_n = s->tile.n;

@@ -33,6 +33,11 @@ int wgmma_group_rows(const Body *b); // of a tile, that a group multiplies
 int wgmma_parts(const Body *b);      // of a group's results
 int wgmma_part_bytes(const Body *b); // of shared memory, for a part of the results of each warp
 int wgmma_registers(const Body *b);  // of a thread that multiplies
+static inline bool wgmma_together(const Schedule *s) // the groups share a tile's rows
+{
+    return s->tile.wgmma == WGMMA_SHARED || s->tile.wgmma == WGMMA_SPLIT ||
+           s->tile.wgmma == WGMMA_SHARED_STRIPS;
+}
 static inline bool wgmma_shares(const Schedule *s) // the columns of a tile, by blocks or groups
 {
     return s->tile.wgmma == WGMMA_SPLIT || s->tile.wgmma == WGMMA_STEPS;

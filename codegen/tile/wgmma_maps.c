@@ -175,8 +175,7 @@ int wgmma_ahead(const Body *b)
 
 int wgmma_group_rows(const Body *b)
 {
-    const int way = b->sched.tile.wgmma;
-    return b->sched.tile.m / (way == WGMMA_SHARED || way == WGMMA_SPLIT ? GROUPS : 1);
+    return b->sched.tile.m / (wgmma_together(&b->sched) ? GROUPS : 1);
 }
 
 int wgmma_parts(const Body *b)
@@ -320,8 +319,9 @@ int wgmma_right_rows(const Body *b)
 const BodyStrips *wgmma_strips(const Body *b)
 {
     const BodyWindows *w = b->dot.windows[0];
-    return b->sched.tile.wgmma == WGMMA_STRIPS && w && w->along_k && w->strips.pixels ? &w->strips
-                                                                                      : NULL;
+    const bool strips =
+        b->sched.tile.wgmma == WGMMA_STRIPS || b->sched.tile.wgmma == WGMMA_SHARED_STRIPS;
+    return strips && w && w->along_k && w->strips.pixels ? &w->strips : NULL;
 }
 
 int64_t wgmma_rows(const Body *b)

@@ -725,7 +725,7 @@ CuResult cuTensorMapEncodeIm2col(CuTensorMap *map, int type, unsigned rank, CuPt
 {
     (void)l2;
     if (type != CU_MAP_U16 || rank != 4 || at % 16 || channels * 2 != 128 || !pixels ||
-        pixels > 256 || interleave || swizzle != CU_MAP_SWIZZLE_128 || fill || steps[3] != 1)
+        pixels > 1024 || interleave || swizzle != CU_MAP_SWIZZLE_128 || fill || steps[3] != 1)
         return CU_INVALID_VALUE;
     for (int i = 0; i < 4; i++)
         if (!dims[i] || dims[i] >> 32 || (i < 3 && (pitches[i] % 16 || pitches[i] >> 40)))

@@ -69,10 +69,10 @@ UNITS=4 channels -D b=8 -D h=$h -D w=$w -D c=$((8 * c)) -D o=$((8 * o)) -D half=
 
 # Strips: one copy has all pixels of a window's line. Lines that end anywhere in a tile, parts of tiles and columns that are no
 # result, weights that stay in shared memory; and a strip that begins a pixel too far.
-strips() { # TILE_N DEFINITION...
+strips() { # TILE_N DEFINITION...: WAY (strips)
     local n=$1; shift
     { echo '# netc tune 1'; SHIM_UNITS=1 LD_LIBRARY_PATH=$SHIM "$NETC" inspect "$net" --target cuda --knobs --no-library "$@" |
-        sed -n "/ dk_dot/d; /dot_bwd/{/sum/d}; s/: tile .*wgmma=.*/ @ host shim: tile wgmma=strips tile_n=$n cluster=1/p"; } >strips.tune
+        sed -n "/ dk_dot/d; /dot_bwd/{/sum/d}; s/: tile .*wgmma=.*/ @ host shim: tile wgmma=${WAY:-strips} tile_n=$n cluster=1/p"; } >strips.tune
     SHIM_UNITS=1 LD_LIBRARY_PATH=$SHIM expect "${EXIT:-0}" "${TEXT:-worst}" "$NETC" check "$net" --device cuda:0 --cache-dir '' \
         --no-library --tune-file strips.tune "$@"
     holds 'measured schedules for'
@@ -85,6 +85,7 @@ echo "SEED=$SEED: strips of $((32 * tile)): $sizes"
 # shellcheck disable=SC2086
 strips $((32 * tile)) $sizes
 strips 64 -D b=5 -D h=9 -D w=11
+WAY=shared_strips strips 96 -D b=3 -D h=11 -D w=13 -D v=$v -D half=$half -D c=80 -D o=$((8 * o))
 strips 64 -D b=5 -D h=9 -D w=11 -D half=1 -D o=72 -D v=5
 SHIM_CUT='x + pixel * 8=>x + pixel * 16' EXIT=1 TEXT=WRONG strips 64
 
