@@ -69,6 +69,7 @@ typedef struct Agent {
     bool passed;                             // the loop over the ring is behind it
     bool begun;                              // products may write its sums
     int64_t products, mapped, boxed, stored; // boxed: mapped to shared memory
+    uint32_t rest;                           // parts of the results whose other operands are loaded
     int clock[CLOCKS];
     Reads by_products, by_stores;
     Held held[TILE_MOST_TILES];

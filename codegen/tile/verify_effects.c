@@ -344,6 +344,8 @@ void agent_map(Run *r, int who, const TileOp *op)
 {
     Agent *a = &r->agent[who];
     if (r->p->tile[op->a].of_warp) {
+        if (!(a->rest >> a->iteration & 1))
+            agent_wrong(r, a->at, "is not loaded", "what a part of the results needs");
         agent_store(r, who, op);
         return;
     }

@@ -121,6 +121,7 @@ static void next_tile(Run *r, Agent *a, int tiles, bool first)
                     : a->tile + (role->turns ? role->groups : 1);
     a->passed = false;
     a->mapped = a->boxed = a->stored = 0;
+    a->rest = 0;
     a->at = tiles + 1;
     if (a->tile < (a->pass + 1) * r->tiles) return;
     a->tile = NOTHING;
@@ -270,7 +271,10 @@ static void step(Run *r, int who)
         a->products = 0;
         break;
     case T_LOAD:
-        if (tile_shared(&r->p->tile[op->dst])) agent_load(r, who, op, position);
+        if (tile_shared(&r->p->tile[op->dst]))
+            agent_load(r, who, op, position);
+        else if (a->loop != NOTHING) // what a part of the results needs
+            a->rest |= 1u << (a->iteration + op->shift);
         break;
     case T_CLEAR: agent_clear(r, who, op, position); break;
     case T_MMA:

@@ -11,42 +11,53 @@ typedef struct Case {
     int results; // of 16 bits
     bool sums;   // of the left operand's rows, too
     int windows; // 1: the left operand, along the columns; 2: the right one, across; 3: the left
-                 // one, and a tile has all columns of the result; 0: none
+                 // one, and a tile has all columns of the result; 4: the right one, of 64 channels;
+                 // 0: none
     int64_t batch;
+    int rest; // tensors that results read beside their sums
 } Case;
 
 // (The ring has 4 to 9 places.)
 static const Case cases[] = {
-    {"own", WGMMA_OWN, 192, 1, 64 * 21, 1, false, 0, 1},
-    {"one step", WGMMA_OWN, 128, 1, 40, 1, false, 0, 1},
-    {"a round and a step", WGMMA_OWN, 192, 1, 64 * 5, 1, false, 0, 1},
-    {"a step less than two rounds", WGMMA_OWN, 192, 1, 64 * 7, 3, false, 0, 1},
-    {"two rounds and a step", WGMMA_SHARED, 192, 1, 64 * 9, 1, false, 0, 1},
-    {"together", WGMMA_SHARED, 256, 2, 64 * 14, 1, false, 0, 1},
-    {"cluster", WGMMA_OWN, 128, 2, 64 * 6, 2, false, 0, 1},
-    {"no boxes", WGMMA_OWN, 64, 1, 64 * 10, 0, false, 0, 1},
-    {"uneven", WGMMA_OWN, 192, 1, 64 * 8 + 1, 1, false, 0, 1},
-    {"uneven, cluster", WGMMA_SHARED, 256, 2, 64 * 5 + 3, 1, false, 0, 1},
-    {"sums", WGMMA_OWN, 128, 1, 64 * 12, 1, true, 0, 1},
-    {"sums, cluster", WGMMA_SHARED, 192, 2, 64 * 7, 1, true, 0, 1},
-    {"columns by two", WGMMA_SPLIT, 192, 2, 64 * 24, 1, false, 0, 1},
-    {"by five, the last range short", WGMMA_SPLIT, 128, 5, 64 * 33 + 8, 2, false, 0, 1},
-    {"by eight, a step each", WGMMA_SPLIT, 256, 8, 64 * 8, 0, false, 0, 1},
-    {"by one", WGMMA_SPLIT, 64, 1, 64 * 19, 1, false, 0, 1},
-    {"steps, by two", WGMMA_STEPS, 192, 2, 64 * 23, 1, false, 0, 1},
-    {"steps, by five", WGMMA_STEPS, 128, 5, 64 * 63 + 8, 2, false, 0, 1},
-    {"steps, six ranges of nothing", WGMMA_STEPS, 96, 7, 64 * 2, 1, false, 0, 1},
-    {"steps, by one", WGMMA_STEPS, 160, 1, 64 * 17, 1, false, 0, 1},
-    {"windows", WGMMA_OWN, 128, 1, 64 * 16, 1, false, 1, 1},
-    {"windows, together", WGMMA_SHARED, 64, 1, 64 * 32, 2, false, 1, 1},
-    {"windows, columns by three", WGMMA_SPLIT, 128, 3, 64 * 16, 1, false, 1, 1},
-    {"windows across", WGMMA_OWN, 256, 1, 64 * 24, 1, false, 2, 1},
-    {"windows across, three parts", WGMMA_OWN, 192, 1, 64 * 12, 0, false, 2, 3},
-    {"strips", WGMMA_STRIPS, 128, 1, 64 * 16, 1, false, 1, 1},
-    {"strips, half a part", WGMMA_STRIPS, 96, 1, 64 * 32, 2, false, 1, 1},
-    {"strips, without boxes", WGMMA_STRIPS, 32, 1, 64 * 16, 0, false, 1, 1},
-    {"strips, what stays", WGMMA_STRIPS, 64, 1, 64 * 16, 1, false, 3, 1},
-    {"windows across, steps", WGMMA_STEPS, 160, 2, 64 * 20, 1, false, 2, 1},
+    {"own", WGMMA_OWN, 192, 1, 64 * 21, 1, false, 0, 1, 0},
+    {"one step", WGMMA_OWN, 128, 1, 40, 1, false, 0, 1, 0},
+    {"a round and a step", WGMMA_OWN, 192, 1, 64 * 5, 1, false, 0, 1, 0},
+    {"a step less than two rounds", WGMMA_OWN, 192, 1, 64 * 7, 3, false, 0, 1, 0},
+    {"two rounds and a step", WGMMA_SHARED, 192, 1, 64 * 9, 1, false, 0, 1, 0},
+    {"together", WGMMA_SHARED, 256, 2, 64 * 14, 1, false, 0, 1, 0},
+    {"cluster", WGMMA_OWN, 128, 2, 64 * 6, 2, false, 0, 1, 0},
+    {"no boxes", WGMMA_OWN, 64, 1, 64 * 10, 0, false, 0, 1, 0},
+    {"uneven", WGMMA_OWN, 192, 1, 64 * 8 + 1, 1, false, 0, 1, 0},
+    {"uneven, cluster", WGMMA_SHARED, 256, 2, 64 * 5 + 3, 1, false, 0, 1, 0},
+    {"sums", WGMMA_OWN, 128, 1, 64 * 12, 1, true, 0, 1, 0},
+    {"sums, cluster", WGMMA_SHARED, 192, 2, 64 * 7, 1, true, 0, 1, 0},
+    {"columns by two", WGMMA_SPLIT, 192, 2, 64 * 24, 1, false, 0, 1, 0},
+    {"by five, the last range short", WGMMA_SPLIT, 128, 5, 64 * 33 + 8, 2, false, 0, 1, 0},
+    {"by eight, a step each", WGMMA_SPLIT, 256, 8, 64 * 8, 0, false, 0, 1, 0},
+    {"by one", WGMMA_SPLIT, 64, 1, 64 * 19, 1, false, 0, 1, 0},
+    {"steps, by two", WGMMA_STEPS, 192, 2, 64 * 23, 1, false, 0, 1, 0},
+    {"steps, by five", WGMMA_STEPS, 128, 5, 64 * 63 + 8, 2, false, 0, 1, 0},
+    {"steps, six ranges of nothing", WGMMA_STEPS, 96, 7, 64 * 2, 1, false, 0, 1, 0},
+    {"steps, by one", WGMMA_STEPS, 160, 1, 64 * 17, 1, false, 0, 1, 0},
+    {"windows", WGMMA_OWN, 128, 1, 64 * 16, 1, false, 1, 1, 0},
+    {"windows, together", WGMMA_SHARED, 64, 1, 64 * 32, 2, false, 1, 1, 0},
+    {"windows, columns by three", WGMMA_SPLIT, 128, 3, 64 * 16, 1, false, 1, 1, 0},
+    {"windows across", WGMMA_OWN, 256, 1, 64 * 24, 1, false, 2, 1, 0},
+    {"windows across, three parts", WGMMA_OWN, 192, 1, 64 * 12, 0, false, 2, 3, 0},
+    {"strips", WGMMA_STRIPS, 128, 1, 64 * 16, 1, false, 1, 1, 0},
+    {"strips, half a part", WGMMA_STRIPS, 96, 1, 64 * 32, 2, false, 1, 1, 0},
+    {"strips, without boxes", WGMMA_STRIPS, 32, 1, 64 * 16, 0, false, 1, 1, 0},
+    {"strips, what stays", WGMMA_STRIPS, 64, 1, 64 * 16, 1, false, 3, 1, 0},
+    {"strips, shared", WGMMA_SHARED_STRIPS, 96, 1, 64 * 32, 1, false, 1, 1, 0},
+    {"strips across", WGMMA_STRIPS, 256, 1, 64 * 24, 0, false, 4, 1, 0},
+    {"strips across, three parts", WGMMA_STRIPS, 256, 1, 64 * 12, 0, false, 4, 3, 0},
+    {"by rows, all ahead", WGMMA_OWN, 64, 1, 64 * 10, 1, false, 0, 1, 2},
+    {"by rows, one part ahead", WGMMA_OWN, 128, 1, 64 * 6, 2, false, 0, 1, 1},
+    {"by rows, none ahead", WGMMA_OWN, 128, 2, 64 * 21, 1, false, 0, 1, 3},
+    {"by rows, together", WGMMA_SHARED, 128, 2, 64 * 7, 1, false, 0, 1, 1},
+    {"by rows, strips", WGMMA_STRIPS, 96, 1, 64 * 32, 1, false, 1, 1, 1},
+    {"by rows, sums", WGMMA_OWN, 64, 1, 64 * 12, 1, true, 0, 1, 1},
+    {"windows across, steps", WGMMA_STEPS, 160, 2, 64 * 20, 1, false, 2, 1, 0},
 };
 enum { CASES = sizeof cases / sizeof *cases, EXTENT = 4096 };
 
@@ -68,8 +79,9 @@ static int add_operand(Arena *a, Body *b, int axis, const Case *c)
 {
     int64_t k = c->k;
     const Ix *own = ix_axis(b->ix, axis, EXTENT), *col = ix_axis(b->ix, 3, k);
-    const Ix *at = axis == 1 && c->windows != 2 ? ix_add(b->ix, ix_scale(b->ix, own, k), col)
-                                                : ix_add(b->ix, ix_scale(b->ix, col, EXTENT), own);
+    const Ix *at = axis == 1 && (c->windows % 2 || !c->windows)
+                       ? ix_add(b->ix, ix_scale(b->ix, own, k), col)
+                       : ix_add(b->ix, ix_scale(b->ix, col, EXTENT), own);
     at = ix_add(b->ix, at, ix_scale(b->ix, ix_axis(b->ix, 0, c->batch), EXTENT * k));
     uint64_t axes = at->axes;
     int v = add(a, b,
@@ -165,9 +177,11 @@ static Body *body_of(Arena *a, const Case *c)
     b->axis[0].extent = c->batch;
     b->axis[1].extent = b->axis[2].extent = EXTENT;
     if (c->windows == 3) b->axis[2].extent = c->tile_n;
+    if (c->windows == 4) b->axis[2].extent = SIZE * SIZE * STEP;
     b->axis[3].extent = c->k;
     b->dot.a = c->windows % 2 ? add_windows(a, b, 1, c) : add_operand(a, b, 1, c);
-    b->dot.b = c->windows == 2 ? add_windows(a, b, 2, c) : add_operand(a, b, 2, c);
+    b->dot.b =
+        c->windows && c->windows % 2 == 0 ? add_windows(a, b, 2, c) : add_operand(a, b, 2, c);
     b->dot.sum = add(a, b,
                      (Inst){.kind = KI_REDUCE,
                             .op = OP_sum,
@@ -178,11 +192,19 @@ static Body *body_of(Arena *a, const Case *c)
                             .axis = 3});
     const Ix *row = ix_scale(b->ix, ix_axis(b->ix, 1, EXTENT), EXTENT),
              *at = ix_add(b->ix, row, ix_axis(b->ix, 2, EXTENT));
+    int value = b->dot.sum;
+    for (int i = 0; i < c->rest; i++) {
+        Inst beside = {.kind = KI_LOAD, .type = DT_BF16, .pred = -1, .ix = at, .axes = at->axes};
+        beside.buf = add_buf(a, b, DT_BF16, EXTENT * EXTENT);
+        Inst both = {.kind = KI_EW, .type = DT_F32, .op = OP_add, .na = 2, .axes = at->axes};
+        both.a[0] = value;
+        both.a[1] = add(a, b, beside);
+        value = add(a, b, both);
+    }
     for (int i = 0; i < c->results; i++)
-        vec_push(a, &b->stores,
-                 (BodyStore){.buf = add_buf(a, b, DT_BF16, EXTENT * EXTENT),
-                             .ix = at,
-                             .value = b->dot.sum});
+        vec_push(
+            a, &b->stores,
+            (BodyStore){.buf = add_buf(a, b, DT_BF16, EXTENT * EXTENT), .ix = at, .value = value});
     if (c->sums)
         vec_push(a, &b->stores, (BodyStore){.buf = add_buf(a, b, DT_F32, c->k), .fold = &sum});
     Target t = target_cuda(90, false);
@@ -193,6 +215,7 @@ static Body *body_of(Arena *a, const Case *c)
     CHECK(group_has_windows(b) == (c->windows > 0));
     wgmma_derive(b, &t);
     CHECK(b->sched.tile.wgmma == c->wgmma && wgmma_stays(b) == (c->windows == 3));
+    CHECK(wgmma_by_rows(b) == (c->rest > 0) && !wgmma_right_strips(b) == (c->windows != 4));
     return b;
 }
 
@@ -301,7 +324,8 @@ static bool spoil_roles(TileProgram *p, int i, int n, const char **what)
         return true;
     case 8: return i + 1 < p->nops && ordered(op->kind, next->kind) && (swap(p, i, i + 1), true);
     case 9: return op->kind == T_PASS && round && (op->when = THE_FIRST, true);
-    case 10: return op->kind == T_LOAD && op->how == BY_BULK && (leave_out(p, i), true);
+    case 10:
+        return op->kind == T_LOAD && (op->how == BY_BULK || !p->split) && (leave_out(p, i), true);
     case 11: return op->kind == T_MMA && (leave_out(p, i), true);
     case 12: return op->kind == T_MMA && p->nops < TILE_MOST_OPS && (twice(p, i), true);
     case 13: return op->kind == T_LOOP && op->trips > 1 && (op->trips--, true);
@@ -316,7 +340,9 @@ static bool spoil_roles(TileProgram *p, int i, int n, const char **what)
     case 16: return op->kind == T_STORE && (leave_out(p, i), true);
     case 17: return op->kind == T_READY && (p->role[0].registers += 8, true);
     case 19: return op->kind == T_MOVE && (leave_out(p, i), true);
-    case 20: return op->kind == T_MAP && p->split && (leave_out(p, i), true);
+    case 20:
+        if (op->kind != T_MAP || !(p->split || (op->dst < 0 && p->tile[op->a].of_warp))) break;
+        return leave_out(p, i), true;
     case 18: return op->kind == T_FENCE && op->when && (op->when = THE_LAST, p->steps > 1);
     }
     return false;
@@ -337,7 +363,8 @@ static void check_schedules(void)
                       steps % 4,
                       n & 4 && steps % 2,
                       0,
-                      1};
+                      1,
+                      0};
             if (n & 4 && !c.sums) c.k -= 3; // uneven
             if (n >= 32)
                 c = (Case){"",
@@ -348,7 +375,8 @@ static void check_schedules(void)
                            steps % 4,
                            0,
                            0,
-                           1};
+                           1,
+                           0};
             TileProgram p = tile_program(body_of(a, &c));
             const char *found = tile_verify(a, &p, 1 + (uint64_t)steps);
             CHECK_MSG(!found, "wgmma %d tile_n %d cluster %d k %lld: %s", c.wgmma, c.tile_n,
