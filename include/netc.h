@@ -378,6 +378,18 @@ NETC_API netc_status netc_bind_output(netc_session *s, const char *entry, const 
 // which errors of the device come all the same. On the CPU they do nothing.
 NETC_API netc_status netc_after(netc_session *s, void *stream, netc_error **err);
 NETC_API netc_status netc_before(netc_session *s, void *stream, netc_error **err);
+// A caller's CUDA graph may hold runs: of a session on a stream that he captures, or between
+// netc_after and netc_before of such a stream. netc_run then records what the run would do, with
+// the memory that its inputs and outputs have now, which must be the device's, and each launch of
+// the graph does it: parameters and states are those of that moment, and what counts or draws
+// random numbers goes on from launch to launch. Until the capture ends the session takes nothing
+// but binding and netc_run. Refused, before anything is recorded: an entry that has not run before
+// or that checks something (NETC_ENTRY_CHECKS), host memory, data sets. The session must live as
+// long as the graph. A launch counts as work on the session's parameters, states and memory:
+// order it with other runs by its stream (netc_after, netc_before); a run without netc_after before
+// it, of a session with a stream of its own, and whatever reads or writes states wait for the whole
+// device.
+NETC_API bool netc_capturing(netc_session *s); // whether its stream is being captured
 // Enqueues. A step of "train" whose indices, asserts or loss fail a check changes nothing. Whether
 // what it writes is finite is not looked at (netc_train does): ask netc_state_check. In front of
 // its first step, what begins as something made of inputs is made of those that are bound; before

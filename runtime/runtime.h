@@ -202,6 +202,10 @@ RtCode rt_sync(RtSession *s, RtError *e); // waits, then reports a device check 
 // What is enqueued from now on waits for what was until now on the caller's CUstream, or (before)
 // what the caller enqueues there for what the session was given; NULL: the default stream.
 RtCode rt_meet(RtSession *s, void *stream, bool before, RtError *e);
+// Whether the session's stream is being captured by the caller: one of his that it has met since,
+// or was made on. Then rt_run records its executions, and nothing runs before he launches his
+// graph; only rt_run, rt_meet and rt_output_place may be called (exec_capture.c).
+bool rt_captured(RtSession *s);
 // Where the following executions store an output: memory of the caller's on the device, 16 bytes
 // aligned, until it is placed elsewhere; NULL: in memory of the entry's own.
 RtCode rt_output_place(RtSession *s, RtProgram *p, const char *entry, const char *output, void *at,
