@@ -154,6 +154,12 @@ static PyObject *get_writes(PyObject *self, void *closure)
     return PyBool_FromLong((((Entry *)self)->effects & NETC_ENTRY_WRITES) != 0);
 }
 
+static PyObject *get_checks(PyObject *self, void *closure)
+{
+    (void)closure;
+    return PyBool_FromLong((((Entry *)self)->effects & NETC_ENTRY_CHECKS) != 0);
+}
+
 static PyObject *repr(PyObject *self)
 {
     Entry *e = (Entry *)self;
@@ -210,6 +216,7 @@ static PyGetSetDef properties[] = {
     {"inputs", get_inputs, NULL, "(name, type, shape, whether axis 0 is examples) each.", NULL},
     {"outputs", get_outputs, NULL, "The same of its outputs.", NULL},
     {"writes", get_writes, NULL, "Whether a call changes the model's parameters or states.", NULL},
+    {"checks", get_checks, NULL, "Whether a call can fail: indices or asserts are checked.", NULL},
     {0},
 };
 static PyType_Slot slots[] = {

@@ -192,7 +192,9 @@ static void *handle(XlaFrame *f, bool cuda)
         XlaMetadata *m = ((XlaMetadataExtension *)x)->metadata;
         m->version.major = f->api->version.major;
         m->version.minor = f->api->version.minor;
-        m->traits = 0; // it waits for the GPU
+        // Not for graphs: XLA orders what is in one by the buffers it knows, and calls of an entry
+        // share its temporaries.
+        m->traits = 0;
         return NULL;
     }
     if (f->stage != XLA_EXECUTE) return NULL;
