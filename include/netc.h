@@ -384,11 +384,11 @@ NETC_API netc_status netc_before(netc_session *s, void *stream, netc_error **err
 // the graph does it: parameters and states are those of that moment, and what counts or draws
 // random numbers goes on from launch to launch. Until the capture ends the session takes nothing
 // but binding and netc_run. Refused, before anything is recorded: an entry that has not run before
-// or that checks something (NETC_ENTRY_CHECKS), host memory, data sets. The session must live as
-// long as the graph. A launch counts as work on the session's parameters, states and memory:
-// order it with other runs by its stream (netc_after, netc_before); a run without netc_after before
-// it, of a session with a stream of its own, and whatever reads or writes states wait for the whole
-// device.
+// or that checks something (NETC_ENTRY_CHECKS; training checks its loss), host memory, data sets.
+// The session and that memory must live as long as the graph. A launch is work on the session's
+// parameters, states and memory: order it with other runs by its stream (netc_after, netc_before).
+// Of sessions that share these cells, a run without netc_after before it, on a stream of netc's
+// own, and whatever reads or writes states wait for the whole device from then on.
 NETC_API bool netc_capturing(netc_session *s); // whether its stream is being captured
 // Enqueues. A step of "train" whose indices, asserts or loss fail a check changes nothing. Whether
 // what it writes is finite is not looked at (netc_train does): ask netc_state_check. In front of

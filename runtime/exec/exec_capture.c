@@ -116,7 +116,7 @@ RtCode rt_capture_ready(RtSession *s, RtEntry *en, const RtInput *in, int n, RtE
 {
     const ProgEntry *x = en->e;
     const RtEntry *before = prepares(en);
-    if (check_checks(en, e)) return e->code;
+    if (check_checks(en, e) || (before && check_checks(before, e))) return e->code;
     bool direct = false; // batches are arguments
     for (int i = 0; i < n; i++)
         for (int k = 0; k < x->ninputs; k++)

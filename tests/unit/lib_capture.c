@@ -46,6 +46,7 @@ static struct {
     int (*instantiate)(void **, void *, unsigned long long);
     int (*launch)(void *, void *);
     int (*destroy)(void *);
+    int (*drop)(void *);
 } cu;
 static void *stream; // the caller's
 
@@ -73,6 +74,7 @@ static bool open_driver(void)
     *(void **)&cu.nodes = dlsym(lib, "cuGraphGetNodes");
     *(void **)&cu.instantiate = dlsym(lib, "cuGraphInstantiateWithFlags");
     *(void **)&cu.launch = dlsym(lib, "cuGraphLaunch");
+    *(void **)&cu.drop = dlsym(lib, "cuGraphDestroy");
     *(void **)&cu.destroy = dlsym(lib, "cuGraphExecDestroy");
     return init && !init(0) && !retain(&context, 0) && !current(context) && !cu.stream(&stream, 1);
 }
@@ -111,6 +113,7 @@ static void *captured(void)
     int r = cu.end(stream, &graph);
     if (graph) CHECK(!cu.nodes(graph, NULL, &nodes));
     CHECK_MSG(r == 0 && graph && !cu.instantiate(&exec, graph, 0), "the capture ended with %d", r);
+    if (graph) CHECK(!cu.drop(graph));
     return exec;
 }
 
@@ -364,11 +367,33 @@ static void test_refused(void)
     capture();
     REFUSED(NETC_INVALID, "before or after the capture", netc_state_read(s, "total", &read, &err));
     void *none = NULL;
-    CHECK(cu.end(stream, &none) && !none);
+    if (!cu.end(stream, &none)) CHECK(!cu.drop(none)); // it is lost, or empty
     FINE(netc_state_read(s, "total", &read, &err));
     CHECK(!cu.destroy(graph));
     netc_session_free(s);
     netc_session_free(other);
+}
+
+// A step of training looks at its loss.
+static void test_training(void)
+{
+    netc_error *err = NULL;
+    netc_session *s = begun(model, true);
+    netc_tensor x = floats(memory(256), 2, 8, 3), t = floats(memory(256), 1, 8, 0),
+                loss = floats(memory(256), 0, 0, 0);
+    x.on_device = t.on_device = loss.on_device = true;
+    FINE(netc_bind(s, "train", "x", &x, &err));
+    FINE(netc_bind(s, "train", "t", &t, &err));
+    FINE(netc_bind_output(s, "train", "loss", &loss, &err));
+    FINE(netc_run(s, "train", 1, &err));
+    capture();
+    FINE(netc_after(s, stream, &err));
+    REFUSED(NETC_INVALID, "'train' cannot be captured into a CUDA graph: it checks its values at",
+            netc_run(s, "train", 1, &err));
+    FINE(netc_before(s, stream, &err));
+    CHECK(!cu.destroy(captured()));
+    FINE(netc_sync(s, &err));
+    netc_session_free(s);
 }
 
 // -- what is computed once for parameters ---------------------------------------------------------
@@ -470,6 +495,7 @@ int main(void)
         for (int ours = 0; ours < 2; ours++) test_random(ours, seed);
     test_chain();
     test_refused();
+    test_training();
     test_prepared(5);
     netc_context_free(ctx);
     return unit_done();
