@@ -36,6 +36,9 @@ class _Entry:
 
     def __call__(self, tensors):
         device, dense = self.device, []
+        if not _EXCHANGE and device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+            raise Error(f"'{self.entry.name}' cannot be captured into a CUDA graph with torch {torch.__version__}: "
+                        "2.11 or later is needed")
         for t in tensors:
             if t.device != device:
                 name = self.ports[len(dense)][0]

@@ -220,6 +220,7 @@ void rt_oom_explain(RtSession *s, const Program *p, const ProgEntry *en, RtError
 RtCode rt_enter(RtSession *s, RtError *e);
 RtCode rt_enter_captured(RtSession *s, RtError *e);
 void rt_leave(RtSession *s);
+bool rt_is_captured(const RtSession *s); // of an entered session
 
 // Runs that the caller captures (exec_capture.c). ready: that one can be, and all that it needs is
 // there. steps: records [times] executions, the cursor at row 0 before each where [rewind].

@@ -29,7 +29,7 @@ void rt_leave(RtSession *s)
     ops->leave(s->device);
 }
 
-static bool captured(const RtSession *s)
+bool rt_is_captured(const RtSession *s)
 {
     const RtDeviceOps *ops = s->device->ops;
     return ops->captured && s->stream && ops->captured(s->stream);
@@ -38,7 +38,7 @@ static bool captured(const RtSession *s)
 RtCode rt_enter(RtSession *s, RtError *e)
 {
     if (rt_enter_captured(s, e)) return e->code;
-    if (!captured(s)) return RT_OK;
+    if (!rt_is_captured(s)) return RT_OK;
     rt_leave(s);
     return rt_fail(e, RT_USER,
                    "the session's stream is being captured into a CUDA graph, in which only runs "
@@ -49,7 +49,7 @@ bool rt_captured(RtSession *s)
 {
     RtError ignored = {0};
     if (!s->device->ops->captured || rt_enter_captured(s, &ignored)) return false;
-    bool is = captured(s);
+    bool is = rt_is_captured(s);
     rt_leave(s);
     return is;
 }

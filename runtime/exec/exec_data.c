@@ -430,7 +430,7 @@ RtCode rt_run(RtSession *s, RtProgram *p, const char *entry, const RtInput *inpu
     RtEntry *en = rt_entry_find(s, p, entry, e);
     if (!en) return e->code;
     if (rt_enter_captured(s, e)) return e->code;
-    en->captured = rt_captured(s);
+    en->captured = rt_is_captured(s);
     RtCode code = en->captured ? rt_capture_ready(s, en, inputs, n, e) : RT_OK;
     if (!code) code = run(s, en, inputs, n, times, e);
     en->captured = s->met = false;

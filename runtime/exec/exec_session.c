@@ -52,7 +52,7 @@ void rt_session_free(RtSession *s)
     if (!s) return;
     RtError e = {0};
     bool current = rt_enter_captured(s, &e) == RT_OK;
-    if (s->stream && !rt_captured(s)) s->device->ops->stream_sync(s->stream, &e);
+    if (s->stream && !rt_is_captured(s)) s->device->ops->stream_sync(s->stream, &e);
     for (RtBound *b = s->bound, *next; b; b = next) {
         next = b->next;
         free_bound(s, b);
