@@ -390,6 +390,15 @@ NETC_API netc_status netc_before(netc_session *s, void *stream, netc_error **err
 // Of sessions that share these cells, a run without netc_after before it, on a stream of netc's
 // own, and whatever reads or writes states wait for the whole device from then on.
 NETC_API bool netc_capturing(netc_session *s); // whether its stream is being captured
+// Runs [entry] on made-up inputs if it has not run yet, so that it can be captured: one that writes
+// no states and checks nothing.
+NETC_API netc_status netc_warm_up(netc_session *s, const char *entry, netc_error **err);
+// Captured runs share the session's temporaries with all that it runs. For a host whose graphs may
+// launch runs of one entry side by side: the bytes of its temporaries (-1: there is no such entry),
+// and device memory, aligned to 256, for those of the next captured runs; NULL: the session's.
+NETC_API int64_t netc_temporaries(netc_session *s, const char *entry);
+NETC_API netc_status netc_bind_temporaries(netc_session *s, const char *entry, void *device,
+                                           size_t bytes, netc_error **err);
 // Enqueues. A step of "train" whose indices, asserts or loss fail a check changes nothing. Whether
 // what it writes is finite is not looked at (netc_train does): ask netc_state_check. In front of
 // its first step, what begins as something made of inputs is made of those that are bound; before

@@ -224,11 +224,6 @@ netc_status netc_before(netc_session *s, void *stream, netc_error **err)
     return rt_meet(s->rt, stream, true, &e) ? lib_fail_rt(err, &e) : NETC_OK;
 }
 
-bool netc_capturing(netc_session *s)
-{
-    return rt_captured(s->rt);
-}
-
 netc_status netc_sync(netc_session *s, netc_error **err)
 {
     RtError e = {0};

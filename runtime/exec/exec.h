@@ -107,7 +107,8 @@ typedef struct RtEntry {
     RtCell *cursor;
     RtCell **written; // cells
     int nwritten;
-    bool captured; // its run is part of a capture of the caller's
+    bool captured;     // its run is part of a capture of the caller's
+    void *temporaries; // of such runs, the caller's; NULL: the arena
     bool resolved;
     bool ran;       // at all: it has its memory, and what it calls is loaded
     bool warm;      // ran since it was resolved

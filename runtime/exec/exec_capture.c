@@ -147,9 +147,21 @@ RtCode rt_capture_ready(RtSession *s, RtEntry *en, const RtInput *in, int n, RtE
 // What another thread does with these cells from now on knows that they may change unseen.
 static void mark(RtSession *s, RtEntry *en)
 {
-    s->pinned = true;
+    s->pinned |= !en->temporaries;
     for (int i = 0; i < en->nwritten; i++) atomic_store(&en->written[i]->replayed, true);
     atomic_store(&s->cells->replays, true);
+}
+
+// With temporaries of the caller's, which no other run uses.
+static RtCode record(RtSession *s, RtEntry *en, void *temporaries, RtError *e)
+{
+    en->captured = true;
+    en->temporaries = temporaries;
+    if (temporaries) rt_entry_unresolve(s, en);
+    rt_entry_resolve(s, en);
+    RtCode code = rt_entry_steps(s, en, NULL, e);
+    if (temporaries) rt_entry_unresolve(s, en);
+    return code;
 }
 
 RtCode rt_capture_steps(RtSession *s, RtEntry *en, bool rewind, int64_t times, RtError *e)
@@ -158,15 +170,34 @@ RtCode rt_capture_steps(RtSession *s, RtEntry *en, bool rewind, int64_t times, R
     mark(s, en);
     // Cells that it is made of may be others at each launch.
     if (before) {
-        rt_entry_resolve(s, before);
-        if (rt_entry_steps(s, before, NULL, e)) return e->code;
+        RtCode code = record(s, before, en->temporaries, e);
+        before->captured = false;
+        before->temporaries = NULL;
+        if (code) return code;
     }
-    rt_entry_resolve(s, en);
     for (int64_t i = 0; i < times; i++) {
         if (rewind && rt_cursor_rewind(s, en, e)) return e->code;
-        if (rt_entry_steps(s, en, NULL, e)) return e->code;
+        if (record(s, en, en->temporaries, e)) return e->code;
     }
     if (en->cursor) en->cursor->known = false;
+    return RT_OK;
+}
+
+int64_t rt_temporaries(RtSession *s, RtProgram *p, const char *entry)
+{
+    RtError ignored = {0};
+    const RtEntry *en = rt_entry_find(s, p, entry, &ignored);
+    const RtEntry *before = en ? prepares(en) : NULL;
+    if (!en) return -1;
+    return before && before->e->arena_bytes > en->e->arena_bytes ? before->e->arena_bytes
+                                                                 : en->e->arena_bytes;
+}
+
+RtCode rt_temporaries_place(RtSession *s, RtProgram *p, const char *entry, void *at, RtError *e)
+{
+    RtEntry *en = rt_entry_find(s, p, entry, e);
+    if (!en) return e->code;
+    en->temporaries = at;
     return RT_OK;
 }
 

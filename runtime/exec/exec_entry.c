@@ -195,7 +195,7 @@ static void *address(RtSession *s, const RtEntry *en, const ProgBuffer *b)
 {
     char *p = NULL;
     switch (b->region) {
-    case PR_ARENA: p = s->arena; break;
+    case PR_ARENA: p = en->captured && en->temporaries ? en->temporaries : s->arena; break;
     case PR_CELL: p = en->bound->cell[b->index]->at; break;
     case PR_INPUT: p = (char *)en->input[b->index]; break;
     case PR_OUTPUT: p = en->output[b->index]; break;

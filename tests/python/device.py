@@ -10,6 +10,7 @@ from harness import check, raises, run, same
 from nets import ADD, CLOUDS, STATEFUL
 from netc._function import Function
 from producer import DlTensor, Producer, api
+from xla_frame import Caller
 
 cuda = ctypes.CDLL("libcuda.so.1")
 m = netc.compile(ADD, name="add.net", device="cuda:0")
@@ -164,6 +165,45 @@ def test_captured():
         check(any(mine[2]["x"].values()))
     looks = netc.compile("model looks(i: i32[1], x: f32[4]) { return y = x[i] }", device="cuda:0").entry()
     check(looks.checks)
+
+
+def test_xla():
+    """Calls by XLA's FFI; those that it captures, each with temporaries of its own."""
+    _, plain, graphs = netc._netc.ffi_handlers()
+    xla, model, launches = Caller(lambda: Exchanged.stream.value), netc.compile(CLOUDS, device="cuda:0"), []
+    same([xla.traits(h) for h in (plain, graphs)], [0, 1])
+    f = Function(model, None, "fc*", ["logits"], False)
+    entry, values, r = f.keeping, model.state_dict(), np.random.default_rng(1)
+    netc._netc.called()[7] = entry
+    entry.warm_up()
+    check(entry.temporaries > 0)
+
+    def tensors():
+        return ({n: Exchanged(values.get(n, np.zeros(s))) for n, _, s in f.inputs},
+                {n: Exchanged(np.zeros(s)) for n, _, s, _ in entry.outputs})
+
+    def call(handler, given, gives, scratch=()):
+        return xla.call(handler, 7, [(t, s, given[n].at) for n, t, s in f.inputs],
+                        [*((t, s, gives[n].at) for n, t, s, _ in entry.outputs), *scratch])
+    calls, other = [tensors() for _ in range(2)], tensors()
+    for given, gives in calls:
+        bytes = entry.temporaries + 256
+        temporaries, launch = Exchanged(np.zeros(bytes // 4)), []
+        check(call(graphs, given, gives, [("u8", (bytes,), temporaries.at)]), xla.errors)  # not captured
+        with captured(launch):
+            check(call(graphs, given, gives, [("u8", (bytes - 128,), temporaries.at + 128)]), xla.errors)
+        launches.append((launch[0], temporaries))
+    for k in range(6):
+        (launch, temporaries), (given, gives), = launches[k % 2], calls[k % 2]
+        x = r.normal(size=(32, 2)).astype("f4")
+        given["x"].set(x), other[0]["x"].set(x)
+        launch()
+        check(call(plain, *other), xla.errors)
+        same([t.values() for t in gives.values()], [t.values() for t in other[1].values()])
+        check(any(temporaries.values()) and any(gives["logits"].values()))
+    check(not call(graphs, *other) and "another number of inputs or outputs" in xla.errors[-1], xla.errors)
+    check(not call(graphs, *other, [("u8", (64,), temporaries.at)]) and "temporaries of 'side' take" in xla.errors[-1], xla.errors)
+    del netc._netc.called()[7]
 
 
 def test_captured_states():

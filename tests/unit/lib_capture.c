@@ -30,7 +30,8 @@ static const char text[] =
     "}\n"
     "model never(a: f32[n, 5], b: f32[n, 5]) { return y = a - b, s = sum(a, 1) }\n"
     "model looks(a: f32[n, 5], i: i32[n]) { return y = a[i] }\n"
-    "model trusts(a: f32[n, 5], i: i32[n] in 0..4) { return y = a[i] }\n";
+    "model trusts(a: f32[n, 5], i: i32[n] in 0..4) { return y = a[i] }\n"
+    "model ranged(a: f32[n, 5], i: i32[n] in 9..13) { return y = a[i - 9] }\n";
 
 enum { N = 4, ALL = N * 5, BUFFERS = 3, ROUNDS = 60 };
 
@@ -396,6 +397,87 @@ static void test_training(void)
     netc_session_free(s);
 }
 
+// Without a run before, and with temporaries for each graph, so that they could be launched side by
+// side: each writes its own, and the session's stay free for other runs.
+static void test_temporaries(void)
+{
+    netc_error *err = NULL;
+    netc_session *s = begun(text, true), *plain = begun(text, true);
+    Places at[2] = {places(), places()};
+    float x[2][ALL], want[2][ALL], have[ALL];
+    int64_t bytes = netc_temporaries(s, "many");
+    CHECK(bytes > 0 && netc_temporaries(s, "none") == -1);
+    char *own[2], *before = malloc((size_t)bytes), *now = malloc((size_t)bytes);
+    void *graph[2];
+    memset(before, 0x55, (size_t)bytes);
+    REFUSED(NETC_INVALID, "'counts' changes states", netc_warm_up(s, "counts", &err));
+    REFUSED(NETC_INVALID, "'looks' changes states, checks", netc_warm_up(s, "looks", &err));
+    REFUSED(NETC_INVALID, "no entry 'none'", netc_warm_up(s, "none", &err));
+    for (int i = 0; i < 2; i++) {
+        own[i] = memory((size_t)bytes);
+        FINE(netc_warm_up(s, "many", &err));
+        FINE(netc_bind_temporaries(s, "many", own[i], (size_t)bytes, &err));
+        capture();
+        run(s, "many", &at[i]);
+        graph[i] = captured();
+        put(own[i], before, (size_t)bytes);
+        run(s, "many", &at[i]); // not captured, with the same inputs and outputs
+        get(now, own[i], (size_t)bytes);
+        CHECK(!memcmp(now, before, (size_t)bytes));
+    }
+    FINE(netc_bind_temporaries(s, "many", NULL, 0, &err));
+    for (int e = 0; e < ALL; e++) x[0][e] = x[1][e] = (float)e / 4;
+    FINE(netc_warm_up(s, "few", &err)); // leaves nothing of its own
+    netc_tensor in = matrix(x[0], false), out = matrix(have, false);
+    FINE(netc_bind(s, "few", "a", &in, &err));
+    FINE(netc_bind(s, "few", "b", &in, &err));
+    FINE(netc_run(s, "few", 1, &err));
+    FINE(netc_read(s, "few", "y", &out, &err));
+    run_plain(plain, "few", x, want[0], want[1]);
+    CHECK(!memcmp(have, want[0], sizeof have));
+    REFUSED(NETC_INVALID, "bytes, 1 were given", netc_bind_temporaries(s, "many", own[0], 1, &err));
+    REFUSED(NETC_INVALID, "aligned to 256",
+            netc_bind_temporaries(s, "many", own[0] + 16, (size_t)bytes, &err));
+    REFUSED(NETC_INVALID, "its allocation ends",
+            netc_bind_temporaries(s, "many", own[0], 1 << 30, &err));
+    for (int round = 0; round < 4; round++) {
+        int i = round % 2;
+        for (int e = 0; e < ALL; e++) x[0][e] = (float)(e + round), x[1][e] = (float)(e % 7) / 8;
+        put(at[i].a, x[0], sizeof x[0]);
+        put(at[i].b, x[1], sizeof x[1]);
+        for (int k = 0; k < 2; k++) put(own[k], before, (size_t)bytes);
+        CHECK(!cu.launch(graph[i], stream));
+        get(have, at[i].y, sizeof have);
+        run_plain(plain, "many", x, want[0], want[1]);
+        CHECK(!memcmp(have, want[0], sizeof have));
+        for (int k = 0; k < 2; k++) {
+            get(now, own[k], (size_t)bytes);
+            CHECK(!memcmp(now, before, (size_t)bytes) == (k != i));
+        }
+        run_plain(s, "many", x, have, want[1]); // in the session's own
+        CHECK(!memcmp(have, want[0], sizeof have));
+    }
+    for (int i = 0; i < 2; i++) CHECK(!cu.destroy(graph[i]));
+    // Indices in the least of their range.
+    Places to = places();
+    char *index = memory(256);
+    netc_tensor a = matrix(to.a, true), y = matrix(to.y, true),
+                rows = {.dtype = NETC_I32, .rank = 1, .dim = {N}, .data = index, .on_device = true};
+    FINE(netc_warm_up(s, "ranged", &err));
+    FINE(netc_sync(s, &err));
+    FINE(netc_bind(s, "ranged", "a", &a, &err));
+    FINE(netc_bind(s, "ranged", "i", &rows, &err));
+    FINE(netc_bind_output(s, "ranged", "y", &y, &err));
+    capture();
+    FINE(netc_after(s, stream, &err));
+    FINE(netc_run(s, "ranged", 1, &err));
+    FINE(netc_before(s, stream, &err));
+    CHECK(!cu.destroy(captured()));
+    free(before), free(now);
+    netc_session_free(s);
+    netc_session_free(plain);
+}
+
 // -- what is computed once for parameters ---------------------------------------------------------
 enum { IN = 160, OUT = 240, ROWS = 4 };
 
@@ -496,6 +578,7 @@ int main(void)
     test_chain();
     test_refused();
     test_training();
+    test_temporaries();
     test_prepared(5);
     netc_context_free(ctx);
     return unit_done();
