@@ -95,7 +95,7 @@ $(BUILD)/fuzz-programs: $(PROGRAMS_OBJ) $(foreach d,$(FOLDERS),$(BUILD)/lib_$(d)
 SHIM      = $(addprefix $(BUILD)/shim/,libcuda.so.1 libnvrtc.so.13 libcublasLt.so.13)
 SHIM_CC   = $(CC) -std=c17 -O2 -g -fPIC -fno-semantic-interposition -shared -Wall -Wextra -Werror -D_GNU_SOURCE -I. \
             -DSHIM_HOME='"$(CURDIR)/tests/shim"'
-SHIM_SRC  = $(addprefix tests/shim/,driver.c grid.c late.c matrix.c memory.c compile.c rewrite.c builtin.c others.c) base/arena.c base/buf.c base/plain.c
+SHIM_SRC  = $(addprefix tests/shim/,driver.c stream.c grid.c late.c matrix.c memory.c compile.c rewrite.c builtin.c others.c) base/arena.c base/buf.c base/plain.c
 $(BUILD)/shim/libcuda.so.1: $(SHIM_SRC) $(wildcard tests/shim/*.h)
 	@mkdir -p $(@D)
 	$(call say,SHIM,$@)$(SHIM_CC) -Wl,-soname,$(@F) -o $@ $(SHIM_SRC) -lm -ldl -lpthread

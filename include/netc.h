@@ -378,6 +378,27 @@ NETC_API netc_status netc_bind_output(netc_session *s, const char *entry, const 
 // which errors of the device come all the same. On the CPU they do nothing.
 NETC_API netc_status netc_after(netc_session *s, void *stream, netc_error **err);
 NETC_API netc_status netc_before(netc_session *s, void *stream, netc_error **err);
+// A caller's CUDA graph may hold runs: of a session on a stream that he captures, or between
+// netc_after and netc_before of such a stream. netc_run then records what the run would do, with
+// the memory that its inputs and outputs have now, which must be the device's, and each launch of
+// the graph does it: parameters and states are those of that moment, and what counts or draws
+// random numbers goes on from launch to launch. Until the capture ends the session takes nothing
+// but binding and netc_run. Refused, before anything is recorded: an entry that has not run before
+// or that checks something (NETC_ENTRY_CHECKS; training checks its loss), host memory, data sets.
+// The session and that memory must live as long as the graph. A launch is work on the session's
+// parameters, states and memory: order it with other runs by its stream (netc_after, netc_before).
+// Of sessions that share these cells, a run without netc_after before it, on a stream of netc's
+// own, and whatever reads or writes states wait for the whole device from then on.
+NETC_API bool netc_capturing(netc_session *s); // whether its stream is being captured
+// Runs [entry] on made-up inputs if it has not run yet, so that it can be captured: one that writes
+// no states and checks nothing.
+NETC_API netc_status netc_warm_up(netc_session *s, const char *entry, netc_error **err);
+// Captured runs share the session's temporaries with all that it runs. For a host whose graphs may
+// launch runs of one entry side by side: the bytes of its temporaries (-1: there is no such entry),
+// and device memory, aligned to 256, for those of the next captured runs; NULL: the session's.
+NETC_API int64_t netc_temporaries(netc_session *s, const char *entry);
+NETC_API netc_status netc_bind_temporaries(netc_session *s, const char *entry, void *device,
+                                           size_t bytes, netc_error **err);
 // Enqueues. A step of "train" whose indices, asserts or loss fail a check changes nothing. Whether
 // what it writes is finite is not looked at (netc_train does): ask netc_state_check. In front of
 // its first step, what begins as something made of inputs is made of those that are bound; before

@@ -115,8 +115,8 @@ static bool is_narrow(const Module *m, const Node *n, bool leaf)
 {
     Narrow w = {.m = m};
     int64_t c = cell_of(&w, n, leaf);
-    DType has = leaf ? n->type.dtype : n->args[0]->type.dtype;
-    return c >= 0 && m->cells.at[c].kind == CELL_SCRATCH && m->cells.at[c].type.dtype != has;
+    if (c < 0 || m->cells.at[c].kind != CELL_SCRATCH) return false;
+    return m->cells.at[c].type.dtype != (leaf ? n->type.dtype : n->args[0]->type.dtype);
 }
 
 static Graph *rewrite(Graph *g, const Module *m, DType low)

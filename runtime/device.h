@@ -61,6 +61,8 @@ struct RtDeviceOps {
     // s waits for what was enqueued until now on a stream of the caller's, or (before) that one for
     // what was on s; theirs: NULL is the default one. NULL where steps run when they are enqueued.
     RtCode (*stream_meet)(RtStream *s, void *theirs, bool before, RtError *e);
+    // Waits for all that anybody has given the device. NULL where stream_meet is.
+    RtCode (*sync_all)(RtDevice *d, RtError *e);
 
     // Enqueued. Host memory of a copy stays the caller's until stream_sync. gate: NULL, or the
     // device address of a ProgError: nothing is written when its code is not 0 at that point of the
@@ -107,6 +109,13 @@ struct RtDeviceOps {
     RtCode (*graph_launch)(RtStream *s, RtGraph *g, RtError *e);
     void (*graph_free)(RtGraph *g);
 
+    // Whether what the stream is given is being recorded by the caller, and runs when he launches
+    // what he made of it; NULL: never.
+    bool (*captured)(RtStream *s);
+    // Sets whether this thread may do what could disturb a recording of anybody's (allocate, wait
+    // for a stream that is not recorded), returns what was set before. NULL where captured is.
+    int (*capture_allow)(RtDevice *d, int mode);
+
     // For measuring. copy_kernel: on the device, with all its units and 16 bytes a load; [bytes]
     // is a multiple of RT_COPY_UNIT.
     RtCode (*copy_kernel)(RtStream *s, void *to, const void *from, size_t bytes, RtError *e);
@@ -115,7 +124,7 @@ struct RtDeviceOps {
     RtCode (*wait)(RtStream *s, double seconds, RtError *e);
     RtCode (*kernel_info)(RtModule *m, int kernel, RtKernelInfo *out, RtError *e); // NULL: unknown
 };
-enum { RT_COPY_UNIT = 16384 };
+enum { RT_COPY_UNIT = 16384, RT_ALLOW_ALL = -1 };
 
 // For a device's alloc, where d->allocator is given.
 RtCode rt_alloc_from_caller(RtDevice *d, size_t bytes, const char *what, void **out, RtError *e);

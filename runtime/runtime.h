@@ -202,6 +202,17 @@ RtCode rt_sync(RtSession *s, RtError *e); // waits, then reports a device check 
 // What is enqueued from now on waits for what was until now on the caller's CUstream, or (before)
 // what the caller enqueues there for what the session was given; NULL: the default stream.
 RtCode rt_meet(RtSession *s, void *stream, bool before, RtError *e);
+// Whether the session's stream is being captured by the caller: one of his that it has met since,
+// or was made on. Then rt_run records its executions, and nothing runs before he launches his
+// graph; only rt_run, rt_meet and rt_output_place may be called (exec_capture.c).
+bool rt_captured(RtSession *s);
+// Runs the entry on made-up inputs where it has not run yet, for no results: it can be captured
+// then. Of one that writes no cells and checks nothing.
+RtCode rt_warm_up(RtSession *s, RtProgram *p, const char *entry, RtError *e);
+// Bytes of the entry's temporaries, and where following captured runs have them instead of in the
+// session's memory: such runs of an entry may be launched side by side. NULL: in the session's.
+int64_t rt_temporaries(RtSession *s, RtProgram *p, const char *entry);
+RtCode rt_temporaries_place(RtSession *s, RtProgram *p, const char *entry, void *at, RtError *e);
 // Where the following executions store an output: memory of the caller's on the device, 16 bytes
 // aligned, until it is placed elsewhere; NULL: in memory of the entry's own.
 RtCode rt_output_place(RtSession *s, RtProgram *p, const char *entry, const char *output, void *at,

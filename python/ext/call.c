@@ -146,15 +146,16 @@ static bool make_outputs(Entry *e, PyObject *into, const char *device, Call *c)
     return true;
 }
 
-// What runs comes behind what the tensors given are made by.
-static netc_status wait_for(Call *c, netc_session *s)
+// What runs comes behind what the tensors given are made by, or (before) what is made on their
+// streams from now on behind what runs.
+static netc_status meet(const Call *c, netc_session *s, bool before, netc_error **err)
 {
     netc_status status = NETC_OK;
     const Taken *last = NULL;
     for (int i = 0; i < c->nin + c->nout && status == NETC_OK; i++) {
         const Taken *t = i < c->nin ? &c->in[i] : &c->out[i - c->nin].given;
         if (!t->wait || (last && last->stream == t->stream)) continue;
-        status = netc_after(s, t->stream, &c->error);
+        status = (before ? netc_before : netc_after)(s, t->stream, err);
         last = t;
     }
     return status;
@@ -248,11 +249,13 @@ netc_status call_run(const Entry *e, Call *c)
     if (status != NETC_OK) return status;
     if (!strcmp(e->utf8, "train")) model_changes(m);
     PyThreadState *gil = PyEval_SaveThread();
-    status = wait_for(c, s);
+    status = meet(c, s, false, &c->error);
+    bool captured = status == NETC_OK && netc_capturing(s);
     if (status == NETC_OK) status = netc_run(s, e->utf8, 1, &c->error);
-    if (status == NETC_OK) status = outputs(e, c);
-    // Also after an error: what was bound may go when this returns.
-    if (status != NETC_OK) netc_sync(s, NULL);
+    if (status == NETC_OK) status = captured ? meet(c, s, true, &c->error) : outputs(e, c);
+    // Also after an error: a capture can end, and what was bound may go when this returns.
+    if (status != NETC_OK && captured) meet(c, s, true, NULL);
+    if (status != NETC_OK && !captured) netc_sync(s, NULL);
     PyEval_RestoreThread(gil);
     return status;
 }

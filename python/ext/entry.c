@@ -154,6 +154,34 @@ static PyObject *get_writes(PyObject *self, void *closure)
     return PyBool_FromLong((((Entry *)self)->effects & NETC_ENTRY_WRITES) != 0);
 }
 
+static PyObject *get_checks(PyObject *self, void *closure)
+{
+    (void)closure;
+    return PyBool_FromLong((((Entry *)self)->effects & NETC_ENTRY_CHECKS) != 0);
+}
+
+static PyObject *get_temporaries(PyObject *self, void *closure)
+{
+    Entry *e = (Entry *)self;
+    (void)closure;
+    if (!e->model || !model_enter(e->model, false)) return NULL;
+    int64_t bytes = netc_temporaries(e->model->session, e->utf8);
+    model_leave(e->model);
+    return PyLong_FromLongLong(bytes);
+}
+
+static PyObject *warm_up(PyObject *self, PyObject *none)
+{
+    Entry *e = (Entry *)self;
+    netc_error *err = NULL;
+    (void)none;
+    if (!e->model || !model_enter(e->model, false)) return NULL;
+    netc_status status = netc_warm_up(e->model->session, e->utf8, &err);
+    model_leave(e->model);
+    if (status != NETC_OK) return raise_error(e->model->state, err), NULL;
+    Py_RETURN_NONE;
+}
+
 static PyObject *repr(PyObject *self)
 {
     Entry *e = (Entry *)self;
@@ -210,6 +238,12 @@ static PyGetSetDef properties[] = {
     {"inputs", get_inputs, NULL, "(name, type, shape, whether axis 0 is examples) each.", NULL},
     {"outputs", get_outputs, NULL, "The same of its outputs.", NULL},
     {"writes", get_writes, NULL, "Whether a call changes the model's parameters or states.", NULL},
+    {"checks", get_checks, NULL, "Whether a call can fail: indices or asserts are checked.", NULL},
+    {"temporaries", get_temporaries, NULL, "Bytes of its temporaries on its device.", NULL},
+    {0},
+};
+static PyMethodDef methods[] = {
+    {"warm_up", warm_up, METH_NOARGS, "Runs it on made-up inputs if it has not run yet."},
     {0},
 };
 static PyType_Slot slots[] = {
@@ -219,6 +253,7 @@ static PyType_Slot slots[] = {
     {Py_tp_call, (void *)entry_call},
     {Py_tp_repr, (void *)repr},
     {Py_tp_getset, properties},
+    {Py_tp_methods, methods},
     {Py_tp_doc, "An entry of a model: call it with its inputs by name; a dict of its outputs."},
     {0},
 };

@@ -151,8 +151,22 @@ static Entry *registered(State *s, const XlaAttrs *attrs)
     return NULL;
 }
 
-static void *run_frame(State *s, const XlaFrame *f, bool cuda)
+// How XLA calls: a GPU's entry may be IN_GRAPHS, which XLA captures on a stream, as often as it
+// likes, and launches side by side where it sees no buffer that two calls share. So it provides the
+// temporaries of these, as the last result.
+typedef enum Kind { ON_CPU, ON_GPU, IN_GRAPHS } Kind;
+
+static netc_status bind_temporaries(const Entry *e, const XlaBuffer *b, netc_error **err)
 {
+    enum { ALIGN = 256 };
+    size_t bytes = (size_t)b->dims[0], shift = -(uintptr_t)b->data % ALIGN;
+    return netc_bind_temporaries(e->model->session, e->utf8, (char *)b->data + shift, bytes - shift,
+                                 err);
+}
+
+static void *run_frame(State *s, const XlaFrame *f, Kind kind)
+{
+    bool cuda = kind != ON_CPU;
     Entry *e = registered(s, &f->attrs);
     if (!e) return fail_raised(f);
     Call c;
@@ -164,7 +178,7 @@ static void *run_frame(State *s, const XlaFrame *f, bool cuda)
         if (ok && (strcmp(model_device(e->model, device, sizeof device), "cpu") != 0) != cuda)
             ok = false, raise_text(s, "'%s' runs on %s, JAX calls it from %s", e->utf8, device,
                                    cuda ? "a GPU" : "the CPU");
-        if (ok && (f->args.n != e->nin || f->results.n != e->nout))
+        if (ok && (f->args.n != e->nin || f->results.n != e->nout + (kind == IN_GRAPHS)))
             ok = false, raise_text(s, "'%s' has another number of inputs or outputs", e->utf8);
         XlaStreamArgs a = {.size = sizeof a, .context = f->context};
         if (ok && cuda) error = f->api->stream_get(&a);
@@ -176,7 +190,10 @@ static void *run_frame(State *s, const XlaFrame *f, bool cuda)
             c.out[c.nout] = (Result){.given = {.wait = cuda, .work = cuda, .stream = a.stream}};
             ok = tensor(s, &f->results, c.nout, cuda, &c.out[c.nout].to);
         }
+        if (ok && !error && kind == IN_GRAPHS)
+            ok = bind_temporaries(e, f->results.at[e->nout], &c.error) == NETC_OK;
         if (ok && !error && call_run(e, &c) != NETC_OK) ok = false;
+        if (kind == IN_GRAPHS) netc_bind_temporaries(e->model->session, e->utf8, NULL, 0, NULL);
         call_end(s, &c);
         model_leave(e->model);
         if (c.error) raise_error(s, c.error);
@@ -185,20 +202,20 @@ static void *run_frame(State *s, const XlaFrame *f, bool cuda)
     return ok || error ? error : fail_raised(f);
 }
 
-static void *handle(XlaFrame *f, bool cuda)
+static void *handle(XlaFrame *f, Kind kind)
 {
     for (XlaExtension *x = f->extension; x; x = x->next) {
         if (x->type != 1) continue;
         XlaMetadata *m = ((XlaMetadataExtension *)x)->metadata;
         m->version.major = f->api->version.major;
         m->version.minor = f->api->version.minor;
-        m->traits = 0; // it waits for the GPU
+        m->traits = kind == IN_GRAPHS;
         return NULL;
     }
     if (f->stage != XLA_EXECUTE) return NULL;
     PyGILState_STATE gil = PyGILState_Ensure();
     PyObject *module = PyImport_ImportModule("netc._netc");
-    void *error = module ? run_frame(PyModule_GetState(module), f, cuda) : fail_raised(f);
+    void *error = module ? run_frame(PyModule_GetState(module), f, kind) : fail_raised(f);
     Py_XDECREF(module);
     PyGILState_Release(gil);
     return error;
@@ -206,12 +223,17 @@ static void *handle(XlaFrame *f, bool cuda)
 
 static void *handle_cpu(XlaFrame *f)
 {
-    return handle(f, false);
+    return handle(f, ON_CPU);
 }
 
 static void *handle_cuda(XlaFrame *f)
 {
-    return handle(f, true);
+    return handle(f, ON_GPU);
+}
+
+static void *handle_graphs(XlaFrame *f)
+{
+    return handle(f, IN_GRAPHS);
 }
 
 PyObject *ffi_handlers(PyObject *module, PyObject *none)
@@ -219,7 +241,8 @@ PyObject *ffi_handlers(PyObject *module, PyObject *none)
     (void)module, (void)none;
     PyObject *cpu = PyCapsule_New((void *)(uintptr_t)handle_cpu, NULL, NULL);
     PyObject *cuda = PyCapsule_New((void *)(uintptr_t)handle_cuda, NULL, NULL);
-    PyObject *both = cpu && cuda ? PyTuple_Pack(2, cpu, cuda) : NULL;
-    Py_XDECREF(cpu), Py_XDECREF(cuda);
-    return both;
+    PyObject *graphs = PyCapsule_New((void *)(uintptr_t)handle_graphs, NULL, NULL);
+    PyObject *all = cpu && cuda && graphs ? PyTuple_Pack(3, cpu, cuda, graphs) : NULL;
+    Py_XDECREF(cpu), Py_XDECREF(cuda), Py_XDECREF(graphs);
+    return all;
 }

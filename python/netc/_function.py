@@ -8,15 +8,16 @@ class Function:
 
     inputs, outputs: (name, type, shape) of what it takes and gives; inputs[own:] are parameters.
     keeping: the compiled entry that gives besides what gradients want, kept: states that they
-    depend on, results of layers. writes: whether a call changes states.
+    depend on, results of layers. writes: whether a call changes states. compiling: called with
+    what is about to be compiled; may refuse.
     """
 
-    def __init__(self, model, entry, params, outputs, training):
+    def __init__(self, model, entry, params, outputs, training, compiling=lambda what: None):
         self.name = entry or model.entry().name
         params = [params] if isinstance(params, str) else list(params)
         outputs = [outputs] if isinstance(outputs, str) else list(outputs or ())
         self._model, self._options, self._outputs = model, dict(arguments=params, training=training), outputs
-        self._plain, self._gradients = None, {}
+        self._plain, self._gradients, self._compiling = None, {}, compiling
         declared = {name for name, _, _, _ in model.entry(self.name).inputs}
         self.keeping = self._compile(outputs, keep=True)
         self.inputs = [port[:3] for port in self.keeping.inputs]
@@ -29,6 +30,7 @@ class Function:
         self.device = model.device.split()[0]
 
     def _compile(self, outputs, **more):
+        self._compiling(f"the gradients of '{self.name}'" if "gradients" in more else f"'{self.name}'")
         return self._model._functional(self.name, outputs=outputs, **self._options, **more)
 
     @property

@@ -20,8 +20,9 @@ _FLOATS = ("bf16", "f16", "f32", "f64")
 
 @functools.cache
 def _register():
-    for platform, handler in zip(("cpu", "CUDA"), _netc.ffi_handlers()):
-        jax.ffi.register_ffi_target("netc_call", handler, platform=platform)
+    cpu, cuda, graphs = _netc.ffi_handlers()
+    for name, platform, handler in (("call", "cpu", cpu), ("call", "CUDA", cuda), ("call_in_graphs", "CUDA", graphs)):
+        jax.ffi.register_ffi_target(f"netc_{name}", handler, platform=platform)
 
 
 @jax.tree_util.register_static
@@ -31,11 +32,12 @@ class _Wanted(tuple):
 
 class _Calls:
     """A function's compiled entries, each under a key by which compiled code of XLA's finds it,
-    for as long as this lives."""
+    for as long as this lives. graphs: XLA may make them part of its CUDA graphs; it provides their
+    temporaries then."""
 
-    def __init__(self):
+    def __init__(self, graphs):
         _register()
-        self.keys = {}
+        self.graphs, self.keys = graphs, {}
         weakref.finalize(self, _forget, self.keys)
 
     def __call__(self, entry, arrays):
@@ -43,8 +45,14 @@ class _Calls:
             self.keys[entry] = secrets.randbits(62)  # no other process's: compiled code may be kept in files
             _netc.called()[self.keys[entry]] = entry
         results = [jax.ShapeDtypeStruct(shape, _TYPES[dtype]) for _, dtype, shape, _ in entry.outputs]
-        call = jax.ffi.ffi_call("netc_call", results, vmap_method="sequential")
-        return call(*arrays, key=numpy.int64(self.keys[entry])) if results else []
+        if not results:
+            return []
+        if self.graphs:
+            entry.warm_up()  # XLA need not call it once before it captures it
+            results.append(jax.ShapeDtypeStruct((entry.temporaries + 256,), "uint8"))
+        name = "netc_call_in_graphs" if self.graphs else "netc_call"
+        call = jax.ffi.ffi_call(name, results, vmap_method="sequential")
+        return call(*arrays, key=numpy.int64(self.keys[entry]))[:len(entry.outputs)]
 
 
 def _forget(keys):
@@ -55,7 +63,7 @@ def _forget(keys):
 class JaxFunction:
     """An entry on JAX arrays: Model.jax says how."""
 
-    def __init__(self, model, entry, params, outputs, training):
+    def __init__(self, model, entry, params, outputs, training, graphs):
         self._function = f = Function(model, entry, params, outputs, training)
         if f.writes:
             raise Error(f"'{f.name}' changes states (the count of its draws of random numbers, too), which a "
@@ -63,7 +71,10 @@ class JaxFunction:
         wide = [name for name, dtype, _ in f.inputs + f.outputs + f.kept if dtype in ("i64", "f64")]
         if wide and not jax.config.jax_enable_x64:
             raise Error(f"{', '.join(wide)} of '{f.name}' are of 64 bits, which JAX has only with jax_enable_x64")
-        self._calls, self._names = _Calls(), [name for name, _, _ in f.inputs]
+        if graphs and f.keeping.checks:
+            raise Error(f"'{f.name}' checks indices or asserts, which a CUDA graph could not report: state the range of "
+                        "indices where they are declared (i: i32[n] in 0..10), or leave out graphs=True")
+        self._calls, self._names = _Calls(graphs and f.device != "cpu"), [name for name, _, _ in f.inputs]
         self._tuple = collections.namedtuple(f.name, [name for name, _, _ in f.outputs], rename=True)
         self._call = jax.custom_vjp(self._primal)
         self._call.defvjp(self._forward, self._backward, symbolic_zeros=True)

@@ -188,11 +188,12 @@ class Model:
         from ._torch import NetcModule
         return NetcModule(self, entry, outputs)
 
-    def jax(self, entry=None, *, params=(), outputs=None, training=False):
+    def jax(self, entry=None, *, params=(), outputs=None, training=False, graphs=False):
         """An entry as a function of JAX's arrays, under jit, grad and vmap (which calls it once an
-        example). What is said of m.torch holds: f(x, params={"fc.weight": w})."""
+        example). What is said of m.torch holds: f(x, params={"fc.weight": w}). graphs: on a GPU, XLA
+        may make calls part of its CUDA graphs; their temporaries are XLA's then."""
         from ._jax import JaxFunction
-        return JaxFunction(self, entry, params, outputs, training)
+        return JaxFunction(self, entry, params, outputs, training, graphs)
 
     # -- training
 

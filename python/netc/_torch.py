@@ -16,6 +16,12 @@ _EXCHANGE = hasattr(torch.Tensor, "__dlpack_c_exchange_api__")  # else a tensor 
 _numbers = itertools.count()
 
 
+def _not_while_captured(what):
+    if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
+        raise Error(f"{what} would be compiled now, which cannot be while a CUDA graph is captured: "
+                    "make the function, and call it as in the graph, once before")
+
+
 def _empty(ports, device):
     return [torch.empty(shape, dtype=_TYPES[dtype], device=device) for _, dtype, shape in ports]
 
@@ -30,6 +36,9 @@ class _Entry:
 
     def __call__(self, tensors):
         device, dense = self.device, []
+        if not _EXCHANGE and device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+            raise Error(f"'{self.entry.name}' cannot be captured into a CUDA graph with torch {torch.__version__}: "
+                        "2.11 or later is needed")
         for t in tensors:
             if t.device != device:
                 name = self.ports[len(dense)][0]
@@ -108,7 +117,8 @@ class _Call:
         name = f"netc::{re.sub('[^0-9A-Za-z_]', '_', name)}_{next(_numbers)}"
         schema = f"({', '.join(f'Tensor x{i}' for i in range(len(ins)))}) -> " + \
                  ("Tensor" if len(outs) == 1 else f"({', '.join(['Tensor'] * len(outs))})")
-        unsafe = getattr(torch.Tag, "cudagraph_unsafe", None)  # it waits for the GPU
+        # A check would have to be waited for.
+        unsafe = getattr(torch.Tag, "cudagraph_unsafe", None) if run.entry.checks else None
 
         def give(values):
             return values[0] if len(outs) == 1 else tuple(values)
@@ -150,7 +160,7 @@ class TorchFunction:
     """An entry on torch tensors: Model.torch says how."""
 
     def __init__(self, model, entry, params, outputs, training):
-        self._function = f = Function(model, entry, params, outputs, training)
+        self._function = f = Function(model, entry, params, outputs, training, _not_while_captured)
         self._call = _Call(f)
         self._op = self._call.make_op()
         self._tuple = collections.namedtuple(f.name, [name for name, _, _ in f.outputs], rename=True)

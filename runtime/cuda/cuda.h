@@ -51,13 +51,13 @@ struct RtModule {
     const Program *p;
     CuModule *module; // one an image used
     int nmodules;
-    CuFunction *function;      // by kernel
-    const char **loc;          // by kernel: the line of the first step that calls it, or ""
-    bool *follows;             // by kernel: its launch may begin before the one before it ends
-    CudaGemm *gemm;            // by gemm
-    const char *defect;        // a kernel that computes something else than the library, or NULL
-    double tuned, searched;    // seconds spent measuring their algorithms, and variants of these
-    CuPtr bench;               // memory in which products are timed, kept from one to the next
+    CuFunction *function;   // by kernel
+    const char **loc;       // by kernel: the line of the first step that calls it, or ""
+    bool *follows;          // by kernel: its launch may begin before the one before it ends
+    CudaGemm *gemm;         // by gemm
+    const char *defect;     // a kernel that computes something else than the library, or NULL
+    double tuned, searched; // seconds spent measuring their algorithms, and variants of these
+    CuPtr bench;            // memory in which products are timed, kept from one to the next
     size_t bench_bytes;
     pthread_mutex_t gemm_lock; // a matmul descriptor holds the pointers of its epilogue
 };
@@ -98,6 +98,8 @@ RtCode cuda_capture_begin(RtStream *s, RtError *e);
 RtCode cuda_capture_end(RtStream *s, RtGraph **out, int *kernel_nodes, RtError *e);
 RtCode cuda_graph_launch(RtStream *s, RtGraph *g, RtError *e);
 void cuda_graph_free(RtGraph *g);
+bool cuda_captured(RtStream *s);
+int cuda_capture_allow(RtDevice *d, int mode);
 
 // cuda_measure.c
 RtCode cuda_copy_kernel(RtStream *s, void *to, const void *from, size_t bytes, RtError *e);

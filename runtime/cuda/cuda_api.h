@@ -33,6 +33,7 @@ enum { // CuResult
     CU_LAUNCH_TIMEOUT = 702,
     CU_FAULT_FIRST = 714,
     CU_FAULT_LAST = 719,
+    CU_CAPTURE_UNSUPPORTED = 900,
     CU_DRIVER_MISMATCH = 803,
     CU_COMPAT_NOT_SUPPORTED = 804,
 };
@@ -50,7 +51,8 @@ enum { // function attributes
     CU_FUNC_MAX_DYNAMIC_SHARED = 8,
     CU_FUNC_NON_PORTABLE_CLUSTER = 14,
 };
-enum { CU_STREAM_NO_LEGACY_SYNC = 1, CU_CAPTURE_THREAD_LOCAL = 1, CU_EVENT_NO_TIMING = 2 };
+enum { CU_STREAM_NO_LEGACY_SYNC = 1, CU_EVENT_NO_TIMING = 2 };
+enum { CU_CAPTURE_GLOBAL = 0, CU_CAPTURE_THREAD_LOCAL = 1, CU_CAPTURE_RELAXED = 2 };
 enum { CU_NODE_KERNEL = 0, CU_NODE_GRAPH = 4 };
 enum { CU_JIT_ERROR_LOG = 5, CU_JIT_ERROR_LOG_BYTES = 6 };
 enum { CU_LAUNCH_CLUSTER = 4, CU_LAUNCH_EARLY = 6 };
@@ -117,6 +119,8 @@ enum { // of pointer_attribute
     F(stream_wait, "cuStreamWaitEvent", (CuStream s, CuEvent e, unsigned flags))                   \
     F(stream_begin_capture, "cuStreamBeginCapture_v2", (CuStream s, int mode))                     \
     F(stream_end_capture, "cuStreamEndCapture", (CuStream s, CuGraph * g))                         \
+    F(stream_captured, "cuStreamIsCapturing", (CuStream s, int *status))                           \
+    F(capture_mode, "cuThreadExchangeStreamCaptureMode", (int *mode))                              \
     F(event_create, "cuEventCreate", (CuEvent * e, unsigned flags))                                \
     F(event_destroy, "cuEventDestroy_v2", (CuEvent e))                                             \
     F(event_record, "cuEventRecord", (CuEvent e, CuStream s))                                      \

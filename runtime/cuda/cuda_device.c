@@ -246,9 +246,27 @@ static RtCode cuda_stream_sync(RtStream *s, RtError *e)
 // The event is recorded anew at each meeting: a wait is for what it meant when that was enqueued.
 static RtCode cuda_stream_meet(RtStream *s, void *theirs, bool before, RtError *e)
 {
+    int captured = 0;
+    if (!before) CU(s->d, e, stream_captured(theirs, &captured));
+    // What the session was given until now is no part of the capture that it joins.
+    if (captured && !cuda_captured(s)) CU(s->d, e, stream_sync(s->s));
     if (!s->meeting) CU(s->d, e, event_create(&s->meeting, CU_EVENT_NO_TIMING));
     CU(s->d, e, event_record(s->meeting, before ? s->s : theirs));
     CU(s->d, e, stream_wait(before ? theirs : s->s, s->meeting, 0));
+    return RT_OK;
+}
+
+static RtCode cuda_sync_all(RtDevice *device, RtError *e)
+{
+    CudaDevice *d = cuda_of(device);
+    CuResult r = d->cu.ctx_synchronize();
+    if (r == CU_CAPTURE_UNSUPPORTED)
+        return rt_fail(e, RT_USER,
+                       "replays of a CUDA graph that holds runs of this model must end before "
+                       "anything else uses it, and a stream is being captured, during which the "
+                       "device cannot be waited for: do this before or after the capture");
+    if (r != CU_OK)
+        return cuda_failed(d, r, "ctx_synchronize()", __FILE__, __LINE__, NULL, NULL, e);
     return RT_OK;
 }
 
@@ -325,6 +343,7 @@ const RtDeviceOps rt_cuda_ops = {
     .stream_free = cuda_stream_free,
     .stream_sync = cuda_stream_sync,
     .stream_meet = cuda_stream_meet,
+    .sync_all = cuda_sync_all,
     .copy = cuda_copy,
     .zero = cuda_zero,
     .spoil = cuda_spoil,
@@ -346,6 +365,8 @@ const RtDeviceOps rt_cuda_ops = {
     .capture_end = cuda_capture_end,
     .graph_launch = cuda_graph_launch,
     .graph_free = cuda_graph_free,
+    .captured = cuda_captured,
+    .capture_allow = cuda_capture_allow,
     .copy_kernel = cuda_copy_kernel,
     .wait = cuda_wait,
     .kernel_info = cuda_kernel_info,

@@ -197,7 +197,8 @@ RtCode cuda_gemm(RtStream *s, RtModule *m, int gemm, const RtSlot *slots, RtErro
     if (lock) pthread_mutex_lock(&m->gemm_lock);
     LtStatus r = cuda_gemm_call(m->d, p, g, slots, s->s);
     if (lock) pthread_mutex_unlock(&m->gemm_lock);
-    if (r == LT_OK && m->d->sync) CU_AT(m->d, e, p->name, p->loc, stream_sync(s->s));
+    if (r == LT_OK && m->d->sync && !cuda_captured(s))
+        CU_AT(m->d, e, p->name, p->loc, stream_sync(s->s));
     if (r == LT_OK) return RT_OK;
     return lt_failed(m->d, r, "matmul(...)", __FILE__, __LINE__, p->name, p->loc, e);
 }

@@ -8,6 +8,18 @@ struct RtGraph {
     CuGraphExec exec;
 };
 
+bool cuda_captured(RtStream *s)
+{
+    int status = 0;
+    return s->d->cu.stream_captured(s->s, &status) == CU_OK && status;
+}
+
+int cuda_capture_allow(RtDevice *d, int mode)
+{
+    int now = mode == RT_ALLOW_ALL ? CU_CAPTURE_RELAXED : mode;
+    return cuda_of(d)->cu.capture_mode(&now) == CU_OK ? now : CU_CAPTURE_GLOBAL;
+}
+
 RtCode cuda_capture_begin(RtStream *s, RtError *e)
 {
     if (s->d->sync) return rt_fail(e, RT_ENV, "NETC_SYNC=1 waits after every step");

@@ -406,6 +406,6 @@ RtCode cuda_launch(RtStream *s, RtModule *m, int kernel, void *const *argv, RtEr
     if (k->nmaps) memcpy(params, argv, (size_t)k->nargs * sizeof *params);
     CU_AT(d, e, k->name, m->loc[kernel],
           launch(&launch, m->function[kernel], k->nmaps ? params : (void **)argv, NULL));
-    if (d->sync) CU_AT(d, e, k->name, m->loc[kernel], stream_sync(s->s));
+    if (d->sync && !cuda_captured(s)) CU_AT(d, e, k->name, m->loc[kernel], stream_sync(s->s));
     return RT_OK;
 }

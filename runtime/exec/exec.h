@@ -28,6 +28,8 @@ typedef struct RtCell {
     int64_t position;     // a cursor: its value after all that is enqueued, when known
     bool known;
     bool waits; // it has no value yet (exec_waits.c)
+    // Executions that the caller captured write it: it may change at any time, unseen.
+    atomic_bool replayed;
 } RtCell;
 
 // Shared by the sessions that were made with RtSessionOptions.share.
@@ -43,6 +45,7 @@ typedef struct RtCells {
     int nblocks;
     atomic_llong changes;      // of cells, so far
     atomic_bool prepares;      // some entry that is prepared has run: changes are counted
+    atomic_bool replays;       // a caller's graph holds executions (exec_capture.c)
     pthread_mutex_t preparing; // held while cells are prepared
 } RtCells;
 RtCell *rt_cells_find(RtCells *c, const char *name); // NULL when absent
@@ -104,7 +107,10 @@ typedef struct RtEntry {
     RtCell *cursor;
     RtCell **written; // cells
     int nwritten;
+    bool captured;     // its run is part of a capture of the caller's
+    void *temporaries; // of such runs, the caller's; NULL: the arena
     bool resolved;
+    bool ran;       // at all: it has its memory, and what it calls is loaded
     bool warm;      // ran since it was resolved
     RtGraph *graph; // of one execution
     int graph_nodes;
@@ -130,6 +136,13 @@ struct RtSession {
     RtBound *bound;
     void *arena;
     size_t arena_bytes;
+    void **kept; // arenas before this one that a caller's graph may use
+    int nkept;
+    bool pinned; // a caller's graph may use this one
+    bool theirs; // the stream is the caller's
+    bool met;    // the next run waits for a stream of the caller's
+    int entered; // how often, and what the thread was allowed before
+    int was_allowed;
     RtData *data;
     bool spoils; // temporaries are filled where their lives begin (exec_spoil.c)
 };
@@ -203,14 +216,20 @@ void rt_stage_free(RtSession *s, RtEntry *en);
 // memory goes and what batch would fit.
 void rt_oom_explain(RtSession *s, const Program *p, const ProgEntry *en, RtError *e);
 
-static inline RtCode rt_enter(RtSession *s, RtError *e)
-{
-    return s->device->ops->enter(s->device, e);
-}
+// The device is the thread's until rt_leave. A session that is captured is entered by
+// rt_enter_captured only: what else it would be given can be in no graph.
+RtCode rt_enter(RtSession *s, RtError *e);
+RtCode rt_enter_captured(RtSession *s, RtError *e);
+void rt_leave(RtSession *s);
+bool rt_is_captured(const RtSession *s); // of an entered session
 
-static inline void rt_leave(RtSession *s)
-{
-    s->device->ops->leave(s->device);
-}
+// Runs that the caller captures (exec_capture.c). ready: that one can be, and all that it needs is
+// there. steps: records [times] executions, the cursor at row 0 before each where [rewind].
+RtCode rt_capture_ready(RtSession *s, RtEntry *en, const RtInput *in, int n, RtError *e);
+RtCode rt_capture_steps(RtSession *s, RtEntry *en, bool rewind, int64_t times, RtError *e);
+// Waits for replays of what was captured, which may use whatever sessions with these cells use.
+RtCode rt_replays_wait(RtSession *s, RtError *e);
+// The arena, which a caller's graph uses, stays until the session ends; the session has none then.
+RtCode rt_arena_keep(RtSession *s, RtError *e);
 
 #endif

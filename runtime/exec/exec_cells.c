@@ -219,7 +219,8 @@ RtCode rt_cell_write(RtSession *s, const char *cell, const void *bytes, size_t n
     if (!c) return e->code;
     if (!n) return RT_OK;
     if (rt_enter(s, e)) return e->code;
-    RtCode code = ops->copy(s->stream, c->at, bytes, n, RT_H2D, NULL, e);
+    RtCode code = rt_replays_wait(s, e);
+    if (!code) code = ops->copy(s->stream, c->at, bytes, n, RT_H2D, NULL, e);
     if (!code) code = ops->stream_sync(s->stream, e);
     rt_leave(s);
     c->known = false; // it may be a cursor
@@ -235,7 +236,8 @@ RtCode rt_cell_read(RtSession *s, const char *cell, void *bytes, size_t n, RtErr
     if (!c) return e->code;
     if (!n) return RT_OK;
     if (rt_enter(s, e)) return e->code;
-    RtCode code = ops->copy(s->stream, bytes, c->at, n, RT_D2H, NULL, e);
+    RtCode code = rt_replays_wait(s, e);
+    if (!code) code = ops->copy(s->stream, bytes, c->at, n, RT_D2H, NULL, e);
     if (!code) code = ops->stream_sync(s->stream, e);
     rt_leave(s);
     return code;

@@ -245,7 +245,7 @@ static void set_table(RtSession *s, RtEntry *en, const int32_t *rows)
 static bool in_place(RtSession *s, RtEntry *en, int k, const RtInput *in)
 {
     const void *now = en->input[k];
-    if (s->device->ops->unified) return true;
+    if (s->device->ops->unified || en->captured) return true;
     if (!in->device || en->roams[k]) return false;
     en->roams[k] =
         now && now != in->data && now != en->own_input[k] && en->launches > RT_FEW_LAUNCHES;
@@ -390,7 +390,7 @@ static RtCode copy_strays(RtSession *s, RtEntry *en, RtError *e)
 {
     RtCode code = RT_OK;
     for (int i = 0; i < en->e->noutputs && !code; i++)
-        if (en->then[i])
+        if (en->then[i] && en->then[i] != en->output[i])
             code = s->device->ops->copy(s->stream, en->then[i], en->output[i],
                                         (size_t)prog_type_bytes(&en->e->outputs[i].type), RT_D2D,
                                         NULL, e);
@@ -399,18 +399,21 @@ static RtCode copy_strays(RtSession *s, RtEntry *en, RtError *e)
 
 static RtCode run(RtSession *s, RtEntry *en, const RtInput *in, int n, int64_t times, RtError *e)
 {
-    bool direct;
-    if (check_places(en, in, n, e) || rt_prepare(s, en, e) || rt_entry_memory(s, en, e) ||
-        take_inputs(s, en, in, n, &direct, e))
+    bool direct, ordered = s->theirs || s->met;
+    if (check_places(en, in, n, e)) return e->code;
+    if (!en->captured &&
+        ((!ordered && rt_replays_wait(s, e)) || rt_prepare(s, en, e) || rt_entry_memory(s, en, e)))
         return e->code;
+    if (take_inputs(s, en, in, n, &direct, e)) return e->code;
     bool table = en->e->rows && !direct;
     if (table && check_rows(s, en, times, e)) return e->code;
     if (table) set_table(s, en, en->rows);
     if (en->e->rows && direct && take_identity(s, en, e)) return e->code;
     if (table && en->stage) return rt_stage_run(s, en, times, e);
+    bool rewind = en->e->rows && direct; // each execution reads the same rows
+    if (en->captured) return rt_capture_steps(s, en, rewind, times, e);
     rt_entry_resolve(s, en);
     bool unified = s->device->ops->unified;
-    bool rewind = en->e->rows && direct; // each execution reads the same rows
     for (int64_t i = 0, done; i < times; i += done) {
         if (rewind && rt_cursor_rewind(s, en, e)) return e->code;
         if (rt_entry_some(s, en, rewind ? 1 : times - i, &done, e)) return e->code;
@@ -426,8 +429,11 @@ RtCode rt_run(RtSession *s, RtProgram *p, const char *entry, const RtInput *inpu
 {
     RtEntry *en = rt_entry_find(s, p, entry, e);
     if (!en) return e->code;
-    if (rt_enter(s, e)) return e->code;
-    RtCode code = run(s, en, inputs, n, times, e);
+    if (rt_enter_captured(s, e)) return e->code;
+    en->captured = rt_is_captured(s);
+    RtCode code = en->captured ? rt_capture_ready(s, en, inputs, n, e) : RT_OK;
+    if (!code) code = run(s, en, inputs, n, times, e);
+    en->captured = s->met = false;
     rt_leave(s);
     return code;
 }

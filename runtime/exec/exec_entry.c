@@ -152,6 +152,7 @@ static RtCode grow_arena(RtSession *s, const ProgEntry *e, RtError *err)
     if (ops->stream_sync(s->stream, err)) return err->code;
     for (RtBound *b = s->bound; b; b = b->next)
         for (int i = 0; i < b->program->p->nentries; i++) rt_entry_unresolve(s, &b->entry[i]);
+    if (s->pinned && rt_arena_keep(s, err)) return err->code;
     ops->free(s->device, s->arena);
     s->arena = NULL;
     s->arena_bytes = 0;
@@ -194,7 +195,7 @@ static void *address(RtSession *s, const RtEntry *en, const ProgBuffer *b)
 {
     char *p = NULL;
     switch (b->region) {
-    case PR_ARENA: p = s->arena; break;
+    case PR_ARENA: p = en->captured && en->temporaries ? en->temporaries : s->arena; break;
     case PR_CELL: p = en->bound->cell[b->index]->at; break;
     case PR_INPUT: p = (char *)en->input[b->index]; break;
     case PR_OUTPUT: p = en->output[b->index]; break;

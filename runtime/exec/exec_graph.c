@@ -224,6 +224,7 @@ RtCode rt_entry_some(RtSession *s, RtEntry *en, int64_t left, int64_t *done, RtE
     if (en->graph) return ops->graph_launch(s->stream, en->graph, e);
     RtCode code = rt_entry_steps(s, en, NULL, e);
     en->warm = true;
+    en->ran |= !code;
     return code;
 }
 

@@ -39,6 +39,7 @@ static bool is_fresh(const RtEntry *en)
         const ProgBuffer *b = &en->e->buffers[i];
         const RtCell *c = b->region == PR_CELL ? en->bound->cell[b->index] : NULL;
         if (!c || c->info.kind == PC_PREPARED) continue;
+        if (atomic_load(&c->replayed)) return false;
         int64_t at = atomic_load(&c->changed);
         if (at > changed) changed = at;
     }
@@ -73,7 +74,9 @@ RtCode rt_prepare(RtSession *s, RtEntry *en, RtError *e)
     if (!before && !asked) return RT_OK;
     pthread_mutex_lock(&s->cells->preparing);
     atomic_store(&s->cells->prepares, true);
-    RtCode code = asked ? give_memory(s, en, e) : is_fresh(before) ? RT_OK : make(s, before, e);
+    RtCode code = asked              ? give_memory(s, en, e)
+                  : is_fresh(before) ? rt_entry_memory(s, before, e) // for a capture
+                                     : make(s, before, e);
     pthread_mutex_unlock(&s->cells->preparing);
     return code;
 }

@@ -89,8 +89,9 @@ RtCode rt_meet(RtSession *s, void *stream, bool before, RtError *e)
 {
     const RtDeviceOps *ops = s->device->ops;
     if (!ops->stream_meet) return RT_OK;
-    if (rt_enter(s, e)) return e->code;
+    if (rt_enter_captured(s, e)) return e->code;
     RtCode code = ops->stream_meet(s->stream, stream, before, e);
+    if (!before) s->met = !code;
     rt_leave(s);
     return code;
 }
@@ -120,7 +121,7 @@ RtCode rt_output_place(RtSession *s, RtProgram *p, const char *entry, const char
     en->then[i] = en->strays[i] ? at : NULL;
     void *now = at && !en->strays[i] ? at : en->own_output[i];
     if (en->output[i] == now) return RT_OK;
-    if (rt_enter(s, e)) return e->code;
+    if (rt_enter_captured(s, e)) return e->code;
     rt_entry_unresolve(s, en);
     rt_leave(s);
     en->output[i] = now;

@@ -25,6 +25,7 @@ RtCode rt_session_new(RtDevice *d, const RtSessionOptions *o, RtSession **out, R
     }
     RtCode code = s->cells ? rt_enter(s, e) : rt_fail(e, RT_OOM, "out of memory");
     if (!code) {
+        s->theirs = o && o->stream;
         code = d->ops->stream_new(d, o, &s->stream, e);
         rt_leave(s);
     }
@@ -50,13 +51,15 @@ void rt_session_free(RtSession *s)
 {
     if (!s) return;
     RtError e = {0};
-    bool current = rt_enter(s, &e) == RT_OK;
-    if (s->stream) s->device->ops->stream_sync(s->stream, &e);
+    bool current = rt_enter_captured(s, &e) == RT_OK;
+    if (s->stream && !rt_is_captured(s)) s->device->ops->stream_sync(s->stream, &e);
     for (RtBound *b = s->bound, *next; b; b = next) {
         next = b->next;
         free_bound(s, b);
     }
     s->device->ops->free(s->device, s->arena);
+    for (int i = 0; i < s->nkept; i++) s->device->ops->free(s->device, s->kept[i]);
+    free(s->kept);
     rt_cells_release(s->cells);
     if (s->stream) s->device->ops->stream_free(s->stream);
     if (current) rt_leave(s);

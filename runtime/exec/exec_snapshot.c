@@ -33,7 +33,7 @@ static RtCode take(RtSession *s, RtSnapshot *p, RtCell *const *cell, size_t tota
 {
     const RtDeviceOps *ops = s->device->ops;
     void *block;
-    if (ops->stream_new(s->device, NULL, &p->stream, e) ||
+    if (rt_replays_wait(s, e) || ops->stream_new(s->device, NULL, &p->stream, e) ||
         ops->alloc(s->device, total, "a copy of states", &block, e))
         return e->code;
     p->block = block;

@@ -1,14 +1,16 @@
 """Tensors in a GPU's memory, in and out, on the host's shim of one (tests/shim)."""
 
+import contextlib
 import ctypes
 import os
 
 import netc
 import numpy as np
 from harness import check, raises, run, same
-from nets import ADD, CLOUDS
+from nets import ADD, CLOUDS, STATEFUL
 from netc._function import Function
 from producer import DlTensor, Producer, api
+from xla_frame import Caller
 
 cuda = ctypes.CDLL("libcuda.so.1")
 m = netc.compile(ADD, name="add.net", device="cuda:0")
@@ -32,6 +34,10 @@ class OnDevice(Producer):
     @property
     def streams(self):
         return [k["stream"] for k in self.asked]
+
+    def set(self, values):
+        same(cuda.cuMemcpyHtoD_v2(ctypes.c_uint64(self.at + self.offset), values.ctypes.data_as(ctypes.c_void_p),
+                                  ctypes.c_size_t(self.n)), 0)
 
     def values(self):
         out = np.empty(self.n // 4, np.float32)
@@ -107,6 +113,116 @@ def test_enqueued():
             same(cuda.cuMemFree_v2(ctypes.c_uint64(y.at)), 0)
             check(len(many.profile(repeats=1, steps=1)) > 8)
     check(not netc.compile("model g(i: i32[1], x: f32[4]) { return y = x[i] }", device="cpu").entry().writes)
+
+
+@contextlib.contextmanager
+def captured(launch):
+    """What the block gives the stream becomes a graph, which launch[0]() launches."""
+    graph, made = ctypes.c_void_p(), ctypes.c_void_p()
+    same(cuda.cuStreamBeginCapture_v2(Exchanged.stream, 0), 0)
+    yield
+    same(cuda.cuStreamEndCapture(Exchanged.stream, ctypes.byref(graph)), 0)
+    same(cuda.cuGraphInstantiateWithFlags(ctypes.byref(made), graph, ctypes.c_ulonglong(0)), 0)
+    launch[:] = [lambda: same(cuda.cuGraphLaunch(made, Exchanged.stream), 0)]
+
+
+def test_captured():
+    """A function and its gradients in one graph of the caller's, launched with other values of the same tensors."""
+    model, r, launch = netc.compile(CLOUDS, device="cuda:0"), np.random.default_rng(1), []
+    f = Function(model, None, "fc*", ["logits"], False)
+    d = f.gradients(["x", "fc1.weight", "fc2.bias"], ["logits"])
+    check(not f.keeping.checks and not d.checks)
+
+    def tensors():
+        """Inputs, a cotangent, and places for what both give."""
+        values = model.state_dict()
+        given = {n: Exchanged(values.get(n, np.zeros(s))) for n, _, s in f.inputs}
+        given["@d.logits"] = Exchanged(np.zeros((32, 2)))
+        return (given, *({n: Exchanged(np.zeros(s)) for n, _, s, _ in e.outputs} for e in (f.keeping, d)))
+
+    def both(given, gives, gradients):
+        f.keeping(*(given[n] for n, _, _ in f.inputs), out=gives)
+        d(*({**given, **gives}[n] for n, _, _, _ in d.inputs), out=gradients)
+
+    mine, other = tensors(), tensors()
+    with captured(launch), raises(netc.Error, "'side' has not run yet", "run it once"):
+        both(*mine)
+    both(*mine)
+    with captured(launch):
+        both(*mine)
+        with raises(netc.Error, "input 'x' of 'side' lies in the host's memory"):
+            f.keeping(np.zeros((32, 2), "f4"), *(mine[0][n] for n, _, _ in f.inputs[1:]), out=mine[1])
+        with raises(netc.Error, "output 'logits' of 'side' has no place"):
+            f.keeping(*(mine[0][n] for n, _, _ in f.inputs))
+    for k in range(3):
+        for name in ("x", "@d.logits", "fc2.weight"):
+            values = r.normal(size=mine[0][name].a.shape).astype("f4")
+            mine[0][name].set(values), other[0][name].set(values)
+        launch[0]()
+        both(*other)
+        for part in (1, 2):
+            same([t.values() for t in mine[part].values()], [t.values() for t in other[part].values()])
+        check(any(mine[2]["x"].values()))
+    looks = netc.compile("model looks(i: i32[1], x: f32[4]) { return y = x[i] }", device="cuda:0").entry()
+    check(looks.checks)
+
+
+def test_xla():
+    """Calls by XLA's FFI; those that it captures, each with temporaries of its own."""
+    _, plain, graphs = netc._netc.ffi_handlers()
+    xla, model, launches = Caller(lambda: Exchanged.stream.value), netc.compile(CLOUDS, device="cuda:0"), []
+    same([xla.traits(h) for h in (plain, graphs)], [0, 1])
+    f = Function(model, None, "fc*", ["logits"], False)
+    entry, values, r = f.keeping, model.state_dict(), np.random.default_rng(1)
+    netc._netc.called()[7] = entry
+    entry.warm_up()
+    check(entry.temporaries > 0)
+
+    def tensors():
+        return ({n: Exchanged(values.get(n, np.zeros(s))) for n, _, s in f.inputs},
+                {n: Exchanged(np.zeros(s)) for n, _, s, _ in entry.outputs})
+
+    def call(handler, given, gives, scratch=()):
+        return xla.call(handler, 7, [(t, s, given[n].at) for n, t, s in f.inputs],
+                        [*((t, s, gives[n].at) for n, t, s, _ in entry.outputs), *scratch])
+    calls, other = [tensors() for _ in range(2)], tensors()
+    for given, gives in calls:
+        bytes = entry.temporaries + 256
+        temporaries, launch = Exchanged(np.zeros(bytes // 4)), []
+        check(call(graphs, given, gives, [("u8", (bytes,), temporaries.at)]), xla.errors)  # not captured
+        with captured(launch):
+            check(call(graphs, given, gives, [("u8", (bytes - 128,), temporaries.at + 128)]), xla.errors)
+        launches.append((launch[0], temporaries))
+    for k in range(6):
+        (launch, temporaries), (given, gives), = launches[k % 2], calls[k % 2]
+        x = r.normal(size=(32, 2)).astype("f4")
+        given["x"].set(x), other[0]["x"].set(x)
+        launch()
+        check(call(plain, *other), xla.errors)
+        same([t.values() for t in gives.values()], [t.values() for t in other[1].values()])
+        check(any(temporaries.values()) and any(gives["logits"].values()))
+    check(not call(graphs, *other) and "another number of inputs or outputs" in xla.errors[-1], xla.errors)
+    check(not call(graphs, *other, [("u8", (64,), temporaries.at)]) and "temporaries of 'side' take" in xla.errors[-1], xla.errors)
+    del netc._netc.called()[7]
+
+
+def test_captured_states():
+    """Draws and states go on from launch to launch, and with calls outside the graph."""
+    models, launch, y = [netc.compile(STATEFUL, device="cuda:0", seed=3) for _ in range(2)], [], Exchanged(np.zeros((64, 8)))
+    f, plain = (Function(model, None, (), (), True).plain for model in models)
+    x, n = Exchanged(np.ones((64, 8))), 0
+    for how in "run capture launch launch run launch state launch".split():
+        if how == "capture":
+            with captured(launch):
+                f(x, out={"y": y})
+            continue
+        if how == "state":
+            for model in models:
+                model.state["calls"] = 100
+            continue
+        launch[0]() if how == "launch" else f(x, out={"y": y})
+        same(y.values(), plain(np.ones((64, 8), "f4"))["y"].ravel().tolist())
+        same(float(models[0].state["calls"]), float(models[1].state["calls"]))
 
 
 def test_in_and_out():

@@ -4,6 +4,8 @@ import os
 
 DEVICE = os.environ.get("TEST_DEVICE", "cpu")
 os.environ["JAX_PLATFORMS"] = "cpu" if DEVICE == "cpu" else "cuda"
+if DEVICE != "cpu":  # a graph as soon as one thing can be in it
+    os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_gpu_graph_min_graph_size=1"
 
 import gc
 
@@ -48,6 +50,26 @@ def test_function():
     near(*both)
     near(jax.jit(m.jax(outputs="logits"))(X), want[1])  # the model's own parameters
     near(f(np.asarray(X), np.asarray(LABEL), params=P).loss, want[0])
+
+
+def test_graphs():
+    """Where XLA may capture calls, two of one function that need not wait for each other."""
+    def trained(f):
+        step = jax.jit(lambda p, x: jax.tree.map(lambda v, g: v - 0.1 * g, p, jax.grad(
+            lambda p: f(x, LABEL, params=p).loss + f(0.5 * x, LABEL, params=p).loss)(p)))
+        p, seen = P, jnp.zeros(())
+        for k in range(20):
+            p = step(p, X * (1 + k / 20))
+            seen = seen + f(X, LABEL, params=p).loss  # outside of the step, in between
+        return p, seen
+    near(trained(m.jax(params="*", graphs=True)), trained(m.jax(params="*")), 1e-4)
+    f = m.jax(outputs="logits", graphs=True)  # the model's own parameters
+    both = jax.jit(lambda x: (f(x), f(x + 1)))
+    near([both(X * k) for k in (1, 2, 3)], [(own(P, X * k, LABEL)[1], own(P, X * k + 1, LABEL)[1]) for k in (1, 2, 3)])
+    looks = netc.compile("model looks(i: i32[2], x: f32[4]) { return y = x[i] }", device=DEVICE)
+    with raises(netc.Error, "'looks' checks indices", "in 0..10", "graphs=True"):
+        looks.jax(graphs=True)
+    same(looks.jax()(np.array([2, 1], "i4"), np.arange(4, dtype="f4")).tolist(), [2, 1])
 
 
 def test_vmap():

@@ -67,6 +67,7 @@ if py -c 'import numpy' 2>/dev/null; then
             skip "no $framework: entries as functions of it are not tried"
         fi
     done
+    script graphs.py
     if command -v g++ >/dev/null && [ -e "$BUILD/shim/libcuda.so.1" ]; then
         export LD_LIBRARY_PATH=$BUILD/shim
         script device.py

@@ -27,6 +27,7 @@
 #ifndef TESTS_SHIM_H
 #define TESTS_SHIM_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -75,8 +76,15 @@ struct CUmod_st {
 // Makes f ready to be called; NULL, or what is wrong (stays valid).
 const char *shim_prepare(CuFunction f);
 CuModule shim_modules(void); // all loaded ones
+// Held by whoever touches what threads share: kernels run one at a time.
+extern pthread_mutex_t shim_lock;
+
+// -- stream.c: streams, events, graphs
 // For the libraries: work on a stream; arg is malloc'ed and theirs no more.
 CuResult shim_enqueue(CuStream s, CuResult (*call)(void *), void *arg);
+// Not CU_OK: a capture that is going on forbids the thread what it was about to do, and is lost.
+CuResult shim_unsafe(void);
+extern unsigned long long shim_launches;
 
 // -- builtin.c: finds the driver's own kernel of f's name, if there is one.
 void shim_builtin(CuFunction f);
@@ -98,7 +106,8 @@ typedef struct Launch {
     void **params; // copies
 } Launch;
 CuResult shim_run(const Launch *l);
-const char *shim_report(void); // of the last launch that failed, or ""
+CuResult shim_launch(CuStream s, const Launch *l); // enqueues it (stream.c); the lock is held
+const char *shim_report(void);                     // of the last launch that failed, or ""
 // Ends the kernel that runs with a report.
 void shim_fault(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
@@ -143,7 +152,8 @@ size_t shim_memory_total(void);
 // never written.
 bool shim_touch(const void *p, size_t bytes, bool write);
 void shim_unwritten(void *p, size_t bytes); // a fill with 0xff: a temporary's life begins
-// By a copy or a fill, which waits for the kernels before it: what they wrote is not there any more.
+// By a copy or a fill, which waits for the kernels before it: what they wrote is not there any
+// more.
 void shim_overwritten(void *p, size_t bytes);
 void shim_filled(void *p, size_t bytes, const void *from); // a copy: what is initialised goes along
 // Ends a turn: what the thread wrote last is looked at.
