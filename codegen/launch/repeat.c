@@ -208,7 +208,11 @@ static bool write_down(const LowerCtx *ctx, Repeats *r, Group *const *groups, in
         for (uint32_t k = 0; k < n->nregions && behind; k++)
             if (!put_region(r, n->regions[k])) return false;
     }
-    r->hash = hash_bytes(r->words.at, r->words.n * sizeof *r->words.at, 0);
+    r->hash = r->words.n;
+    for (uint32_t i = 0; i < r->words.n; i++) { // (equal hashes are compared word by word)
+        r->hash = (r->hash ^ r->words.at[i]) * 0x9e3779b97f4a7c15u;
+        r->hash ^= r->hash >> 32;
+    }
     return true;
 }
 

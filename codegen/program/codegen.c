@@ -83,9 +83,9 @@ int32_t gen_kernel(Gen *g, const ProgKernel *k, const char *contract)
     uint64_t at;
     while (idmap_get(&g->kernel_of, n.identity, &at)) {
         const ProgKernel *o = &g->generated.at[at];
-        if (!strcmp(o->text, n.text) && !memcmp(o->grid, n.grid, sizeof n.grid) &&
-            !memcmp(o->block, n.block, sizeof n.block) && o->shared_bytes == n.shared_bytes &&
-            o->cluster == n.cluster && o->nmaps == n.nmaps &&
+        if ((o->text == n.text || !strcmp(o->text, n.text)) &&
+            !memcmp(o->grid, n.grid, sizeof n.grid) && !memcmp(o->block, n.block, sizeof n.block) &&
+            o->shared_bytes == n.shared_bytes && o->cluster == n.cluster && o->nmaps == n.nmaps &&
             !memcmp(o->maps, n.maps, sizeof n.maps))
             return (int32_t)at;
         n.identity = hash_mix(n.identity, 1);
