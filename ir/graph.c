@@ -1,6 +1,7 @@
 // The door: inference, canonical operand order, folding, hash-consing.
 #include "ir/graph.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "ir/door.h"
@@ -46,7 +47,7 @@ static bool same_as(const Node *n, const Infer *in)
            n->nregions == (uint32_t)in->nregions &&
            (!n->nargs || !memcmp(n->args, in->args, n->nargs * sizeof *n->args)) &&
            (!n->nregions || !memcmp(n->regions, in->regions, n->nregions * sizeof *n->regions)) &&
-           attrs_equal(&n->attrs, in->attrs);
+           attrs_equal(n->attrs, in->attrs);
 }
 
 static uint32_t find(const struct GraphIndex *x, const Infer *in, uint64_t hash)
@@ -89,9 +90,13 @@ static void grow(Graph *g)
 }
 
 // The attributes of a kept node own their lists and texts: the caller's may live on its stack.
-static void keep_attrs(Arena *a, Attrs *to, const Attrs *from)
+static const Attrs *keep_attrs(Arena *a, const Attrs *from)
 {
-    *to = *from;
+    static const Attrs none;
+    if (!from->n) return &none;
+    Attrs *to = arena_alloc(a, offsetof(Attrs, at) + (size_t)from->n * sizeof *from->at);
+    to->n = from->n;
+    memcpy(to->at, from->at, (size_t)from->n * sizeof *from->at);
     for (int i = 0; i < to->n; i++) {
         AttrValue *v = &to->at[i];
         if (attr_kind(v->key) == AK_STR) {
@@ -102,6 +107,7 @@ static void keep_attrs(Arena *a, Attrs *to, const Attrs *from)
             v->ints = copy;
         }
     }
+    return to;
 }
 
 static Node *append(Graph *g, const Infer *in, uint64_t form)
@@ -117,10 +123,7 @@ static Node *append(Graph *g, const Infer *in, uint64_t form)
         n->args = NEW_ARRAY(g->arena, Node *, in->nargs);
         memcpy(n->args, in->args, n->nargs * sizeof *n->args);
     }
-    if (in->kept)
-        n->attrs = *in->attrs;
-    else
-        keep_attrs(g->arena, &n->attrs, in->attrs);
+    n->attrs = in->kept ? in->attrs : keep_attrs(g->arena, in->attrs);
     if (in->nregions) {
         n->nregions = (uint32_t)in->nregions;
         n->regions = NEW_ARRAY(g->arena, Graph *, in->nregions);
@@ -188,7 +191,7 @@ static bool region_param_in_turn(const Graph *g, const Infer *in)
 {
     int64_t index = attrs_int(in->attrs, ATTR_index, 0);
     if (in->op != OP_region_param || index == g->params.n) return true;
-    if (index >= 0 && index < g->params.n && attrs_equal(&g->params.at[index]->attrs, in->attrs))
+    if (index >= 0 && index < g->params.n && attrs_equal(g->params.at[index]->attrs, in->attrs))
         return true;
     diag_error(g->diags, g->loc, "region_param: index %lld where %u comes next", (long long)index,
                g->params.n);
@@ -215,7 +218,7 @@ Node *graph_repeat(Graph *g, const Graph *src, const Node *old, Node *const *arg
     Infer in = {.op = old->op,
                 .args = args,
                 .nargs = (int)old->nargs,
-                .attrs = &old->attrs,
+                .attrs = old->attrs,
                 .regions = old->regions,
                 .nregions = (int)old->nregions,
                 .diags = g->diags,

@@ -35,7 +35,7 @@ static Node *copy_node(Graph *dst, const Graph *src, const Node *old, Node *cons
     dst->scope = old->scope;
     dst->name = old->name;
     Node *n = stands ? graph_repeat(dst, src, old, args)
-                     : graph_region_node(dst, old->op, args, (int)old->nargs, &old->attrs,
+                     : graph_region_node(dst, old->op, args, (int)old->nargs, old->attrs,
                                          old->regions, (int)old->nregions);
     dst->loc = loc;
     dst->role = before;
@@ -70,7 +70,7 @@ static bool operands_repeat(const Remap *r, const Node *old, bool *stands)
 static bool repeats(const Node *n, const Node *old, Node *const *map)
 {
     bool same = n->op == old->op && n->nargs == old->nargs && n->nregions == old->nregions &&
-                attrs_equal(&n->attrs, &old->attrs);
+                attrs_equal(n->attrs, old->attrs);
     for (uint32_t i = 0; i < old->nargs && same; i++) same = n->args[i] == map[old->args[i]->id];
     for (uint32_t i = 0; i < old->nregions && same; i++) same = n->regions[i] == old->regions[i];
     return same;

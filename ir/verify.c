@@ -48,7 +48,7 @@ static bool node_holds(const Graph *g, const char *after, Node *n, uint32_t id)
         if (n->args[k]->id >= id)
             return broken(g, after, n, "stands before its operand v%u", n->args[k]->id);
     }
-    if (!attrs_sorted(&n->attrs)) return broken(g, after, n, "has unsorted attributes");
+    if (!attrs_sorted(n->attrs)) return broken(g, after, n, "has unsorted attributes");
     for (uint32_t k = 0; k < n->nregions; k++) {
         if (!n->regions[k]) return broken(g, after, n, "lacks region %u", k);
         if (!verify(n->regions[k], after, g)) return false;
@@ -57,7 +57,7 @@ static bool node_holds(const Graph *g, const char *after, Node *n, uint32_t id)
     in.op = n->op;
     in.args = n->args;
     in.nargs = (int)n->nargs;
-    in.attrs = &n->attrs;
+    in.attrs = n->attrs;
     in.regions = n->regions;
     in.nregions = (int)n->nregions;
     if (!infer_type(&in)) return broken(g, after, n, "does not fit its operands (see above)");

@@ -220,7 +220,7 @@ static Node *without_deviations(Graph *g, const Node *n, Node *x)
             rest = joined(g, rest, term[i], negative[i]);
     }
     if (!zero || !rest) return zero;
-    return graph_binary(g, OP_add, graph_node(g, OP_sum, &rest, 1, &n->attrs), zero);
+    return graph_binary(g, OP_add, graph_node(g, OP_sum, &rest, 1, n->attrs), zero);
 }
 
 // The replacement of the sum n, whose operand is x in the new graph; NULL: neither identity holds.

@@ -93,9 +93,9 @@ static uint64_t path_hash(const char *s)
 // [named]: kernels may be named after it.
 static void put_attrs(Repeats *r, const Node *n, bool named)
 {
-    put(r, (uint64_t)n->attrs.n);
-    for (int i = 0; i < n->attrs.n; i++) {
-        const AttrValue *v = &n->attrs.at[i];
+    put(r, (uint64_t)n->attrs->n);
+    for (int i = 0; i < n->attrs->n; i++) {
+        const AttrValue *v = &n->attrs->at[i];
         put(r, (uint64_t)v->key);
         if (attr_kind(v->key) == AK_INTS) {
             put(r, (uint64_t)v->n);

@@ -203,7 +203,7 @@ static int64_t counted_channels(const LowerCtx *ctx, const Node *dot)
         const int64_t channels = x->type.dim[x->type.rank - 1];
         bool pixels = false;
         for (int i = 0; i < axes.ncontract; i++)
-            pixels |= axes.contract[i] == window_axes(&x->attrs).at;
+            pixels |= axes.contract[i] == window_axes(x->attrs).at;
         const int64_t counted = (channels + STEP - 1) / STEP * STEP;
         if (pixels && axes.contract[axes.ncontract - 1] == x->type.rank - 1 && channels > STEP &&
             channels % UNIT == 0 && counted > channels && counted * 3 <= channels * 4)
