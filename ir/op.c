@@ -109,7 +109,7 @@ bool op_is_flat(Op op)
 bool op_parse(const char *name, Op *out)
 {
     for (int i = 0; i < OP_COUNT; i++) {
-        if (strcmp(op_table[i].name, name)) continue;
+        if (*op_table[i].name != *name || strcmp(op_table[i].name, name)) continue;
         *out = (Op)i;
         return true;
     }

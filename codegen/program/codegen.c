@@ -137,10 +137,13 @@ const char *gen_contract(GenEntry *e, const ProgArg *args, int nargs)
             continue;
         }
         const ProgType *t = &e->buffers.at[args[i].index].type;
-        buf_printf(&b, "%s %s[", args[i].written ? "write" : "read", prog_dtype_name(t->dtype));
-        for (int j = 0; j < t->rank; j++)
-            buf_printf(&b, j ? ", %lld" : "%lld", (long long)t->dim[j]);
-        buf_char(&b, ']');
+        buf_str(&b, args[i].written ? "write " : "read ");
+        buf_str(&b, prog_dtype_name(t->dtype));
+        for (int j = 0; j < t->rank; j++) {
+            buf_str(&b, j ? ", " : "[");
+            buf_int(&b, t->dim[j]);
+        }
+        buf_str(&b, t->rank ? "]" : "[]");
     }
     return b.data;
 }
