@@ -213,15 +213,17 @@ static Node *give_name(Node *n, const char *name)
     return n;
 }
 
-Node *graph_repeat(Graph *g, const Graph *src, const Node *old, Node *const *args)
+Node *graph_repeat(Graph *g, const Graph *src, const Node *old, Node *const *args, bool folds)
 {
-    Infer in = {.op = old->op,
+    Infer in = {.arena = g->arena,
+                .op = old->op,
                 .args = args,
                 .nargs = (int)old->nargs,
                 .attrs = old->attrs,
                 .regions = old->regions,
                 .nregions = (int)old->nregions,
                 .diags = g->diags,
+                .symbols = g->symbols,
                 .loc = g->loc,
                 .out = old->type,
                 .kept = src->arena == g->arena};
@@ -229,8 +231,13 @@ Node *graph_repeat(Graph *g, const Graph *src, const Node *old, Node *const *arg
     if (!region_param_in_turn(g, &in)) return poison(g);
     order_operands(&in, swapped);
     const char *name = g->name;
-    Node *n = intern(g, &in, old->form);
     g->name = NULL;
+    Node *n = folds && !attrs_find(in.attrs, ATTR_clone) ? fold_node(g, &in) : NULL;
+    if (!n) {
+        g->name = name;
+        n = intern(g, &in, old->form);
+        g->name = NULL;
+    }
     return give_name(n, name);
 }
 

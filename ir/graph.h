@@ -45,7 +45,7 @@ struct Node {
     Type type; // of result 0; region ops with several results are read through get
     Node **args;
     const Attrs *attrs; // shared by copies; no longer than it has values
-    Graph **regions; // call: 1 or 2, loop: 1; else NULL
+    Graph **regions;    // call: 1 or 2, loop: 1; else NULL
     uint32_t nregions;
     uint64_t form; // hash of op and attributes; private to graph.c
     Loc loc;
