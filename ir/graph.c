@@ -112,7 +112,8 @@ static const Attrs *keep_attrs(Arena *a, const Attrs *from)
 
 static Node *append(Graph *g, const Infer *in, uint64_t form)
 {
-    Node *n = NEW(g->arena, Node);
+    // Operands lie behind the node: who looks at it looks at them.
+    Node *n = arena_alloc(g->arena, sizeof *n + (size_t)in->nargs * sizeof *n->args);
     n->op = in->op;
     n->role = g->role;
     n->form = form;
@@ -120,7 +121,7 @@ static Node *append(Graph *g, const Infer *in, uint64_t form)
     n->nargs = (uint32_t)in->nargs;
     n->type = in->out;
     if (in->nargs) {
-        n->args = NEW_ARRAY(g->arena, Node *, in->nargs);
+        n->args = (Node **)(n + 1);
         memcpy(n->args, in->args, n->nargs * sizeof *n->args);
     }
     n->attrs = in->kept ? in->attrs : keep_attrs(g->arena, in->attrs);
@@ -189,8 +190,9 @@ static bool out_of_order(const Node *a, const Node *b)
 
 static bool region_param_in_turn(const Graph *g, const Infer *in)
 {
+    if (in->op != OP_region_param) return true;
     int64_t index = attrs_int(in->attrs, ATTR_index, 0);
-    if (in->op != OP_region_param || index == g->params.n) return true;
+    if (index == g->params.n) return true;
     if (index >= 0 && index < g->params.n && attrs_equal(g->params.at[index]->attrs, in->attrs))
         return true;
     diag_error(g->diags, g->loc, "region_param: index %lld where %u comes next", (long long)index,
