@@ -308,14 +308,28 @@ static void follow(Pad *p, const Node *n)
     }
 }
 
+// Whether there is a product to begin with: nothing else is padded before one is.
+static bool any_uneven(const Pad *p, const Graph *g, const PassOptions *o)
+{
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Node *n = g->nodes.at[i];
+        if (n->op != OP_dot || !is_narrow(n->args[0]) || fuse_generated(o, n)) continue;
+        if (stays_uneven(p, n)) return true;
+        Sides s = sides_of(n);
+        if ((s.inner_odd || s.outer_odd) && pays(p, n, &s)) return true;
+    }
+    return false;
+}
+
 Graph *fuse_pad(Graph *g, const PassOptions *o)
 {
     const Target *t = o ? o->target : NULL;
     if (!t || t->kind != TARGET_CUDA || !t->matmul_library) return g;
-    Pad p = {.dst = graph_new(g->arena, g->diags, g->symbols), .target = t};
-    p.map = remap_begin(g, p.dst);
+    Pad p = {.target = t, .dots = count_dots(g)};
     p.form = NEW_ARRAY(g->arena, Form, g->nodes.n + 1);
-    p.dots = count_dots(g);
+    if (!any_uneven(&p, g, o)) return g;
+    p.dst = graph_new(g->arena, g->diags, g->symbols);
+    p.map = remap_begin(g, p.dst);
     bool any = false;
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         Node *n = g->nodes.at[i];
