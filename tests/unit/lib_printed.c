@@ -114,6 +114,49 @@ static void check_files(const char *pattern, const Target *t, Precision precisio
     globfree(&found);
 }
 
+// Layers drawn from a few kinds, so that some are equal and others differ in an operation, a size,
+// a number or a name.
+static void check_random(const Target *t, Precision precision, int programs)
+{
+    static const char *const layers[] = {
+        "h = relu(linear(h, 24) as a[%d])\n",
+        "h = h + (gelu_tanh(linear(h, 24) as b[%d]))\n",
+        "h = h + (gelu_tanh(linear(h, 40) as up[%d]))[:, 0:24]\n",
+        "h = layer_norm(h) as c[%d]\n",
+        "name%d = softmax(h) * 2\n h = h - name%d\n",
+        "name = softmax(h) * 3\n h = h - name\n",
+        "h = h / (1 + sqrt(mean(h * h, 1, keep = true)))\n",
+        "h = cumsum(h, 1) * 0.1\n",
+        "h = dropout(h, 0.1)\n",
+        "h = matmul(softmax(matmul(h, transpose(h))), h)\n",
+        "h = h + mean(h, 0, keep = true)\n",
+    };
+    enum { KINDS = sizeof layers / sizeof *layers };
+    uint64_t s = 1;
+    for (int i = 0; i < programs; i++) {
+        Arena *a = arena_new();
+        Buf b = buf_new(a);
+        buf_str(&b, "use nn\nuse optim\nmodel m(x: f32[16, 24], y: f32[16, 24]) {\nh = linear(x, "
+                    "24) as first\n");
+        int kinds[3];
+        for (int k = 0; k < 3; k++)
+            kinds[k] = (int)((s = s * 6364136223846793005u + 1442695040888963407u) >> 33) % KINDS;
+        for (int k = 0; k < 12; k++) {
+            s = s * 6364136223846793005u + 1442695040888963407u;
+            const char *layer = layers[(s >> 40) % 8 ? kinds[k % 3] : (int)((s >> 33) % KINDS)];
+            char text[160];
+            snprintf(text, sizeof text, layer, k, k);
+            buf_str(&b, text);
+        }
+        buf_str(&b, "return loss = mean(square(h - y))\n}\n"
+                    "train m { minimize loss\n update adamw(lr = 1e-3) }\n");
+        int before = equal;
+        check("random.net", b.data, b.len, t, precision);
+        CHECK_MSG(equal == before + 1, "it does not compile:\n%s", b.data);
+        arena_free(a);
+    }
+}
+
 int main(void)
 {
     const Target gpu = target_cuda(90, true), own = target_cuda(80, false),
@@ -123,7 +166,10 @@ int main(void)
     check_files("tests/shim/net/*.net", &own, PREC_TF32);
     check_files("tests/net/fuse/*.net", &gpu, PREC_BF16);
     check_files("bench/*.net", &gpu, PREC_BF16);
-    CHECK(equal > 60);
+    check_random(&gpu, PREC_BF16, 20);
+    check_random(&own, PREC_F32, 20);
+    check_random(&cpu, PREC_F32, 20);
+    CHECK(equal > 120);
     CHECK_MSG(shared > 200, "%d bodies were taken", shared);
     return unit_done();
 }
