@@ -147,13 +147,19 @@ static bool is_own(const Repeats *r, const Node *n)
     return r->own[n->id] == r->stamp || (group && r->group_at[group - 1] == r->stamp);
 }
 
-// Whether what follows from its operands is seen.
-static bool looks_behind(const Repeats *r, const Node *n)
+// Whether the launch computes it, where something that it computes reads it.
+static bool is_computed(const Repeats *r, const Node *n)
 {
     if (node_has(n, OPF_RESULT)) return is_own(r, n->args[0]);
     if (node_class(n) == CLS_REGION) return is_own(r, n);
-    return node_class(n) == CLS_LEAF || node_class(n) == CLS_VIEW || n->op == OP_cast ||
-           !dtype_is_float(n->type.dtype) || !r->graph->fusion->group_of[n->id] || is_own(r, n);
+    return node_class(n) == CLS_LEAF || !r->graph->fusion->group_of[n->id] || is_own(r, n);
+}
+
+// Whether lowering may look behind it although it is read from memory.
+static bool is_transparent(const Node *n)
+{
+    return node_class(n) == CLS_VIEW || n->op == OP_cast ||
+           (node_class(n) == CLS_ELEMENTWISE && !dtype_is_float(n->type.dtype));
 }
 
 static void put_nodes(Repeats *r, Node *const *nodes, uint32_t n)
@@ -189,6 +195,15 @@ static void mark_own(Repeats *r, Group *const *groups, int ngroups)
     }
 }
 
+static void put_node_form(const LowerCtx *ctx, Repeats *r, const Node *n, bool computed)
+{
+    bool own = is_own(r, n);
+    put(r, (uint64_t)(ctx->commits && ctx->commits[n->id]) << 3 |
+               (uint64_t)(r->graph->fusion->group_of[n->id] != 0) << 2 | (uint64_t)own << 1 |
+               computed);
+    put_form(r, n, own);
+}
+
 // false: it is not worth it, or holds what cannot be told by words.
 static bool write_down(const LowerCtx *ctx, Repeats *r, Group *const *groups, int ngroups)
 {
@@ -199,14 +214,18 @@ static bool write_down(const LowerCtx *ctx, Repeats *r, Group *const *groups, in
     for (uint32_t i = 0; i < r->nodes.n; i++) {
         const Node *n = r->nodes.at[i];
         if (r->nodes.n > MOST_NODES) return false;
-        uint32_t group = r->graph->fusion->group_of[n->id];
-        bool behind = looks_behind(r, n), own = is_own(r, n);
-        put(r, (uint64_t)(ctx->commits && ctx->commits[n->id]) << 3 | (uint64_t)(group != 0) << 2 |
-                   (uint64_t)own << 1 | behind);
-        put_form(r, n, own);
-        for (uint32_t k = 0; k < n->nargs && behind; k++) put_node(r, n->args[k]);
-        for (uint32_t k = 0; k < n->nregions && behind; k++)
+        bool computed = is_computed(r, n);
+        put_node_form(ctx, r, n, computed);
+        for (uint32_t k = 0; k < n->nargs && computed; k++) put_node(r, n->args[k]);
+        for (uint32_t k = 0; k < n->nregions && computed; k++)
             if (!put_region(r, n->regions[k])) return false;
+    }
+    for (uint32_t i = 0, inside = r->nodes.n; i < r->nodes.n; i++) { // what is read from memory
+        const Node *n = r->nodes.at[i];
+        if (r->nodes.n > MOST_NODES) return false;
+        if (i < inside && is_computed(r, n)) continue;
+        if (i >= inside) put_node_form(ctx, r, n, false);
+        for (uint32_t k = 0; k < n->nargs && is_transparent(n); k++) put_node(r, n->args[k]);
     }
     r->hash = r->words.n;
     for (uint32_t i = 0; i < r->words.n; i++) { // (equal hashes are compared word by word)
