@@ -45,6 +45,18 @@ void buf_char(Buf *b, char c)
     buf_bytes(b, &c, 1);
 }
 
+void buf_int(Buf *b, int64_t v)
+{
+    char text[24], *p = text + sizeof text;
+    uint64_t left = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
+    do {
+        *--p = (char)('0' + left % 10);
+        left /= 10;
+    } while (left);
+    if (v < 0) *--p = '-';
+    buf_bytes(b, p, (size_t)(text + sizeof text - p));
+}
+
 void buf_pad(Buf *b, int n, char c)
 {
     while (n-- > 0) buf_char(b, c);

@@ -32,6 +32,7 @@ uint32_t source_add(Diags *d, const char *path, const char *text, size_t len, bo
     s.nlines = 1;
     for (size_t i = 0; i < len; i++) s.nlines += text[i] == '\n';
     s.line_start = NEW_ARRAY(d->arena, uint32_t, s.nlines);
+    s.line_text = NEW_ARRAY(d->arena, const char *, s.nlines);
     uint32_t line = 0;
     for (size_t i = 0; i < len; i++)
         if (text[i] == '\n') s.line_start[++line] = (uint32_t)i + 1;
@@ -78,7 +79,11 @@ const char *loc_text(const Diags *d, Loc loc)
     Span s = loc_user_span(d, loc);
     uint32_t line, col;
     span_line_col(d, s, &line, &col);
-    return arena_printf(d->arena, "%s:%u", d->sources.at[s.source].shown, line);
+    const Source *src = &d->sources.at[s.source];
+    if (!src->line_text) return arena_printf(d->arena, "%s:%u", src->shown, line);
+    const char **text = &src->line_text[line - 1];
+    if (!*text) *text = arena_printf(d->arena, "%s:%u", src->shown, line);
+    return *text;
 }
 
 // The bounds of the source line that holds byte [at].

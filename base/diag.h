@@ -22,6 +22,7 @@ typedef struct Source {
     size_t len;
     bool library;                 // part of the embedded standard library
     uint32_t *line_start, nlines; // byte offsets, so that places are found by bisection
+    const char **line_text;       // loc_text's, of lines that were asked for
 } Source;
 
 typedef struct DiagNote {

@@ -3,15 +3,6 @@
 
 #include <string.h>
 
-uint64_t hash_mix(uint64_t a, uint64_t b)
-{
-    uint64_t h = a ^ (b + 0x9e3779b97f4a7c15u + (a << 6) + (a >> 2));
-    h ^= h >> 32;
-    h *= 0xd6e8feb86659fd93u;
-    h ^= h >> 32;
-    return h;
-}
-
 uint64_t hash_bytes(const void *p, size_t n, uint64_t seed)
 {
     const unsigned char *s = p;

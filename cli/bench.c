@@ -169,7 +169,8 @@ static Row spread(const char *what, double *v, int n)
     return r;
 }
 
-// From text to loaded kernels, with the cache in [dir].
+// From text to loaded kernels, with the cache in [dir]. As in `netc train` the device is known
+// before the text is compiled, so that there is one program, for that device.
 static netc_status compile_once(const Bench *b, const char *dir, netc_dataset *data,
                                 double *seconds, netc_phases *phases)
 {
@@ -181,8 +182,10 @@ static netc_status compile_once(const Bench *b, const char *dir, netc_dataset *d
     c.quiet = true;
     netc_status status = open_context(&c, &ctx, b->err);
     double begin = clock_now();
+    if (status == NETC_OK) netc_context_prepare(ctx, b->a->device);
     if (status == NETC_OK)
-        status = open_program(&c, ctx, NULL, &b->a->entries, data, NULL, &p, b->err);
+        status = open_program(&c, ctx, device_target(b->a->device), &b->a->entries, data, NULL, &p,
+                              b->err);
     if (status == NETC_OK) status = netc_session_create(p, b->a->device, NULL, &s, b->err);
     *seconds = clock_now() - begin;
     *phases = (netc_phases){.size = sizeof *phases};

@@ -314,9 +314,12 @@ static netc_status run(void *args, netc_context *ctx, netc_error **err)
     time_options(&a->timing, &o);
     o.cold = a->cold;
     const StringList entries = {&a->entry, a->entry ? 1 : 0};
+    netc_context_prepare(ctx, a->device);
     netc_status status = open_data(ctx, &a->timing.data, NULL, &d, err);
     o.data = d;
-    if (status == NETC_OK) status = open_program(&a->common, ctx, NULL, &entries, d, NULL, &p, err);
+    if (status == NETC_OK)
+        status =
+            open_program(&a->common, ctx, device_target(a->device), &entries, d, NULL, &p, err);
     const char *entry = status == NETC_OK ? entry_of(p, a->entry) : NULL;
     if (status == NETC_OK) status = netc_session_create(p, a->device, NULL, &s, err);
     if (status == NETC_OK) status = netc_profile(s, entry, &o, &r, err);

@@ -58,6 +58,8 @@ typedef struct ScheduleSource {
     void *ctx;
 } ScheduleSource;
 
+typedef struct Repeats Repeats;
+
 // What lowering needs to know about the entry; one for all launches of an entry, its regions
 // included. Zero it, fill in the first block, keep it.
 typedef struct LowerCtx {
@@ -76,8 +78,11 @@ typedef struct LowerCtx {
     bool is_region; // the graph is a region: region_param 0 of a loop is KA_LOOP_INDEX
     int64_t part;   // columns of a part of column reductions; 0: as the cost model has it
     // Kernels that were printed, by kernel_text_key, in the same arena: ones like them take their
-    // text. NULL: each is printed.
+    // text. NULL: each launch is lowered and each kernel printed.
     IdMap *printed;
+    // Private to launch/repeat.c: launches that were lowered, by graph; those of the last one's,
+    // where it may be one of several alike.
+    Repeats *repeats, *repeat;
 
     // Collected while lowering; becomes ProgEntry.checks.
     VEC(ProgCheck) checks;

@@ -315,7 +315,7 @@ const Builtin *builtin_find(const char *name)
 {
     for (int i = 0; i < TABLES; i++)
         for (const Builtin *b = tables[i]; b->name; b++)
-            if (!strcmp(b->name, name)) return b;
+            if (*b->name == *name && !strcmp(b->name, name)) return b;
     return NULL;
 }
 

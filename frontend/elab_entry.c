@@ -254,7 +254,7 @@ static void finish(Elab *e, Entry *entry, const char *batch, Span span, bool wan
         vec_push(e->arena, &entry->dims, d);
     }
     if (!wanted) return;
-    entry->graph = graph_copy_live(e->root);
+    entry->graph = graph_drop_dead(e->root);
     vec_push(e->arena, &e->module->entries, *entry);
 }
 

@@ -46,6 +46,13 @@ void attr_set_ints(Graph *g, Attrs *a, AttrKey k, const int64_t *v, int n)
     s->ints = copy;
 }
 
+Attrs attrs_copy(const Attrs *a)
+{
+    Attrs copy = {.n = a->n};
+    memcpy(copy.at, a->at, (size_t)a->n * sizeof *a->at);
+    return copy;
+}
+
 const AttrValue *attrs_find(const Attrs *a, AttrKey k)
 {
     for (int i = 0; i < a->n; i++)
@@ -105,27 +112,27 @@ uint64_t attrs_hash(const Attrs *a, uint64_t seed)
 
 const AttrValue *attr_find(const Node *n, AttrKey k)
 {
-    return attrs_find(&n->attrs, k);
+    return attrs_find(n->attrs, k);
 }
 
 int64_t attr_int(const Node *n, AttrKey k, int64_t otherwise)
 {
-    return attrs_int(&n->attrs, k, otherwise);
+    return attrs_int(n->attrs, k, otherwise);
 }
 
 double attr_float(const Node *n, AttrKey k, double otherwise)
 {
-    const AttrValue *v = attrs_find(&n->attrs, k);
+    const AttrValue *v = attrs_find(n->attrs, k);
     return v ? v->f : otherwise;
 }
 
 const char *attr_str(const Node *n, AttrKey k)
 {
-    const AttrValue *v = attrs_find(&n->attrs, k);
+    const AttrValue *v = attrs_find(n->attrs, k);
     return v ? v->s : NULL;
 }
 
 const int64_t *attr_ints(const Node *n, AttrKey k, int *count)
 {
-    return attrs_ints(&n->attrs, k, count);
+    return attrs_ints(n->attrs, k, count);
 }

@@ -18,7 +18,7 @@ typedef struct Infer {
     Graph *const *regions;
     int nregions;
     Type out;
-    bool kept; // the attributes' lists and texts are in the graph's arena already
+    bool kept; // the attributes are a node's, in the graph's arena
 } Infer;
 
 // The op's own type rule, after checking arity and attributes. Reports one error and returns false.
@@ -30,9 +30,9 @@ Node *fold_node(Graph *g, const Infer *in);
 // Finds an equal node, else appends one of the given type: no inference, no folding.
 Node *graph_intern(Graph *g, const Infer *in);
 
-// The same op on operands that are what those of [old], of src, were: of its type, and nothing to
-// fold.
-Node *graph_repeat(Graph *g, const Graph *src, const Node *old, Node *const *args);
+// The same op on operands of the types that those of [old], of src, have: of its type. [folds]:
+// they may be other nodes than those, of which folding makes less.
+Node *graph_repeat(Graph *g, const Graph *src, const Node *old, Node *const *args, bool folds);
 // Room for so many nodes, in a graph without any.
 void graph_reserve(Graph *g, uint32_t nodes);
 

@@ -48,7 +48,7 @@ static Node **intern_all(Scratch *s, const Graph *g)
             args[0] = args[1];
             args[1] = first;
         }
-        Infer in = {.op = n->op, .args = args, .nargs = (int)n->nargs, .attrs = &n->attrs};
+        Infer in = {.op = n->op, .args = args, .nargs = (int)n->nargs, .attrs = n->attrs};
         in.regions = regions;
         in.nregions = (int)n->nregions;
         in.out = n->type;
@@ -69,7 +69,7 @@ bool graph_equal(const Graph *a, const Graph *b)
         if (in_a[a->results.at[i]->id] != in_b[b->results.at[i]->id]) return false;
     for (uint32_t i = 0; i < a->roots.n; i++) {
         const Node *x = a->roots.at[i], *y = b->roots.at[i];
-        if (x->op != y->op || !attrs_equal(&x->attrs, &y->attrs) ||
+        if (x->op != y->op || !attrs_equal(x->attrs, y->attrs) ||
             in_a[x->args[0]->id] != in_b[y->args[0]->id])
             return false;
     }

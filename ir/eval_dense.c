@@ -141,7 +141,7 @@ void eval_reverse(Eval *e, const Node *n, Value *const *args, Value *out)
 void eval_window(Eval *e, const Node *n, Value *const *args, Value *out)
 {
     (void)e;
-    const WindowAxes w = window_axes(&n->attrs);
+    const WindowAxes w = window_axes(n->attrs);
     int64_t own[MAX_RANK], stride[MAX_RANK];
     type_strides(&args[0]->type, own);
     for (int i = 0; i < args[0]->type.rank; i++) stride[i < w.at ? i : i + w.n] = own[i];

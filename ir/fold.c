@@ -241,7 +241,7 @@ static Node *narrow_parts(Graph *g, Node *n, DType to)
     Node **part = arena_array(g->arena, n->nargs, sizeof(Node *));
     for (uint32_t i = 0; i < n->nargs; i++)
         if (!(part[i] = as_it_was(g, n->args[i], to))) return NULL;
-    return graph_node(g, OP_concat, part, (int)n->nargs, &n->attrs);
+    return graph_node(g, OP_concat, part, (int)n->nargs, n->attrs);
 }
 
 static Node *fold_cast(Fold *f)
@@ -336,7 +336,7 @@ static Node *rounded_list(Graph *g, const Infer *in, const int64_t *list, int n)
     if (!other) return NULL;
     int64_t *bits = NEW_ARRAY(g->arena, int64_t, n);
     for (int i = 0; i < n; i++) bits[i] = held(t, list[i]);
-    Attrs at = *in->attrs;
+    Attrs at = attrs_copy(in->attrs);
     attr_set_ints(g, &at, ATTR_values, bits, n);
     return graph_node(g, OP_const, NULL, 0, &at);
 }

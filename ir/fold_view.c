@@ -81,7 +81,7 @@ static Node *fold_broadcast(Graph *g, const Infer *in)
 // A slice of places is windows of a slice.
 static Node *slice_of_window(Graph *g, Node *a, const int64_t *start, const int64_t *limit)
 {
-    const WindowAxes w = window_axes(&a->attrs);
+    const WindowAxes w = window_axes(a->attrs);
     Node *x = a->args[0];
     int64_t from[MAX_RANK], to[MAX_RANK], one[MAX_RANK];
     for (int i = 0; i < w.n; i++)
@@ -98,7 +98,7 @@ static Node *slice_of_window(Graph *g, Node *a, const int64_t *start, const int6
         to[k] = (to[k] - 1) * w.stride[i] + (w.size[i] - 1) * w.dilation[i] + 1;
     }
     x = graph_slice(g, x, from, to, one);
-    return graph_node(g, OP_window, &x, 1, &a->attrs);
+    return graph_node(g, OP_window, &x, 1, a->attrs);
 }
 
 // A slice of what is padded is a slice, padded with what is left of the padding.

@@ -1,6 +1,7 @@
 // The door: inference, canonical operand order, folding, hash-consing.
 #include "ir/graph.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "ir/door.h"
@@ -46,7 +47,7 @@ static bool same_as(const Node *n, const Infer *in)
            n->nregions == (uint32_t)in->nregions &&
            (!n->nargs || !memcmp(n->args, in->args, n->nargs * sizeof *n->args)) &&
            (!n->nregions || !memcmp(n->regions, in->regions, n->nregions * sizeof *n->regions)) &&
-           attrs_equal(&n->attrs, in->attrs);
+           attrs_equal(n->attrs, in->attrs);
 }
 
 static uint32_t find(const struct GraphIndex *x, const Infer *in, uint64_t hash)
@@ -89,9 +90,13 @@ static void grow(Graph *g)
 }
 
 // The attributes of a kept node own their lists and texts: the caller's may live on its stack.
-static void keep_attrs(Arena *a, Attrs *to, const Attrs *from)
+static const Attrs *keep_attrs(Arena *a, const Attrs *from)
 {
-    *to = *from;
+    static const Attrs none;
+    if (!from->n) return &none;
+    Attrs *to = arena_alloc(a, offsetof(Attrs, at) + (size_t)from->n * sizeof *from->at);
+    to->n = from->n;
+    memcpy(to->at, from->at, (size_t)from->n * sizeof *from->at);
     for (int i = 0; i < to->n; i++) {
         AttrValue *v = &to->at[i];
         if (attr_kind(v->key) == AK_STR) {
@@ -102,11 +107,13 @@ static void keep_attrs(Arena *a, Attrs *to, const Attrs *from)
             v->ints = copy;
         }
     }
+    return to;
 }
 
 static Node *append(Graph *g, const Infer *in, uint64_t form)
 {
-    Node *n = NEW(g->arena, Node);
+    // Operands lie behind the node: who looks at it looks at them.
+    Node *n = arena_alloc(g->arena, sizeof *n + (size_t)in->nargs * sizeof *n->args);
     n->op = in->op;
     n->role = g->role;
     n->form = form;
@@ -114,13 +121,10 @@ static Node *append(Graph *g, const Infer *in, uint64_t form)
     n->nargs = (uint32_t)in->nargs;
     n->type = in->out;
     if (in->nargs) {
-        n->args = NEW_ARRAY(g->arena, Node *, in->nargs);
+        n->args = (Node **)(n + 1);
         memcpy(n->args, in->args, n->nargs * sizeof *n->args);
     }
-    if (in->kept)
-        n->attrs = *in->attrs;
-    else
-        keep_attrs(g->arena, &n->attrs, in->attrs);
+    n->attrs = in->kept ? in->attrs : keep_attrs(g->arena, in->attrs);
     if (in->nregions) {
         n->nregions = (uint32_t)in->nregions;
         n->regions = NEW_ARRAY(g->arena, Graph *, in->nregions);
@@ -186,9 +190,10 @@ static bool out_of_order(const Node *a, const Node *b)
 
 static bool region_param_in_turn(const Graph *g, const Infer *in)
 {
+    if (in->op != OP_region_param) return true;
     int64_t index = attrs_int(in->attrs, ATTR_index, 0);
-    if (in->op != OP_region_param || index == g->params.n) return true;
-    if (index >= 0 && index < g->params.n && attrs_equal(&g->params.at[index]->attrs, in->attrs))
+    if (index == g->params.n) return true;
+    if (index >= 0 && index < g->params.n && attrs_equal(g->params.at[index]->attrs, in->attrs))
         return true;
     diag_error(g->diags, g->loc, "region_param: index %lld where %u comes next", (long long)index,
                g->params.n);
@@ -210,15 +215,17 @@ static Node *give_name(Node *n, const char *name)
     return n;
 }
 
-Node *graph_repeat(Graph *g, const Graph *src, const Node *old, Node *const *args)
+Node *graph_repeat(Graph *g, const Graph *src, const Node *old, Node *const *args, bool folds)
 {
-    Infer in = {.op = old->op,
+    Infer in = {.arena = g->arena,
+                .op = old->op,
                 .args = args,
                 .nargs = (int)old->nargs,
-                .attrs = &old->attrs,
+                .attrs = old->attrs,
                 .regions = old->regions,
                 .nregions = (int)old->nregions,
                 .diags = g->diags,
+                .symbols = g->symbols,
                 .loc = g->loc,
                 .out = old->type,
                 .kept = src->arena == g->arena};
@@ -226,8 +233,13 @@ Node *graph_repeat(Graph *g, const Graph *src, const Node *old, Node *const *arg
     if (!region_param_in_turn(g, &in)) return poison(g);
     order_operands(&in, swapped);
     const char *name = g->name;
-    Node *n = intern(g, &in, old->form);
     g->name = NULL;
+    Node *n = folds && !attrs_find(in.attrs, ATTR_clone) ? fold_node(g, &in) : NULL;
+    if (!n) {
+        g->name = name;
+        n = intern(g, &in, old->form);
+        g->name = NULL;
+    }
     return give_name(n, name);
 }
 

@@ -32,6 +32,7 @@ void attr_set_int(Attrs *a, AttrKey k, int64_t v); // INT and DTYPE
 void attr_set_float(Attrs *a, AttrKey k, double v);
 void attr_set_str(Graph *g, Attrs *a, AttrKey k, const char *s);
 void attr_set_ints(Graph *g, Attrs *a, AttrKey k, const int64_t *v, int n);
+Attrs attrs_copy(const Attrs *a); // a node's, to change
 
 // What part of a step a node serves; drives the precision policy and the report.
 typedef enum Role { ROLE_FORWARD, ROLE_BACKWARD, ROLE_UPDATE, ROLE_COUNT } Role;
@@ -43,8 +44,8 @@ struct Node {
     uint32_t nargs;
     Type type; // of result 0; region ops with several results are read through get
     Node **args;
-    Attrs attrs;
-    Graph **regions; // call: 1 or 2, loop: 1; else NULL
+    const Attrs *attrs; // shared by copies; no longer than it has values
+    Graph **regions;    // call: 1 or 2, loop: 1; else NULL
     uint32_t nregions;
     uint64_t form; // hash of op and attributes; private to graph.c
     Loc loc;

@@ -39,7 +39,7 @@ enum {
 
 // The attributes column is a row of NEED(id) and MAY(id); each reading gives them a meaning. A
 // clone mark may stand on anything.
-static const OpInfo table[OP_COUNT] = {
+const OpInfo op_table[OP_COUNT] = {
 #define NEED(key) " " #key
 #define MAY(key)  " " #key "?"
 #define EW(id, n, f, type_rule, gradient, range, expression)                                       \
@@ -88,14 +88,9 @@ static const struct {
 };
 _Static_assert(ATTR_COUNT <= 64, "attribute masks are 64 bits");
 
-const OpInfo *op_info(Op op)
-{
-    return &table[op];
-}
-
 bool op_keeps_one(Op reduction)
 {
-    Accumulate acc = table[reduction].acc;
+    Accumulate acc = op_table[reduction].acc;
     return acc != ACC_NONE && acc != ACC_PLACE && acc != ACC_MOMENTS;
 }
 
@@ -114,7 +109,7 @@ bool op_is_flat(Op op)
 bool op_parse(const char *name, Op *out)
 {
     for (int i = 0; i < OP_COUNT; i++) {
-        if (strcmp(table[i].name, name)) continue;
+        if (*op_table[i].name != *name || strcmp(op_table[i].name, name)) continue;
         *out = (Op)i;
         return true;
     }

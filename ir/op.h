@@ -107,7 +107,11 @@ typedef struct OpInfo {
     uint64_t attr_required, attr_allowed; // bit per AttrKey
 } OpInfo;
 
-const OpInfo *op_info(Op op);
+extern const OpInfo op_table[OP_COUNT];
+static inline const OpInfo *op_info(Op op)
+{
+    return &op_table[op];
+}
 bool op_keeps_one(Op reduction); // one value, which joins with others of its kind one by one
 bool op_is_flat(Op op);          // constant almost everywhere: the gradient column says zero
 bool op_parse(const char *name, Op *out);

@@ -62,12 +62,12 @@ static const char *role_name(Role r)
 static void attributes(Buf *out, const Node *n)
 {
     bool role = n->role != ROLE_FORWARD, name = n->name && *n->name;
-    if (!n->attrs.n && !role && !name) return;
+    if (!n->attrs->n && !role && !name) return;
     const char *sep = "";
     buf_str(out, " @{");
-    for (int i = 0; i < n->attrs.n; i++, sep = ", ") {
+    for (int i = 0; i < n->attrs->n; i++, sep = ", ") {
         buf_str(out, sep);
-        attr(out, &n->attrs.at[i]);
+        attr(out, &n->attrs->at[i]);
     }
     if (role) {
         buf_printf(out, "%srole=\"%s\"", sep, role_name(n->role));

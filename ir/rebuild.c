@@ -20,6 +20,29 @@ static void keep_symbols(Node *n, const Node *old)
         if (!n->type.sym[i]) n->type.sym[i] = old->type.sym[i];
 }
 
+// Whether an axis of [of] without a name could have one of an operand's, which was found since.
+static bool may_be_named(const Type *of, const Type *operand)
+{
+    for (int i = 0; i < operand->rank; i++)
+        for (int k = 0; operand->sym[i] && k < of->rank; k++)
+            if (!of->sym[k] && of->dim[k] == operand->dim[i]) return true;
+    return false;
+}
+
+// Whether its type rule, which sees of most ops' operands their types alone, says the same of
+// these.
+static bool types_repeat(const Graph *src, const Node *old, Node *const *args)
+{
+    if (src->nodes.at[old->id] != old || old->nregions || node_has(old, OPF_RESULT)) return false;
+    for (uint32_t i = 0; i < old->nargs; i++) {
+        const Type *t = &args[i]->type, *was = &old->args[i]->type;
+        bool same = type_equal(t, was) && !may_be_named(&old->type, t) && !node_is_poison(args[i]);
+        for (int k = 0; k < t->rank && same; k++) same = t->sym[k] == was->sym[k];
+        if (!same) return false;
+    }
+    return !node_is_poison(old);
+}
+
 // [stands]: its type does, and there is nothing to fold.
 static Node *copy_node(Graph *dst, const Graph *src, const Node *old, Node *const *map, Role role,
                        bool stands)
@@ -34,23 +57,15 @@ static Node *copy_node(Graph *dst, const Graph *src, const Node *old, Node *cons
     dst->role = role;
     dst->scope = old->scope;
     dst->name = old->name;
-    Node *n = stands ? graph_repeat(dst, src, old, args)
-                     : graph_region_node(dst, old->op, args, (int)old->nargs, &old->attrs,
-                                         old->regions, (int)old->nregions);
+    Node *n = stands || types_repeat(src, old, args)
+                  ? graph_repeat(dst, src, old, args, !stands)
+                  : graph_region_node(dst, old->op, args, (int)old->nargs, old->attrs, old->regions,
+                                      (int)old->nregions);
     dst->loc = loc;
     dst->role = before;
     dst->scope = scope;
     keep_symbols(n, old);
     return n;
-}
-
-// Whether an axis of [of] without a name could have one of an operand's, which was found since.
-static bool may_be_named(const Type *of, const Type *operand)
-{
-    for (int i = 0; i < operand->rank; i++)
-        for (int k = 0; operand->sym[i] && k < of->rank; k++)
-            if (!of->sym[k] && of->dim[k] == operand->dim[i]) return true;
-    return false;
 }
 
 // Whether the images of the operands are what these were, all the way down: then folding finds
@@ -70,7 +85,7 @@ static bool operands_repeat(const Remap *r, const Node *old, bool *stands)
 static bool repeats(const Node *n, const Node *old, Node *const *map)
 {
     bool same = n->op == old->op && n->nargs == old->nargs && n->nregions == old->nregions &&
-                attrs_equal(&n->attrs, &old->attrs);
+                attrs_equal(n->attrs, old->attrs);
     for (uint32_t i = 0; i < old->nargs && same; i++) same = n->args[i] == map[old->args[i]->id];
     for (uint32_t i = 0; i < old->nregions && same; i++) same = n->regions[i] == old->regions[i];
     return same;

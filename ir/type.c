@@ -56,7 +56,9 @@ Type type_make(DType t, int rank, const int64_t *dim)
 
 bool shape_equal(const Type *a, const Type *b)
 {
-    return a->rank == b->rank && !memcmp(a->dim, b->dim, a->rank * sizeof a->dim[0]);
+    bool same = a->rank == b->rank;
+    for (int i = 0; i < a->rank && same; i++) same = a->dim[i] == b->dim[i];
+    return same;
 }
 
 bool type_equal(const Type *a, const Type *b)

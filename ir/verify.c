@@ -48,7 +48,7 @@ static bool node_holds(const Graph *g, const char *after, Node *n, uint32_t id)
         if (n->args[k]->id >= id)
             return broken(g, after, n, "stands before its operand v%u", n->args[k]->id);
     }
-    if (!attrs_sorted(&n->attrs)) return broken(g, after, n, "has unsorted attributes");
+    if (!attrs_sorted(n->attrs)) return broken(g, after, n, "has unsorted attributes");
     for (uint32_t k = 0; k < n->nregions; k++) {
         if (!n->regions[k]) return broken(g, after, n, "lacks region %u", k);
         if (!verify(n->regions[k], after, g)) return false;
@@ -57,7 +57,7 @@ static bool node_holds(const Graph *g, const char *after, Node *n, uint32_t id)
     in.op = n->op;
     in.args = n->args;
     in.nargs = (int)n->nargs;
-    in.attrs = &n->attrs;
+    in.attrs = n->attrs;
     in.regions = n->regions;
     in.nregions = (int)n->nregions;
     if (!infer_type(&in)) return broken(g, after, n, "does not fit its operands (see above)");
@@ -71,10 +71,23 @@ static bool node_holds(const Graph *g, const char *after, Node *n, uint32_t id)
     return true;
 }
 
+typedef VEC(struct Named {
+    Op op;
+    StrMap names; // of the nodes of this op
+}) NamedList;
+
+static StrMap *names_of(Arena *a, NamedList *list, Op op)
+{
+    for (uint32_t i = 0; i < list->n; i++)
+        if (list->at[i].op == op) return &list->at[i].names;
+    vec_push(a, list, (struct Named){op, strmap_new(a)});
+    return &list->at[list->n - 1].names;
+}
+
 // Leaves and roots by their place: inputs and roots belong to entries, parameters to regions. Names
 // of inputs, outputs and assigned cells are unique.
 static bool place_holds(const Graph *g, const char *after, const Node *n, const Graph *owner,
-                        StrMap *names)
+                        NamedList *named)
 {
     bool root = node_class(n) == CLS_ROOT;
     bool outer = node_has(n, OPF_CELL) || n->op == OP_input;
@@ -84,19 +97,20 @@ static bool place_holds(const Graph *g, const char *after, const Node *n, const 
     if (!root && !outer) return true;
     const char *name = attr_str(n, ATTR_name);
     if (!name) return true;
-    const char *key = arena_printf(g->arena, "%s %s", op_info(n->op)->name, name);
-    if (strmap_has(names, key)) return broken(g, after, n, "is the second of name '%s'", name);
-    strmap_set(names, key, (void *)n);
+    StrMap *names = names_of(g->arena, named, n->op);
+    uint32_t before = names->n;
+    strmap_set(names, name, (void *)n);
+    if (names->n == before) return broken(g, after, n, "is the second of name '%s'", name);
     return true;
 }
 
 static bool verify(const Graph *g, const char *after, const Graph *owner)
 {
     uint32_t roots = 0, params = 0;
-    StrMap names = strmap_new(g->arena);
+    NamedList named = {0};
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         Node *n = g->nodes.at[i];
-        if (!node_holds(g, after, n, i) || !place_holds(g, after, n, owner, &names)) return false;
+        if (!node_holds(g, after, n, i) || !place_holds(g, after, n, owner, &named)) return false;
         if (node_class(n) == CLS_ROOT && (roots >= g->roots.n || g->roots.at[roots++] != n))
             return broken(g, after, n, "is not in its turn among the roots");
         if (n->op == OP_region_param && (params >= g->params.n || g->params.at[params++] != n))

@@ -81,7 +81,7 @@ static bool may_be_short(void *ctx, const Node *n)
 static Node *shortened(void *ctx, Graph *g, Node *n, Node *const *map)
 {
     if (!may_be_short(ctx, n)) return NULL;
-    Attrs at = n->attrs;
+    Attrs at = attrs_copy(n->attrs);
     attr_set_int(&at, ATTR_approx, 1);
     Node *args[4];
     for (uint32_t k = 0; k < n->nargs; k++) args[k] = map[n->args[k]->id];

@@ -50,7 +50,7 @@ static Node *negated(Graph *g, Node *n)
 {
     if (n->op != OP_broadcast) return graph_unary(g, OP_neg, n);
     Node *few = graph_unary(g, OP_neg, n->args[0]);
-    return graph_node(g, OP_broadcast, &few, 1, &n->attrs);
+    return graph_node(g, OP_broadcast, &few, 1, n->attrs);
 }
 
 // Whether negating this factor is cheaper than negating the other: it is a constant, or broadcast

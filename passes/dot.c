@@ -6,7 +6,7 @@
 // operands are exchanged.
 static Node *dot_with(Graph *g, const Node *dot, Node *const *args, const DotAxes *axes, bool swap)
 {
-    Attrs at = dot->attrs;
+    Attrs at = attrs_copy(dot->attrs);
     for (int side = 0; side < 2; side++) {
         const DotAxes *d = &axes[side ^ swap];
         attr_set_ints(g, &at, dot_keys[side][0], d->batch, d->nbatch);

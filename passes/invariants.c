@@ -151,7 +151,7 @@ static Graph *take_out(void *ctx, const IdMap *done, Graph *g)
         Node **args = operands(dst, &loop[i], n, r.map, &nargs);
         Graph *body = body_without(&loop[i]);
         graph_stamp(dst, n, n->name);
-        r.map[i] = graph_region_node(dst, OP_loop, args, nargs, &n->attrs, &body, 1);
+        r.map[i] = graph_region_node(dst, OP_loop, args, nargs, n->attrs, &body, 1);
         node_pass_name(n, r.map[i]);
     }
     return graph_drop_dead(remap_end(&r));

@@ -61,7 +61,7 @@ static Node *viewed(const Layout *l, Graph *g, const Node *x, Node *const *v, in
 {
     if (depth < MOST_DEPTH && moves_through(l, x)) {
         Node *args[MOST_ARGS];
-        Attrs attrs = x->attrs;
+        Attrs attrs = attrs_copy(x->attrs);
         for (uint32_t k = 0; k < x->nargs; k++)
             args[k] = viewed(l, g, x->args[k], v, n, map, depth + 1);
         graph_stamp(g, x, NULL);
@@ -72,7 +72,7 @@ static Node *viewed(const Layout *l, Graph *g, const Node *x, Node *const *v, in
         return graph_broadcast_to(g, map[x->args[0]->id], &v[0]->type);
     for (int i = n; i-- > 0;) {
         graph_stamp(g, v[i], NULL);
-        y = graph_node(g, v[i]->op, &y, 1, &v[i]->attrs);
+        y = graph_node(g, v[i]->op, &y, 1, v[i]->attrs);
     }
     return y;
 }

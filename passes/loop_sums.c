@@ -209,7 +209,7 @@ static void rewrite(Graph *dst, const Loop *l, Node *const *map, Node **result)
     Remap r = body_without(l, map, args, &nargs);
     Stacks s = stack_operands(l, map, &r);
     Graph *body = graph_drop_dead(r.dst);
-    Attrs at = n->attrs;
+    Attrs at = attrs_copy(n->attrs);
     attr_set_int(&at, ATTR_carried, l->ncarried - l->ntaken);
     graph_stamp(dst, n, n->name);
     Node *loop = graph_region_node(dst, OP_loop, args, nargs, &at, &body, 1);
@@ -224,7 +224,7 @@ static void rewrite(Graph *dst, const Loop *l, Node *const *map, Node **result)
         dst->loc = c->x->loc;
         Node *v = sum_after(dst, c->x, &s.stack[2 * i]);
         for (int k = c->nviews; k-- > 0;)
-            v = graph_node(dst, c->view[k]->op, &v, 1, &c->view[k]->attrs);
+            v = graph_node(dst, c->view[k]->op, &v, 1, c->view[k]->attrs);
         result[i] = graph_binary(dst, OP_add, map[n->args[i]->id], v);
     }
 }

@@ -141,7 +141,7 @@ static Graph *rewrite(Graph *g, const Module *m, DType low)
             remap_node(&r, n);
             continue;
         }
-        Attrs at = n->attrs;
+        Attrs at = attrs_copy(n->attrs);
         Node **args = NEW_ARRAY(dst->arena, Node *, n->nargs + 1);
         for (uint32_t k = 0; k < n->nargs; k++) {
             args[k] = r.map[n->args[k]->id];

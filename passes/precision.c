@@ -119,7 +119,7 @@ static Node *lowered(Graph *g, Node *x, DType low)
         const Node *v = views[--n];
         Node *args[2] = {y};
         for (uint32_t k = 1; k < v->nargs; k++) args[k] = graph_cast(g, v->args[k], low);
-        y = graph_node(g, v->op, args, (int)v->nargs, &v->attrs);
+        y = graph_node(g, v->op, args, (int)v->nargs, v->attrs);
     }
     return y;
 }
@@ -146,9 +146,9 @@ static Node *biased(const Lowering *l, const Node *n)
         args[k] = l->map->map[a->id];
         if (a->op != OP_broadcast) continue;
         Node *vector = rounded(l->dst, l->map->map[a->args[0]->id], l->policy->low);
-        args[k] = graph_node(l->dst, OP_broadcast, &vector, 1, &a->attrs);
+        args[k] = graph_node(l->dst, OP_broadcast, &vector, 1, a->attrs);
     }
-    return graph_node(l->dst, OP_add, args, 2, &n->attrs);
+    return graph_node(l->dst, OP_add, args, 2, n->attrs);
 }
 
 static Node *lower_node(const Lowering *l, const IdMap *done, const Node *n)
@@ -175,7 +175,7 @@ static Node *lower_node(const Lowering *l, const IdMap *done, const Node *n)
         y = biased(l, n);
     } else {
         dst->name = n->name;
-        y = graph_region_node(dst, n->op, args, (int)n->nargs, &n->attrs, regions,
+        y = graph_region_node(dst, n->op, args, (int)n->nargs, n->attrs, regions,
                               (int)n->nregions);
     }
     if (!l->facts.round[n->id]) return y;

@@ -121,7 +121,7 @@ static const char *cell_name(Module *m, const Graph *g, const Node *n, uint64_t 
         if (hash[i]) continue;
         uint64_t h = hash_mix(hash_str(op_info(x->op)->name), (uint64_t)x->type.dtype);
         for (uint32_t k = 0; k < x->nargs; k++) h = hash_mix(h, hash[x->args[k]->id]);
-        hash[i] = attrs_hash(&x->attrs, h) | 1;
+        hash[i] = attrs_hash(x->attrs, h) | 1;
     }
     return arena_printf(m->arena, CELL_PREPARED_PREFIX "%016llx", (unsigned long long)hash[n->id]);
 }

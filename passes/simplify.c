@@ -107,7 +107,7 @@ static void simplify_loop(Simplify *s, const Node *n)
     }
     graph_inline(region, &shallow, inner, results);
     for (uint32_t i = 0; i < shallow.results.n; i++) vec_push(a, &region->results, results[i]);
-    Attrs at = n->attrs;
+    Attrs at = attrs_copy(n->attrs);
     attr_set_int(&at, ATTR_scanned, nscanned);
     Node *loop = graph_region_node(dst, OP_loop, args, (int)nargs, &at, &region, 1);
     s->ops[n->id] = loop;
@@ -204,9 +204,9 @@ static Node *simplify_extremum(Simplify *s, const Node *n)
                 return NULL;
             args[1] = graph_const(s->dst, type, fill);
         }
-        x = graph_node(s->dst, v->op, args, (int)v->nargs, &v->attrs);
+        x = graph_node(s->dst, v->op, args, (int)v->nargs, v->attrs);
     }
-    x = graph_node(s->dst, n->op, &x, 1, &n->attrs);
+    x = graph_node(s->dst, n->op, &x, 1, n->attrs);
     return n->op == OP_argmax ? x : graph_cast(s->dst, x, n->type.dtype);
 }
 
@@ -218,7 +218,7 @@ static Node *narrower(Simplify *s, Node *x, DType type)
     if (x->op == OP_cast && x->args[0]->type.dtype == type) return x->args[0];
     if (!node_const_value(y, &v) || scalar_round(type, v) != v) return NULL;
     y = graph_const(s->dst, type, v);
-    return y == x ? y : graph_node(s->dst, OP_broadcast, &y, 1, &x->attrs);
+    return y == x ? y : graph_node(s->dst, OP_broadcast, &y, 1, x->attrs);
 }
 
 // Choosing among widened values is widening the chosen one: a gradient behind a mask, a ReLU.
@@ -240,7 +240,7 @@ static Node *simplify_choice(Simplify *s, const Node *n)
         if (k >= first) args[k] = narrower(s, args[k], type);
         if (!args[k]) return NULL;
     }
-    return graph_cast(s->dst, graph_node(s->dst, n->op, args, (int)n->nargs, &n->attrs),
+    return graph_cast(s->dst, graph_node(s->dst, n->op, args, (int)n->nargs, n->attrs),
                       n->type.dtype);
 }
 
@@ -285,7 +285,7 @@ static Node *before_broadcast(Simplify *s, const Node *n)
         if (constant && a->type.rank) return NULL;
         args[i] = graph_broadcast_to(s->dst, a, &lead->args[0]->type);
     }
-    Node *y = graph_node(s->dst, n->op, args, (int)n->nargs, &n->attrs);
+    Node *y = graph_node(s->dst, n->op, args, (int)n->nargs, n->attrs);
     Attrs at = {0};
     attr_set_ints(s->dst, &at, ATTR_shape, n->type.dim, n->type.rank);
     attr_set_ints(s->dst, &at, ATTR_dims, dims, nd);

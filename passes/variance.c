@@ -206,6 +206,16 @@ static Node *joined(Graph *g, Node *sum, Node *term, bool negative)
     return graph_binary(g, negative ? OP_sub : OP_add, sum, term);
 }
 
+static bool has_deviation(const Node *n, Node *x)
+{
+    Node *term[MOST_TERMS];
+    bool negative[MOST_TERMS], any = false;
+    Deviation d;
+    int nterms = find_terms(x, n, term, negative);
+    for (int i = 0; i < nterms && !any; i++) any = find_deviation(term[i], n, &d);
+    return any;
+}
+
 // The sum n of x without the terms of x that are deviations; NULL: x has none.
 static Node *without_deviations(Graph *g, const Node *n, Node *x)
 {
@@ -220,36 +230,57 @@ static Node *without_deviations(Graph *g, const Node *n, Node *x)
             rest = joined(g, rest, term[i], negative[i]);
     }
     if (!zero || !rest) return zero;
-    return graph_binary(g, OP_add, graph_node(g, OP_sum, &rest, 1, &n->attrs), zero);
+    return graph_binary(g, OP_add, graph_node(g, OP_sum, &rest, 1, n->attrs), zero);
+}
+
+// Whether an identity holds for the sum n of x. *sqdev: which operand of the difference whose
+// squares are summed is not their mean; -1: none, it is for its deviations. [columns]: sqdev may be
+// used.
+static bool is_known(const Node *n, Node *x, bool columns, int *sqdev)
+{
+    DType t = n->type.dtype;
+    int naxes;
+    const int64_t *axes = attr_ints(n, ATTR_axes, &naxes);
+    *sqdev = -1;
+    if ((t != DT_F32 && t != DT_F64) || x->type.dtype != t || !type_count(&x->type)) return false;
+    if (has_deviation(n, x)) return true;
+    if (columns && x->op == OP_mul && x->args[0] == x->args[1] &&
+        are_columns(&x->type, axes, naxes))
+        *sqdev = centred(x->args[0], n);
+    return *sqdev >= 0;
 }
 
 // The replacement of the sum n, whose operand is x in the new graph; NULL: neither identity holds.
-// [columns]: sqdev may be used.
 static Node *known_sum(Graph *g, const Node *n, Node *x, bool columns)
 {
-    DType t = n->type.dtype;
-    int naxes, at;
-    const int64_t *axes = attr_ints(n, ATTR_axes, &naxes);
-    if ((t != DT_F32 && t != DT_F64) || x->type.dtype != t || !type_count(&x->type)) return NULL;
+    int at, naxes;
+    if (!is_known(n, x, columns, &at)) return NULL;
     graph_stamp(g, n, NULL);
-    Node *v = without_deviations(g, n, x);
-    if (v || !columns || x->op != OP_mul || x->args[0] != x->args[1]) return v;
-    if (!are_columns(&x->type, axes, naxes)) return NULL;
-    at = centred(x->args[0], n);
-    return at < 0 ? NULL : graph_reduce(g, OP_sqdev, x->args[0]->args[at], axes, naxes, false);
+    if (at < 0) return without_deviations(g, n, x);
+    const int64_t *axes = attr_ints(n, ATTR_axes, &naxes);
+    return graph_reduce(g, OP_sqdev, x->args[0]->args[at], axes, naxes, false);
+}
+
+static bool any_known(const Graph *g, bool columns)
+{
+    int at;
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Node *n = g->nodes.at[i];
+        if (n->op == OP_sum && is_known(n, n->args[0], columns, &at)) return true;
+    }
+    return false;
 }
 
 Graph *pass_variance(Graph *g, Module *m, const PassOptions *o)
 {
     (void)m;
     bool columns = o->target && o->target->kind == TARGET_CUDA;
+    if (!any_known(g, columns)) return g;
     Graph *dst = graph_new(g->arena, g->diags, g->symbols);
     Remap map = remap_begin(g, dst);
-    bool any = false;
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         Node *n = g->nodes.at[i];
         Node *v = n->op == OP_sum ? known_sum(dst, n, map.map[n->args[0]->id], columns) : NULL;
-        any |= v != NULL;
         if (!v) {
             remap_node(&map, n);
             continue;
@@ -257,6 +288,5 @@ Graph *pass_variance(Graph *g, Module *m, const PassOptions *o)
         map.map[i] = v;
         node_pass_name(n, v);
     }
-    if (!any) return g;
     return graph_drop_dead(remap_end(&map));
 }

@@ -125,7 +125,7 @@ static Node *mask_of(Graph *g, const Node *x, Node *const *map)
     }
     if (!exponential || !node_const_value(x->args[2], &v) || v > -1e300) return NULL;
     Node *mask = map[x->args[0]->id];
-    for (; n; n--) mask = graph_node(g, view[n - 1]->op, &mask, 1, &view[n - 1]->attrs);
+    for (; n; n--) mask = graph_node(g, view[n - 1]->op, &mask, 1, view[n - 1]->attrs);
     return mask;
 }
 

@@ -198,6 +198,13 @@ static bool take_printed(const LowerCtx *ctx, uint64_t key, ProgKernel *p)
     return true;
 }
 
+Loc kernel_loc(const Body *b)
+{
+    const Group *g = b->group;
+    const Node *blame = g->outs.n ? g->outs.at[0] : g->anchor;
+    return blame ? blame->loc : 0;
+}
+
 static LoweredKernel make(LowerCtx *ctx, Body **body, int n, KernelPhase phase)
 {
     bool cuda = ctx->target->kind == TARGET_CUDA;
@@ -207,9 +214,7 @@ static LoweredKernel make(LowerCtx *ctx, Body **body, int n, KernelPhase phase)
     k.identity = kernel_identity(&k);
     k.symbol = arena_printf(ctx->arena, "k_%016llx", (unsigned long long)k.identity);
     k.name = kernel_name(&k);
-    const Group *g = body[0]->group;
-    const Node *blame = g->outs.n ? g->outs.at[0] : g->anchor;
-    k.loc = out.loc = blame ? blame->loc : 0;
+    k.loc = out.loc = kernel_loc(body[0]);
     collect_args(ctx, &k, &out);
     kernel_costs(&k, ctx->target, p);
     p->name = k.name;
@@ -248,9 +253,7 @@ static bool launchable(LowerCtx *ctx, const BodyList *list)
     int64_t blocks = 0;
     for (uint32_t i = 0; i < list->n; i++) blocks += list->at[i]->sched.blocks;
     if (blocks < INT32_MAX - 16) return true;
-    const Group *g = list->at[0]->group;
-    const Node *blame = g->outs.n ? g->outs.at[0] : g->anchor;
-    diag_error(ctx->diags, blame ? blame->loc : 0,
+    diag_error(ctx->diags, kernel_loc(list->at[0]),
                "this takes %lld blocks of threads and a GPU launches fewer than 2^31: make the "
                "tensor smaller, or work on parts of it",
                (long long)blocks);
@@ -323,10 +326,9 @@ static bool add_second_halves(LowerCtx *ctx, Graph *g, const BodyList *all, Body
     return true;
 }
 
-int lower_launch(LowerCtx *ctx, Graph *g, Group *const *groups, int ngroups, LoweredKernel **out)
+static int lower_groups(LowerCtx *ctx, Graph *g, Group *const *groups, int ngroups,
+                        LoweredKernel **out)
 {
-    if (groups[0]->kind == GROUP_CALL && groups[0]->anchor->op == OP_extern)
-        return lower_extern(ctx, g, groups[0], out);
     const bool cuda = ctx->target->kind == TARGET_CUDA;
     bool ordered_any = false;
     BodyList all = {0}, split = {0}, behind = {0};
@@ -353,4 +355,16 @@ int lower_launch(LowerCtx *ctx, Graph *g, Group *const *groups, int ngroups, Low
     }
     *out = kernels.at;
     return (int)kernels.n;
+}
+
+int lower_launch(LowerCtx *ctx, Graph *g, Group *const *groups, int ngroups, LoweredKernel **out)
+{
+    if (groups[0]->kind == GROUP_CALL && groups[0]->anchor->op == OP_extern)
+        return lower_extern(ctx, g, groups[0], out);
+    int n = launch_repeats(ctx, g, groups, ngroups, out);
+    if (n) return n;
+    uint32_t checks = ctx->checks.n; // each is its own place in the source
+    n = lower_groups(ctx, g, groups, ngroups, out);
+    if (n > 0 && ctx->checks.n == checks) launch_remember(ctx, groups, ngroups, *out, n);
+    return n;
 }

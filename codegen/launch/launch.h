@@ -12,4 +12,13 @@ bool launch_bodies(LowerCtx *ctx, Graph *g, const Group *group, BodyList *out, b
 // extern.c: kernels of the model's own text, in the order of their launches. -1: reported.
 int lower_extern(LowerCtx *ctx, const Graph *g, const Group *group, LoweredKernel **out);
 
+// Whom to blame for what the body computes.
+Loc kernel_loc(const Body *b);
+
+// repeat.c: the kernels of an equal launch before this one, for this one's nodes; 0: there is none.
+int launch_repeats(LowerCtx *ctx, Graph *g, Group *const *groups, int ngroups, LoweredKernel **out);
+// What the launch that was just asked for came to.
+void launch_remember(LowerCtx *ctx, Group *const *groups, int ngroups, const LoweredKernel *kernels,
+                     int n);
+
 #endif

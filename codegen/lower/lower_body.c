@@ -211,7 +211,7 @@ static int64_t counted_channels(const LowerCtx *ctx, const Node *dot)
         const int64_t channels = x->type.dim[x->type.rank - 1];
         bool pixels = false;
         for (int i = 0; i < axes.ncontract; i++)
-            pixels |= axes.contract[i] == window_axes(&x->attrs).at;
+            pixels |= axes.contract[i] == window_axes(x->attrs).at;
         const int64_t counted = (channels + STEP - 1) / STEP * STEP;
         const bool pays = lines_in_copies(&x->attrs)
                               ? counted <= channels * 3

@@ -61,7 +61,7 @@ static bool find_windows(const Node *sum, Windows *w)
 {
     const Node *window = sum->op == OP_sum ? window_below(sum->args[0]) : NULL;
     if (!window) return false;
-    const WindowAxes axes = window_axes(&window->attrs);
+    const WindowAxes axes = window_axes(window->attrs);
     const Type *t = &sum->args[0]->type;
     *w = (Windows){.sum = sum, .window = window, .axes = axes, .channels = 1};
     w->line = (int)axes.axis[axes.n - 1];

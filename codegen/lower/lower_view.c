@@ -113,7 +113,7 @@ static int value_reverse(Lower *l, const Node *n, const Ix *const *idx, int pred
 static int value_window(Lower *l, const Node *n, const Ix *const *idx, int pred)
 {
     IxCtx *c = l->body->ix;
-    const WindowAxes w = window_axes(&n->attrs);
+    const WindowAxes w = window_axes(n->attrs);
     const Ix *at[MAX_RANK];
     for (int i = 0; i < n->args[0]->type.rank; i++) at[i] = idx[i < w.at ? i : i + w.n];
     for (int i = 0; i < w.n; i++)

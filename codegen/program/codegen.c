@@ -83,9 +83,9 @@ int32_t gen_kernel(Gen *g, const ProgKernel *k, const char *contract)
     uint64_t at;
     while (idmap_get(&g->kernel_of, n.identity, &at)) {
         const ProgKernel *o = &g->generated.at[at];
-        if (!strcmp(o->text, n.text) && !memcmp(o->grid, n.grid, sizeof n.grid) &&
-            !memcmp(o->block, n.block, sizeof n.block) && o->shared_bytes == n.shared_bytes &&
-            o->cluster == n.cluster && o->nmaps == n.nmaps &&
+        if ((o->text == n.text || !strcmp(o->text, n.text)) &&
+            !memcmp(o->grid, n.grid, sizeof n.grid) && !memcmp(o->block, n.block, sizeof n.block) &&
+            o->shared_bytes == n.shared_bytes && o->cluster == n.cluster && o->nmaps == n.nmaps &&
             !memcmp(o->maps, n.maps, sizeof n.maps))
             return (int32_t)at;
         n.identity = hash_mix(n.identity, 1);
@@ -137,10 +137,13 @@ const char *gen_contract(GenEntry *e, const ProgArg *args, int nargs)
             continue;
         }
         const ProgType *t = &e->buffers.at[args[i].index].type;
-        buf_printf(&b, "%s %s[", args[i].written ? "write" : "read", prog_dtype_name(t->dtype));
-        for (int j = 0; j < t->rank; j++)
-            buf_printf(&b, j ? ", %lld" : "%lld", (long long)t->dim[j]);
-        buf_char(&b, ']');
+        buf_str(&b, args[i].written ? "write " : "read ");
+        buf_str(&b, prog_dtype_name(t->dtype));
+        for (int j = 0; j < t->rank; j++) {
+            buf_str(&b, j ? ", " : "[");
+            buf_int(&b, t->dim[j]);
+        }
+        buf_str(&b, t->rank ? "]" : "[]");
     }
     return b.data;
 }

@@ -73,26 +73,35 @@ static bool read_until(const Frame *f, const Item *it, uint32_t last)
     return false;
 }
 
-static void move(uint32_t *order, uint32_t from, uint32_t to)
+static void move(Frame *f, uint32_t from, uint32_t to)
 {
-    uint32_t moved = order[from];
-    for (; from > to; from--) order[from] = order[from - 1];
-    for (; from < to; from++) order[from] = order[from + 1];
+    uint32_t *order = f->order, moved = order[from], step = from < to ? 1 : UINT32_MAX;
+    for (; from != to; from += step) {
+        order[from] = order[from + step];
+        f->items.at[order[from]].position = from;
+    }
     order[to] = moved;
+    f->items.at[moved].position = to;
 }
 
 void frame_bring_sums(Frame *f)
 {
+    VEC(const Item *) columns = {0}; // what may be such sums
+    for (uint32_t i = 0; i < f->items.n; i++) {
+        Item *it = &f->items.at[f->order[i]];
+        it->position = i;
+        if (may_be_follower(f, it, GROUP_COLUMN)) vec_push(f->e->gen->arena, &columns, it);
+    }
     for (uint32_t at = 0; at < f->items.n; at++) {
-        const Item *it = &f->items.at[f->order[at]];
+        const Item *it = &f->items.at[f->order[at]], *first = NULL;
         const Node *left = is_product(f, it) ? frame_gemm_sums(f, it->groups.at[0]) : NULL;
         if (!left || frame_follower(f, at)) continue;
-        for (uint32_t k = 0; k < f->items.n; k++) {
-            const Item *sums = &f->items.at[f->order[k]];
-            if (!sums_rows(f, it, left, sums) || (k < at && read_until(f, sums, at))) continue;
-            move(f->order, k, k < at ? at : at + 1);
-            break;
+        for (uint32_t k = 0; k < columns.n; k++) {
+            const Item *sums = columns.at[k];
+            if ((!first || sums->position < first->position) && sums_rows(f, it, left, sums) &&
+                (sums->position > at || !read_until(f, sums, at)))
+                first = sums;
         }
+        if (first) move(f, first->position, first->position < at ? at : at + 1);
     }
-    for (uint32_t i = 0; i < f->items.n; i++) f->items.at[f->order[i]].position = i;
 }

@@ -430,6 +430,7 @@ void frame_log(const Frame *f, Group *const *groups, int ngroups, LoweredKernel 
     LaunchRecord r = {f->e->lower, f->g, groups, ngroups, kernels, nkernels};
     r.ctx.schedules = NULL;
     r.ctx.printed = NULL;
+    r.ctx.repeats = r.ctx.repeat = NULL;
     r.ctx.checks.at = NULL;
     r.ctx.checks.n = r.ctx.checks.cap = 0;
     vec_push(g->arena, g->options->log, r);

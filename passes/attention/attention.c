@@ -230,7 +230,7 @@ static Node *argument(Plan *p, const Kernel *k, const Arg *arg)
         graph_stamp(p->dst, arg->old, NULL);
         n = graph_cast(p->dst, n, arg->type);
         for (int i = arg->nviews; i-- > 0;)
-            n = graph_node(p->dst, arg->view[i]->op, &n, 1, &arg->view[i]->attrs);
+            n = graph_node(p->dst, arg->view[i]->op, &n, 1, arg->view[i]->attrs);
         return arg->nperm ? graph_permute(p->dst, n, arg->perm) : n;
     }
     if (arg->row) return row_dot(p, k->core, &k->rowdots.at[arg->row - 1]);

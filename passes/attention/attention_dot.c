@@ -194,7 +194,7 @@ static Node *copied(Lift *l, const Operand *op, Place *p)
 Node *operand_views(Graph *g, const Operand *op, Node *x)
 {
     for (int i = op->nviews; i-- > 0;)
-        x = graph_node(g, op->view[i]->op, &x, 1, &op->view[i]->attrs);
+        x = graph_node(g, op->view[i]->op, &x, 1, op->view[i]->attrs);
     return x;
 }
 

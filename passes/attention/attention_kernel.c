@@ -198,7 +198,7 @@ Node *kernel_views(Graph *g, const Core *c, const Outer *o, Node *x)
     for (int i = 0; i < o->ntail; i++) {
         const Node *t = o->tail[i];
         graph_stamp(g, t, t->name);
-        if (node_has(t, OPF_PERMUTES)) x = graph_node(g, t->op, &x, 1, &t->attrs);
+        if (node_has(t, OPF_PERMUTES)) x = graph_node(g, t->op, &x, 1, t->attrs);
     }
     return x;
 }

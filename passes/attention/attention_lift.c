@@ -183,11 +183,11 @@ static Node *taken_over(Lift *l, Node *n)
         Node *args[2] = {0};
         for (uint32_t k = 0; k < n->nargs && k < 2; k++) args[k] = parameter(l, n->args[k]);
         graph_stamp(l->g, n, n->name);
-        x = graph_node(l->g, n->op, args, (int)n->nargs, &n->attrs);
+        x = graph_node(l->g, n->op, args, (int)n->nargs, n->attrs);
     } else {
         x = parameter(l, n);
     }
-    while (nviews-- > 0) x = graph_node(l->g, view[nviews]->op, &x, 1, &view[nviews]->attrs);
+    while (nviews-- > 0) x = graph_node(l->g, view[nviews]->op, &x, 1, view[nviews]->attrs);
     return x;
 }
 
@@ -197,7 +197,7 @@ static Lifted lift_iota(Lift *l, const Node *n, const Place *p)
     int axis = (int)attr_int(n, ATTR_axis, 0);
     Place one = {.rank = 1};
     for (int i = p->start[axis]; i < p->start[axis + 1]; i++) one.atom[one.start[1]++] = p->atom[i];
-    Attrs at = n->attrs;
+    Attrs at = attrs_copy(n->attrs);
     attr_set_int(&at, ATTR_axis, 0);
     attr_set_ints(l->g, &at, ATTR_shape, &n->type.dim[axis], 1);
     graph_stamp(l->g, n, n->name);
@@ -223,7 +223,7 @@ static Lifted lift_leaf(Lift *l, Node *n, const Place *p)
 static Lifted lift_elementwise(Lift *l, Node *n, const Place *p)
 {
     Lifted args[3], v;
-    Attrs at = n->attrs;
+    Attrs at = attrs_copy(n->attrs);
     DType t = n->type.dtype, from = n->args[0]->type.dtype;
     if (t == DT_F64) return (Lifted){0};
     for (uint32_t k = 0; k < n->nargs; k++) {

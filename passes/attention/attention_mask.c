@@ -32,7 +32,7 @@ static bool two_valued(Lift *l, Node *n, Node **cond, double v[2], int depth)
     }
     if (n->op == OP_neg || n->op == OP_broadcast) {
         if (!two_valued(l, n->args[0], cond, v, depth + 1)) return false;
-        if (n->op == OP_broadcast) *cond = graph_node(l->g, OP_broadcast, cond, 1, &n->attrs);
+        if (n->op == OP_broadcast) *cond = graph_node(l->g, OP_broadcast, cond, 1, n->attrs);
         for (int i = 0; i < 2 && n->op == OP_neg; i++) v[i] = -v[i];
         return true;
     }

@@ -235,7 +235,7 @@ static Node *rebuild_region_op(Rebuild *b, const Node *n)
         node_pass_name(n, results[0]);
         return results[0];
     }
-    return graph_region_node(dst, n->op, args, (int)n->nargs, &n->attrs, regions, (int)nregions);
+    return graph_region_node(dst, n->op, args, (int)n->nargs, n->attrs, regions, (int)nregions);
 }
 
 static Rebuild rebuild_begin(Autodiff *ad, const IdMap *done, Graph *src)

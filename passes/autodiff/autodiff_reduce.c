@@ -68,7 +68,7 @@ void grad_prod(Rule *r)
     Node *safe = graph_select(r->g, is_zero, one, x);
     Node *zeros =
         graph_reduce(r->g, OP_sum, graph_cast(r->g, is_zero, x->type.dtype), axes, naxes, false);
-    Node *rest = graph_node(r->g, OP_prod, &safe, 1, &r->n->attrs);
+    Node *rest = graph_node(r->g, OP_prod, &safe, 1, r->n->attrs);
     Node *scaled = unreduce(r, B(mul, r->dy, graph_cast(r->g, rest, x->type.dtype)));
     Node *count = unreduce(r, zeros);
     Node *only = graph_select(r->g, B(and, is_zero, B(eq, count, one)), scaled, zero);

@@ -92,7 +92,7 @@ static Node *augmented_loop(Rule *r)
     Role role = g->role;
     g->role = n->role;
     g->name = n->name;
-    Node *loop = graph_region_node(g, OP_loop, n->args, (int)n->nargs, &n->attrs, &copy, 1);
+    Node *loop = graph_region_node(g, OP_loop, n->args, (int)n->nargs, n->attrs, &copy, 1);
     g->role = role;
     idmap_set(map, n->id, loop->id);
     return loop;

@@ -164,5 +164,5 @@ void grad_concat(Rule *r)
 
 void grad_reverse(Rule *r)
 {
-    rule_give(r, 0, graph_node(r->g, OP_reverse, &r->dy, 1, &r->n->attrs));
+    rule_give(r, 0, graph_node(r->g, OP_reverse, &r->dy, 1, r->n->attrs));
 }

@@ -339,7 +339,7 @@ Node *rule_slice(Rule *r, Node *x, const int64_t *start, const int64_t *limit)
         }
         args[side] = graph_slice(r->g, x->args[side], from, to, one);
     }
-    return graph_node(r->g, OP_dot, args, 2, &x->attrs);
+    return graph_node(r->g, OP_dot, args, 2, x->attrs);
 }
 
 // -- behind a sum of products --------------------------------------------------------------------
@@ -407,7 +407,7 @@ static Node *summed(Rule *r, const Behind *b, const WindowAxes *w, const Node *p
 
 void grad_window(Rule *r)
 {
-    const WindowAxes w = window_axes(&r->n->attrs);
+    const WindowAxes w = window_axes(r->n->attrs);
     Behind b = {0};
     Node *places, *taps;
     if (find_contraction(r, &w, &b))

@@ -61,7 +61,7 @@ static void join_axes(Graph *g, Attrs *at, const Node *n, AttrKey key, int prefi
 static Node *iota(Round *r, const Node *n, int prefix)
 {
     const DType type = n->type.dtype, counted = type == DT_BF16 || type == DT_F16 ? DT_I64 : type;
-    Attrs at = n->attrs;
+    Attrs at = attrs_copy(n->attrs);
     Type t = of_round(&n->type, prefix, r->each);
     int64_t axis = attr_int(n, ATTR_axis, 0);
     attr_set_ints(r->g, &at, ATTR_shape, t.dim, t.rank);
@@ -75,7 +75,7 @@ static Node *iota(Round *r, const Node *n, int prefix)
 
 static Node *dot(Round *r, const Node *n, Node *const *args)
 {
-    Attrs at = n->attrs;
+    Attrs at = attrs_copy(n->attrs);
     bool sum = r->h->part[n->id] == PART_SUM;
     for (int side = 0; side < 2; side++) {
         const Node *x = n->args[side];
@@ -96,7 +96,7 @@ static Node *image(Round *r, const Node *n)
     const Head *h = r->h;
     int p = h->prefix[n->id];
     Type t = of_round(&n->type, p, r->each);
-    Attrs at = n->attrs;
+    Attrs at = attrs_copy(n->attrs);
     Node **args = NEW_ARRAY(g->arena, Node *, n->nargs + 1);
     for (uint32_t k = 0; k < n->nargs; k++)
         args[k] = (head_reads_rows(h, n, k) ? r->row : r->full)[n->args[k]->id];
@@ -152,7 +152,7 @@ static void run_round(Round *r)
             Node **args = NEW_ARRAY(r->g->arena, Node *, n->nargs + 1);
             for (uint32_t k = 0; k < n->nargs; k++) args[k] = r->full[n->args[k]->id];
             graph_stamp(r->g, n, n->name);
-            r->full[i] = graph_node(r->g, n->op, args, (int)n->nargs, &n->attrs);
+            r->full[i] = graph_node(r->g, n->op, args, (int)n->nargs, n->attrs);
         }
         if (h->part[i] || h->by_rows[i] == READ_MADE) r->row[i] = image(r, n);
     }

@@ -91,7 +91,7 @@ static bool dot_needs_order(const Node *dot, int side)
 static Node *legal_dot(Graph *g, const Node *dot, Node *const *operands)
 {
     Node *args[2] = {operands[0], operands[1]};
-    Attrs at = dot->attrs;
+    Attrs at = attrs_copy(dot->attrs);
     for (int side = 0; side < 2; side++) {
         int64_t place[MAX_RANK], moved[MAX_RANK];
         if (!dot_needs_order(dot, side)) continue;
@@ -293,7 +293,7 @@ static Graph *legalize_graph(void *ctx, const IdMap *done, Graph *g)
                     ? dot_by_parts(dst, n, args, parts, computed_channels(l->options, n, parts))
                     : legal_dot(dst, n, args);
         else
-            y = graph_region_node(dst, n->op, args, (int)n->nargs, &n->attrs, regions,
+            y = graph_region_node(dst, n->op, args, (int)n->nargs, n->attrs, regions,
                                   (int)n->nregions);
         node_pass_name(n, y);
         r.map[n->id] = y;

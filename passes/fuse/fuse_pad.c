@@ -163,7 +163,7 @@ static Node *uneven_dot(Pad *p, const Node *n)
         args[1] = graph_permute(p->dst, stored, turn);
     }
     p->dst->name = n->name;
-    return graph_node(p->dst, OP_dot, args, 2, &n->attrs);
+    return graph_node(p->dst, OP_dot, args, 2, n->attrs);
 }
 
 static int *count_dots(const Graph *g)
@@ -222,7 +222,7 @@ static void pad_dot(Pad *p, const Node *n, const Sides *s)
          b = padded(p, n->args[1], s->want[1], a.fill != 0);
     Node *args[2] = {a.node, b.node};
     p->dst->name = n->name;
-    Node *y = graph_node(p->dst, OP_dot, args, 2, &n->attrs);
+    Node *y = graph_node(p->dst, OP_dot, args, 2, n->attrs);
     bool zero = a.fill == 0 && b.fill == 0; // beyond an end of either there is nothing to add
     p->form[n->id] = (Form){y, zero ? 0 : NAN};
 }
@@ -251,7 +251,7 @@ static Node *beside(Pad *p, const Node *n, const Type *like, double *fill)
     for (int i = 0; i < like->rank; i++) grown += like->dim[i] != n->type.dim[i];
     Node *x = p->map.map[b->id];
     if (covered) x = with_zeros(p->dst, x, want);
-    Attrs at = n->attrs;
+    Attrs at = attrs_copy(n->attrs);
     attr_set_ints(p->dst, &at, ATTR_shape, like->dim, like->rank);
     *fill = covered == grown && grown == 1 ? 0 : NAN;
     return graph_node(p->dst, OP_broadcast, &x, 1, &at);
@@ -289,7 +289,7 @@ static void follow(Pad *p, const Node *n)
         for (uint32_t k = 0; k < n->nargs; k++)
             if (!(args[k] = beside(p, n->args[k], &like, &fill[k]))) return;
         p->dst->name = n->name;
-        Node *y = graph_node(p->dst, n->op, args, (int)n->nargs, &n->attrs);
+        Node *y = graph_node(p->dst, n->op, args, (int)n->nargs, n->attrs);
         p->form[n->id] = (Form){y, fill_after(n, fill)};
     } else if (n->op == OP_permute) {
         int rank;
@@ -308,14 +308,28 @@ static void follow(Pad *p, const Node *n)
     }
 }
 
+// Whether there is a product to begin with: nothing else is padded before one is.
+static bool any_uneven(const Pad *p, const Graph *g, const PassOptions *o)
+{
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Node *n = g->nodes.at[i];
+        if (n->op != OP_dot || !is_narrow(n->args[0]) || fuse_generated(o, n)) continue;
+        if (stays_uneven(p, n)) return true;
+        Sides s = sides_of(n);
+        if ((s.inner_odd || s.outer_odd) && pays(p, n, &s)) return true;
+    }
+    return false;
+}
+
 Graph *fuse_pad(Graph *g, const PassOptions *o)
 {
     const Target *t = o ? o->target : NULL;
     if (!t || t->kind != TARGET_CUDA || !t->matmul_library) return g;
-    Pad p = {.dst = graph_new(g->arena, g->diags, g->symbols), .target = t};
-    p.map = remap_begin(g, p.dst);
+    Pad p = {.target = t, .dots = count_dots(g)};
     p.form = NEW_ARRAY(g->arena, Form, g->nodes.n + 1);
-    p.dots = count_dots(g);
+    if (!any_uneven(&p, g, o)) return g;
+    p.dst = graph_new(g->arena, g->diags, g->symbols);
+    p.map = remap_begin(g, p.dst);
     bool any = false;
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         Node *n = g->nodes.at[i];

@@ -158,7 +158,7 @@ static Node *again(Split *s, const Node *n)
     Node *args[8];
     if (n->nargs > 8) return s->map.map[n->id];
     for (uint32_t k = 0; k < n->nargs; k++) args[k] = again(s, n->args[k]);
-    Attrs at = n->attrs;
+    Attrs at = attrs_copy(n->attrs);
     if (node_class(n) == CLS_ELEMENTWISE) attr_set_int(&at, ATTR_clone, 2);
     graph_stamp(s->dst, n, n->name);
     Node *c = graph_node(s->dst, n->op, args, (int)n->nargs, &at);
@@ -202,7 +202,7 @@ Graph *fuse_split_operands(Graph *g, const PassOptions *o)
         for (int k = 0; k < 2; k++)
             args[k] = split[k][i] ? again(&s, x->args[k]) : s.map.map[x->args[k]->id];
         graph_stamp(s.dst, x, x->name);
-        s.map.map[i] = graph_node(s.dst, x->op, args, 2, &x->attrs);
+        s.map.map[i] = graph_node(s.dst, x->op, args, 2, x->attrs);
     }
     return graph_drop_dead(remap_end(&s.map));
 }

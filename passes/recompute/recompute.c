@@ -161,7 +161,7 @@ static Node *clone_of(Recompute *r, const Node *n, bool later)
         if (stack.n > before) continue;
         stack.n--;
         if (clone[x->id]) continue;
-        Attrs at = x->attrs;
+        Attrs at = attrs_copy(x->attrs);
         if (node_class(x) == CLS_ELEMENTWISE || later) attr_set_int(&at, ATTR_clone, 1);
         r->dst->loc = x->loc;
         r->dst->role = ROLE_BACKWARD;
@@ -193,7 +193,7 @@ static void emit(Recompute *r, const bool *read, Node *x, bool *any)
         args[k] = is_again(r, read, y) ? clone_of(r, y, r->gone[y->id]) : r->map.map[y->id];
     }
     graph_stamp(r->dst, x, x->name);
-    r->map.map[x->id] = graph_region_node(r->dst, x->op, args, (int)x->nargs, &x->attrs,
+    r->map.map[x->id] = graph_region_node(r->dst, x->op, args, (int)x->nargs, x->attrs,
                                           regions_of(r, x), (int)x->nregions);
 }
 

@@ -65,9 +65,12 @@ static bool add_like(Model *m, Opening *p)
     return true;
 }
 
-// With the GIL released: this is where the time goes.
+// With the GIL released: this is where the time goes. The library knows the device before it
+// compiles, so that there is one program, for that device; a variant is on its parent's, open
+// already.
 static netc_status build(Model *m, Opening *p)
 {
+    if (!m->parent) netc_context_prepare(m->context, p->device);
     netc_status status =
         p->text ? netc_compile_text(m->context, p->name, p->text, &p->o, &m->program, &p->error)
                 : netc_compile_file(m->context, p->path, &p->o, &m->program, &p->error);

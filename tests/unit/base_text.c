@@ -85,6 +85,13 @@ static void buffers(void)
     Buf d = buf_new(arena);
     buf_double(&d, 0.1);
     CHECK(!strcmp(d.data, "0.1"));
+    Buf e = buf_new(arena), f = buf_new(arena);
+    int64_t v = INT64_MIN;
+    for (int i = 0; i < 500; i++, v = (int64_t)((uint64_t)v * 6364136223846793005u + 1) >> i % 64) {
+        buf_int(&e, v);
+        buf_printf(&f, "%lld", (long long)v);
+    }
+    CHECK(e.len == f.len && !strcmp(e.data, f.data));
     buf_pad(&d, 3, '.');
     buf_pad(&d, -3, '.');
     CHECK(!strcmp(d.data, "0.1..."));

@@ -229,7 +229,8 @@ static void verifying(void)
     g->roots.n--;
     CHECK(!graph_verify(g, "a pass") && errors_say("not in its turn among the roots"));
     g->roots.n++;
-    n->attrs.n = 0;
+    static const Attrs none;
+    n->attrs = &none;
     CHECK(!graph_verify(g, "a pass") && errors_say("lacks @{name=...}"));
     Graph *twice = fresh();
     input(twice, "x", shape(DT_F32, 1, 2));
