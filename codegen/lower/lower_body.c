@@ -213,7 +213,7 @@ static int64_t counted_channels(const LowerCtx *ctx, const Node *dot)
         for (int i = 0; i < axes.ncontract; i++)
             pixels |= axes.contract[i] == window_axes(x->attrs).at;
         const int64_t counted = (channels + STEP - 1) / STEP * STEP;
-        const bool pays = lines_in_copies(&x->attrs)
+        const bool pays = lines_in_copies(x->attrs)
                               ? counted <= channels * 3
                               : channels > STEP && counted * 3 <= channels * 4;
         if (pixels && axes.contract[axes.ncontract - 1] == x->type.rank - 1 && pays &&
