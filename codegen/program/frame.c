@@ -565,7 +565,7 @@ static bool copy_leaf(Frame *f, Sink *s)
         gen_internal(f->e->gen, s->value->loc, "a result without a place");
         return false;
     }
-    if (same_place(&from, &s->target)) {
+    if (prog_arg_same(&from, &s->target)) {
         s->done = true; // the old value stays
     } else if (!s->commit) {
         gen_copy(f->e, from, s->target, bytes, f->depth, false, value_name(s->value),
