@@ -448,6 +448,10 @@ void frame_lowers(Frame *f)
 {
     f->e->lower.commits = f->commits;
     f->e->lower.is_region = f->depth > 0;
+    f->e->lower.carried = f->loop ? attr_int(f->loop, ATTR_carried, 0) : 0;
+    f->e->lower.initial = false;
+    for (int i = 0; i < f->e->lower.carried; i++) // (loops.c stores initial values last of all)
+        f->e->lower.initial |= type_bytes(&f->loop->args[i]->type) > 0;
 }
 
 static bool lower_item(Frame *f, Item *it)

@@ -177,6 +177,7 @@ bool loop_generate(Frame *f, const Group *gr)
         return false;
     }
     Frame *body = frame_new(e, r, f->depth + 1);
+    body->loop = loop;
     ProgArg *places = f->results[loop->id] = NEW_ARRAY(g->arena, ProgArg, results + 1);
     Carried *of = NEW_ARRAY(g->arena, Carried, results + 1);
     if (!bind_params(f, loop, body, of)) return false;

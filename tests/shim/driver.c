@@ -23,6 +23,7 @@ struct CUstream_st {
     CuGraph graph; // being recorded
     bool origin;
     Nodes tail;
+    bool moved; // what came last is a copy or a fill
 };
 
 typedef enum Kind { KERNEL, COPY, FILL, CALL } Kind;
@@ -319,8 +320,23 @@ static CuResult perform(const struct CUgraphNode_st *n)
     return r;
 }
 
+// Only a kernel lets another begin before it has ended: what follows a copy or a fill does not.
+static bool behind_moves(CuStream s)
+{
+    if (!s) return false;
+    if (!s->graph) return s->moved;
+    bool all = s->tail.n > 0;
+    for (int i = 0; i < s->tail.n; i++) {
+        Kind k = s->graph->node[s->tail.at[i]].kind;
+        all &= k == COPY || k == FILL;
+    }
+    return all;
+}
+
 static CuResult enqueue(CuStream s, struct CUgraphNode_st n)
 {
+    n.launch.early = n.launch.early && !behind_moves(s);
+    if (s) s->moved = n.kind == COPY || n.kind == FILL;
     if (!s || !s->graph) {
         CuResult r = perform(&n);
         for (void **p = n.launch.params; p && *p; p++) free(*p);
