@@ -3,8 +3,9 @@
 // A value that a loop carries or stacks, and that is read through casts to one smaller type of
 // floats alone (behind views), is rounded by the body where it is computed: that kernel stores half
 // the bytes, and no iteration begins with the cast of a carried value that a product reads. Where
-// the carried value is wanted unrounded after the loop, too, it is carried both ways, if a product
-// reads it. A stacked result that then is what another one is, or what the loop scans, is gone.
+// the carried value is wanted unrounded, too, in the loop or after it, it is carried both ways if a
+// product reads a cast of it. A stacked result that then is what another one is, or what the loop
+// scans, is gone.
 //
 // Requires: precision chosen. Keeps: every value to the bit. Breaks: nothing.
 #include "passes/passes.h"
@@ -19,7 +20,7 @@ typedef struct Loop {
     uint32_t ncarried, nscanned;
     int *result; // by result: how it is read after the loop
     int *param;  // by operand: what type it gets, or SEVERAL: it stays
-    bool *both;  // by carried value: it is also carried as it was
+    bool *both;  // by carried value: it is also carried as it was, and its casts are the other one
     bool any;
 } Loop;
 
@@ -60,7 +61,7 @@ static void read_body(const Loop *l, int *how, bool *product)
     for (uint32_t i = 0; i < g->nodes.n; i++) how[i] = NOBODY, product[i] = false;
     for (uint32_t i = 0; i < g->roots.n; i++) live[g->roots.at[i]->id] = true;
     for (uint32_t i = 0; i < g->results.n; i++) {
-        int as = i < l->ncarried ? l->param[i] : l->result[i];
+        int as = i >= l->ncarried ? l->result[i] : l->both[i] ? SEVERAL : l->param[i];
         if (i >= l->ncarried && as == NOBODY) continue;
         live[g->results.at[i]->id] = true;
         read_as(&how[g->results.at[i]->id], as);
@@ -77,6 +78,23 @@ static void read_body(const Loop *l, int *how, bool *product)
     }
 }
 
+// Whether n rounds carried value k; the type goes to *to.
+static bool rounds(const Loop *l, const Node *n, uint32_t k, int *to)
+{
+    const bool of = n->op == OP_cast && n->args[0] == l->body->params.at[1 + k];
+    *to = of ? reads_as(n, NOBODY) : SEVERAL;
+    return *to >= 0;
+}
+
+// The type to which carried value k is rounded for a product; SEVERAL: there is none.
+static int for_product(const Loop *l, const bool *product, uint32_t k)
+{
+    int to = SEVERAL;
+    for (uint32_t i = 0; i < l->body->nodes.n; i++)
+        if (product[i] && rounds(l, l->body->nodes.at[i], k, &to)) return to;
+    return SEVERAL;
+}
+
 // Chooses what the loop carries and scans rounded. scans: by scanned operand, whether that may
 // change. A carried value is taken to be only rounded until a reader in the body is found that does
 // not.
@@ -86,21 +104,25 @@ static void choose(Loop *l, const bool *scans)
     int *how = NEW_ARRAY(g->arena, int, g->nodes.n + 1);
     bool *product = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
     for (uint32_t k = 0; k < l->n->nargs; k++) l->param[k] = k < l->ncarried ? NOBODY : SEVERAL;
+    for (uint32_t k = 0; k < l->ncarried; k++) l->both[k] = false;
     for (bool changed = true; changed;) {
         changed = false;
         read_body(l, how, product);
         for (uint32_t k = 0; k < l->ncarried; k++) {
             int as = how[g->params.at[1 + k]->id];
-            if (as == l->param[k]) continue;
+            if (as == l->param[k] || l->both[k]) continue;
             l->param[k] = l->param[k] == NOBODY ? as : SEVERAL;
             changed = true;
         }
-    }
-    for (uint32_t k = 0; k < l->ncarried; k++) {
-        uint32_t id = g->params.at[1 + k]->id;
-        if (l->param[k] < 0) continue;
-        l->both[k] = l->result[k] != NOBODY && l->result[k] != l->param[k];
-        if (l->both[k] && !product[id]) l->param[k] = SEVERAL, l->both[k] = false;
+        for (uint32_t k = 0; k < l->ncarried && !changed; k++) {
+            int as = l->param[k], to = SEVERAL;
+            bool only = as == NOBODY || (as >= 0 && (l->result[k] == NOBODY || l->result[k] == as));
+            if (only || l->both[k]) continue; // else it is wanted unrounded, too
+            to = for_product(l, product, k);
+            l->both[k] = to >= 0;
+            l->param[k] = to;
+            changed = to != as || l->both[k];
+        }
     }
     read_body(l, how, product);
     for (uint32_t k = 0; k < l->nscanned; k++)
@@ -231,7 +253,12 @@ static Graph *new_body(const Loop *l, Graph *dst, Node *const *map, Node **args,
         Type t = p->type;
         if (!as_is) t.dtype = (DType)l->param[i];
         graph_stamp(body, p, NULL);
-        Node *in = r.map[p->id] = graph_region_param(body, &t);
+        Node *in = graph_region_param(body, &t);
+        if (!again) r.map[p->id] = in;
+        for (uint32_t at = 0; at < old->nodes.n && again; at++) {
+            int to;
+            if (rounds(l, old->nodes.at[at], i, &to) && to == l->param[i]) r.map[at] = in;
+        }
         if (!in->name) in->name = p->name;
         Node *arg = map[l->n->args[i]->id];
         args[(*nargs)++] = arg->type.dtype == t.dtype ? arg : rounded(dst, arg, (int)t.dtype);

@@ -289,7 +289,7 @@ static CuResult perform_now(const struct CUgraphNode_st *n)
         driver.launches++;
         if (!n->launch.f->builtin) return shim_run(&n->launch);
         return n->launch.f->builtin(&n->launch) ? CU_OK : bad_memory("a copy");
-    case CALL: return n->call(n->arg);
+    case CALL: shim_actor.last = shim_actor.now++; return n->call(n->arg);
     case FILL:
         if (!shim_touch(n->to, n->bytes, true)) return bad_memory("a fill");
         shim_overwritten(n->to, n->bytes);
@@ -320,22 +320,10 @@ static CuResult perform(const struct CUgraphNode_st *n)
     return r;
 }
 
-// Only a kernel lets another begin before it has ended: what follows a copy or a fill does not.
-static bool behind_moves(CuStream s)
-{
-    if (!s) return false;
-    if (!s->graph) return s->moved;
-    bool all = s->tail.n > 0;
-    for (int i = 0; i < s->tail.n; i++) {
-        Kind k = s->graph->node[s->tail.at[i]].kind;
-        all &= k == COPY || k == FILL;
-    }
-    return all;
-}
-
 static CuResult enqueue(CuStream s, struct CUgraphNode_st n)
 {
-    n.launch.early = n.launch.early && !behind_moves(s);
+    // Only a kernel lets another begin before it has ended: a copy or a fill does not.
+    n.launch.early = n.launch.early && !(s && s->moved);
     if (s) s->moved = n.kind == COPY || n.kind == FILL;
     if (!s || !s->graph) {
         CuResult r = perform(&n);

@@ -112,6 +112,7 @@ typedef struct Actor {
     size_t stack_bytes;
     bool ahead;      // its kernel began early, and it has not waited for the one before
     uint32_t before; // when that one began
+    uint32_t last;   // when the last one began, the library's included
 } Actor;
 extern Actor shim_actor;
 extern bool shim_running;
@@ -143,7 +144,8 @@ size_t shim_memory_total(void);
 // never written.
 bool shim_touch(const void *p, size_t bytes, bool write);
 void shim_unwritten(void *p, size_t bytes); // a fill with 0xff: a temporary's life begins
-// By a copy or a fill, which waits for the kernels before it: what they wrote is not there any more.
+// By a copy or a fill, which waits for the kernels before it: what they wrote is not there any
+// more.
 void shim_overwritten(void *p, size_t bytes);
 void shim_filled(void *p, size_t bytes, const void *from); // a copy: what is initialised goes along
 // Ends a turn: what the thread wrote last is looked at.

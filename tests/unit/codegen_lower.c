@@ -772,7 +772,6 @@ int main(void)
     buf_str(&s->few, s->cu.data);
     maps(s);
     pieces(s);
-    beside_pieces(s);
     casts(s);
     functions(s);
     approximations(s);

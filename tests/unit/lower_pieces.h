@@ -118,4 +118,5 @@ static void pieces(Suite *s)
         out(g, b, "b"); // of another size: a body of its own
         add(s, arena_printf(s->a, "pieces %d", i), g, GROUP_MAP, 0, NULL, NULL, 1e-5);
     }
+    beside_pieces(s);
 }
