@@ -76,7 +76,11 @@ typedef struct LowerCtx {
     bool tf32;      // f32 contractions may use tensor cores
     bool whole;     // states are written whole, also where only a part of them changes
     bool is_region; // the graph is a region: region_param 0 of a loop is KA_LOOP_INDEX
-    int64_t part;   // columns of a part of column reductions; 0: as the cost model has it
+    // Of a loop's region: parameters 1 to [carried] change from iteration to iteration; [initial]:
+    // a step that is no kernel stands between what was computed before the loop and its iterations.
+    int64_t carried;
+    bool initial;
+    int64_t part; // columns of a part of column reductions; 0: as the cost model has it
     // Kernels that were printed, by kernel_text_key, in the same arena: ones like them take their
     // text. NULL: each launch is lowered and each kernel printed.
     IdMap *printed;

@@ -8,7 +8,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 
-enum { PROG_MAX_RANK = 8, PROG_VERSION = 14 };
+enum { PROG_MAX_RANK = 8, PROG_VERSION = 15 };
 
 // Element types by the names of ir/dtypes.def, in that order (ir/ is not known to the runtime).
 typedef enum ProgDType {
@@ -94,7 +94,7 @@ typedef struct ProgCheck {
 } ProgCheck;
 
 typedef enum ProgArgKind {
-    PA_BUFFER,     // pointer to buffers[index], plus iteration * stride[depth] bytes inside loops
+    PA_BUFFER, // pointer to buffers[index] + [value] bytes, and iteration * stride[depth] in loops
     PA_LOOP_INDEX, // i64: the current iteration of the loop at depth [index]
     PA_INT,        // i64 constant [value]
 } ProgArgKind;
@@ -108,6 +108,7 @@ typedef struct ProgArg {
     bool written;
     bool joins; // a part of the buffer is written, beside what steps before have written there
 } ProgArg;
+bool prog_arg_same(const ProgArg *a, const ProgArg *b); // the same memory, in every iteration
 
 // A matrix of 16-bit elements that a kernel reads or writes by bulk copies, a box of it at a time.
 // What the copies need to know of it is made when the kernel is launched, and is a parameter of its

@@ -2,34 +2,41 @@
 //
 // A result that is a parameter of the body, or stands among the results twice, is computed by no
 // kernel of its own and would cost a copy in every iteration. Wrapped in an identity node it can
-// fuse into a kernel that has the value in registers, as one more store.
+// fuse into a kernel that has the value in registers, as one more store. Those that lie in the
+// stack of a carried value (ir/loop.h) cost nothing.
 //
 // Requires: all pattern-matching passes have run (fusion is next). Keeps: every value. Breaks:
 // nothing.
+#include "ir/loop.h"
 #include "passes/passes.h"
 #include "passes/regions.h"
 
-// Whether no kernel stores result i of the body on its own account.
-static bool is_copied(const Graph *body, uint32_t i)
+// Whether no kernel stores stacked result i of the loop on its own account.
+static bool is_copied(const Node *loop, uint32_t i)
 {
+    const Graph *body = loop->regions[0];
     const Node *x = body->results.at[i];
+    bool next;
+    if (loop_stack_of(loop, i, &next) >= 0) return false;
     if (x->op == OP_region_param) return true;
     for (uint32_t k = 0; k < i; k++)
         if (body->results.at[k] == x) return true;
     return false;
 }
 
-static Graph *with_stores(Graph *body, uint32_t carried)
+static Graph *with_stores(const Node *loop)
 {
+    Graph *body = loop->regions[0];
+    const uint32_t carried = (uint32_t)attr_int(loop, ATTR_carried, 0);
     bool any = false;
-    for (uint32_t i = carried; i < body->results.n; i++) any |= is_copied(body, i);
+    for (uint32_t i = carried; i < body->results.n; i++) any |= is_copied(loop, i);
     if (!any) return body;
     Graph *dst = graph_new(body->arena, body->diags, body->symbols);
     Remap r = remap_begin(body, dst);
     for (uint32_t i = 0; i < body->nodes.n; i++) remap_node(&r, body->nodes.at[i]);
     dst = remap_end(&r);
     for (uint32_t i = carried; i < body->results.n; i++) {
-        if (!is_copied(body, i)) continue;
+        if (!is_copied(loop, i)) continue;
         Node *x = dst->results.at[i];
         graph_stamp(dst, x, x->name);
         dst->results.at[i] = graph_ew(dst, OP_stop_gradient, &x, 1);
@@ -52,7 +59,8 @@ static Graph *store(void *ctx, const IdMap *done, Graph *g)
         }
         Node copy = *n;
         Graph *inner = rebuilt(done, n->regions[0]);
-        Graph *body = with_stores(inner, (uint32_t)attr_int(n, ATTR_carried, 0));
+        copy.regions = &inner;
+        Graph *body = with_stores(&copy);
         copy.regions = &body;
         any |= body != n->regions[0];
         remap_node(&r, &copy);

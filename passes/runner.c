@@ -15,6 +15,8 @@ const Pass pass_table[] = {
     {"invariants", "what does not change from round to round is computed before the loop",
      pass_invariants, true},
     {"loop_sums", "sums that a loop carries become one sum after it", pass_loop_sums, true},
+    {"loop_casts", "what loops carry or stack only to be rounded is stored rounded",
+     pass_loop_casts, true},
     {"simplify", "algebra over several nodes, dead code, transposes into matmuls", pass_simplify,
      true},
     {"variance",

@@ -6,7 +6,27 @@ typedef struct Map {
     const char *axis, *base; // names: the innermost axis, the first of a vector's places along it
     Steps steps;             // vectors, of number j
     bool ahead;              // loads that need nothing but their place come before all else
+    const bool *early;       // by instruction: loaded before the kernel in front has ended; or NULL
 } Map;
+
+// Of a map whose threads have one vector or element each, and none are left over: the loads that
+// may be done before the wait, which then stands behind them. NULL: there are none.
+static const bool *find_early(Emit *e, const Vectors *v)
+{
+    const Body *b = e->body;
+    const Schedule *s = &b->sched;
+    if (!e->follow || s->unroll > 1 || (s->vector > 1 && b->npar < 2) || b->commits) return NULL;
+    const bool *known = known_early(e->kernel, b);
+    bool *early = NEW_ARRAY(e->arena, bool, b->insts.n + 1), any = false;
+    for (uint32_t i = 0; i < b->insts.n && s->vector == 1; i++)
+        any |= early[i] = e->live[i] && known[i] && b->insts.at[i].kind == KI_LOAD;
+    for (int i = 0; i < v->nloads; i++) {
+        const int at = v->loads[i];
+        early[at] = known[at] && is_plain(e, at);
+        any |= early[at];
+    }
+    return any ? early : NULL;
+}
 
 static Map map_of(Emit *e)
 {
@@ -37,8 +57,12 @@ static void map_vector(Emit *e, const Map *m)
 {
     const Vectors *v = &m->v;
     e->axis[v->axis] = m->base;
+    for (int i = 0; i < v->nloads && m->early; i++)
+        if (m->early[v->loads[i]])
+            print_vector_load(e, v, v->loads[i], slot_name(e, v->loads[i]), true);
+    if (m->early) emit_follow(e);
     for (int i = 0; i < v->nloads; i++)
-        if (!m->ahead || !is_plain(e, v->loads[i]))
+        if ((!m->ahead || !is_plain(e, v->loads[i])) && !(m->early && m->early[v->loads[i]]))
             print_vector_load(e, v, v->loads[i], slot_name(e, v->loads[i]), true);
     e->axis[v->axis] = m->axis;
     open_stores(e, v, -1);
@@ -70,7 +94,8 @@ void map_cuda(Emit *e)
     const Schedule *s = &b->sched;
     Map m = map_of(e);
     emit_prefetch(e, 0);
-    emit_follow(e);
+    m.early = find_early(e, &m.v);
+    if (!m.early) emit_follow(e);
     if (m.ahead) {
         bool *ahead = NEW_ARRAY(e->arena, bool, b->insts.n + 1);
         for (int i = 0; i < m.v.nloads; i++) ahead[m.v.loads[i]] = is_plain(e, m.v.loads[i]);
@@ -84,10 +109,13 @@ void map_cuda(Emit *e)
     }
     open_steps(e, &m.steps);
     e->scope->guard = true;
-    if (s->vector > 1)
+    if (s->vector > 1) {
         map_vector(e, &m);
-    else
+    } else {
+        if (m.early) emit_prefetch(e, UINT64_MAX);
+        emit_follow(e);
         lane_stores(e, &m.v, -1);
+    }
     close_steps(e, &m.steps);
     if (b->npar == 1 && s->vector > 1) map_tail(e, &m);
 }

@@ -6,6 +6,12 @@
 // inputs and the row table for this execution; who writes a cell comes after all who read it. So
 // the leaves of the graph are there, and what follows from them alone: the weights a product reads,
 // the labels of the batch's rows, a learning rate.
+//
+// In a loop such a result is one of the same iteration. What iterations begin with was made before
+// it, and so by a kernel that has ended, too: carried values by the iteration before, scanned and
+// captured ones before the loop. The latter are there for every kernel of a loop that carries
+// something: its initial value is copied or cleared behind all kernels in front of the loop, and
+// what is no kernel lets nothing begin early.
 #include "codegen/cuda/print_cuda.h"
 
 static bool is_leaf(const BodyBuf *u)
@@ -16,7 +22,7 @@ static bool is_leaf(const BodyBuf *u)
 
 static bool reads_results(const Kernel *k)
 {
-    for (int i = 0; i < k->nbodies && !k->ctx->is_region; i++)
+    for (int i = 0; i < k->nbodies; i++)
         for (uint32_t j = 0; j < k->body[i]->bufs.n; j++) {
             const BodyBuf *u = &k->body[i]->bufs.at[j];
             if (u->kind == KA_NODE && u->read && !node_in_memory(u->node)) return true;
@@ -33,14 +39,24 @@ static bool known_place(const bool *known, const Ix *x)
     return true;
 }
 
-const bool *known_early(Arena *a, const Body *b)
+// Of a kernel that reads no result: a loop's parameter that is the same in all its iterations, or
+// of which each has its slice.
+static bool there_before(const Kernel *k, const BodyBuf *u)
 {
-    bool *known = NEW_ARRAY(a, bool, b->insts.n + 1);
+    return k->ctx->initial && u->kind == KA_NODE && u->node->op == OP_region_param &&
+           !carried_between(k->ctx, u);
+}
+
+const bool *known_early(const Kernel *k, const Body *b)
+{
+    bool *known = NEW_ARRAY(k->arena, bool, b->insts.n + 1), results = reads_results(k);
     for (uint32_t i = 0; i < b->insts.n; i++) {
         const Inst *v = &b->insts.at[i];
+        const BodyBuf *from = v->kind == KI_LOAD ? &b->bufs.at[v->buf] : NULL;
         bool plain = v->kind == KI_CONST || v->kind == KI_INDEX || v->kind == KI_EW ||
-                     v->kind == KI_CAST || (v->kind == KI_LOAD && is_leaf(&b->bufs.at[v->buf]));
-        for (int k = 0; k < v->na; k++) plain &= known[v->a[k]];
+                     v->kind == KI_CAST ||
+                     (from && is_leaf(from) && (results || there_before(k, from)));
+        for (int j = 0; j < v->na; j++) plain &= known[v->a[j]];
         if (v->kind == KI_LOAD && v->pred >= 0) plain &= known[v->pred];
         known[i] = plain && known_place(known, v->ix);
     }
@@ -52,8 +68,8 @@ bool prefetches(const Kernel *k, const Body *b)
     const ScheduleVariant runs = b->sched.variant;
     bool fits = runs == RUN_WARP_TILES || runs == RUN_MAP ||
                 (runs == RUN_ROWS && k->phase != PHASE_COMBINE);
-    if (!fits || !reads_results(k)) return false;
-    const bool *known = known_early(k->arena, b);
+    if (!fits) return false;
+    const bool *known = known_early(k, b);
     for (uint32_t i = 0; i < b->insts.n; i++)
         if (known[i] && b->insts.at[i].kind == KI_LOAD) return true;
     return false;
@@ -62,7 +78,7 @@ bool prefetches(const Kernel *k, const Body *b)
 void emit_prefetch(Emit *e, uint64_t axes)
 {
     const Body *b = e->body;
-    const bool *known = known_early(e->arena, b);
+    const bool *known = known_early(e->kernel, b);
     for (uint32_t i = 0; i < b->insts.n && e->follow; i++) {
         const Inst *v = &b->insts.at[i];
         bool loads = v->kind == KI_LOAD && !b->bufs.at[v->buf].in_place;

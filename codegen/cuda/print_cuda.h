@@ -116,7 +116,7 @@ const char *scratch_of(Emit *e, int nth);           // the body's nth scratch bu
 // Whether the body's printer fetches something ahead; it prints the wait itself (emit_follow).
 bool prefetches(const Kernel *k, const Body *b);
 // By instruction: it follows from leaves alone.
-const bool *known_early(Arena *a, const Body *b);
+const bool *known_early(const Kernel *k, const Body *b);
 // Prints loads of leaves that vary over no other axes, before the wait.
 void emit_prefetch(Emit *e, uint64_t axes);
 // In the innermost scope, where it is not printed yet: the wait, and the look at the error record.

@@ -450,7 +450,7 @@ void tile_warps_cuda(Emit *e, const TileProgram *p)
     print_places(&w);
     w.results = results_of(&w);
     w.ready =
-        e->follow ? known_early(e->arena, e->body) : NEW_ARRAY(e->arena, bool, e->body->insts.n);
+        e->follow ? known_early(e->kernel, e->body) : NEW_ARRAY(e->arena, bool, e->body->insts.n);
     if (e->follow) prefetch(&w);
     emit_open(e, 0);
     for (const TileOp *op = p->op; op < p->op + p->nops; op++) switch (op->kind) {

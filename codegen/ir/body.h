@@ -282,6 +282,8 @@ uint64_t body_text_key(const Body *b);
 // Kernels of one target with equal ones have equal text, are launched alike and are sound alike. p:
 // the kernel's costs.
 uint64_t kernel_text_key(const Kernel *k, const ProgKernel *p);
+// Whether it is a parameter of a loop's region that one iteration leaves for the next.
+bool carried_between(const LowerCtx *c, const BodyBuf *u);
 uint64_t body_key(const Body *b); // what a tuning file knows its schedule by
 
 #endif

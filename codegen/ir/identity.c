@@ -149,15 +149,22 @@ uint64_t body_text_key(const Body *b)
     return h;
 }
 
+bool carried_between(const LowerCtx *c, const BodyBuf *u)
+{
+    return u->kind == KA_NODE && u->node->op == OP_region_param &&
+           attr_int(u->node, ATTR_index, 0) <= c->carried;
+}
+
 uint64_t kernel_text_key(const Kernel *k, const ProgKernel *p)
 {
     const LowerCtx *c = k->ctx;
-    uint64_t h = HASH_INTS(k->identity, k->nbodies, c->is_region, c->tf32, c->part, p->bytes_read,
-                           p->bytes_written, p->flops);
+    uint64_t h = HASH_INTS(k->identity, k->nbodies, c->is_region, c->initial, c->tf32, c->part,
+                           p->bytes_read, p->bytes_written, p->flops);
     for (int i = 0; i < k->nbodies; i++) {
         const Body *b = k->body[i];
         h = hash_mix(h, body_text_key(b));
-        for (uint32_t j = 0; j < b->bufs.n; j++) h = hash_mix(h, (uint64_t)b->arg[j]);
+        for (uint32_t j = 0; j < b->bufs.n; j++)
+            h = HASH_INTS(h, b->arg[j], carried_between(c, &b->bufs.at[j]));
     }
     return h;
 }

@@ -62,7 +62,7 @@ static bool lower_rows(LowerCtx *ctx, Graph *g, const Group *group, Node *const 
                 vec_push(ctx->arena, &like, outs[i]);
             else
                 vec_push(ctx->arena, &rest, outs[i]);
-        return lower_map(ctx, g, group, like.at, (int)like.n, out) &&
+        return lower_map(ctx, g, group, like.at, (int)like.n, NULL, out) &&
                lower_rows(ctx, g, group, rest.at, (int)rest.n, folded, out);
     }
     int64_t rows = type_count(&head->type), cols = reduced_count(head);
@@ -76,7 +76,7 @@ static bool lower_rows(LowerCtx *ctx, Graph *g, const Group *group, Node *const 
     if (mine.n ==
         0) { // the reduction sits inside a different space: a loop in each of its elements
         Node *first = outs[0];
-        return lower_map(ctx, g, group, &first, 1, out) &&
+        return lower_map(ctx, g, group, &first, 1, NULL, out) &&
                lower_rows(ctx, g, group, outs + 1, n - 1, folded, out);
     }
     Lower several;
@@ -177,20 +177,23 @@ static bool lower_group(LowerCtx *ctx, Graph *g, const Group *group, BodyList *o
         !lower_dot(ctx, g, group, outs.at, (int)outs.n, folds, out, &done))
         return false;
     if (done) return true;
-    // maps: one body an index space
-    VEC(Node *) left = {0};
+    // maps: one body an index space, the largest first, whose pieces the others may be like
+    NodeList left = {0};
     for (uint32_t i = 0; i < group->outs.n; i++) vec_push(ctx->arena, &left, group->outs.at[i]);
     while (left.n) {
-        VEC(Node *) like = {0}, rest = {0};
+        NodeList like = {0}, rest = {0};
+        int64_t most = 0;
+        for (uint32_t i = 0; i < left.n; i++) {
+            int64_t count = type_count(lower_space(left.at[i]));
+            if (count > most) most = count;
+        }
         for (uint32_t i = 0; i < left.n; i++)
-            if (type_count(lower_space(left.at[i])) == type_count(lower_space(left.at[0])))
+            if (type_count(lower_space(left.at[i])) == most)
                 vec_push(ctx->arena, &like, left.at[i]);
             else
                 vec_push(ctx->arena, &rest, left.at[i]);
-        if (!lower_map(ctx, g, group, like.at, (int)like.n, out)) return false;
-        left.at = rest.at;
-        left.n = rest.n;
-        left.cap = rest.cap;
+        if (!lower_map(ctx, g, group, like.at, (int)like.n, &rest, out)) return false;
+        left = rest;
     }
     return true;
 }

@@ -87,9 +87,11 @@ bool lower_commits(const LowerCtx *ctx, const Node *n);
 const Type *lower_space(const Node *n); // an out is computed over: asserts look at their operand
 
 // -- lower_map.c: bodies for outs of one number of elements, none of which needs a reduction over
-// rows. false: reported.
+// rows. rest: what else the group stores, or NULL; comes back without what these bodies store, too.
+// false: reported.
+typedef VEC(Node *) NodeList;
 bool lower_map(LowerCtx *ctx, Graph *g, const Group *group, Node *const *outs, int n,
-               BodyList *out);
+               NodeList *rest, BodyList *out);
 // The value of n changes from one operand to the next where e reaches bound: a map may be cut
 // there.
 void lower_cut(Lower *l, const Node *n, const Ix *const *idx, const Ix *e, int64_t bound);

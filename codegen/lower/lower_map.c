@@ -1,7 +1,8 @@
 // Maps: bodies that compute outs element by element over one space. What is made of pieces (concat,
 // pad) is stored piecewise: the space is cut where a value changes from one operand to the next,
 // until each piece reads one of them. Pieces of one size are several stores of one body, which
-// shares what they have in common; the bodies run side by side.
+// shares what they have in common, also with further outs of their size; the bodies run side by
+// side.
 #include <string.h>
 
 #include "codegen/lower/lower.h"
@@ -33,7 +34,8 @@ typedef struct Map {
     int64_t dim[MAX_RANK]; // of the space
     int rank;
     VEC(Piece) pieces;
-    bool updates; // outs are states that are written where they change
+    NodeList beside; // outs of the size of all pieces, stored with them
+    bool updates;    // outs are states that are written where they change
 } Map;
 
 // The update where n assigns a state that changes in a part only; NULL: it is written whole.
@@ -135,6 +137,11 @@ static Lower lower_pieces(const Map *m, const Piece *piece, int npieces, const i
         }
     }
     l.cuts = NULL;
+    for (uint32_t i = 0; i < m->beside.n; i++) {
+        const Type *t = lower_space(m->beside.at[i]);
+        ix_delinear(c, ix_linear(c, in, piece->size, m->rank), t->dim, t->rank, idx);
+        lower_out(&l, m->beside.at[i], idx);
+    }
     return l;
 }
 
@@ -253,10 +260,41 @@ static void find_pieces(Map *m)
     }
 }
 
+static bool has_shape(const Map *m, const Piece *p, const Type *t)
+{
+    int at = 0;
+    for (int i = 0; i < m->rank; i++) {
+        if (p->size[i] == 1) continue;
+        while (at < t->rank && t->dim[at] == 1) at++;
+        if (at == t->rank || t->dim[at++] != p->size[i]) return false;
+    }
+    while (at < t->rank && t->dim[at] == 1) at++;
+    return at == t->rank;
+}
+
+// Takes from [rest] what can be stored with the pieces, where one body stores them all.
+static void take_beside(Map *m, uint32_t most, NodeList *rest)
+{
+    for (uint32_t i = 1; i < m->pieces.n; i++)
+        if (memcmp(m->pieces.at[i].size, m->pieces.at[0].size, sizeof m->pieces.at[0].size)) return;
+    uint32_t stores = m->pieces.n * (uint32_t)m->n, kept = 0;
+    for (uint32_t i = 0; i < rest->n; i++) {
+        Node *x = rest->at[i];
+        bool takes = m->pieces.n <= most && stores + m->beside.n < most && !m->updates &&
+                     !node_has(x, OPF_EFFECT) && has_shape(m, &m->pieces.at[0], lower_space(x));
+        if (takes)
+            vec_push(m->ctx->arena, &m->beside, x);
+        else
+            rest->at[kept++] = x;
+    }
+    rest->n = kept;
+}
+
 // A body for every size of pieces, or several.
-static bool join_pieces(Map *m, BodyList *out)
+static bool join_pieces(Map *m, NodeList *rest, BodyList *out)
 {
     uint32_t most = m->ctx->target->kind == TARGET_CUDA ? MOST_STORES_CUDA : MOST_STORES_CPU;
+    if (rest) take_beside(m, most, rest);
     bool *done = NEW_ARRAY(m->ctx->arena, bool, m->pieces.n + 1);
     for (uint32_t i = m->pieces.n; i-- > 0;) {
         VEC(Piece) alike = {0};
@@ -273,7 +311,8 @@ static bool join_pieces(Map *m, BodyList *out)
     return true;
 }
 
-bool lower_map(LowerCtx *ctx, Graph *g, const Group *group, Node *const *outs, int n, BodyList *out)
+bool lower_map(LowerCtx *ctx, Graph *g, const Group *group, Node *const *outs, int n,
+               NodeList *rest, BodyList *out)
 {
     Map m = {.ctx = ctx, .g = g, .group = group, .outs = outs, .n = n};
     m.updates = all_update(&m);
@@ -286,5 +325,5 @@ bool lower_map(LowerCtx *ctx, Graph *g, const Group *group, Node *const *outs, i
     // Pieces are boxes in the shape of what is made of them, be it behind reshapes.
     if (!cuts.at.n) take_shape(&m, &cuts.like->type);
     find_pieces(&m);
-    return join_pieces(&m, out);
+    return join_pieces(&m, rest, out);
 }

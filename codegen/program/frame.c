@@ -449,6 +449,10 @@ void frame_lowers(Frame *f)
 {
     f->e->lower.commits = f->commits;
     f->e->lower.is_region = f->depth > 0;
+    f->e->lower.carried = f->loop ? attr_int(f->loop, ATTR_carried, 0) : 0;
+    f->e->lower.initial = false;
+    for (int i = 0; i < f->e->lower.carried; i++) // (loops.c stores initial values last of all)
+        f->e->lower.initial |= type_bytes(&f->loop->args[i]->type) > 0;
 }
 
 static bool lower_item(Frame *f, Item *it)
@@ -566,7 +570,7 @@ static bool copy_leaf(Frame *f, Sink *s)
         gen_internal(f->e->gen, s->value->loc, "a result without a place");
         return false;
     }
-    if (same_place(&from, &s->target)) {
+    if (prog_arg_same(&from, &s->target)) {
         s->done = true; // the old value stays
     } else if (!s->commit) {
         gen_copy(f->e, from, s->target, bytes, f->depth, false, value_name(s->value),

@@ -74,6 +74,7 @@ typedef struct Frame { // one graph: the entry's or a region's
     GenEntry *e;
     Graph *g;
     int depth;         // loops around it
+    const Node *loop;  // whose region it is; NULL: none
     ProgArg *place;    // by node id
     ProgArg **results; // by node id of a region op: a place for each result
     VEC(Sink) sinks;

@@ -1,6 +1,8 @@
 // A loop node to a PS_LOOP step: carried values live in one buffer each, scanned inputs and stacked
-// results move by one slice an iteration, everything else is read where it lies.
+// results move by one slice an iteration, everything else is read where it lies. A carried value
+// that is also stacked lies in the stack (ir/loop.h).
 #include "codegen/program/gen.h"
+#include "ir/loop.h"
 
 #include <string.h>
 
@@ -47,29 +49,56 @@ static const char *name_of(const Node *n, const char *otherwise)
     return n && n->name ? n->name : otherwise;
 }
 
-// A carried value's one buffer, with its initial value.
-static bool begin_carried(Frame *f, const Node *loop, int i, const char *name, ProgArg *place)
+// Where a carried value lies: before the loop, where an iteration finds and leaves it, and after
+// the loop. All the same, unless it lies in a stack of count + 1 slices, in which iteration i ends
+// at slice i + 1, or backwards at slice i.
+typedef struct Carried {
+    bool stacked;
+    ProgArg first, begin, end, last;
+} Carried;
+
+static Carried place_carried(Frame *f, const Node *loop, int i, const char *name)
+{
+    Type t = node_result_type(loop, i);
+    Carried c = {.stacked = loop_stacks(loop, (uint32_t)i)};
+    int64_t count = attr_int(loop, ATTR_count, 0), slice = type_bytes(&t);
+    if (!c.stacked) {
+        c.first = c.begin = c.end = c.last = gen_temp(f->e, &t, name, loop->loc);
+        return c;
+    }
+    int64_t dim[MAX_RANK] = {count + 1};
+    for (int k = 0; k < t.rank; k++) dim[k + 1] = t.dim[k];
+    t = type_make(t.dtype, t.rank + 1, dim);
+    c.first = c.begin = c.end = c.last = gen_temp(f->e, &t, name, loop->loc);
+    c.begin.stride[f->depth] = c.end.stride[f->depth] = slice;
+    if (attr_int(loop, ATTR_reverse, 0))
+        c.first.value = count * slice, c.begin.value = slice;
+    else
+        c.last.value = count * slice, c.end.value = slice;
+    return c;
+}
+
+static bool begin_carried(Frame *f, const Node *loop, int i, const char *name, ProgArg place)
 {
     GenEntry *e = f->e;
     const Node *initial = loop->args[i];
     Type t = node_result_type(loop, i);
     ProgArg from;
     double v;
-    *place = gen_temp(e, &t, name, loop->loc);
     if (node_const_value(initial, &v) && v == 0) {
         ProgStep *s = gen_step(e, PS_ZERO, 1, f->depth, name, loop->loc);
-        s->args[0] = *place;
+        s->args[0] = place;
         s->args[0].written = true;
         s->bytes = type_bytes(&t);
         return true;
     }
     if (!operand(f, initial, &from)) return false;
-    gen_copy(e, from, *place, type_bytes(&t), f->depth, false, name, loop->loc);
+    gen_copy(e, from, place, type_bytes(&t), f->depth, false, name, loop->loc);
     return true;
 }
 
-// Where the body finds its parameters; places: of the carried results.
-static bool bind_params(Frame *f, const Node *loop, Frame *body, ProgArg *places)
+// Where the body finds its parameters.
+static bool bind_params(Frame *f, const Node *loop, Frame *body, Carried *places)
 {
     const Graph *r = loop->regions[0];
     int carried = (int)attr_int(loop, ATTR_carried, 0);
@@ -78,8 +107,10 @@ static bool bind_params(Frame *f, const Node *loop, Frame *body, ProgArg *places
         const Node *param = region_param(r, 1 + i);
         ProgArg at;
         if (i < carried) {
-            if (!begin_carried(f, loop, i, name_of(param, "carried"), &places[i])) return false;
-            at = places[i];
+            const char *name = name_of(param, name_of(r->results.at[i], "carried"));
+            places[i] = place_carried(f, loop, i, name);
+            if (!begin_carried(f, loop, i, name, places[i].first)) return false;
+            at = places[i].begin;
         } else if (param || i < carried + scanned) {
             if (!operand(f, loop->args[i], &at)) return false;
             if (i < carried + scanned && param) at.stride[f->depth] = type_bytes(&param->type);
@@ -96,19 +127,31 @@ static bool bind_params(Frame *f, const Node *loop, Frame *body, ProgArg *places
 }
 
 // Where the body leaves its results: carried ones for the next iteration, stacked ones by slices.
-static void bind_results(Frame *f, const Node *loop, Frame *body, ProgArg *places)
+// places: of the loop's results.
+static void bind_results(Frame *f, const Node *loop, Frame *body, const Carried *of,
+                         ProgArg *places)
 {
     const Graph *r = loop->regions[0];
     int carried = (int)attr_int(loop, ATTR_carried, 0);
     for (int i = 0; i < (int)r->results.n; i++) {
         const Node *value = r->results.at[i];
-        Sink s = {.value = value, .commit = i < carried};
-        if (i >= carried) {
-            Type t = node_result_type(loop, i);
-            places[i] = gen_temp(f->e, &t, name_of(value, "stacked"), loop->loc);
+        bool next;
+        int in = loop_stack_of(loop, (uint32_t)i, &next);
+        if (in >= 0) { // what iterations begin or end with, from the first one in memory on
+            places[i] = next ? of[in].end : of[in].begin;
+            places[i].stride[f->depth] = 0;
+            continue;
         }
-        s.target = places[i];
-        if (i >= carried) s.target.stride[f->depth] = type_bytes(&value->type);
+        Sink s = {.value = value};
+        if (i < carried) {
+            places[i] = of[i].last;
+            s.target = of[i].end;
+            s.commit = !of[i].stacked; // else it overwrites nothing
+        } else {
+            Type t = node_result_type(loop, i);
+            s.target = places[i] = gen_temp(f->e, &t, name_of(value, "stacked"), loop->loc);
+            s.target.stride[f->depth] = type_bytes(&value->type);
+        }
         frame_sink(body, s);
     }
 }
@@ -134,9 +177,11 @@ bool loop_generate(Frame *f, const Group *gr)
         return false;
     }
     Frame *body = frame_new(e, r, f->depth + 1);
+    body->loop = loop;
     ProgArg *places = f->results[loop->id] = NEW_ARRAY(g->arena, ProgArg, results + 1);
-    if (!bind_params(f, loop, body, places)) return false;
-    bind_results(f, loop, body, places);
+    Carried *of = NEW_ARRAY(g->arena, Carried, results + 1);
+    if (!bind_params(f, loop, body, of)) return false;
+    bind_results(f, loop, body, of, places);
     gen_step(e, PS_LOOP, 0, f->depth, name_of(loop, "loop"), loop->loc);
     uint32_t at = e->steps.n - 1;
     e->steps.at[at].count = attr_int(loop, ATTR_count, 0);

@@ -19,9 +19,11 @@ static int32_t idle_length(const Life *l)
 }
 
 // Does the step write all of the argument's buffer without reading it?
-static bool overwrites(const ProgStep *s, const ProgArg *arg)
+static bool overwrites(const ProgEntry *e, const ProgStep *s, const ProgArg *arg)
 {
-    if (!arg->written || arg->joins) return false;
+    bool fills = s->kind == PS_COPY || s->kind == PS_ZERO;
+    if (!arg->written || arg->joins || arg->value) return false;
+    if (fills && s->bytes < e->buffers[arg->index].bytes) return false;
     for (int d = 0; d < PROG_MAX_LOOP_DEPTH; d++)
         if (arg->stride[d]) return false;
     for (int32_t k = 0; k < s->nargs; k++)
@@ -46,11 +48,12 @@ static void extend(Life *l, const ProgStep *steps, const int32_t *loop_of)
     }
 }
 
-static void touch(Life *l, const ProgStep *s, const ProgArg *arg, int32_t at, int32_t loop)
+static void touch(Life *l, const ProgEntry *e, int32_t at, const ProgArg *arg, int32_t loop)
 {
+    const ProgStep *s = &e->steps[at];
     if (l->loop != loop + 2) { // the first touch in this iteration of this loop
         l->loop = loop + 2;
-    } else if (at - 1 - l->touched > idle_length(l) && overwrites(s, arg)) {
+    } else if (at - 1 - l->touched > idle_length(l) && overwrites(e, s, arg)) {
         l->idle_first = l->touched + 1;
         l->idle_last = at - 1;
     }
@@ -76,7 +79,7 @@ static Life *find_lives(Arena *a, const ProgEntry *e, int32_t *loop_of)
         loop_of[i] = loop;
         for (int32_t k = 0; k < s->nargs; k++)
             if (s->args[k].kind == PA_BUFFER)
-                touch(&life[s->args[k].index], s, &s->args[k], i, loop);
+                touch(&life[s->args[k].index], e, i, &s->args[k], loop);
         if (s->kind == PS_LOOP) loop = i;
     }
     return life;

@@ -153,23 +153,27 @@ static int64_t peak(Arena *a, const ProgEntry *e, const TraceVec *t)
     uint32_t *first = NEW_ARRAY(a, uint32_t, e->nbuffers + 1); // trace position + 1
     bool *live = NEW_ARRAY(a, bool, e->nbuffers + 1);
     int32_t *moved = NEW_ARRAY(a, int32_t, e->nbuffers + 1); // outermost loop it moves with, + 1
+    bool *begun = NEW_ARRAY(a, bool, e->nbuffers + 1);       // before that loop: what it carries
     int32_t loop[PROG_MAX_LOOP_DEPTH + 1];
+    uint32_t entered[PROG_MAX_LOOP_DEPTH + 1];
     for (uint32_t i = 0; i < t->n; i++) {
         const ProgStep *s = &e->steps[t->at[i].step];
-        if (s->kind == PS_LOOP && s->depth <= PROG_MAX_LOOP_DEPTH) loop[s->depth] = t->at[i].step;
+        if (s->kind == PS_LOOP && s->depth <= PROG_MAX_LOOP_DEPTH)
+            loop[s->depth] = t->at[i].step, entered[s->depth] = i + 1;
         for (int32_t k = 0; k < s->nargs; k++) {
             if (s->args[k].kind != PA_BUFFER) continue;
             int32_t b = s->args[k].index;
             if (!first[b]) first[b] = i + 1;
             for (int d = 0; d < s->depth && !moved[b] && s->args[k].written; d++)
-                if (s->args[k].stride[d]) moved[b] = loop[d] + 1;
+                if (s->args[k].stride[d]) moved[b] = loop[d] + 1, begun[b] = first[b] < entered[d];
         }
     }
-    // Buffers by the loop they move with: they are new when it is entered.
+    // Buffers by the loop they move with: they are new when it is entered, or at the first step
+    // that touches them before.
     int32_t *head = NEW_ARRAY(a, int32_t, e->nsteps + 1),
             *next = NEW_ARRAY(a, int32_t, e->nbuffers + 1);
     for (int32_t b = 0; b < e->nbuffers; b++)
-        if (moved[b]) {
+        if (moved[b] && !begun[b]) {
             next[b] = head[moved[b] - 1];
             head[moved[b] - 1] = b + 1;
         }
@@ -187,6 +191,7 @@ static int64_t peak(Arena *a, const ProgEntry *e, const TraceVec *t)
             const ProgArg *arg = &s->args[k];
             if (arg->kind != PA_BUFFER || !live[arg->index]) continue;
             bool read = arg->joins, born = first[arg->index] == i + 1;
+            born |= begun[arg->index] && t->at[first[arg->index] - 1].step == t->at[i].step;
             for (int32_t j = 0; j < s->nargs; j++)
                 read = read || (s->args[j].kind == PA_BUFFER && s->args[j].index == arg->index &&
                                 (!s->args[j].written || s->args[j].joins));

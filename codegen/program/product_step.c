@@ -195,8 +195,7 @@ static bool add_product(Frame *f, Group *gr, GemmMatch *m, const Item **follower
     n += alternative(f, gr, follower, g, args + n, &behind, &scratch);
     for (int i = own; i < n; i++) // what the call writes and the follower reads: the step writes it
         for (int k = 0; k < own; k++)
-            args[i].written |=
-                args[k].written && args[k].index == args[i].index && (int)args[i].kind == PA_BUFFER;
+            args[i].written |= args[k].written && prog_arg_same(&args[k], &args[i]);
     vec_push(gen->arena, &gen->gemms, *g);
     ProgStep *s = gen_step(e, PS_GEMM, n, f->depth, g->name, gr->anchor->loc);
     memcpy(s->args, args, (size_t)n * sizeof *args);

@@ -108,6 +108,13 @@ const ProgEntry *program_entry(const Program *p, const char *name)
     return NULL;
 }
 
+bool prog_arg_same(const ProgArg *a, const ProgArg *b)
+{
+    bool same = a->kind == b->kind && a->index == b->index && a->value == b->value;
+    for (int d = 0; d < PROG_MAX_LOOP_DEPTH; d++) same = same && a->stride[d] == b->stride[d];
+    return same;
+}
+
 void program_written(const Program *p, const ProgEntry *e, bool *written)
 {
     for (int32_t i = 0; i < p->ncells; i++) written[i] = false;
@@ -188,6 +195,7 @@ static void print_arg(Buf *b, const ProgEntry *e, const ProgArg *a)
     buf_printf(b, "#%d", (int)a->index);
     for (int d = 0; d < PROG_MAX_LOOP_DEPTH; d++)
         if (a->stride[d]) buf_printf(b, "+i%d*%" PRId64, d, a->stride[d]);
+    if (a->value) buf_printf(b, "+%" PRId64, a->value);
 }
 
 static void print_buffer(Buf *b, const ProgEntry *e, int32_t i)

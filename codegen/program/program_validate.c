@@ -103,7 +103,8 @@ static const char *check_buffer(const Program *p, const ProgEntry *e, const Prog
 static int64_t room(const Validate *v, const ProgArg *a, int32_t depth)
 {
     const ProgBuffer *b = &v->e->buffers[a->index];
-    int64_t furthest = 0;
+    int64_t furthest = a->value;
+    if (a->value < 0) return -1;
     for (int d = 0; d < PROG_MAX_LOOP_DEPTH; d++) {
         int64_t step;
         if (!a->stride[d]) continue;

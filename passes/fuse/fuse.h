@@ -171,11 +171,17 @@ void fuse_sweeps(Fuse *f, Slots *slots); // sums over the rows join the kernel t
 // fuse_assemble.c
 void fuse_assemble(Fuse *f, Slots *slots); // concatenations whose parts are stored into them
 
+// fuse_pieces.c
+void fuse_pieces(Fuse *f, Slots *slots); // what is like the pieces of a value joins these
+
 // fuse_columns.c
 void fuse_columns(Fuse *f, Slots *slots); // maps join the sums over their rows
 
 // fuse_launch.c
 void fuse_groups(Fuse *f); // fusion->groups, each with its launch
+// Puts what [from] stores into [to], whose level is no lower; the others are left without outs.
+void fuse_take_over(Fuse *f, Slot *to, Slot *from);
+void fuse_drop_empty(Slots *slots);
 GroupKind fuse_anchor_kind(const Node *anchor);
 
 // fuse_reasons.c

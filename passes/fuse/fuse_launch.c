@@ -192,8 +192,7 @@ static int by_id(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-// Puts what [from] stores into [to], whose level is the higher one.
-static void take_over(Fuse *f, Slot *to, Slot *from)
+void fuse_take_over(Fuse *f, Slot *to, Slot *from)
 {
     for (uint32_t i = 0; i < from->group.outs.n; i++) {
         vec_push(f->a, &to->group.outs, from->group.outs.at[i]);
@@ -204,10 +203,20 @@ static void take_over(Fuse *f, Slot *to, Slot *from)
     to->latest = from->latest < to->latest ? from->latest : to->latest;
     to->commits |= from->commits;
     to->checks |= from->checks;
-    Cluster *a = &f->clusters.at[to->cluster - 1], *b = &f->clusters.at[from->cluster - 1];
-    a->size += b->size;
-    b->parent = to->cluster - 1;
+    if (to->cluster && from->cluster) {
+        Cluster *a = &f->clusters.at[to->cluster - 1], *b = &f->clusters.at[from->cluster - 1];
+        a->size += b->size;
+        b->parent = to->cluster - 1;
+    }
     from->group.outs.n = 0;
+}
+
+void fuse_drop_empty(Slots *slots)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < slots->n; i++)
+        if (slots->at[i].group.outs.n) slots->at[kept++] = slots->at[i];
+    slots->n = kept;
 }
 
 // Reductions over one index space that read the same large values become one group, so that these
@@ -234,15 +243,12 @@ static void merge_reductions(Fuse *f, Slots *slots)
                 const Cluster *d = &f->clusters.at[t->cluster - 1];
                 if (t->group.outs.n && t->latest >= s->level && one_domain(c, d) &&
                     c->size + d->size < MOST_MERGED)
-                    take_over(f, s, t);
+                    fuse_take_over(f, s, t);
             }
             idmap_set(&last, key, i);
         }
     }
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < slots->n; i++)
-        if (slots->at[i].group.outs.n) slots->at[kept++] = slots->at[i];
-    slots->n = kept;
+    fuse_drop_empty(slots);
 }
 
 // Every stored value goes to the slot of what computes it: a cluster, a matmul or its like, a map.
@@ -393,6 +399,7 @@ void fuse_groups(Fuse *f)
     gather(f, &slots);
     merge_reductions(f, &slots);
     fuse_assemble(f, &slots);
+    fuse_pieces(f, &slots);
     fuse_sweeps(f, &slots);
     fuse_columns(f, &slots);
     order_commits(&slots);

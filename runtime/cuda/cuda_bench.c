@@ -29,7 +29,7 @@ static const ProgStep *first_call(const Program *p, int gemm, const ProgEntry **
 static int same_memory(const ProgStep *s, int arg)
 {
     for (int i = 0; i < arg && s->args[arg].kind == PA_BUFFER; i++)
-        if (s->args[i].kind == PA_BUFFER && s->args[i].index == s->args[arg].index) return i;
+        if (prog_arg_same(&s->args[i], &s->args[arg])) return i;
     return arg;
 }
 

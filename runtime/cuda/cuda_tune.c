@@ -32,6 +32,7 @@ static uint32_t alignment(const Program *p, int gemm, int arg)
             const ProgArg *a = &s->args[arg];
             if (a->kind != PA_BUFFER) continue;
             align = pow2_of(en->buffers[a->index].offset, align);
+            align = pow2_of(a->value, align);
             for (int d = 0; d < s->depth && d < PROG_MAX_LOOP_DEPTH; d++)
                 align = pow2_of(a->stride[d], align);
         }

@@ -42,7 +42,8 @@ static size_t touched(RtSession *s, const RtEntry *en, const ProgStep *st, int a
     const ProgBuffer *b = &en->e->buffers[st->args[arg].index];
     size_t scratch;
     if (rt_step_scratch(s, en, st, arg, &scratch)) return scratch;
-    return b->bytes > 0 ? (size_t)b->bytes : 1;
+    int64_t left = b->bytes - st->args[arg].value;
+    return left > 0 ? (size_t)left : 1;
 }
 
 static int accesses(RtSession *s, const RtEntry *en, int step, Access *out)

@@ -242,7 +242,7 @@ void rt_entry_resolve(RtSession *s, RtEntry *en)
             RtSlot *slot = &en->slot[at];
             if (a->kind == PA_BUFFER) {
                 char *p = address(s, en, &en->e->buffers[a->index]);
-                slot->p = p ? p + scratch_shift(s, en, i, k) : NULL;
+                slot->p = p ? p + a->value + scratch_shift(s, en, i, k) : NULL;
             } else {
                 slot->v = a->kind == PA_INT ? a->value : 0;
             }

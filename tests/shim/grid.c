@@ -774,9 +774,8 @@ CuResult shim_run(const Launch *l)
         uint32_t *order = calloc((size_t)groups + 1, sizeof *order);
         if (!order) abort();
         shim_actor.stack_bytes = STACK;
-        static uint32_t last; // when a kernel began
-        shim_actor.before = last;
-        last = grid.base = shim_actor.now++;
+        shim_actor.before = shim_actor.last;
+        shim_actor.last = grid.base = shim_actor.now++;
         char **slot = calloc((size_t)group, sizeof *slot);
         for (int i = 0; i < group && slot && group > 1; i++) slot[i] = grid.resident[i].slot;
         shim_shared_map(l->f->code, l->shared_bytes, group > 1 ? slot : NULL, group);

@@ -149,7 +149,12 @@ bool shim_touch(const void *p, size_t bytes, bool write)
         Word *w = word_at((const void *)a);
         unsigned m = mask_of(a, end - a);
         ok &= (w->owned & m) == m && (write || (w->valid & m) == m);
-        if (write) w->valid |= m;
+        if (!write) continue;
+        w->valid |=
+            m; // and by a kernel that is not run here, or a copy: no thread of another races
+        w->wmask |= m;
+        w->writer = 0;
+        w->written = shim_actor.now;
     }
     return ok;
 }

@@ -182,6 +182,24 @@ LD_LIBRARY_PATH=$SHIM expect 0 worst "$NETC" check products.net --device cuda:0 
 SHIM_CUT=$'nc_follow();\n    {=>{' LD_LIBRARY_PATH=$SHIM \
     expect 2 'what the kernel before wrote, before the wait for it' "$NETC" check products.net --device cuda:0 --cache-dir ''
 
+# In a loop a map fetches its slice of what is scanned before it waits for the product in front of it.
+cat >rounds.net <<'NET'
+model m(x: f32[6, 40, 128], w: f32[64, 128]) {
+    h = zeros([40, 64])
+    loop t in 0..6 carry h over a = x {
+        i, g = split(a + matmul(h, w), 2)
+        h = sigmoid(i) * tanh(g)
+    }
+    return h
+}
+NET
+"$NETC" rounds.net --precision bf16 --emit cuda >rounds.cu
+awk '/__global__/ { ahead = 0 } /= nc_prefetch</ { ahead++ } /nc_follow[(][)];/ && ahead == 2 { n++ } END { exit n != 1 }' \
+    rounds.cu && pass || fail "the map of a loop does not fetch its two slices ahead"
+LD_LIBRARY_PATH=$SHIM expect 0 worst "$NETC" check rounds.net --device cuda:0 --precision bf16 --cache-dir ''
+SHIM_CUT=$'nc_follow();\n        const float=>const float' LD_LIBRARY_PATH=$SHIM expect 2 'before the wait for the kernel before' \
+    "$NETC" check rounds.net --device cuda:0 --precision bf16 --cache-dir ''
+
 # A launch whose tiles keep it from beginning early has small products with updates, too: each function that asks
 # whether a check has failed has looked.
 "$NETC" "$ROOT/bench/mlp.net" --precision tf32 -D first=512 -D second=64 -D batch=512 --emit cuda >crowded.cu

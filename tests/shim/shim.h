@@ -121,6 +121,7 @@ typedef struct Actor {
     size_t stack_bytes;
     bool ahead;      // its kernel began early, and it has not waited for the one before
     uint32_t before; // when that one began
+    uint32_t last;   // when the last one began, the library's included
 } Actor;
 extern Actor shim_actor;
 extern bool shim_running;

@@ -29,6 +29,7 @@ struct CUstream_st {
     CuGraph graph; // being recorded
     bool origin;
     Nodes tail;
+    bool moved;    // what came last is a copy or a fill
     CuStream next; // of all
 };
 
@@ -141,7 +142,7 @@ static CuResult perform_now(const struct CUgraphNode_st *n)
         shim_launches++;
         if (!n->launch.f->builtin) return shim_run(&n->launch);
         return n->launch.f->builtin(&n->launch) ? CU_OK : bad_memory("a copy");
-    case CALL: return n->call(n->arg);
+    case CALL: shim_actor.last = shim_actor.now++; return n->call(n->arg);
     case FILL:
         if (!shim_touch(n->to, n->bytes, true)) return bad_memory("a fill");
         shim_overwritten(n->to, n->bytes);
@@ -174,6 +175,9 @@ static CuResult perform(const struct CUgraphNode_st *n)
 
 static CuResult enqueue(CuStream s, struct CUgraphNode_st n)
 {
+    // Only a kernel lets another begin before it has ended: a copy or a fill does not.
+    n.launch.early = n.launch.early && !(s && s->moved);
+    if (s) s->moved = n.kind == COPY || n.kind == FILL;
     if (!s || !s->graph) {
         CuResult r = perform(&n);
         for (void **p = n.launch.params; p && *p; p++) free(*p);

@@ -145,6 +145,42 @@ static void loops(Arena *a)
     CHECK(m.e.arena_bytes == 1024 + 2048 + 3072 + 3072 + 4096 + 2048);
 }
 
+// A carried value in a stack of one slice more: it begins before the loop, and is never idle.
+static void carried_in_stack(Arena *a)
+{
+    Made m = entry(a);
+    int32_t stack = temp(&m, 5 * 1024), inner = temp(&m, 1024);
+    ProgStep *zero = step(&m, 0, L(), L(stack, ));
+    zero->kind = PS_ZERO;
+    zero->bytes = 1024;
+    ProgStep *loop = &m.e.steps[m.e.nsteps++];
+    *loop =
+        (ProgStep){.kind = PS_LOOP, .count = 4, .first_step = 2, .last_step = 4, .name = "loop"};
+    step(&m, 1, L(stack, ), L(inner, ))->args[0].stride[0] = 1024;
+    ProgStep *next = step(&m, 1, L(inner, ), L(stack, ));
+    next->args[1].stride[0] = next->args[1].value = 1024;
+    step(&m, 0, L(stack, ), L());
+    plan_memory(a, &m.e, false);
+    CHECK(m.e.buffers[stack].first == 0 && m.e.buffers[stack].last == 4);
+    CHECK(plan_verify(a, &m.e) == NULL);
+    CHECK(m.e.peak_bytes == 6 * 1024 && m.e.arena_bytes == m.e.peak_bytes);
+    m.e.buffers[inner].offset = m.e.buffers[stack].offset + 4 * 1024;
+    CHECK(plan_verify(a, &m.e) != NULL);
+
+    // One slice is written again after the loop: the others are still wanted.
+    m = entry(a);
+    stack = temp(&m, 5 * 1024), inner = temp(&m, 1024);
+    step(&m, 0, L(), L(stack, ));
+    step(&m, 0, L(), L(inner, ));
+    step(&m, 0, L(inner, ), L());
+    zero = step(&m, 0, L(), L(stack, ));
+    zero->kind = PS_ZERO;
+    zero->bytes = 1024;
+    step(&m, 0, L(stack, ), L());
+    plan_memory(a, &m.e, false);
+    CHECK(m.e.arena_bytes == 6 * 1024);
+}
+
 static void wrong_plans(Arena *a)
 {
     Made m = entry(a);
@@ -184,6 +220,7 @@ int main(void)
     training(a, 1000, 1.02);
     training(a, 20000, 1.05); // 100,000 blocks
     loops(a);
+    carried_in_stack(a);
     wrong_plans(a);
     arena_free(a);
     return unit_done();

@@ -276,6 +276,9 @@ static void impossible(Arena *a)
     BREAK("a stride that leaves", e->steps[3].args[5].stride[0] = 16);
     BREAK("a stride outside a loop", e->steps[4].args[0].stride[0] = 8);
     BREAK("a stride backwards", e->steps[3].args[5].stride[0] = -8);
+    BREAK("a stride that leaves from further on", e->steps[3].args[5].value = 16);
+    BREAK("a copy that begins too far on", e->steps[4].args[0].value = 4);
+    BREAK("a copy that begins before its buffer", e->steps[4].args[0].value = -4);
     BREAK("an iteration outside a loop", e->steps[3].args[4].index = 1);
     BREAK("a loop past the end", e->steps[2].last_step = 6);
     BREAK("a loop before itself", e->steps[2].first_step = 2);

@@ -67,6 +67,41 @@ static Node *random_step(Graph *g, Node *v, uint64_t *state)
     }
 }
 
+// Pieces of one shape, and something else of that shape (but for axes of one element), which one
+// loop stores where it has room for all.
+static void beside_pieces(Suite *s)
+{
+    uint64_t state = 78;
+    for (int i = 0; i < 12; i++) {
+        Graph *g = begin(s);
+        Node *x = IN(g, "x", DT_F32, 3 + pick(&state, 9), 1 + pick(&state, 7),
+                     40 + pick(&state, 40)),
+             *shared = graph_unary(g, OP_exp, graph_unary(g, OP_neg, x)), *part[7];
+        int n = 2 + pick(&state, 6), more = 1 + pick(&state, 2);
+        for (int k = 0; k < n; k++)
+            part[k] = graph_binary(g, k % 2 ? OP_add : OP_mul, shared,
+                                   graph_full_like(g, shared, k + 0.5));
+        out(g, graph_unary(g, OP_abs, random_concat(g, part, n, pick(&state, 3))), "v");
+        for (int k = 0; k < more; k++) {
+            const Type *t = &x->type;
+            Node *b = graph_binary(g, OP_sub, k ? x : shared, x);
+            if (k)
+                b = graph_unary(
+                    g, OP_exp,
+                    graph_reshape(g, b, 5, (int64_t[]){1, t->dim[0], t->dim[1], 1, t->dim[2]}));
+            out(g, b, k ? "c" : "b");
+        }
+        const int at = s->n;
+        add(s, arena_printf(s->a, "beside pieces %d", i), g, GROUP_MAP, 0, NULL, NULL, 1e-5);
+        const Case *c = &s->cases[at];
+        if (s->n == at) continue; // not asked for
+        CHECK_MSG(c->kernels[0][0]->nbodies == 1, "%s: %d bodies", c->name,
+                  c->kernels[0][0]->nbodies);
+        CHECK_MSG(c->kernels[1][0]->nbodies <= 1 + (n + more > 8), "%s: %d bodies", c->name,
+                  c->kernels[1][0]->nbodies);
+    }
+}
+
 static void pieces(Suite *s)
 {
     uint64_t state = 77;
@@ -83,4 +118,5 @@ static void pieces(Suite *s)
         out(g, b, "b"); // of another size: a body of its own
         add(s, arena_printf(s->a, "pieces %d", i), g, GROUP_MAP, 0, NULL, NULL, 1e-5);
     }
+    beside_pieces(s);
 }

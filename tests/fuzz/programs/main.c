@@ -50,6 +50,7 @@ const Variant variants[] = {
     {"bf16", NULL, "bf16", false, false, 0},
     {"f16", NULL, "f16", false, false, 0},
     {"bf16-no-contract", "contract", "bf16", false, false, 0},
+    {"bf16-no-loop_casts", "loop_casts", "bf16", false, false, 0},
     {"bf16-no-approx", "approx", "bf16", false, false, 0}, // (a GPU's; in f32 little is short)
     {"f16-no-approx", "approx", "f16", false, false, 0},
     {"bf16-no-library", NULL, "bf16", true, false, 0},

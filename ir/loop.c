@@ -1,0 +1,37 @@
+#include "ir/loop.h"
+
+// What kernels and the matmul library load and store at once.
+enum { WIDEST_ACCESS = 16 };
+
+static const Node *begins_with(const Node *loop, uint32_t carried)
+{
+    const Graph *body = loop->regions[0];
+    for (uint32_t i = 0; i < body->params.n; i++)
+        if (attr_int(body->params.at[i], ATTR_index, i) == carried + 1) return body->params.at[i];
+    return NULL;
+}
+
+bool loop_stacks(const Node *loop, uint32_t carried)
+{
+    const Graph *body = loop->regions[0];
+    const Node *begin = begins_with(loop, carried), *end = body->results.at[carried];
+    const int64_t bytes = type_bytes(&end->type);
+    // What is a parameter is stored by no kernel of the body, but copied: not through the stack.
+    if (end->op == OP_region_param || !bytes || bytes % WIDEST_ACCESS ||
+        end->type.rank == MAX_RANK || attr_int(loop, ATTR_count, 0) < 1)
+        return false;
+    for (uint32_t i = (uint32_t)attr_int(loop, ATTR_carried, 0); i < body->results.n; i++)
+        if (body->results.at[i] == end || body->results.at[i] == begin) return true;
+    return false;
+}
+
+int loop_stack_of(const Node *loop, uint32_t result, bool *next)
+{
+    const Node *x = loop->regions[0]->results.at[result];
+    const uint32_t carried = (uint32_t)attr_int(loop, ATTR_carried, 0);
+    for (uint32_t i = 0; i < carried && result >= carried; i++) {
+        *next = loop->regions[0]->results.at[i] == x;
+        if ((*next || begins_with(loop, i) == x) && loop_stacks(loop, i)) return (int)i;
+    }
+    return -1;
+}

@@ -1,0 +1,101 @@
+// Maps over the pieces of a concatenation take along what has the size of a piece.
+//
+// The gradients of an LSTM's gates are the pieces of one value, and the gradient of its cell is
+// made of the same gates. Side by side in a launch, both would compute them. As one group they are
+// one loop over the elements of a piece (codegen/lower/lower_map.c), in which a carried value may
+// be updated where it is: one thread reads and writes each element of it.
+#include "passes/fuse/fuse.h"
+
+static const Node *value_of(const Node *n) // that is stored
+{
+    return node_class(n) == CLS_ROOT ? n->args[0] : n;
+}
+
+// The concatenation of parts of one shape that n is, behind elementwise code of one operand; NULL:
+// it is none.
+static const Node *pieces_of(const Fuse *f, const Node *n)
+{
+    n = value_of(n);
+    for (const Node *stored = n; n->op != OP_concat; n = n->args[0])
+        if (node_class(n) != CLS_ELEMENTWISE || n->nargs != 1 || (n != stored && f->mat[n->id]))
+            return NULL;
+    for (uint32_t k = 1; k < n->nargs; k++)
+        if (!shape_equal(&n->args[k]->type, &n->args[0]->type)) return NULL;
+    return n->nargs > 1 ? n : NULL;
+}
+
+// The shape that decides with whom the group may share a loop.
+static const Type *shape_of(const Fuse *f, const Slot *s, bool *pieces)
+{
+    const Node *first = value_of(s->group.outs.at[0]), *concat = pieces_of(f, first);
+    *pieces = concat != NULL;
+    for (uint32_t i = 1; i < s->group.outs.n; i++)
+        if (!shape_equal(&value_of(s->group.outs.at[i])->type, &first->type)) return NULL;
+    return concat ? &concat->args[0]->type : &first->type;
+}
+
+static bool key(const Fuse *f, const Slot *s, uint64_t *of, bool *takes)
+{
+    if (s->group.kind != GROUP_MAP || s->group.assembled || s->commits || s->checks) return false;
+    const Type *t = shape_of(f, s, takes);
+    if (t) *of = hash_mix((uint64_t)s->level, (uint64_t)type_count(t));
+    return t != NULL;
+}
+
+typedef struct Seen {
+    uint32_t *own, *at; // by id, marks: stored by the group looked at last; computed by it
+} Seen;
+
+// Marks the values that the group computes. true: an elementwise one of the size of a piece had the
+// mark [theirs].
+static bool mark(Fuse *f, const Slot *s, const Type *piece, Seen seen, uint32_t mine,
+                 uint32_t theirs)
+{
+    Nodes work = {0};
+    bool found = false;
+    double v;
+    for (uint32_t i = 0; i < s->group.outs.n; i++) {
+        seen.own[s->group.outs.at[i]->id] = mine;
+        vec_push(f->a, &work, s->group.outs.at[i]);
+    }
+    while (work.n) {
+        Node *x = work.at[--work.n];
+        bool read = f->mat[x->id] && seen.own[x->id] != mine; // others store it
+        if (seen.at[x->id] == mine || node_class(x) == CLS_LEAF || read) continue;
+        bool counts = node_class(x) == CLS_ELEMENTWISE && !node_const_value(x, &v) &&
+                      type_count(&x->type) == type_count(piece);
+        found |= counts && seen.at[x->id] == theirs && theirs;
+        seen.at[x->id] = mine;
+        fuse_push_args(f, &work, x);
+    }
+    return found;
+}
+
+void fuse_pieces(Fuse *f, Slots *slots)
+{
+    Near near = fuse_near(f, slots, key);
+    Seen seen = {NEW_ARRAY(f->a, uint32_t, f->g->nodes.n + 1),
+                 NEW_ARRAY(f->a, uint32_t, f->g->nodes.n + 1)};
+    uint32_t stamp = 0;
+    for (uint32_t i = 0; i < slots->n; i++) {
+        Slot *from = &slots->at[i];
+        uint64_t of;
+        uint32_t at;
+        bool pieces;
+        if (!key(f, from, &of, &pieces) || pieces) continue;
+        for (NearWalk w = fuse_near_walk(&near, i); fuse_near_next(&w, &at);) {
+            Slot *to = &slots->at[at];
+            const Type *t = shape_of(f, to, &pieces);
+            if (!pieces || to->level != from->level ||
+                !shape_equal(t, &value_of(from->group.outs.at[0])->type))
+                continue;
+            stamp += 2;
+            mark(f, to, t, seen, stamp - 1, 0);
+            if (!mark(f, from, t, seen, stamp, stamp - 1)) continue;
+            to->bytes += from->bytes;
+            fuse_take_over(f, to, from);
+            break;
+        }
+    }
+    fuse_drop_empty(slots);
+}
