@@ -284,7 +284,7 @@ static void rebuild(Graph *dst, const Loop *l, Node *const *map, Node **result)
     int nargs;
     Graph *body = new_body(l, dst, map, args, &nargs);
     uint32_t more = (uint32_t)nargs - n->nargs, carried = l->ncarried + more;
-    Attrs at = n->attrs;
+    Attrs at = attrs_copy(n->attrs);
     attr_set_int(&at, ATTR_carried, carried);
     graph_stamp(dst, n, n->name);
     Node *loop = graph_region_node(dst, OP_loop, args, nargs, &at, &body, 1);
