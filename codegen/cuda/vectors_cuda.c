@@ -5,7 +5,7 @@ static bool vector_place(const Emit *e, const Ix *x, int axis, int width, int bu
 {
     int64_t stride;
     int bytes = dtype_info[e->body->bufs.at[buf].type].bits / 8;
-    if (!x || width * bytes > 32) return false;
+    if (!x || width * bytes > 32 || !buf_begins(e->body, buf, width)) return false;
     if (e->body->sched.kind == SCHED_COLUMN && axis == 0) return ix_vectors(x, axis, width);
     return ix_stride(x, axis, &stride) && stride == 1 && ix_aligned(x, axis, width);
 }
@@ -45,7 +45,9 @@ static int64_t goes_round(const Emit *e, const Inst *x, int axis)
     const Ix *at = x->ix;
     int bytes = dtype_info[b->bufs.at[x->buf].type].bits / 8;
     int64_t stride;
-    if (b->sched.kind != SCHED_MAP || x->pred >= 0 || (bytes != 2 && bytes != 4)) return 0;
+    if (b->sched.kind != SCHED_MAP || x->pred >= 0 || (bytes != 2 && bytes != 4) ||
+        !buf_begins(b, x->buf, 16 / bytes))
+        return 0;
     if (at->n != 1 || at->constant || at->at[0].coeff != 1 || at->at[0].term->kind != IT_MOD)
         return 0;
     const IxTerm *t = at->at[0].term;

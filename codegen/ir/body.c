@@ -112,8 +112,17 @@ bool body_access(const Body *b, uint32_t i, int axis, Access *out)
         buf = s->buf;
     }
     if (buf < 0 || !ix_stride(out->at, axis, &stride) || stride != 1) return false;
+    out->buf = buf;
     out->bytes = dtype_info[b->bufs.at[buf].type].bits / 8;
     return true;
+}
+
+bool body_begins(const Body *b)
+{
+    bool all = true;
+    for (uint32_t i = 0; i < b->bufs.n; i++)
+        all &= buf_begins(b, (int)i, 16 * 8 / dtype_info[b->bufs.at[i].type].bits);
+    return all;
 }
 
 bool body_folds(const Body *b)

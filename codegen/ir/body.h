@@ -159,6 +159,7 @@ typedef struct Body {
     BodyAxis axis[BODY_MAX_AXES];
     int col;          // the column axis, or -1
     bool serial_cols; // the columns have an order: one thread takes them, or a team scans
+    bool in_loop;     // of a run-time loop: buffers may be slices of what it scans or stacks
     int nstages;      // loops over the columns
     int rare; // the stage whose reductions have an [unless], all of them: it stores nothing,
               // and few rows need it; 0: none
@@ -230,12 +231,19 @@ bool store_over(const Body *b, const BodyStore *s, int axis);
 bool body_stores_columns(const Body *b, int buf);
 typedef struct Access { // a load or a store
     const Ix *at;
-    int bytes; // of an element
+    int buf, bytes; // bytes: of an element
     bool stores, folds;
 } Access;
 // Number i of the body's instructions and, behind them, stores. false: it does not go through
 // memory along [axis], element by element.
 bool body_access(const Body *b, uint32_t i, int axis, Access *out);
+// Whether the buffer begins at a multiple of [v] elements, at most 16 bytes: a slice begins at a
+// multiple of its length. body_begins: all buffers, at multiples of 16 bytes.
+static inline bool buf_begins(const Body *b, int buf, int64_t v)
+{
+    return !b->in_loop || b->bufs.at[buf].elems == 1 || b->bufs.at[buf].elems % v == 0;
+}
+bool body_begins(const Body *b);
 // A load of which every row and every column has elements of its own; not one that a batch of rows
 // shares, which is in a cache, nor one that few rows make.
 bool inst_streams(const Body *b, const Inst *v);

@@ -13,6 +13,7 @@ Lower lower_begin(LowerCtx *ctx, Graph *g, const Group *group)
     l.body->ix = ix_new(ctx->arena);
     l.body->col = l.body->error_buf = l.body->dot.sum = -1;
     l.body->group = group;
+    l.body->in_loop = ctx->is_region;
     return l;
 }
 

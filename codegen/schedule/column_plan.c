@@ -107,7 +107,8 @@ static int shifted_vector(const Body *b)
 static void find_shifted(Body *b)
 {
     int64_t stride, step;
-    if (b->nstages > 1 || b->npar > 1 || b->can_fail || shifted_vector(b) < 2) return;
+    if (b->nstages > 1 || b->npar > 1 || b->can_fail || !body_begins(b) || shifted_vector(b) < 2)
+        return;
     if (has_many_sums(b)) return; // they would be as many vectors
     if (body_rows(b) < 8 * shifted_vector(b) || body_stores_columns(b, -1)) return;
     for (uint32_t i = 0; i < b->insts.n && !b->uneven; i++) {
@@ -153,7 +154,9 @@ int column_widest(const Body *b)
                 continue;
             }
             int w = (int)at_most(16 / narrow, most);
-            while (w > 1 && (!ix_vectors(x, 0, w) || rows % w)) w /= 2;
+            while (w > 1 &&
+                   (!ix_vectors(x, 0, w) || rows % w || !buf_begins(b, store ? s->buf : v->buf, w)))
+                w /= 2;
             best = w > best ? w : best;
         }
     return best;

@@ -18,7 +18,7 @@ static int streamed_bytes(const Body *b)
 bool body_aligned(const Body *b, const Ix *place, int v)
 {
     int64_t stride;
-    if (!ix_stride(place, b->col, &stride) || stride != 1) return false;
+    if (!ix_stride(place, b->col, &stride) || stride != 1 || !body_begins(b)) return false;
     if (!b->uneven) return ix_aligned(place, b->col, v);
     return ix_aligned(ix_add(b->ix, place, ix_scale(b->ix, b->uneven, -1)), -1, v);
 }

@@ -52,7 +52,9 @@ int schedule_vector(const Body *b, int axis, int64_t extent, bool tail, bool nar
     for (uint32_t i = 0; i < n; i++) {
         if (!body_access(b, i, axis, &x) || x.folds) continue;
         int v = 16 / narrow < most ? 16 / narrow : most;
-        while (v > 1 && (!ix_aligned(x.at, axis, v) || (!tail && extent % v))) v /= 2;
+        while (v > 1 &&
+               (!ix_aligned(x.at, axis, v) || !buf_begins(b, x.buf, v) || (!tail && extent % v)))
+            v /= 2;
         best = v > best ? v : best;
     }
     return best;

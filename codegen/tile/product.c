@@ -65,7 +65,7 @@ bool tile_copies(const Body *b, int inst, DType type, int inner, int width)
     return v->kind == KI_LOAD && b->bufs.at[v->buf].type == type &&
            b->bufs.at[v->buf].kind != KA_LOOP_INDEX && !v->ix->has_value &&
            ix_run(v->ix, inner, width, &step, &aligned) && step == 1 && aligned &&
-           (v->pred < 0 || inst_steady(b, v->pred, inner, width)) &&
+           (v->pred < 0 || inst_steady(b, v->pred, inner, width)) && buf_begins(b, v->buf, width) &&
            b->axis[inner].extent % width == 0;
 }
 

@@ -86,7 +86,7 @@ void fuse_pieces(Fuse *f, Slots *slots)
         for (NearWalk w = fuse_near_walk(&near, i); fuse_near_next(&w, &at);) {
             Slot *to = &slots->at[at];
             const Type *t = shape_of(f, to, &pieces);
-            if (!pieces || to->level != from->level ||
+            if (!t || !pieces || to->level != from->level ||
                 !shape_equal(t, &value_of(from->group.outs.at[0])->type))
                 continue;
             stamp += 2;
