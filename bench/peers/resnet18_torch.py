@@ -2,8 +2,10 @@
 """samples/cifar10/resnet18.net in PyTorch: bf16, channels last.
 
 usage: resnet18_torch.py infer MODE BATCH    MODE: eager, or one of torch.compile's; weights in bf16, batch norm folded
+       resnet18_torch.py step MODE BATCH     a training step on data already there, without augmentation; MODE as above, the
+                                             optimizer fused
        resnet18_torch.py train FOLDER EPOCHS SEED [BATCH]    autocast, the whole step one CUDA graph; FOLDER: CIFAR-10's .bin
-Prints one JSON object: seconds of a call (infer, by events, replays of a CUDA graph; and by the clock, one call after the
+Prints one JSON object: seconds of a call (step: median by events; infer, by events, replays of a CUDA graph; and by the clock, one call after the
 other); test accuracy, seconds of training and since the process began (train).
 """
 import glob
@@ -17,7 +19,7 @@ begin = time.time()
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from torch_times import graphed
+from torch_times import elapsed, graphed
 
 torch.backends.cudnn.benchmark = True
 
@@ -77,6 +79,34 @@ def infer(mode, batch):
         if mode not in ("reduce-overhead", "max-autotune"):  # they capture graphs themselves
             result["seconds"] = graphed(lambda: f(x), 15)
     print(json.dumps(result), flush=True)
+
+
+def step(mode, batch):
+    net = ResNet18().cuda().to(memory_format=torch.channels_last).train()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, nesterov=True, weight_decay=5e-4, fused=True)
+    x = torch.randint(0, 256, (batch, 3, 32, 32), dtype=torch.uint8, device="cuda")
+    y = torch.randint(0, 10, (batch,), device="cuda")
+
+    def loss_of(x, y):
+        with torch.autocast("cuda", torch.bfloat16):
+            return F.cross_entropy(net(x).float(), y)
+    f = loss_of if mode == "eager" else torch.compile(loss_of, mode=None if mode == "default" else mode)
+
+    def once():
+        torch.compiler.cudagraph_mark_step_begin()
+        f(x, y).backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+    start = time.time()
+    once()
+    torch.cuda.synchronize()
+    compiled = time.time() - start
+    for _ in range(10):
+        once()
+    times = [elapsed(once) for _ in range(50)]
+    torch.cuda.synchronize()
+    seconds = sorted(a.elapsed_time(b) for a, b in times)[25] / 1e3
+    print(json.dumps({"name": "resnet18", "mode": mode, "batch": batch, "seconds": seconds, "compile": round(compiled, 1)}), flush=True)
 
 
 def load(files):
@@ -153,5 +183,7 @@ def train(folder, epochs, seed, batch=128):
 
 if sys.argv[1] == "infer":
     infer(sys.argv[2], int(sys.argv[3]))
+elif sys.argv[1] == "step":
+    step(sys.argv[2], int(sys.argv[3]))
 else:
     train(sys.argv[2], *map(int, sys.argv[3:]))
