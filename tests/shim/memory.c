@@ -150,8 +150,8 @@ bool shim_touch(const void *p, size_t bytes, bool write)
         unsigned m = mask_of(a, end - a);
         ok &= (w->owned & m) == m && (write || (w->valid & m) == m);
         if (!write) continue;
-        w->valid |=
-            m; // and by a kernel that is not run here, or a copy: no thread of another races
+        // By a kernel that is not run here, or a copy: no thread of another races with it.
+        w->valid |= m;
         w->wmask |= m;
         w->writer = 0;
         w->written = shim_actor.now;

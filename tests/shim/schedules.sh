@@ -197,7 +197,7 @@ NET
 awk '/__global__/ { ahead = 0 } /= nc_prefetch</ { ahead++ } /nc_follow[(][)];/ && ahead == 2 { n++ } END { exit n != 1 }' \
     rounds.cu && pass || fail "the map of a loop does not fetch its two slices ahead"
 LD_LIBRARY_PATH=$SHIM expect 0 worst "$NETC" check rounds.net --device cuda:0 --precision bf16 --cache-dir ''
-SHIM_CUT=$'nc_follow();\n        const float=>const float' LD_LIBRARY_PATH=$SHIM expect 2 'before the wait for the kernel before' \
+SHIM_CUT=$'nc_follow();\n        const float=>const float' LD_LIBRARY_PATH=$SHIM expect 2 'before the wait for' \
     "$NETC" check rounds.net --device cuda:0 --precision bf16 --cache-dir ''
 
 # A launch whose tiles keep it from beginning early has small products with updates, too: each function that asks
@@ -272,7 +272,7 @@ broken 'if (Slot < 0) __syncthreads();=>if (threadIdx.x != 40) __syncthreads();'
 broken "$barrier=>${barrier%%;*}; if (threadIdx.x < 32 || part[0] != 0) __syncthreads();" 2 'shared memory'
 broken '__syncthreads();=>;' 2 'shared memory'
 broken '__syncthreads();=>while (threadIdx.x == 7) __nanosleep(1); __syncthreads();' 2 'it never ends'
-broken '"griddepcontrol.wait;"=>""' 2 'before the wait for the kernel before'
+broken '"griddepcontrol.wait;"=>""' 2 'before the wait for'
 broken 'v = part[W > 4 ? threadIdx.x % W : 0]=>v = part[0]' 1 'WRONG'
 broken 'nc_shuffle(v, m)=>nc_shuffle(v, m / 2)' 1 'WRONG'
 broken '*(decltype(m.raw) *)p = m.raw;=>*(decltype(m.raw) *)(p + 200000) = m.raw;' 2 'out of bounds'
