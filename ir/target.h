@@ -52,8 +52,9 @@ void target_resize(Target *t, int units); // another device of its kind
 // A contraction so small that its time is latency: the generated kernel takes about half of what a
 // library does, and its prologue and epilogue cost nothing.
 bool target_small_product(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k);
-// Products of 16-bit floats with few rows or few columns, which wait for memory, and sums long enough
-// that warps can share them: a tile a warp is faster than tiles that pass through shared memory.
+// Products of 16-bit floats with few rows or few columns, which wait for memory, and sums long
+// enough that warps can share them: a tile a warp is faster than tiles that pass through shared
+// memory.
 bool target_few_rows(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k);
 
 // A contraction of f32 that is generated though a library has it: a small one, or, where TF32 is
@@ -92,6 +93,11 @@ typedef enum TargetSharing { // of a tile's columns
 int target_tile_edge(const Target *t, TargetSharing by);  // how much wider a tile seems by its time
 double target_joining(const Target *t, TargetSharing by); // the sums of those that shared it
 int target_line_elements(const Target *t);                // a line of memory, copied
+// Bulk copies of windows have 64 channels of a pixel. How many are counted of a pixel with so many,
+// in a product of so many results: the next multiple, with zeros, or as many as there are where
+// such copies are not made or what is added costs more. lines: neighbouring windows share the
+// pixels of a line, which one copy has: then zeros cost less than computing the places.
+int64_t target_copied_channels(const Target *t, int64_t channels, int64_t results, bool lines);
 // Seconds of a product in tiles of m x n on tensor cores, by so many blocks of so many columns
 // each; the sums of so many parts are joined.
 // Of products of 16-bit floats, a tile a warp, by [blocks] that fetch [bytes] each; a tile is of

@@ -115,7 +115,7 @@ const char *scratch_of(Emit *e, int nth);           // the body's nth scratch bu
 // -- prefetch_cuda.c: what is fetched before the kernel in front has ended
 // Whether the body's printer fetches something ahead; it prints the wait itself (emit_follow).
 bool prefetches(const Kernel *k, const Body *b);
-// By instruction: it follows from leaves alone.
+// By instruction: it follows from what was there before the kernel in front began.
 const bool *known_early(const Kernel *k, const Body *b);
 // Prints loads of leaves that vary over no other axes, before the wait.
 void emit_prefetch(Emit *e, uint64_t axes);

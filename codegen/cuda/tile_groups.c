@@ -91,29 +91,29 @@ static void load_strip(RolePrint *w, const Tile *t)
               t->name, t->name, text[4], text[0], text[1], text[2], text[3]);
 }
 
-// Places of a step, of strips of the right operand: dy's, and x's with those that follow.
+// Places of a step, of strips of the right operand: dy's, or x's with those that follow. (dy's are
+// where they are counted; windows begin [first] pixels further on, a pixel of a line all at once.)
 static void load_counted(RolePrint *w, const Tile *t, const char *to, const char *first)
 {
     Emit *e = w->e;
     const Body *b = e->body;
     const BodyWindows *g = b->dot.windows[1];
-    const BodyStrips *s = &g->strips;
-    const char *names[2] = {e->axis[2], e->axis[b->col]}, *text[6];
     const bool right = t->axis == 2;
+    const char *names[2] = {e->axis[2], e->axis[b->col]}, *channel = "origin_m", *place[3],
+               *down = "0";
     e->axis[2] = "origin_n";
     e->axis[b->col] = first;
-    text[0] = right ? emit_index(e, g->channel) : "origin_m";
-    for (int i = 0; i < 2; i++) {
-        // (dy's places are where they are counted, the windows begin [first] pixels further on)
-        const Ix *own = ix_add(b->ix, s->place[i], ix_const(b->ix, -g->map.first[i]));
-        text[1 + i] = emit_index(e, right ? s->place[i] : ix_div(b->ix, own, g->map.step[i]));
-        text[4 + i] = right ? emit_index(e, g->tap[i]) : "0";
+    for (int i = 0; i < 3; i++) {
+        const Ix *x = g->strips.place[i];
+        if (i < 2 && !right)
+            x = ix_div(b->ix, ix_add(b->ix, x, ix_const(b->ix, -g->map.first[i])), g->map.step[i]);
+        place[i] = emit_index(e, x);
     }
-    text[3] = emit_index(e, s->place[2]);
+    if (right) channel = emit_index(e, g->channel), down = emit_index(e, g->tap[1]);
     e->axis[2] = names[0];
     e->axis[b->col] = names[1];
-    emit_line(e, e->scope, "nc_copy_windows(%s, %s_map, %s, %s, %s, %s, %s, %s, %s);", to, t->name,
-              text[0], text[1], text[2], text[3], right ? "0" : text[4], text[5], filled(t));
+    emit_line(e, e->scope, "nc_copy_windows(%s, %s_map, %s, %s, %s, %s, 0, %s, %s);", to, t->name,
+              channel, place[0], place[1], place[2], down, filled(t));
 }
 
 // The copies of one step's tile to its place, [to], of the columns from [first] on.
@@ -123,12 +123,12 @@ static void load_tile(RolePrint *w, const Tile *t, const char *to, const char *f
     const Schedule *s = &e->body->sched;
     int side = t->axis == 1 ? s->tile.m : wgmma_wide(e->body), by = t->peers ? s->cluster : 1;
     const char *origin = origin_of(t), *share = "", *behind = "";
-    if (t->windows && !wgmma_right_strips(e->body)) {
-        load_windows(w, t, e->body->dot.windows[t->axis - 1], side, to, first);
-        return;
-    }
     if (wgmma_right_strips(e->body)) {
         load_counted(w, t, to, first);
+        return;
+    }
+    if (t->windows) {
+        load_windows(w, t, e->body->dot.windows[t->axis - 1], side, to, first);
         return;
     }
     const char *map =

@@ -193,16 +193,11 @@ static bool lines_in_copies(const Attrs *window)
 // Bulk copies of windows take 64 channels of a pixel (ir/body_windows.c). Where a dot contracts
 // pixels and a number of channels that is no multiple of 64, the contracted axis is extended to the
 // next one: copies from outside a tensor are zeros. Returns that number; 0: no extension is needed,
-// or it does not pay: on an H200 dots of 96 and 200 channels become 1.15 to 1.5 times as fast,
-// those of 80 as fast, those of 24 less than half as fast. Where a copy has a line of the windows
-// (ir/body_strips.c), multiplying zeros costs less than computing the places does.
+// or it does not pay.
 static int64_t counted_channels(const LowerCtx *ctx, const Node *dot)
 {
-    enum { STEP = 64, UNIT = 8 };
-    const Target *t = ctx->target;
     const DotSizes size = dot_sizes(dot);
-    if (!t->group_products || size.batch > 1 || size.m * size.n < 128 * STEP * (int64_t)t->units)
-        return 0;
+    if (size.batch > 1) return 0;
     for (int k = 0; k < 2; k++) {
         const Node *x = dot->args[k];
         const DotAxes axes = dot_axes(dot, k);
@@ -213,12 +208,9 @@ static int64_t counted_channels(const LowerCtx *ctx, const Node *dot)
         bool pixels = false;
         for (int i = 0; i < axes.ncontract; i++)
             pixels |= axes.contract[i] == window_axes(x->attrs).at;
-        const int64_t counted = (channels + STEP - 1) / STEP * STEP;
-        const bool pays = lines_in_copies(x->attrs)
-                              ? counted <= channels * 3
-                              : channels > STEP && counted * 3 <= channels * 4;
-        if (pixels && axes.contract[axes.ncontract - 1] == x->type.rank - 1 && pays &&
-            channels % UNIT == 0 && counted > channels)
+        const int64_t counted = target_copied_channels(ctx->target, channels, size.m * size.n,
+                                                       lines_in_copies(x->attrs));
+        if (pixels && axes.contract[axes.ncontract - 1] == x->type.rank - 1 && counted > channels)
             return counted;
     }
     return 0;

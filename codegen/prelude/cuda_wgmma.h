@@ -230,8 +230,9 @@ NC_FN void nc_put_part(float *part, const float *sums, int pairs)
     const int thread = threadIdx.x % 32, row = thread / 4;
 #pragma unroll
     for (int i = 0; i < 16; i++) {
+        if (i >= pairs) continue; // (there are no such sums)
         const NcVec<float, 2> pair = {sums[2 * i], sums[2 * i + 1]};
-        if (i < pairs) nc_store<2>(part + (row + i % 2 * 8) * 64 + (i / 2 ^ row) * 8 + thread % 4 * 2, pair);
+        nc_store<2>(part + (row + i % 2 * 8) * 64 + (i / 2 ^ row) * 8 + thread % 4 * 2, pair);
     }
 }
 NC_FN NcVec<float, 8> nc_of_part(const float *part, int row, int from)

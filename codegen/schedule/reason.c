@@ -102,6 +102,7 @@ static void tile_reason(const Body *b, const Target *t, Buf *o)
     if (s->variant == RUN_GROUPS) {
         const int64_t all = wgmma_steps(b) * ceil_div(b->axis[2].extent, s->tile.n),
                       live = wgmma_skips(b) ? live_steps(b) : all;
+        const BodyStrips *right = wgmma_right_strips(b), *strips = right ? right : wgmma_strips(b);
         buf_printf(
             o,
             "groups of four warps take tiles of %d x %d: %.0f %% of what %d multiprocessors can "
@@ -117,12 +118,9 @@ static void tile_reason(const Body *b, const Target *t, Buf *o)
                        s->cluster);
         else if (s->tile.wgmma == WGMMA_STEPS)
             buf_str(o, "; each has one, so that both groups share its columns");
-        else if (wgmma_right_strips(b))
+        else if (strips)
             buf_printf(o, "; the %d pixels of a window along a line are read from one copy",
-                       wgmma_right_strips(b)->pixels);
-        else if (wgmma_strips(b))
-            buf_printf(o, "; the %d pixels of a window along a line are read from one copy",
-                       wgmma_strips(b)->pixels);
+                       strips->pixels);
         return;
     }
     const int64_t tiles = b->axis[0].extent * ceil_div(b->axis[1].extent, s->tile.m) *

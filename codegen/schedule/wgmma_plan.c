@@ -179,8 +179,8 @@ static double other_share(const Body *b, const Target *t)
 }
 
 // Strips 96 wide copy more of the weights than of the image, unless these stay. The groups then
-// share a tile, twice as high, if that leaves no more of the device idle. (On an H100 80 to 96
-// channels take 0.7 to 0.95 of the time so, tiles 128 wide 1.05 to 1.3.)
+// share a tile, twice as high, if that leaves no more of the device idle. (On an H100 72 to 96
+// channels take 0.7 to 0.94 of the time so, tiles 128 wide 1.05 to 1.6.)
 static void share_strips(const Target *t, Body *b)
 {
     const double WORTH = 0.85;

@@ -253,7 +253,8 @@ static void guard_writes(Sync *s, int i, int loop)
     for (int j = i + 1; j < end_of(p, loop); j++) {
         const TileOp *next = &p->op[j];
         if (!(reads(p, next) & tiles)) continue;
-        if ((next->kind == T_STORE && next->how == BY_BODY) || next->kind == T_MAP) { // by these
+        bool threads = next->kind == T_MAP || (next->kind == T_STORE && next->how == BY_BODY);
+        if (threads) { // the same ones
             add(&s->behind[i], barrier);
             add(&s->behind[j], (TileOp){T_BARRIER, .scope = scope_of(p, tiles), .freed = tiles});
             return;

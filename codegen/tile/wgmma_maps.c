@@ -10,6 +10,8 @@
 #include "codegen/tile/tile.h"
 
 // UNIT: elements of 16 bytes; MOST_STAYING: bytes, beside which there is room for three places.
+// ADDRESSES: registers for these, and for arithmetic; HALF: of a thread's. MOST_WIDE: columns that
+// an instruction multiplies.
 enum {
     UNIT = 8,
     MOST_OPERANDS = 2,

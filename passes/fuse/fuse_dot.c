@@ -160,21 +160,18 @@ static int64_t parts_of(const PassOptions *o, const Node *dot)
 
 // Bulk copies of windows take 64 channels of a pixel. Where the results are for a number of
 // channels that is no multiple of 64, as gradients of weights are, they are computed for the next
-// one, whose channels are zeros: copies from outside of a tensor. (Summed channels:
-// counted_channels, codegen/lower/lower_body.c, also for the limits.)
+// one, whose channels are zeros: copies from outside of a tensor. (Summed channels are extended
+// where the product is lowered, codegen/lower/lower_body.c.)
 static int64_t computed_channels(const PassOptions *o, const Node *dot, int64_t parts)
 {
-    enum { STEP = 64, UNIT = 8 };
     const Type *t = &dot->args[1]->type;
     const DotAxes a = dot_axes(dot, 1);
     const DotSizes x = dot_sizes(dot);
-    const int64_t channels = t->dim[t->rank - 1], next = (channels + STEP - 1) / STEP * STEP;
-    if (!o->target->group_products || (t->dtype != DT_BF16 && t->dtype != DT_F16) ||
-        dot->args[1]->op != OP_window || !a.nfree || a.free[a.nfree - 1] != t->rank - 1 ||
-        channels <= STEP || channels % UNIT || x.m % UNIT || next * 3 > channels * 4 ||
-        parts * x.batch * x.m * x.n < 128 * STEP * (int64_t)o->target->units)
+    const int64_t channels = t->dim[t->rank - 1];
+    if ((t->dtype != DT_BF16 && t->dtype != DT_F16) || dot->args[1]->op != OP_window || !a.nfree ||
+        a.free[a.nfree - 1] != t->rank - 1 || x.m % TARGET_UNIT)
         return channels;
-    return next;
+    return target_copied_channels(o->target, channels, parts * x.batch * x.m * x.n, false);
 }
 
 static Node *with_channels(Graph *g, Node *x, int64_t channels)

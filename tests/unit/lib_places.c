@@ -1,23 +1,23 @@
 // Inputs read and outputs stored where the caller's memory is, whose addresses change between runs:
 // beside a session that is given everything anew and asked for everything. DEVICE=cuda:0 runs it
 // there, the memory being the GPU's.
-#include <dlfcn.h>
-
 #include "tests/unit/api.h"
+#include "tests/unit/driver.h"
 
 // [few] is one launch or two, [many] too many to be enqueued one by one.
-static const char text[] = "dim n = 3\n"
-                           "model few(a: f32[n, 5], b: f32[n, 5]) {\n"
-                           "    return y = a * b + 1, s = sum(a, 1)\n"
-                           "}\n"
-                           "model many(a: f32[n, 5], b: f32[n, 5]) {\n"
-                           "    v = a\n"
-                           "    for i in 0..12 { v = cumsum(matmul(matmul(v, transpose(b)) / 16, b), 0) }\n"
-                           "    return y = v, s = sum(v + b, 1)\n"
-                           "}\n"
-                           "model looks(a: f32[n, 5], i: i32[n]) {\n"
-                           "    return y = a[i]\n"
-                           "}\n";
+static const char text[] =
+    "dim n = 3\n"
+    "model few(a: f32[n, 5], b: f32[n, 5]) {\n"
+    "    return y = a * b + 1, s = sum(a, 1)\n"
+    "}\n"
+    "model many(a: f32[n, 5], b: f32[n, 5]) {\n"
+    "    v = a\n"
+    "    for i in 0..12 { v = cumsum(matmul(matmul(v, transpose(b)) / 16, b), 0) }\n"
+    "    return y = v, s = sum(v + b, 1)\n"
+    "}\n"
+    "model looks(a: f32[n, 5], i: i32[n]) {\n"
+    "    return y = a[i]\n"
+    "}\n";
 
 enum { MOST = 40, BUFFERS = 4, ROOM = 1024 };
 
@@ -29,25 +29,14 @@ static struct {
     int (*out)(void *, unsigned long long, size_t);
 } cu;
 
-static int below(unsigned *seed, unsigned n) // 0..n - 1 (Numerical Recipes' generator)
-{
-    *seed = *seed * 1664525 + 1013904223;
-    return (int)((*seed >> 8) % n);
-}
-
 static bool open_memory(void)
 {
-    void *lib = dlopen("libcuda.so.1", RTLD_NOW), *context = NULL;
-    int (*init)(unsigned), (*retain)(void **, int), (*current)(void *);
+    void *lib = driver_open();
     if (!lib) return false;
-    *(void **)&init = dlsym(lib, "cuInit");
-    *(void **)&retain = dlsym(lib, "cuDevicePrimaryCtxRetain");
-    *(void **)&current = dlsym(lib, "cuCtxSetCurrent");
     *(void **)&cu.alloc = dlsym(lib, "cuMemAlloc_v2");
     *(void **)&cu.in = dlsym(lib, "cuMemcpyHtoD_v2");
     *(void **)&cu.out = dlsym(lib, "cuMemcpyDtoH_v2");
-    return init && retain && current && cu.alloc && cu.in && cu.out && !init(0) &&
-           !retain(&context, 0) && !current(context);
+    return cu.alloc && cu.in && cu.out;
 }
 
 static char *memory(void)
@@ -196,8 +185,8 @@ static void test_late_error(void)
     int32_t i[3] = {0, 1, 3};
     char *at = memory(), *index = memory(), *place = memory();
     netc_tensor a = tensor(at, 3, 5, cuda), y = tensor(place, 3, 5, cuda), rows = {.rank = 1};
-    rows = (netc_tensor){
-        .dtype = NETC_I32, .rank = 1, .dim = {3}, .data = index, .on_device = cuda};
+    rows =
+        (netc_tensor){.dtype = NETC_I32, .rank = 1, .dim = {3}, .data = index, .on_device = cuda};
     put(index, (const float *)(void *)i, 3);
     FINE(netc_bind(s, "looks", "a", &a, &err));
     FINE(netc_bind(s, "looks", "i", &rows, &err));
