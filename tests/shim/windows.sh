@@ -8,6 +8,16 @@ if ! command -v g++ >/dev/null && ! command -v "${SHIM_CXX:-}" >/dev/null; then
     finish
 fi
 
+# measured FILE KERNELS: the tuning file's schedules, so many, were used. A day's sizes may be some for which no group of four warps
+# is listed: then only the values were compared, and that is said.
+measured() {
+    if [ -n "${SIZES:-}" ] && ! grep -q '^kernel' "$1"; then
+        skip "SEED=$SEED: no kernel of groups of four warps for $SIZES"
+    else
+        holds "measured schedules for $2"
+    fi
+}
+
 # windows SCHEDULE KERNELS DEFINITION...: so many kernels ('': some) are made by that schedule, and all are right.
 windows() {
     local schedule=$1 kernels=$2; shift 2
@@ -15,7 +25,7 @@ windows() {
         sed -n "s/: tile .*wgmma=.*/ @ host shim: tile $schedule/p"; } >windows.tune
     LD_LIBRARY_PATH=$SHIM expect "${EXIT:-0}" "${TEXT:-worst}" "$NETC" check "$net" --device cuda:0 --cache-dir '' --no-library \
         --tune-file windows.tune "$@"
-    holds "measured schedules for $kernels"
+    measured windows.tune "$kernels"
 }
 # Each way to share out tiles; sizes along each axis that tiles, lines of the image and images end within; strides, dilation,
 # paddings that differ, windows of one line; parts of the columns (b, u over 1), or blocks and groups that share them.
@@ -30,7 +40,7 @@ sizes="-D b=$b -D h=$h -D w=$w -D u=$u -D v=$v -D stride=$stride -D dilation=$di
 sizes="$sizes -D c=$((64 * c)) -D o=$((64 * o))"
 echo "SEED=$SEED: $sizes"
 # shellcheck disable=SC2086
-windows "wgmma=$([ "$way" = 1 ] && echo own || echo together) tile_n=$((64 * tile)) cluster=1" '' $sizes
+SIZES=$sizes windows "wgmma=$([ "$way" = 1 ] && echo own || echo together) tile_n=$((64 * tile)) cluster=1" '' $sizes
 
 # Pixels that a stride leaves no weights for are left out (BodyWindows.live): tiles of different numbers of steps, in bands of
 # rows as wide as the device, the last one narrower.
@@ -38,7 +48,7 @@ any stride 2 3; any u 3 5; any v 2 5; any b 1 9; any h 9 14; any w 9 14; any low
 sizes="-D b=$b -D h=$h -D w=$w -D u=$u -D v=$v -D stride=$stride -D low=$low -D high=$low -D half=$half -D c=$((64 * c))"
 echo "SEED=$SEED: apart $sizes"
 # shellcheck disable=SC2086
-SHIM_UNITS=$((1 + RANDOM % 4)) windows "wgmma=$([ "$way" = 1 ] && echo own || echo together) tile_n=$((64 * tile)) cluster=1" '' $sizes
+SHIM_UNITS=$((1 + RANDOM % 4)) SIZES=$sizes windows "wgmma=$([ "$way" = 1 ] && echo own || echo together) tile_n=$((64 * tile)) cluster=1" '' $sizes
 "$NETC" inspect "$net" --target sm_90 --why --no-library -D b=99 -D h=16 -D w=16 -D stride=2 >skips.txt
 grep -q '7 of 16 steps meet no weights' skips.txt && pass || fail "what is left out: $(grep groups skips.txt)"
 
@@ -55,17 +65,21 @@ channels() { # DEFINITION...
     { echo '# netc tune 1'; LD_LIBRARY_PATH=$SHIM "$NETC" inspect "$net" --target cuda --knobs --no-library "$@" |
         sed -n 's/: tile .*wgmma=.*/ @ host shim: tile wgmma=own tile_n=64 cluster=1/p'; } >channels.tune
     LD_LIBRARY_PATH=$SHIM expect 0 worst "$NETC" check "$net" --device cuda:0 --cache-dir '' --no-library --tune-file channels.tune "$@"
-    holds 'measured schedules for'
+    measured channels.tune ''
     unset SHIM_UNITS
 }
-any c 12 15; any o 1 12; any h 12 15; any w 12 15; any half 0 1; any stride 1 2
-echo "SEED=$SEED: channels -D b=$((8 * stride)) -D h=$h -D w=$w -D c=$((8 * c)) -D o=$((8 * o)) -D half=$half -D stride=$stride"
-channels -D b=$((8 * stride)) -D h=$h -D w=$w -D c=$((8 * c)) -D o=$((8 * o)) -D half=$half -D stride=$stride
+any c 12 15; any o 2 12; any h 12 15; any w 12 15; any half 0 1; any stride 1 2
+sizes="-D b=$((8 * stride)) -D h=$h -D w=$w -D c=$((8 * c)) -D o=$((8 * o)) -D half=$half -D stride=$stride"
+echo "SEED=$SEED: channels $sizes"
+# shellcheck disable=SC2086
+SIZES=$sizes channels $sizes
 
 # ... and of the weights whose gradient has parts: results for channels that there are not are computed, and left out.
 any c 12 15; any o 11 16; any h 11 13; any w 11 13; any half 0 1 # (so many results that it pays on 32 multiprocessors)
-echo "SEED=$SEED: weights of channels -D h=$h -D w=$w -D c=$((8 * c)) -D o=$((8 * o)) -D half=$half"
-UNITS=32 channels -D b=8 -D h=$h -D w=$w -D c=$((8 * c)) -D o=$((8 * o)) -D half=$half
+sizes="-D b=8 -D h=$h -D w=$w -D c=$((8 * c)) -D o=$((8 * o)) -D half=$half"
+echo "SEED=$SEED: weights of channels $sizes"
+# shellcheck disable=SC2086
+UNITS=32 SIZES=$sizes channels $sizes
 
 # Strips: one copy has all pixels of a window's line. Lines that end anywhere in a tile, parts of tiles and columns that are no
 # result, weights that stay in shared memory; and a strip that begins a pixel too far.
@@ -75,7 +89,7 @@ strips() { # TILE_N DEFINITION...: WAY (strips)
         sed -n "/ dk_dot/d; /dot_bwd/{/sum/d}; s/: tile .*wgmma=.*/ @ host shim: tile wgmma=${WAY:-strips} tile_n=$n cluster=1/p"; } >strips.tune
     SHIM_UNITS=1 LD_LIBRARY_PATH=$SHIM expect "${EXIT:-0}" "${TEXT:-worst}" "$NETC" check "$net" --device cuda:0 --cache-dir '' \
         --no-library --tune-file strips.tune "$@"
-    holds 'measured schedules for'
+    measured strips.tune ''
 }
 any b 1 3; any h 5 14; any w 5 19; any u 1 4; any v 2 5; any dilation 1 3; any low 0 2; any high 0 2; any half 0 1; any c 1 2; any o 1 25
 any tile 1 3
@@ -83,10 +97,10 @@ h=$((h + dilation * u)) w=$((w + dilation * v)) # (images that hold a window)
 sizes="-D b=$b -D h=$h -D w=$w -D u=$u -D v=$v -D dilation=$dilation -D low=$low -D high=$high -D half=$half -D c=$((64 * c)) -D o=$((8 * o))"
 echo "SEED=$SEED: strips of $((32 * tile)): $sizes"
 # shellcheck disable=SC2086
-strips $((32 * tile)) $sizes
+SIZES=$sizes strips $((32 * tile)) $sizes
 strips 64 -D b=5 -D h=9 -D w=11
 strips 64 -D b=3 -D h=13 -D w=11 -D stride=3 -D along=1
-WAY=shared_strips strips 96 -D b=3 -D h=11 -D w=13 -D v=$((2 + v % 2)) -D half=$half -D c=80 -D o=$((8 * o))
+WAY=shared_strips strips 96 -D b=3 -D h=11 -D w=13 -D v=$((2 + v % 2)) -D half=$half -D c=80 -D o=$((16 + 8 * o))
 strips 64 -D b=5 -D h=9 -D w=11 -D half=1 -D o=72 -D v=5
 SHIM_CUT='x + pixel * 8=>x + pixel * 16' EXIT=1 TEXT=WRONG strips 64
 
@@ -98,14 +112,14 @@ of_weights() { # UNITS DEFINITION...
         sed -n '/ dk_dot\| dot_bwd/s/: tile .*wgmma=.*/ @ host shim: tile wgmma=strips cluster=1/p' | tail -1; } >weights.tune
     SHIM_UNITS=$units LD_LIBRARY_PATH=$SHIM expect "${EXIT:-0}" "${TEXT:-worst}" "$NETC" check "$net" --device cuda:0 --cache-dir '' \
         --no-library --tune-file weights.tune "$@"
-    holds 'measured schedules for 1'
+    measured weights.tune 1
 }
 any h 3 14; any w 5 19; any u 1 3; any v 2 4; any stride 1 3; any dilation 1 2; any low 0 2; any high 0 2; any half 0 1; any o 1 25; any b 1 3
 h=$((h + dilation * u)) w=$((w + dilation * v))
 sizes="-D b=$b -D h=$h -D w=$w -D u=$u -D v=$v -D dilation=$dilation -D low=$low -D high=$high -D half=$half -D o=$((8 * o)) -D stride=$stride -D along=1"
 echo "SEED=$SEED: weights $sizes"
 # shellcheck disable=SC2086
-of_weights 1 $sizes
+SIZES=$sizes of_weights 1 $sizes
 of_weights 8 -D b=4 -D h=16 -D w=11
 of_weights 8 -D b=6 -D h=8 -D w=14 -D v=2 -D o=72
 SHIM_CUT='nc_operand(right, 1)=>nc_operand(right, 2)' EXIT=1 TEXT=WRONG of_weights 8 -D b=4 -D h=16 -D w=11
