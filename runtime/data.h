@@ -123,6 +123,9 @@ RtCode rt_index_write(const char *index, const RtIndexed *t, int n, const char *
 // The same atomic write for any bytes (model.bin, choice tables).
 RtCode rt_file_write(const char *path, const void *bytes, size_t n, RtError *e);
 RtCode rt_file_read(Arena *a, const char *path, void **bytes, size_t *n, RtError *e);
+// Waits until no other process has the folder of [path], for a file that is read, changed and
+// written: closing the descriptor gives it back. -1: this file system has no locks.
+int rt_file_lock_folder(const char *path);
 
 // -- model.bin: a checksummed container of named sections -----------------------------------------
 #define RT_CONTAINER_MAGIC "\x89netcbn" // the first 8 bytes, the zero included

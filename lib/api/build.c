@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "lib/api/eject.h"
 #include "lib/api/tuning.h"
+#include "runtime/host/threads.h"
 
 static Define parse_define(Arena *a, const char *text, bool from_data)
 {
@@ -106,8 +107,7 @@ static Target pick_target(const netc_program *p, bool cuda)
         t.group_products = false;
         return t;
     }
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    return target_cpu(cores > 0 ? (int)cores : 1, library && rt_matmul_library(false));
+    return target_cpu(rt_cpu_threads(), library && rt_matmul_library(false));
 }
 
 static void run_pipeline(void *arg)

@@ -5,15 +5,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "runtime/cuda/cubin.h"
+#include "runtime/host/threads.h"
 
 Target target_of_program(const Program *p)
 {
     int arch = 90;
-    long cores = sysconf(_SC_NPROCESSORS_ONLN); // as it was compiled for, were it compiled here
-    if (!p->cuda) return target_cpu(cores > 0 ? (int)cores : 1, true);
+    if (!p->cuda) return target_cpu(rt_cpu_threads(), true); // as for one compiled here
     if (p->target) sscanf(p->target, "sm_%d", &arch);
     return target_cuda(arch, true);
 }

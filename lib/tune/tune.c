@@ -28,6 +28,7 @@ typedef struct Tuner {
     IdMap chosen;
     IdMap entry_of; // Body.key -> index into file.kernels + 1
     double end;
+    int folder; // the lock on the file's folder while it is read and written, or -1
     netc_tune_event at;
     netc_error **err;
     netc_status status;
@@ -111,14 +112,45 @@ static void take_added(Tuner *t)
     for (uint32_t i = 0; i < now.others.n; i++) take_line(t, now.others.at[i], false);
 }
 
-static bool write_file(Tuner *t)
+// Lines of this device that no kernel of the model has.
+static void prune(Tuner *t)
+{
+    uint32_t kept = 0;
+    IdMap have = idmap_new(t->arena);
+    for (uint32_t i = 0; i < t->build->launches.n; i++) {
+        const LaunchRecord *r = &t->build->launches.at[i];
+        for (int k = 0; k < r->nkernels; k++)
+            for (int n = 0; n < r->kernels[k].nbodies; n++)
+                idmap_set(&have, r->kernels[k].body[n]->key, 1);
+    }
+    for (uint32_t i = 0; i < t->file.kernels.n; i++) {
+        const TuneEntry *e = &t->file.kernels.at[i];
+        if (strcmp(e->device, t->device) || idmap_get(&have, e->key, NULL))
+            t->file.kernels.at[kept++] = *e;
+    }
+    t->file.kernels.n = kept;
+}
+
+static void unlock(Tuner *t)
+{
+    if (t->folder >= 0) close(t->folder);
+    t->folder = -1;
+}
+
+// What others have written meanwhile stays in it; where [pruned], without lines of no kernel of the
+// model. No other tuner writes in between.
+static bool write_file(Tuner *t, bool pruned)
 {
     Buf out = buf_new(t->arena);
     RtError e = {0};
+    t->folder = rt_file_lock_folder(t->o.file);
+    take_added(t);
+    if (pruned) prune(t);
     tune_print(t->arena, &t->file, &out);
-    if (!rt_file_write(t->o.file, out.data, out.len, &e)) return true;
-    t->status = lib_fail_rt(t->err, &e);
-    return false;
+    RtCode code = rt_file_write(t->o.file, out.data, out.len, &e);
+    unlock(t);
+    if (code) t->status = lib_fail_rt(t->err, &e);
+    return !code;
 }
 
 // Minutes of measuring must not end at a folder that cannot be written.
@@ -348,25 +380,6 @@ static void search_one(Tuner *t, const Work *w)
     arena_free(a);
 }
 
-// Lines of this device that no kernel of the model has.
-static void prune(Tuner *t)
-{
-    uint32_t kept = 0;
-    IdMap have = idmap_new(t->arena);
-    for (uint32_t i = 0; i < t->build->launches.n; i++) {
-        const LaunchRecord *r = &t->build->launches.at[i];
-        for (int k = 0; k < r->nkernels; k++)
-            for (int n = 0; n < r->kernels[k].nbodies; n++)
-                idmap_set(&have, r->kernels[k].body[n]->key, 1);
-    }
-    for (uint32_t i = 0; i < t->file.kernels.n; i++) {
-        const TuneEntry *e = &t->file.kernels.at[i];
-        if (strcmp(e->device, t->device) || idmap_get(&have, e->key, NULL))
-            t->file.kernels.at[kept++] = *e;
-    }
-    t->file.kernels.n = kept;
-}
-
 // A kernel that stands beside the library has another schedule now: both are timed once more.
 static void choose_again(Tuner *t)
 {
@@ -381,7 +394,7 @@ static void choose_again(Tuner *t)
         buf_printf(&table, "%s\n", t->file.others.at[i]);
     t->status = session_use_choices(t->session, table.data ? table.data : "", t->err);
     if (t->status == NETC_OK) take_choices(t);
-    if (t->status == NETC_OK) write_file(t);
+    if (t->status == NETC_OK) write_file(t, false);
 }
 
 static void tune(void *arg)
@@ -410,13 +423,10 @@ static void tune(void *arg)
     tell(t, NETC_TUNE_START);
     t->end = clock_now() + t->o.seconds;
     take_choices(t);
-    take_added(t);
-    if (t->o.prune) prune(t);
-    if (!write_file(t)) return;
+    if (!write_file(t, t->o.prune)) return;
     for (int i = 0; i < n && t->status == NETC_OK && !stop(t); i++) {
         search_one(t, &w[i]);
-        take_added(t);
-        if (t->status == NETC_OK) write_file(t);
+        if (t->status == NETC_OK) write_file(t, false);
     }
     if (t->status == NETC_OK && t->at.done) choose_again(t);
     t->at.finished = t->at.done == t->at.total;
@@ -427,7 +437,7 @@ static void tune(void *arg)
 netc_status netc_tune(netc_program *p, const char *device, const netc_tune_options *o,
                       netc_error **err)
 {
-    Tuner t = {.p = p, .device = device, .err = err};
+    Tuner t = {.p = p, .device = device, .folder = -1, .err = err};
     if (o) memcpy(&t.o, o, o->size < sizeof t.o ? o->size : sizeof t.o);
     if (t.o.seconds == 0) t.o.seconds = 60;
     if (!(t.o.seconds > 0)) return lib_fail(err, NETC_INVALID, "a budget must be more than 0");
@@ -445,6 +455,7 @@ netc_status netc_tune(netc_program *p, const char *device, const netc_tune_optio
     t.arena = arena_new();
     if (!t.arena) return OUT_OF_MEMORY(err);
     if (!lib_guarded(t.arena, tune, &t)) t.status = OUT_OF_MEMORY(err);
+    unlock(&t);
     netc_session_free(t.session);
     arena_free(t.arena);
     return t.status;

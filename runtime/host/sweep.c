@@ -1,6 +1,6 @@
-// Files that a process killed while it wrote has left behind. They are written beside the file they
-// are to replace, under its name, ".netc-" and six letters, and locked until they are renamed: who
-// gets the lock knows that nobody writes.
+// Who may write a file, and what a process killed while it wrote has left behind. Files are written
+// beside the one they are to replace, under its name, ".netc-" and six letters, and locked until
+// they are renamed: who gets the lock knows that nobody writes.
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -50,16 +50,37 @@ static void sweep_one(int dir, const char *name)
     close(fd);
 }
 
-void rt_file_sweep(const char *path)
+// The folder of the file that is written under that path, and the file's name there.
+static DIR *open_folder(const char *path, char **name)
 {
     char *real = realpath(path, NULL); // what a link points to is what is written
     char *folder = strdup(real ? real : path), *slash = folder ? strrchr(folder, '/') : NULL;
-    const char *name = slash ? slash + 1 : folder;
+    *name = folder ? strdup(slash ? slash + 1 : folder) : NULL;
     if (slash) *slash = 0;
-    DIR *d = !folder ? NULL : opendir(!slash ? "." : *folder ? folder : "/");
+    DIR *d = !*name ? NULL : opendir(!slash ? "." : *folder ? folder : "/");
+    free(folder);
+    free(real);
+    return d;
+}
+
+void rt_file_sweep(const char *path)
+{
+    char *name;
+    DIR *d = open_folder(path, &name);
     for (struct dirent *e; d && (e = readdir(d));)
         if (is_left_over(e->d_name, name)) sweep_one(dirfd(d), e->d_name);
     if (d) closedir(d);
-    free(folder);
-    free(real);
+    free(name);
+}
+
+int rt_file_lock_folder(const char *path)
+{
+    char *name;
+    DIR *d = open_folder(path, &name);
+    int fd = d ? fcntl(dirfd(d), F_DUPFD_CLOEXEC, 0) : -1;
+    if (d) closedir(d);
+    free(name);
+    if (fd < 0 || !flock(fd, LOCK_EX)) return fd;
+    close(fd);
+    return -1;
 }

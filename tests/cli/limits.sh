@@ -57,7 +57,7 @@ for place in keys values bias scores i p y t; do
             echo '}'
         } > doubled.net
         for target in c cuda; do
-            expect 0 "" timeout 60 "$NETC" doubled.net --emit $target -o doubled.out || echo "    $target: $place = $line"
+            expect 0 "" "$NETC" doubled.net --emit $target -o doubled.out || echo "    $target: $place = $line"
         done
     done
 done

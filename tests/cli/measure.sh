@@ -103,12 +103,17 @@ step = what["mlp.net train: step"]
 assert step["low"] <= step["value"] <= step["high"] and step["deviation"] >= 0 and step["repeats"] == 5
 items = what["mlp.net train: items"]
 assert abs(items["value"] * step["value"] / 1e6 - 128) < 1e-6
-assert what["mlp.net: compile, cold"]["value"] > what["mlp.net: compile, warm"]["value"]
+assert what["mlp.net: compile, cold"]["value"] > 0 and what["mlp.net: compile, warm"]["value"] > 0
 assert "mlp.net eval: step" in what and "mlp.net init: step" not in what
 END
 else
     skip "no python3: a.jsonl is not read"
 fi
+# A cold compilation calls the compiler, a warm one and a session of what is in the cache do not.
+printf '#!/bin/sh\necho >>"%s/calls"\nexec cc "$@"\n' "$W" >counting; chmod +x counting
+calls() { : >calls; CC=$W/counting expect 0 items/s "${B[@]}" --cache-dir counted --compiles "$1"; wc -l <calls; }
+once=$(calls 0) thrice=$(calls 3)
+[ "$once" -ge 1 ] && [ "$thrice" = $((3 * once)) ] && pass || fail "calls of the compiler: $once for one compilation, $thrice for three"
 expect 0 '"what":"mlp.net batch=64 train: step"' "${B[@]}" --compiles 0 -D batch=64 --entry train --json
 grep -q ': compile' "$W/.out" && fail "--compiles 0 compiles" || pass
 expect 1 "did you mean 'train'" "${B[@]}" --entry tran

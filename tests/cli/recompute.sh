@@ -1,6 +1,7 @@
 #!/bin/bash
 # recompute "h.*" in a train block: layers whose values the backward part computes again.
 . "$(dirname "$0")/../lib.sh"
+export OMP_NUM_THREADS=2 # a CPU of so many threads is what the arenas are for
 cat >gpt.net <<'N'
 use nn
 use optim

@@ -129,13 +129,16 @@ cp split.tune mlp.net.tune; expect 0 "" "$NETC" mlp.net --target cpu -o split.bi
 "$NETC" train split.bin --device cpu -q --data image="$D/train-images-idx3-ubyte" --data label="$D/train-labels-idx1-ubyte" --epochs 2 --save bin.safetensors
 [ "$(tensors split2)" = "$(tensors bin)" ] && pass || fail "model.bin runs by other schedules than it was compiled with"
 
-# -- Ctrl-C keeps what was found
+# -- Ctrl-C keeps what was found, and what another has written meanwhile: here while one kernel is done and the
+# compiler, which waits, has the next
 rm -f mlp.net.tune
-(trap - INT; exec "$NETC" tune mlp.net --device cpu --budget 1200 --again --cache-dir '') >said 2>&1 & tuning=$!
-wait_for $tuning grep -q ' tried ' said # one kernel is done
-other='kernel other 0123456789abcdef @ NVIDIA H200: row team=4' # written by another meanwhile, it stays
-until grep -qxF "$other" mlp.net.tune; do echo "$other" >>mlp.net.tune; sleep 0.1; done
-kill -INT $tuning; wait $tuning; code=$?
+printf '#!/bin/sh\nif grep -q " tried " said; then : >held; until [ -e go ]; do sleep 0.05; done; fi\nexec cc "$@"\n' >holding
+chmod +x holding
+(trap - INT; CC=$W/holding exec "$NETC" tune mlp.net --device cpu --budget 1200 --again --cache-dir '') >said 2>&1 & tuning=$!
+wait_for $tuning [ -e held ]
+other='kernel other 0123456789abcdef @ NVIDIA H200: row team=4'
+echo "$other" >>mlp.net.tune
+kill -INT $tuning; : >go; wait $tuning; code=$?
 grep -qxF "$other" mlp.net.tune && pass || fail "a line of another tuning is lost: $(cat mlp.net.tune)"
 lines=$(grep -c '^kernel ' mlp.net.tune)
 if grep -q 'of 11 searched, ' said && ! grep -q '^11 of' said; then

@@ -42,7 +42,7 @@ def hovers():
         check(all(w in h for w in words), what, h)
     check(hover("return") == "", "a keyword")
     # What the kernels are: compiled in the background, so perhaps with the second question.
-    for _ in range(100):
+    for _ in range(6000):
         h = hover("big =")
         if "being compiled" not in h:
             break

@@ -25,14 +25,14 @@ def life():
     c.ask("shutdown", None)
     check(c.error("textDocument/hover", {})["code"] == -32600, "after shutdown")
     c.tell("exit", None)
-    check(c.process.wait(60) == 0, "the exit code")
+    check(c.process.wait(1200) == 0, "the exit code")
     c = Client(netc)
     c.tell("exit", None)
-    check(c.process.wait(60) == 1, "exit without shutdown")
+    check(c.process.wait(1200) == 1, "exit without shutdown")
     import subprocess
     p = subprocess.Popen([netc, "lsp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     body = b'{"jsonrpc":"2.0","id":"a","method":"textDocument/hover","params":{}}'
-    out, _ = p.communicate(b"Content-Length: %d\r\n\r\n%s" % (len(body), body), timeout=60)
+    out, _ = p.communicate(b"Content-Length: %d\r\n\r\n%s" % (len(body), body), timeout=1200)
     check(b"-32002" in out and b'"id":"a"' in out, "a request before initialize:", out)
     check(p.returncode == 1, "the end of input")
 

@@ -1,9 +1,9 @@
 -- Run by syntax.py in a headless Neovim whose set-up is that of docs/editors.md.
 local out = {}
 local function say(key, value) out[key] = value end
-local function wait(f) return vim.wait(20000, f, 20) end
+local function wait(f) return vim.wait(1200000, f, 20) end
 local function request(method, params)
-  local answers = vim.lsp.buf_request_sync(0, "textDocument/" .. method, params, 20000) or {}
+  local answers = vim.lsp.buf_request_sync(0, "textDocument/" .. method, params, 1200000) or {}
   for _, a in pairs(answers) do return a.result end
 end
 

@@ -132,20 +132,20 @@ def running(pid):
 def gone():
     """The server is killed, or its client ends without a word: nothing stays behind."""
     c = Client(netc)
-    path = os.path.join(root, "samples/llama/llama.net")
-    c.open("file://" + path, open(path).read())
-    begun, end = [], time.monotonic() + 10
+    long = "".join(f"    x{i + 1} = sin(x{i})\n" for i in range(20000))
+    c.open("file:///long.net", "model long(x0: f32[4]) {\n" + long + "    return x20000\n}\n")
+    begun, end = [], time.monotonic() + 1200
     while not begun and time.monotonic() < end:  # its analysis
         with open(f"/proc/{c.process.pid}/task/{c.process.pid}/children") as f:
             begun = f.read().split()
     c.process.kill()
-    c.process.wait(60)
-    while any(map(running, begun)) and time.monotonic() < end + 10:
+    c.process.wait(1200)
+    while any(map(running, begun)) and time.monotonic() < end + 1200:
         time.sleep(0.05)
     check(begun and not any(map(running, begun)), "left behind:", begun)
     c = Client(netc)
     c.process.stdin.close()
-    check(c.process.wait(60) == 1, "the end of input")
+    check(c.process.wait(1200) == 1, "the end of input")
 
 
 finish()

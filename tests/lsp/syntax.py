@@ -95,7 +95,7 @@ def pygments():
 
 
 def editor(command, *args, env=None):
-    return subprocess.run([command, *args], capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL,
+    return subprocess.run([command, *args], capture_output=True, text=True, timeout=1200, stdin=subprocess.DEVNULL,
                           env=dict(os.environ, **(env or {})))
 
 

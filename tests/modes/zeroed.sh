@@ -11,10 +11,13 @@ export MUTANT_DIR=$W MUTANT_IN MUTANT_AT MUTANT_FIND MUTANT_PUT MUTANT_FLAGS OMP
 checked() { # FILE LANGUAGE
     rm -rf "$W/hit"
     if [ "$2" = c ]; then
-        CC=$mutants/cc.sh MUTANT_FLAGS=-O0 timeout 300 "$NETC" check "$1" --device cpu --cache-dir ''
+        CC=$mutants/cc.sh MUTANT_FLAGS=-O0 timeout "${LIMIT:-1200}" "$NETC" check "$1" --device cpu --cache-dir ''
     else
-        SHIM_CXX=$mutants/cc.sh LD_LIBRARY_PATH=$BUILD/shim timeout 300 "$NETC" check "$1" --device cuda:0 --cache-dir ''
+        SHIM_CXX=$mutants/cc.sh LD_LIBRARY_PATH=$BUILD/shim timeout "${LIMIT:-1200}" "$NETC" check "$1" --device cuda:0 --cache-dir ''
     fi >"$W/out" 2>&1
+    local code=$?
+    [ $code -ne 124 ] || fail "over the time limit: $1 ($2)"
+    return $code
 }
 
 places() { # FIND: where the texts that were kept have it: KERNEL AT

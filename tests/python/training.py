@@ -167,8 +167,10 @@ try:
     else:
         m.train([{k: v[:32] for k, v in data.items()}] * 100, epochs=1000000, on_event=told, save="interrupted.safetensors")
 except KeyboardInterrupt:
-    assert len(m.history) and m.evaluate(data)["accuracy"] > 0.5
+    trained = m.evaluate(data)
+    assert len(m.history)
     m.load("interrupted.safetensors")
+    assert m.evaluate(data) == trained
     print("kept")
 """
 
@@ -227,7 +229,7 @@ def test_fork():
         except BaseException as e:
             print("in the child:", repr(e), flush=True)
             os._exit(2)
-    end = time.monotonic() + 60
+    end = time.monotonic() + 1200
     done = (0, 0)
     while not done[0] and time.monotonic() < end:
         done = os.waitpid(child, os.WNOHANG)

@@ -2,7 +2,7 @@
 # A product that the matmul library or a generated kernel may compute: what is chosen is measured, kept, used
 # again, and asked for by --locked. A library without an algorithm, or a slow one, is played by the shim.
 . "$(dirname "$0")/../lib.sh"
-unset SHIM_CACHE # each search compiles what it tries, as on a GPU: the budgets here count on it
+unset SHIM_CACHE # each search compiles what it tries, as on a GPU
 if ! command -v g++ >/dev/null; then
     skip "no g++: nothing runs on the shim"
     finish

@@ -26,7 +26,7 @@ B=("$NETC" bench two.net --entry train --steps 1 --repeats 1 --compiles 0 "${G[@
 T=("$NETC" train two.net --steps 2 --data "x=x.raw:raw" "${G[@]}")
 # met CODE TEXT COMMAND...
 met() { rm -f met; expect "$1" "$2" env SHIM_MEET="$W/met" "${@:3}"; }
-searched() { grep -q "and search [0-9.]*[1-9][0-9]* s; load" "$W/.out" && pass || fail "nothing was searched: $(cat "$W/.out")"; }
+searched() { [ -e met ] && pass || fail "nothing was searched: $(cat "$W/.out")"; }
 
 # bench compiles when a session loads; train on a thread that begins before there is a device
 met 0 "step" "${B[@]}" --cache-dir ''

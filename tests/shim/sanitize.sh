@@ -18,7 +18,7 @@ esac
 SH
 chmod +x bin/compute-sanitizer
 LD_LIBRARY_PATH=$BUILD/shim
-export PATH=$W/bin:$PATH LD_LIBRARY_PATH OUT=$W/out SANITIZE_JOBS=2 SANITIZE_DEVICE='host shim'
+export PATH=$W/bin:$PATH LD_LIBRARY_PATH OUT=$W/out SANITIZE_JOBS=2 SANITIZE_DEVICE='host shim' SANITIZE_SECONDS=1200 SANITIZE_LIMIT=1200
 sanitize() { # CODE TEXT WORD TOOL...
     local code=$1 text=$2 word=$3; shift 3
     SANITIZE_ONLY=$word SANITIZE_TOOLS=$* expect "$code" "$text" bash "$ROOT/bench/sanitize.sh" "$NETC"

@@ -168,7 +168,7 @@ static void forked(void)
     fflush(NULL);
     pid_t child = fork();
     if (!child) {
-        alarm(120); // a hang ends here
+        alarm(1200); // a hang ends here
         bool ok = netc_run(s, "wide", 1, NULL) == NETC_OK && netc_sync(s, NULL) == NETC_OK;
         netc_session_free(s);
         netc_dataset_free(d);

@@ -202,7 +202,7 @@ static bool travel(const Step *steps, long fail_at, Outcome *o)
 // own turn.
 static void sweep(const char *name, const Step *steps, long stride, Outcome *o)
 {
-    enum { HANGS = 120, PATIENCE = 20 };
+    enum { HANGS = 1200, PATIENCE = 20 };
     long last = o->allocations, tried = 0;
     int bad = 0;
     for (long at = 1; at <= last && bad < PATIENCE;) {
