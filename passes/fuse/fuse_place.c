@@ -150,6 +150,17 @@ static Node *source(const Fuse *f, Node *n)
     return n;
 }
 
+// The depth of the expression behind n where a kernel reads it: none of a value that another kernel
+// stores, itself or as what n widens or permutes.
+static int depth_behind(const Fuse *f, const Node *n, uint32_t reader)
+{
+    const Node *x = n;
+    int views = 0;
+    for (; !fuse_stored(f, x) && (node_keeps_all(x) || widens(x)); x = x->args[0]) views++;
+    if (fuse_stored(f, x) && (!reader || fuse_cluster(f, x) != reader)) return views;
+    return f->depth[n->id];
+}
+
 // n is computed again outside its cluster: from what a map stores, or, when n lies over all
 // columns, from one value a row each, which is then stored instead. false when that is no gain.
 static bool export_cheaply(Fuse *f, Node *n)
@@ -266,6 +277,16 @@ static bool takes_updates(const Fuse *f, const Cluster *c)
     return c->anchor || (c->kind != GROUP_MAP && type_bytes(&c->full) <= SMALL_BYTES);
 }
 
+static int deepest(const Fuse *f, const Node *n, uint32_t reader)
+{
+    int depth = 0;
+    for (uint32_t k = 0; k < n->nargs; k++) {
+        int d = depth_behind(f, n->args[k], reader);
+        depth = d > depth ? d : depth;
+    }
+    return depth;
+}
+
 static bool join(Fuse *f, Node *n)
 {
     uint32_t best = 0;
@@ -277,9 +298,7 @@ static bool join(Fuse *f, Node *n)
     Cluster *c = cluster_at(f, best);
     if (f->late[n->id] && !takes_updates(f, c)) return false;
     if (c->anchor && f->apart[c->anchor->id] && f->wide[n->id]) return false;
-    int depth = 0;
-    for (uint32_t k = 0; k < n->nargs; k++)
-        if (f->depth[n->args[k]->id] > depth) depth = f->depth[n->args[k]->id];
+    int depth = deepest(f, n, best);
     if (depth >= 2 * MAX_DEPTH) return false;
     Pos p = position_in(f, c, best, n);
     if (p == POS_NONE || (p == POS_FULL && !c->open) || c->size >= MAX_CLUSTER) return false;
@@ -304,7 +323,7 @@ static bool join(Fuse *f, Node *n)
     }
     c->size += (uint32_t)weight(n);
     f->cluster[n->id] = best;
-    f->depth[n->id] = (uint16_t)(depth + weight(n));
+    f->depth[n->id] = (uint16_t)(deepest(f, n, best) + weight(n));
     f->pos[n->id] = (uint8_t)p;
     f->level[n->id] = c->level;
     return true;
@@ -342,7 +361,7 @@ static void start_reduction(Fuse *f, Node *n)
     publish(f, a, false);
     d.level = outside(f, a);
     enter(f, n, f->base[a->id] ? f->base[a->id] : a, d);
-    f->depth[n->id] = (uint16_t)(f->mat[a->id] ? 1 : f->depth[a->id] + 1);
+    f->depth[n->id] = (uint16_t)(depth_behind(f, a, fuse_cluster(f, n)) + 1);
 }
 
 // A stored elementwise value begins a map: what follows from it element by element can join.
@@ -396,7 +415,7 @@ static void place_free(Fuse *f, Node *n)
 {
     int level = 0;
     bool checked = fuse_may_fail(n);
-    int depth = 0, reads = 0, cap = 96;
+    int reads = 0, cap = 96;
     Node *base = NULL;
     for (uint32_t k = 0; k < n->nargs; k++) {
         Node *a = n->args[k];
@@ -405,13 +424,13 @@ static void place_free(Fuse *f, Node *n)
         level = l > level ? l : level;
         bool stored = fuse_stored(f, a);
         checked |= f->checked[a->id] && !stored;
-        if (!stored && f->depth[a->id] > depth) depth = f->depth[a->id];
         reads += stored ? 1 : f->reads[a->id];
         Node *b = stored ? a : f->base[a->id];
         if (b && (!base || type_count(&b->type) > type_count(&base->type))) base = b;
     }
     f->level[n->id] = level;
     f->checked[n->id] = checked;
+    const int depth = deepest(f, n, 0);
     f->base[n->id] = base;
     f->depth[n->id] = (uint16_t)(depth + weight(n));
     if (reads >= cap) reads = count_reads(f, n, cap);
