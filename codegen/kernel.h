@@ -60,6 +60,11 @@ typedef struct ScheduleSource {
 
 typedef struct Repeats Repeats;
 
+// Whether a node's buffer is a cell (the program writes the assigned value in place), so that the
+// kernel must respect the error record; and whether the node changes a part of that very cell, and
+// only the part is written.
+typedef enum Commit { COMMIT_NONE, COMMIT_WHOLE, COMMIT_PART } Commit;
+
 // What lowering needs to know about the entry; one for all launches of an entry, its regions
 // included. Zero it, fill in the first block, keep it.
 typedef struct LowerCtx {
@@ -69,10 +74,9 @@ typedef struct LowerCtx {
     const Module *module;
     const Entry *entry;
     const ScheduleSource *schedules; // NULL: the cost model's
-    // By node id of the graph being lowered: this node's buffer is the cell itself (plan writes the
-    // assigned value in place), so that the kernel must respect the error record. NULL: only nodes
-    // that are `assign` roots. Set anew before each graph.
-    const bool *commits;
+    // By node id of the graph being lowered, a Commit. NULL: only nodes that are `assign` roots
+    // commit. Set anew before each graph.
+    const uint8_t *commits;
     bool tf32;      // f32 contractions may use tensor cores
     bool whole;     // states are written whole, also where only a part of them changes
     bool is_region; // the graph is a region: region_param 0 of a loop is KA_LOOP_INDEX

@@ -104,6 +104,11 @@ static bool same_arg(const KernelArg *a, const BodyBuf *u)
            (u->kind != KA_SCRATCH || a->scratch == u->scratch);
 }
 
+static bool commits_part(const LowerCtx *ctx, const Node *n)
+{
+    return n->op == OP_assign || (ctx->commits && ctx->commits[n->id] == COMMIT_PART);
+}
+
 // The kernel's arguments: the buffers of its bodies in order; on CUDA each buffer once (the C
 // printer gives a body a run of the argument array instead).
 static void collect_args(LowerCtx *ctx, const Kernel *k, LoweredKernel *out)
@@ -138,7 +143,7 @@ static void collect_args(LowerCtx *ctx, const Kernel *k, LoweredKernel *out)
             users[b->arg[j]]++;
             bool before = k->phase == PHASE_COMBINE && body_stores_columns(b, (int)j);
             a->written |= (u->written && !before) || (u->kind == KA_ERROR && b->can_fail);
-            a->updates |= u->written && u->part && u->node && u->node->op == OP_assign;
+            a->updates |= u->written && u->part && u->node && commits_part(ctx, u->node);
             if (u->kind == KA_SCRATCH) {
                 a->scratch_bytes = u->elems * math_bytes(u->type);
                 a->scratch_type = math_type(u->type);

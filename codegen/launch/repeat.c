@@ -198,7 +198,7 @@ static void mark_own(Repeats *r, Group *const *groups, int ngroups)
 static void put_node_form(const LowerCtx *ctx, Repeats *r, const Node *n, bool computed)
 {
     bool own = is_own(r, n);
-    put(r, (uint64_t)(ctx->commits && ctx->commits[n->id]) << 3 |
+    put(r, (uint64_t)(ctx->commits ? ctx->commits[n->id] : COMMIT_NONE) << 3 |
                (uint64_t)(r->graph->fusion->group_of[n->id] != 0) << 2 | (uint64_t)own << 1 |
                computed);
     put_form(r, n, own);

@@ -38,10 +38,17 @@ typedef struct Map {
     bool updates;    // outs are states that are written where they change
 } Map;
 
-// The update where n assigns a state that changes in a part only; NULL: it is written whole.
+static const Node *changed_by(const Node *n)
+{
+    return n->op == OP_assign ? n->args[0] : n;
+}
+
+// The update where n is stored into a state that changes in a part only; NULL: it is written whole.
 static const Node *update_of(const LowerCtx *ctx, const Graph *g, const Node *n)
 {
-    const Node *u = n->op == OP_assign && !ctx->whole ? n->args[0] : NULL;
+    if (ctx->whole) return NULL;
+    if (ctx->commits && ctx->commits[n->id] == COMMIT_PART) return n;
+    const Node *u = n->op == OP_assign ? n->args[0] : NULL;
     if (!u || u->op != OP_dynamic_update || g->fusion->group_of[u->id]) return NULL;
     const Node *s = u->args[0];
     bool own = node_has(s, OPF_CELL) && !strcmp(attr_str(s, ATTR_name), attr_str(n, ATTR_name));
@@ -62,7 +69,7 @@ static bool all_update(const Map *m)
 // The element of the update at idx, stored where it belongs in the state.
 static void lower_update(Lower *l, const Node *n, const Ix *const *idx)
 {
-    const Node *update = n->args[0], *part = update->args[1];
+    const Node *update = changed_by(n), *part = update->args[1];
     const Type *t = &update->type;
     const Ix *at[MAX_RANK];
     for (int i = 0; i < t->rank; i++) {
@@ -78,7 +85,7 @@ static void lower_update(Lower *l, const Node *n, const Ix *const *idx)
 
 static const Type *space_of(const Map *m, const Node *out)
 {
-    return m->updates ? &out->args[0]->args[1]->type : lower_space(out);
+    return m->updates ? &changed_by(out)->args[1]->type : lower_space(out);
 }
 
 // -- where to cut ---------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ Frame *frame_new(GenEntry *e, Graph *g, int depth)
     f->cursor = -1;
     f->place = NEW_ARRAY(a, ProgArg, g->nodes.n + 1);
     f->results = NEW_ARRAY(a, ProgArg *, g->nodes.n + 1);
-    f->commits = NEW_ARRAY(a, bool, g->nodes.n + 1);
+    f->commits = NEW_ARRAY(a, uint8_t, g->nodes.n + 1);
     f->begun = NEW_ARRAY(a, bool, g->nodes.n + 1);
     for (uint32_t i = 0; i < g->nodes.n; i++) f->place[i].kind = (ProgArgKind)PLACE_NONE;
     return f;
@@ -464,14 +464,24 @@ static bool lower_item(Frame *f, Item *it)
     return true;
 }
 
+// Whether what is stored is what its own cell held, but for a part.
+static bool changes_part(const Frame *f, const Sink *s)
+{
+    const Node *n = s->stored;
+    return n->op == OP_dynamic_update && node_has(n->args[0], OPF_CELL) &&
+           same_place(&f->place[n->args[0]->id], &s->target);
+}
+
 // Kernels come before the order, which needs to know which of them can fail. Every value that may
 // end in a cell is lowered as if it were written there; what turns out to need a copy is none the
 // worse for looking at the error record first.
 static bool lower_items(Frame *f)
 {
-    for (uint32_t k = 0; k < f->sinks.n; k++)
-        if (f->sinks.at[k].cell && f->sinks.at[k].stored)
-            f->commits[f->sinks.at[k].stored->id] = true;
+    for (uint32_t k = 0; k < f->sinks.n; k++) {
+        const Sink *s = &f->sinks.at[k];
+        if (s->cell && s->stored)
+            f->commits[s->stored->id] = changes_part(f, s) ? COMMIT_PART : COMMIT_WHOLE;
+    }
     frame_lowers(f);
     for (uint32_t i = 0; i < f->items.n; i++) {
         Item *it = &f->items.at[i];

@@ -79,9 +79,9 @@ typedef struct Frame { // one graph: the entry's or a region's
     ProgArg **results; // by node id of a region op: a place for each result
     VEC(Sink) sinks;
     VEC(Item) items;
-    uint32_t *order; // items
-    int32_t cursor;  // buffer of the entry's cursor cell, -1: none
-    bool *commits;   // by node id, for LowerCtx
+    uint32_t *order;  // items
+    int32_t cursor;   // buffer of the entry's cursor cell, -1: none
+    uint8_t *commits; // by node id, for LowerCtx
     bool *begun; // by node id of a concatenation that is stored part by part: some part is there
 } Frame;
 

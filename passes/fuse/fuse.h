@@ -47,6 +47,7 @@ typedef struct Fuse {
     bool *forced;         // must be stored
     bool *wide;           // read in more than 16 bits, by more than elementwise code that rounds it
     bool *apart;          // by id of a dot: what is wide behind it is computed by who reads it
+    bool *becomes;        // large, stored, and taken by a state as it is
     bool *late;           // elementwise and read only on the way into cells: part of the update
     int64_t *turned;      // stored in the order of those who read it across: how often each element
     uint32_t *cost_users; // forced because it is costly: how many kernels would compute it
@@ -85,6 +86,7 @@ typedef struct Slot { // a group under construction; sorted by level and program
     int latest; // level at which it may run without a reader waiting; INT32_MAX: nothing reads it
     uint32_t cluster; // index + 1, 0: none
     bool commits, checks, movable, tiled;
+    bool becomes;  // stores a large value that a state takes: into its cell, behind all checks
     int64_t bytes; // it works on: of the reduced operand, or of what a map stores
 } Slot;
 typedef VEC(Slot) Slots;

@@ -202,6 +202,7 @@ void fuse_take_over(Fuse *f, Slot *to, Slot *from)
     to->first = to->group.outs.at[0]->id;
     to->latest = from->latest < to->latest ? from->latest : to->latest;
     to->commits |= from->commits;
+    to->becomes |= from->becomes;
     to->checks |= from->checks;
     if (to->cluster && from->cluster) {
         Cluster *a = &f->clusters.at[to->cluster - 1], *b = &f->clusters.at[from->cluster - 1];
@@ -296,6 +297,7 @@ static void gather(Fuse *f, Slots *slots)
         if (node_has(n, OPF_KERNEL) && node_result_count(n) > 1) continue; // its gets are stored
         vec_push(f->a, &s->group.outs, n);
         s->commits |= n->op == OP_assign;
+        s->becomes |= f->becomes[i];
         s->checks |= node_has(n, OPF_EFFECT) || f->checked[i];
     }
 }
@@ -310,7 +312,7 @@ static void order_commits(Slots *slots)
     for (uint32_t i = 0; i < slots->n; i++) {
         Slot *s = &slots->at[i];
         if (s->commits && s->cluster && s->latest >= last) s->level = last;
-        if (s->commits && s->level < first) first = s->level;
+        if ((s->commits || s->becomes) && s->level < first) first = s->level;
     }
     for (uint32_t i = 0; i < slots->n; i++)
         if (slots->at[i].checks && slots->at[i].latest > first - 1) slots->at[i].latest = first - 1;

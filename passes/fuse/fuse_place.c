@@ -6,9 +6,10 @@
 #include "passes/fuse/fuse.h"
 
 enum {
-    MAX_CLUSTER = 600,
+    MAX_CLUSTER = 380,
     MAX_DEPTH = 250,
     EXPORT_NODES = 48,
+    BECOMES_BYTES = 1 << 20, // of a state whose copy takes longer than a launch
     COSTLY_WEIGHT = 4,
     SMALL_BYTES = 1 << 20,
     SPLIT_ROWS = 16, // what makes a block of columns
@@ -502,10 +503,13 @@ static void place_root(Fuse *f, Node *n)
     bool update =
         f->cluster[a->id] && f->late[a->id] && takes_updates(f, cluster_at(f, fuse_cluster(f, a)));
     bool gated = n->op == OP_assign && f->checks && !update;
+    bool large = type_bytes(&a->type) >= BECOMES_BYTES;
     if (gated && f->cluster[a->id] && !stored) f->mat[a->id] = stored = true;
     if (stored && !node_has(n, OPF_EFFECT)) {
-        // Computed before the last check: the update kernel copies it into the cell.
-        f->mat[id] = gated && f->mat[a->id];
+        // Computed before the last check: the update kernel copies it into the cell. A large value
+        // is stored there at once where the check comes first, and copied at the end otherwise.
+        f->mat[id] = gated && f->mat[a->id] && !large;
+        f->becomes[a->id] |= n->op == OP_assign && large;
         return;
     }
     if (f->cluster[a->id]) {
@@ -556,6 +560,7 @@ void fuse_unplace(Fuse *f)
     f->reads = NEW_ARRAY(f->a, uint16_t, n);
     f->too_big = NEW_ARRAY(f->a, bool, n);
     f->base = NEW_ARRAY(f->a, Node *, n);
+    f->becomes = NEW_ARRAY(f->a, bool, n);
     f->clusters.n = 0;
     f->cluster_of = idmap_new(f->a);
 }

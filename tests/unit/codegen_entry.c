@@ -209,7 +209,7 @@ static void gemm_into_cell(Arena *a)
         const ProgStep *last = &e->steps[e->nsteps - 1];
         if (checks)
             CHECK(last->kind == PS_KERNEL && last->commits &&
-                  strstr(p->kernels[last->index].text, "if (failed) return;"));
+                  strstr(p->kernels[last->index].text, "if (*error) return;"));
     }
 }
 
