@@ -127,6 +127,19 @@ void attention_whole(AttentionPrint *w)
                   (long long)r->blind - w->e->body->sched.tile.m + 1, (long long)r->blind_end);
 }
 
+// Numbers beyond all rows and columns count as that far away.
+static void print_shifts(AttentionPrint *w)
+{
+    const int far = 1 << 25;
+    for (int i = 0; i < w->range.n; i++) {
+        const int shift = w->range.at[i].shift;
+        if (shift < 0 || attention_same_shift(w, i) < i) continue;
+        const char *type = w->e->body->insts.at[shift].type == DT_I64 ? "ll" : "";
+        emit_line(w->e, w->e->scope, "const int shift_%d = (int)nc_max(nc_min(%s, %d%s), -%d%s);",
+                  i, emit_value(w->e, shift), far, type, far, type);
+    }
+}
+
 // The first column of the first tile that counts, and how many tiles do: of groups one at least.
 void attention_columns(AttentionPrint *w)
 {
@@ -136,14 +149,17 @@ void attention_columns(AttentionPrint *w)
     const AttentionRange r = w->range;
     long long cols = (long long)b->axis[b->col].extent, last = s->tile.m - 1;
     const char *from = "0", *to = emit_text(e, "%lld", cols);
+    print_shifts(w);
     for (int i = 0; i < r.n; i++) {
         const AttentionBound *x = &r.at[i];
         // The bound is widest at the tile's first row, or at its last.
         int64_t row = x->row > 0 ? last : 0;
         if (x->col > 0)
-            from = emit_text(e, "nc_max(%s, %s)", from, at_row(e, -x->row, row, -x->constant));
+            from = emit_text(e, "nc_max(%s, %s)", from,
+                             attention_shifted(w, at_row(e, -x->row, row, -x->constant), -1, i));
         else
-            to = emit_text(e, "nc_min(%s, %s)", to, at_row(e, x->row, row, x->constant + 1));
+            to = emit_text(e, "nc_min(%s, %s)", to,
+                           attention_shifted(w, at_row(e, x->row, row, x->constant + 1), 1, i));
     }
     if (!r.n || w->whole == WHOLE_ALL) {
         emit_line(e, e->scope, "const int first = 0, steps = %lld;", (long long)w->p->steps);

@@ -36,5 +36,10 @@ void attention_groups_cuda(Emit *e, const TileProgram *p);
 void attention_weights(AttentionPrint *w);
 // Whether some place of the warp's tile, or (all) every one, is within the bounds, as a condition.
 const char *attention_within(AttentionPrint *w, bool all);
+// "text + by * name"; by: 0 adds nothing.
+const char *attention_plus(Emit *e, const char *text, int64_t by, const char *name);
+int attention_same_shift(const AttentionPrint *w, int bound); // the first bound that has it
+// ... and [by] times what only the run knows of the bound, which attention_columns has printed.
+const char *attention_shifted(AttentionPrint *w, const char *text, int64_t by, int bound);
 
 #endif

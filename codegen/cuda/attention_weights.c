@@ -25,13 +25,29 @@ static const char *sum_at(Emit *e, const char *name)
 
 // -- masks of positions ---------------------------------------------------------------------------
 
-static const char *plus(Emit *e, const char *text, int64_t by, const char *name)
+const char *attention_plus(Emit *e, const char *text, int64_t by, const char *name)
 {
     if (!by) return text;
     const char *sign = by < 0 ? (*text ? " - " : "-") : *text ? " + " : "";
     long long size = by < 0 ? -by : by;
     if (size == 1) return emit_text(e, "%s%s%s", text, sign, name);
     return emit_text(e, "%s%s%lld * %s", text, sign, size, name);
+}
+
+int attention_same_shift(const AttentionPrint *w, int bound)
+{
+    int i = 0;
+    while (w->range.at[i].shift != w->range.at[bound].shift) i++;
+    return i;
+}
+
+const char *attention_shifted(AttentionPrint *w, const char *text, int64_t by, int bound)
+{
+    const AttentionBound *x = &w->range.at[bound];
+    if (x->shift < 0) return text;
+    if (!strcmp(text, "0")) text = "";
+    return attention_plus(w->e, text, by * x->sign,
+                          emit_text(w->e, "shift_%d", attention_same_shift(w, bound)));
 }
 
 const char *attention_within(AttentionPrint *w, bool all)
@@ -44,7 +60,8 @@ const char *attention_within(AttentionPrint *w, bool all)
         int64_t least = x->constant;
         if ((x->row > 0) != all) least += x->row * (w->p->side_m - 1);
         if ((x->col > 0) != all) least += x->col * (w->p->side_n - 1);
-        const char *sum = plus(e, plus(e, "", x->col, "next"), x->row, "top");
+        const char *sum = attention_plus(e, attention_plus(e, "", x->col, "next"), x->row, "top");
+        sum = attention_shifted(w, sum, 1, i);
         text = emit_text(e, "%s%s%s >= %lld", text, *text ? " && " : "", sum, -(long long)least);
     }
     return text;
@@ -72,8 +89,9 @@ static void open_rows(const Weights *x)
         emit_bind(e, x->w->range.at[i].inst, e->scope, x->w->range.at[i].holds ? "true" : "false");
     for (int i = 0; i < x->w->range.n && limits(x); i++) {
         const AttentionBound *r = &x->w->range.at[i];
-        const char *bound =
-            plus(e, plus(e, "", -r->col * r->row, row_name), -r->col * r->constant, "1");
+        const char *bound = attention_plus(e, "", -r->col * r->row, row_name);
+        bound = attention_plus(e, bound, -r->col * r->constant, "1");
+        bound = attention_shifted(x->w, bound, -r->col, i);
         emit_line(e, e->scope, "const int limit_%d = %s - next - lane %% 4 * 2;", i, bound);
     }
 }
@@ -107,7 +125,8 @@ static void print_seen(const Weights *x)
         const AttentionBound *r = &x->w->range.at[i];
         // How far the warp's rows see, whichever sees furthest.
         int64_t most = r->constant + (r->row > 0 ? r->row * (x->w->p->side_m - 1) : 0);
-        const char *sum = plus(e, plus(e, "", -r->col * r->row, "top"), -r->col * most, "1");
+        const char *sum = attention_plus(e, "", -r->col * r->row, "top");
+        sum = attention_shifted(x->w, attention_plus(e, sum, -r->col * most, "1"), -r->col, i);
         emit_line(e, e->scope, "const int seen_%d = %s - next;", i, *sum ? sum : "0");
     }
 }

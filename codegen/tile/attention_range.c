@@ -4,8 +4,9 @@
 // A score that a condition on positions sets to minus infinity has weight 0, so its value does not
 // matter. The same holds for a finite number far below all other scores, as many models write it:
 // there the kernel checks that it is far below, and takes all columns where it is not. Conditions
-// are comparisons of row and column with each other and with constants, joined by `and`. A row
-// whose columns are all masked is NaN either way.
+// are comparisons of row and column with each other, with constants and with whole numbers that are
+// the same for all rows and columns (how much of a cache is filled, a text's length), joined by
+// `and`. A row whose columns are all masked is NaN either way.
 #include "codegen/tile/tile.h"
 
 #include <math.h>
@@ -22,8 +23,9 @@ typedef struct Look {
     int left;
 } Look;
 
-typedef struct Linear { // row * rows + col * cols + constant
+typedef struct Linear { // row * rows + col * cols + constant + sign * shift
     int64_t row, col, constant;
+    int shift, sign; // an instruction, or -1
 } Linear;
 
 static bool small(const Linear *x)
@@ -40,8 +42,24 @@ static bool linear_index(const Body *b, const Ix *ix, Linear *out)
         const IxTerm *t = ix->at[i].term;
         if (t->kind != IT_AXIS || (t->id != 1 && t->id != b->col)) return false;
     }
-    *out = (Linear){row, col, ix->constant};
+    *out = (Linear){row, col, ix->constant, -1, 0};
     return true;
+}
+
+// Whether it is a whole number that all rows and columns of a batch read.
+static bool is_shift(const Look *k, const Inst *v)
+{
+    return (v->type == DT_I32 || v->type == DT_I64) && v->kind == KI_LOAD && v->pred < 0 &&
+           !v->ix->has_value && !(v->axes & (1ull << 1 | 1ull << k->b->col));
+}
+
+// x + by * y. false: two numbers would be added that only the run knows.
+static bool add_up(const Linear *x, int by, const Linear *y, Linear *out)
+{
+    if (x->shift >= 0 && y->shift >= 0) return false;
+    *out = (Linear){x->row + by * y->row, x->col + by * y->col, x->constant + by * y->constant,
+                    x->shift >= 0 ? x->shift : y->shift, x->shift >= 0 ? x->sign : by * y->sign};
+    return small(out);
 }
 
 static bool linear(Look *k, int inst, Linear *out)
@@ -49,35 +67,37 @@ static bool linear(Look *k, int inst, Linear *out)
     const Body *b = k->b;
     if (k->left-- <= 0) return false;
     const Inst *v = &b->insts.at[inst];
-    Linear x, y = {0, 0, 0};
+    Linear x, y = {.shift = -1};
     bool exact = v->type == DT_I32 || v->type == DT_I64 || v->type == DT_F32 || v->type == DT_F64;
     if (!exact) return false;
     if (v->kind == KI_INDEX) return linear_index(b, v->ix, out) && small(out);
+    if (is_shift(k, v)) {
+        *out = (Linear){0, 0, 0, inst, 1};
+        return true;
+    }
     if (v->kind == KI_CAST) return linear(k, v->a[0], out);
     if (v->kind == KI_CONST) {
         bool whole = !dtype_is_float(v->type) ||
                      (fabs(v->fvalue) < MOST_PLACE && floor(v->fvalue) == v->fvalue);
-        *out = (Linear){0, 0, dtype_is_float(v->type) && whole ? (int64_t)v->fvalue : v->ivalue};
+        *out = (Linear){0, 0, dtype_is_float(v->type) && whole ? (int64_t)v->fvalue : v->ivalue, -1,
+                        0};
         return whole && small(out);
     }
     if (v->kind != KI_EW || (v->op != OP_add && v->op != OP_sub && v->op != OP_neg)) return false;
     if (!linear(k, v->a[0], &x) || (v->na > 1 && !linear(k, v->a[1], &y))) return false;
-    int64_t of_x = v->op == OP_neg ? -1 : 1, of_y = v->op == OP_sub ? -1 : 1;
-    *out = (Linear){of_x * x.row + of_y * y.row, of_x * x.col + of_y * y.col,
-                    of_x * x.constant + of_y * y.constant};
-    return small(out);
+    if (v->op == OP_neg) return add_up(&y, -1, &x, out);
+    return add_up(&x, v->op == OP_sub ? -1 : 1, &y, out);
 }
 
 // Adds "left >= right + least" of two instructions.
 static void add_bound(Look *k, int left, int right, int64_t least, AttentionRange *r, int inst,
                       bool holds)
 {
-    Linear x, y;
+    Linear x, y, d;
     if (r->n == ATTENTION_BOUNDS || !linear(k, left, &x) || !linear(k, right, &y)) return;
-    int64_t col = x.col - y.col;
-    if (col != 1 && col != -1) return;
+    if (!add_up(&x, -1, &y, &d) || (d.col != 1 && d.col != -1)) return;
     r->at[r->n++] =
-        (AttentionBound){x.row - y.row, (int)col, x.constant - y.constant - least, inst, holds};
+        (AttentionBound){d.row, (int)d.col, d.constant - least, d.shift, d.sign, inst, holds};
 }
 
 // Adds the bounds that follow where the condition holds, or where it does not.
@@ -212,6 +232,14 @@ static void find_blind(const Body *b, AttentionRange *r, int queries)
     }
 }
 
+static void drop_shifted(AttentionRange *r)
+{
+    int n = 0;
+    for (int i = 0; i < r->n; i++)
+        if (r->at[i].shift < 0) r->at[n++] = r->at[i];
+    r->n = n;
+}
+
 AttentionRange attention_range(const Body *b)
 {
     AttentionRange r = {.n = 0, .mask = -INFINITY, .statistic = -1};
@@ -229,7 +257,9 @@ AttentionRange attention_range(const Body *b)
         if (r.n > before) r.mask = fmax(r.mask, mask_of(b, v->a[otherwise ? 2 : 1]));
         v = &b->insts.at[v->a[otherwise ? 1 : 2]];
     }
-    // Gradients of a row that sees nothing are not numbers, wherever they are added up.
+    // Which rows see nothing has to be known: their gradients are not numbers, wherever they are
+    // added up, and a number for a mask leaves them all columns.
+    if (b->attention.high < 0 || !isinf(r.mask)) drop_shifted(&r);
     int queries = b->insts.at[r.statistic].axes >> b->col & 1 ? b->col : 1;
     if (r.n && (b->attention.high < 0 || !isinf(r.mask))) find_blind(b, &r, queries);
     if (b->attention.high < 0 && isinf(r.mask) && r.blind_end) r.n = 0;

@@ -218,13 +218,14 @@ bool attention_groups_fit(const Body *b, const Target *t);
 void attention_groups_maps(const Body *b, ProgKernel *k); // the launch's maps
 
 // -- attention_range.c: of a row only the columns count for which row * [row] + col * [col] +
-// [constant] >= 0, for all of these bounds
+// [constant] + [sign] * [shift] >= 0, for all of these bounds
 enum { ATTENTION_BOUNDS = 8 };
 typedef struct AttentionBound {
     int64_t row;
     int col; // 1 or -1
     int64_t constant;
-    int inst; // the comparison that says so
+    int shift, sign; // a whole number of the batch that only the run knows (a length); -1: none
+    int inst;        // the comparison that says so
     bool holds;
 } AttentionBound;
 typedef struct AttentionRange {
@@ -238,7 +239,7 @@ typedef struct AttentionRange {
     int64_t blind, blind_end;
 } AttentionRange;
 AttentionRange attention_range(const Body *b);
-// How many columns it leaves to the tile of rows from [origin] on.
+// How many columns it leaves to the tile of rows from [origin] on, shifts taken as 0.
 int64_t attention_columns_at(const Body *b, const AttentionRange *r, int64_t origin);
 
 // -- pipeline.c, sync.c, sync_roles.c
