@@ -1,9 +1,11 @@
-// Column reductions as C: one task a tile of neighbouring rows.
+// Column reductions as C, and short rows: one task a tile of neighbouring rows.
 #include "codegen/text/accumulator.h"
 #include "codegen/c/print_c.h"
 
+// What is known of a row before a stage.
 static void bind_earlier(Emit *e, int stage)
 {
+    c_recall_rows(e, stage);
     for (int s = 0; s < stage; s++) {
         int n;
         const int *r = stage_reductions(e, s, &n);
@@ -55,18 +57,30 @@ static void column_stage(Emit *e, int stage, const char *lo, const char *hi, int
 {
     const Body *b = e->body;
     const char *c = e->axis[b->col];
+    const char *at =
+        emit_text(e, "%s * %lld + %s - first", c, (long long)b->sched.task, e->axis[0]);
     int n;
     const int *r = stage_reductions(e, stage, &n);
     declare_sums(e, e->scope, r, n, part, lo);
+    if (c_declare_rows(e, stage)) {
+        c_open_loop(e, 0, rounds->period);
+        bind_earlier(e, stage);
+        c_remember_rows(e, stage);
+        close_tile_loop(e, rounds);
+    }
     emit_open(e, 1ull << b->col);
     c_open_loop(e, 0, rounds->period);
     bind_earlier(e, stage);
+    c_recall_rows(e, stage + 1);
+    c_recall(e, stage, at);
+    turn_elements(e);
     for (int i = 0; i < n; i++) {
         const char *scan = b->insts.at[r[i]].kind == KI_SCAN ? "_acc" : "", *name = e->name[r[i]];
         c_accumulate(e, r[i], emit_text(e, "%s%s[%s - first]", name, scan, e->axis[0]),
                      emit_text(e, "%s_best[%s - first]", name, e->axis[0]), c);
     }
     emit_stores(e, stage);
+    c_remember(e, stage, at);
     close_tile_loop(e, rounds);
     emit_close(e, emit_text(e, "for (long %s = %s; %s < %s; %s++) {", c, lo, c, hi, c), "}");
 }
@@ -90,7 +104,7 @@ static bool is_few(const Body *b)
 {
     enum { COLUMNS = 16, INSTS = 1024, INSTS_WINDOWS = 4096 };
     const int64_t cols = b->axis[b->col].extent;
-    return column_short(b) &&
+    return b->sched.variant == RUN_COLUMNS && column_short(b) &&
            cols * b->nstages * (int64_t)b->insts.n <= (cols <= COLUMNS ? INSTS : INSTS_WINDOWS);
 }
 
@@ -159,6 +173,8 @@ int64_t column_c(Emit *e, bool partial)
         emit_close(e, "for (long task = begin; task < end; task++) {", "}");
         return rows > 0 ? ceil_div(rows, tile) : 0;
     }
+    turn_in(e);
+    c_declare_kept(e, cols * b->sched.task);
     for (int s = 0; s < b->nstages; s++) column_stage(e, s, lo, hi, part, &rounds);
     for (uint32_t i = 0; i < b->stores.n; i++) rest |= !store_over(b, &b->stores.at[i], b->col);
     if (rest) {
@@ -170,6 +186,7 @@ int64_t column_c(Emit *e, bool partial)
             emit_stores(e, -1);
         close_tile_loop(e, &rounds);
     }
+    turn_out(e);
     emit_close(e, "for (long task = begin; task < end; task++) {", "}");
     return rows > 0 ? ceil_div(rows, tile) * split : 0;
 }

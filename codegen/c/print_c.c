@@ -126,18 +126,17 @@ void c_accumulate(Emit *e, int r, const char *acc, const char *best, const char 
     if (v->kind == KI_SCAN) {
         emit_scan(e, r, acc, x);
     } else if (inst_acc(v)->place) {
-        // Of equals the first, and NaN is the largest. Each choice by one comparison: gcc 12 makes
-        // no vectors of one by several.
+        // Of equals the first, and NaN is the largest.
         const char *k = emit_text(e, "(int32_t)%s", axis), *name = e->name[r];
         if (!dtype_is_float(v->acc)) {
             emit_line(e, s, "%s = %s > %s ? %s : %s;", acc, x, best, k, acc);
             emit_line(e, s, "%s = %s > %s ? %s : %s;", best, x, best, x, best);
             return;
         }
-        emit_line(e, s, "const int32_t %s_above = %s > %s ? %s : %s;", name, x, best, k, acc);
-        emit_line(e, s, "const int32_t %s_none = %s == %s ? %s : %s;", name, best, best, k, acc);
-        emit_line(e, s, "%s = %s != %s ? %s_none : %s_above;", acc, x, x, name, name);
-        emit_line(e, s, "%s = nc_max(%s, %s);", best, x, best);
+        emit_line(e, s, "const %s %s_stays = nc_stays(%s, %s);",
+                  math_bytes(v->acc) == 8 ? "int64_t" : "int32_t", name, best, x);
+        emit_line(e, s, "%s = nc_either_i((int32_t)%s_stays, %s, %s);", acc, name, acc, k);
+        emit_line(e, s, "%s = nc_either(%s_stays, %s, %s);", best, name, best, x);
     } else {
         emit_line(e, s, "%s = %s;", acc, emit_combine(e, v->op, v->acc, acc, x));
     }
@@ -267,6 +266,7 @@ static int64_t print_body(Emit *e, bool partial)
     case RUN_ROWS: return row_c(e, partial);
     case RUN_SORT: return sort_c(e);
     case RUN_TILES: return tile_c(e);
+    case RUN_BESIDE:
     default: return column_c(e, partial);
     }
 }

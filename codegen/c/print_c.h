@@ -40,10 +40,27 @@ const char *c_start(Emit *e, const Inst *v, const char *first); // first: of the
 const char *c_scratch(Emit *e, int nth);
 const char *c_part_place(Emit *e, const char *part);
 
+// What a stage leaves to later ones (keep_c.c). Costly values, in arrays of so many elements:
+// [at]: the text of an element's place. In the scope where they are used.
+void c_declare_kept(Emit *e, int64_t elements);
+void c_recall(Emit *e, int stage, const char *at);   // what earlier stages have computed
+void c_remember(Emit *e, int stage, const char *at); // what this one has
+// Values of the rows of a task that begin at [first], which the columns of a stage need: computed
+// once, in a loop before the stage. false: there are none. recall: of stages before this one.
+bool c_declare_rows(Emit *e, int stage);
+void c_remember_rows(Emit *e, int stage);
+void c_recall_rows(Emit *e, int stage);
+// Short rows side by side (else nothing): those from first to last of a task become columns before
+// anything is computed, and what they store becomes rows at its end. turn_elements: loads and
+// stores of the open loops, whose column has its text, are those of the columns.
+void turn_in(Emit *e);
+void turn_elements(Emit *e);
+void turn_out(Emit *e);
+
 // Each returns how many tasks there are. partial: a part of the columns; combine: the parts joined.
 int64_t row_c(Emit *e, bool partial);
 int64_t combine_c(Emit *e);
-int64_t column_c(Emit *e, bool partial);
+int64_t column_c(Emit *e, bool partial); // and short rows, side by side
 int64_t tile_c(Emit *e);
 int64_t sort_c(Emit *e);
 

@@ -12,23 +12,6 @@ enum { CHUNK = 4096, MOST_LANES = 256 };
 // Where a stage looks for the largest or least float, its elements go to so many lanes in turn.
 enum { TURN = 16, LEAST_TURNS = 4 };
 
-// Costly values that several stages need are computed by the first and kept in an array.
-static void recall(Emit *e, int stage, const char *c)
-{
-    const Body *b = e->body;
-    for (uint32_t i = 0; b->sched.shared_bytes && i < b->insts.n; i++)
-        if (e->live[i] && b->insts.at[i].keep && b->insts.at[i].first_use < stage)
-            e->element[i] = emit_text(e, "%s_row[%s]", e->name[i], c);
-}
-
-static void remember(Emit *e, int stage, const char *c)
-{
-    const Body *b = e->body;
-    for (uint32_t i = 0; b->sched.shared_bytes && i < b->insts.n; i++)
-        if (e->live[i] && b->insts.at[i].keep && b->insts.at[i].first_use == stage)
-            emit_line(e, e->scope, "%s_row[%s] = %s;", e->name[i], c, emit_value(e, (int)i));
-}
-
 // The largest and the least of floats: in lanes they are integers in the order of the values, which
 // join in one instruction, NaN or not.
 static bool is_ordered(const Inst *v)
@@ -126,7 +109,7 @@ static void row_stage(Emit *e, int stage, const char *lo, const char *hi, int64_
         e->round = emit_text(e, "%s_turn", c);
         emit_open(e, 1ull << b->col);
     }
-    recall(e, stage, c);
+    c_recall(e, stage, c);
     int64_t lanes = turns ? TURN : e->period <= MOST_LANES ? e->period : 0;
     for (int i = 0; i < n; i++)
         if (lanes)
@@ -136,7 +119,7 @@ static void row_stage(Emit *e, int stage, const char *lo, const char *hi, int64_
             c_accumulate(e, r[i], emit_text(e, "%s_acc", e->name[r[i]]),
                          emit_text(e, "%s_best", e->name[r[i]]), c);
     emit_stores(e, stage);
-    remember(e, stage, c);
+    c_remember(e, stage, c);
     // (operands that do not vary over the columns are in the row's text by now)
     for (int i = 0; i < n; i++) {
         const Inst *v = &b->insts.at[r[i]];
@@ -188,10 +171,7 @@ int64_t row_c(Emit *e, bool partial)
     const Body *b = e->body;
     int64_t cols = b->axis[b->col].extent, split = b->sched.split;
     const char *r = e->axis[0];
-    for (uint32_t i = 0; b->sched.shared_bytes && i < b->insts.n; i++)
-        if (e->live[i] && b->insts.at[i].keep)
-            emit_line(e, e->scope, "%s %s_row[%lld];", type_math(b->insts.at[i].type), e->name[i],
-                      (long long)cols);
+    c_declare_kept(e, cols);
     emit_open(e, 1);
     if (!partial) {
         for (int s = 0; s < b->nstages; s++)

@@ -36,6 +36,7 @@ typedef enum ScheduleVariant {
     RUN_WARP_TILES,       // ... a tile a warp, operands in registers
     RUN_ATTENTION,        // ATTENTION: warps
     RUN_ATTENTION_GROUPS, // ... groups of four warps
+    RUN_BESIDE,           // ROW on the CPU: short rows, side by side
 } ScheduleVariant;
 
 enum { KEEP_AGAIN, KEEP_REGISTERS, KEEP_SHARED }; // a row that several stages read
@@ -55,7 +56,7 @@ typedef struct Schedule {
     int unroll;        // vectors in flight
     int team;          // ROW, SWEEP: threads a row; COLUMN: that share a row; reuse: a position
     int64_t split;     // ROW, COLUMN: parts the columns are cut into, each a block's; 1: none
-    int64_t task;      // CPU: elements of the inner axis a task takes
+    int64_t task;      // CPU: elements of the inner axis a task takes; ROW: rows side by side, or 0
     int cluster;       // blocks that share a row (ROW) or the columns of a tile (ring, or of
                        // WGMMA_SPLIT), through each other's shared memory; of other products of
                        // groups: that copy the right operand for each other

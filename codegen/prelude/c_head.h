@@ -157,6 +157,14 @@ NC_FN float nc_max_f(float a, float b)
     float c = a > b ? a : b;
     return a != a ? a : c;
 }
+// The step of a largest number's place, by masks: compilers make no vectors of a choice by several
+// comparisons. All bits, where best stays the largest beside x (NaN is, the first of them), or none.
+NC_FN int32_t nc_stays_f(float best, float x) { return -(x <= best) | -(best != best); }
+NC_FN int32_t nc_either_i(int32_t mask, int32_t a, int32_t b) { return (a & mask) | (b & ~mask); }
+NC_FN float nc_either_f(int32_t mask, float a, float b)
+{
+    return nc_from_bits((uint32_t)nc_either_i(mask, (int32_t)nc_bits(a), (int32_t)nc_bits(b)));
+}
 // An integer in the order of the values, NaN the last of them; and back.
 NC_FN int32_t nc_order_f(float a)
 {

@@ -14,6 +14,14 @@ NC_FN double nc_from_bits_d(uint64_t u)
     memcpy(&a, &u, 8);
     return a;
 }
+NC_FN int64_t nc_stays_d(double best, double x)
+{
+    return -(int64_t)(x <= best) | -(int64_t)(best != best);
+}
+NC_FN double nc_either_d(int64_t mask, double a, double b)
+{
+    return nc_from_bits_d((nc_bits_d(a) & (uint64_t)mask) | (nc_bits_d(b) & ~(uint64_t)mask));
+}
 NC_FN int64_t nc_order_d(double a)
 {
     int64_t u = (int64_t)nc_bits_d(a), k = u ^ (u >> 63 & INT64_MAX);

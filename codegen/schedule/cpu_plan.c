@@ -93,7 +93,10 @@ static void cpu_row(Arena *a, Body *b)
     int64_t rows = body_rows(b), cols = b->axis[b->col].extent;
     b->sched.split = 1;
     int64_t bytes = b->nstages > 1 ? keep_costly(a, b) * cols : 0;
+    b->sched.task = rows_beside(a, b);
+    if (b->sched.task) bytes *= b->sched.task;
     if (bytes > 0 && bytes <= 64 << 10) b->sched.shared_bytes = (int)bytes;
+    if (b->sched.task) return;
     if (schedule_can_split(b) && rows < 16 && cols >= 65536)
         b->sched.split = at_most(64, cols / 16384);
 }

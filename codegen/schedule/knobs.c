@@ -150,7 +150,8 @@ static int legal_keep(const Body *b, const Target *t, int64_t *out)
 static int legal_split(const Body *b, const Target *t, int64_t *out)
 {
     (void)t;
-    if ((b->sched.kind != SCHED_ROW && b->sched.kind != SCHED_COLUMN) || !schedule_can_split(b))
+    if ((b->sched.kind != SCHED_ROW && b->sched.kind != SCHED_COLUMN) || !schedule_can_split(b) ||
+        b->sched.variant == RUN_BESIDE)
         return 0;
     // parts of at least 32 columns; the default need not be a power of two
     int64_t most = b->axis[b->col].extent / 32, own = b->sched.split;
@@ -299,9 +300,11 @@ static bool within_inner(const Body *b, int64_t v)
     return v < inner_extent(b);
 }
 
-// Parts of the inner axis, or all of it.
+// Parts of the inner axis, or all of it; of short rows, how many stand side by side.
 static int legal_tile(const Body *b, const Target *t, int64_t *out)
 {
+    if (t->kind == TARGET_CPU && b->sched.kind == SCHED_ROW)
+        return b->sched.task ? powers(b, 16, 256, beside_fits, out) : 0;
     bool map = b->sched.kind == SCHED_MAP && b->npar > 1;
     if (t->kind != TARGET_CPU || (!map && b->sched.kind != SCHED_COLUMN)) return 0;
     int64_t most = map ? 16384 : 2048;
@@ -423,8 +426,8 @@ const Knob knobs[] = {
      legal_ring, -1, false, NULL},
     {"share", "warps that share a tile's columns on tensor cores; 0: no tensor cores",
      INT(tile.share), legal_share, 0, true, NULL},
-    {"tile", "elements of the inner axis that are one task", LONG(task), legal_tile, 0, false,
-     NULL},
+    {"tile", "elements of the inner axis, or short rows, that are one task", LONG(task), legal_tile,
+     0, false, NULL},
     {"cluster",
      "blocks that share a row or the columns of a tile (staged, wgmma=split, steps), or the copies "
      "of a "

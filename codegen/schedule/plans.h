@@ -55,6 +55,11 @@ static inline int tile_columns(const Body *b)
 {
     return 2 * 64 / math_bytes(b->insts.at[b->dot.sum].acc);
 }
+// CPU: of short rows that are taken side by side, how far in memory one row is from the next at a
+// place that is turned on its way in or out, so that vectors run across rows; 0: it is not.
+int64_t beside_pitch(const Body *b, const Ix *place);
+int64_t rows_beside(Arena *a, const Body *b); // of a task; 0: rows are taken one by one
+bool beside_fits(const Body *b, int64_t rows); // a task's stack can have so many
 // CPU: 1, 2: the contraction's left or right operand is read where it lies, row by row (f32); 0:
 // both are brought into order.
 int tile_in_place(const Body *b);

@@ -170,7 +170,7 @@ static void cpu_derive(Body *b)
     const ScheduleKind kind = b->sched.kind;
     b->sched.variant = body_sort(b) >= 0    ? RUN_SORT
                        : kind == SCHED_MAP  ? RUN_MAP
-                       : kind == SCHED_ROW  ? RUN_ROWS
+                       : kind == SCHED_ROW  ? b->sched.task ? RUN_BESIDE : RUN_ROWS
                        : kind == SCHED_TILE ? RUN_TILES
                                             : RUN_COLUMNS;
 }

@@ -33,6 +33,7 @@ struct Emit {
     const char **name;    // by instruction: its temporary
     const char **axis;    // by axis: the expression that is its value here
     const char **element; // by instruction: a load's element already in registers, or NULL
+    const char **place;   // by store: where emit_stores puts it instead of its buffer, or NULL
     const bool *live;     // by instruction: something stored depends on it
     bool *nested;         // by axis: the axis of a nested reduction
     const char *where;    // in the model, of the last line printed

@@ -362,6 +362,10 @@ void emit_stores(Emit *e, int stage)
             if (pass == 0) {
                 emit_value(e, s->buf < 0 ? s->value : emit_unrounded(e, s));
                 if (s->ix) emit_index(e, s->ix);
+            } else if (s->buf >= 0 && e->place[i]) {
+                const char *v = emit_value(e, emit_unrounded(e, s));
+                emit_line(e, e->scope, "%s = %s;", e->place[i],
+                          emit_stored(e, b->bufs.at[s->buf].type, v));
             } else if (s->buf >= 0) {
                 emit_store(e, s);
             }

@@ -1,0 +1,82 @@
+// What a stage leaves to later ones on the CPU: costly values of each element, and of columns
+// values of their rows.
+#include "codegen/c/print_c.h"
+
+static bool is_kept(const Emit *e, uint32_t i)
+{
+    const Body *b = e->body;
+    return b->sched.shared_bytes && e->live[i] && b->insts.at[i].keep;
+}
+
+void c_declare_kept(Emit *e, int64_t elements)
+{
+    const Body *b = e->body;
+    for (uint32_t i = 0; i < b->insts.n; i++)
+        if (is_kept(e, i))
+            emit_line(e, e->scope, "%s %s_kept[%lld];", type_math(b->insts.at[i].type), e->name[i],
+                      (long long)elements);
+}
+
+void c_recall(Emit *e, int stage, const char *at)
+{
+    const Body *b = e->body;
+    for (uint32_t i = 0; i < b->insts.n; i++)
+        if (is_kept(e, i) && b->insts.at[i].first_use < stage)
+            e->element[i] = emit_text(e, "%s_kept[%s]", e->name[i], at);
+}
+
+void c_remember(Emit *e, int stage, const char *at)
+{
+    const Body *b = e->body;
+    for (uint32_t i = 0; i < b->insts.n; i++)
+        if (is_kept(e, i) && b->insts.at[i].first_use == stage)
+            emit_line(e, e->scope, "%s_kept[%s] = %s;", e->name[i], at, emit_value(e, (int)i));
+}
+
+// The first stage whose columns need a value of their rows that costs more than a load; -1: none.
+static int first_need(const Emit *e, const uint64_t *stages, uint32_t i)
+{
+    const Body *b = e->body;
+    const Inst *v = &b->insts.at[i];
+    const bool computed = v->kind == KI_EW || v->kind == KI_CAST ||
+                          (v->kind == KI_LOAD && (v->pred >= 0 || v->ix->has_value));
+    if (!e->live[i] || !computed || !stages[i] || !(v->axes & 1) || v->axes >> b->col & 1)
+        return -1;
+    return __builtin_ctzll(stages[i]);
+}
+
+bool c_declare_rows(Emit *e, int stage)
+{
+    const Body *b = e->body;
+    const uint64_t *stages = body_stage_uses(e->arena, b);
+    bool any = false;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        if (first_need(e, stages, i) != stage) continue;
+        emit_line(e, e->scope, "%s %s_rows[%lld];", type_math(b->insts.at[i].type), e->name[i],
+                  (long long)b->sched.task);
+        any = true;
+    }
+    return any;
+}
+
+void c_remember_rows(Emit *e, int stage)
+{
+    const Body *b = e->body;
+    const uint64_t *stages = body_stage_uses(e->arena, b);
+    for (uint32_t i = 0; i < b->insts.n; i++)
+        if (first_need(e, stages, i) == stage)
+            emit_line(e, e->scope, "%s_rows[%s - first] = %s;", e->name[i], e->axis[0],
+                      emit_value(e, (int)i));
+}
+
+void c_recall_rows(Emit *e, int stage)
+{
+    const Body *b = e->body;
+    const uint64_t *stages = body_stage_uses(e->arena, b);
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const int first = first_need(e, stages, i);
+        if (first >= 0 && first < stage)
+            emit_bind(e, (int)i, e->scope,
+                      emit_text(e, "%s_rows[%s - first]", e->name[i], e->axis[0]));
+    }
+}

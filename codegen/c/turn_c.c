@@ -1,0 +1,86 @@
+// Short rows side by side, as C: the rows of a task are turned into columns (nc_turn), so that
+// vectors run across rows and nothing is joined within a vector.
+#include "codegen/c/print_c.h"
+
+// Number i of the instructions and, behind them, stores: an access that is turned, from or to rows
+// so far apart, through an array of the task.
+typedef struct Turned {
+    const char *array;
+    const Ix *at;
+    int buf;
+    int64_t pitch;
+} Turned;
+
+static bool turned(Emit *e, uint32_t i, Turned *out)
+{
+    const Body *b = e->body;
+    if (b->sched.variant != RUN_BESIDE) return false;
+    if (i < b->insts.n) {
+        const Inst *v = &b->insts.at[i];
+        if (!e->live[i] || v->kind != KI_LOAD) return false;
+        *out = (Turned){.at = v->ix, .buf = v->buf, .array = emit_text(e, "%s_turned", e->name[i])};
+    } else {
+        const BodyStore *s = &b->stores.at[i - b->insts.n];
+        if (s->buf < 0) return false;
+        *out = (Turned){.at = s->ix, .buf = s->buf};
+        out->array = emit_text(e, "out%u_turned", i - b->insts.n);
+    }
+    out->pitch = beside_pitch(b, out->at);
+    return out->pitch > 0;
+}
+
+// Where the task's first row begins at a place.
+static const char *begin_of(Emit *e, const Turned *t)
+{
+    const int col = e->body->col;
+    const char *row = e->axis[0], *column = e->axis[col];
+    e->axis[0] = "first";
+    e->axis[col] = "0";
+    const char *text = emit_text(e, "%s + (%s)", e->buf_name[t->buf], emit_index(e, t->at));
+    e->axis[0] = row;
+    e->axis[col] = column;
+    return text;
+}
+
+static int bits_of(const Body *b, int buf)
+{
+    return dtype_info[b->bufs.at[buf].type].bits;
+}
+
+void turn_in(Emit *e)
+{
+    const Body *b = e->body;
+    const long long cols = b->axis[b->col].extent, task = b->sched.task;
+    Turned t;
+    for (uint32_t i = 0; i < b->insts.n + b->stores.n; i++) {
+        if (!turned(e, i, &t)) continue;
+        emit_line(e, e->scope, "%s %s[%lld];", type_storage(b->bufs.at[t.buf].type), t.array,
+                  cols * task);
+        if (i < b->insts.n)
+            emit_line(e, e->scope, "nc_turn_%d(%s, %lld, last - first, %lld, %s, %lld);",
+                      bits_of(b, t.buf), begin_of(e, &t), (long long)t.pitch, cols, t.array, task);
+    }
+}
+
+void turn_elements(Emit *e)
+{
+    const Body *b = e->body;
+    Turned t;
+    for (uint32_t i = 0; i < b->insts.n + b->stores.n; i++) {
+        if (!turned(e, i, &t)) continue;
+        const char *element = emit_text(e, "%s[%s * %lld + %s - first]", t.array, e->axis[b->col],
+                                        (long long)b->sched.task, e->axis[0]);
+        *(i < b->insts.n ? &e->element[i] : &e->place[i - b->insts.n]) = element;
+    }
+}
+
+void turn_out(Emit *e)
+{
+    const Body *b = e->body;
+    Turned t;
+    for (uint32_t i = b->insts.n; i < b->insts.n + b->stores.n; i++)
+        if (turned(e, i, &t))
+            emit_line(e, e->scope, "nc_turn_%d(%s, %lld, %lld, last - first, %s, %lld);",
+                      bits_of(b, t.buf), t.array, (long long)b->sched.task,
+                      (long long)b->axis[b->col].extent, begin_of(e, &t), (long long)t.pitch);
+}

@@ -1,0 +1,65 @@
+// netc prelude, C: rows to columns, or back, so that vectors run across short rows.
+
+#if defined __clang__
+#define NC_PICK(V, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define NC_PICK(V, a, b, ...) __builtin_shuffle(a, b, (V){__VA_ARGS__})
+#endif
+#define NC_LOW_2(V, a, b)  NC_PICK(V, a, b, 0, 2)
+#define NC_HIGH_2(V, a, b) NC_PICK(V, a, b, 1, 3)
+#define NC_LOW_4(V, a, b)  NC_PICK(V, a, b, 0, 4, 1, 5)
+#define NC_HIGH_4(V, a, b) NC_PICK(V, a, b, 2, 6, 3, 7)
+#define NC_LOW_8(V, a, b)  NC_PICK(V, a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define NC_HIGH_8(V, a, b) NC_PICK(V, a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+
+// to[c * apart + r] = from[r * pitch + c]: blocks of N x N words, those at the edges over the ones
+// before them; one by one where there are less than N rows or columns. A block is turned in log N
+// rounds (so the loops over rounds and rows are written out: their counts are known).
+#define NC_TURN(bits, N)                                                                           \
+    typedef uint##bits##_t nc_word_##bits __attribute__((may_alias));                              \
+    typedef uint##bits##_t nc_words_##bits                                                         \
+        __attribute__((vector_size(N * bits / 8), aligned(bits / 8), may_alias));                  \
+    NC_FN void nc_turn_block_##bits(const nc_word_##bits *from, long pitch, nc_word_##bits *to,    \
+                                    long apart)                                                    \
+    {                                                                                              \
+        nc_words_##bits x[N], y[N];                                                                \
+        NC_PRAGMA(GCC unroll 8)                                                                    \
+        for (int i = 0; i < N; i++) x[i] = *(const nc_words_##bits *)(from + i * pitch);           \
+        NC_PRAGMA(GCC unroll 8)                                                                    \
+        for (int round = 1; round < N; round *= 2) {                                               \
+            NC_PRAGMA(GCC unroll 8)                                                                \
+            for (int i = 0; i < N / 2; i++) {                                                      \
+                y[2 * i] = NC_LOW_##N(nc_words_##bits, x[i], x[i + N / 2]);                        \
+                y[2 * i + 1] = NC_HIGH_##N(nc_words_##bits, x[i], x[i + N / 2]);                   \
+            }                                                                                      \
+            NC_PRAGMA(GCC unroll 8)                                                                \
+            for (int i = 0; i < N; i++) x[i] = y[i];                                               \
+        }                                                                                          \
+        NC_PRAGMA(GCC unroll 8)                                                                    \
+        for (int i = 0; i < N; i++) *(nc_words_##bits *)(to + i * apart) = x[i];                   \
+    }                                                                                              \
+    __attribute__((unused)) NC_BODY void nc_turn_##bits(const void *rows_at, long pitch,           \
+                                                        long rows, long cols, void *to_at,         \
+                                                        long apart)                                \
+    {                                                                                              \
+        const nc_word_##bits *const from = rows_at;                                                \
+        nc_word_##bits *const to = to_at;                                                          \
+        for (long i = 0; i < rows && rows >= N && cols >= N; i += N)                               \
+            for (long k = 0; k < cols; k += N) {                                                   \
+                const long r = i + N > rows ? rows - N : i, c = k + N > cols ? cols - N : k;       \
+                nc_turn_block_##bits(from + r * pitch + c, pitch, to + c * apart + r, apart);      \
+            }                                                                                      \
+        for (long r = 0; r < rows && (rows < N || cols < N); r++)                                  \
+            for (long c = 0; c < cols; c++) to[c * apart + r] = from[r * pitch + c];               \
+    }
+NC_TURN(64, 2)
+NC_TURN(32, 4)
+NC_TURN(16, 8)
+
+// Bytes are few: one by one.
+__attribute__((unused)) NC_BODY void nc_turn_8(const uint8_t *from, long pitch, long rows, long cols,
+                                               uint8_t *to, long apart)
+{
+    for (long r = 0; r < rows; r++)
+        for (long c = 0; c < cols; c++) to[c * apart + r] = from[r * pitch + c];
+}
