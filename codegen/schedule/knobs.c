@@ -297,7 +297,7 @@ static int64_t inner_extent(const Body *b)
 
 static bool within_inner(const Body *b, int64_t v)
 {
-    return v < inner_extent(b);
+    return v < inner_extent(b) && (b->sched.kind != SCHED_COLUMN || columns_fit(b, v));
 }
 
 // Parts of the inner axis, or all of it; of short rows, how many stand side by side.
@@ -307,9 +307,9 @@ static int legal_tile(const Body *b, const Target *t, int64_t *out)
         return b->sched.task ? powers(b, 16, 256, beside_fits, out) : 0;
     bool map = b->sched.kind == SCHED_MAP && b->npar > 1;
     if (t->kind != TARGET_CPU || (!map && b->sched.kind != SCHED_COLUMN)) return 0;
-    int64_t most = map ? 16384 : 2048;
-    int n = powers(b, 64, most, within_inner, out);
-    if (inner_extent(b) <= most) out[n++] = inner_extent(b);
+    int64_t most = map ? 16384 : 2048, all = inner_extent(b);
+    int n = powers(b, b->sched.shared_bytes ? 16 : 64, most, within_inner, out);
+    if (all <= most && (map || columns_fit(b, all))) out[n++] = all;
     return n;
 }
 

@@ -50,6 +50,7 @@ bool warp_cluster(const Body *b, const Target *t); // blocks can share such a ti
 void plan_tile(const Target *t, Body *b);
 void tile_derive(Body *b, const Target *t);
 void plan_cpu(Arena *a, Body *b); // cpu_plan.c: all but sweeps
+bool columns_fit(const Body *b, int64_t rows); // ... a task can keep what its columns keep
 // CPU, a contraction: columns that are multiplied at once, two vectors of 64 bytes.
 static inline int tile_columns(const Body *b)
 {
