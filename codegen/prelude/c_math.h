@@ -31,6 +31,7 @@ NC_FN double nc_in_order_d(int64_t k)
 {
     return nc_from_bits_d((uint64_t)(k ^ (k >> 63 & INT64_MAX)));
 }
+NC_FN float nc_size_f(float a) { return nc_from_bits(nc_bits(a) & 0x7fffffffu); }
 NC_FN double nc_size_d(double a) { return nc_from_bits_d(nc_bits_d(a) & 0x7fffffffffffffffull); }
 NC_FN double nc_signed_d(double size, double a) // with the sign of a
 {
@@ -290,18 +291,67 @@ NC_FN double nc_erf_d(double a)
     return nc_signed_d(y, a);
 }
 
-// e^(b log |a|) in f64, negative where a is and b is odd; small powers as products in f64.
+#if defined __FMA__ || defined __aarch64__
+// log2 of x, which is not negative, as a sum of two numbers within 2^-30 of it: x = m 2^k, f = m - 1,
+// s = f / (2 + f), log2 m = 2 / ln2 (s + s z (1/3 + z/5 ...)), z = s s.
+NC_FN float nc_log2_parts_f(float x, float *low)
+{
+    bool tiny = x < 0x1p-126f;
+    uint32_t u = nc_bits(tiny ? x * 0x1p24f : x) + (0x3f800000u - 0x3f3504f3u);
+    float k = (float)((int32_t)(u >> 23) - (tiny ? 127 + 24 : 127));
+    float f = nc_from_bits((u & 0x7fffffu) + 0x3f3504f3u) - 1;
+    float d = 2 + f, r = 1 / d, s = f * r, z = s * s;
+    float s_low = (NC_MADF(-s, d, f) - s * (2 - d + f)) * r;
+    float p = 0x1.715476p+1f / 11;
+    p = NC_MADF(p, z, 0x1.715476p+1f / 9);
+    p = NC_MADF(p, z, 0x1.715476p+1f / 7);
+    p = NC_MADF(p, z, 0x1.715476p+1f / 5);
+    p = NC_MADF(p, z, 0x1.715476p+1f / 3);
+    float t = s * 0x1.715476p+1f, t_low = NC_MADF(s, 0x1.715476p+1f, -t);
+    t_low = NC_MADF(s, 0x1.4ae0cp-25f, t_low);
+    t_low = NC_MADF(s_low, 0x1.715476p+1f, t_low);
+    t_low = NC_MADF(s * z, p, t_low);
+    float h = k + t, rest = k - h + t + t_low, l = h + rest;
+    *low = h - l + rest;
+    l = x == 0 ? -NC_INF : l;
+    return x < NC_INF ? l : x;
+}
+// 2^(b log2 x), within 1.2 ulp.
+NC_FN float nc_pow_size_f(float x, float b)
+{
+    float l_low, l = nc_log2_parts_f(x, &l_low), e = b * l, e_low = NC_MADF(b, l, -e);
+    e_low = NC_MADF(b, l_low, e_low);
+    e_low = nc_size_f(e) < 200 ? e_low : 0;
+    e = e > 129 ? 129 : e;
+    e = e < -151 ? -151 : e;
+    float n = e + 12582912.0f, r = e - (n - 12582912.0f) + e_low;
+    float p = 1.535336188e-4f;
+    p = NC_MADF(p, r, 1.339887440e-3f);
+    p = NC_MADF(p, r, 9.618437357e-3f);
+    p = NC_MADF(p, r, 5.550332471e-2f);
+    p = NC_MADF(p, r, 2.402264791e-1f);
+    p = NC_MADF(p, r, 6.931472028e-1f);
+    p = NC_MADF(p, r, 1.0f);
+    int32_t i = (int32_t)(nc_bits(n) - 0x4b400000u), half = i >> 1;
+    float up = nc_from_bits((uint32_t)(half + 127) << 23);
+    return p * up * nc_from_bits((uint32_t)(i - half + 127) << 23); // as nc_exp_f
+}
+#else
+NC_FN float nc_pow_size_f(float x, float b) { return (float)nc_exp_d(b * nc_log_d(x)); }
+#endif
+// x^b of x = |a|, negative where a is and b is odd; small powers as products.
 NC_FN float nc_pow_f(float a, float b)
 {
     double x = nc_size_d(a);
-    if (__builtin_constant_p(b) && b == 2) return (float)(x * x);
+    if (__builtin_constant_p(b) && b == 2) return a * a;
     if (__builtin_constant_p(b) && b == 3) return (float)((double)a * a * a);
     if (__builtin_constant_p(b) && b == 4) return (float)(x * x * (x * x));
-    float y = (float)nc_exp_d(b * nc_log_d(x)), half = b * 0.5f;
-    bool whole = floorf(b) == b, odd = whole && floorf(half) != half, below = nc_bits(a) >> 31;
-    y = x == 1 && (b == b || !below) ? 1 : y; // whatever b is
-    y = below && odd ? -y : y;
-    y = a < 0 && a > -NC_INF && !whole ? NC_NAN : y;
+    float y = nc_pow_size_f(nc_size_f(a), b), half = b * 0.5f;
+    float negative = nc_from_bits(nc_bits(y) | (nc_bits(a) & 0x80000000u));
+    y = floorf(half) != half && floorf(b) == b ? negative : y;
+    y = a < 0 && a > -NC_INF && floorf(b) != b ? NC_NAN : y;
+    y = a == 1 ? 1 : y; // whatever b is
+    y = a == -1 && nc_size_f(b) == NC_INF ? 1 : y;
     return b == 0 ? 1 : y;
 }
 
