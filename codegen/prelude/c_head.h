@@ -173,6 +173,13 @@ NC_FN int32_t nc_order_f(float a)
 }
 NC_FN float nc_in_order_f(int32_t k) { return nc_from_bits((uint32_t)(k ^ (k >> 31 & INT32_MAX))); }
 
+// With n added to 1.5 * 2^23: 2^floor(n / 2), and 2^n over that. (The low digits of z are n.)
+NC_FN float nc_half_scale(float z) { return nc_from_bits((nc_bits(z) >> 1 << 23) + 0x3f800000u); }
+NC_FN float nc_other_scale(float z)
+{
+    uint32_t n = nc_bits(z);
+    return nc_from_bits(((n - (n >> 1)) << 23) + 0x3f800000u);
+}
 // e^a within 1 ulp or so: a = n ln2 + r, |r| <= ln2 / 2, a polynomial in r, then scaled by 2^n in
 // two steps so that results below the normal range come out right.
 NC_FN float nc_exp_f(float a)
@@ -180,7 +187,6 @@ NC_FN float nc_exp_f(float a)
     float x = a > 89.0f ? 89.0f : a;
     x = x < -104.0f ? -104.0f : x;
     float z = NC_MADF(x, 1.44269504f, 12582912.0f);
-    int32_t n = (int32_t)(nc_bits(z) - 0x4b400000u);
     float k = z - 12582912.0f;
     float r = NC_MADF(k, -0.693359375f, x);
     r = NC_MADF(k, 2.12194440e-4f, r);
@@ -191,21 +197,14 @@ NC_FN float nc_exp_f(float a)
     p = NC_MADF(p, r, 1.6666665459e-1f);
     p = NC_MADF(p, r, 5.0000001201e-1f);
     p = NC_MADF(p * r, r, r) + 1.0f;
-    int32_t h = n >> 1;
-    float s = nc_from_bits((uint32_t)(h + 127) << 23),
-          t = nc_from_bits((uint32_t)(n - h + 127) << 23);
-    p = p * s * t;
-    return a != a ? a : p;
+    return p * nc_half_scale(z) * nc_other_scale(z);
 }
 NC_FN float nc_log_f(float a)
 {
     float x = a < 1.17549435e-38f ? a * 8388608.0f : a;
-    uint32_t u = nc_bits(x);
-    int32_t e = (int32_t)(u >> 23 & 0xff) - 126 - (a < 1.17549435e-38f ? 23 : 0);
-    float m = nc_from_bits((u & 0x007fffffu) | 0x3f000000u);
-    bool low = m < 0.707106781f;
-    m = low ? m + m - 1.0f : m - 1.0f;
-    float k = (float)(low ? e - 1 : e);
+    uint32_t u = nc_bits(x) + (0x3f800000u - 0x3f3504f3u); // a = 2^k (1 + m), from sqrt(1/2) on
+    float k = (float)((int32_t)(u >> 23) - (a < 1.17549435e-38f ? 127 + 23 : 127));
+    float m = nc_from_bits((u & 0x007fffffu) + 0x3f3504f3u) - 1.0f;
     float z = m * m, p = 7.0376836292e-2f;
     p = NC_MADF(p, m, -1.1514610310e-1f);
     p = NC_MADF(p, m, 1.1676998740e-1f);

@@ -332,9 +332,7 @@ NC_FN float nc_pow_size_f(float x, float b)
     p = NC_MADF(p, r, 2.402264791e-1f);
     p = NC_MADF(p, r, 6.931472028e-1f);
     p = NC_MADF(p, r, 1.0f);
-    int32_t i = (int32_t)(nc_bits(n) - 0x4b400000u), half = i >> 1;
-    float up = nc_from_bits((uint32_t)(half + 127) << 23);
-    return p * up * nc_from_bits((uint32_t)(i - half + 127) << 23); // as nc_exp_f
+    return p * nc_half_scale(n) * nc_other_scale(n);
 }
 #else
 NC_FN float nc_pow_size_f(float x, float b) { return (float)nc_exp_d(b * nc_log_d(x)); }
