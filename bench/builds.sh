@@ -24,6 +24,9 @@ models() { # a line each: MODEL OPTIONS
     done
     echo "bench/mlp_deep.net --entry train --precision tf32"
     [ "$device" = cpu ] && return
+    for b in 512 128; do
+        echo "samples/cifar10/resnet18.net --entry train --precision bf16 -D batch=$b"
+    done
     echo "bench/kernels/norms.net"
     echo "bench/kernels/norms.net -D rows=32768 -D width=4096"
     echo "bench/kernels/norms_backward.net"

@@ -127,7 +127,7 @@ static void declare(Emit *e, Scope *s, int r, int width, bool walking)
 {
     const Inst *v = &e->body->insts.at[r];
     const char *acc = acc_name(e, r);
-    if (walking && inst_acc(v)->runs) {
+    if (walking && inst_runs(v)) {
         emit_line(e, s, "NcRun<%s> %s_run[%d] = {};", type_math(acc_type(v)), e->name[r], width);
         return;
     }
@@ -140,7 +140,7 @@ static void declare(Emit *e, Scope *s, int r, int width, bool walking)
 static void add_column(Emit *e, int r, const char *column, const char *taken)
 {
     const Inst *v = &e->body->insts.at[r];
-    if (inst_acc(v)->runs) {
+    if (inst_runs(v)) {
         const char *x = emit_value(e, v->a[0]);
         const char *run = emit_text(e, "%s_run[lane]", e->name[r]);
         emit_line(e, e->scope, "if (%s%s == 0) %s.pivot = %s;",
@@ -155,7 +155,7 @@ static void add_column(Emit *e, int r, const char *column, const char *taken)
 static bool any_runs(const Body *b, const int *r, int n)
 {
     for (int i = 0; i < n; i++)
-        if (inst_acc(&b->insts.at[r[i]])->runs) return true;
+        if (inst_runs(&b->insts.at[r[i]])) return true;
     return false;
 }
 
@@ -166,7 +166,7 @@ static int squares_of(const Body *b, const int *r, int n, int sum)
     const Inst *v = &b->insts.at[r[sum]];
     for (int i = 0; i < n && op_info(v->op)->acc == ACC_SUM; i++) {
         const Inst *q = &b->insts.at[r[i]];
-        if (inst_acc(q)->runs && q->a[0] == v->a[0] && q->acc == v->acc) return i;
+        if (inst_runs(q) && q->a[0] == v->a[0] && q->acc == v->acc) return i;
     }
     return -1;
 }
@@ -179,7 +179,7 @@ static void settle(Emit *e, const int *r, int n, int width, const char *taken, b
         const Inst *v = &b->insts.at[r[i]];
         int from = squares_of(b, r, n, i);
         const char *t = type_math(acc_type(v)), *name = e->name[r[i]];
-        if (!inst_acc(v)->runs && (from < 0 || !last)) continue;
+        if (!inst_runs(v) && (from < 0 || !last)) continue;
         if (last) emit_line(e, e->scope, "%s %s_acc[%d];", acc_struct(e, v), name, width);
         emit_line(e, e->scope, "#pragma unroll");
         emit_line(e, e->scope, "for (int lane = 0; lane < %d; lane++)", width);
@@ -208,7 +208,7 @@ static void join(Emit *e, const Columns *c, int r)
 
 static bool joined_as_run(const Body *b, const int *r, int n, int i)
 {
-    return inst_acc(&b->insts.at[r[i]])->runs || squares_of(b, r, n, i) >= 0;
+    return inst_runs(&b->insts.at[r[i]]) || squares_of(b, r, n, i) >= 0;
 }
 
 // Squared deviations of the threads above each other: about one pivot they join as sums do, without
@@ -218,7 +218,7 @@ static const char *join_runs(Emit *e, const Columns *c, const int *r, int n, con
     const Body *b = e->body;
     for (int i = 0; i < n; i++) {
         const Inst *v = &b->insts.at[r[i]];
-        if (!inst_acc(v)->runs) continue;
+        if (!inst_runs(v)) continue;
         emit_line(e, e->scope, "nc_level<%d>(%s_run, (%s)%s, nc_shared);", c->across, e->name[r[i]],
                   type_math(acc_type(v)), taken);
         emit_line(e, e->scope, "nc_above<NcRuns, %d, %d, %s>(%s_run, nc_shared);", c->across,

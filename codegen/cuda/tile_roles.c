@@ -344,6 +344,10 @@ static void print_op(RolePrint *w, int i, const TileOp *loop)
         if (op->how == BY_TENSOR && !op->count && !p->split) emit_line(e, in, "nc_settled(acc);");
         break;
     case T_FILL: // by the first product
+        if (p->tile[op->dst].layout == L_TOTALS) {
+            group_totals_begin(w);
+            break;
+        }
         emit_line(e, in, "float acc[%d][%d];", w->below, p->side_n / 2);
         if (wgmma_by_rows(e->body)) rows_declare_part(&w->rows, rows_of(p));
         break;
@@ -358,10 +362,17 @@ static void print_op(RolePrint *w, int i, const TileOp *loop)
     case T_MOVE: group_sums(w, op); break;
     case T_CLEAR: group_clear(w); break;
     case T_MMA: group_multiply(w, op); break;
-    case T_REDUCE: group_reduce(w, op); break;
+    case T_REDUCE:
+        if (p->tile[op->dst].layout == L_TOTALS)
+            group_add(w);
+        else
+            group_reduce(w, op);
+        break;
     case T_MAP:
         if (p->tile[op->a].layout == L_ROWS)
             rows_map(&w->rows, &p->tile[op->a]);
+        else if (p->tile[op->a].layout == L_TOTALS)
+            group_totals(w);
         else if (p->tile[op->a].lines > 1)
             group_map(w);
         else

@@ -132,6 +132,20 @@ bool body_folds(const Body *b)
     return false;
 }
 
+bool body_folds_left(const Body *b)
+{
+    return body_folds(b) && !body_folds_results(b);
+}
+
+bool body_folds_results(const Body *b)
+{
+    for (uint32_t i = 0; i < b->stores.n && b->dot.sum >= 0; i++) {
+        const BodyStore *s = &b->stores.at[i];
+        if (s->fold && s->ix && s->ix->axes >> 2 & 1) return true;
+    }
+    return false;
+}
+
 int body_sort(const Body *b)
 {
     for (uint32_t i = 0; i < b->insts.n && b->serial_cols; i++)

@@ -40,10 +40,12 @@ typedef enum InstKind {
     KI_RANDOM, // Philox word [lane] of (seed a[0], count a[1], site [buf], element ix)
     KI_CHECK,  // a[0] clamped to 0..bound; out of range is recorded, as element ix of the indices
     KI_ASSERT, // a[0]; false is recorded
-    KI_REDUCE, // op of a[0] over [axis], accumulated in [acc]
-    KI_SCAN,   // running sum of a[0] along the columns; [exclusive]
-    KI_BIN,    // the sum of a[0] over the columns that have one place (Body.bins)
-    KI_SORT,   // the a[0] along the columns in order, [down]; [places]: where they stood
+    // op of a[0] over [axis], accumulated in [acc]; of what such reductions have kept, a[0] to
+    // a[na - 1] (BodyStore.kept)
+    KI_REDUCE,
+    KI_SCAN, // running sum of a[0] along the columns; [exclusive]
+    KI_BIN,  // the sum of a[0] over the columns that have one place (Body.bins)
+    KI_SORT, // the a[0] along the columns in order, [down]; [places]: where they stood
 } InstKind;
 
 // A division: by a constant (of a whole number), or by what repeats one value; any other.
@@ -90,10 +92,12 @@ typedef struct BodyStore {
     const Ix *ix;
     bool add;  // accumulates into what is there (serial columns only)
     int guard; // 1 + the bool instruction that says whether to store; 0: always
-    // A reduction over all rows: each block (of a contraction: each tile of rows) joins the values
-    // of the rows it takes and stores its part at ix of its own share of the (scratch) buffer.
-    // NULL: the value itself is stored.
+    // A reduction over all rows: each block (of a contraction: each tile of rows, or of results
+    // each warp) joins the values of the rows it takes and stores its part at ix of its own share
+    // of the (scratch) buffer: which of what it keeps (Accumulator.parts; behind them the number of
+    // rows). NULL: the value itself is stored.
     const Node *fold;
+    int kept;
 } BodyStore;
 
 typedef struct BodyBuf {
@@ -252,8 +256,14 @@ const bool *body_live(Arena *a, const Body *b); // by instruction: what is store
 // The same if the select [choice] never chose its second operand.
 const bool *body_live_without(Arena *a, const Body *b, int choice);
 bool body_folds(const Body *b); // sums over its rows on the way
-int body_sort(const Body *b);   // the instruction that sorts; -1: none
-int body_scan(const Body *b);   // ... that adds up running sums
+// ... of a contraction: over those of its left operand, by column; of its result.
+bool body_folds_left(const Body *b);
+bool body_folds_results(const Body *b);
+// ... by so many warps of each block, which have all of its tiles (tile/groups.c): each stores
+// parts.
+enum { FOLDING_WARPS = 8 };
+int body_sort(const Body *b); // the instruction that sorts; -1: none
+int body_scan(const Body *b); // ... that adds up running sums
 // A 16-bit float that the body widens before multiplying; DT_BOOL: something else.
 DType narrow_type(const Body *b, int inst);
 bool mma_fits(const Body *b); // a contraction of 16-bit floats: tensor cores can take it

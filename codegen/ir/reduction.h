@@ -26,8 +26,13 @@ static inline const Accumulator *inst_acc(const Inst *v)
     return accumulator(v->op);
 }
 bool reduces_with(const Body *b, Accumulate acc); // a live or dead reduction of it
-int acc_bytes(const Inst *v);                     // of one, in registers
-DType acc_part_type(const Inst *v, int part);     // in a scratch buffer
-DType acc_type_of(const Node *n);                 // what a reduction of the graph adds up in
+// Whether threads keep an NcRun: elements are values, not what other reductions have kept.
+static inline bool inst_runs(const Inst *v)
+{
+    return inst_acc(v)->runs && v->na == 1;
+}
+int acc_bytes(const Inst *v);                 // of one, in registers
+DType acc_part_type(const Inst *v, int part); // in a scratch buffer
+DType acc_type_of(const Node *n);             // what a reduction of the graph adds up in
 
 #endif

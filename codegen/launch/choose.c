@@ -4,6 +4,7 @@
 #include "codegen/ir/reduction.h"
 #include "codegen/launch/launch.h"
 #include "codegen/schedule/plans.h"
+#include "codegen/tile/wgmma.h"
 #include "ir/axes.h"
 
 // The node of a class, over most elements, that the outs depend on inside the group: the reduction
@@ -110,7 +111,7 @@ static bool lower_rows(LowerCtx *ctx, Graph *g, const Group *group, Node *const 
 static bool folds_left(const Body *b)
 {
     const Inst *left = &b->insts.at[b->dot.a];
-    if (b->sched.variant != RUN_GROUPS || !wgmma_sums(b)) return false;
+    if (b->sched.variant != RUN_GROUPS || body_folds_results(b) || !wgmma_sums(b)) return false;
     for (uint32_t i = 0; i < b->stores.n; i++) {
         const BodyStore *s = &b->stores.at[i];
         const Inst *v = &b->insts.at[s->value];
@@ -121,7 +122,7 @@ static bool folds_left(const Body *b)
 }
 
 // The contraction as one tiled body, when all outs share its space and nothing else is summed but,
-// on the way, the rows of its left operand.
+// on the way, the rows of its left operand, or of its result.
 static bool lower_dot(LowerCtx *ctx, Graph *g, const Group *group, Node *const *outs, int n,
                       bool folded, BodyList *out, bool *done)
 {
@@ -137,7 +138,8 @@ static bool lower_dot(LowerCtx *ctx, Graph *g, const Group *group, Node *const *
     bool vector = ctx->target->kind != TARGET_CUDA && (size.m == 1 || size.n == 1);
     Lower l = scheduled(vector ? lower_vector_product(ctx, g, group, dot, outs, n)
                                : lower_product(ctx, g, group, dot, outs, n, folded));
-    if (l.failed || (folded && !folds_left(l.body))) return true; // element by element instead
+    if (l.failed || (folded && !folds_left(l.body) && !wgmma_adds_columns(l.body)))
+        return true; // element by element instead
     *done = true;
     vec_push(ctx->arena, out, l.body);
     return true;

@@ -35,7 +35,7 @@ enum { ONE_PASS = 1, EARLY = 2 }; // see Lower
 Lower lower_over(LowerCtx *ctx, Graph *g, const Group *group, const Node *head, Node *const *outs,
                  int n, int how, bool *folded);
 // The outs, which share its space, over a contraction's batch, m, n and k. [folded]: with sums over
-// its rows.
+// the rows of its left operand, or of its result.
 Lower lower_product(LowerCtx *ctx, Graph *g, const Group *group, const Node *dot, Node *const *outs,
                     int n, bool folded);
 // A matrix by a vector: each sum is a row's.
@@ -55,6 +55,8 @@ bool lower_attention(LowerCtx *ctx, const Group *group, BodyList *out, bool *ord
 // Adds the folded outs of the group to a body whose rows and columns are these axes. false: they
 // are of other rows and columns.
 bool lower_folds(Lower *l, const Ix *row, const Ix *col);
+// Whether the folded outs follow from the contraction's result, not from its left operand.
+bool lower_folds_result(const Lower *l, const Node *dot);
 // Of a scheduled body with folds: numbers its scratch buffers from [*scratch] on, and lowers what
 // follows from the parts to a body that runs behind it. false: reported.
 bool lower_joined(LowerCtx *ctx, Graph *g, Body *sweep, int *scratch, Body **out);

@@ -217,7 +217,7 @@ static int64_t counted_channels(const LowerCtx *ctx, const Node *dot)
 }
 
 // The contraction of these outs, which share its space, over batch, m, n and k. [folded]: with sums
-// over its rows.
+// over the rows of its left operand, or of its result.
 Lower lower_product(LowerCtx *ctx, Graph *g, const Group *group, const Node *dot, Node *const *outs,
                     int n, bool folded)
 {
@@ -238,8 +238,8 @@ Lower lower_product(LowerCtx *ctx, Graph *g, const Group *group, const Node *dot
         ix_delinear(c, flat, lower_space(outs[i])->dim, lower_space(outs[i])->rank, idx);
         lower_out(&l, outs[i], idx);
     }
-    if (l.failed || (folded && !lower_folds(&l, axis[1], ix_axis(c, l.body->col, k))) ||
-        !find_product(l.body)) {
+    const Ix *kept = folded && lower_folds_result(&l, dot) ? axis[2] : ix_axis(c, l.body->col, k);
+    if (l.failed || (folded && !lower_folds(&l, axis[1], kept)) || !find_product(l.body)) {
         l.failed = true;
         return l;
     }

@@ -1,6 +1,6 @@
-// Sums over the rows within a row body, or within a contraction: the body stores one partial sum a
-// block, or a tile of rows (BodyStore.fold), and a second body adds the partial sums and computes
-// what follows column by column.
+// Sums over the rows within a row body, or within a contraction, of its left operand or of its
+// result: the body stores one partial sum a block, a tile of rows, or a warp (BodyStore.fold), and
+// a second body adds the partial sums and computes what follows column by column.
 #include "codegen/ir/reduction.h"
 #include "codegen/lower/lower.h"
 #include "ir/axes.h"
@@ -24,23 +24,27 @@ static bool over_rows(const Node *r)
     return true;
 }
 
+// Whether it is stored or given elsewhere, not computed by the group.
+static bool is_beside(const Lower *l, const Node *n)
+{
+    const uint32_t stored = l->graph->fusion->group_of[n->id];
+    return node_class(n) == CLS_LEAF || node_has(n, OPF_RESULT) ||
+           (stored && stored - 1 != l->group->id && !group_computes(l->group, n));
+}
+
 // The reductions the folded outs of a group follow from. false: not all are over these rows and
 // columns.
 static bool find_folds(Lower *l, int64_t rows, int64_t cols, Folds *out)
 {
     VEC(const Node *) work = {0};
     IdMap seen = idmap_new(l->ctx->arena);
-    const Fusion *f = l->graph->fusion;
     for (uint32_t i = 0; i < l->group->folded.n; i++)
         vec_push(l->ctx->arena, &work, l->group->folded.at[i]);
     while (work.n) {
         const Node *n = work.at[--work.n];
         if (idmap_get(&seen, n->id, NULL)) continue;
         idmap_set(&seen, n->id, 1);
-        uint32_t stored = f->group_of[n->id];
-        if (node_class(n) == CLS_LEAF || node_has(n, OPF_RESULT) ||
-            (stored && stored - 1 != l->group->id && !group_computes(l->group, n)))
-            continue;
+        if (is_beside(l, n)) continue;
         if (node_class(n) == CLS_REDUCE) {
             if (type_count(&n->type) != cols || reduced_count(n) != rows || !over_rows(n) ||
                 accumulator(n->op)->place || n->type.dtype == DT_BOOL)
@@ -51,6 +55,28 @@ static bool find_folds(Lower *l, int64_t rows, int64_t cols, Folds *out)
         for (uint32_t i = 0; i < n->nargs; i++) vec_push(l->ctx->arena, &work, n->args[i]);
     }
     return out->n > 0;
+}
+
+bool lower_folds_result(const Lower *l, const Node *dot)
+{
+    VEC(const Node *) work = {0};
+    IdMap seen = idmap_new(l->ctx->arena);
+    for (uint32_t i = 0; i < l->group->folded.n; i++)
+        vec_push(l->ctx->arena, &work, l->group->folded.at[i]);
+    while (work.n) {
+        const Node *n = work.at[--work.n];
+        if (n == dot) return true;
+        if (idmap_get(&seen, n->id, NULL) || is_beside(l, n)) continue;
+        idmap_set(&seen, n->id, 1);
+        for (uint32_t i = 0; i < n->nargs; i++) vec_push(l->ctx->arena, &work, n->args[i]);
+    }
+    return false;
+}
+
+// That a reduction keeps for others to join, and where it counts, how many rows these are of.
+static int kept_of(const Node *fold)
+{
+    return accumulator(fold->op)->nparts + accumulator(fold->op)->runs;
 }
 
 bool lower_folds(Lower *l, const Ix *row, const Ix *col)
@@ -65,8 +91,12 @@ bool lower_folds(Lower *l, const Ix *row, const Ix *col)
         DType acc = acc_type_of(n);
         ix_delinear(c, flat, x->type.dim, x->type.rank, at);
         int v = lower_cast(l, lower_value(l, x, at, -1), acc, NULL);
-        lower_store(l, lower_buf(l, KA_SCRATCH, NULL, acc, 0), col, v);
-        l->body->stores.at[l->body->stores.n - 1].fold = n;
+        for (int kept = 0; kept < kept_of(n); kept++) {
+            lower_store(l, lower_buf(l, KA_SCRATCH, NULL, acc, 0), col, v);
+            BodyStore *s = &l->body->stores.at[l->body->stores.n - 1];
+            s->fold = n;
+            s->kept = kept;
+        }
     }
     return true;
 }
@@ -74,8 +104,22 @@ bool lower_folds(Lower *l, const Ix *row, const Ix *col)
 // That a scheduled body with folds stores of each.
 static int64_t body_parts(const Body *b)
 {
+    if (body_folds_results(b))
+        return b->sched.blocks / ceil_div(b->axis[2].extent, b->sched.tile.n) * FOLDING_WARPS;
     return b->sched.kind == SCHED_TILE ? ceil_div(b->axis[1].extent, b->sched.tile.m)
                                        : b->sched.blocks;
+}
+
+// What the sweep keeps of one of its sums, in a buffer of its own: an element a part and column.
+static int load_kept(Lower *l, BodyBuf *from, const Ix *place, int64_t elems, int *scratch)
+{
+    from->scratch = (*scratch)++;
+    from->elems = elems;
+    int buf = lower_buf(l, KA_SCRATCH, NULL, from->type, from->elems);
+    l->body->bufs.at[buf].scratch = from->scratch;
+    l->body->bufs.at[buf].read = true;
+    return lower_inst(
+        l, (Inst){.kind = KI_LOAD, .type = from->type, .buf = buf, .pred = -1, .ix = place});
 }
 
 bool lower_joined(LowerCtx *ctx, Graph *g, Body *sweep, int *scratch, Body **out)
@@ -83,7 +127,8 @@ bool lower_joined(LowerCtx *ctx, Graph *g, Body *sweep, int *scratch, Body **out
     Lower l = lower_begin(ctx, g, sweep->group);
     Body *b = l.body;
     IxCtx *c = b->ix;
-    int64_t cols = sweep->axis[sweep->col].extent, parts = body_parts(sweep);
+    const int kept = body_folds_results(sweep) ? 2 : sweep->col;
+    int64_t cols = sweep->axis[kept].extent, parts = body_parts(sweep);
     const Ix *col = ix_axis(c, lower_new_axis(&l, cols), cols), *at[MAX_RANK];
     b->npar = 1;
     b->joins = true;
@@ -91,24 +136,14 @@ bool lower_joined(LowerCtx *ctx, Graph *g, Body *sweep, int *scratch, Body **out
     const Ix *place = ix_add(c, ix_scale(c, ix_axis(c, b->col, parts), cols), col);
     for (uint32_t i = 0; i < sweep->stores.n; i++) {
         const BodyStore *s = &sweep->stores.at[i];
-        if (!s->fold) continue;
-        BodyBuf *from = &sweep->bufs.at[s->buf];
-        from->scratch = (*scratch)++;
-        from->elems = parts * cols;
-        int buf = lower_buf(&l, KA_SCRATCH, NULL, from->type, from->elems);
-        b->bufs.at[buf].scratch = from->scratch;
-        b->bufs.at[buf].read = true;
-        int v = lower_inst(
-            &l, (Inst){.kind = KI_LOAD, .type = from->type, .buf = buf, .pred = -1, .ix = place});
-        v = lower_inst(&l, (Inst){.kind = KI_REDUCE,
-                                  .op = s->fold->op,
-                                  .type = from->type,
-                                  .acc = from->type,
-                                  .na = 1,
-                                  .a = {v},
-                                  .axis = b->col,
-                                  .node = s->fold});
-        v = lower_cast(&l, v, s->fold->type.dtype, s->fold);
+        if (!s->fold || s->kept) continue;
+        const DType t = sweep->bufs.at[s->buf].type;
+        Inst all = {.kind = KI_REDUCE, .op = s->fold->op, .type = t, .acc = t, .axis = b->col};
+        all.node = s->fold;
+        for (; all.na < kept_of(s->fold); all.na++)
+            all.a[all.na] =
+                load_kept(&l, &sweep->bufs.at[s[all.na].buf], place, parts * cols, scratch);
+        int v = lower_cast(&l, lower_inst(&l, all), s->fold->type.dtype, s->fold);
         ix_delinear(c, col, s->fold->type.dim, s->fold->type.rank, at);
         lower_known(&l, s->fold, at, v);
     }

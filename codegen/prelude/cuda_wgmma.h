@@ -266,6 +266,41 @@ NC_FN void nc_sums_joined(float (&sum)[8])
     for (int j = 0; j < 8; j++)
         for (int mask = 4; mask < 32; mask *= 2) sum[j] += nc_shuffle(sum[j], mask);
 }
+// Of two neighbouring columns of results, what a lane has met of their rows.
+struct NcTotals {
+    NcRun<float> of[2];
+    int rows;
+};
+// With 16 rows of a warp's box, of 64 columns: those that are results, of neighbouring places from
+// [place] to [end]; of every Pitch of these the first Results are. (Where a row's columns lie is
+// computed anew: registers are too few to keep that from tile to tile.)
+#define NC_ADD_BOX(name, widen)                                                                       \
+    template <int Results, int Pitch>                                                                 \
+    NC_FN void name(NcTotals &t, const uint16_t *box, int place, int end)                             \
+    {                                                                                                 \
+        int thread = threadIdx.x % 32;                                                                \
+        asm volatile("" : "+r"(thread));                                                              \
+        const int along = place % Pitch, before = t.rows;                                             \
+        const int first = along < Results ? 0 : Pitch - along; /* that is one */                      \
+        if (before == 0 && first < 16 && place + first < end)                                         \
+            for (int j = 0; j < 2; j++)                                                               \
+                t.of[j].pivot =                                                                       \
+                    widen(box[first * 64 + (thread / 4 ^ first % 8) * 8 + thread % 4 * 2 + j]);       \
+        _Pragma("unroll") for (int row = 0; row < 16; row++)                                          \
+        {                                                                                             \
+            const int at = along + row, in = Pitch < 16 ? at % Pitch : at < Pitch ? at : at - Pitch;  \
+            const bool is = in < Results && place + row < end;                                        \
+            const NcVec<uint16_t, 2> x =                                                              \
+                nc_load<2>(box + row * 64 + (thread / 4 ^ row % 8) * 8 + thread % 4 * 2);             \
+            t.rows += is;                                                                             \
+            for (int j = 0; j < 2; j++) nc_add(t.of[j], is ? widen(x.at[j]) : t.of[j].pivot);         \
+        }                                                                                             \
+        if ((before ^ t.rows) <= before) return; /* as often as what was met has doubled */           \
+        const float n = (float)t.rows, share = nc_share(1.0f, n);                                     \
+        for (int j = 0; j < 2; j++) nc_settle(t.of[j], n, share);                                     \
+    }
+NC_ADD_BOX(nc_add_box_b, nc_b2f)
+NC_ADD_BOX(nc_add_box_h, nc_h2f)
 // A place in shared memory, computed anew where this stands: registers are too few to keep it in.
 NC_FN uint32_t nc_place_anew(const void *p)
 {

@@ -1,5 +1,6 @@
 // What a kernel that computes a product could do besides: a map over the same elements that reads
-// its result and runs right behind it, or sums over the rows of its left operand.
+// its result and runs right behind it, or sums over the rows of its left operand; of one over
+// windows, which no library computes, sums over the rows of its result.
 #include "codegen/program/gen.h"
 
 static bool has(const Ids *v, uint32_t id)
@@ -25,6 +26,13 @@ static bool may_be_follower(const Frame *f, const Item *it, GroupKind kind)
     return true;
 }
 
+// Whether its kernel, which is generated in any case, may add up rows of its result on the way.
+static bool adds_results(const Frame *f, const Item *it)
+{
+    return may_be_follower(f, it, GROUP_DOT) && f->depth == 0 && it->nkernels == 1 &&
+           frame_adds_columns(it->kernels);
+}
+
 static const Type *space_of(const Node *n)
 {
     return node_class(n) == CLS_ROOT ? &n->args[0]->type : &n->type;
@@ -45,10 +53,28 @@ static bool sums_rows(const Frame *f, const Item *product, const Node *left, con
     return true;
 }
 
+// Sums over the rows of what the product's kernel stores, that wait for nothing else.
+static bool sums_results(const Frame *f, const Item *product, const Item *it)
+{
+    const Group *gr = product->groups.at[0], *next;
+    if (!may_be_follower(f, it, GROUP_COLUMN)) return false;
+    bool reads = false;
+    for (uint32_t i = 0; i < it->uses.n; i++) {
+        const bool of_it = has(&product->defs, it->uses.at[i]);
+        reads |= of_it;
+        if (!of_it && !has(&product->uses, it->uses.at[i])) return false;
+    }
+    next = it->groups.at[0];
+    for (uint32_t i = 0; i < next->outs.n; i++)
+        if (type_count(space_of(next->outs.at[i])) >= type_count(&gr->anchor->type)) return false;
+    return reads;
+}
+
 const Item *frame_follower(Frame *f, uint32_t at)
 {
     const Item *it = &f->items.at[f->order[at]],
                *next = at + 1 < f->items.n ? &f->items.at[f->order[at + 1]] : NULL;
+    if (next && adds_results(f, it)) return sums_results(f, it, next) ? next : NULL;
     if (!next || !is_product(f, it)) return NULL;
     const Group *gr = it->groups.at[0];
     const Node *left = frame_gemm_sums(f, gr);
@@ -94,11 +120,13 @@ void frame_bring_sums(Frame *f)
     }
     for (uint32_t at = 0; at < f->items.n; at++) {
         const Item *it = &f->items.at[f->order[at]], *first = NULL;
+        const bool results = adds_results(f, it);
         const Node *left = is_product(f, it) ? frame_gemm_sums(f, it->groups.at[0]) : NULL;
-        if (!left || frame_follower(f, at)) continue;
+        if (!(left || results) || frame_follower(f, at)) continue;
         for (uint32_t k = 0; k < columns.n; k++) {
             const Item *sums = columns.at[k];
-            if ((!first || sums->position < first->position) && sums_rows(f, it, left, sums) &&
+            const bool fits = results ? sums_results(f, it, sums) : sums_rows(f, it, left, sums);
+            if ((!first || sums->position < first->position) && fits &&
                 (sums->position > at || !read_until(f, sums, at)))
                 first = sums;
         }

@@ -536,8 +536,16 @@ static bool wants_whole(const Frame *f, const Item *it)
     return false;
 }
 
-static bool emit_kernels(Frame *f, Item *it)
+// [*sums]: over the rows of a product's result; comes back as NULL where it stays for itself.
+static bool emit_kernels(Frame *f, Item *it, const Item **sums)
 {
+    int n = 0;
+    LoweredKernel *both = *sums ? frame_with_sums(f, it, *sums, &n) : NULL;
+    if (both) {
+        IdMap parts = idmap_new(f->e->gen->arena);
+        return frame_kernels(f, both, n, &parts);
+    }
+    *sums = NULL;
     withdraw_updates(f, it, it->kernels, it->nkernels);
     if (wants_whole(f, it)) {
         frame_unlog(f, it->kernels);
@@ -634,7 +642,8 @@ static bool emit_item(Frame *f, Item *it, const Item **follower)
         *follower = follows;
         return frame_product(f, gr, follower);
     }
-    return emit_kernels(f, it);
+    *follower = follows;
+    return emit_kernels(f, it, follower);
 }
 
 // What the steps from [first] on compute: the item, and of a product's those behind the call what
@@ -645,7 +654,8 @@ static void log_steps(const Frame *f, const Item *it, const Item *follower, uint
     StepLog *log = e->gen->options->steps;
     if (!log || it->sink >= 0 || it->groups.at[0]->kind == GROUP_LOOP) return;
     for (uint32_t i = first; i < e->steps.n; i++) {
-        const Item *of = follower && e->steps.at[i].kind == PS_KERNEL ? follower : it;
+        const bool behind = e->steps.at[i].kind == PS_KERNEL && (!it->lowered || i > first);
+        const Item *of = follower && behind ? follower : it;
         StepRecord r = {e->entry, (int32_t)i, f->g, of->groups.at, (int)of->groups.n};
         vec_push(e->gen->arena, log, r);
     }

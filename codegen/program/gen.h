@@ -146,6 +146,11 @@ GemmFrom frame_gemms(const Frame *f);
 // The left operand of a product beside which a generated kernel may add up its rows; NULL: none
 // will.
 const Node *frame_gemm_sums(Frame *f, const Group *gr);
+// Whether the kernel of a product stores what it could add up the rows of on the way.
+bool frame_adds_columns(const LoweredKernel *k);
+// The product, whose kernel is generated in any case, with sums over the rows of its result, and
+// what joins their parts. NULL: no one kernel does both; [*n]: how many they are.
+LoweredKernel *frame_with_sums(Frame *f, const Item *it, const Item *sums, int *n);
 // [*follower]: the map that follows the product, or sums over the rows of its left operand, or
 // NULL; comes back as NULL where it is not part of the step.
 bool frame_product(Frame *f, Group *gr, const Item **follower);

@@ -2,6 +2,7 @@
 // and what follows it, where there is one: which of both runs is measured.
 #include "codegen/program/gen.h"
 #include "codegen/ir/body.h"
+#include "codegen/tile/wgmma.h"
 #include "ir/axes.h"
 #include "ir/strides.h"
 
@@ -42,7 +43,7 @@ static bool is_sums(const Item *follower)
 }
 
 // The product and its follower as one group: what follows it element by element (what only that
-// reads is not stored), or sums over the rows of its left operand.
+// reads is not stored), or sums over the rows of its left operand, or of its result.
 static Group *with_follower(Frame *f, const Group *gr, const Item *follower)
 {
     Arena *a = f->e->gen->arena;
@@ -83,6 +84,25 @@ static int lower_both_ways(Frame *f, Group *const *wide, const Item *follower, L
     bool parts = lower_launch(c, f->g, follower->groups.at, 1, alone) == 2;
     c->part = 0;
     return parts ? n : 0;
+}
+
+bool frame_adds_columns(const LoweredKernel *k)
+{
+    const Body *b = k->body[0];
+    return k->nbodies == 1 && wgmma_may_add_columns(b) && !body_folds(b);
+}
+
+LoweredKernel *frame_with_sums(Frame *f, const Item *it, const Item *sums, int *n)
+{
+    Group **groups = NEW_ARRAY(f->e->gen->arena, Group *, 1);
+    LoweredKernel *both;
+    groups[0] = with_follower(f, it->groups.at[0], sums);
+    *n = lower_launch(&f->e->lower, f->g, groups, 1, &both);
+    if (*n != 2 || !body_folds_results(both->body[0])) return NULL;
+    frame_unlog(f, it->kernels);
+    frame_unlog(f, sums->kernels);
+    frame_log(f, groups, 1, both, *n);
+    return both;
 }
 
 // A kernel that computes the same: for where the library has no algorithm, or is slower. Where it

@@ -28,7 +28,7 @@ bool wgmma_fits_strips(const Body *b)
 {
     const BodyWindows *left = b->dot.windows[0], *right = b->dot.windows[1];
     ProgMap m;
-    if (body_folds(b)) return false;
+    if (body_folds_left(b)) return false;
     return group_right_strips(b, &m) ||
            (left && left->along_k && left->strips.pixels && !(right && right->live));
 }
@@ -77,7 +77,10 @@ void wgmma_derive(Body *b, const Target *t)
     int tiles = s->tile.ring * wgmma_place_apart(b),
         sums = (steps ? GROUPS : 1) * s->tile.m * wgmma_pitch(s) * 4; // where the ring was
     s->shared_bytes = (split && sums > tiles ? sums : tiles) + other;
+    const int64_t across = ceil_div(b->axis[2].extent, s->tile.n);
     s->blocks = at_most(wgmma_tiles(b), target_clusters(t, b->sched.cluster)) * s->cluster;
+    // (all tiles of a block have the same columns then)
+    if (body_folds_results(b) && s->blocks > across) s->blocks -= s->blocks % across;
 }
 
 static TargetSharing sharing(const Schedule *s)

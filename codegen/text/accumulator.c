@@ -78,6 +78,10 @@ const char *acc_join(Emit *e, const Inst *v, const char *a, const char *b)
 
 const char *acc_step(Emit *e, const Inst *v, const char *acc, const char *place)
 {
+    if (v->na > 1)
+        return acc_join(e, v, acc,
+                        acc_of_parts(e, v, emit_value(e, v->a[0]), emit_value(e, v->a[1]),
+                                     emit_value(e, v->a[2])));
     if (!inst_acc(v)->place) return emit_taken(e, v->op, acc_type(v), acc, v->a[0]);
     return acc_join(e, v, acc, acc_of_parts(e, v, place, emit_value(e, v->a[0]), NULL));
 }

@@ -69,6 +69,8 @@ typedef struct Agent {
     bool passed;                             // the loop over the ring is behind it
     bool begun;                              // products may write its sums
     int64_t products, mapped, boxed, stored; // boxed: mapped to shared memory
+    int64_t added;                           // boxes whose rows are
+    bool totals, told;                       // sums of these have begun; and are stored
     uint32_t rest;                           // parts of the results whose other operands are loaded
     int clock[CLOCKS];
     Reads by_products, by_stores;
@@ -113,6 +115,8 @@ void agent_clear(Run *r, int who, const TileOp *op, int64_t position);
 void agent_multiply(Run *r, int who, const TileOp *op, int64_t position);
 void agent_map(Run *r, int who, const TileOp *op);
 void agent_store(Run *r, int who, const TileOp *op);
+void agent_add(Run *r, int who, const TileOp *op);  // rows of results to their totals
+bool agent_adds(const Run *r, const Agent *a);      // it has to
 void agent_move(Run *r, int who, const TileOp *op); // its sums, to where other blocks read them
 void agent_fence(Run *r, int who);
 int64_t agent_parts(const TileProgram *p); // of a group's sums, that results are made of one by one

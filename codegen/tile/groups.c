@@ -22,6 +22,12 @@
 // stores as many (wgmma_by_rows). Where registers have room the first parts' loads begin before the
 // products, and others as many parts ahead.
 //
+// Sums over the rows of a result that passes through shared memory, as the statistics of a norm
+// behind a convolution, are taken from there: a lane of a warp has two neighbouring columns of each
+// 64, adds up the rows of each part, and keeps the sums in registers from tile to tile: all tiles
+// of a block have the same columns (wgmma_derive). Each warp stores its sums when all tiles are
+// done.
+//
 // Steps for which the right operand is zero are skipped (BodyWindows.live).
 //
 // A step over windows in images may have all pixels of a window's line (WGMMA_STRIPS): the left
@@ -128,12 +134,21 @@ static int add_part(TileProgram *p)
     return tile_add(p, t);
 }
 
+// Sums of columns of results, of each warp its own.
+static int add_totals(TileProgram *p)
+{
+    Tile t = {.name = "totals", .layout = L_TOTALS, .type = DT_F32, .places = 1};
+    t.lines = 1;
+    t.line = p->side_n;
+    return tile_add(p, t);
+}
+
 static void add_roles(TileProgram *p)
 {
     const Body *b = p->body;
     int own = wgmma_registers(b), rest = REGISTERS - GROUPS * own;
     p->role[p->nroles++] = (TileRole){"copies", 0, 1, rest, .thread = true};
-    if (body_folds(b))
+    if (body_folds_left(b))
         p->role[p->nroles++] =
             (TileRole){"row sums", GROUP_WARPS - SUMMERS, SUMMERS, rest, .thread = false};
     p->role[p->nroles++] = (TileRole){"products",
@@ -185,8 +200,9 @@ static void share_sums(TileProgram *p, int acc, int sums)
     op(p, T_MAP, -1, sums);
 }
 
-// Part by part of a group's sums: [part] is where they, or staged results, pass through.
-static void store_parts(TileProgram *p, int acc, int part, int rest)
+// Part by part of a group's sums: [part] is where they, or staged results, pass through; [totals]:
+// sums of the columns of these, -1: none.
+static void store_parts(TileProgram *p, int acc, int part, int rest, int totals)
 {
     const TileHow how = wgmma_strips(p->body) ? BY_BODY : BY_BULK;
     const int parts = wgmma_parts(p->body), ahead = wgmma_ahead(p->body);
@@ -198,6 +214,7 @@ static void store_parts(TileProgram *p, int acc, int part, int rest)
         op(p, T_MAP, -1, part);
     } else {
         op(p, T_MAP, part, acc);
+        if (totals >= 0) op(p, T_REDUCE, totals, part);
         if (part >= 0) tile_op(p, (TileOp){T_STORE, how, .dst = -1, .a = part, .b = -1});
     }
     op(p, T_END, -1, -1);
@@ -245,7 +262,7 @@ void tile_groups(const Body *b, TileProgram *p)
     if (!stays) tile_op(p, copies[1]);
     op(p, T_END, -1, -1);
     op(p, T_END, -1, -1);
-    if (body_folds(b)) {
+    if (body_folds_left(b)) {
         begin(p, 1, NULL);
         loop(p, T_LOOP, p->steps, 0);
         sums.name = "sum";
@@ -257,7 +274,9 @@ void tile_groups(const Body *b, TileProgram *p)
         op(p, T_END, -1, -1);
         op(p, T_END, -1, -1);
     }
-    begin(p, p->nroles - 1, NULL);
+    const int totals = wgmma_adds_columns(b) ? add_totals(p) : -1;
+    const TileOp none = {T_FILL, .dst = totals, .a = -1, .b = -1};
+    begin(p, p->nroles - 1, totals >= 0 ? &none : NULL);
     op(p, T_FILL, acc, -1);
     const int rest = by_rows ? add_rest(p) : -1;
     if (wgmma_ahead(b)) {
@@ -273,6 +292,7 @@ void tile_groups(const Body *b, TileProgram *p)
     if (p->split)
         share_sums(p, acc, add_rows(p));
     else
-        store_parts(p, acc, part, rest);
+        store_parts(p, acc, part, rest, totals);
     op(p, T_END, -1, -1);
+    if (totals >= 0) op(p, T_MAP, -1, totals);
 }

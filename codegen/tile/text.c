@@ -7,13 +7,16 @@ enum { MOST_DEPTH = 4 };
 
 static void print_tile(const TileProgram *p, const Tile *t, Buf *out)
 {
-    static const char *const layouts[] = {"sums",     "vectors", "results", "operand",
-                                          "scores",   "weights", "padded",  "across",
-                                          "swizzled", "rows",    "in boxes"};
+    static const char *const layouts[] = {"sums",    "totals",   "vectors", "results",
+                                          "operand", "scores",   "weights", "padded",
+                                          "across",  "swizzled", "rows",    "in boxes"};
     buf_printf(out, "  %-10s ", t->name);
     if (p->varies && (t->layout == L_SUMS || t->layout == L_WEIGHTS || t->layout == L_SCORES))
         buf_printf(out, "registers: %s of %d rows of each group\n", dtype_info[t->type].name,
                    p->atom->m);
+    else if (t->layout == L_TOTALS)
+        buf_printf(out, "registers: of %d columns of results, of each warp, of all its tiles\n",
+                   t->line);
     else if (t->layout == L_SUMS && p->nroles)
         buf_printf(out, "registers: %s %dx%d%s\n", dtype_info[t->type].name, t->lines, t->line,
                    t->lines > 1 ? " of each group" : "");
@@ -129,11 +132,13 @@ static void print_role_op(const TileProgram *p, const TileOp *op, const char *lo
         buf_printf(out, "clear what is before the rows of ");
         print_ref(p, op, op->dst, loop, out);
         break;
-    case T_REDUCE:
-        buf_printf(out, "reduce %s = rows of ", p->tile[op->dst].name);
+    case T_REDUCE: {
+        const bool adds = p->tile[op->dst].layout == L_TOTALS;
+        buf_printf(out, "reduce %s %s rows of ", p->tile[op->dst].name, adds ? "+=" : "=");
         print_ref(p, op, op->a, loop, out);
-        buf_str(out, ", in this tile's share of the steps");
+        if (!adds) buf_str(out, ", in this tile's share of the steps");
         break;
+    }
     case T_STORE:
         buf_str(out, "store ");
         print_ref(p, op, op->a, loop, out);

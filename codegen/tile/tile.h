@@ -29,6 +29,7 @@ typedef struct TileAtom {
 
 typedef enum TileLayout {
     L_SUMS,    // registers: results of atoms
+    L_TOTALS,  // registers: sums of columns of results, of all tiles
     L_VECTORS, // registers: 16 bytes of an operand each, as they go to shared memory
     L_RESULTS, // registers: what results need besides the sums
     L_OPERAND, // registers: an operand of a warp, straight from memory
@@ -74,7 +75,7 @@ typedef enum TileKind {
     T_AGAIN,  // up to its T_END; and once more with all columns, where some thread was in doubt
     T_TILES,  // loop over the tiles of the result that a block takes, up to its T_END
     T_CLEAR,  // what stands before the rows of dst is 0
-    T_REDUCE, // dst = sums of the rows of a
+    T_REDUCE, // dst = sums of the rows of a; totals: added to what it has
     T_STORE,  // results in a to memory
     T_SHRINK, // dst, results so far, times what the map of scores found to be left of them
     T_JUDGE,  // doubt whether what the mask leaves out counts for no row of the tile

@@ -353,6 +353,12 @@ void agent_map(Run *r, int who, const TileOp *op)
         read_sums(r, who, op->a);
         return;
     }
+    if (r->p->tile[op->a].layout == L_TOTALS) {
+        if (!a->totals || a->tile != NOTHING)
+            agent_wrong(r, a->at, "are not those of all tiles", r->p->tile[op->a].name);
+        a->told = true;
+        return;
+    }
     if (!agent_role(r, a)->groups) { // sums of rows
         if (a->products != 1) agent_wrong(r, a->at, "is not there", r->p->tile[op->a].name);
         a->products = 0;
@@ -375,6 +381,28 @@ void agent_store(Run *r, int who, const TileOp *op)
             read_later(r, who, &a->by_stores, number);
         else
             r->cell[number].read[who] = tick(r, who);
+    }
+}
+
+bool agent_adds(const Run *r, const Agent *a)
+{
+    for (int t = 0; t < r->p->ntiles; t++)
+        if (r->p->tile[t].layout == L_TOTALS) return agent_role(r, a)->groups;
+    return false;
+}
+
+// A lane reads what all lanes of its warp have written.
+void agent_add(Run *r, int who, const TileOp *op)
+{
+    Agent *a = &r->agent[who];
+    if (!a->totals)
+        agent_wrong(r, a->at, "are added to before they begin", r->p->tile[op->dst].name);
+    a->added++;
+    for (int lane = 0; lane < LANES; lane++) {
+        Spot *c = &r->cell[box_cell(r, a, op->a, lane)];
+        check_read(r, who, c, a->tile * agent_parts(r->p) + a->iteration, false,
+                   r->p->tile[op->a].name);
+        c->read[who] = tick(r, who);
     }
 }
 

@@ -117,10 +117,12 @@ static void next_tile(Run *r, Agent *a, int tiles, bool first)
         agent_wrong(r, a->at, "is not stored as often as there are parts of it", "acc");
     if (!first && a->lane == 0 && a->stored != a->boxed)
         agent_wrong(r, a->at, "is not stored as often as it is written", "a part of the results");
+    if (!first && agent_adds(r, a) && a->added != a->boxed)
+        agent_wrong(r, a->at, "is not added up as often as it is written", "a part of the results");
     a->tile = first ? a->pass * r->tiles + (role->turns ? a->group : 0)
                     : a->tile + (role->turns ? role->groups : 1);
     a->passed = false;
-    a->mapped = a->boxed = a->stored = 0;
+    a->mapped = a->boxed = a->stored = a->added = 0;
     a->rest = 0;
     a->at = tiles + 1;
     if (a->tile < (a->pass + 1) * r->tiles) return;
@@ -268,7 +270,10 @@ static void step(Run *r, int who)
     case T_JUDGE: agent_judge(r, who); break;
     case T_FILL:
         if (r->p->varies) agent_score_op(r, who, op);
-        a->products = 0;
+        if (r->p->tile[op->dst].layout == L_TOTALS)
+            a->totals = true;
+        else
+            a->products = 0;
         break;
     case T_LOAD:
         if (tile_shared(&r->p->tile[op->dst]))
@@ -284,6 +289,10 @@ static void step(Run *r, int who)
             agent_multiply(r, who, op, position);
         break;
     case T_REDUCE:
+        if (r->p->tile[op->dst].layout == L_TOTALS) {
+            agent_add(r, who, op);
+            break;
+        }
         agent_read(r, who, op->a, position, NULL);
         a->products++;
         break;
@@ -314,6 +323,8 @@ static void end_agent(Run *r, int who)
     Agent *a = &r->agent[who];
     int known[CLOCKS] = {0};
     a->ended = true;
+    if (agent_adds(r, a) && !a->told)
+        agent_wrong(r, r->p->nops, "are not stored", "sums of columns");
     if (a->by_stores.n || a->by_products.n)
         agent_wrong(r, r->p->nops, "is read asynchronously while its thread ends", "memory");
     for (int i = 0; i < r->nagents; i++) {

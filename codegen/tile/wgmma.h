@@ -33,6 +33,11 @@ int wgmma_group_rows(const Body *b); // of a tile, that a group multiplies
 int wgmma_parts(const Body *b);      // of a group's results
 int wgmma_part_bytes(const Body *b); // of shared memory, for a part of the results of each warp
 int wgmma_registers(const Body *b);  // of a thread that multiplies
+// The sums over rows of the body are of one result that passes through shared memory, of whose
+// columns a warp keeps sums from tile to tile. wgmma_added: which store's.
+bool wgmma_adds_columns(const Body *b);
+bool wgmma_may_add_columns(const Body *b); // a kernel like this one: registers have room
+int wgmma_added(const Body *b);                      // -1: none's
 static inline bool wgmma_together(const Schedule *s) // the groups share a tile's rows
 {
     return s->tile.wgmma == WGMMA_SHARED || s->tile.wgmma == WGMMA_SPLIT ||

@@ -169,6 +169,41 @@ bool wgmma_by_rows(const Body *b)
     return sums_registers(b) <= HALF && rest_registers(b) > 0;
 }
 
+int wgmma_added(const Body *b)
+{
+    const BodyStore *fold = NULL;
+    ProgMap m;
+    for (uint32_t i = 0; i < b->stores.n; i++) {
+        const BodyStore *s = &b->stores.at[i];
+        if (!s->fold) continue;
+        const Accumulate acc = (Accumulate)op_info(s->fold->op)->acc;
+        if ((acc != ACC_SUM && acc != ACC_MOMENTS) || b->bufs.at[s->buf].type != DT_F32 ||
+            (fold && s->value != fold->value))
+            return -1;
+        fold = s;
+    }
+    for (uint32_t i = 0; fold && i < b->stores.n; i++)
+        for (int at = fold->value; group_result(b, i, &m); at = b->insts.at[at].a[0]) {
+            if (at == b->stores.at[i].value) return (int)i;
+            if (b->insts.at[at].kind != KI_CAST || b->insts.at[at].type != DT_F32) break;
+        }
+    return -1;
+}
+
+bool wgmma_may_add_columns(const Body *b)
+{
+    const Schedule *s = &b->sched;
+    return s->variant == RUN_GROUPS && s->cluster == 1 && group_apart(b) == 1 &&
+           b->axis[0].extent == 1 && wgmma_staged(b) > 0 && !wgmma_skips(b) &&
+           sums_registers(b) <= HALF;
+}
+
+bool wgmma_adds_columns(const Body *b)
+{
+    return body_folds_results(b) && wgmma_may_add_columns(b) && wgmma_added(b) >= 0 &&
+           b->sched.blocks % ceil_div(b->axis[2].extent, b->sched.tile.n) == 0;
+}
+
 int wgmma_ahead(const Body *b)
 {
     const int rest = rest_registers(b), room = wgmma_registers(b) - sums_registers(b) - ADDRESSES;
@@ -197,7 +232,7 @@ int wgmma_part_bytes(const Body *b)
 // is a fortieth faster so, a product without sums as much slower. Places of strips are large.
 int wgmma_stages(const Body *b)
 {
-    return wgmma_staged(b) > 2 || body_folds(b) || wgmma_strips(b) ? 1 : 2;
+    return wgmma_staged(b) > 2 || body_folds_left(b) || wgmma_strips(b) ? 1 : 2;
 }
 
 // Sums and what is made of them need all there are, so that copies have to do with what is left of
@@ -205,7 +240,7 @@ int wgmma_stages(const Body *b)
 int wgmma_registers(const Body *b)
 {
     bool tight = b->sched.tile.m * b->sched.tile.n > 192 * 128 || wgmma_staged(b) > 1;
-    return (tight ? 240 : 232) - (body_folds(b) ? 8 : 0);
+    return (tight ? 240 : 232) - (body_folds_left(b) ? 8 : 0);
 }
 
 int wgmma_sharing(const Schedule *s)

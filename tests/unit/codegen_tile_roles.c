@@ -14,50 +14,57 @@ typedef struct Case {
                  // one, and a tile has all columns of the result; 4: the right one, of 64 channels;
                  // 0: none
     int64_t batch;
-    int rest; // tensors that results read beside their sums
+    int rest;    // tensors that results read beside their sums
+    bool totals; // sums over the rows of the last result
 } Case;
 
 // (The ring has 4 to 9 places.)
 static const Case cases[] = {
-    {"own", WGMMA_OWN, 192, 1, 64 * 21, 1, false, 0, 1, 0},
-    {"one step", WGMMA_OWN, 128, 1, 40, 1, false, 0, 1, 0},
-    {"a round and a step", WGMMA_OWN, 192, 1, 64 * 5, 1, false, 0, 1, 0},
-    {"a step less than two rounds", WGMMA_OWN, 192, 1, 64 * 7, 3, false, 0, 1, 0},
-    {"two rounds and a step", WGMMA_SHARED, 192, 1, 64 * 9, 1, false, 0, 1, 0},
-    {"together", WGMMA_SHARED, 256, 2, 64 * 14, 1, false, 0, 1, 0},
-    {"cluster", WGMMA_OWN, 128, 2, 64 * 6, 2, false, 0, 1, 0},
-    {"no boxes", WGMMA_OWN, 64, 1, 64 * 10, 0, false, 0, 1, 0},
-    {"uneven", WGMMA_OWN, 192, 1, 64 * 8 + 1, 1, false, 0, 1, 0},
-    {"uneven, cluster", WGMMA_SHARED, 256, 2, 64 * 5 + 3, 1, false, 0, 1, 0},
-    {"sums", WGMMA_OWN, 128, 1, 64 * 12, 1, true, 0, 1, 0},
-    {"sums, cluster", WGMMA_SHARED, 192, 2, 64 * 7, 1, true, 0, 1, 0},
-    {"columns by two", WGMMA_SPLIT, 192, 2, 64 * 24, 1, false, 0, 1, 0},
-    {"by five, the last range short", WGMMA_SPLIT, 128, 5, 64 * 33 + 8, 2, false, 0, 1, 0},
-    {"by eight, a step each", WGMMA_SPLIT, 256, 8, 64 * 8, 0, false, 0, 1, 0},
-    {"by one", WGMMA_SPLIT, 64, 1, 64 * 19, 1, false, 0, 1, 0},
-    {"steps, by two", WGMMA_STEPS, 192, 2, 64 * 23, 1, false, 0, 1, 0},
-    {"steps, by five", WGMMA_STEPS, 128, 5, 64 * 63 + 8, 2, false, 0, 1, 0},
-    {"steps, six ranges of nothing", WGMMA_STEPS, 96, 7, 64 * 2, 1, false, 0, 1, 0},
-    {"steps, by one", WGMMA_STEPS, 160, 1, 64 * 17, 1, false, 0, 1, 0},
-    {"windows", WGMMA_OWN, 128, 1, 64 * 16, 1, false, 1, 1, 0},
-    {"windows, together", WGMMA_SHARED, 64, 1, 64 * 32, 2, false, 1, 1, 0},
-    {"windows, columns by three", WGMMA_SPLIT, 128, 3, 64 * 16, 1, false, 1, 1, 0},
-    {"windows across", WGMMA_OWN, 256, 1, 64 * 24, 1, false, 2, 1, 0},
-    {"windows across, three parts", WGMMA_OWN, 192, 1, 64 * 12, 0, false, 2, 3, 0},
-    {"strips", WGMMA_STRIPS, 128, 1, 64 * 16, 1, false, 1, 1, 0},
-    {"strips, half a part", WGMMA_STRIPS, 96, 1, 64 * 32, 2, false, 1, 1, 0},
-    {"strips, without boxes", WGMMA_STRIPS, 32, 1, 64 * 16, 0, false, 1, 1, 0},
-    {"strips, what stays", WGMMA_STRIPS, 64, 1, 64 * 16, 1, false, 3, 1, 0},
-    {"strips, shared", WGMMA_SHARED_STRIPS, 96, 1, 64 * 32, 1, false, 1, 1, 0},
-    {"strips across", WGMMA_STRIPS, 256, 1, 64 * 24, 0, false, 4, 1, 0},
-    {"strips across, three parts", WGMMA_STRIPS, 256, 1, 64 * 12, 0, false, 4, 3, 0},
-    {"by rows, all ahead", WGMMA_OWN, 64, 1, 64 * 10, 1, false, 0, 1, 2},
-    {"by rows, one part ahead", WGMMA_OWN, 128, 1, 64 * 6, 2, false, 0, 1, 1},
-    {"by rows, none ahead", WGMMA_OWN, 128, 2, 64 * 21, 1, false, 0, 1, 3},
-    {"by rows, together", WGMMA_SHARED, 128, 2, 64 * 7, 1, false, 0, 1, 1},
-    {"by rows, strips", WGMMA_STRIPS, 96, 1, 64 * 32, 1, false, 1, 1, 1},
-    {"by rows, sums", WGMMA_OWN, 64, 1, 64 * 12, 1, true, 0, 1, 1},
-    {"windows across, steps", WGMMA_STEPS, 160, 2, 64 * 20, 1, false, 2, 1, 0},
+    {"own", WGMMA_OWN, 192, 1, 64 * 21, 1, false, 0, 1, 0, false},
+    {"one step", WGMMA_OWN, 128, 1, 40, 1, false, 0, 1, 0, false},
+    {"a round and a step", WGMMA_OWN, 192, 1, 64 * 5, 1, false, 0, 1, 0, false},
+    {"a step less than two rounds", WGMMA_OWN, 192, 1, 64 * 7, 3, false, 0, 1, 0, false},
+    {"two rounds and a step", WGMMA_SHARED, 192, 1, 64 * 9, 1, false, 0, 1, 0, false},
+    {"together", WGMMA_SHARED, 256, 2, 64 * 14, 1, false, 0, 1, 0, false},
+    {"cluster", WGMMA_OWN, 128, 2, 64 * 6, 2, false, 0, 1, 0, false},
+    {"no boxes", WGMMA_OWN, 64, 1, 64 * 10, 0, false, 0, 1, 0, false},
+    {"uneven", WGMMA_OWN, 192, 1, 64 * 8 + 1, 1, false, 0, 1, 0, false},
+    {"uneven, cluster", WGMMA_SHARED, 256, 2, 64 * 5 + 3, 1, false, 0, 1, 0, false},
+    {"sums", WGMMA_OWN, 128, 1, 64 * 12, 1, true, 0, 1, 0, false},
+    {"sums, cluster", WGMMA_SHARED, 192, 2, 64 * 7, 1, true, 0, 1, 0, false},
+    {"columns by two", WGMMA_SPLIT, 192, 2, 64 * 24, 1, false, 0, 1, 0, false},
+    {"by five, the last range short", WGMMA_SPLIT, 128, 5, 64 * 33 + 8, 2, false, 0, 1, 0, false},
+    {"by eight, a step each", WGMMA_SPLIT, 256, 8, 64 * 8, 0, false, 0, 1, 0, false},
+    {"by one", WGMMA_SPLIT, 64, 1, 64 * 19, 1, false, 0, 1, 0, false},
+    {"steps, by two", WGMMA_STEPS, 192, 2, 64 * 23, 1, false, 0, 1, 0, false},
+    {"steps, by five", WGMMA_STEPS, 128, 5, 64 * 63 + 8, 2, false, 0, 1, 0, false},
+    {"steps, six ranges of nothing", WGMMA_STEPS, 96, 7, 64 * 2, 1, false, 0, 1, 0, false},
+    {"steps, by one", WGMMA_STEPS, 160, 1, 64 * 17, 1, false, 0, 1, 0, false},
+    {"windows", WGMMA_OWN, 128, 1, 64 * 16, 1, false, 1, 1, 0, false},
+    {"windows, together", WGMMA_SHARED, 64, 1, 64 * 32, 2, false, 1, 1, 0, false},
+    {"windows, columns by three", WGMMA_SPLIT, 128, 3, 64 * 16, 1, false, 1, 1, 0, false},
+    {"windows across", WGMMA_OWN, 256, 1, 64 * 24, 1, false, 2, 1, 0, false},
+    {"windows across, three parts", WGMMA_OWN, 192, 1, 64 * 12, 0, false, 2, 3, 0, false},
+    {"strips", WGMMA_STRIPS, 128, 1, 64 * 16, 1, false, 1, 1, 0, false},
+    {"strips, half a part", WGMMA_STRIPS, 96, 1, 64 * 32, 2, false, 1, 1, 0, false},
+    {"strips, without boxes", WGMMA_STRIPS, 32, 1, 64 * 16, 0, false, 1, 1, 0, false},
+    {"strips, what stays", WGMMA_STRIPS, 64, 1, 64 * 16, 1, false, 3, 1, 0, false},
+    {"strips, shared", WGMMA_SHARED_STRIPS, 96, 1, 64 * 32, 1, false, 1, 1, 0, false},
+    {"strips across", WGMMA_STRIPS, 256, 1, 64 * 24, 0, false, 4, 1, 0, false},
+    {"strips across, three parts", WGMMA_STRIPS, 256, 1, 64 * 12, 0, false, 4, 3, 0, false},
+    {"by rows, all ahead", WGMMA_OWN, 64, 1, 64 * 10, 1, false, 0, 1, 2, false},
+    {"by rows, one part ahead", WGMMA_OWN, 128, 1, 64 * 6, 2, false, 0, 1, 1, false},
+    {"by rows, none ahead", WGMMA_OWN, 128, 2, 64 * 21, 1, false, 0, 1, 3, false},
+    {"by rows, together", WGMMA_SHARED, 128, 2, 64 * 7, 1, false, 0, 1, 1, false},
+    {"by rows, strips", WGMMA_STRIPS, 96, 1, 64 * 32, 1, false, 1, 1, 1, false},
+    {"by rows, sums", WGMMA_OWN, 64, 1, 64 * 12, 1, true, 0, 1, 1, false},
+    {"windows across, steps", WGMMA_STEPS, 160, 2, 64 * 20, 1, false, 2, 1, 0, false},
+    {"totals", WGMMA_OWN, 128, 1, 64 * 16, 1, false, 1, 1, 0, true},
+    {"totals, together", WGMMA_SHARED, 128, 1, 64 * 5, 2, false, 0, 1, 0, true},
+    {"totals, three results", WGMMA_OWN, 64, 1, 64 * 7, 3, false, 0, 1, 0, true},
+    {"totals, strips", WGMMA_STRIPS, 96, 1, 64 * 32, 2, false, 1, 1, 0, true},
+    {"totals, strips, what stays", WGMMA_STRIPS, 64, 1, 64 * 16, 1, false, 3, 1, 0, true},
+    {"totals, strips, shared", WGMMA_SHARED_STRIPS, 96, 1, 64 * 32, 1, false, 1, 1, 0, true},
 };
 enum { CASES = sizeof cases / sizeof *cases, EXTENT = 4096 };
 
@@ -207,6 +214,12 @@ static Body *body_of(Arena *a, const Case *c)
             (BodyStore){.buf = add_buf(a, b, DT_BF16, EXTENT * EXTENT), .ix = at, .value = value});
     if (c->sums)
         vec_push(a, &b->stores, (BodyStore){.buf = add_buf(a, b, DT_F32, c->k), .fold = &sum});
+    if (c->totals)
+        vec_push(a, &b->stores,
+                 (BodyStore){.buf = add_buf(a, b, DT_F32, EXTENT),
+                             .ix = ix_axis(b->ix, 2, EXTENT),
+                             .value = value,
+                             .fold = &sum});
     Target t = target_cuda(90, false);
     body_windows(a, b);
     b->sched = (Schedule){.kind = SCHED_TILE, .tile = {.wgmma = c->wgmma, .n = c->tile_n}};
@@ -215,6 +228,7 @@ static Body *body_of(Arena *a, const Case *c)
     CHECK(group_has_windows(b) == (c->windows > 0));
     wgmma_derive(b, &t);
     CHECK(b->sched.tile.wgmma == c->wgmma && wgmma_stays(b) == (c->windows == 3));
+    CHECK(wgmma_adds_columns(b) == c->totals);
     CHECK(wgmma_by_rows(b) == (c->rest > 0) && !wgmma_right_strips(b) == (c->windows != 4));
     return b;
 }
@@ -232,11 +246,11 @@ static bool ordered(TileKind a, TileKind b)
     static const struct {
         TileKind first, second;
     } pairs[] = {
-        {T_AWAIT, T_ANNOUNCE}, {T_AWAIT, T_REDUCE},  {T_AWAIT, T_CLEAR},  {T_BEGIN, T_MMA},
-        {T_MMA, T_COMMIT},     {T_WAIT, T_ARRIVE},   {T_WAIT, T_BARRIER}, {T_BARRIER, T_MAP},
-        {T_FENCE, T_BARRIER},  {T_BARRIER, T_STORE}, {T_STORE, T_COMMIT}, {T_REDUCE, T_BARRIER},
-        {T_BARRIER, T_ARRIVE}, {T_MAP, T_FENCE},     {T_CLEAR, T_FENCE},  {T_BARRIER, T_MOVE},
-        {T_MOVE, T_BARRIER},   {T_AWAIT, T_MAP},
+        {T_AWAIT, T_ANNOUNCE}, {T_AWAIT, T_REDUCE},  {T_AWAIT, T_CLEAR},    {T_BEGIN, T_MMA},
+        {T_MMA, T_COMMIT},     {T_WAIT, T_ARRIVE},   {T_WAIT, T_BARRIER},   {T_BARRIER, T_MAP},
+        {T_FENCE, T_BARRIER},  {T_BARRIER, T_STORE}, {T_STORE, T_COMMIT},   {T_REDUCE, T_BARRIER},
+        {T_BARRIER, T_ARRIVE}, {T_MAP, T_FENCE},     {T_CLEAR, T_FENCE},    {T_BARRIER, T_MOVE},
+        {T_MOVE, T_BARRIER},   {T_AWAIT, T_MAP},     {T_BARRIER, T_REDUCE},
     };
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         if (pairs[i].first == a && pairs[i].second == b) return true;
@@ -267,6 +281,11 @@ static bool from_sync(const TileOp *op)
     return op->kind >= T_COMMIT;
 }
 
+static bool of_totals(const TileProgram *p, int tile)
+{
+    return tile >= 0 && p->tile[tile].layout == L_TOTALS;
+}
+
 // Mistake number [n] at op i. false: there is none there.
 static bool spoil_roles(TileProgram *p, int i, int n, const char **what)
 {
@@ -295,6 +314,9 @@ static bool spoil_roles(TileProgram *p, int i, int n, const char **what)
         "a fence of every step but the first",
         "sums that are not left there",
         "no results",
+        "rows that are not added",
+        "totals that do not begin",
+        "totals that are not stored",
     };
     if (n >= (int)(sizeof names / sizeof *names)) return false;
     *what = names[n];
@@ -343,6 +365,9 @@ static bool spoil_roles(TileProgram *p, int i, int n, const char **what)
     case 20:
         if (op->kind != T_MAP || !(p->split || (op->dst < 0 && p->tile[op->a].of_warp))) break;
         return leave_out(p, i), true;
+    case 21: return of_totals(p, op->dst) && op->kind == T_REDUCE && (leave_out(p, i), true);
+    case 22: return of_totals(p, op->dst) && op->kind == T_FILL && (leave_out(p, i), true);
+    case 23: return of_totals(p, op->a) && op->kind == T_MAP && (leave_out(p, i), true);
     case 18: return op->kind == T_FENCE && op->when && (op->when = THE_LAST, p->steps > 1);
     }
     return false;
@@ -364,7 +389,8 @@ static void check_schedules(void)
                       n & 4 && steps % 2,
                       0,
                       1,
-                      0};
+                      0,
+                      false};
             if (n & 4 && !c.sums) c.k -= 3; // uneven
             if (n >= 32)
                 c = (Case){"",
@@ -376,7 +402,8 @@ static void check_schedules(void)
                            0,
                            0,
                            1,
-                           0};
+                           0,
+                           false};
             TileProgram p = tile_program(body_of(a, &c));
             const char *found = tile_verify(a, &p, 1 + (uint64_t)steps);
             CHECK_MSG(!found, "wgmma %d tile_n %d cluster %d k %lld: %s", c.wgmma, c.tile_n,

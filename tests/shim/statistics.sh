@@ -1,0 +1,33 @@
+#!/bin/bash
+# Convolutions whose kernels take sums over the rows of their results on the way (codegen/cuda/tile_totals.c), on a device
+# of few multiprocessors made of the host, against the evaluator: sizes that nobody chose, and some on purpose.
+. "$(dirname "$0")/../lib.sh"
+SHIM=$BUILD/shim net=$ROOT/tests/shim/net/statistics.net
+if ! command -v g++ >/dev/null && ! command -v "${SHIM_CXX:-}" >/dev/null; then
+    skip "no g++: the CUDA text cannot be run on the host"
+    finish
+fi
+
+# taken UNITS MODELS DEFINITION...: of so many models ('': any) kernels take the sums, and all are right.
+taken() {
+    local units=$1 models=$2 found; shift 2
+    found=$(SHIM_UNITS=$units LD_LIBRARY_PATH=$SHIM "$NETC" inspect "$net" --order --tune-file '' "$@" | grep -c ' dot_.* f32$\|_dot_.* f32$')
+    echo "SEED=$SEED: $units multiprocessors, $*: $found take sums"
+    [ -z "$models" ] || [ "$found" = "$models" ] && pass || fail "$found of $models kernels take sums: $units $*"
+    SHIM_UNITS=$units LD_LIBRARY_PATH=$SHIM expect 0 worst "$NETC" check "$net" --device cuda:0 --cache-dir '' --tune-file '' "$@"
+}
+RANDOM=${SEED:=$((10#$(date +%j)))} # another day, other sizes
+# Strips, whose weights stay or not; tiles side by side, of which a block has one column; the last one narrower, and rows that
+# fill no tile; windows of one pixel, apart.
+taken 2 4 -D h=16 -D w=15
+taken 1 4 -D b=3 -D h=12 -D w=21 -D c=128 -D o=96
+taken 3 4 -D b=6 -D h=17 -D w=13 -D stride=2 -D o=232
+taken 2 4 -D b=5 -D h=31 -D w=30 -D u=1 -D v=1 -D low=0 -D high=0 -D stride=2 -D c=72 -D o=120 -D half=1
+any() { printf -v "$1" %s $(($2 + RANDOM % ($3 - $2 + 1))); } # NAME LEAST MOST
+for _ in 1 2; do
+    any b 2 6; any h 9 19; any w 9 19; any u 1 4; any v 2 4; any stride 1 3; any low 0 2; any high 0 2; any half 0 1
+    any c 1 2; any o 1 40; any units 1 4
+    taken $units '' -D b=$b -D h=$h -D w=$w -D u=$u -D v=$v -D stride=$stride -D low=$low -D high=$high -D half=$half \
+        -D c=$((64 * c)) -D o=$((8 * o))
+done
+finish
