@@ -282,6 +282,7 @@ static int legal_tile_n(const Body *b, const Target *t, int64_t *out)
     if (!cuda_of(b, t, SCHED_TILE)) return 0;
     if (b->sched.tile.staged) return powers(b, 32, 128, staged_wide, out);
     int n = 0, most = b->sched.tile.wgmma == WGMMA_STEPS ? 192 : 256;
+    if (body_folds_results(b)) most = MOST_ADDED;
     if (wgmma_right_strips(b)) return 0; // as many pixels as a window's line has
     const int grain = wgmma_grain(b), least = wgmma_strips(b) ? grain : 64;
     for (int v = least; v <= most && b->sched.tile.wgmma; v += grain)

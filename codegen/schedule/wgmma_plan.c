@@ -52,7 +52,11 @@ void wgmma_derive(Body *b, const Target *t)
     if (s->tile.n % wgmma_grain(b) || s->tile.n < least || s->tile.n > (steps ? 192 : 256) ||
         !wgmma_has_atom(s->tile.n))
         s->tile.n = 128;
-    int most = split ? t->max_cluster : group_has_windows(b) ? 1 : 2;
+    // Whoever chose them, sums of columns are taken: registers have room, and blocks enough tiles.
+    const bool adds = body_folds_results(b);
+    if (adds && (s->tile.n > MOST_ADDED || ceil_div(b->axis[2].extent, s->tile.n) > t->units))
+        s->tile.n = MOST_ADDED;
+    int most = adds ? 1 : split ? t->max_cluster : group_has_windows(b) ? 1 : 2;
     if (s->cluster > most) s->cluster = most;
     if (s->cluster > t->units) s->cluster = 1;
     // Of 64 rows a group: registers hold so many sums.
@@ -80,7 +84,7 @@ void wgmma_derive(Body *b, const Target *t)
     const int64_t across = ceil_div(b->axis[2].extent, s->tile.n);
     s->blocks = at_most(wgmma_tiles(b), target_clusters(t, b->sched.cluster)) * s->cluster;
     // (all tiles of a block have the same columns then)
-    if (body_folds_results(b) && s->blocks > across) s->blocks -= s->blocks % across;
+    if (adds && s->blocks > across) s->blocks -= s->blocks % across;
 }
 
 static TargetSharing sharing(const Schedule *s)

@@ -7,7 +7,8 @@
 // STEP: columns (k) of a place in the ring; LINE: bytes of its rows. BOX: rows of STEP results that
 // a warp writes at once. GROUPS: of four warps, that multiply.
 // ATOM_ROWS: of an instruction.
-enum { STEP = 64, LINE = STEP * 2, BOX = 16, GROUPS = 2, ATOM_ROWS = 64 };
+// MOST_ADDED: columns of a tile whose sums a warp has registers for.
+enum { STEP = 64, LINE = STEP * 2, BOX = 16, GROUPS = 2, ATOM_ROWS = 64, MOST_ADDED = 128 };
 
 // -- wgmma_maps.c: the matrices as bulk copies see them; without boxes, which follow from the
 // schedule. false: they cannot.
@@ -36,7 +37,7 @@ int wgmma_registers(const Body *b);  // of a thread that multiplies
 // The sums over rows of the body are of one result that passes through shared memory, of whose
 // columns a warp keeps sums from tile to tile. wgmma_added: which store's.
 bool wgmma_adds_columns(const Body *b);
-bool wgmma_may_add_columns(const Body *b); // a kernel like this one: registers have room
+bool wgmma_may_add_columns(const Body *b);           // a kernel like this one: registers have room
 int wgmma_added(const Body *b);                      // -1: none's
 static inline bool wgmma_together(const Schedule *s) // the groups share a tile's rows
 {

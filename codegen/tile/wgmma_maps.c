@@ -194,8 +194,8 @@ bool wgmma_may_add_columns(const Body *b)
 {
     const Schedule *s = &b->sched;
     return s->variant == RUN_GROUPS && s->cluster == 1 && group_apart(b) == 1 &&
-           b->axis[0].extent == 1 && wgmma_staged(b) > 0 && !wgmma_skips(b) &&
-           sums_registers(b) <= HALF;
+           b->axis[0].extent == 1 && wgmma_staged(b) > 0 && sums_registers(b) <= HALF &&
+           !(b->dot.windows[1] && b->dot.windows[1]->live);
 }
 
 bool wgmma_adds_columns(const Body *b)

@@ -16,6 +16,15 @@ taken() {
     [ -z "$models" ] || [ "$found" = "$models" ] && pass || fail "$found of $models kernels take sums: $units $*"
     SHIM_UNITS=$units LD_LIBRARY_PATH=$SHIM expect 0 worst "$NETC" check "$net" --device cuda:0 --cache-dir '' --tune-file '' "$@"
 }
+# scheduled UNITS SCHEDULE DEFINITION...: the same by that schedule, which is some kernel's.
+scheduled() {
+    local units=$1 schedule=$2; shift 2
+    echo "SEED=$SEED: $units multiprocessors, $schedule, $*"
+    { echo '# netc tune 1'; SHIM_UNITS=$units LD_LIBRARY_PATH=$SHIM "$NETC" inspect "$net" --target cuda --knobs --tune-file '' "$@" |
+        sed -n "s/\(kernel .*dot_.*\): tile .*wgmma=.*/\1 @ host shim: tile $schedule/p"; } >sums.tune
+    SHIM_UNITS=$units LD_LIBRARY_PATH=$SHIM expect 0 worst "$NETC" check "$net" --device cuda:0 --cache-dir '' --tune-file sums.tune "$@"
+    grep -q '^kernel' sums.tune && holds 'measured schedules for' || fail "no kernel by $schedule"
+}
 RANDOM=${SEED:=$((10#$(date +%j)))} # another day, other sizes
 # Strips, whose weights stay or not; tiles side by side, of which a block has one column; the last one narrower, and rows that
 # fill no tile; windows of one pixel, apart.
@@ -23,6 +32,8 @@ taken 2 4 -D h=16 -D w=15
 taken 1 4 -D b=3 -D h=12 -D w=21 -D c=128 -D o=96
 taken 3 4 -D b=6 -D h=17 -D w=13 -D stride=2 -D o=232
 taken 2 4 -D b=5 -D h=31 -D w=30 -D u=1 -D v=1 -D low=0 -D high=0 -D stride=2 -D c=72 -D o=120 -D half=1
+scheduled 3 'wgmma=together tile_n=64 cluster=1' -D b=6 -D h=16 -D w=18 -D o=104
+scheduled 3 'wgmma=shared_strips tile_n=96 cluster=1' -D b=6 -D h=16 -D w=18 -D o=104
 any() { printf -v "$1" %s $(($2 + RANDOM % ($3 - $2 + 1))); } # NAME LEAST MOST
 for _ in 1 2; do
     any b 2 6; any h 9 19; any w 9 19; any u 1 4; any v 2 4; any stride 1 3; any low 0 2; any high 0 2; any half 0 1
