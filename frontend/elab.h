@@ -60,7 +60,8 @@ struct Val {
     };
 };
 
-// A built-in function. params: names separated by spaces, "?" after an optional one.
+// A built-in function. params: names separated by spaces, "?" after an optional one; "*" after the
+// last: any number of such.
 typedef struct Call {
     Span span;     // of the call
     const Expr *x; // or NULL
@@ -330,7 +331,8 @@ Val fn_body(Elab *e, Fn *fn, Val *args, const Span *spans, Span span, Scope *sco
 
 // elab_builtin.c, elab_shape.c, elab_gather.c
 const Builtin *builtin_find(const char *name);
-extern const Builtin shape_builtins[], index_builtins[], window_builtins[]; // ended by {0}
+extern const Builtin shape_builtins[], index_builtins[], window_builtins[]; // ended by {0},
+extern const Builtin einsum_builtins[];                                     // as is this
 Node *tensor_arg(Elab *e, const Call *c, int i);                            // NULL after reporting
 Val run_tally(Elab *e, const Call *c);                                      // elab_tally.c
 // By node of the entry's graph: is it made of a tally behind the first [from] of them?

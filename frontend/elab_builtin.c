@@ -308,7 +308,8 @@ static const Builtin builtins[] = {
     {0},
 };
 
-static const Builtin *const tables[] = {builtins, shape_builtins, index_builtins, window_builtins};
+static const Builtin *const tables[] = {builtins, shape_builtins, index_builtins, window_builtins,
+                                        einsum_builtins};
 enum { TABLES = sizeof tables / sizeof *tables };
 
 const Builtin *builtin_find(const char *name)

@@ -16,9 +16,12 @@ static void sig_words(Elab *e, Sig *s, const char *words)
 {
     while (*words && s->n < MAX_PARAMS) {
         size_t len = strcspn(words, " ");
-        bool optional = words[len - 1] == '?';
-        s->p[s->n].name = arena_strndup(e->arena, words, len - optional);
-        s->p[s->n++].required = !optional;
+        bool any = words[len - 1] == '*', optional = any || words[len - 1] == '?';
+        const char *name = arena_strndup(e->arena, words, len - optional);
+        do {
+            s->p[s->n].name = name;
+            s->p[s->n++].required = !optional;
+        } while (any && s->n < MAX_PARAMS);
         words += len;
         while (*words == ' ') words++;
     }
@@ -48,8 +51,14 @@ static const char *fn_signature(Elab *e, const Fn *fn)
     signature(e, fn, &s);
     Buf b = buf_new(e->arena);
     buf_printf(&b, "%s(", fn->name);
-    for (int i = 0; i < s.n; i++)
-        buf_printf(&b, "%s%s%s", i ? ", " : "", s.p[i].name, s.p[i].required ? "" : " = …");
+    for (int i = 0; i < s.n; i++) {
+        bool any = i + 1 < s.n && s.p[i].name == s.p[i + 1].name;
+        buf_printf(&b, "%s%s%s", i ? ", " : "", any ? "" : s.p[i].name,
+                   any               ? "…"
+                   : s.p[i].required ? ""
+                                     : " = …");
+        if (any) break;
+    }
     buf_char(&b, ')');
     return b.data;
 }

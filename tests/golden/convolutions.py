@@ -96,4 +96,14 @@ def convolutions():
         ("mean", "avg_pool(x, 2, stride = 3, round_up = true)",
          lambda x: pooled(x, (2, 2), (3, 3), ((0, 1), (0, 0)), 0).sum(-2) / pooled(jnp.ones((1, 7, 6, 1)), (2, 2), (3, 3), ((0, 1), (0, 0)), 0).sum(-2)),
     ], ["x"])
+    def einsums(name, inputs, texts, second):
+        """By the names of a text's tensors: what is summed, as JAX sums it."""
+        outs = [(o, f'einsum("{text}", {", ".join(inputs)})', lambda *xs, text=text: jnp.einsum(text, *xs)) for o, text in texts.items()]
+        f.case(name, inputs, outs, list(inputs), second)
+    einsums("einsum_of_one", {"s": R([3, 3, 2])}, {
+        "turned": "ijk->kij", "rows": "ijk->j", "diagonal": "iij->ji", "trace": "iij", "all": "ijk->", "alphabetical": "bca", "dots": "...j->j..."}, ["s"])
+    einsums("einsum_of_three", {"a": R([2, 3, 4]), "b": R([4, 2, 5]), "s": R([3, 3, 2])}, {
+        "chain": "ijk,kil,jmn->lmn", "apart": "abc,def,ggh->adg", "diagonal": "ijk,kil,jji->jl", "implied": "ijk,kim,jnl", "dots": "...jk,k...l,jm...->l...", "outer": "abc,def,ghi->aei"}, ["a"])
+    einsums("einsum_stretched", {"a": R([1, 4, 3]), "b": R([2, 1, 3, 2]), "c": R([2]), "d": R([4, 2])}, {
+        "all": "...i,...ij,j,...j->...", "sum": "...i,...ij,k,...k->k..."}, ["b"])
     f.write()
