@@ -238,6 +238,10 @@ typedef struct netc_compile_options {
     // "@kept.N"; gradients compiled with keep take those instead of computing them again.
     bool keep;
     bool training; // the models are compiled as while training: dropout acts
+    // The function takes each state S, and setting, that it reads as "@was.S", an input, and gives
+    // the one that it writes as "@now.S"; it changes none itself. Counts of the runtime's own are
+    // i32. No gradient passes through states.
+    bool states;
 } netc_compile_options;
 
 // name: shown in diagnostics and used to find `use` files. A model.bin is recognised by its

@@ -71,6 +71,7 @@ typedef struct Settings {
     const char **gradients; // or its gradients with respect to these are
     int ngradients;
     bool keep;              // what the one gives, the other takes
+    bool states;            // it takes and gives states instead of changing them
     bool training;          // models are compiled as while training
     const char **entries;   // keep only these, and init
     int nentries;           // 0: all

@@ -4,7 +4,8 @@
 // The gradients take the function's arguments, a cotangent for each float output ("@d.Z") and the
 // states that it depends on as they were when it began ("@was.S"). With [keep] the function returns
 // those states, so that its gradients can be computed after they have been written, and the
-// residuals of kept.c. The gradients write no cells and check nothing.
+// residuals of kept.c. The gradients write no cells and check nothing. With [states] the function
+// takes those states, too, and gives what it writes ("@now.S") instead of writing it.
 #include <string.h>
 
 #include "base/plain.h"
@@ -12,6 +13,7 @@
 
 #define COTANGENT "@d."
 #define STATE     "@was."
+#define WRITTEN   "@now."
 
 typedef struct Making {
     const Settings *s;
@@ -84,6 +86,28 @@ static bool check(const Making *k)
     return !k->m->diags->errors;
 }
 
+// What the function passes in place of a count that the runtime keeps ("@runs.next", i64): i32,
+// which hosts without integers of 64 bits have, too.
+static DType state_type(const Making *k, const char *name, DType t)
+{
+    return k->s->states && *name == '@' && t == DT_I64 ? DT_I32 : t;
+}
+
+// The seed is the session's for all its life.
+static bool is_passed(const Making *k, const Node *n)
+{
+    return n->op == OP_state && !(k->s->states && !strcmp(attr_str(n, ATTR_name), "@seed"));
+}
+
+static Node *state_input(const Making *k, Graph *g, const Node *n)
+{
+    const char *name = attr_str(n, ATTR_name);
+    Type t = n->type;
+    t.dtype = state_type(k, name, t.dtype);
+    Node *in = graph_input(g, arena_printf(g->arena, STATE "%s", name), &t, "arg");
+    return t.dtype == n->type.dtype ? in : graph_cast(g, in, n->type.dtype);
+}
+
 // The graph's nodes without its roots: parameters that are arguments are inputs, behind the
 // model's own, and, with [states], so are states. names: by id, what nodes are called; or NULL.
 static Remap begin(const Making *k, bool states, const char **names)
@@ -98,8 +122,8 @@ static Remap begin(const Making *k, bool states, const char **names)
         graph_stamp(g, n, NULL);
         if (is_argument(k, n))
             r.map[i] = graph_input(g, name, &n->type, "arg");
-        else if (states && n->op == OP_state)
-            r.map[i] = graph_input(g, arena_printf(g->arena, STATE "%s", name), &n->type, "arg");
+        else if ((states || k->s->states) && is_passed(k, n))
+            r.map[i] = state_input(k, g, n);
         else if (node_class(n) != CLS_ROOT)
             remap_node(&r, n);
         if (names && names[i]) r.map[i]->name = names[i];
@@ -207,18 +231,35 @@ static void give_kept(const Making *k, Remap *r)
         const Node *n = src->nodes.at[i];
         const char *name = kept[i];
         if (n->op == OP_state) name = arena_printf(src->arena, STATE "%s", attr_str(n, ATTR_name));
-        if (!name || !strmap_has(&taken, name)) continue;
+        if (!name || !strmap_has(&taken, name) || (n->op == OP_state && k->s->states)) continue;
         graph_stamp(r->dst, n, NULL);
         Node *v = n->op == OP_state ? r->map[i] : kept_given(r->dst, r->map[i], kept_type(k));
         graph_root(r->dst, OP_output, v, name);
     }
 }
 
+// In place of the write of a state.
+static void give_written(const Making *k, Remap *r, const Node *assign)
+{
+    const char *name = attr_str(assign, ATTR_name);
+    Node *v = r->map[assign->args[0]->id];
+    DType t = state_type(k, name, v->type.dtype);
+    graph_stamp(r->dst, assign, NULL);
+    if (t != v->type.dtype) v = graph_cast(r->dst, v, t);
+    graph_root(r->dst, OP_output, v, arena_printf(r->dst->arena, WRITTEN "%s", name));
+}
+
 static Graph *function(const Making *k)
 {
     Remap r = begin(k, false, NULL);
-    for (uint32_t i = 0; i < r.src->roots.n; i++)
-        if (wanted(k, r.src->roots.at[i])) remap_node(&r, r.src->roots.at[i]);
+    for (uint32_t i = 0; i < r.src->roots.n; i++) {
+        const Node *root = r.src->roots.at[i];
+        if (k->s->states && root->op == OP_assign &&
+            module_cell(k->m, attr_str(root, ATTR_name))->kind != CELL_PARAM)
+            give_written(k, &r, root);
+        else if (wanted(k, root))
+            remap_node(&r, root);
+    }
     if (k->s->keep) give_kept(k, &r);
     return graph_drop_dead(remap_end(&r));
 }

@@ -118,6 +118,7 @@ static Settings settings_of(const Creation *c, const netc_compile_options *o)
                   .gradients = copy_list(a, o->gradients, o->ngradients),
                   .ngradients = o->ngradients,
                   .keep = o->keep,
+                  .states = o->states,
                   .training = o->training,
                   .batches = copy_sizes(a, o->batches, o->nbatches),
                   .nbatches = o->nbatches,

@@ -113,24 +113,24 @@ static bool open_model(Model *m, Opening *p)
 PyObject *model_open(PyObject *module, PyObject *args, PyObject *keywords)
 {
     static const char *const names[] = {
-        "cls",          "path",        "name",       "text",    "defines",
-        "precision",    "device",      "seed",       "target",  "cache_dir",
-        "tune_file",    "kernels_dir", "outputs_of", "outputs", "entries",
-        "memory_limit", "like",        "whole",      "share",   "stream",
-        "arguments",    "gradients",   "training",   "keep",    NULL};
+        "cls",        "path",    "name",      "text",         "defines",   "precision",
+        "device",     "seed",    "target",    "cache_dir",    "tune_file", "kernels_dir",
+        "outputs_of", "outputs", "entries",   "memory_limit", "like",      "whole",
+        "share",      "stream",  "arguments", "gradients",    "training",  "keep",
+        "states",     NULL};
     State *s = PyModule_GetState(module);
     PyObject *class, *defines, *outputs = NULL, *entries = NULL, *share = Py_None;
     PyObject *arguments = NULL, *gradients = NULL;
     unsigned long long stream = 0;
-    int whole = 0, training = 0, keep = 0;
+    int whole = 0, training = 0, keep = 0, states = 0;
     long long seed = 0, limit = 0;
     Opening p = {.like = Py_None};
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "OzszO|zsLzzzzzOOLOpOKOOpp",
-                                     CONST_NAMES(names), &class, &p.path, &p.name, &p.text,
-                                     &defines, &p.o.precision, &p.device, &seed, &p.o.target,
-                                     &p.context.cache_dir, &p.o.tune_file, &p.o.kernels_dir,
-                                     &p.o.outputs_of, &outputs, &entries, &limit, &p.like, &whole,
-                                     &share, &stream, &arguments, &gradients, &training, &keep))
+    if (!PyArg_ParseTupleAndKeywords(
+            args, keywords, "OzszO|zsLzzzzzOOLOpOKOOppp", CONST_NAMES(names), &class, &p.path,
+            &p.name, &p.text, &defines, &p.o.precision, &p.device, &seed, &p.o.target,
+            &p.context.cache_dir, &p.o.tune_file, &p.o.kernels_dir, &p.o.outputs_of, &outputs,
+            &entries, &limit, &p.like, &whole, &share, &stream, &arguments, &gradients, &training,
+            &keep, &states))
         return NULL;
     int is = PyObject_IsSubclass(class, s->model_type);
     if (is < 0) return NULL;
@@ -142,6 +142,7 @@ PyObject *model_open(PyObject *module, PyObject *args, PyObject *keywords)
     p.o.whole_data = whole;
     p.o.training = training;
     p.o.keep = keep;
+    p.o.states = states;
     Model *m = model_new(s, class, share == Py_None ? NULL : (Model *)share);
     if (!m) return NULL;
     m->stream = stream;

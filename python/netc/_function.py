@@ -9,23 +9,28 @@ class Function:
     inputs, outputs: (name, type, shape) of what it takes and gives; inputs[own:] are parameters.
     keeping: the compiled entry that gives besides what gradients want, kept: states that they
     depend on, results of layers. writes: whether a call changes states. compiling: called with
-    what is about to be compiled; may refuse.
+    what is about to be compiled; may refuse. With states, entries take those that they read and
+    give those that they write: reads, changes, and both, states, by the names of the model.
     """
 
-    def __init__(self, model, entry, params, outputs, training, compiling=lambda what: None):
+    def __init__(self, model, entry, params, outputs, training, compiling=lambda what: None, states=False):
         self.name = entry or model.entry().name
         params = [params] if isinstance(params, str) else list(params)
         outputs = [outputs] if isinstance(outputs, str) else list(outputs or ())
-        self._model, self._options, self._outputs = model, dict(arguments=params, training=training), outputs
+        self._model, self._options, self._outputs = model, dict(arguments=params, training=training, states=states), outputs
         self._plain, self._gradients, self._compiling = None, {}, compiling
         declared = {name for name, _, _, _ in model.entry(self.name).inputs}
         self.keeping = self._compile(outputs, keep=True)
-        self.inputs = [port[:3] for port in self.keeping.inputs]
+        ports = [port[:3] for port in self.keeping.inputs]
+        self.inputs = [p for p in ports if not p[0].startswith("@")]
+        self.reads = [(name.removeprefix("@was."), *of) for name, *of in ports if name.startswith("@")]
         self._names = [name for name, _, _ in self.inputs]
         self.own = sum(name in declared for name, _, _ in self.inputs)
         ports = [port[:3] for port in self.keeping.outputs]
         self.outputs = [p for p in ports if not p[0].startswith("@")]
-        self.kept = [p for p in ports if p[0].startswith("@")]
+        self.changes = [(name.removeprefix("@now."), *of) for name, *of in ports if name.startswith("@now.")]
+        self.states = sorted({*self.reads, *self.changes})
+        self.kept = [p for p in ports if p[0].startswith(("@was.", "@kept."))]
         self.writes = self.keeping.writes
         self.device = model.device.split()[0]
 
@@ -40,12 +45,12 @@ class Function:
             self._plain = self._compile(self._outputs) if self.kept else self.keeping
         return self._plain
 
-    def changes(self):
+    def version(self):
         """A count that is another one when the model's own parameters have changed."""
         return self._model._core._changes
 
-    def check_changes(self, then):
-        if then != self.changes():
+    def check_version(self, then):
+        if then != self.version():
             raise Error(f"parameters or states of {self._model.name} were changed between a call of "
                         f"'{self.name}' and its gradients, which must be of the same")
 

@@ -40,19 +40,21 @@ class _Calls:
         self.graphs, self.keys = graphs, {}
         weakref.finalize(self, _forget, self.keys)
 
-    def __call__(self, entry, arrays):
+    def __call__(self, entry, given):
+        """What the entry gives of arrays, both by name."""
         if entry not in self.keys:
             self.keys[entry] = secrets.randbits(62)  # no other process's: compiled code may be kept in files
             _netc.called()[self.keys[entry]] = entry
         results = [jax.ShapeDtypeStruct(shape, _TYPES[dtype]) for _, dtype, shape, _ in entry.outputs]
         if not results:
-            return []
+            return {}
         if self.graphs:
             entry.warm_up()  # XLA need not call it once before it captures it
             results.append(jax.ShapeDtypeStruct((entry.temporaries + 256,), "uint8"))
         name = "netc_call_in_graphs" if self.graphs else "netc_call"
         call = jax.ffi.ffi_call(name, results, vmap_method="sequential")
-        return call(*arrays, key=numpy.int64(self.keys[entry]))[:len(entry.outputs)]
+        results = call(*[given[name] for name, _, _, _ in entry.inputs], key=numpy.int64(self.keys[entry]))
+        return dict(zip([name for name, _, _, _ in entry.outputs], results))
 
 
 def _forget(keys):
@@ -60,33 +62,47 @@ def _forget(keys):
         _netc.called().pop(key, None)
 
 
+def _checked(kind, port, x):
+    name, dtype, shape = port
+    if not hasattr(x, "dtype"):
+        x = jax.numpy.asarray(x, _TYPES[dtype])
+    if x.dtype != _TYPES[dtype] or x.shape != shape:
+        raise Error(f"{kind} '{name}' is {dtype}{list(shape)}, the array given is {x.dtype}{list(x.shape)}")
+    return x
+
+
 class JaxFunction:
     """An entry on JAX arrays: Model.jax says how."""
 
-    def __init__(self, model, entry, params, outputs, training, graphs):
-        self._function = f = Function(model, entry, params, outputs, training)
+    def __init__(self, model, entry, params, outputs, training, graphs, states):
+        self._model, self._with_states = model, states
+        self._function = f = Function(model, entry, params, outputs, training, states=states)
         if f.writes:
             raise Error(f"'{f.name}' changes states (the count of its draws of random numbers, too), which a "
-                        "function of JAX cannot: call the model, or make them inputs and outputs")
-        wide = [name for name, dtype, _ in f.inputs + f.outputs + f.kept if dtype in ("i64", "f64")]
+                        "function of JAX cannot: with states=True it takes them and gives those that follow")
+        wide = [name for name, dtype, _ in f.inputs + f.outputs + f.states + f.kept if dtype in ("i64", "f64")]
         if wide and not jax.config.jax_enable_x64:
             raise Error(f"{', '.join(wide)} of '{f.name}' are of 64 bits, which JAX has only with jax_enable_x64")
         if graphs and f.keeping.checks:
             raise Error(f"'{f.name}' checks indices or asserts, which a CUDA graph could not report: state the range of "
                         "indices where they are declared (i: i32[n] in 0..10), or leave out graphs=True")
-        self._calls, self._names = _Calls(graphs and f.device != "cpu"), [name for name, _, _ in f.inputs]
+        self._calls = _Calls(graphs and f.device != "cpu")
+        self._names = [name for name, _, _ in f.inputs] + [f"@was.{name}" for name, _, _ in f.reads]
+        self._results = [name for name, _, _ in f.outputs] + [f"@now.{name}" for name, _, _ in f.changes]
         self._tuple = collections.namedtuple(f.name, [name for name, _, _ in f.outputs], rename=True)
         self._call = jax.custom_vjp(self._primal)
         self._call.defvjp(self._forward, self._backward, symbolic_zeros=True)
 
     def _primal(self, *arrays):
-        return tuple(self._calls(self._function.plain, arrays))
+        found = self._calls(self._function.plain, dict(zip(self._names, arrays)))
+        return tuple(found[name] for name in self._results)
 
     def _forward(self, *primals):
         arrays = [p.value for p in primals]
-        results, n = self._calls(self._function.keeping, arrays), len(self._function.outputs)
+        found = self._calls(self._function.keeping, dict(zip(self._names, arrays)))
         wanted = _Wanted(p.perturbed for p in primals)
-        return tuple(results[:n]), (wanted, arrays, results[n:])
+        kept = [found[name] for name, _, _ in self._function.kept]
+        return tuple(found[name] for name in self._results), (wanted, arrays, kept)
 
     def _backward(self, saved, cotangents):
         f, (wanted, arrays, kept) = self._function, saved
@@ -99,20 +115,35 @@ class JaxFunction:
         given.update(zip([name for name, _, _ in f.kept], kept))
         given.update((f"@d.{f.outputs[i][0]}", cotangents[i]) for i in of)
         entry = f.gradients(wanted, [f.outputs[i][0] for i in of])
-        results = self._calls(entry, [given[name] for name, _, _, _ in entry.inputs])
-        found = dict(zip([name for name, _, _, _ in entry.outputs], results))
+        found = self._calls(entry, given)
         return tuple(found.get(name) for name in self._names)
 
+    def states(self):
+        """The states that it reads or writes, as the model has them now: where calls begin."""
+        return {name: jax.numpy.asarray(self._model._core._state_get(name), _TYPES[dtype])
+                for name, dtype, _ in self._function.states}
+
     def __call__(self, *args, params=None, **inputs):
-        f, arrays = self._function, []
-        for (name, dtype, shape), x in zip(f.inputs, f.arrange(args, inputs, params)):
-            if not hasattr(x, "dtype"):
-                x = jax.numpy.asarray(x, _TYPES[dtype])
-            if x.dtype != _TYPES[dtype] or x.shape != shape:
-                raise Error(f"input '{name}' is {dtype}{list(shape)}, the array given is {x.dtype}{list(x.shape)}")
-            arrays.append(x)
-        results = self._call(*arrays)
-        return results[0] if len(results) == 1 else self._tuple(*results)
+        f, states = self._function, {}
+        if self._with_states:
+            states, args = self._split(args)
+        arrays = [_checked("input", port, x) for port, x in zip(f.inputs, f.arrange(args, inputs, params))]
+        arrays += [_checked("state", port, states[port[0]]) for port in f.reads]
+        results, n = self._call(*arrays), len(f.outputs)
+        out = results[0] if n == 1 else self._tuple(*results[:n])
+        if not self._with_states:
+            return out
+        return out, {**states, **dict(zip([name for name, _, _ in f.changes], results[n:]))}
+
+    def _split(self, args):
+        """The states, which come first, and the other arguments."""
+        f = self._function
+        if not args or not isinstance(args[0], dict):
+            raise TypeError(f"{f.name}(): its first argument is a dict of states, as f.states() gives")
+        missing = [name for name, _, _ in f.reads if name not in args[0]]
+        if missing:
+            raise TypeError(f"{f.name}(): no state '{missing[0]}' among those given: begin with f.states()")
+        return args[0], args[1:]
 
     def __repr__(self):
         return repr(self._function)

@@ -188,12 +188,14 @@ class Model:
         from ._torch import NetcModule
         return NetcModule(self, entry, outputs)
 
-    def jax(self, entry=None, *, params=(), outputs=None, training=False, graphs=False):
+    def jax(self, entry=None, *, params=(), outputs=None, training=False, graphs=False, states=False):
         """An entry as a function of JAX's arrays, under jit, grad and vmap (which calls it once an
         example). What is said of m.torch holds: f(x, params={"fc.weight": w}). graphs: on a GPU, XLA
-        may make calls part of its CUDA graphs; their temporaries are XLA's then."""
+        may make calls part of its CUDA graphs; their temporaries are XLA's then. states: it takes
+        states and gives those that follow, y, states = f(states, x), beginning with f.states(); the
+        model's own stay as they are."""
         from ._jax import JaxFunction
-        return JaxFunction(self, entry, params, outputs, training, graphs)
+        return JaxFunction(self, entry, params, outputs, training, graphs, states)
 
     # -- training
 

@@ -94,11 +94,11 @@ class _Call:
 
         def setup(ctx, inputs, output):
             outputs = (output,) if one else tuple(output)
-            ctx.changes = f.changes()
+            ctx.version = f.version()
             ctx.save_for_backward(*inputs, *outputs[self.nout:])
 
         def backward(ctx, *cotangents):
-            f.check_changes(ctx.changes)
+            f.check_version(ctx.version)
             return tuple(self.gradients(ctx.saved_tensors, cotangents[:self.nout], ctx.needs_input_grad,
                                         self._backward_op))
         op.register_autograd(backward, setup_context=setup)
@@ -141,7 +141,7 @@ class _Autograd(torch.autograd.Function):
     @staticmethod
     def forward(ctx, call, *tensors):
         results = call.run(tensors)
-        ctx.call, ctx.changes = call, call.function.changes()
+        ctx.call, ctx.version = call, call.function.version()
         ctx.save_for_backward(*tensors, *results[call.nout:])
         ctx.set_materialize_grads(False)
         results = results[:call.nout]
@@ -152,7 +152,7 @@ class _Autograd(torch.autograd.Function):
     def backward(ctx, *cotangents):
         if torch.is_grad_enabled():
             raise Error(f"gradients of '{ctx.call.function.name}' cannot be differentiated again (create_graph=True)")
-        ctx.call.function.check_changes(ctx.changes)
+        ctx.call.function.check_version(ctx.version)
         return (None, *ctx.call.gradients(ctx.saved_tensors, cotangents, ctx.needs_input_grad[1:], ctx.call.eager))
 
 

@@ -80,6 +80,65 @@ def test_vmap():
          jnp.stack([jax.grad(lambda x: own(P, x, LABEL)[0])(x) for x in xs]))
 
 
+NORMED = """
+use nn
+model normed(x: f32[6, 3]) {
+    state seen: f32[2] = 0
+    h = batch_norm(x, momentum = 0.1) as bn
+    y = h * (1 + seen[0])
+    seen <- concat([seen[1:], reshape(mean(x), [1])])
+    return y, total = sum(y)
+}
+"""
+
+
+def test_states():
+    """An entry that changes states, as a function of them."""
+    n = netc.compile(NORMED, device=DEVICE)
+    f, looks = (n.jax(training=training, states=True) for training in (True, False))
+
+    def theirs(s, x):
+        mean, var = x.mean(0), x.var(0)
+        y = (x - mean) * jax.lax.rsqrt(var + 1e-5) * (1 + s["seen"][0])
+        return (y, y.sum()), {"bn.running_mean": 0.9 * s["bn.running_mean"] + 0.1 * mean,
+                              "bn.running_var": 0.9 * s["bn.running_var"] + 0.1 * var * 6 / 5,
+                              "seen": jnp.stack([s["seen"][1], x.mean()])}
+    s = f.states()
+    same(sorted(s), ["bn.running_mean", "bn.running_var", "seen"])
+    xs = jnp.asarray(r.normal(size=(4, 6, 3)), jnp.float32)
+    near(f(s, xs[0]), theirs(s, xs[0]))
+    near(jax.jit(f)(s, x=xs[1]), theirs(s, xs[1]))
+    both = [jax.jit(lambda s: jax.lax.scan(lambda s, x: g(s, x)[::-1], s, xs))(s) for g in (f, theirs)]
+    near(both[0][0], both[1][0]), near(both[0][1][0], both[1][1][0])
+    later = both[0][0]
+    near(jax.grad(lambda x: (f(later, x)[0].y ** 3).sum())(xs[0]),
+         jax.grad(lambda x: (theirs(later, x)[0][0] ** 3).sum())(xs[0]), 1e-4)
+    none = jax.grad(lambda s: f(s, xs[0])[1]["seen"].sum() + f(s, xs[0])[0].y.sum())(later)  # as through <-
+    check(all(float(abs(g).max()) == 0 for g in none.values()), none)
+    many = jax.tree.map(lambda v: jnp.stack([v, v + 1]), later)
+    near(jax.vmap(f)(many, xs[:2])[1], jax.vmap(theirs)(many, xs[:2])[1])
+    want = (xs[0] - later["bn.running_mean"]) * jax.lax.rsqrt(later["bn.running_var"] + 1e-5) * (1 + later["seen"][0])
+    y, then = looks(later, xs[0])
+    near(y.y, want), near(then["bn.running_var"], later["bn.running_var"])
+    near(n.state["seen"], np.zeros(2, "f4"))  # the model's own are as they were
+    n.state.update(later)
+    near(looks.states(), later)
+    drops = netc.compile(STATEFUL, device=DEVICE, seed=7).jax(training=True, states=True)
+    s, ones = drops.states(), jnp.ones((64, 8))
+    (first, s1), (second, _) = drops(s, ones), drops({**s, "@runs.drops": s["@runs.drops"] + 1}, ones)
+    check(set(np.unique(first)) == {0, 4} and float(s1["calls"]) == 2 and int(s1["@runs.drops"]) == 1, s1)
+    check(not np.array_equal(first, second) and np.array_equal(first, drops(s, ones)[0]))  # by the count alone
+    same(jax.grad(lambda x: drops(s1, x)[0].sum())(ones).tolist(), drops(s1, ones)[0].tolist())
+    for call, kind, words in [
+        (lambda: f(xs[0]), TypeError, ["first argument is a dict of states", "f.states()"]),
+        (lambda: f({"seen": later["seen"]}, xs[0]), TypeError, ["no state 'bn.running_"]),
+        (lambda: f({**later, "seen": jnp.zeros(3)}, xs[0]), netc.Error, ["state 'seen' is f32[2]", "[3]"]),
+        (lambda: n.jax(training=True), netc.Error, ["changes states", "states=True"]),
+    ]:
+        with raises(kind, *words):
+            call()
+
+
 def test_training():
     """A hundred steps of gradient descent as JAX's own function takes them."""
     f = m.jax(params="*", outputs="loss")

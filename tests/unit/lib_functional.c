@@ -134,6 +134,27 @@ static void states(void)
     netc_session_free(s);
     netc_program_release(d);
     netc_program_release(f);
+    o.states = true; // taken and given: nothing is changed
+    d = compiled_as(text, &o);
+    o.ngradients = 0;
+    f = compiled_as(text, &o);
+    CHECK(netc_input_count(f, "line") == 3); // x, @was.k, @was.unread
+    CHECK(netc_output_count(f, "line") == 3 && netc_input_count(d, "line") == 2);
+    CHECK(netc_entry_effects(f, "line") == NETC_ENTRY_READS);
+    s = opened(f, 1, NULL);
+    float k[1] = {6}, unread[1] = {-1}, now[1], y_of[2];
+    bind(s, "x", x, 1, 2, 0);
+    bind(s, "@was.k", k, 0, 0, 0);
+    bind(s, "@was.unread", unread, 0, 0, 0);
+    FINE(netc_run(s, "line", 2, &err)); // as often as one likes
+    fetch(s, "y", y_of, 1, 2, 0);
+    fetch(s, "@now.k", now, 0, 0, 0);
+    CHECK(y_of[0] == 14 && now[0] == 7);
+    fetch(s, "@now.unread", now, 0, 0, 0);
+    CHECK(now[0] == 0);
+    netc_session_free(s);
+    netc_program_release(d);
+    netc_program_release(f);
 }
 
 enum { ROWS = 8, WIDE = 64, MOST = 2 * WIDE * WIDE };
