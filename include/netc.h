@@ -242,6 +242,11 @@ typedef struct netc_compile_options {
     // the one that it writes as "@now.S"; it changes none itself. Counts of the runtime's own are
     // i32. No gradient passes through states.
     bool states;
+    // With gradients: those of gradients. What is differentiated is the function of the gradients
+    // with respect to what these patterns name, which takes a cotangent "@dd.X" for each X. Here
+    // and in gradients, cotangents "@d.Z" are float inputs, too. Nothing that was kept is taken.
+    const char *const *second;
+    int nsecond;
 } netc_compile_options;
 
 // name: shown in diagnostics and used to find `use` files. A model.bin is recognised by its

@@ -70,6 +70,8 @@ typedef struct Settings {
     int narguments;
     const char **gradients; // or its gradients with respect to these are
     int ngradients;
+    const char **second; // of the gradients with respect to these
+    int nsecond;
     bool keep;              // what the one gives, the other takes
     bool states;            // it takes and gives states instead of changing them
     bool training;          // models are compiled as while training

@@ -12,6 +12,7 @@
 #include "lib/api/kept.h"
 
 #define COTANGENT "@d."
+#define AGAIN     "@dd." // of a gradient
 #define STATE     "@was."
 #define WRITTEN   "@now."
 
@@ -61,6 +62,16 @@ static void check_names(const Making *k, const char *what, const char *const *na
                        advise(names[i], known->at, known->n).text);
 }
 
+static bool wanted(const Making *k, const Node *root)
+{
+    return root->op != OP_output || output_wanted(k->s, attr_str(root, ATTR_name));
+}
+
+static bool gives_gradient(const Making *k, const Node *root)
+{
+    return root->op == OP_output && wanted(k, root) && dtype_is_float(root->type.dtype);
+}
+
 // What is asked for must be there in the whole of the model.
 static bool check(const Making *k)
 {
@@ -77,6 +88,11 @@ static bool check(const Making *k)
             floats.at[floats.n++] = name;
     }
     check_names(k, "parameter", k->s->arguments, k->s->narguments, &params);
+    for (uint32_t i = 0; i < g->roots.n && k->s->nsecond; i++)
+        if (gives_gradient(k, g->roots.at[i]))
+            floats.at[floats.n++] =
+                arena_printf(g->arena, COTANGENT "%s", attr_str(g->roots.at[i], ATTR_name));
+    check_names(k, "float input", k->s->second, k->s->nsecond, &floats);
     check_names(k, "float input", k->s->gradients, k->s->ngradients, &floats);
     for (uint32_t i = 0; i < g->nodes.n; i++)
         if (is_argument(k, g->nodes.at[i]) && has(&inputs, attr_str(g->nodes.at[i], ATTR_name)))
@@ -131,16 +147,6 @@ static Remap begin(const Making *k, bool states, const char **names)
     return r;
 }
 
-static bool wanted(const Making *k, const Node *root)
-{
-    return root->op != OP_output || output_wanted(k->s, attr_str(root, ATTR_name));
-}
-
-static bool gives_gradient(const Making *k, const Node *root)
-{
-    return root->op == OP_output && wanted(k, root) && dtype_is_float(root->type.dtype);
-}
-
 static Node *whole_sum(Graph *g, Node *n)
 {
     int64_t axes[MAX_RANK];
@@ -170,6 +176,36 @@ static Node *weighted(const Making *k, Remap *r)
     return sum;
 }
 
+// Whether gradients are taken with respect to x: a float input or argument, or with second
+// derivatives a cotangent, that one of the patterns names.
+static bool varies_by(const Making *k, const Node *x, const char *const *patterns, int npatterns)
+{
+    const char *name = x->op == OP_input ? attr_str(x, ATTR_name) : "@";
+    bool cotangent = k->s->nsecond && !strncmp(name, COTANGENT, strlen(COTANGENT));
+    return (*name != '@' || cotangent) && dtype_is_float(x->type.dtype) &&
+           matches(patterns, npatterns, name);
+}
+
+// What second derivatives are of: the sum of y's gradients with respect to what [second] names,
+// each times its cotangent. NULL: none.
+static Node *weighted_again(const Making *k, Graph *g, Node *y)
+{
+    Node *sum = NULL;
+    DType wide = y ? y->type.dtype : DT_F32;
+    for (uint32_t i = 0, own = g->nodes.n; i < own && y; i++) {
+        Node *x = g->nodes.at[i];
+        if (!varies_by(k, x, k->s->second, k->s->nsecond)) continue;
+        graph_stamp(g, x, NULL);
+        const char *name = arena_printf(g->arena, AGAIN "%s", attr_str(x, ATTR_name));
+        Node *dx = graph_node(g, OP_grad, (Node *[]){y, x}, 2, NULL);
+        Node *d = graph_input(g, name, &x->type, "arg");
+        Node *one =
+            whole_sum(g, graph_binary(g, OP_mul, graph_cast(g, dx, wide), graph_cast(g, d, wide)));
+        sum = sum ? graph_binary(g, OP_add, sum, one) : one;
+    }
+    return sum;
+}
+
 // By id, the names of what is worth keeping.
 static const char **names_of_kept(const Making *k)
 {
@@ -189,20 +225,19 @@ static DType kept_type(const Making *k)
     return k->s->precision == PREC_BF16 ? DT_BF16 : DT_COUNT;
 }
 
-// With respect to what the patterns name of the float inputs and arguments.
 static Graph *gradients(const Making *k, const char *const *patterns, int npatterns)
 {
     Remap r = begin(k, true, k->s->keep ? names_of_kept(k) : NULL);
     Graph *g = r.dst;
-    uint32_t own = g->nodes.n;
     Node *y = weighted(k, &r);
+    uint32_t own = g->nodes.n;
+    if (k->s->nsecond) y = weighted_again(k, g, y);
     for (uint32_t i = 0; i < own && y; i++) {
         Node *x = g->nodes.at[i];
-        const char *name = x->op == OP_input ? attr_str(x, ATTR_name) : "@";
-        if (*name == '@' || !dtype_is_float(x->type.dtype) || !matches(patterns, npatterns, name))
-            continue;
+        if (!varies_by(k, x, patterns, npatterns)) continue;
         graph_stamp(g, x, NULL);
-        graph_root(g, OP_output, graph_node(g, OP_grad, (Node *[]){y, x}, 2, NULL), name);
+        Node *dx = graph_node(g, OP_grad, (Node *[]){y, x}, 2, NULL);
+        graph_root(g, OP_output, dx, attr_str(x, ATTR_name));
     }
     g = graph_drop_dead(remap_end(&r));
     if (!k->s->keep || g->diags->errors) return g;

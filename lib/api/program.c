@@ -117,6 +117,8 @@ static Settings settings_of(const Creation *c, const netc_compile_options *o)
                   .narguments = o->narguments,
                   .gradients = copy_list(a, o->gradients, o->ngradients),
                   .ngradients = o->ngradients,
+                  .second = copy_list(a, o->second, o->nsecond),
+                  .nsecond = o->nsecond,
                   .keep = o->keep,
                   .states = o->states,
                   .training = o->training,
@@ -136,9 +138,10 @@ static netc_status check_counts(const netc_compile_options *o, netc_error **err)
     if (o->ndefines < 0 || o->noutputs < 0)
         return lib_fail(err, NETC_INVALID, "%d defines and %d outputs: a count is not negative",
                         o->ndefines, o->noutputs);
-    if (o->narguments < 0 || o->ngradients < 0)
-        return lib_fail(err, NETC_INVALID, "%d arguments and %d gradients: a count is not negative",
-                        o->narguments, o->ngradients);
+    if (o->narguments < 0 || o->ngradients < 0 || o->nsecond < 0)
+        return lib_fail(err, NETC_INVALID,
+                        "%d arguments, %d gradients and %d second: a count is not negative",
+                        o->narguments, o->ngradients, o->nsecond);
     return NETC_OK;
 }
 

@@ -31,7 +31,7 @@ typedef struct Opening {
     netc_compile_options o;
     netc_context_options context;
     netc_session_options session;
-    Strings defines, outputs, entries, arguments, gradients;
+    Strings defines, outputs, entries, arguments, gradients, second;
     PyObject *like; // arrays that fix dimensions, or None
     netc_dataset *data;
     Taken *taken;
@@ -97,6 +97,8 @@ static bool open_model(Model *m, Opening *p)
     p->o.narguments = p->arguments.n;
     p->o.gradients = p->gradients.at;
     p->o.ngradients = p->gradients.n;
+    p->o.second = p->second.at;
+    p->o.nsecond = p->second.n;
     p->session.size = sizeof p->session;
     if (m->parent) {
         if (!model_enter(m->parent, true)) return false;
@@ -117,20 +119,20 @@ PyObject *model_open(PyObject *module, PyObject *args, PyObject *keywords)
         "device",     "seed",    "target",    "cache_dir",    "tune_file", "kernels_dir",
         "outputs_of", "outputs", "entries",   "memory_limit", "like",      "whole",
         "share",      "stream",  "arguments", "gradients",    "training",  "keep",
-        "states",     NULL};
+        "states",     "second",  NULL};
     State *s = PyModule_GetState(module);
     PyObject *class, *defines, *outputs = NULL, *entries = NULL, *share = Py_None;
-    PyObject *arguments = NULL, *gradients = NULL;
+    PyObject *arguments = NULL, *gradients = NULL, *second = NULL;
     unsigned long long stream = 0;
     int whole = 0, training = 0, keep = 0, states = 0;
     long long seed = 0, limit = 0;
     Opening p = {.like = Py_None};
     if (!PyArg_ParseTupleAndKeywords(
-            args, keywords, "OzszO|zsLzzzzzOOLOpOKOOppp", CONST_NAMES(names), &class, &p.path,
+            args, keywords, "OzszO|zsLzzzzzOOLOpOKOOpppO", CONST_NAMES(names), &class, &p.path,
             &p.name, &p.text, &defines, &p.o.precision, &p.device, &seed, &p.o.target,
             &p.context.cache_dir, &p.o.tune_file, &p.o.kernels_dir, &p.o.outputs_of, &outputs,
             &entries, &limit, &p.like, &whole, &share, &stream, &arguments, &gradients, &training,
-            &keep, &states))
+            &keep, &states, &second))
         return NULL;
     int is = PyObject_IsSubclass(class, s->model_type);
     if (is < 0) return NULL;
@@ -149,12 +151,13 @@ PyObject *model_open(PyObject *module, PyObject *args, PyObject *keywords)
     bool ok = strings(defines, &p.defines) && (!outputs || strings(outputs, &p.outputs)) &&
               (!entries || strings(entries, &p.entries)) &&
               (!arguments || strings(arguments, &p.arguments)) &&
-              (!gradients || strings(gradients, &p.gradients)) && open_model(m, &p);
+              (!gradients || strings(gradients, &p.gradients)) &&
+              (!second || strings(second, &p.second)) && open_model(m, &p);
     if (!ok && (p.error || PyErr_Occurred())) raise_error(s, p.error);
     netc_dataset_free(p.data);
     for (Py_ssize_t i = 0; i < p.ntaken; i++) taken_release(s, &p.taken[i]);
     free(p.taken), free(p.defines.at), free(p.outputs.at), free(p.entries.at);
-    free(p.arguments.at), free(p.gradients.at);
+    free(p.arguments.at), free(p.gradients.at), free(p.second.at);
     if (!ok) Py_CLEAR(m);
     return (PyObject *)m;
 }

@@ -62,6 +62,15 @@ class Function:
             self._gradients[key] = self._compile(list(of), gradients=list(wanted), keep=True)
         return self._gradients[key]
 
+    def second(self, wanted, first, of):
+        """The entry that computes the gradients with respect to [wanted] of the gradients with
+        respect to [first] of the outputs [of], both inputs and cotangents ("@d.Z"), from cotangents
+        of the first ("@dd.X")."""
+        key = (tuple(wanted), tuple(first), tuple(of))
+        if key not in self._gradients:
+            self._gradients[key] = self._compile(list(of), gradients=list(wanted), second=list(first))
+        return self._gradients[key]
+
     def arrange(self, args, inputs, params):
         """Arguments as they were given, in the order of self.inputs."""
         own, chosen = self._names[:self.own], self._names[self.own:]

@@ -64,19 +64,44 @@ class _Call:
 
     def gradients(self, saved, cotangents, wanted, run):
         """One an input, None where it is not wanted or there is none. run(entry, tensors)"""
+        given, wanted, of = self.given(saved, cotangents, wanted)
+        found = self._run(self.function.gradients(wanted, of), given, run) if of and wanted else {}
+        return [found.get(name) for name, _, _ in self.function.inputs]
+
+    def second(self, tensors, back, needed):
+        """The derivatives with respect to [needed], inputs and cotangents by name, of the gradients
+        with respect to the keys of [back], each times what it has there."""
+        saved, cotangents = self.apart(tensors)
+        given, _, of = self.given(saved, cotangents, [False] * self.nin)
+        given.update((f"@dd.{name}", d) for name, d in back.items())
+        return self._run(self.function.second(needed, list(back), of), given, self.eager)
+
+    @property
+    def names(self):
+        """Of what can be differentiated by: the inputs, then the outputs' cotangents."""
+        f = self.function
+        return [name for name, _, _ in f.inputs] + [f"@d.{name}" for name, _, _ in f.outputs]
+
+    def apart(self, values):
+        """Of what was saved, and of cotangents."""
+        n = len(values) - self.nout
+        return values[:n], values[n:]
+
+    def given(self, saved, cotangents, wanted):
+        """What gradients may take, by name; the names of the inputs that they are wanted of, and of
+        the outputs that have cotangents."""
         f = self.function
         names = [name for name, _, _ in f.inputs]
         of = [i for i, (d, is_float) in enumerate(zip(cotangents, self.floats)) if is_float and d is not None]
         wanted = [names[i] for i in range(self.nin) if wanted[i] and f.inputs[i][1] in _FLOATS]
-        if not of or not wanted:
-            return [None] * self.nin
         given = dict(zip(names, saved))
         given.update(zip([name for name, _, _ in f.kept], saved[self.nin:]))
         given.update((f"@d.{f.outputs[i][0]}", cotangents[i]) for i in of)
-        entry = f.gradients(wanted, [f.outputs[i][0] for i in of])
+        return given, wanted, [f.outputs[i][0] for i in of]
+
+    def _run(self, entry, given, run):
         results = run(entry, [given[name] for name, _, _, _ in entry.inputs])
-        found = dict(zip([name for name, _, _, _ in entry.outputs], results))
-        return [found.get(name) for name in names]
+        return dict(zip([name for name, _, _, _ in entry.outputs], results))
 
     def eager(self, entry, tensors):
         return _Entry(entry, [p[:3] for p in entry.inputs], self.device)(tensors)
@@ -150,10 +175,72 @@ class _Autograd(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *cotangents):
-        if torch.is_grad_enabled():
-            raise Error(f"gradients of '{ctx.call.function.name}' cannot be differentiated again (create_graph=True)")
         ctx.call.function.check_version(ctx.version)
-        return (None, *ctx.call.gradients(ctx.saved_tensors, cotangents, ctx.needs_input_grad[1:], ctx.call.eager))
+        wanted = ctx.needs_input_grad[1:]
+        if torch.is_grad_enabled():  # create_graph=True
+            return (None, *_Gradients.apply(ctx.call, wanted, ctx.version, *ctx.saved_tensors, *cotangents))
+        return (None, *ctx.call.gradients(ctx.saved_tensors, cotangents, wanted, ctx.call.eager))
+
+
+class _Gradients(torch.autograd.Function):
+    """What _Autograd gives backward, where that is differentiated itself."""
+
+    @staticmethod
+    def forward(ctx, call, wanted, version, *tensors):
+        ctx.call, ctx.wanted, ctx.version = call, wanted, version
+        ctx.save_for_backward(*tensors)
+        ctx.set_materialize_grads(False)
+        return tuple(call.gradients(*call.apart(tensors), wanted, call.eager))
+
+    @staticmethod
+    def backward(ctx, *again):
+        call, tensors = ctx.call, ctx.saved_tensors
+        call.function.check_version(ctx.version)
+        nin, (of_saved, of_cotangents) = call.nin, call.apart(ctx.needs_input_grad[3:])
+        back = {name: d for name, d in zip(call.names, again) if d is not None}
+        needed = [name for name, needs in zip(call.names, of_saved[:nin] + of_cotangents) if needs]
+        found = {}
+        if back and needed:
+            last = [t if t is None or not t.requires_grad else _Last.apply(call.function.name, t) for t in tensors]
+            found = dict(zip(needed, _Second.apply(call, list(back), needed, *back.values(), *last)))
+        found = [found.get(name) for name in call.names]
+        return (None, None, None, *found[:nin], *[None] * (len(of_saved) - nin), *found[nin:])
+
+
+class _Second(torch.autograd.Function):
+    """What _Gradients gives backward. It is linear in what is given for the gradients, and can be
+    differentiated by that: as second derivatives are symmetric, by another of its kind."""
+
+    @staticmethod
+    def forward(ctx, call, first, needed, *tensors):
+        ctx.call, ctx.first, ctx.needed = call, first, needed
+        back, tensors = tensors[:len(first)], tensors[len(first):]
+        ctx.save_for_backward(*tensors)
+        ctx.set_materialize_grads(False)
+        found = call.second(tensors, dict(zip(first, back)), needed)
+        return tuple(found[name] for name in needed)
+
+    @staticmethod
+    def backward(ctx, *again):
+        back, tensors = {name: d for name, d in zip(ctx.needed, again) if d is not None}, ctx.saved_tensors
+        found = _Second.apply(ctx.call, list(back), ctx.first, *back.values(), *tensors) if back else \
+            [None] * len(ctx.first)
+        return (None, None, None, *found, *[None] * len(tensors))
+
+
+class _Last(torch.autograd.Function):
+    """A tensor by which second derivatives cannot be differentiated. Backward, this is run only
+    where that is asked for, which _Second could not tell."""
+
+    @staticmethod
+    def forward(ctx, name, tensor):
+        ctx.name = name
+        return tensor.view_as(tensor)
+
+    @staticmethod
+    def backward(ctx, _):
+        raise Error(f"'{ctx.name}' cannot be differentiated three times: take the first gradient in the model, by "
+                    "grad(…), which leaves two")
 
 
 class TorchFunction:

@@ -95,11 +95,53 @@ def test_wrong():
     m.state["up.bias"] = m.state["up.bias"]
     with raises(netc.Error, "changed between a call"):
         loss.backward()
-    x = X.clone().requires_grad_()
-    with raises(netc.Error, "differentiated again"):
-        torch.autograd.grad(torch.autograd.grad(f(x, LABEL, params=p).loss, x, create_graph=True)[0].sum(), x)
     integers = netc.compile("model pick(i: i32[2] in 0..3, x: f32[3]) { return n = argmax(x) + i }", device=DEVICE)
     check(not integers.torch()(torch.tensor([1, 2], dtype=torch.int32), torch.ones(3, requires_grad=True)).requires_grad)
+
+
+def test_second():
+    """Gradients of gradients."""
+    f, p = m.torch(params="*"), parameters()
+    x = X.clone().requires_grad_()
+
+    def penalized(g):  # as a penalty on gradients is trained
+        out = g(x, LABEL)
+        loss = out[0] + (out[1] ** 2).mean()
+        first = torch.autograd.grad(loss, [x, *p.values()], create_graph=True)
+        return torch.autograd.grad(loss + sum((d * d).sum() for d in first), [x, *p.values()])
+    theirs = lambda x, label: own(p, x, label)
+    for name, a, b in zip(["x", *NAMES], penalized(lambda x, label: f(x, LABEL, params=p)), penalized(theirs)):
+        near(a, b, name, 1e-4)
+    v = torch.randn_like(X)
+    for product in (torch.autograd.functional.hvp, torch.autograd.functional.vhp):
+        near(*[product(lambda x: g(x, LABEL)[0], X, v)[1] for g in (lambda x, label: f(x, label, params=p), theirs)])
+    smooth = netc.compile("""
+        model smooth(x: f64[3, 4], w: f64[5, 4], c: f64[2], i: i32[3] in 0..5) {
+            h = tanh(matmul(x, transpose(w)))
+            return y = h * h * h, z = sum(h) * c, line = sum(x * x, 1), at = i + 1
+        }""", device=DEVICE).torch()
+    a, i = [torch.randn(*s, dtype=torch.float64, requires_grad=True) for s in ((3, 4), (5, 4), (2,))], torch.arange(3, dtype=torch.int32)
+    check(torch.autograd.gradgradcheck(lambda *a: smooth(*a, i)[:3], a))
+    check(torch.autograd.gradgradcheck(lambda c: smooth(a[0].detach(), a[1].detach(), c, i).z, a[2:]))
+    # By the vector of a product, as often as one likes; by anything else not three times.
+    u, c, again = torch.ones(3, 4, dtype=torch.float64, requires_grad=True), torch.randn(3, 4, dtype=torch.float64), []
+    for g in (lambda x: smooth(x, *a[1:], i).y, lambda x: torch.tanh(x @ a[1].T) ** 3):
+        first, = torch.autograd.grad(g(a[0]).sum(), a[0], create_graph=True)
+        product, = torch.autograd.grad(first, a[0], u, create_graph=True)
+        again.append((product, *torch.autograd.grad((product * c).sum(), u, retain_graph=True)))
+    near(again[0][0], again[1][0]), near(again[0][1], again[1][1])
+    with raises(netc.Error, "'smooth' cannot be differentiated three times"):
+        torch.autograd.grad(again[0][0].sum(), a[0])
+    d = netc.compile("use nn\nmodel d(x: f32[64]) { return y = dropout(x * x * x, 0.5) }", device=DEVICE).torch(training=True)
+    ones = torch.ones(64, requires_grad=True)
+    y = d(ones)
+    first, = torch.autograd.grad(y.sum(), ones, create_graph=True)
+    d(ones)  # other draws
+    check(torch.equal(torch.autograd.grad(first.sum(), ones)[0], 6 * y.detach()))
+    # In what torch.compile made a gradient is an op without one of its own.
+    whole = torch.compile(lambda x: f(x, LABEL, params=p).loss * 2, backend="aot_eager", fullgraph=True)
+    with raises(RuntimeError, "double backward"):
+        torch.autograd.grad(torch.autograd.grad(whole(x), x, create_graph=True)[0].sum(), x)
 
 
 def test_states():

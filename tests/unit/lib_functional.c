@@ -92,6 +92,40 @@ static void function_and_gradients(void)
 }
 
 // What a gradient depends on and a call may change is given by the one and taken by the other.
+// Of y = x x w: the gradients of 2 x w d e, which is the gradient with respect to x times e.
+static void second(void)
+{
+    static const char text[] = "model line(x: f32[2], w: f32[2]) { return y = x * x * w }\n";
+    NETC_INIT(netc_compile_options, o);
+    netc_error *err = NULL;
+    static const char *const none[] = {NULL}, *const of[] = {"x", "w", "@d.y"};
+    o.arguments = none;
+    o.gradients = of;
+    o.ngradients = 3;
+    o.second = of;
+    o.nsecond = 1;
+    netc_program *p = compiled_as(text, &o);
+    CHECK(netc_input_count(p, "line") == 4 && netc_output_count(p, "line") == 3);
+    netc_session *s = opened(p, 1, NULL);
+    float x[2] = {3, -1}, w[2] = {2, 5}, d[2] = {1, 10}, e[2] = {1, 2}, got[2];
+    bind(s, "x", x, 1, 2, 0);
+    bind(s, "w", w, 1, 2, 0);
+    bind(s, "@d.y", d, 1, 2, 0);
+    bind(s, "@dd.x", e, 1, 2, 0);
+    FINE(netc_run(s, "line", 1, &err));
+    const double want[3][2] = {{4, 200}, {6, -40}, {12, -20}}; // 2 w d e, 2 x d e, 2 x w e
+    for (int i = 0; i < 3; i++) {
+        fetch(s, of[i], got, 1, 2, 0);
+        CHECK(near(got, want[i], 2));
+    }
+    netc_session_free(s);
+    netc_program_release(p);
+    static const char *const wrong[] = {"@d.z"};
+    o.second = wrong;
+    REFUSED(NETC_INVALID, "no float input '@d.z'",
+            netc_compile_text(ctx, "line.net", text, &o, &p, &err));
+}
+
 static void states(void)
 {
     static const char text[] = "model line(x: f32[2]) {\n"
@@ -304,6 +338,6 @@ static void refusals(void)
 
 int main(void)
 {
-    void (*const tests[])(void) = {function_and_gradients, states, keeps, refusals, NULL};
+    void (*const tests[])(void) = {function_and_gradients, second, states, keeps, refusals, NULL};
     return api_main(tests);
 }
