@@ -90,33 +90,75 @@ class JaxFunction:
         self._names = [name for name, _, _ in f.inputs] + [f"@was.{name}" for name, _, _ in f.reads]
         self._results = [name for name, _, _ in f.outputs] + [f"@now.{name}" for name, _, _ in f.changes]
         self._tuple = collections.namedtuple(f.name, [name for name, _, _ in f.outputs], rename=True)
-        self._call = jax.custom_vjp(self._primal)
-        self._call.defvjp(self._forward, self._backward, symbolic_zeros=True)
+        self._kept = [name for name, _, _ in f.kept]
+        self._call = self._differentiable(self._results, lambda: f.plain)
+        self._keep = self._differentiable(self._results + self._kept, lambda: f.keeping)
+        self._derived = {}
 
-    def _primal(self, *arrays):
-        found = self._calls(self._function.plain, dict(zip(self._names, arrays)))
-        return tuple(found[name] for name in self._results)
+    def _differentiable(self, results, entry):
+        """The entry, compiled when it is called, as a function of arrays that gives [results]. What
+        is kept counts as constant: second derivatives compute it again."""
+        def primal(*arrays):
+            found = self._calls(entry(), dict(zip(self._names, arrays)))
+            return tuple(found[name] for name in results)
 
-    def _forward(self, *primals):
-        arrays = [p.value for p in primals]
-        found = self._calls(self._function.keeping, dict(zip(self._names, arrays)))
-        wanted = _Wanted(p.perturbed for p in primals)
-        kept = [found[name] for name, _, _ in self._function.kept]
-        return tuple(found[name] for name in self._results), (wanted, arrays, kept)
+        def forward(*primals):
+            arrays = [p.value for p in primals]
+            found = self._keep(*arrays)  # which can be differentiated itself
+            return found[:len(results)], (_Wanted(p.perturbed for p in primals), arrays, found[len(self._results):])
+
+        call = jax.custom_vjp(primal)
+        call.defvjp(forward, self._backward, symbolic_zeros=True)
+        return call
 
     def _backward(self, saved, cotangents):
         f, (wanted, arrays, kept) = self._function, saved
         of = [i for i, ((_, dtype, _), d) in enumerate(zip(f.outputs, cotangents))
               if dtype in _FLOATS and not isinstance(d, SymbolicZero)]
-        wanted = [name for (name, dtype, _), w in zip(f.inputs, wanted) if w and dtype in _FLOATS]
+        wanted = tuple(name for (name, dtype, _), w in zip(f.inputs, wanted) if w and dtype in _FLOATS)
         if not of or not wanted:
             return (None,) * len(self._names)
-        given = dict(zip(self._names, arrays))
-        given.update(zip([name for name, _, _ in f.kept], kept))
-        given.update((f"@d.{f.outputs[i][0]}", cotangents[i]) for i in of)
-        entry = f.gradients(wanted, [f.outputs[i][0] for i in of])
-        found = self._calls(entry, given)
+        key = wanted, tuple(f.outputs[i][0] for i in of)
+        if key not in self._derived:
+            self._derived[key] = self._gradients(*key)
+        found = dict(zip(wanted, self._derived[key](*arrays, *kept, *[cotangents[i] for i in of])))
         return tuple(found.get(name) for name in self._names)
+
+    def _gradients(self, wanted, of):
+        """A function of arrays, what is kept and cotangents of the outputs [of], which can be
+        differentiated once."""
+        f, taken = self._function, [*self._names, *self._kept, *[f"@d.{name}" for name in of]]
+        floats = {name for name, dtype, _ in f.inputs if dtype in _FLOATS} | {f"@d.{name}" for name in of}
+
+        def primal(*arrays):
+            found = self._calls(f.gradients(wanted, of), dict(zip(taken, arrays)))
+            return tuple(found[name] for name in wanted)
+
+        def forward(*primals):
+            arrays = [p.value for p in primals]
+            return derived(*arrays), (_Wanted(p.perturbed for p in primals), arrays)
+
+        def backward(saved, cotangents):
+            perturbed, arrays = saved
+            back = {name: d for name, d in zip(wanted, cotangents) if not isinstance(d, SymbolicZero)}
+            needed = [name for name, w in zip(taken, perturbed) if w and name in floats]
+            if not back or not needed:
+                return (None,) * len(taken)
+            given = {**dict(zip(taken, arrays)), **{f"@dd.{name}": d for name, d in back.items()}}
+            found = self._second(f.second(needed, list(back), of), given)
+            return tuple(found.get(name) for name in taken)
+
+        derived = jax.custom_vjp(primal)
+        derived.defvjp(forward, backward, symbolic_zeros=True)
+        return derived
+
+    def _second(self, entry, given):
+        def refuse(_):
+            raise Error(f"'{self._function.name}' cannot be differentiated three times: take the first gradient in the "
+                        "model, by grad(…), which leaves two")
+        call = jax.custom_vjp(lambda given: self._calls(entry, given))
+        call.defvjp(refuse, refuse)
+        return call({name: given[name] for name, _, _, _ in entry.inputs})
 
     def states(self):
         """The states that it reads or writes, as the model has them now: where calls begin."""

@@ -72,6 +72,28 @@ def test_graphs():
     same(looks.jax()(np.array([2, 1], "i4"), np.arange(4, dtype="f4")).tolist(), [2, 1])
 
 
+def test_second():
+    """Gradients of gradients."""
+    f, v = m.jax(params="*"), jnp.asarray(r.normal(size=(8, 64)), jnp.float32)
+    fs = lambda p, x: f(x, LABEL, params=p)[:2], lambda p, x: own(p, x, LABEL)
+
+    def penalized(g):  # as a penalty on gradients is trained
+        def loss(p, x):
+            return g(p, x)[0] + (g(p, x)[1] ** 2).mean()
+        return jax.grad(lambda p, x: loss(p, x) + sum((d * d).sum() for d in jax.tree.leaves(jax.grad(loss, (0, 1))(p, x))), (0, 1))
+    near(*[jax.jit(penalized(g))(P, X) for g in fs], 1e-4)
+    near(*[jax.grad(lambda x: jnp.vdot(jax.grad(lambda x: g(P, x)[0])(x), v))(X) for g in fs])
+    near(*[jax.vmap(jax.grad(lambda x: (jax.grad(lambda x: g(P, x)[0])(x) ** 2).sum()))(jnp.stack([X, X + 1])) for g in fs])
+    # By the cotangent, too.
+    near(*[jax.grad(lambda c: (jax.vjp(lambda x: g(P, x)[1], X)[1](c)[0] ** 3).sum())(jnp.ones((8, 4)) * v[:, :4]) for g in fs], 1e-4)
+    cube = netc.compile("use nn\nmodel d(x: f32[64]) { return y = dropout(x * x * x, 0.5) }", device=DEVICE)
+    cube, ones = cube.jax(training=True, states=True), jnp.ones(64)
+    second = jax.grad(lambda x: jax.grad(lambda x: cube(cube.states(), x)[0].sum())(x).sum())
+    same(second(ones).tolist(), (6 * cube(cube.states(), ones)[0]).tolist())  # of the same draws
+    with raises(netc.Error, "'d' cannot be differentiated three times"):
+        jax.grad(lambda x: second(x).sum())(ones)
+
+
 def test_vmap():
     f = m.jax(params="*", outputs="loss")
     xs = jnp.stack([X, X + 1, X * 2])
