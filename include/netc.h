@@ -223,8 +223,7 @@ typedef struct netc_compile_options {
     const char *program;
     // With arguments (not NULL, though there may be 0 of them) the entry outputs_of, a model, is
     // compiled as a function, for a host with a differentiation of its own, and is the only entry:
-    // the parameters that one of the patterns names ('*' matches any text) are inputs behind the
-    // model's.
+    // parameters that one of the patterns names ('*': any text) are inputs behind the model's.
     const char *const *arguments;
     int narguments;
     // The gradients of that function instead: what it takes, each state S that it depends on, as
@@ -238,13 +237,11 @@ typedef struct netc_compile_options {
     // "@kept.N"; gradients compiled with keep take those instead of computing them again.
     bool keep;
     bool training; // the models are compiled as while training: dropout acts
-    // The function takes each state S, and setting, that it reads as "@was.S", an input, and gives
-    // the one that it writes as "@now.S"; it changes none itself. Counts of the runtime's own are
-    // i32. No gradient passes through states.
+    // The function takes states S and settings as "@was.S" and gives those that it writes as
+    // "@now.S", changing none; counts of the runtime's own are i32. No gradient passes through.
     bool states;
-    // With gradients: those of gradients. What is differentiated is the function of the gradients
-    // with respect to what these patterns name, which takes a cotangent "@dd.X" for each X. Here
-    // and in gradients, cotangents "@d.Z" are float inputs, too. Nothing that was kept is taken.
+    // With gradients: those of the function of gradients with respect to what these patterns name,
+    // which takes a cotangent "@dd.X" for each. "@d.Z" can be named, too. Nothing kept is taken.
     const char *const *second;
     int nsecond;
 } netc_compile_options;
