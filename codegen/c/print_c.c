@@ -4,7 +4,24 @@
 #include "codegen/text/accumulator.h"
 #include "codegen/c/print_c.h"
 
+// Of the largest of a row the place, by turns of columns too (row_c.c).
+static bool has_place(const Emit *e, int axis)
+{
+    const Body *b = e->body;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        if (e->live[i] && v->kind == KI_REDUCE && v->axis == axis && inst_acc(v)->place)
+            return true;
+    }
+    return false;
+}
+
 bool c_plain_over(const Emit *e, int axis)
+{
+    return c_plain_in_turns(e, axis) && !has_place(e, axis);
+}
+
+bool c_plain_in_turns(const Emit *e, int axis)
 {
     const Body *b = e->body;
     for (uint32_t i = 0; i < b->insts.n; i++) {
@@ -12,8 +29,7 @@ bool c_plain_over(const Emit *e, int axis)
         if (!e->live[i]) continue;
         bool over = inst_over(v, axis) || (v->kind == KI_REDUCE && v->axis == axis);
         if (over && (v->kind == KI_CHECK || v->kind == KI_ASSERT || v->kind == KI_SCAN ||
-                     (v->kind == KI_REDUCE && v->axis != b->col) ||
-                     (v->kind == KI_REDUCE && v->axis == axis && inst_acc(v)->place)))
+                     (v->kind == KI_REDUCE && v->axis != b->col)))
             return false;
     }
     return true;

@@ -15,6 +15,7 @@ void sort_c_scratch(Arena *a, Body *b, int *count);
 
 // Whether nothing computed over [axis] calls for scalar code (checks, loops of their own, argmax).
 bool c_plain_over(const Emit *e, int axis);
+bool c_plain_in_turns(const Emit *e, int axis); // ... but argmax
 // A loop over an axis, innermost: what is printed between the two is its body; pragma: of vectors,
 // or
 // "". What depends on the axis by quotients and remainders of one period runs in two nested loops,

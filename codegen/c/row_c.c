@@ -9,8 +9,9 @@
 // their end: joining the lanes of a vector takes longer than a short round.
 enum { CHUNK = 4096, MOST_LANES = 256 };
 
-// Where a stage looks for the largest or least float, its elements go to so many lanes in turn.
-enum { TURN = 16, LEAST_TURNS = 4 };
+// Where a stage looks for the largest or least float, or its place, its elements go to so many
+// lanes in turn.
+enum { TURN = 64, LEAST_TURNS = 2 };
 
 // The largest and the least of floats: in lanes they are integers in the order of the values, which
 // join in one instruction, NaN or not.
@@ -21,22 +22,37 @@ static bool is_ordered(const Inst *v)
            dtype_is_float(v->acc);
 }
 
+static bool in_turns(const Inst *v)
+{
+    return is_ordered(v) || (v->kind == KI_REDUCE && inst_acc(v)->place);
+}
+
 static void lane_accumulate(Emit *e, int r, const char *lane, const char *c)
 {
     const Inst *v = &e->body->insts.at[r];
     if (!is_ordered(v)) {
-        c_accumulate(e, r, lane, emit_text(e, "%s_best", e->name[r]), c);
+        c_accumulate(e, r, emit_text(e, "%s_lane%s", e->name[r], lane),
+                     emit_text(e, "%s_best_lane%s", e->name[r], lane), c);
         return;
     }
     const char *sign = inst_acc(v)->start == START_HIGH ? "-" : "";
-    emit_line(e, e->scope, "%s = nc_max(%s, nc_order(%s(%s)));", lane, lane, sign,
-              emit_value(e, v->a[0]));
+    emit_line(e, e->scope, "%s_lane%s = nc_max(%s_lane%s, nc_order(%s(%s)));", e->name[r], lane,
+              e->name[r], lane, sign, emit_value(e, v->a[0]));
 }
 
-static void declare_lanes(Emit *e, Scope *s, int r, int64_t lanes)
+static void declare_lanes(Emit *e, Scope *s, int r, int64_t lanes, const char *first)
 {
     const Inst *v = &e->body->insts.at[r];
     bool ordered = is_ordered(v);
+    if (inst_acc(v)->place) {
+        emit_line(e, s, "int32_t %s_lane[%lld];", e->name[r], (long long)lanes);
+        emit_line(e, s, "%s %s_best_lane[%lld];", type_math(v->acc), e->name[r], (long long)lanes);
+        emit_line(e, s, "for (long k = 0; k < %lld; k++) {", (long long)lanes);
+        emit_line(e, s, "    %s_lane[k] = %s;", e->name[r], c_start(e, v, first));
+        emit_line(e, s, "    %s_best_lane[k] = %s;", e->name[r], emit_identity(e, v->op, v->acc));
+        emit_line(e, s, "}");
+        return;
+    }
     const char *t = !ordered ? type_math(v->acc) : math_bytes(v->acc) == 8 ? "int64_t" : "int32_t";
     const char *start =
         ordered ? emit_text(e, "nc_order(%s)", emit_literal(e->arena, v->acc, 0, -INFINITY))
@@ -51,6 +67,14 @@ static void join_lanes(Emit *e, Scope *s, int r, int64_t lanes)
 {
     const Inst *v = &e->body->insts.at[r];
     bool ordered = is_ordered(v);
+    if (inst_acc(v)->place) {
+        const char *name = e->name[r];
+        emit_line(e, s, "nc_join_places(%s_best_lane, %s_lane, %lld);", name, name,
+                  (long long)lanes);
+        emit_line(e, s, "%s_acc = %s_lane[0];", name, name);
+        emit_line(e, s, "%s_best = %s_best_lane[0];", name, name);
+        return;
+    }
     const char *x = emit_text(e, "%s_lane", e->name[r]), *left = emit_text(e, "%s[k]", x),
                *right = emit_text(e, "%s[(n + 1) / 2 + k]", x);
     const char *sign = ordered && inst_acc(v)->start == START_HIGH ? "-" : "";
@@ -100,10 +124,11 @@ static void row_stage(Emit *e, int stage, const char *lo, const char *hi, int64_
     const char *from = chunked ? "chunk" : lo, *to = chunked ? "chunk_end" : hi;
     if (chunked) emit_open(e, 0);
     Scope *chunk = e->scope;
-    bool simd = c_plain_over(e, b->col) && !b->serial_cols && !c_integers(e, r, n);
-    bool turns = false;
-    for (int i = 0; i < n; i++) turns |= is_ordered(&b->insts.at[r[i]]);
-    turns &= simd && length >= LEAST_TURNS * TURN && !c_period(e, b->col, ROUND);
+    bool simd = !b->serial_cols && !c_integers(e, r, n), turns = false;
+    for (int i = 0; i < n; i++) turns |= in_turns(&b->insts.at[r[i]]);
+    turns &= simd && c_plain_in_turns(e, b->col) && length >= LEAST_TURNS * TURN &&
+             !c_period(e, b->col, ROUND);
+    simd &= turns || c_plain_over(e, b->col);
     c_open_loop(e, b->col, c_period(e, b->col, ROUND));
     if (turns) {
         e->round = emit_text(e, "%s_turn", c);
@@ -113,8 +138,7 @@ static void row_stage(Emit *e, int stage, const char *lo, const char *hi, int64_
     int64_t lanes = turns ? TURN : e->period <= MOST_LANES ? e->period : 0;
     for (int i = 0; i < n; i++)
         if (lanes)
-            lane_accumulate(e, r[i], emit_text(e, "%s_lane[%s - %s]", e->name[r[i]], c, e->round),
-                            c);
+            lane_accumulate(e, r[i], emit_text(e, "[%s - %s]", c, e->round), c);
         else
             c_accumulate(e, r[i], emit_text(e, "%s_acc", e->name[r[i]]),
                          emit_text(e, "%s_best", e->name[r[i]]), c);
@@ -134,7 +158,7 @@ static void row_stage(Emit *e, int stage, const char *lo, const char *hi, int64_
                   name, c_start(e, v, lo));
         if (inst_acc(v)->place)
             emit_line(e, row, "%s %s_best = %s;", t, name, emit_identity(e, v->op, v->acc));
-        if (lanes) declare_lanes(e, chunk, r[i], lanes);
+        if (lanes) declare_lanes(e, chunk, r[i], lanes, lo);
     }
     const char *joined = lanes ? "" : c_omp_reduction(e, r, n, "_acc");
     bool all = lanes ? b->axis[b->col].extent % lanes == 0 : !strcmp(from, "0");

@@ -79,6 +79,26 @@ NC_REDUCTION(int32_t, i, INT32_MIN, INT32_MAX)
 NC_REDUCTION(uint32_t, u, 0, UINT32_MAX)
 NC_REDUCTION(int64_t, l, INT64_MIN, INT64_MAX)
 
+// The largest of n lanes, and its place, to the first lane: of equals, and of NaNs, the first place.
+#define NC_JOIN_PLACES(T, M, s)                                                                    \
+    __attribute__((unused)) static void nc_join_places_##s(T *best, int32_t *place, long n)        \
+    {                                                                                              \
+        for (; n > 1; n = (n + 1) / 2)                                                             \
+            for (long k = 0; k < n / 2; k++) {                                                     \
+                const long other = (n + 1) / 2 + k;                                                \
+                const T a = best[k], b = best[other];                                              \
+                const M less = -(M)(place[other] < place[k]),                                      \
+                        same = -(M)(a == b) | (-(M)(a != a) & -(M)(b != b)),                       \
+                        take = (same & less) | (~same & ~nc_stays_##s(a, b));                      \
+                best[k] = nc_either_##s(take, b, a);                                               \
+                place[k] = nc_either_i((int32_t)take, place[other], place[k]);                     \
+            }                                                                                      \
+    }
+NC_JOIN_PLACES(float, int32_t, f)
+NC_JOIN_PLACES(double, int64_t, d)
+#define nc_join_places(best, place, n)                                                             \
+    _Generic((best), float * : nc_join_places_f, double * : nc_join_places_d)(best, place, n)
+
 // Four rows by two vectors of a tile's sums take n more products each: left[k][row] * right[k][column].
 // Here alone products and sums are one operation where the processor has it, which C cannot say of
 // vectors.

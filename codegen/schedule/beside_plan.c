@@ -2,7 +2,11 @@
 #include "codegen/schedule/plans.h"
 
 enum {
-    SHORT_ROW = 64, // columns: longer rows fill vectors themselves
+    // Rows of so many columns are short: longer ones fill vectors themselves, whose lanes are the
+    // dearer to join the more is compared.
+    SHORT = 24,
+    SHORT_LARGEST = 64, // ... with the largest or least of a row
+    SHORT_PLACE = 127,  // ... or where it stands: longer ones take turns (row_c.c)
     LEAST_ROWS = 16,
     MOST_BESIDE = 64,
     FIRST_CACHE = 24 << 10, // bytes of it for a task's arrays
@@ -61,9 +65,15 @@ bool beside_fits(const Body *b, int64_t rows)
     return rows == LEAST_ROWS || rows * row_bytes(b) <= STACK;
 }
 
+static int64_t short_row(const Body *b)
+{
+    if (reduces_with(b, ACC_PLACE)) return SHORT_PLACE;
+    return reduces_with(b, ACC_MAX) || reduces_with(b, ACC_MIN) ? SHORT_LARGEST : SHORT;
+}
+
 int64_t rows_beside(Arena *a, const Body *b)
 {
-    if (b->serial_cols || b->npar != 1 || b->axis[b->col].extent > SHORT_ROW ||
+    if (b->serial_cols || b->npar != 1 || b->axis[b->col].extent > short_row(b) ||
         b->axis[0].extent < LEAST_ROWS)
         return 0;
     const bool *live = body_live(a, b);
