@@ -230,6 +230,9 @@ Val val_poison(void);
 Val val_none(void);
 Val val_seq(Elab *e, ValKind kind, uint32_t n);
 Val val_cell(ECell *c);
+// What an operation gives, whose nodes are the current graph's from [first] on: a tensor of its own
+// even where it is an operand unchanged, as of a cast to the type that it has.
+Val val_apart(Elab *e, Val v, uint32_t first);
 bool val_missing(const Val *v); // absent or none
 // How it would be written, its text at the span where nothing shorter says it: "0",
 // "uniform(-0.1, 0.1)" of a function that waits for the shape.
@@ -365,6 +368,7 @@ void cells_assign_roots(Elab *e);
 Val path_value(Elab *e, const char *path, Span span); // a cell by path, V_ABSENT when there is none
 
 // elab_region.c
+Graph *elab_graph(Elab *e); // a new one, plain
 bool graph_owns(const Graph *g, const Node *n);
 Node *own(Elab *e, Node *n, Span span); // in the current graph, captured when from around
 Region *region_open(Elab *e);

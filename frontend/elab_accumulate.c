@@ -30,7 +30,7 @@ static bool trial(Elab *e, TrainState *t, const Stmt *s, Micro *m)
         c->written = false;
     }
     uint32_t tallies = e->tallied.n;
-    e->root = e->g = graph_new(e->arena, e->diags, e->module->symbols.at);
+    e->root = e->g = elab_graph(e);
     Val *inputs = NEW_ARRAY(e->arena, Val, t->inputs.n + 1);
     for (uint32_t i = 0; i < t->inputs.n; i++)
         inputs[i] = val_node(make_input(e, &t->inputs.at[i], 0));

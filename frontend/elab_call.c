@@ -288,13 +288,13 @@ static Val call_value(Elab *e, Val callee, const Arg *args, uint32_t n, Span spa
     Call c = {.span = span, .arg = bound, .arg_span = spans};
     if (fn->is_op) return apply_reduce(e, fn->op, &c);
     if (fn->builtin) {
-        if (!scope) return fn->builtin->run(e, &c);
         // `as` around a built-in names its random draws.
         Scope *outer = e->frame->scope;
-        e->frame->scope = scope;
+        uint32_t first = e->g->nodes.n;
+        if (scope) e->frame->scope = scope;
         Val v = fn->builtin->run(e, &c);
         e->frame->scope = outer;
-        return v;
+        return val_apart(e, v, first);
     }
     if (recursive(e, fn, span)) return val_poison();
     if (fn->stmt->kind == STMT_MODEL) return call_model(e, fn, bound, spans, span);

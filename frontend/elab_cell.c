@@ -227,7 +227,7 @@ static bool define_initial(Elab *e, ECell *c, const Expr *x)
     } else if (ok) {
         Node *n = initial_node(e, c, &v, x);
         ok = n != NULL;
-        if (ok && node_const_value(n, &number))
+        if (ok && graph_known_value(e->init, n, &number))
             c->cell.initial = number;
         else if (ok && e->reads_inputs)
             c->cell.first_batch = true;

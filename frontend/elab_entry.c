@@ -231,7 +231,7 @@ static bool entry_wanted(const Elab *e, const char *name)
 static void begin(Elab *e, EntryKind kind, const char *name)
 {
     cells_begin_entry(e);
-    e->root = e->g = graph_new(e->arena, e->diags, e->module->symbols.at);
+    e->root = e->g = elab_graph(e);
     e->region = NULL;
     e->kind = kind;
     e->entry = name;
@@ -254,7 +254,7 @@ static void finish(Elab *e, Entry *entry, const char *batch, Span span, bool wan
         vec_push(e->arena, &entry->dims, d);
     }
     if (!wanted) return;
-    entry->graph = graph_drop_dead(e->root);
+    entry->graph = graph_settle(e->root);
     vec_push(e->arena, &e->module->entries, *entry);
 }
 
@@ -355,7 +355,7 @@ static Entry entry_init(Elab *e, const uint32_t *levels, uint32_t level)
     }
     for (uint32_t i = 0; i < e->dims.n; i++)
         vec_push(e->arena, &entry.dims, *(DimBinding *)e->dims.entry[i].value);
-    entry.graph = graph_copy_live(e->init);
+    entry.graph = graph_settle(e->init);
     return entry;
 }
 

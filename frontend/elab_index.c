@@ -200,7 +200,8 @@ Val index_value(Elab *e, const Expr *x, Val base)
     uint32_t n;
     if (val_is_tensor(&base)) {
         Node *t = to_tensor(e, &base, DT_COUNT, x->a->span);
-        return t ? index_tensor(e, x, t) : val_poison();
+        uint32_t first = e->g->nodes.n;
+        return t ? val_apart(e, index_tensor(e, x, t), first) : val_poison();
     }
     if (seq_length(&base, &n)) return index_seq(e, x, base);
     return fail(e, x->span, "%s cannot be indexed", val_text(e, &base));

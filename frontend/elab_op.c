@@ -144,7 +144,6 @@ Val binary_values(Elab *e, BinaryOp op, Val a, Val b, Span sa, Span sb, Span at)
     }
     double exponent;
     if (op == BIN_POW && tensors && val_number(&b, &exponent)) {
-        if (exponent == 1) return a;
         if (exponent == 2) return apply_op(e, OP_mul, (Val[]){a, a}, (Span[]){sa, sa}, 2, at);
     }
     return apply_op(e, binary_op[op], (Val[]){a, b}, (Span[]){sa, sb}, 2, at);

@@ -3,6 +3,13 @@
 
 #include "frontend/elab.h"
 
+Graph *elab_graph(Elab *e)
+{
+    Graph *g = graph_new(e->arena, e->diags, e->module->symbols.at);
+    g->plain = true;
+    return g;
+}
+
 bool graph_owns(const Graph *g, const Node *n)
 {
     return n->id < g->nodes.n && g->nodes.at[n->id] == n;
@@ -24,11 +31,12 @@ static Node *capture(Elab *e, Region *r, Node *n)
     if (idmap_get(&r->inner, (uintptr_t)n, &known)) return (Node *)(uintptr_t)known;
     Node *around = capture(e, r->up, n);
     if (!around) return NULL;
-    // Constants are made again inside: nothing to carry in.
+    // Constants are made again inside: nothing to hand in. (Not in a loop, through which gradients
+    // by them flow; graph_settle does it there.)
     Node *in;
     double v;
-    if (around->op == OP_const && around->type.rank == 0 && node_const_value(around, &v) &&
-        !dtype_is_int(around->type.dtype)) {
+    if (r->no_cells && around->op == OP_const && around->type.rank == 0 &&
+        node_const_value(around, &v) && !dtype_is_int(around->type.dtype)) {
         in = graph_const(r->g, around->type.dtype, v);
     } else {
         in = region_param(e, r, &around->type);
@@ -56,7 +64,7 @@ Region *region_open(Elab *e)
 {
     Region *r = NEW(e->arena, Region);
     r->up = e->region;
-    r->g = graph_new(e->arena, e->diags, e->module->symbols.at);
+    r->g = elab_graph(e);
     r->g->loc = e->g->loc;
     r->g->role = e->g->role;
     r->inner = idmap_new(e->arena);

@@ -54,6 +54,14 @@ Val val_seq(Elab *e, ValKind kind, uint32_t n)
     return (Val){.kind = kind, .seq = s};
 }
 
+Val val_apart(Elab *e, Val v, uint32_t first)
+{
+    if (v.kind != V_TENSOR || (v.node->id >= first && !node_has(v.node, OPF_MEMORY))) return v;
+    Node *n = graph_reshape(e->g, v.node, v.node->type.rank, v.node->type.dim);
+    memcpy(n->type.sym, v.node->type.sym, sizeof n->type.sym);
+    return val_node(n);
+}
+
 bool val_missing(const Val *v)
 {
     return v->kind == V_ABSENT || v->kind == V_NONE;

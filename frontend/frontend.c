@@ -254,7 +254,7 @@ static bool elab_begin(Elab *e)
 {
     Diags *d = e->diags;
     if (d->errors) return false;
-    e->init = graph_new(e->arena, d, e->module->symbols.at);
+    e->init = elab_graph(e);
     e->g = e->root = e->init;
     for (int from_data = 0; from_data < 2; from_data++)
         for (uint32_t i = 0; i < e->options->ndefines; i++)
@@ -287,8 +287,7 @@ Module *frontend_compile(Arena *a, Diags *d, const char *path, const char *text,
 // -- surveys --------------------------------------------------------------------------------------
 static void survey_interface(Survey *s, const Module *m)
 {
-    for (uint32_t i = 0; i < m->cells.n; i++)
-        vec_push(s->arena, &s->names, m->cells.at[i].name);
+    for (uint32_t i = 0; i < m->cells.n; i++) vec_push(s->arena, &s->names, m->cells.at[i].name);
     for (uint32_t i = 0; i < m->entries.n; i++) {
         const Graph *g = m->entries.at[i].graph;
         for (uint32_t k = 0; k < g->roots.n; k++) {

@@ -356,6 +356,13 @@ void eval_get(Eval *e, const Node *n, Value *const *args, Value *out)
     *out = results ? *results[attr_int(n, ATTR_index, 0)] : *args[0];
 }
 
+void eval_variable(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    (void)e;
+    (void)n;
+    *out = *args[0];
+}
+
 // -- what has no value, and roots -----------------------------------------------------------------
 
 void eval_grad(Eval *e, const Node *n, Value *const *args, Value *out)

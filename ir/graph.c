@@ -141,7 +141,9 @@ static Node *append(Graph *g, const Infer *in, uint64_t form)
 
 static Node *intern(Graph *g, const Infer *in, uint64_t form)
 {
-    if (op_info(in->op)->class == CLS_ROOT) return append(g, in, form);
+    const OpInfo *op = op_info(in->op);
+    if (op->class == CLS_ROOT || (g->plain && !(op->flags & OPF_MEMORY)))
+        return append(g, in, form);
     grow(g);
     uint64_t hash =
         node_hash(form, in->args, (uint32_t)in->nargs, in->regions, (uint32_t)in->nregions);
@@ -262,7 +264,7 @@ Node *graph_region_node(Graph *g, Op op, Node *const *args, int nargs, const Att
     order_operands(&in, swapped);
     const char *name = g->name;
     g->name = NULL; // what folding makes on the way has no name of its own
-    Node *n = attrs_find(in.attrs, ATTR_clone) ? NULL : fold_node(g, &in);
+    Node *n = g->plain || attrs_find(in.attrs, ATTR_clone) ? NULL : fold_node(g, &in);
     if (!n) {
         g->name = name;
         n = graph_intern(g, &in);

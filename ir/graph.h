@@ -62,6 +62,10 @@ struct Graph {
     // A region's interface; empty for an entry's graph.
     VEC(Node *) params; // region_param nodes, in order
     VEC(Node *) results;
+    // Each operation is a node of its own: nothing is folded, and only leaves in memory are shared.
+    // So a graph is elaborated, since what is differentiated later may be any of its values;
+    // graph_settle makes the graph of it that passes work on.
+    bool plain;
     // Context stamped onto new nodes; set by whoever builds.
     Loc loc;
     Role role;
@@ -73,8 +77,9 @@ struct Graph {
 
 Graph *graph_new(Arena *a, Diags *d, const char *const *symbols);
 
-// THE door. Infers the type, folds, finds an equal node, else appends. Never returns NULL: when the
-// operands do not fit it reports an error at g->loc (both shapes) and returns a poison node.
+// THE door. Infers the type, folds, finds an equal node, else appends (or see Graph.plain). Never
+// returns NULL: when the operands do not fit it reports an error at g->loc (both shapes) and
+// returns a poison node.
 // args and attrs are copied. Leaves, roots and region ops come through here too.
 Node *graph_node(Graph *g, Op op, Node *const *args, int nargs, const Attrs *attrs);
 // A region op: regions are taken over, not copied.
@@ -161,6 +166,12 @@ void node_pass_name(const Node *from, Node *to); // where [to] has none; leaves 
 Graph *graph_copy_live(Graph *src); // only what the roots (or results) need; the dead-code pass
 // The same in place, for who has just made the graph and holds none of its ids.
 Graph *graph_drop_dead(Graph *g);
+// What the roots (or results) of a plain graph need, folded and shared, in its regions too. A value
+// that a gradient is taken by is kept apart, as a node `variable`: no rule of folding looks through
+// it and no node is equal to it, so what was made of this value, and nothing else, is made of it.
+Graph *graph_settle(const Graph *plain);
+// node_const_value of what n, of a plain graph, is once it is settled.
+bool graph_known_value(Graph *plain, Node *n, double *v);
 void graph_mark_live(const Graph *g, bool *live); // live[id]: of nodes.n, zeroed by the caller
 // Appends the region's nodes to dst, its parameters replaced by args; results[i] receives the
 // images. All images, by node id; NULL of what nothing needs.

@@ -72,7 +72,8 @@ static Node *copy_node(Graph *dst, const Graph *src, const Node *old, Node *cons
 // nothing that it did not find when [old] was made. *stands: nor does its type rule.
 static bool operands_repeat(const Remap *r, const Node *old, bool *stands)
 {
-    *stands = r->src->nodes.at[old->id] == old && !node_is_poison(old); // (no variant of it)
+    // (A variant of it is another node, and in a plain graph nothing was folded.)
+    *stands = !r->src->plain && r->src->nodes.at[old->id] == old && !node_is_poison(old);
     bool repeat = *stands;
     for (uint32_t i = 0; i < old->nargs && repeat; i++) {
         uint32_t id = old->args[i]->id;

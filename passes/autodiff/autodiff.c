@@ -3,13 +3,13 @@
 // Two rebuilds of the graph. The first goes through the nodes in order and replaces the grad nodes
 // of one y by one reverse sweep over the nodes between y and their variables; y is rebuilt by then,
 // so gradients nest. Calls with a hand-written gradient are still nodes during sweeps. The second
-// rebuild inlines them, and replaces differentiated loops by ones that also stack their carried
-// values (autodiff_region.c).
+// rebuild inlines them, replaces differentiated loops by ones that also stack their carried values
+// (autodiff_region.c), and makes nothing of the nodes that kept values apart for `grad`.
 //
 // Requires: an elaborated graph.
 // Keeps: every value; names, roots and locations of forward nodes.
-// Breaks: nothing. Afterwards no grad or call node is left, in regions either, and an extern has
-// its reference region only.
+// Breaks: nothing. Afterwards no grad, variable or call node is left, in regions either, and an
+// extern has its reference region only.
 #include "passes/autodiff/autodiff.h"
 
 #include <string.h>
@@ -253,8 +253,10 @@ static Rebuild rebuild_begin(Autodiff *ad, const IdMap *done, Graph *src)
 
 static bool has_work(const Graph *g)
 {
-    for (uint32_t i = 0; i < g->nodes.n; i++)
-        if (g->nodes.at[i]->op == OP_grad || g->nodes.at[i]->nregions) return true;
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Node *n = g->nodes.at[i];
+        if (n->op == OP_grad || n->op == OP_variable || n->nregions) return true;
+    }
     return false;
 }
 
@@ -323,6 +325,9 @@ static Graph *flatten_graph(void *ctx, const IdMap *done, Graph *src)
             graph_stamp(b.dst, n, n->name);
             b.map.map[i] =
                 graph_result(b.dst, ops[n->args[0]->id], (int)attr_int(n, ATTR_index, 0));
+        } else if (n->op == OP_variable) { // its gradients are taken
+            b.map.map[i] = b.map.map[n->args[0]->id];
+            node_pass_name(n, b.map.map[i]);
         } else if (n->op == OP_call) {
             Node **results = NEW_ARRAY(b.dst->arena, Node *, n->regions[0]->results.n);
             graph_stamp(b.dst, n, NULL);

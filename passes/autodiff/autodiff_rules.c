@@ -16,6 +16,11 @@ void grad_leaf(Rule *r)
     (void)r;
 }
 
+void grad_variable(Rule *r)
+{
+    rule_give(r, 0, r->dy);
+}
+
 void grad_call(Rule *r)
 {
     grad_call_region(r);

@@ -1,0 +1,149 @@
+// Settling: a plain graph is made again through the door, which now folds and shares.
+#include <stdlib.h>
+
+#include "ir/door.h"
+
+typedef struct Settle {
+    Remap r;
+    bool *asked;        // by id: a gradient that some result needs is taken by it
+    int64_t *variables; // so far, in all graphs of the entry
+} Settle;
+
+static Settle begin(const Graph *src, int64_t *variables)
+{
+    Graph *dst = graph_new(src->arena, src->diags, src->symbols);
+    Settle s = {.r = remap_begin(src, dst), .variables = variables};
+    bool *live = NEW_ARRAY(src->arena, bool, src->nodes.n + 1);
+    s.asked = NEW_ARRAY(src->arena, bool, src->nodes.n + 1);
+    graph_mark_live(src, live);
+    for (uint32_t i = 0; i < src->nodes.n; i++) {
+        const Node *n = src->nodes.at[i];
+        if (n->op == OP_grad && live[i]) s.asked[n->args[1]->id] = true;
+    }
+    return s;
+}
+
+static Graph *settled(const Graph *src, int64_t *variables);
+static Graph *settled_body(const Settle *around, Node *loop);
+
+// The node with its regions settled. A leaf in memory is no other value's node.
+static void settle_node(Settle *s, const Node *old)
+{
+    Graph *dst = s->r.dst;
+    Node copy = *old;
+    if (old->nregions) copy.regions = NEW_ARRAY(dst->arena, Graph *, old->nregions);
+    for (uint32_t k = 0; k < old->nregions; k++)
+        copy.regions[k] =
+            old->op == OP_loop ? settled_body(s, &copy) : settled(old->regions[k], s->variables);
+    Node *n = remap_node(&s->r, old->nregions ? &copy : old);
+    if (!s->asked[old->id] || node_has(old, OPF_MEMORY)) return;
+    Attrs at = {0};
+    attr_set_int(&at, ATTR_index, (*s->variables)++);
+    graph_stamp(dst, old, old->name);
+    s->r.map[old->id] = graph_node(dst, OP_variable, &n, 1, &at);
+}
+
+// What nothing needs, too: names and the order of nodes do not depend on which outputs there are.
+static Graph *rest(Settle *s)
+{
+    for (uint32_t i = 0; i < s->r.src->nodes.n; i++)
+        if (!s->r.map[i]) settle_node(s, s->r.src->nodes.at[i]);
+    return graph_drop_dead(remap_end(&s->r));
+}
+
+static Graph *settled(const Graph *src, int64_t *variables)
+{
+    Settle s = begin(src, variables);
+    return rest(&s);
+}
+
+Graph *graph_settle(const Graph *plain)
+{
+    int64_t variables = 0;
+    return settled(plain, &variables);
+}
+
+// -- loops ----------------------------------------------------------------------------------------
+
+// What stands for a captured value inside without being handed in: a number, which is made again,
+// or the parameter that has the same value already. NULL: neither.
+static Node *known_inside(Graph *body, IdMap *inside, const Node *value)
+{
+    uint64_t known;
+    double v;
+    if (idmap_get(inside, (uint64_t)(uintptr_t)value, &known)) return (Node *)(uintptr_t)known;
+    if (value->op != OP_const || value->type.rank || dtype_is_int(value->type.dtype) ||
+        !node_const_value(value, &v))
+        return NULL;
+    return graph_const(body, value->type.dtype, v);
+}
+
+// The body of a loop, which is a copy of its node: it loses the operands that the body has no
+// parameter for. Where the body differentiates by a captured value, that stays one of its own.
+static Graph *settled_body(const Settle *around, Node *loop)
+{
+    const Graph *src = around->r.src, *body = src->nodes.at[loop->id]->regions[0];
+    const int64_t moved = attr_int(loop, ATTR_carried, 0) + attr_int(loop, ATTR_scanned, 0);
+    Arena *a = src->arena;
+    Settle s = begin(body, around->variables);
+    Graph *dst = s.r.dst;
+    IdMap inside = idmap_new(a);
+    Node **args = NEW_ARRAY(a, Node *, loop->nargs + 1);
+    uint32_t nargs = 0;
+    for (uint32_t i = 0; i < body->params.n; i++) { // parameter 0 is the number of the round
+        const Node *p = body->params.at[i];
+        Node *value = i ? around->r.map[loop->args[i - 1]->id] : NULL;
+        const bool shared = i > moved && !s.asked[p->id];
+        graph_stamp(dst, p, NULL);
+        Node *in = shared ? known_inside(dst, &inside, value) : NULL;
+        if (!in) {
+            dst->name = p->name;
+            in = graph_region_param(dst, &p->type);
+            for (int k = 0; k < p->type.rank; k++) in->type.sym[k] = p->type.sym[k];
+            if (shared) idmap_set(&inside, (uint64_t)(uintptr_t)value, (uint64_t)(uintptr_t)in);
+            if (i) args[nargs++] = loop->args[i - 1];
+        }
+        s.r.map[p->id] = in;
+    }
+    loop->args = args;
+    loop->nargs = nargs;
+    return rest(&s);
+}
+
+// -- one value ------------------------------------------------------------------------------------
+
+static int by_id(const void *a, const void *b)
+{
+    const uint32_t x = (*(Node *const *)a)->id, y = (*(Node *const *)b)->id;
+    return (x > y) - (x < y);
+}
+
+bool graph_known_value(Graph *plain, Node *n, double *v)
+{
+    Graph *dst = graph_new(plain->arena, plain->diags, plain->symbols);
+    IdMap image = idmap_new(plain->arena);
+    VEC(Node *) below = {0};
+    vec_push(plain->arena, &below, n);
+    for (uint32_t i = 0; i < below.n; i++)
+        for (uint32_t k = 0; k < below.at[i]->nargs; k++) {
+            Node *x = below.at[i]->args[k];
+            if (idmap_get(&image, (uint64_t)(uintptr_t)x, NULL)) continue;
+            idmap_set(&image, (uint64_t)(uintptr_t)x, 0);
+            vec_push(plain->arena, &below, x);
+        }
+    qsort(below.at, below.n, sizeof *below.at, by_id);
+    Node *last = NULL;
+    for (uint32_t i = 0; i < below.n; i++) {
+        const Node *old = below.at[i];
+        Node **args = NEW_ARRAY(plain->arena, Node *, old->nargs + 1);
+        for (uint32_t k = 0; k < old->nargs; k++) {
+            uint64_t x;
+            idmap_get(&image, (uint64_t)(uintptr_t)old->args[k], &x);
+            args[k] = (Node *)(uintptr_t)x;
+        }
+        last = graph_region_node(dst, old->op, args, (int)old->nargs, old->attrs, old->regions,
+                                 (int)old->nregions);
+        idmap_set(&image, (uint64_t)(uintptr_t)old, (uint64_t)(uintptr_t)last);
+    }
+    return node_const_value(last, v);
+}
