@@ -8,7 +8,8 @@ const char draft_header[] =
     "use nn\n"
     "use conv\n"
     "fn straight(x) { return round(x * 4) / 4 } grad(dy) { return dy }\n"
-    "fn gated(x, y) { return tanh(x) * y } grad(dy) { return dy * y, dy * x }\n\n";
+    "fn gated(x, y) { return tanh(x) * y } grad(dy) { return dy * y, dy * x }\n"
+    "fn apart(x) { return x } grad(dy) { return dy }\n\n";
 
 bool draft_derive(Draft *d)
 {
@@ -122,8 +123,13 @@ void draft_print(const Draft *d, Buf *out)
     buf_printf(out, "model m%d(", d->number);
     print_inputs(d, out);
     buf_str(out, ") {\n");
-    for (int i = 0; i < d->n; i++)
-        if (d->at[i].live && d->at[i].kind != &kind_input) d->at[i].kind->print(d, &d->at[i], out);
+    bool twice[MAX_STATEMENTS] = {false};
+    for (int i = 0; i < d->n; i++) {
+        const Statement *s = &d->at[i];
+        if (!s->live || s->kind == &kind_input) continue;
+        s->kind->print(d, s, out);
+        twice[i] = apart_print(d, s, out);
+    }
     buf_str(out, "    return ");
     bool first = true;
     for (int i = 0; i < d->n; i++) {
@@ -132,5 +138,8 @@ void draft_print(const Draft *d, Buf *out)
         name_of(d, &d->at[i], out);
         first = false;
     }
+    for (int i = 0; i < d->n; i++)
+        if (twice[i])
+            buf_printf(out, ", " TWICE_ONCE "%d = v%d, " TWICE_AGAIN "%d = w%d", i, i, i, i);
     buf_str(out, "\n}\n\n");
 }

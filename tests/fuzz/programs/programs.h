@@ -79,6 +79,13 @@ void draft_live(Draft *d);   // what the outputs need; outputs must be chosen
 void draft_print(const Draft *d, Buf *out);
 extern const char draft_header[]; // what stands at the top of a file of drafts
 
+// -- gradients.c ----------------------------------------------------------------------------------
+// Outputs that give one gradient by two ways, a number behind each.
+#define TWICE_ONCE  "once"
+#define TWICE_AGAIN "again"
+// w[number], the gradient v[number] by another way; false: nothing is printed.
+bool apart_print(const Draft *d, const Statement *s, Buf *out);
+
 // -- training.c -----------------------------------------------------------------------------------
 void training_print(uint64_t seed, Buf *out); // a file of its own: model t and how it is trained
 

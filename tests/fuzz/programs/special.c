@@ -1,4 +1,4 @@
-// Leaves, random numbers, states, functions of the standard library, loops and gradients.
+// Leaves, random numbers, states, functions of the standard library and loops.
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -355,63 +355,9 @@ static void print_loop(const Draft *d, const Statement *s, Buf *out)
                s->raw[0] % 2 ? 'c' : 'e', i);
 }
 
-// -- gradients ------------------------------------------------------------------------------------
-
-static bool reaches_another(const Statement *s, const void *arg)
-{
-    (void)arg;
-    return dtype_is_float(s->type.dtype) && (s->smooth & (s->smooth - 1));
-}
-
-static bool choose_grad(Maker *m, Statement *s)
-{
-    draw_raw(m, s);
-    s->n = 2;
-    s->arg[0] = pick(m, reaches_another, NULL);
-    if (s->arg[0] < 0) return false;
-    // A leaf mostly; else anything on the way.
-    int found[64], n = 0;
-    for (int pass = random_chance(&m->random, 75) ? 0 : 1; pass < 2 && !n; pass++)
-        for (int i = 0; i < s->arg[0]; i++)
-            if (m->d->at[s->arg[0]].smooth >> i & 1 && (pass || m->d->at[i].n == 0)) found[n++] = i;
-    if (!n) return false;
-    s->arg[1] = found[random_below(&m->random, n)];
-    return true;
-}
-
-static unsigned loss_of(const Draft *d, const Statement *s)
-{
-    return operand(d, s, 0)->type.rank ? s->raw[0] % 4 : s->raw[0] % 2 * 2;
-}
-
-// What sum and mean of something linear are derived to depends on nothing, and deriving that once
-// more is an error where a parameter is: so only gradients of the other losses count as smooth.
-static bool derive_grad(const Draft *d, Statement *s)
-{
-    const Statement *y = operand(d, s, 0), *x = operand(d, s, 1);
-    if (s->arg[1] >= s->arg[0] || !(y->smooth >> s->arg[1] & 1)) return false;
-    s->type = x->type;
-    for (int k = 0; k < SAMPLES; k++) s->sample[k] = fmin(fabs(y->sample[k]) + 1, 50) * (k - 3.5);
-    s->smooth = 1ull << number_of(d, s);
-    if (loss_of(d, s) > 1) s->smooth |= y->smooth;
-    return true;
-}
-
-static void print_grad(const Draft *d, const Statement *s, Buf *out)
-{
-    static const char *const losses[] = {"sum(", "mean(", "sum(sin(", "mean(square("};
-    unsigned way = loss_of(d, s);
-    buf_printf(out, "    v%d = grad(%s", number_of(d, s), losses[way]);
-    print_operand(d, s, 0, out);
-    buf_str(out, way > 1 ? ")), " : "), ");
-    print_operand(d, s, 1, out);
-    buf_str(out, ")\n");
-}
-
 const Kind kind_input = {"input", 4, choose_input, derive_input, print_input};
 const Kind kind_made = {"made", 3, choose_made, derive_made, print_made};
 const Kind kind_assert = {"assert", 1, choose_state, derive_assert, print_assert};
 const Kind kind_state = {"state", 2, choose_state, derive_state, print_state};
 const Kind kind_standard = {"standard", 9, choose_standard, derive_standard, print_standard};
 const Kind kind_loop = {"loop", 3, choose_loop, derive_loop, print_loop};
-const Kind kind_grad = {"grad", 6, choose_grad, derive_grad, print_grad};

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/fuzz/programs/programs.h"
 #include "tests/fuzz/programs/trial.h"
 
 const char *const state_names[STATES] = {"unknown", "fine",    "refused", "wrong",
@@ -77,6 +78,21 @@ static netc_status plain_path(Run *r)
     return status == NETC_OK ? run_plain(r, &r->sides->near, &r->ref.rounded) : status;
 }
 
+// Whether gradients that are there by two ways (gradients.c) are the same both ways.
+static bool agree(Run *r)
+{
+    const size_t n = strlen(TWICE_AGAIN);
+    for (uint32_t i = 0; i < r->ref.exact.n; i++) {
+        const char *name = r->ref.exact.entry[i].key;
+        if (strncmp(name, TWICE_AGAIN, n)) continue;
+        const char *once = arena_printf(r->arena, TWICE_ONCE "%s", name + n);
+        if (!reference_holds(r->t, &r->ref, once, r->ref.exact.entry[i].value, r->out->why,
+                             sizeof r->out->why))
+            return false;
+    }
+    return true;
+}
+
 // An execution and what it should give; several in a row where all give the same.
 static netc_status execute(Run *r, int times)
 {
@@ -86,6 +102,10 @@ static netc_status execute(Run *r, int times)
         status = session_set_control(r->sides->tried.session, r->entry->cursor, 0, &r->err);
     if (!r->known && status == NETC_OK) status = r->t->wide ? plain_path(r) : evaluator(r);
     r->known = !depends_on_time(r->entry->graph);
+    if (status == NETC_OK && !agree(r)) {
+        r->out->state = WRONG;
+        return status;
+    }
     if (status == NETC_OK)
         status = side_run(&r->sides->tried, r->entry->name, r->t->seed, r->known ? times : 1,
                           r->arena, &outputs, &r->err);
