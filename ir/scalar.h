@@ -83,7 +83,8 @@ static inline int64_t nc_mulhi(int64_t a, int64_t b) // u32
 
 static inline double floordiv_f(double a, double b)
 {
-    double q = floor(a / b), rest = fma(-q, b, a); // the quotient may have been rounded up
+    double q = floor(a / b);                  // the quotient may have been rounded up,
+    double rest = q == 0 ? a : fma(-q, b, a); // and 0 times infinity is no number
     return (b > 0 ? rest < 0 : rest > 0) ? q - 1 : q;
 }
 static inline double mod_f(double a, double b)

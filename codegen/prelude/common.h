@@ -52,15 +52,16 @@ NC_FN float nc_sign_f(float a) { return a > 0 ? 1.0f : a < 0 ? -1.0f : a; }
 NC_FN double nc_sign_d(double a) { return a > 0 ? 1.0 : a < 0 ? -1.0 : a; }
 
 // The largest integer not above the exact quotient, which the rounded one may have passed: by the
-// exact sign of what remains, so that a // b and a % b belong together.
+// exact sign of what remains, so that a // b and a % b belong together; below 1 all of a remains, of
+// an infinite b, too.
 NC_FN float nc_floordiv_f(float a, float b)
 {
-    float q = nc_floor_f(a / b), rest = fmaf(-q, b, a);
+    float q = nc_floor_f(a / b), rest = q == 0 ? a : fmaf(-q, b, a);
     return (b > 0 ? rest < 0 : rest > 0) ? q - 1 : q;
 }
 NC_FN double nc_floordiv_d(double a, double b)
 {
-    double q = nc_floor_d(a / b), rest = fma(-q, b, a);
+    double q = nc_floor_d(a / b), rest = q == 0 ? a : fma(-q, b, a);
     return (b > 0 ? rest < 0 : rest > 0) ? q - 1 : q;
 }
 NC_FN float nc_mod_f(float a, float b)
