@@ -328,6 +328,8 @@ typedef struct Arg {
 Val call_leading(Elab *e, Val callee, const Val *v, uint32_t n, Span span, Scope *scope);
 uint32_t fn_arity(Elab *e, const Fn *fn);
 const char *fn_missing(Elab *e, const Fn *fn); // "'p', 'g'", or NULL when none
+// "has 1 of the 2 arguments that it needs: f(x, y)", "still waits for 'x', 'y'", or NULL
+const char *fn_lack(Elab *e, const Fn *fn);
 // Gives the parameters their arguments, or what they are otherwise, in the frame of the call.
 bool fn_bind(Elab *e, const Fn *fn, Val *args, const Span *spans);
 Val fn_body(Elab *e, Fn *fn, Val *args, const Span *spans, Span span, Scope *scope);

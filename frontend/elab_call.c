@@ -81,6 +81,23 @@ const char *fn_missing(Elab *e, const Fn *fn)
     return b.len ? b.data : NULL;
 }
 
+const char *fn_lack(Elab *e, const Fn *fn)
+{
+    const char *missing = fn_missing(e, fn);
+    if (!missing) return NULL;
+    Sig s;
+    signature(e, fn, &s);
+    int needs = 0, has = 0;
+    for (int i = 0; i < s.n; i++) {
+        needs += s.p[i].required;
+        has += s.p[i].required && fn->bound && fn->bound[i].kind != V_ABSENT;
+    }
+    // Which one was left out is a guess: fewer than needed are the last ones.
+    return has ? arena_printf(e->arena, "has %d of the %d arguments that it needs: %s", has, needs,
+                              fn_signature(e, fn))
+               : arena_printf(e->arena, "still waits for %s", missing);
+}
+
 static bool bind_named(Elab *e, const Fn *fn, const Sig *s, const Arg *a, Val *out, Span *spans)
 {
     for (int i = 0; i < s->n; i++) {

@@ -211,12 +211,11 @@ static void exec_assert(Elab *e, const Stmt *s)
 static void exec_expr(Elab *e, const Stmt *s)
 {
     Val v = eval(e, s->expr);
-    const char *missing = v.kind == V_FN ? fn_missing(e, v.fn) : NULL;
-    bool call =
-        s->expr->kind == EXPR_CALL || s->expr->kind == EXPR_AS || s->expr->kind == EXPR_REUSE ||
-        s->expr->kind == EXPR_WITH;
-    if (missing && call)
-        fail(e, s->span, "this call does nothing: '%s' still waits for %s", v.fn->name, missing);
+    const char *lack = v.kind == V_FN ? fn_lack(e, v.fn) : NULL;
+    bool call = s->expr->kind == EXPR_CALL || s->expr->kind == EXPR_AS ||
+                s->expr->kind == EXPR_REUSE || s->expr->kind == EXPR_WITH;
+    if (lack && call)
+        fail(e, s->span, "this call does nothing: '%s' %s", v.fn->name, lack);
     else if (!call && v.kind != V_POISON)
         fail(e, s->span, "this value is not used; give it a name with =");
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/plain.h"
+#include "base/names.h"
 #include "frontend/elab_train.h"
 
 // -- the model ------------------------------------------------------------------------------------
@@ -137,8 +138,26 @@ static void no_gradient(Elab *e, TrainState *t, const NodeList *at, Node **reach
     diag_note(e->diags, d, "mark it frozen, or choose the parameters: minimize … over params(…)");
 }
 
+// minimize loss, where the model returns another name.
+static bool no_such_result(Elab *e, const TrainState *t, const Expr *x)
+{
+    Val v;
+    if (x->kind != EXPR_NAME || !t->first || name_try(e, x->text, x->span, &v)) return false;
+    Buf b = buf_new(e->arena);
+    for (uint32_t i = 0; i < t->first->n; i++)
+        buf_printf(&b, "%s'%s'", i ? ", " : "", t->first->names[i]);
+    Advice near = advise_near(x->text, t->first->names, t->first->n);
+    if (*near.text)
+        fail(e, x->span, "unknown name '%s'%s", x->text, near.text);
+    else
+        fail(e, x->span, "unknown name '%s'; model '%s' returns %s", x->text, t->model->name,
+             b.data);
+    return true;
+}
+
 Node *train_loss(Elab *e, const Stmt *s)
 {
+    if (no_such_result(e, e->train, s->expr)) return NULL;
     Val v = eval(e, s->expr);
     if (v.kind == V_POISON) return NULL;
     Node *loss = to_tensor(e, &v, DT_COUNT, s->expr->span);

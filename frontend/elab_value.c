@@ -136,9 +136,9 @@ static void describe(Elab *e, const Val *v, Buf *b)
         buf_printf(b, "the range %lld..%lld", (long long)v->range.lo, (long long)v->range.hi);
         break;
     case V_FN: {
-        const char *missing = fn_missing(e, v->fn);
-        if (missing)
-            buf_printf(b, "the function '%s', which still waits for %s", v->fn->name, missing);
+        const char *lack = fn_lack(e, v->fn);
+        if (lack)
+            buf_printf(b, "the function '%s', which %s", v->fn->name, lack);
         else
             buf_printf(b, "the function '%s'", v->fn->name);
         break;

@@ -131,7 +131,8 @@ enum {
     AFTER_PAREN = 8,
     AFTER_PREFIX = 16,
     TOP = 32,
-    AFTER_BRACE = 64
+    AFTER_BRACE = 64,
+    AFTER_MINUS = 128
 };
 
 // Words that begin a statement when what follows fits. TOP: always so outside of all braces.
@@ -155,9 +156,9 @@ static const struct Head {
     {"scratch", T_SCRATCH, AFTER_NAME},
     {"loop", T_LOOP, AFTER_NAME},
     {"emit", T_EMIT, AFTER_NAME},
-    {"tap", T_TAP, AFTER_NAME | AFTER_PAREN},
-    {"assert", T_ASSERT, AFTER_NAME | AFTER_NUMBER | AFTER_PAREN | AFTER_PREFIX},
-    {"minimize", T_MINIMIZE, AFTER_NAME | AFTER_NUMBER | AFTER_PAREN},
+    {"tap", T_TAP, AFTER_NAME | AFTER_PAREN | AFTER_MINUS},
+    {"assert", T_ASSERT, AFTER_NAME | AFTER_NUMBER | AFTER_PAREN | AFTER_PREFIX | AFTER_MINUS},
+    {"minimize", T_MINIMIZE, AFTER_NAME | AFTER_NUMBER | AFTER_PAREN | AFTER_MINUS},
     {"clip", T_CLIP, AFTER_NAME},
     {"update", T_UPDATE, AFTER_NAME},
     {"evaluate", T_EVALUATE, AFTER_NAME},
@@ -213,6 +214,7 @@ static bool follows(const struct Head *h, const Token *next)
     case T_FLOAT: return h->after & AFTER_NUMBER;
     case '(': return h->after & AFTER_PAREN;
     case '{': return h->after & AFTER_BRACE;
+    case '-': return h->after & AFTER_MINUS;
     case T_NOT:
     case T_TRUE:
     case T_FALSE:
