@@ -206,7 +206,7 @@ typedef struct netc_compile_options {
     const char *tune_file; // measured schedules (netc_tune); NULL: NAME.tune where a file is
                            // compiled and there is one; "": none
     const char *kernels_dir; // edited kernels; NULL: NAME.kernels, as above; "": none
-    bool locked; // an error when a kernel has no line of the tuning file, or a line no kernel
+    bool locked; // an error when a kernel has no line of the tuning file
     const netc_dataset *eval_data; // what netc_train will evaluate on: a hint, used while a device
                                    // is prepared; may be NULL
     // Only these entries will be run, and init; a NULL stands for the file's only model. The others

@@ -32,10 +32,7 @@ static const char *find(void *ctx, uint64_t key)
                          : s->file ? tune_find(s->file, key, s->device)
                                    : NULL;
     if (e) text = e->schedule;
-    if (e && !s->given) {
-        s->used[e - s->file->kernels.at] = true;
-        s->of_file++;
-    }
+    if (e && !s->given) s->of_file++;
     void *bytes;
     size_t n;
     if (!e && !s->given && b->cuda && s->p->cuda_model && !s->p->settings.locked &&
@@ -91,7 +88,6 @@ void schedules_begin(netc_program *p, Build *b, Schedules *s, ScheduleSource *so
         s->given = given;
     }
     s->taken = idmap_new(b->arena);
-    s->used = NEW_ARRAY(b->arena, bool, p->tuning ? p->tuning->kernels.n + 1 : 1);
     *source = (ScheduleSource){find, wrong, s};
 }
 
@@ -103,7 +99,8 @@ static int entries_for(const TuneFile *t, const char *device)
     return n;
 }
 
-// What --locked objects to, or NULL: kernels without a line, lines without a kernel.
+// What --locked objects to, or NULL: kernels without a line. A line without a kernel may be of
+// other sizes.
 static const char *unlocked(const Schedules *s, const char *const *names, int missing)
 {
     Arena *a = s->b->arena;
@@ -112,12 +109,6 @@ static const char *unlocked(const Schedules *s, const char *const *names, int mi
         buf_printf(&o, "\n  kernel %s has no line for %s", names[i],
                    s->device ? s->device : "any CUDA device");
     if (missing > 8) buf_printf(&o, "\n  and %d more", missing - 8);
-    for (uint32_t i = 0; s->file && i < s->file->kernels.n; i++) {
-        const TuneEntry *e = &s->file->kernels.at[i];
-        if (!s->used[i] && s->device && !strcmp(e->device, s->device))
-            buf_printf(&o, "\n  line %d: no kernel is %s %016llx any more", e->line, e->name,
-                       (unsigned long long)e->key);
-    }
     return o.len ? o.data : NULL;
 }
 
@@ -220,8 +211,7 @@ netc_status schedules_locked(netc_program *p, const Build *b, netc_error **err)
 {
     if (!p->settings.locked || !b->unlocked) return NETC_OK;
     return lib_fail(err, NETC_INVALID,
-                    "--locked: %s does not fit the kernels of %s; 'netc tune %s --prune' brings it "
-                    "up to date%s",
+                    "--locked: %s lacks kernels of %s; 'netc tune %s' measures them%s",
                     p->tuning ? p->tuning->path : "the tuning file", p->name, p->name, b->unlocked);
 }
 

@@ -38,7 +38,6 @@ typedef struct Schedules {
     const char *device;    // whose entries count; NULL: nobody's
     const TuneFile *given; // the only source when not NULL: a checkpoint's
     const TuneFile *file;  // the model's tuning file, or NULL
-    bool *used;            // by entry of file
     IdMap taken;           // Body.key -> text
     int of_file, of_cache;
 } Schedules;
