@@ -14,6 +14,7 @@ typedef enum OptionKind {
     OPT_OUTPUT, // a file that the verb writes: looked at before the work that makes it
     OPT_INT,
     OPT_COUNT, // a whole number above 0
+    OPT_BYTES, // as read_bytes takes them
     OPT_REAL,
     OPT_POSITIVE, // a finite number above 0
     OPT_LIST
@@ -67,6 +68,7 @@ int run_command(const Option *own, int n, Common *c, Body *body, void *args);
 int run_verb(const char *verb, const Option *own, int n, Common *c, int argc, char **argv,
              Body *body, void *args);
 const Verb *find_verb(const char *name);
+bool read_bytes(const char *text, int64_t *out); // 800000, 5e9, 6GB, 512MiB; bytes.c
 bool list_add(StringList *l, const char *word); // false: no memory, which is said
 void list_free(StringList *l);
 

@@ -60,6 +60,10 @@ static bool store(const Option *o, const char *value)
         if (*value && !*end && !errno && (o->kind == OPT_INT || *(int64_t *)o->to > 0)) return true;
         fail("%s wants a whole number%s, not '%s'", o->name, above[o->kind == OPT_COUNT], value);
         return false;
+    case OPT_BYTES:
+        if (read_bytes(value, o->to)) return true;
+        fail("%s wants a number of bytes, like 5e9, 6GB or 512MiB, not '%s'", o->name, value);
+        return false;
     case OPT_REAL:
     case OPT_POSITIVE:
         real = *(double *)o->to = strtod(value, &end);
@@ -256,8 +260,8 @@ Option transpose_option(Weights *w)
 Option part_option(int64_t *to)
 {
     return (Option){"--part-size", NULL,
-                    OPT_COUNT,     to,
-                    "N",           "bytes of each file of a checkpoint (default 5e9)"};
+                    OPT_BYTES,     to,
+                    "BYTES",       "size of each file of a checkpoint: 2GB (default 5e9)"};
 }
 
 Option steps_option(Timing *t)
@@ -284,8 +288,8 @@ static void common_options(Common *c, Option out[COMMON_OPTIONS])
          "choose one of several train blocks by its name (default: the first)"},
         {"--precision", NULL, OPT_STRING, &c->precision, "P", "f32 (default), tf32, bf16 or f16"},
         {"--skip-passes", NULL, OPT_STRING, &c->skip_passes, "A,B", "leave out optional passes"},
-        {"--memory-limit", NULL, OPT_INT, &c->memory_limit, "BYTES",
-         "keep temporaries within this: recompute values, split large products"},
+        {"--memory-limit", NULL, OPT_BYTES, &c->memory_limit, "BYTES",
+         "keep temporaries within this, 6e9 or 6GB: recompute values, split large products"},
         {"--no-reuse", NULL, OPT_FLAG, &c->no_reuse, NULL, "do not let temporaries share memory"},
         {"--no-library", NULL, OPT_FLAG, &c->no_matmul_library, NULL,
          "use no matrix library, only generated products"},
@@ -294,7 +298,7 @@ static void common_options(Common *c, Option out[COMMON_OPTIONS])
         {"--tune-file", NULL, OPT_STRING, &c->tune_file, "FILE",
          "measured schedules (default: MODEL.tune where it exists; '' for none)"},
         {"--locked", NULL, OPT_FLAG, &c->locked, NULL,
-         "fail unless the tuning file has exactly the model's kernels"},
+         "fail unless the tuning file has a line for each of the model's kernels"},
         {"--cache-dir", NULL, OPT_STRING, &c->cache_dir, "DIR",
          "folder of the compile cache; '' for none"},
         {"--quiet", "-q", OPT_FLAG, &c->quiet, NULL, "errors and results only"},

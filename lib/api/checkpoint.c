@@ -74,11 +74,15 @@ static bool well_written(Loading *v)
     return true;
 }
 
-static bool ignored(const Loading *v, const char *name)
+static bool ignored(const Loading *v, const char *name, bool *used)
 {
-    for (int i = 0; i < v->o.nignore; i++)
-        if (plain_match(v->o.ignore[i], name)) return true;
-    return false;
+    bool any = false;
+    for (int i = 0; i < v->o.nignore; i++) {
+        bool match = plain_match(v->o.ignore[i], name);
+        used[i] |= match;
+        any |= match;
+    }
+    return any;
 }
 
 // Where the caller says so of its name in the model: the matrix turned.
@@ -103,10 +107,11 @@ static bool name_tensors(Loading *v)
 {
     bool *used = NEW_ARRAY(v->arena, bool, v->o.nmap + 1);
     bool *turned = NEW_ARRAY(v->arena, bool, v->o.ntranspose + 1);
+    bool *passed = NEW_ARRAY(v->arena, bool, v->o.nignore + 1);
     v->by_name = strmap_new(v->arena);
     for (int i = 0; i < v->file.n; i++) {
         const char *name = v->file.at[i].name, *to = NULL;
-        if (ignored(v, name)) continue;
+        if (ignored(v, name, passed)) continue;
         for (int k = 0; k < v->o.nmap; k++) {
             const char *renamed = rename_by(v->arena, name, v->o.map[k]);
             used[k] = used[k] || renamed;
@@ -128,6 +133,13 @@ static bool name_tensors(Loading *v)
                 lib_fail(v->err, NETC_INVALID, "the renaming '%s' matches no tensor of %s%s%s%s",
                          v->o.map[k], v->path, v->file.n ? "; its first is '" : "",
                          v->file.n ? v->file.at[0].name : "", v->file.n ? "'" : "");
+            return false;
+        }
+    for (int k = 0; k < v->o.nignore; k++)
+        if (!passed[k]) {
+            v->status =
+                lib_fail(v->err, NETC_INVALID, "'%s' is to be ignored, and names no tensor of %s",
+                         v->o.ignore[k], v->path);
             return false;
         }
     return true;
@@ -172,6 +184,15 @@ static bool own_file(const RtTensors *t)
 {
     for (int i = 0; i < t->nmeta; i++)
         if (!strcmp(t->meta_keys[i], "netc.model")) return true;
+    return false;
+}
+
+// An optimizer's state of a parameter, whose name it begins with.
+static bool of_parameter(const Loading *v, const char *name)
+{
+    for (const char *dot = strchr(name, '.'); dot; dot = strchr(dot + 1, '.'))
+        if (strmap_has(&v->by_name, arena_strndup(v->arena, name, (size_t)(dot - name))))
+            return true;
     return false;
 }
 
@@ -221,6 +242,7 @@ static bool fits(Loading *v)
     for (uint32_t i = 0; i < v->by_name.n; i++) {
         const char *name = v->by_name.entry[i].key;
         if (session_cell(s, name, &mine)) continue;
+        if (own && v->o.weights_only && of_parameter(v, name)) continue;
         if (extra++ < 20 || !own) buf_printf(&wrong, "\n  %s: only in the file", name);
     }
     if (!nwrong && (own || !extra)) return true;
@@ -307,6 +329,9 @@ static bool read_metadata(Loading *v)
         const char *key = v->file.meta_keys[i], *value = v->file.meta_values[i];
         if (!strcmp(key, "netc.choices") && !v->choices) v->choices = strdup(value);
         if (!strcmp(key, "netc.best")) snprintf(v->at->best, sizeof v->at->best, "%s", value);
+        if (!strcmp(key, "netc.batch")) v->at->batch = strtoll(value, NULL, 10);
+        if (!strcmp(key, "netc.precision"))
+            snprintf(v->at->precision, sizeof v->at->precision, "%s", value);
         if (!strcmp(key, "netc.step")) step = true;
         if (!strcmp(key, "netc.seed")) seed = true;
         if ((!strcmp(key, "netc.step") && !read_number(v, key, value, &v->at->step)) ||

@@ -8,7 +8,7 @@
 
 #include "lib/lib.h"
 
-enum { METADATA = 6 };
+enum { METADATA = 8 };
 static const int64_t PART_BYTES = 5000000000; // as Hugging Face's own files
 
 typedef struct Saving {
@@ -82,6 +82,10 @@ static void describe(Saving *v)
     add_metadata(v, "netc.model", v->s->program->name);
     add_metadata(v, "netc.step", arena_printf(v->arena, "%" PRId64, v->at->step));
     add_metadata(v, "netc.seed", arena_printf(v->arena, "%" PRId64, v->at->seed));
+    if (v->at->batch)
+        add_metadata(v, "netc.batch", arena_printf(v->arena, "%" PRId64, v->at->batch));
+    if (*v->at->precision)
+        add_metadata(v, "netc.precision", arena_strdup(v->arena, v->at->precision));
     add_metadata(v, "netc.choices", choices.data);
     if (*v->at->best) add_metadata(v, "netc.best", arena_strdup(v->arena, v->at->best));
 }

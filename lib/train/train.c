@@ -78,7 +78,9 @@ netc_status run_epoch(Run *r, netc_error **err)
 
 netc_status run_write(Run *r, const char *path, netc_error **err)
 {
-    Position at = {.step = r->step, .seed = r->s->seed};
+    Position at = {.step = r->step, .seed = r->s->seed, .batch = r->batch};
+    snprintf(at.precision, sizeof at.precision, "%s",
+             precision_text(r->s->program->settings.precision));
     best_position(r, &at);
     NETC_INIT(netc_save_options, o);
     o.part_bytes = r->o->part_bytes;
@@ -266,6 +268,20 @@ static netc_status resume(netc_session *s, const char *path, Position *at, netc_
     return status;
 }
 
+// What a resumed training does otherwise than the one that wrote the checkpoint.
+static void note_changes(const Run *r, const Position *at)
+{
+    const char *precision = precision_text(r->s->program->settings.precision);
+    if (at->batch && at->batch != r->batch)
+        lib_log(r->s->context,
+                "note: %s was trained with a batch of %" PRId64 ", this is one of %" PRId64
+                ": step %" PRId64 " stands elsewhere in the data",
+                r->o->resume, at->batch, r->batch, at->step);
+    if (*at->precision && strcmp(at->precision, precision))
+        lib_log(r->s->context, "note: %s was trained with --precision %s, this is %s", r->o->resume,
+                at->precision, precision);
+}
+
 static netc_status train(netc_session *s, const netc_train_options *o, netc_error **err)
 {
     netc_train_options options = {0};
@@ -287,6 +303,7 @@ static netc_status train(netc_session *s, const netc_train_options *o, netc_erro
                     " and goes on with it, not with %" PRId64,
                     options.resume, at.seed, s->seed);
         s->seed = at.seed;
+        note_changes(&r, &at);
         if (r.step >= r.total)
             lib_log(s->context,
                     "note: %s stands at step %" PRId64 "; nothing is left of %" PRId64 " steps",

@@ -22,7 +22,10 @@ expect 1 "looks at this machine" "$NETC" doctor x
 expect 1 "netc inspect MODEL --target cpu lists them" "$NETC" inspect "$MLP" nothing --target cpu
 expect 1 "--input image=FILE" "$NETC" run "$MLP" --device cpu
 expect 1 "encode, decode" "$NETC" run "$ROOT/samples/autoencoder/autoencoder.net" --device cpu
-expect 1 "makes no sense" "$NETC" "$MLP" --memory-limit -5
+for n in -5 0.5 6XB nan 1e30 ''; do expect 1 "--memory-limit wants a number of bytes, like 5e9" "$NETC" "$MLP" --memory-limit "$n"; done
+for n in 1000 1e3 1kB 1K 1.0e-3M 0.9765625KiB; do
+    expect 0 "more than the limit of 1000" "$NETC" "$MLP" --memory-limit $n
+done
 expect 0 "note: the temporaries of 'train' need" "$NETC" "$MLP" --memory-limit 1000
 expect 1 "no device 'gpu'" "$NETC" "${T[@]}" --device gpu
 for n in -1 0 nan inf; do expect 1 "--epochs wants a number above 0" "$NETC" "${T[@]}" --epochs $n; done
@@ -94,6 +97,9 @@ holds '"step":15,"epoch":1,'
 expect 0 "16 steps" "$NETC" "${T[@]}" --steps 16 --keep-last
 expect 0 "" "$NETC" "${T[@]}" --steps 10 --save a.safetensors -q
 expect 0 "5 steps in" "$NETC" "${T[@]}" --steps 15 --resume a.safetensors
+! grep -q "was trained with" "$W/.out" && pass || fail "a note of nothing that changed: $(head -3 "$W/.out")"
+expect 0 "a.safetensors was trained with a batch of 128, this is one of 64: step 10 stands elsewhere in the data" "$NETC" "${T[@]}" --steps 15 --resume a.safetensors -D batch=64
+expect 0 "a.safetensors was trained with --precision f32, this is bf16" "$NETC" "${T[@]}" --steps 15 --resume a.safetensors --precision bf16
 expect 0 "stands at step 10" "$NETC" "${T[@]}" --steps 10 --resume a.safetensors --save again.safetensors
 [ -s again.safetensors ] && pass || fail "nothing left to train, and nothing saved"
 for p in tf32 bf16 f16; do expect 0 "" "$NETC" "${T[@]}" --steps 15 --precision $p -q; done
@@ -105,6 +111,10 @@ expect 1 "first.weight" "$NETC" "${R[@]}" --weights a.safetensors
 expect 0 "" "$NETC" "${R[@]}" --weights a.safetensors --map 'fc1.*=first.*'
 expect 0 "" "$NETC" "${R[@]}" --weights a.safetensors --allow-missing
 expect 1 "matches no tensor" "$NETC" "${R[@]}" --weights a.safetensors --map 'q.*=first.*'
+sed 's/fc1/first/; s/adam[a-z]*(lr = [0-9.e-]*)/sgd(lr = 0.1)/; s/update .*/update sgd(lr = 0.1)/' "$MLP" > plain.net # without moments
+expect 1 "fc1.weight: only in the file" "$NETC" train plain.net "${DATA[@]}" --device cpu --steps 1 --weights a.safetensors --map 'fc1.bias=first.bias'
+! grep -q 'fc1.weight\.' "$W/.out" && pass || fail "moments are listed: $(head -20 "$W/.out")"
+expect 1 "'zzz*' is to be ignored, and names no tensor of" "$NETC" "${R[@]}" --weights a.safetensors --ignore 'zzz*'
 expect 1 "FILE_NAME=MODEL_NAME" "$NETC" "${R[@]}" --weights a.safetensors --map fc1
 expect 0 "" "$NETC" eval "$MLP" "${DATA[@]}" --device cpu --weights a.safetensors
 cp "$W/.out" straight

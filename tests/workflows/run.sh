@@ -72,7 +72,7 @@ looks white 1e-2 --weights white.bf16.st
 sed 's/train fit {/&\n    accumulate 2/' "$NETS/whitened.net" >parts.net
 expect 0 "" "$NETC" train parts.net "${DATA[@]}" --device "$device" -q --steps 5 --save parts.st
 # Weights that hold some of them: the others are made, those stay.
-training whitened -D rate=0 --steps 1 --weights white.st --map 'net.act.gain=none' --ignore none --allow-missing --save some.st
+training whitened -D rate=0 --steps 1 --weights white.st --map 'net.act.gain=none' --allow-missing --save some.st
 looks white 1e-3 --weights some.st
 waits="'net.w' has no value yet: it is made of the first batch"
 expect 1 "$waits" "$NETC" run "$NETS/whitened.net" --entry look --input x=x.npy -D batch=200 --device "$device"
