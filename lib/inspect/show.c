@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "lib/inspect/inspect.h"
+#include "runtime/data/tokens.h"
 
 typedef struct Show {
     Arena *arena;
@@ -167,6 +168,32 @@ static void show_array(Show *s)
     rt_array_free(&a);
 }
 
+// "u.bin: 15 tokens of 16 bits, 72 to 2817, the first 72 101"
+static void show_tokens(Show *s, bool wide)
+{
+    enum { FIRST = 12 };
+    ProgType wanted = {.dtype = PD_U32};
+    RtArray a = {0};
+    RtError e = {0};
+    if (rt_array_read(s->path, NULL, &wanted, &a, &e)) {
+        s->status = lib_fail_rt(s->err, &e);
+        return;
+    }
+    const uint32_t *token = a.data;
+    int64_t n = (int64_t)(a.bytes / sizeof *token);
+    uint32_t least = UINT32_MAX, most = 0;
+    for (int64_t i = 0; i < n; i++) {
+        least = token[i] < least ? token[i] : least;
+        most = token[i] > most ? token[i] : most;
+    }
+    buf_printf(&s->text, "%s: %s token%s of %d bits", s->path, grouped(s->arena, n),
+               n == 1 ? "" : "s", wide ? 32 : 16);
+    if (n) buf_printf(&s->text, ", %" PRIu32 " to %" PRIu32 ", the first", least, most);
+    for (int64_t i = 0; i < n && i < FIRST; i++) buf_printf(&s->text, " %" PRIu32, token[i]);
+    buf_printf(&s->text, "%s\n", n > FIRST ? " ..." : "");
+    rt_array_free(&a);
+}
+
 static bool holds_tensors(const char *path, const unsigned char *head, size_t n)
 {
     struct stat st;
@@ -195,6 +222,8 @@ static void show(void *arg)
                      "%s is a model's text: netc inspect shows what it compiles to", s->path);
     else if (n && rt_container_recognise(head, n))
         show_model(s);
+    else if (rt_token_recognise(head, n))
+        show_tokens(s, rt_token_wide(head));
     else if (holds_tensors(s->path, head, n))
         show_tensors(s);
     else

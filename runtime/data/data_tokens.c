@@ -33,13 +33,18 @@ bool rt_token_recognise(const unsigned char *at, size_t n)
     return n >= 4 && (word(at, 0) == MAGIC_16 || word(at, 0) == MAGIC_32);
 }
 
+bool rt_token_wide(const unsigned char *at)
+{
+    return word(at, 0) == MAGIC_32;
+}
+
 int rt_token_width(const char *path, const unsigned char *at, size_t bytes, RtError *e)
 {
     if (bytes < sizeof(RtTokenHead))
         return rt_fail(e, RT_USER, "%s is truncated: it ends within the header of a token file",
                        path),
                0;
-    bool wide = word(at, 0) == MAGIC_32;
+    bool wide = rt_token_wide(at);
     int version = wide ? VERSION_32 : VERSION_16, width = wide ? 4 : 2;
     if (word(at, 1) != version)
         return rt_fail(e, RT_USER, "%s is a token file of version %" PRId32 "; %d can be read",

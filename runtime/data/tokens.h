@@ -11,6 +11,7 @@ typedef struct RtTokenHead { // what such a file begins with, little-endian
 RtTokenHead rt_token_head(bool wide, int64_t tokens); // wide: tokens of 32 bits, not 16
 
 bool rt_token_recognise(const unsigned char *at, size_t n);
+bool rt_token_wide(const unsigned char *at); // of one: tokens of 32 bits
 // Bytes of a token behind the header of a file of [bytes], which begins at [at]; 0: damaged, in e.
 int rt_token_width(const char *path, const unsigned char *at, size_t bytes, RtError *e);
 // Tokens of [width] bytes each as bytes. RT_USER: they are not all below 256.

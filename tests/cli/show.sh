@@ -38,4 +38,12 @@ expect 1 "cut.safetensors" "$NETC" show cut.safetensors
 expect 1 "empty.npy is empty" "$NETC" show empty.npy m.safetensors
 shown "  netc.model: m.net"
 expect 1 "give files to look into" "$NETC" show
+# Files of tokens: their header says how wide they are.
+tokens() { printf '%b' "$1\x00\x00\x00$(printf '\\x00%.0s' $(seq 1012))$2"; }
+tokens '\x88\xd8\x34\x01\x01\x00\x00\x00\x03' '\x48\x00\x01\x0b\x05\x00' >u.bin
+expect 0 "u.bin: 3 tokens of 16 bits, 5 to 2817, the first 72 2817 5" "$NETC" show u.bin
+tokens '\xa1\xd9\x34\x01\x07\x00\x00\x00\x01' '\x70\x11\x01\x00' >w.bin
+expect 0 "w.bin: 1 token of 32 bits, 70000 to 70000, the first 70000" "$NETC" show w.bin
+head -c 1028 u.bin >cut.bin
+expect 1 "its header says 3 tokens of 16 bits, but 4 bytes follow it" "$NETC" show cut.bin
 finish
