@@ -130,7 +130,10 @@ int verb_fmt(int argc, char **argv)
         char *text = read_text(path), *out = NULL;
         netc_error *err = NULL;
         if (!text) {
-            fail("cannot read %s: %s", path, strerror(errno));
+            if (errno == EILSEQ)
+                fail("%s is not text: netc fmt writes model files anew", path);
+            else
+                fail("cannot read %s: %s", path, strerror(errno));
             code = code ? code : 1;
         } else if (netc_format(NULL, path, text, &out, &err) != NETC_OK) {
             report_error(err);

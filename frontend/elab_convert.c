@@ -144,6 +144,9 @@ Node *to_tensor(Elab *e, const Val *v, DType weak, Span span)
     case V_BOOL: return weak_const(e, v, weak == DT_COUNT ? DT_BOOL : weak, span);
     case V_LIST:
     case V_RANGE: return list_const(e, v, weak, span);
+    case V_NONE:
+        fail(e, span, "expected a tensor, found none: what a function without 'return' gives");
+        return NULL;
     default: fail(e, span, "expected a tensor, found %s", val_text(e, v)); return NULL;
     }
 }

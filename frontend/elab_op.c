@@ -65,7 +65,7 @@ Val apply_op(Elab *e, Op op, Val *v, const Span *spans, int n, Span at)
         arg[0] = to_tensor(e, &v[0], DT_BOOL, spans[0]);
         if (!arg[0]) return val_poison();
         if (arg[0]->type.dtype != DT_BOOL)
-            return fail(e, spans[0], "%s chooses by a bool, found %s; compare with != 0", name,
+            return fail(e, spans[0], "where chooses by a bool, found %s; compare: x > 0, x != 0",
                         type_text(e, &arg[0]->type));
         if (!join_operands(e, name, v + 1, spans + 1, n - 1, arg + 1, at)) return val_poison();
     } else if (!join_operands(e, name, v, spans, n, arg, at)) {

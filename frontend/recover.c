@@ -1,6 +1,7 @@
 // Syntax errors: what to say, and where to go on.
 #include <string.h>
 
+#include "ir/type.h"
 #include "frontend/parse.h"
 
 static bool opens(int k)
@@ -163,6 +164,22 @@ static bool note_foreign(Parser *p, Diag *g, const Token *head)
     return false;
 }
 
+// What was meant, of the token at k and those before it.
+static void note_meant(Parser *p, Diag *g, int head, uint32_t k)
+{
+    const Token *t = &p->tokens->list.at[k];
+    DType type;
+    if (t->kind == '(' && k && t[-1].kind == T_NAME && dtype_parse(t[-1].text, &type))
+        diag_note(p->diags, g, "a shape stands in square brackets: %s[4, 3]", t[-1].text);
+    if (t->kind == '=' && (head == T_PARAM || head == T_STATE) && k && t[-1].kind == T_NAME)
+        diag_note(p->diags, g, "a type stands before the value: %s: f32[3] = 0", t[-1].text);
+    if (k > 1 && t[-1].kind == '.' && t[-2].kind == T_INT)
+        diag_note(p->diags, g, "a number has digits behind its point, too: %s.0", t[-2].text);
+    if ((t->kind == T_INT || t->kind == T_FLOAT) && k && t[-1].kind == T_NAME &&
+        !strcmp(t[-1].text, "clip"))
+        diag_note(p->diags, g, "clip takes a function of the gradients: clip_global_norm(1.0)");
+}
+
 static void describe(Parser *p, uint32_t k, uint32_t start, const Expected *e)
 {
     const Token *t = &p->tokens->list.at[k];
@@ -194,6 +211,7 @@ static void describe(Parser *p, uint32_t k, uint32_t start, const Expected *e)
             diag_note(p->diags, g, "say what it begins as: '= 0', or a function as uniform(-1, 1)");
         if (k == start && t->kind == T_FLOORDIV)
             diag_note(p->diags, g, "a comment begins with '#'");
+        note_meant(p, g, head, k);
         bool foreign = note_foreign(p, g, &p->tokens->list.at[start]);
         if (!foreign && k == start + 1 && head == T_NAME && starts_operand(t->kind)) {
             const char *word = p->tokens->list.at[start].text, *near = nearest_head(word);

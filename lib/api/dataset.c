@@ -307,12 +307,31 @@ static netc_status item_type(netc_dataset *d, DataItem *it, netc_program *p, con
     return status;
 }
 
+// A size as an input's data have it.
+typedef struct Found {
+    const char *dim, *input;
+    int64_t size;
+} Found;
+
+// Keeps it among those of other inputs, which must not say otherwise.
+static netc_status agree(Found *found, int n, Found f, netc_error **err)
+{
+    for (int i = 0; i < n; i++)
+        if (!strcmp(found[i].dim, f.dim) && found[i].size != f.size)
+            return lib_fail(err, NETC_INVALID,
+                            "the data disagree: %s is %" PRId64 " in '%s' and %" PRId64 " in '%s'",
+                            f.dim, found[i].size, found[i].input, f.size, f.input);
+    found[n] = f;
+    return NETC_OK;
+}
+
 netc_status dataset_defines(netc_dataset *d, netc_program *p, bool whole, Arena *a,
                             const char ***out, int *n, bool *differ, netc_error **err)
 {
     *differ = false;
     *out = NEW_ARRAY(a, const char *, d->n *MAX_RANK + 1);
     *n = 0;
+    Found *found = NEW_ARRAY(a, Found, d->n * MAX_RANK + 1);
     if (!p->decls) return dataset_load(d, p, err);
     for (int i = 0; i < d->n; i++) {
         const InputDecl *decl = declaration(p, d->item[i].input);
@@ -326,6 +345,9 @@ netc_status dataset_defines(netc_dataset *d, netc_program *p, bool whole, Arena 
         // Axis 0 of a data set is the examples: the batch is the model's own choice.
         for (int k = whole ? 0 : 1; k < decl->rank; k++)
             if (decl->dim_name[k]) {
+                Found f = {decl->dim_name[k], decl->name, t.dim[k]};
+                status = agree(found, *n, f, err);
+                if (status != NETC_OK) return status;
                 (*out)[(*n)++] = arena_printf(a, "%s=%" PRId64, decl->dim_name[k], t.dim[k]);
                 *differ = *differ || decl->dim[k] != t.dim[k];
             }

@@ -1,4 +1,5 @@
 // Parameters, states and settings in and out of a session: one by one, or from another session.
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,6 +139,8 @@ netc_status netc_set(netc_session *s, const char *name, double value, netc_error
     float v = (float)value;
     RtError e = {0};
     if (status != NETC_OK) return status;
+    if (isnan(v))
+        return lib_fail(err, NETC_INVALID, "setting '%s' is given as nan, no number", name);
     if (!remember(s, name)) return OUT_OF_MEMORY(err);
     return rt_cell_write(s->rt, name, &v, sizeof v, &e) ? lib_fail_rt(err, &e) : NETC_OK;
 }

@@ -46,7 +46,7 @@ expect 1 "-D wants NAME=VALUE, not '=3'" "$NETC" "$MLP" -D =3
 printf 'model m(x: f32[4]) {\n    return x\n}\n\0' > zero.net
 expect 1 "zero.net is no text file: byte 36 of it is zero" "$NETC" zero.net
 [ "$(wc -l < "$W/.out")" = 1 ] && pass || fail "more than one line about a file that is no text"
-expect 1 "cannot read zero.net" "$NETC" fmt zero.net # and nothing behind the zero is lost
+expect 1 "zero.net is not text" "$NETC" fmt zero.net # and nothing behind the zero is lost
 
 for width in 1 300 5000; do # bytes that continue a character none of which began
     head -c $width /dev/zero | tr '\0' '\205' > high.net

@@ -76,4 +76,21 @@ sed 's/lr = rate/lr = "0.1"/' m.net >string.net
 wrong "expected a tensor, found the string" "$NETC" string.net
 sed 's/$/\r/; s/    /\t/; 1s/^/\xef\xbb\xbf/' m.net >windows.net
 expect 0 "compiles" "$NETC" windows.net
+
+# what other languages write: the note says how it is written here
+meant() { # TEXT NOTE
+    printf '%b' "$1" >meant.net
+    wrong "" "$NETC" meant.net
+    holds "$2"
+}
+meant 'model m(x: f32(4, 3)) { return x }\n' "a shape stands in square brackets: f32[4, 3]"
+meant 'model m(x: f32[4]) {\n    param w = f32[4]\n    return x * w\n}\n' "a type stands before the value: w: f32[3] = 0"
+meant 'model m(x: f32[2]) { return x + tensor([1., 2.]) }\n' "a number has digits behind its point, too: 1.0"
+meant 'model m(x: f32[2]) { return sum(x) }\ntrain m {\n    minimize sum\n    clip 1.0\n    update f\n}\n' "clip takes a function of the gradients: clip_global_norm(1.0)"
+
+# two inputs of one size
+printf 'dim batch = 2\ndim T\nmodel m(x: f32[batch, T], y: f32[batch, T]) { return z = x + y }\n' >same.net
+printf 'model make() { return x = zeros([2, 5]), y = zeros([2, 6]) }\n' >make.net
+expect 0 "" "$NETC" run make.net -o x=x5.npy -o y=y6.npy --device cpu
+wrong "the data disagree: T is 5 in 'x' and 6 in 'y'" "$NETC" run same.net -i x=x5.npy -i y=y6.npy --device cpu
 finish

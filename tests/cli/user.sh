@@ -128,6 +128,8 @@ printf 'setting k = 2\nmodel m(x: f32[2, 3]) {\n    return y = x * k, z = sum(x)
 expect 0 "y f32[2, 3] 2 4 6 8 10 12" "$NETC" run set.net --input x=x.npy --device cpu
 holds "z f32[] 21"
 expect 0 "10 20" "$NETC" run set.net --input x=x.npy --device cpu --set k=10
+expect 1 "setting 'k' is given as nan" "$NETC" run set.net --input x=x.npy --device cpu --set k=nan
+expect 1 "x.npy is not text" "$NETC" fmt x.npy
 expect 0 "" "$NETC" run set.net --input x=x.npy --output y=y.npy --device cpu --set k=1
 expect 0 "2 4 6" "$NETC" run set.net --input x=y.npy --device cpu
 expect 1 "no output" "$NETC" run set.net --input x=x.npy --output q=q.npy --device cpu
