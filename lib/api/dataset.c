@@ -238,7 +238,12 @@ static netc_status load_item(netc_dataset *d, DataItem *it, netc_program *p, net
     if (p->decls && !decl) return unknown_input(p, it->input, err);
     RtError e = {0};
     if (!it->loaded) {
-        ProgType wanted = decl ? example_of(decl) : (ProgType){0};
+        ProgType wanted = decl ? example_of(decl) : (ProgType){0}, own;
+        // A file that says its shape sets the model's dimensions, over their defaults.
+        if (decl && !it->of_images && rt_files_type(it->files, it->part, &own) &&
+            own.rank == decl->rank)
+            for (int k = 1; k < own.rank; k++)
+                if (decl->dim_name[k]) wanted.dim[k - 1] = own.dim[k];
         if (it->of_images) {
             netc_status status = load_images(d, it, decl ? &wanted : NULL, err);
             if (status != NETC_OK) return status;

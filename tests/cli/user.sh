@@ -128,6 +128,13 @@ printf 'setting k = 2\nmodel m(x: f32[2, 3]) {\n    return y = x * k, z = sum(x)
 expect 0 "y f32[2, 3] 2 4 6 8 10 12" "$NETC" run set.net --input x=x.npy --device cpu
 holds "z f32[] 21"
 expect 0 "10 20" "$NETC" run set.net --input x=x.npy --device cpu --set k=10
+# A file that says its shape sets dimensions over their defaults, for every verb; -D and const stay.
+printf 'use nn\nuse optim\ndim batch = 1\ndim C = 2\nmodel m(x: f32[batch, C]) { return loss = mean(linear(x, 1) as f), y = sum(x, 1) }\ntrain m { minimize loss\n update sgd(lr = 0.1) }\n' >wide.net
+for verb in train eval; do expect 0 "" "$NETC" $verb wide.net --data x=x.npy --device cpu; done
+expect 0 "" "$NETC" predict wide.net -o y=sums.npy --data x=x.npy --device cpu
+expect 1 "is f32[1, 2]" "$NETC" eval wide.net --data x=x.npy --device cpu -D C=2
+sed 's/dim C/const C/' wide.net >fixed.net
+expect 1 "the model wants f32[*, 2]" "$NETC" eval fixed.net --data x=x.npy --device cpu
 expect 1 "setting 'k' is given as nan" "$NETC" run set.net --input x=x.npy --device cpu --set k=nan
 expect 1 "x.npy is not text" "$NETC" fmt x.npy
 expect 0 "" "$NETC" run set.net --input x=x.npy --output y=y.npy --device cpu --set k=1
