@@ -1,8 +1,15 @@
 """Errors of the library as exceptions."""
 
 import json
+import re
 
 _STATUS = ("ok", "invalid", "environment", "out of memory", "check failed", "cancelled", "internal")
+# Of a text, what the command line calls data={"image": …}.
+_OPTION = re.compile(r"--(eval-)?data ([\w.]+)=FILE")
+
+
+def _here(option):
+    return f'{"eval_" if option[1] else ""}data={{"{option[2]}": …}}'
 
 
 class Error(Exception):
@@ -16,7 +23,7 @@ class Error(Exception):
     """
 
     def __init__(self, text, status=1, diagnostics=""):
-        super().__init__(text.removeprefix("error: "))
+        super().__init__(_OPTION.sub(_here, text.removeprefix("error: ")))
         self.status = _STATUS[status] if 0 <= status < len(_STATUS) else "internal"
         self._json = diagnostics
 

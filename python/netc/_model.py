@@ -10,6 +10,9 @@ from ._table import Table
 from ._train import Event, train_arrays, train_batches
 
 _OWN = ("init", "train", "eval")  # entries that are no model of the text
+# That no checkpoint is, as the command line has them.
+_OTHER_FORMATS = (".npy", ".npz", ".csv", ".txt", ".png", ".pt", ".pth", ".h5", ".onnx", ".json",
+                  ".c", ".cu", ".so", ".o")
 _ready = False
 
 
@@ -306,6 +309,8 @@ class Model:
         path = os.fspath(path)
         if path.endswith(".bin"):
             self._core._save_program(path, None, True)
+        elif path.endswith(_OTHER_FORMATS) and not path.endswith(".safetensors.index.json"):
+            raise ValueError(f"{path}: parameters are written as .safetensors; name the file so")
         else:
             self._core._state_save(path)
 

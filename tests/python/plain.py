@@ -8,7 +8,7 @@ sys.modules["numpy"] = None  # importing it fails
 
 import netc
 from harness import check, raises, run, same
-from nets import ADD
+from nets import ADD, CLOUDS
 
 m = netc.compile(ADD, device="cpu")
 
@@ -50,6 +50,17 @@ def test_own_kernels():
         os.remove(own)
         with raises(netc.Error, "cannot read"):
             netc.compile(model, device="cpu")
+
+
+def test_words():
+    clouds = netc.compile(CLOUDS, device="cpu")
+    with raises(netc.Error, "needs data for input 'label'; give data={\"label\": …}"):
+        clouds.train({"x": m(x=[0, 0, 1, 1], y=[0, 0, 0, 0])["z"]}, steps=1)
+    with tempfile.TemporaryDirectory() as folder:
+        with raises(ValueError, "written as .safetensors"):
+            m.save(os.path.join(folder, "m.npz"))
+        m.save(os.path.join(folder, "m.safetensors"))
+        same(os.listdir(folder), ["m.safetensors"])
 
 
 run(globals())
