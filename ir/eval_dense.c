@@ -287,7 +287,8 @@ void eval_prod(Eval *e, const Node *n, Value *const *args, Value *out)
 
 void eval_max(Eval *e, const Node *n, Value *const *args, Value *out)
 {
-    Scalar low = {.i = scalar_to_int(n->type.dtype, -INFINITY)};
+    const DType t = n->type.dtype;
+    Scalar low = {.i = t == DT_BOOL ? 0 : scalar_to_int(t, -INFINITY)};
     if (value_is_float(out)) low.f = -INFINITY;
     reduce(e, n, args[0], out, OP_maximum, low);
 }
