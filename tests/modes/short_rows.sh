@@ -17,7 +17,7 @@ echo "SEED=$SEED"
 check() { # EXIT TEXT ROWS COLUMNS
     CC=$W/cc expect "$1" "$2" "$NETC" check "$model" --device cpu --cache-dir '' --seed "$RANDOM" -D rows="$3" -D cols="$4"
 }
-for size in '17 3' '65 9' "$((RANDOM % 100 + 16)) $((RANDOM % 64 + 1))"; do
+for size in '17 3' "$((RANDOM % 100 + 16)) $((RANDOM % 64 + 1))"; do
     # shellcheck disable=SC2086
     check 0 'marks    fused' $size
 done
