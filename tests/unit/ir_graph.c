@@ -315,6 +315,42 @@ static void printing(void)
     CHECK(module_cell(m, "w")->initial == 0.5 && !module_cell(m, "v") && module_entry(m, "train"));
 }
 
+// -- plain graphs ---------------------------------------------------------------------------------
+
+// -(-x) and, by: the gradient by the inner one.
+static Graph *settled(bool by)
+{
+    Graph *g = fresh();
+    g->plain = true;
+    Node *x = input(g, "x", shape(DT_F32, 0));
+    Node *h = graph_unary(g, OP_neg, x), *y = graph_unary(g, OP_neg, h);
+    CHECK(input(g, "x", shape(DT_F32, 0)) == x && graph_unary(g, OP_neg, x) != h && y != x);
+    graph_root(g, OP_output, y, "y");
+    if (by)
+        graph_root(g, OP_output, graph_node(g, OP_grad, (Node *[]){y, h}, 2, NULL), "dh");
+    else
+        graph_node(g, OP_grad, (Node *[]){y, h}, 2, NULL); // nothing needs it
+    Graph *out = graph_settle(g);
+    CHECK(graph_verify(out, "settling") && !out->plain);
+    return out;
+}
+
+static void settling(void)
+{
+    Graph *folded = settled(false), *apart = settled(true);
+    CHECK(folded->nodes.n == 2 && folded->roots.at[0]->args[0]->op == OP_input);
+    const Node *y = apart->roots.at[0]->args[0], *grad = apart->roots.at[1]->args[0];
+    CHECK(y->op == OP_neg && y->args[0]->op == OP_variable && y->args[0]->args[0]->op == OP_neg);
+    CHECK(grad->op == OP_grad && grad->args[0] == y && grad->args[1] == y->args[0]);
+
+    Graph *g = fresh();
+    g->plain = true;
+    double v = 0;
+    Node *sum = bin(g, OP_add, graph_const(g, DT_F32, 1), graph_const(g, DT_F32, 2));
+    CHECK(!node_const_value(sum, &v) && graph_known_value(g, sum, &v) && v == 3);
+    CHECK(!graph_known_value(g, bin(g, OP_add, sum, input(g, "x", sum->type)), &v));
+}
+
 // -- strides --------------------------------------------------------------------------------------
 
 static void strides(void)
@@ -348,6 +384,7 @@ int main(void)
     verifying();
     deep();
     printing();
+    settling();
     strides();
     arena_free(arena);
     return unit_done();
