@@ -52,8 +52,8 @@ NC_FN float nc_sign_f(float a) { return a > 0 ? 1.0f : a < 0 ? -1.0f : a; }
 NC_FN double nc_sign_d(double a) { return a > 0 ? 1.0 : a < 0 ? -1.0 : a; }
 
 // The largest integer not above the exact quotient, which the rounded one may have passed: by the
-// exact sign of what remains, so that a // b and a % b belong together; below 1 all of a remains, of
-// an infinite b, too.
+// exact sign of what remains, so that a // b and a % b belong together. Where the quotient is 0 all
+// of a remains, of an infinite b, too.
 NC_FN float nc_floordiv_f(float a, float b)
 {
     float q = nc_floor_f(a / b), rest = q == 0 ? a : fmaf(-q, b, a);
