@@ -76,8 +76,8 @@ void group_row_sums(RolePrint *w);
 void group_part(RolePrint *w, const char *part);
 void group_place(Emit *e, const char *place); // strips: "along" the line, and axis 1
 void group_map(RolePrint *w);
-// -- tile_totals.c: sums of columns of results, which a warp keeps from tile to tile: none yet; with
-// the rows of the boxes; to memory
+// -- tile_totals.c: sums of columns of results, which a warp keeps from tile to tile: none yet;
+// with the rows of the boxes; to memory
 void group_totals_begin(RolePrint *w);
 void group_add(RolePrint *w);
 void group_totals(RolePrint *w);

@@ -39,6 +39,8 @@
 #include "codegen/tile/tile.h"
 #include "codegen/tile/wgmma.h"
 
+_Static_assert(FOLDING_WARPS == GROUPS * GROUP_WARPS, "all warps that multiply keep sums");
+
 enum { SUMMERS = 2, REGISTERS = 504 }; // REGISTERS: of three threads, a group each
 
 #define ATOM(n, name, type, multiply, pack)                                                        \
