@@ -105,7 +105,13 @@ void target_resize(Target *t, int units)
     double ratio = (double)units / t->units;
     t->f32_flops *= ratio;
     t->bf16_flops *= ratio;
+    t->l2_bytes = (int64_t)((double)t->l2_bytes * ratio);
     t->units = units;
+}
+
+bool target_sums_on_the_way(const Target *t, double bytes)
+{
+    return bytes > (double)t->l2_bytes / 2;
 }
 
 bool target_small_product(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k)

@@ -78,6 +78,9 @@ double target_uneven_seconds(const Target *t, double flops);
 double target_move_seconds(const Target *t, double bytes); // by a kernel that does nothing else
 // Whether a kernel is over so soon that its launch is worth hiding.
 bool target_brief(const Target *t, double bytes, double flops);
+// Whether a kernel whose result has so many bytes should take sums over its rows on the way: while
+// half of the second cache holds it, another kernel reads it from there in no more time.
+bool target_sums_on_the_way(const Target *t, double bytes);
 // Clusters of so many blocks that the device holds at once.
 int64_t target_clusters(const Target *t, int blocks);
 // Of the tensor cores' rate, what mma.sync reaches on large tiles.

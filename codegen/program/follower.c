@@ -26,16 +26,28 @@ static bool may_be_follower(const Frame *f, const Item *it, GroupKind kind)
     return true;
 }
 
-// Whether its kernel, which is generated in any case, may add up rows of its result on the way.
-static bool adds_results(const Frame *f, const Item *it)
-{
-    return may_be_follower(f, it, GROUP_DOT) && f->depth == 0 && it->nkernels == 1 &&
-           frame_adds_columns(it->kernels);
-}
-
 static const Type *space_of(const Node *n)
 {
     return node_class(n) == CLS_ROOT ? &n->args[0]->type : &n->type;
+}
+
+static double stored_bytes(const Group *gr)
+{
+    double bytes = 0;
+    for (uint32_t i = 0; i < gr->outs.n; i++) {
+        const Type *t = space_of(gr->outs.at[i]);
+        bytes += (double)type_count(t) * dtype_info[t->dtype].bits / 8;
+    }
+    return bytes;
+}
+
+// Whether its kernel, which is generated in any case, may add up rows of its result on the way, and
+// reading it again takes longer.
+static bool adds_results(const Frame *f, const Item *it)
+{
+    return may_be_follower(f, it, GROUP_DOT) && f->depth == 0 && it->nkernels == 1 &&
+           frame_adds_columns(it->kernels) &&
+           target_sums_on_the_way(f->e->gen->target, stored_bytes(it->groups.at[0]));
 }
 
 // Sums over the rows of the product's left operand, which may run wherever the product does: the

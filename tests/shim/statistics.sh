@@ -28,16 +28,18 @@ scheduled() {
 RANDOM=${SEED:=$((10#$(date +%j)))} # another day, other sizes
 # Strips, whose weights stay or not; tiles side by side, of which a block has one column; the last one narrower, and rows that
 # fill no tile; windows of one pixel, apart.
-taken 2 4 -D h=16 -D w=15
-taken 1 4 -D b=3 -D h=12 -D w=21 -D c=128 -D o=96
-taken 3 4 -D b=6 -D h=17 -D w=13 -D stride=2 -D o=232
-taken 2 4 -D b=5 -D h=31 -D w=30 -D u=1 -D v=1 -D low=0 -D high=0 -D stride=2 -D c=72 -D o=120 -D half=1
-scheduled 3 'wgmma=together tile_n=64 cluster=1' -D b=6 -D h=16 -D w=18 -D o=104
-scheduled 3 'wgmma=shared_strips tile_n=96 cluster=1' -D b=6 -D h=16 -D w=18 -D o=104
+taken 2 4 -D b=16 -D h=16 -D w=15
+taken 1 4 -D b=5 -D h=12 -D w=21 -D c=128 -D o=96
+taken 2 4 -D b=17 -D h=17 -D w=13 -D stride=2 -D o=232
+taken 2 4 -D b=9 -D h=31 -D w=30 -D u=1 -D v=1 -D low=0 -D high=0 -D stride=2 -D c=72 -D o=120 -D half=1
+scheduled 2 'wgmma=together tile_n=64 cluster=1' -D b=8 -D h=16 -D w=18 -D o=104
+scheduled 2 'wgmma=shared_strips tile_n=96 cluster=1' -D b=8 -D h=16 -D w=18 -D o=104
 any() { printf -v "$1" %s $(($2 + RANDOM % ($3 - $2 + 1))); } # NAME LEAST MOST
 for _ in 1 2; do
-    any b 2 6; any h 9 19; any w 9 19; any u 1 4; any v 2 4; any stride 1 3; any low 0 2; any high 0 2; any half 0 1
-    any c 1 2; any o 1 40; any units 1 4
+    any h 9 19; any w 9 19; any u 1 4; any v 2 4; any stride 1 3; any low 0 2; any high 0 2; any half 0 1
+    any c 1 2; any o 1 40; any units 1 2
+    # ... as many images as results that exceed half of these multiprocessors' share of the cache
+    b=$((1 + units * 60 * 1048576 / 132 / 2 / (((h + low + high - u) / stride + 1) * ((w + low + high - v) / stride + 1) * 16 * o)))
     taken $units '' -D b=$b -D h=$h -D w=$w -D u=$u -D v=$v -D stride=$stride -D low=$low -D high=$high -D half=$half \
         -D c=$((64 * c)) -D o=$((8 * o))
 done

@@ -20,6 +20,7 @@ int main(void)
     clusters(&t);
     target_resize(&slice, 26);
     CHECK(slice.f32_flops < t.f32_flops / 5 && slice.bytes_per_second == t.bytes_per_second);
+    CHECK(target_sums_on_the_way(&slice, 8e6) && !target_sums_on_the_way(&t, 8e6));
     clusters(&slice);
     // Who shares a tile's columns joins sums; groups of a block in less than blocks do.
     CHECK(target_joining(&t, SHARE_NONE) == 0);
