@@ -77,10 +77,11 @@ void group_part(RolePrint *w, const char *part);
 void group_place(Emit *e, const char *place); // strips: "along" the line, and axis 1
 void group_map(RolePrint *w);
 // -- tile_totals.c: sums of columns of results, which a warp keeps from tile to tile: none yet;
-// with the rows of the boxes; to memory
+// with the rows of the boxes; for the block to join; to memory, joined
 void group_totals_begin(RolePrint *w);
 void group_add(RolePrint *w);
-void group_totals(RolePrint *w);
+void group_totals_kept(RolePrint *w, const Tile *joint);
+void group_totals(RolePrint *w, const Tile *joint);
 void group_store(RolePrint *w);
 
 // -- operands.c: an operand's tile, in a scope that knows "next", the first column of its iteration

@@ -359,7 +359,12 @@ static void print_op(RolePrint *w, int i, const TileOp *loop)
         else
             print_rest(w, op, loop);
         break;
-    case T_MOVE: group_sums(w, op); break;
+    case T_MOVE:
+        if (p->tile[op->dst].layout == L_JOINT)
+            group_totals_kept(w, &p->tile[op->dst]);
+        else
+            group_sums(w, op);
+        break;
     case T_CLEAR: group_clear(w); break;
     case T_MMA: group_multiply(w, op); break;
     case T_REDUCE:
@@ -371,8 +376,8 @@ static void print_op(RolePrint *w, int i, const TileOp *loop)
     case T_MAP:
         if (p->tile[op->a].layout == L_ROWS)
             rows_map(&w->rows, &p->tile[op->a]);
-        else if (p->tile[op->a].layout == L_TOTALS)
-            group_totals(w);
+        else if (p->tile[op->a].layout == L_JOINT)
+            group_totals(w, &p->tile[op->a]);
         else if (p->tile[op->a].lines > 1)
             group_map(w);
         else

@@ -40,34 +40,85 @@ static const char *kept(Emit *e, const BodyStore *s)
     return s->kept == a->nparts ? "n" : emit_text(e, "nc_moments(sum, n)%s", a->parts[s->kept]);
 }
 
-void group_totals(RolePrint *w)
+void group_totals_kept(RolePrint *w, const Tile *joint)
 {
     Emit *e = w->e;
     const Body *b = e->body;
-    const long long wide = b->axis[2].extent;
-    const int tile = w->p->side_n;
+    const int tile = w->p->side_n, warps = GROUPS * GROUP_WARPS;
+    emit_line(e, e->scope,
+              "float *const kept = (float *)(ring + %d) + (threadIdx.x / 32 - %d) * %d;",
+              joint->offset, GROUP_WARPS, joint->lines / warps * tile);
     emit_open(e, 0);
-    emit_line(e, e->scope, "const int from = i * %d + thread * 2, column = %s%sfrom;", STEP,
-              number(e, "first_tile", 1, w->across, tile), " + ");
-    emit_line(e, e->scope, "const int part = %s * %d + threadIdx.x / 32 - %d;",
-              number(e, "first_tile", w->across, 0, 1), FOLDING_WARPS, GROUP_WARPS);
-    emit_open(e, 0);
+    emit_line(e, e->scope, "const int from = i * %d + thread * 2;", STEP);
     emit_line(e, e->scope, "const float n = (float)totals[i].rows;");
-    for (uint32_t k = 0; k < b->stores.n; k++) {
-        const BodyStore *s = &b->stores.at[k];
-        if (!s->fold) continue;
-        emit_open(e, 0);
-        emit_line(e, e->scope, "NcVec<float, 2> all;");
-        emit_line(e, e->scope, "#pragma unroll");
-        emit_open(e, 0);
-        emit_line(e, e->scope, "const NcRun<float> &sum = totals[i].of[lane];");
-        emit_line(e, e->scope, "all.at[lane] = %s;", kept(e, s));
-        emit_close(e, "for (int lane = 0; lane < 2; lane++) {", "}");
-        emit_line(e, e->scope, "nc_store<2>(%s + ((%s)part * %lld + column), all);",
-                  e->buf_name[s->buf], int_type(e), wide);
-        emit_close(e, "{", "}");
-    }
-    emit_close(e, emit_text(e, "if (from < %d && column < %lld) {", tile, wide), "}");
+    emit_open(e, 0);
+    emit_line(e, e->scope, "const NcRun<float> &sum = totals[i].of[lane];");
+    for (uint32_t i = 0, line = 0; i < b->stores.n; i++)
+        if (b->stores.at[i].fold)
+            emit_line(e, e->scope, "kept[%d + from + lane] = %s;", (int)line++ * tile,
+                      kept(e, &b->stores.at[i]));
+    emit_close(e, emit_text(e, "for (int lane = 0; lane < 2 && from < %d; lane++) {", tile), "}");
     emit_line(e, e->scope->up, "#pragma unroll");
     emit_close(e, emit_text(e, "for (int i = 0; i < %d; i++) {", columns_of(w)), "}");
+}
+
+// One sum of a column, of which the lines of a warp's memory from [line] on have what is kept:
+// joined by twos, neighbours first, and stored.
+static void join_warps(RolePrint *w, const Tile *joint, uint32_t store, int line)
+{
+    Emit *e = w->e;
+    const Body *b = e->body;
+    const BodyStore *s = &b->stores.at[store];
+    const Accumulator *a = accumulator(s->fold->op);
+    const int tile = w->p->side_n, warps = GROUPS * GROUP_WARPS,
+              apart = joint->lines / warps * tile;
+    const char *type = a->type ? emit_text(e, a->type, "float") : "float";
+    emit_open(e, 0);
+    emit_line(e, e->scope, "%s of[%d];", type, warps);
+    emit_line(e, e->scope, "#pragma unroll");
+    emit_open(e, 0);
+    emit_line(e, e->scope, "const float *const kept = joint + i * %d;", apart);
+    for (int k = 0; a->runs && k < a->nparts; k++)
+        emit_line(e, e->scope, "of[i]%s = kept[%d];", a->parts[k], (line + k) * tile);
+    if (a->runs)
+        emit_line(e, e->scope, "of[i].n = kept[%d];", (line + a->nparts) * tile);
+    else
+        emit_line(e, e->scope, "of[i] = kept[%d];", line * tile);
+    emit_close(e, emit_text(e, "for (int i = 0; i < %d; i++) {", warps), "}");
+    emit_line(e, e->scope, "#pragma unroll");
+    emit_line(e, e->scope, "for (int by = 1; by < %d; by *= 2)", warps);
+    emit_line(e, e->scope, "#pragma unroll");
+    emit_line(e, e->scope,
+              "    for (int i = 0; i < %d; i += 2 * by) of[i] = %s::of(of[i], of[i + by]);", warps,
+              a->functor);
+    for (int k = 0; k < (a->runs ? a->nparts + 1 : 1); k++)
+        emit_line(e, e->scope, "%s[(%s)part * %lld + column] = of[0]%s;", e->buf_name[s[k].buf],
+                  int_type(e), (long long)b->axis[2].extent,
+                  !a->runs        ? ""
+                  : k < a->nparts ? a->parts[k]
+                                  : ".n");
+    emit_close(e, "{", "}");
+}
+
+void group_totals(RolePrint *w, const Tile *joint)
+{
+    Emit *e = w->e;
+    const Body *b = e->body;
+    const int tile = w->p->side_n;
+    emit_open(e, 0);
+    emit_line(e, e->scope, "const int from = threadIdx.x - %d, column = %s + from;",
+              GROUP_WARPS * 32, number(e, "first_tile", 1, w->across, tile));
+    emit_line(e, e->scope, "const int part = %s;", number(e, "first_tile", w->across, 0, 1));
+    emit_open(e, 0);
+    emit_line(e, e->scope, "const float *const joint = (const float *)(ring + %d) + from;",
+              joint->offset);
+    for (uint32_t i = 0, line = 0; i < b->stores.n; i++) {
+        if (!b->stores.at[i].fold) continue;
+        if (!b->stores.at[i].kept) join_warps(w, joint, i, (int)line);
+        line++;
+    }
+    emit_close(
+        e, emit_text(e, "if (from < %d && column < %lld) {", tile, (long long)b->axis[2].extent),
+        "}");
+    emit_close(e, "{", "}");
 }

@@ -92,10 +92,10 @@ typedef struct BodyStore {
     const Ix *ix;
     bool add;  // accumulates into what is there (serial columns only)
     int guard; // 1 + the bool instruction that says whether to store; 0: always
-    // A reduction over all rows: each block (of a contraction: each tile of rows, or of results
-    // each warp) joins the values of the rows it takes and stores its part at ix of its own share
-    // of the (scratch) buffer: which of what it keeps (Accumulator.parts; behind them the number of
-    // rows). NULL: the value itself is stored.
+    // A reduction over all rows: each block (of a contraction over its left operand: each tile of
+    // rows) joins the values of the rows it takes and stores its part at ix of its own share of the
+    // (scratch) buffer: which of what it keeps (Accumulator.parts; behind them the number of rows).
+    // NULL: the value itself is stored.
     const Node *fold;
     int kept;
 } BodyStore;
@@ -259,9 +259,6 @@ bool body_folds(const Body *b); // sums over its rows on the way
 // ... of a contraction: over those of its left operand, by column; of its result.
 bool body_folds_left(const Body *b);
 bool body_folds_results(const Body *b);
-// ... by so many warps of each block, which have all of its tiles (tile/groups.c): each stores
-// parts.
-enum { FOLDING_WARPS = 8 };
 int body_sort(const Body *b); // the instruction that sorts; -1: none
 int body_scan(const Body *b); // ... that adds up running sums
 // A 16-bit float that the body widens before multiplying; DT_BOOL: something else.

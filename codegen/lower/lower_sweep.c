@@ -1,5 +1,5 @@
 // Sums over the rows within a row body, or within a contraction, of its left operand or of its
-// result: the body stores one partial sum a block, a tile of rows, or a warp (BodyStore.fold), and
+// result: the body stores one partial sum a block, or a tile of rows (BodyStore.fold), and
 // a second body adds the partial sums and computes what follows column by column.
 #include "codegen/ir/reduction.h"
 #include "codegen/lower/lower.h"
@@ -105,7 +105,7 @@ bool lower_folds(Lower *l, const Ix *row, const Ix *col)
 static int64_t body_parts(const Body *b)
 {
     if (body_folds_results(b))
-        return b->sched.blocks / ceil_div(b->axis[2].extent, b->sched.tile.n) * FOLDING_WARPS;
+        return b->sched.blocks / ceil_div(b->axis[2].extent, b->sched.tile.n);
     return b->sched.kind == SCHED_TILE ? ceil_div(b->axis[1].extent, b->sched.tile.m)
                                        : b->sched.blocks;
 }

@@ -159,8 +159,9 @@ NC_FN void nc_turn_wait(int group) { asm volatile("bar.sync %0, 256;" : : "r"(1 
 NC_FN void nc_turn_pass(int group) { asm volatile("bar.arrive %0, 256;" : : "r"(1 + group) : "memory"); }
 // The 128 threads of a group wait for each other.
 NC_FN void nc_group_wait(int group) { asm volatile("bar.sync %0, 128;" : : "r"(3 + group) : "memory"); }
-// The 256 threads of both groups wait for each other.
-NC_FN void nc_groups_wait() { asm volatile("bar.sync 1, 256;" : : : "memory"); }
+// The 256 threads of both groups wait for each other (not where they wait for turns: one group may
+// be here before the other has taken the last one).
+NC_FN void nc_groups_wait() { asm volatile("bar.sync 5, 256;" : : : "memory"); }
 // Whether any thread of the block says so, once. Not __syncthreads_or, nor any barrier of the block:
 // its warps promise to wait at one place in the text, and roles have places of their own.
 struct NcVote {

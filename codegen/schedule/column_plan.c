@@ -11,6 +11,7 @@ enum {
     SECTOR = 32,       // bytes that are moved at once
     STORING_TURNS = 4, // of a thread where columns are stored too: many blocks, so that some load
                        // while others compute and store
+    FEW_PARTS = 256,   // of sums, that a thread has a few of
     STORING_PARTS = 1024, // are joined in little time
     SHORT = 16,           // columns that a thread takes alone where there are threads enough,
     SHORT_OVERLAP = 64,   // ... if each element stands in
@@ -230,6 +231,13 @@ void column_derive(Body *b)
     s->shared_bytes = joint_bytes(b, s);
 }
 
+// Parts of squared deviations, few and of few columns: a thread that merges several, one after the
+// other, takes longer than all that is read.
+static bool joins_moments(const Body *b)
+{
+    return b->joins && reduces_with(b, ACC_MOMENTS) && b->axis[b->col].extent <= FEW_PARTS;
+}
+
 void plan_column(const Target *t, Body *b)
 {
     Schedule *s = &b->sched;
@@ -241,6 +249,11 @@ void plan_column(const Target *t, Body *b)
     s->vector = column_widest(b);
     if (s->vector == 1) find_shifted(b);
     if (b->uneven) s->vector = column_widest(b);
+    if (joins_moments(b)) { // as plan_column_combine does it, for the same reason
+        s->vector = s->unroll = 1;
+        for (s->team = 1; s->team < BLOCK / 8 && s->team * 2 <= cols;) s->team *= 2;
+        return;
+    }
     // Short columns: a thread each, while they fill the device.
     const int64_t threads = (int64_t)t->units * t->threads_per_unit;
     const int64_t results = rows * column_sums(b);

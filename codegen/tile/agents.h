@@ -88,7 +88,7 @@ typedef struct Run {
     Agent *agent;
     Bar bar[BLOCKS][TILE_MOST_BARS][TILE_MOST_PLACES];
     Meeting warp[AGENTS], group[BLOCKS][MOST_GROUPS], turn[BLOCKS][MOST_GROUPS], block[BLOCKS],
-        cluster;
+        role[BLOCKS], cluster;
     Copy copy[MOST_PENDING];
     int ncopies;
     const char *wrong;

@@ -39,8 +39,6 @@
 #include "codegen/tile/tile.h"
 #include "codegen/tile/wgmma.h"
 
-_Static_assert(FOLDING_WARPS == GROUPS * GROUP_WARPS, "all warps that multiply keep sums");
-
 enum { SUMMERS = 2, REGISTERS = 504 }; // REGISTERS: of three threads, a group each
 
 #define ATOM(n, name, type, multiply, pack)                                                        \
@@ -142,6 +140,16 @@ static int add_totals(TileProgram *p)
     Tile t = {.name = "totals", .layout = L_TOTALS, .type = DT_F32, .places = 1};
     t.lines = 1;
     t.line = p->side_n;
+    return tile_add(p, t);
+}
+
+// ... where the ring was, for the block to join: a line of each that is kept.
+static int add_joint(TileProgram *p)
+{
+    Tile t = {.name = "joint", .layout = L_JOINT, .type = DT_F32, .places = 1};
+    t.bytes = wgmma_joint_bytes(p->body);
+    t.line = t.pitch = p->side_n;
+    t.lines = t.bytes / (t.line * 4);
     return tile_add(p, t);
 }
 
@@ -296,5 +304,8 @@ void tile_groups(const Body *b, TileProgram *p)
     else
         store_parts(p, acc, part, rest, totals);
     op(p, T_END, -1, -1);
-    if (totals >= 0) op(p, T_MAP, -1, totals);
+    if (totals < 0) return;
+    const int joint = add_joint(p);
+    op(p, T_MOVE, joint, totals);
+    op(p, T_MAP, -1, joint);
 }

@@ -184,6 +184,24 @@ static bool overlaps(const TileProgram *p, int a, int b)
     return false;
 }
 
+static uint32_t overlapped(const TileProgram *p, int by)
+{
+    uint32_t tiles = 0;
+    for (int t = 0; t < p->ntiles; t++)
+        if (t != by && tile_shared(&p->tile[t]) && overlaps(p, by, t)) tiles |= 1u << t;
+    return tiles;
+}
+
+// [move] writes what warps have kept, where the ring was, which the other group may still read; all
+// of them read it then.
+static void guard_joint(Sync *s, int move)
+{
+    const int joint = s->from->op[move].dst;
+    TileOp before = {T_BARRIER, .scope = OF_ROLE, .freed = overlapped(s->from, joint)};
+    add(&s->before[move], before);
+    add(&s->behind[move], (TileOp){T_BARRIER, .scope = OF_ROLE, .filled = 1u << joint});
+}
+
 static int add_cluster_bar(Sync *s, const char *name, int tile, int warps)
 {
     int bar = add_bar(s->p, name, 1u << tile);
@@ -199,9 +217,7 @@ static void guard_sums(Sync *s, int move, int map)
     const TileProgram *p = s->from;
     const TileRole *role = &p->role[role_at(p, move)];
     int sums = p->op[move].dst;
-    uint32_t own = 1u << sums, ring = 0;
-    for (int t = 0; t < p->ntiles; t++)
-        if (t != sums && tile_shared(&p->tile[t]) && overlaps(p, sums, t)) ring |= 1u << t;
+    const uint32_t own = 1u << sums, ring = overlapped(p, sums);
     int written = add_cluster_bar(s, "written", sums, role->warps),
         read = add_cluster_bar(s, "read", sums, role->warps);
     if (role->groups > 1)
@@ -295,7 +311,10 @@ static void guard(Sync *s)
             for (int k = to->n++; k > 0; k--) to->op[k] = to->op[k - 1];
             to->op[0] = (TileOp){T_COMMIT, BY_TENSOR, .dst = -1, .a = -1, .b = -1};
         }
-        if (op->kind == T_MOVE && p->tile[op->dst].layout == L_ROWS && !p->tile[op->dst].of_warp) {
+        if (op->kind == T_MOVE && p->tile[op->dst].layout == L_JOINT) {
+            guard_joint(s, i);
+        } else if (op->kind == T_MOVE && p->tile[op->dst].layout == L_ROWS &&
+                   !p->tile[op->dst].of_warp) {
             int map = i;
             while (p->op[map].kind != T_MAP) map++;
             guard_sums(s, i, map);

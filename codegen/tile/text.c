@@ -7,9 +7,9 @@ enum { MOST_DEPTH = 4 };
 
 static void print_tile(const TileProgram *p, const Tile *t, Buf *out)
 {
-    static const char *const layouts[] = {"sums",    "totals",   "vectors", "results",
-                                          "operand", "scores",   "weights", "padded",
-                                          "across",  "swizzled", "rows",    "in boxes"};
+    static const char *const layouts[] = {"sums",   "totals",  "vectors", "results", "operand",
+                                          "scores", "weights", "padded",  "across",  "swizzled",
+                                          "rows",   "joint",   "in boxes"};
     buf_printf(out, "  %-10s ", t->name);
     if (p->varies && (t->layout == L_SUMS || t->layout == L_WEIGHTS || t->layout == L_SCORES))
         buf_printf(out, "registers: %s of %d rows of each group\n", dtype_info[t->type].name,
@@ -45,13 +45,13 @@ static void print_tile(const TileProgram *p, const Tile *t, Buf *out)
         buf_printf(out, "shared:    %s %dx%d, %s, lines of %d, %d place%s of %d bytes at %d%s\n",
                    dtype_info[t->type].name, t->lines, t->line, layouts[t->layout], t->pitch,
                    t->places, t->places > 1 ? "s" : "", t->bytes, t->offset,
-                   t->of_warp             ? "; each warp its own part"
-                   : t->stays && t->plain ? "; from memory as it lies, once"
-                   : t->layout == L_ROWS  ? ""
-                   : t->windows           ? "; windows in images, copied in bulk"
-                   : t->layout == L_BULK  ? "; copied in bulk"
-                   : t->plain             ? "; from memory as it lies"
-                                          : "; computed");
+                   t->of_warp                                    ? "; each warp its own part"
+                   : t->stays && t->plain                        ? "; from memory as it lies, once"
+                   : t->layout == L_ROWS || t->layout == L_JOINT ? ""
+                   : t->windows          ? "; windows in images, copied in bulk"
+                   : t->layout == L_BULK ? "; copied in bulk"
+                   : t->plain            ? "; from memory as it lies"
+                                         : "; computed");
 }
 
 static void print_names(const TileProgram *p, uint32_t tiles, const char *what, Buf *out)

@@ -39,6 +39,7 @@ typedef enum TileLayout {
     L_ACROSS,  // shared: likewise, a line a column: neighbours are the operand's rows
     L_SWIZZLE, // shared: lines whose vectors change places
     L_ROWS,    // shared: rows of sums; all blocks of a cluster read them
+    L_JOINT,   // shared: totals of all warps, which the block joins
     L_BULK,    // shared: lines of 128 bytes, their vectors swizzled by the line, for bulk copies
 } TileLayout;
 

@@ -319,12 +319,16 @@ void agent_move(Run *r, int who, const TileOp *op)
         write_part(r, who, op);
         return;
     }
-    check_products(r, a, op->a);
+    const bool totals = r->p->tile[op->a].layout == L_TOTALS;
+    if (totals && (!a->totals || a->tile != NOTHING))
+        agent_wrong(r, a->at, "are not those of all tiles", r->p->tile[op->a].name);
+    if (!totals) check_products(r, a, op->a);
     a->begun = false;
     overwrite_others(r, who, a->block, op->dst, 0, false);
     Spot *c = &r->cell[cell_number(r, a->block, op->dst, 0, a->warp * LANES + a->lane)];
     check_overwrite(r, who, c, r->p->tile[op->dst].name);
-    *c = (Spot){.holds = a->tile, .writer = who, .wrote = tick(r, who), .raw = true};
+    *c = (Spot){
+        .holds = totals ? r->tiles : a->tile, .writer = who, .wrote = tick(r, who), .raw = true};
 }
 
 // Those of all blocks.
@@ -340,6 +344,18 @@ static void read_sums(Run *r, int who, int tile)
     a->mapped++;
 }
 
+// Those of all warps of its block, of all tiles.
+static void read_joint(Run *r, int who, int tile)
+{
+    Agent *a = &r->agent[who];
+    for (int part = 0; part < r->parts[tile]; part++) {
+        Spot *c = &r->cell[cell_number(r, a->block, tile, 0, part)];
+        check_read(r, who, c, r->tiles, false, r->p->tile[tile].name);
+        c->read[who] = tick(r, who);
+    }
+    a->told = true;
+}
+
 void agent_map(Run *r, int who, const TileOp *op)
 {
     Agent *a = &r->agent[who];
@@ -353,10 +369,8 @@ void agent_map(Run *r, int who, const TileOp *op)
         read_sums(r, who, op->a);
         return;
     }
-    if (r->p->tile[op->a].layout == L_TOTALS) {
-        if (!a->totals || a->tile != NOTHING)
-            agent_wrong(r, a->at, "are not those of all tiles", r->p->tile[op->a].name);
-        a->told = true;
+    if (r->p->tile[op->a].layout == L_JOINT) {
+        read_joint(r, who, op->a);
         return;
     }
     if (!agent_role(r, a)->groups) { // sums of rows

@@ -46,8 +46,8 @@ static void meet(Run *r, int who, TileScope scope)
         come(r, who, &r->warp[who - a->lane], LANES, true, a->at);
     else if (scope == OF_GROUP && agent_role(r, a)->groups)
         come(r, who, &r->group[a->block][a->group], GROUP_WARPS * LANES, true, a->at);
-    else if (scope == OF_ROLE && agent_role(r, a)->groups && !agent_role(r, a)->turns)
-        come(r, who, &r->turn[a->block][0], agent_role(r, a)->warps * LANES, true, a->at);
+    else if (scope == OF_ROLE && agent_role(r, a)->groups)
+        come(r, who, &r->role[a->block], agent_role(r, a)->warps * LANES, true, a->at);
     else if (scope == OF_BLOCK)
         come(r, who, &r->block[a->block], r->nagents / r->blocks, true, NOTHING);
     else
@@ -360,6 +360,7 @@ static void begin(Run *r)
     memset(r->group, 0, sizeof r->group);
     memset(r->turn, 0, sizeof r->turn);
     memset(r->block, 0, sizeof r->block);
+    memset(r->role, 0, sizeof r->role);
     r->cluster = (Meeting){0};
     r->ncopies = r->nagents = 0;
     r->wrong = NULL;
@@ -427,12 +428,13 @@ static const char *check_limits(const TileProgram *p, int64_t most)
         int apart = a->apart ? a->apart : a->bytes;
         if (a->offset + (a->places - 1) * apart + a->bytes > most)
             return "tiles take more memory than there is";
-        if (a->layout == L_ROWS && !a->of_warp) continue; // while it is used, others are not
+        if (a->layout == L_JOINT || (a->layout == L_ROWS && !a->of_warp))
+            continue; // while it is used, others are not
         for (int o = 0; o <= t; o++)
             for (int i = 0; tile_shared(&p->tile[o]) && i < a->places; i++)
                 for (int j = 0; j < p->tile[o].places; j++)
                     if ((o != t || i != j) && p->tile[o].layout != L_ROWS &&
-                        tile_overlaps(a, i, &p->tile[o], j))
+                        p->tile[o].layout != L_JOINT && tile_overlaps(a, i, &p->tile[o], j))
                         return "tiles overlap";
     }
     return NULL;
@@ -442,7 +444,8 @@ static void lay_out(Run *r)
 {
     const TileProgram *p = r->p;
     for (int t = 0; t < p->ntiles; t++) {
-        bool fine = p->tile[t].of_warp || p->tile[t].layout == L_ROWS;
+        bool fine =
+            p->tile[t].of_warp || p->tile[t].layout == L_ROWS || p->tile[t].layout == L_JOINT;
         for (int i = 0; i < p->nops; i++) fine |= p->op[i].kind == T_CLEAR && p->op[i].dst == t;
         r->begin[t] = r->ncells;
         r->parts[t] = fine        ? 2 * GROUP_WARPS * LANES

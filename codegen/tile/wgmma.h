@@ -39,6 +39,7 @@ int wgmma_registers(const Body *b);  // of a thread that multiplies
 bool wgmma_adds_columns(const Body *b);
 bool wgmma_may_add_columns(const Body *b);           // a kernel like this one: registers have room
 int wgmma_added(const Body *b);                      // -1: none's
+int wgmma_joint_bytes(const Body *b);                // what all warps have kept of them
 static inline bool wgmma_together(const Schedule *s) // the groups share a tile's rows
 {
     return s->tile.wgmma == WGMMA_SHARED || s->tile.wgmma == WGMMA_SPLIT ||

@@ -190,6 +190,13 @@ int wgmma_added(const Body *b)
     return -1;
 }
 
+int wgmma_joint_bytes(const Body *b)
+{
+    int kept = 0;
+    for (uint32_t i = 0; i < b->stores.n; i++) kept += b->stores.at[i].fold != NULL;
+    return GROUPS * GROUP_WARPS * kept * b->sched.tile.n * 4;
+}
+
 bool wgmma_may_add_columns(const Body *b)
 {
     const Schedule *s = &b->sched;
@@ -201,6 +208,7 @@ bool wgmma_may_add_columns(const Body *b)
 bool wgmma_adds_columns(const Body *b)
 {
     return body_folds_results(b) && wgmma_may_add_columns(b) && wgmma_added(b) >= 0 &&
+           wgmma_joint_bytes(b) <= b->sched.tile.ring * wgmma_place_apart(b) &&
            b->sched.blocks % ceil_div(b->axis[2].extent, b->sched.tile.n) == 0;
 }
 

@@ -283,7 +283,7 @@ static bool from_sync(const TileOp *op)
 
 static bool of_totals(const TileProgram *p, int tile)
 {
-    return tile >= 0 && p->tile[tile].layout == L_TOTALS;
+    return tile >= 0 && (p->tile[tile].layout == L_TOTALS || p->tile[tile].layout == L_JOINT);
 }
 
 // Mistake number [n] at op i. false: there is none there.
