@@ -35,7 +35,7 @@ taken 2 4 -D b=9 -D h=31 -D w=30 -D u=1 -D v=1 -D low=0 -D high=0 -D stride=2 -D
 scheduled 2 'wgmma=together tile_n=64 cluster=1' -D b=8 -D h=16 -D w=18 -D o=104
 scheduled 2 'wgmma=shared_strips tile_n=96 cluster=1' -D b=8 -D h=16 -D w=18 -D o=104
 any() { printf -v "$1" %s $(($2 + RANDOM % ($3 - $2 + 1))); } # NAME LEAST MOST
-for _ in 1 2; do
+for _ in $(seq "${SHAPES:-1}"); do
     any h 9 19; any w 9 19; any u 1 4; any v 2 4; any stride 1 3; any low 0 2; any high 0 2; any half 0 1
     any c 1 2; any o 1 40; any units 1 2
     # ... as many images as results that exceed half of these multiprocessors' share of the cache
