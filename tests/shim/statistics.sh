@@ -1,6 +1,7 @@
 #!/bin/bash
 # Convolutions whose kernels take sums over the rows of their results on the way (codegen/cuda/tile_totals.c), on a device
-# of few multiprocessors made of the host, against the evaluator: sizes that nobody chose, and some on purpose.
+# of few multiprocessors made of the host, against the evaluator: sizes that nobody chose, and some on purpose. SHAPES (1):
+# how many of the first.
 . "$(dirname "$0")/../lib.sh"
 SHIM=$BUILD/shim net=$ROOT/tests/shim/net/statistics.net
 if ! command -v g++ >/dev/null && ! command -v "${SHIM_CXX:-}" >/dev/null; then
