@@ -32,43 +32,62 @@ static bool is_beside(const Lower *l, const Node *n)
            (stored && stored - 1 != l->group->id && !group_computes(l->group, n));
 }
 
+// From the folded outs of a group to what they follow from, each node once.
+typedef struct Walk {
+    const Lower *l;
+    VEC(const Node *) work;
+    IdMap seen;
+} Walk;
+
+static Walk walk_begin(const Lower *l)
+{
+    Walk w = {.l = l, .seen = idmap_new(l->ctx->arena)};
+    for (uint32_t i = 0; i < l->group->folded.n; i++)
+        vec_push(l->ctx->arena, &w.work, l->group->folded.at[i]);
+    return w;
+}
+
+static const Node *walk_next(Walk *w)
+{
+    while (w->work.n) {
+        const Node *n = w->work.at[--w->work.n];
+        if (idmap_get(&w->seen, n->id, NULL)) continue;
+        idmap_set(&w->seen, n->id, 1);
+        return n;
+    }
+    return NULL;
+}
+
+static void walk_behind(Walk *w, const Node *n)
+{
+    for (uint32_t i = 0; i < n->nargs; i++) vec_push(w->l->ctx->arena, &w->work, n->args[i]);
+}
+
 // The reductions the folded outs of a group follow from. false: not all are over these rows and
 // columns.
-static bool find_folds(Lower *l, int64_t rows, int64_t cols, Folds *out)
+static bool find_folds(const Lower *l, int64_t rows, int64_t cols, Folds *out)
 {
-    VEC(const Node *) work = {0};
-    IdMap seen = idmap_new(l->ctx->arena);
-    for (uint32_t i = 0; i < l->group->folded.n; i++)
-        vec_push(l->ctx->arena, &work, l->group->folded.at[i]);
-    while (work.n) {
-        const Node *n = work.at[--work.n];
-        if (idmap_get(&seen, n->id, NULL)) continue;
-        idmap_set(&seen, n->id, 1);
+    Walk w = walk_begin(l);
+    for (const Node *n; (n = walk_next(&w));) {
         if (is_beside(l, n)) continue;
-        if (node_class(n) == CLS_REDUCE) {
-            if (type_count(&n->type) != cols || reduced_count(n) != rows || !over_rows(n) ||
-                accumulator(n->op)->place || n->type.dtype == DT_BOOL)
-                return false;
-            vec_push(l->ctx->arena, out, n);
+        if (node_class(n) != CLS_REDUCE) {
+            walk_behind(&w, n);
             continue;
         }
-        for (uint32_t i = 0; i < n->nargs; i++) vec_push(l->ctx->arena, &work, n->args[i]);
+        if (type_count(&n->type) != cols || reduced_count(n) != rows || !over_rows(n) ||
+            accumulator(n->op)->place || n->type.dtype == DT_BOOL)
+            return false;
+        vec_push(l->ctx->arena, out, n);
     }
     return out->n > 0;
 }
 
 bool lower_folds_result(const Lower *l, const Node *dot)
 {
-    VEC(const Node *) work = {0};
-    IdMap seen = idmap_new(l->ctx->arena);
-    for (uint32_t i = 0; i < l->group->folded.n; i++)
-        vec_push(l->ctx->arena, &work, l->group->folded.at[i]);
-    while (work.n) {
-        const Node *n = work.at[--work.n];
+    Walk w = walk_begin(l);
+    for (const Node *n; (n = walk_next(&w));) {
         if (n == dot) return true;
-        if (idmap_get(&seen, n->id, NULL) || is_beside(l, n)) continue;
-        idmap_set(&seen, n->id, 1);
-        for (uint32_t i = 0; i < n->nargs; i++) vec_push(l->ctx->arena, &work, n->args[i]);
+        if (!is_beside(l, n)) walk_behind(&w, n);
     }
     return false;
 }

@@ -6,7 +6,7 @@
 #include "passes/fuse/fuse.h"
 
 enum {
-    MAX_CLUSTER = 380,
+    MAX_CLUSTER = 380, // nodes: compilers take long over one long kernel
     MAX_DEPTH = 250,
     EXPORT_NODES = 48,
     BECOMES_BYTES = 1 << 20, // of a state whose copy takes longer than a launch

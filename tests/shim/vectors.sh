@@ -1,6 +1,7 @@
 #!/bin/bash
-# Products with one row as sums, weights prepared, caches kept in 16 bits, of states only what changes written: at sizes that
-# nobody chose, on the device of the host and on the CPU, against the evaluator, which does none of it. Another day, others.
+# Products with one row as sums, weights prepared, caches kept in 16 bits, of states only what changes written, of
+# attention only what a position or a length leaves: at sizes that nobody chose, on the device of the host and on the CPU,
+# against the evaluator, which does none of it. Another day, others.
 . "$(dirname "$0")/../lib.sh"
 if ! command -v g++ >/dev/null && ! command -v "${SHIM_CXX:-}" >/dev/null; then
     skip "no g++: the CUDA text cannot be run on the host"
@@ -17,6 +18,14 @@ for round in 0 1 2 3; do
     check vectors --device cuda:0 $sizes --precision "${precision[round]}"
     check updates --device cuda:0 -D t=$t -D d=$d --precision "${precision[round]}"
     check updates --device cpu -D t=$t -D d=$d
+done
+# Large states that change in a part and are read whole; masks that end where only the run knows.
+any n 1 40; any context 1024 1100
+check cache --device cuda:0 -D n=$n -D context=$context --precision bf16
+check cache --device cpu -D n=$n -D context=$context
+for p in bf16 f32; do
+    any n 1 150; any context 1 200; any d 1 8
+    check attention_length --device cuda:0 -D n=$n -D context=$context -D d=$((8 * d)) --precision $p
 done
 # Sums of zeros would be found.
 SHIM_CUT='= nc_fma(=>= 0.0f * nc_fma(' LD_LIBRARY_PATH=$BUILD/shim expect 1 WRONG "$NETC" check "$ROOT/tests/shim/net/vectors.net" --device cuda:0 \
