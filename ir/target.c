@@ -132,6 +132,12 @@ bool target_few_rows(const Target *t, int64_t batch, int64_t m, int64_t n, int64
            (tiles < t->units || (few <= TILE && batch == 1)); // (then each weight is read once)
 }
 
+bool target_long_product(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k)
+{
+    const double seconds = 40e-6, flops = 2.0 * (double)m * (double)n * (double)k * (double)batch;
+    return flops >= seconds * t->bf16_flops;
+}
+
 double target_product_flops(const Target *t, bool half, bool tf32)
 {
     if (half) return t->bf16_flops;

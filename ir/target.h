@@ -57,6 +57,10 @@ bool target_small_product(const Target *t, int64_t batch, int64_t m, int64_t n, 
 // memory.
 bool target_few_rows(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k);
 
+// One of 16-bit floats that takes so long that a generated kernel is timed beside the library's:
+// shorter ones are not worth the compilation.
+bool target_long_product(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k);
+
 // A contraction of f32 that is generated though a library has it: a small one, or, where TF32 is
 // allowed, a middling one, which a library multiplies faster, but not by as much as it takes to
 // begin and as the kernels take that the generated one makes part of itself.

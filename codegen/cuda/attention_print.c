@@ -133,6 +133,10 @@ static void print_shifts(AttentionPrint *w)
     const int far = 1 << 25;
     for (int i = 0; i < w->range.n; i++) {
         const int shift = w->range.at[i].shift;
+        const Ix *batch = w->range.at[i].batch;
+        if (batch && attention_same_batch(w, i) == i)
+            emit_line(w->e, w->e->scope, "const int of_batch_%d = (int)(%s);", i,
+                      emit_index(w->e, batch));
         if (shift < 0 || attention_same_shift(w, i) < i) continue;
         const char *type = w->e->body->insts.at[shift].type == DT_I64 ? "ll" : "";
         emit_line(w->e, w->e->scope, "const int shift_%d = (int)nc_max(nc_min(%s, %d%s), -%d%s);",

@@ -39,7 +39,9 @@ const char *attention_within(AttentionPrint *w, bool all);
 // "text + by * name"; by: 0 adds nothing.
 const char *attention_plus(Emit *e, const char *text, int64_t by, const char *name);
 int attention_same_shift(const AttentionPrint *w, int bound); // the first bound that has it
-// ... and [by] times what only the run knows of the bound, which attention_columns has printed.
+int attention_same_batch(const AttentionPrint *w, int bound);
+// ... and [by] times what the run and the batch add to the bound, which attention_columns has
+// printed.
 const char *attention_shifted(AttentionPrint *w, const char *text, int64_t by, int bound);
 
 #endif

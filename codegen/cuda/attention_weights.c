@@ -4,6 +4,7 @@
 // there twice.
 #include "codegen/cuda/attention_print.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -41,13 +42,25 @@ int attention_same_shift(const AttentionPrint *w, int bound)
     return i;
 }
 
+int attention_same_batch(const AttentionPrint *w, int bound)
+{
+    int i = 0;
+    while (w->range.at[i].batch != w->range.at[bound].batch) i++;
+    return i;
+}
+
 const char *attention_shifted(AttentionPrint *w, const char *text, int64_t by, int bound)
 {
     const AttentionBound *x = &w->range.at[bound];
-    if (x->shift < 0) return text;
+    if (x->shift < 0 && !x->batch) return text;
     if (!strcmp(text, "0")) text = "";
-    return attention_plus(w->e, text, by * x->sign,
-                          emit_text(w->e, "shift_%d", attention_same_shift(w, bound)));
+    if (x->shift >= 0)
+        text = attention_plus(w->e, text, by * x->sign,
+                              emit_text(w->e, "shift_%d", attention_same_shift(w, bound)));
+    if (x->batch)
+        text = attention_plus(w->e, text, by * x->side,
+                              emit_text(w->e, "of_batch_%d", attention_same_batch(w, bound)));
+    return text;
 }
 
 const char *attention_within(AttentionPrint *w, bool all)
@@ -360,6 +373,15 @@ static void print_high(Weights *x, double times)
     emit_line(e, e->scope, "high[i] = most;");
 }
 
+// The row's greatest score, or a number where it has none, below all others (as "base" is).
+static bool is_highest(const Body *b, int inst)
+{
+    const Inst *v = &b->insts.at[inst];
+    if (v->kind != KI_EW || v->op != OP_maximum) return inst == b->attention.high;
+    const Inst *least = &b->insts.at[v->a[1]];
+    return v->a[0] == b->attention.high && least->kind == KI_CONST && least->fvalue <= -FLT_MAX;
+}
+
 // Of each row the greatest score so far, against which the exponentials are taken: where it grows,
 // what there is of the row's sum and results shrinks (the online softmax of Milakov and
 // Gimelshein, 2018).
@@ -372,7 +394,7 @@ static void print_online(Weights *x)
     const Inst *exp = &b->insts.at[below], *sub = &b->insts.at[exp->a[0]];
     const char *at = sum_at(e, score_name(w, 0));
     bool plain = exp->approx && sub->kind == KI_EW && sub->op == OP_sub && sub->a[0] == score &&
-                 sub->a[1] == high;
+                 is_highest(b, sub->a[1]);
     double times = plain ? multiple_of_score(x, score) : 0;
     print_seen(x);
     open_rows(x);

@@ -3,9 +3,6 @@
 #include "codegen/matmul/gemm.h"
 #include "codegen/schedule/plans.h"
 
-// Shorter products are not worth the compilation, but those of few rows, which a library has few
-// blocks for; the runtime searches no further for them either.
-#define LONG_PRODUCT 40e-6
 // The library reaches nearly all of what the tensor cores do. A kernel that is expected to reach
 // less than this share of it wins too seldom.
 #define WORTH_TIMING 0.65
@@ -26,12 +23,13 @@ bool candidate_may_be_needed(const Target *t, const ProgGemm *g)
     return t->kind == TARGET_CUDA && ((narrow && odd) || g->epilogue > PE_RELU_BIAS);
 }
 
+// Long ones, and those of few rows, which a library has few blocks for; the runtime searches no
+// further for others either.
 bool candidate_may_pay(const Target *t, const ProgGemm *g)
 {
-    double flops = 2.0 * (double)g->m * (double)g->n * (double)g->k * (double)g->batch;
     bool narrow = g->a_type == PD_BF16 || g->a_type == PD_F16;
     return t->kind == TARGET_CUDA && narrow &&
-           (flops >= LONG_PRODUCT * t->bf16_flops ||
+           (target_long_product(t, g->batch, g->m, g->n, g->k) ||
             target_few_rows(t, g->batch, g->m, g->n, g->k));
 }
 

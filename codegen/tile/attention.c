@@ -33,7 +33,7 @@ void plan_attention(const Target *t, Body *b)
     s->tile.k = products == 1 && sums <= 32 ? 64 : sums <= 64 ? 32 : sums <= 128 ? 64 : 16;
     if (products == 2 && sums > 64) s->tile.k = 32;
     s->tile.m = products == 2 && sums > 32 && b->attention.nouts == 2 ? 64 : 128;
-    while (s->tile.m > 32 && b->axis[1].extent <= s->tile.m / 2) s->tile.m /= 2;
+    while (s->tile.m > ROWS && b->axis[1].extent <= s->tile.m / 2) s->tile.m /= 2;
     if (s->tile.m < 64) s->tile.each = 1;
     s->tile.ring = 2;
     attention_derive(b, t);

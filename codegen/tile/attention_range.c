@@ -5,8 +5,8 @@
 // matter. The same holds for a finite number far below all other scores, as many models write it:
 // there the kernel checks that it is far below, and takes all columns where it is not. Conditions
 // are comparisons of row and column with each other, with constants and with whole numbers that are
-// the same for all rows and columns (how much of a cache is filled, a text's length), joined by
-// `and`. A row whose columns are all masked is NaN either way.
+// the same for all rows and columns (how much of a cache is filled, a text's length, where this part
+// of the columns begins), joined by `and`. A row whose columns are all masked is NaN either way.
 #include "codegen/tile/tile.h"
 
 #include <math.h>
@@ -23,9 +23,11 @@ typedef struct Look {
     int left;
 } Look;
 
-typedef struct Linear { // row * rows + col * cols + constant + sign * shift
+typedef struct Linear { // row * rows + col * cols + constant + sign * shift + side * batch
     int64_t row, col, constant;
     int shift, sign; // an instruction, or -1
+    const Ix *batch; // an index along the batch alone, or NULL
+    int side;
 } Linear;
 
 static bool small(const Linear *x)
@@ -37,12 +39,13 @@ static bool small(const Linear *x)
 static bool linear_index(const Body *b, const Ix *ix, Linear *out)
 {
     int64_t row, col;
+    IxCtx *c = b->ix;
     if (ix->has_value || !ix_stride(ix, 1, &row) || !ix_stride(ix, b->col, &col)) return false;
-    for (int i = 0; i < ix->n; i++) {
-        const IxTerm *t = ix->at[i].term;
-        if (t->kind != IT_AXIS || (t->id != 1 && t->id != b->col)) return false;
-    }
-    *out = (Linear){row, col, ix->constant, -1, 0};
+    const Ix *rest = ix_add(c, ix, ix_const(c, -ix->constant));
+    rest = ix_add(c, rest, ix_scale(c, ix_axis(c, 1, b->axis[1].extent), -row));
+    rest = ix_add(c, rest, ix_scale(c, ix_axis(c, b->col, b->axis[b->col].extent), -col));
+    if (rest->axes & ~1ull || rest->low <= -MOST_PLACE || rest->high >= MOST_PLACE) return false;
+    *out = (Linear){row, col, ix->constant, -1, 0, rest->n ? rest : NULL, 1};
     return true;
 }
 
@@ -53,12 +56,17 @@ static bool is_shift(const Look *k, const Inst *v)
            !v->ix->has_value && !(v->axes & (1ull << 1 | 1ull << k->b->col));
 }
 
-// x + by * y. false: two numbers would be added that only the run knows.
+// x + by * y. false: two numbers would be added that only the run knows, or two of the batch.
 static bool add_up(const Linear *x, int by, const Linear *y, Linear *out)
 {
-    if (x->shift >= 0 && y->shift >= 0) return false;
-    *out = (Linear){x->row + by * y->row, x->col + by * y->col, x->constant + by * y->constant,
-                    x->shift >= 0 ? x->shift : y->shift, x->shift >= 0 ? x->sign : by * y->sign};
+    if ((x->shift >= 0 && y->shift >= 0) || (x->batch && y->batch)) return false;
+    *out = (Linear){x->row + by * y->row,
+                    x->col + by * y->col,
+                    x->constant + by * y->constant,
+                    x->shift >= 0 ? x->shift : y->shift,
+                    x->shift >= 0 ? x->sign : by * y->sign,
+                    x->batch ? x->batch : y->batch,
+                    x->batch ? x->side : by * y->side};
     return small(out);
 }
 
@@ -72,15 +80,16 @@ static bool linear(Look *k, int inst, Linear *out)
     if (!exact) return false;
     if (v->kind == KI_INDEX) return linear_index(b, v->ix, out) && small(out);
     if (is_shift(k, v)) {
-        *out = (Linear){0, 0, 0, inst, 1};
+        *out = (Linear){.shift = inst, .sign = 1};
         return true;
     }
     if (v->kind == KI_CAST) return linear(k, v->a[0], out);
     if (v->kind == KI_CONST) {
         bool whole = !dtype_is_float(v->type) ||
                      (fabs(v->fvalue) < MOST_PLACE && floor(v->fvalue) == v->fvalue);
-        *out = (Linear){0, 0, dtype_is_float(v->type) && whole ? (int64_t)v->fvalue : v->ivalue, -1,
-                        0};
+        *out = (Linear){.constant =
+                            dtype_is_float(v->type) && whole ? (int64_t)v->fvalue : v->ivalue,
+                        .shift = -1};
         return whole && small(out);
     }
     if (v->kind != KI_EW || (v->op != OP_add && v->op != OP_sub && v->op != OP_neg)) return false;
@@ -96,8 +105,8 @@ static void add_bound(Look *k, int left, int right, int64_t least, AttentionRang
     Linear x, y, d;
     if (r->n == ATTENTION_BOUNDS || !linear(k, left, &x) || !linear(k, right, &y)) return;
     if (!add_up(&x, -1, &y, &d) || (d.col != 1 && d.col != -1)) return;
-    r->at[r->n++] =
-        (AttentionBound){d.row, (int)d.col, d.constant - least, d.shift, d.sign, inst, holds};
+    r->at[r->n++] = (AttentionBound){
+        d.row, (int)d.col, d.constant - least, d.shift, d.sign, d.batch, d.side, inst, holds};
 }
 
 // Adds the bounds that follow where the condition holds, or where it does not.
@@ -236,7 +245,7 @@ static void drop_shifted(AttentionRange *r)
 {
     int n = 0;
     for (int i = 0; i < r->n; i++)
-        if (r->at[i].shift < 0) r->at[n++] = r->at[i];
+        if (r->at[i].shift < 0 && !r->at[i].batch) r->at[n++] = r->at[i];
     r->n = n;
 }
 

@@ -227,6 +227,8 @@ typedef struct AttentionBound {
     int col; // 1 or -1
     int64_t constant;
     int shift, sign; // a whole number of the batch that only the run knows (a length); -1: none
+    const Ix *batch; // and [side] times an index along the batch; NULL: none
+    int side;
     int inst;        // the comparison that says so
     bool holds;
 } AttentionBound;

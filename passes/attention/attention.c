@@ -261,6 +261,11 @@ static void make_kernel(Plan *p, Kernel *k)
         attr_set_str(g, &at, ATTR_name, names[k->kind]);
         call = graph_region_node(g, OP_call, args, (int)k->args.n, &at, &k->region, 1);
     }
+    if (k->core->parts) {
+        for (int i = 0; i < 3; i++) made[i] = graph_result(g, call, i);
+        made[0] = kernel_joined(g, k->core, k->outer[0], made);
+        call = NULL;
+    }
     for (int i = 0; i < k->nouters; i++) {
         const Node *end = outer_end(k->outer[i]);
         graph_stamp(g, end, name_of(k->outer[i]));

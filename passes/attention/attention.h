@@ -149,6 +149,9 @@ bool inner_dot(const Space *s, const Node *n, const Place *p, Operand out[2]);
 // operand, and the place of the result, whose axis *rest comes from that operand.
 bool outer_dot(const Space *s, const Node *n, int side, const Place *p, Operand *other,
                Place *result, int *rest, int *over);
+// The atoms of p, the place of the dot's result, along which its operand [side] differs: views may
+// repeat it. An atom that has to become two: *split.
+AtomSet operand_varies(const Space *s, const Node *n, int side, const Place *p, Split *split);
 Node *operand_views(Graph *g, const Operand *op, Node *base); // x without its factor, of its base
 void operand_find_base(Operand *op);                          // of x, type and rest
 Lifted lift_inner(Lift *l, const Node *n, const Operand op[2]);
@@ -227,6 +230,9 @@ typedef struct Core { // a softmax of products
     Outer outer[MOST_OUTERS];
     int nouters;
     bool planned; // kernels are to make it
+    bool rows;    // the space's last atom before the columns is the rows
+    bool few;     // rows may be an axis of the batch that the columns do not have (heads of a group)
+    int64_t parts; // of the columns; 0: they are not divided
     Kernel *lse;  // of these, the one that gives the logarithms of the rows' sums
     bool refused;
     Unfused why;
@@ -314,6 +320,21 @@ bool kernel_write(Kernel *k);
 // A canonical result in the layout of the graph's value, behind the views that the kernel applies.
 // A final widening cast stays outside.
 Node *kernel_views(Graph *g, const Core *c, const Outer *o, Node *x);
+// The same of parts' results.
+Node *kernel_joined(Graph *g, const Core *c, const Outer *o, Node *const *result);
+
+// -- parts of the columns (attention_parts.c) -----------------------------------------------------
+
+int64_t attention_parts(const Core *c); // how many; 0: they are not to be divided
+// (..., row, column) as (..., part, row, column in the part); (..., column, n) likewise. axis: of
+// the columns.
+Node *parts_divide(Graph *g, Node *x, int axis, int64_t parts);
+Node *parts_undo(Graph *g, Node *x); // (..., part, row, column) as (..., row, column)
+// The greatest scores, and a number where there are none: exponentials below it are 0.
+Node *parts_high(Graph *g, Node *high);
+Node *parts_spread(Graph *g, Node *x, const Type *to); // broadcast along the axes that follow
+// What the softmax's product with the values is, from (..., part, row, n) and (..., part, row).
+Node *parts_join(Graph *g, Node *sum, Node *high, Node *total);
 
 // -- loops, where there are no such kernels (attention_loop.c) ------------------------------------
 

@@ -1,5 +1,7 @@
 // Dots in terms of the space of the scores: those that compute scores, and those that sum over
 // them.
+#include <string.h>
+
 #include "passes/attention/attention.h"
 
 // -- operands -------------------------------------------------------------------------------------
@@ -115,18 +117,60 @@ static void operand_place(const Node *n, int side, const Place *p, int first, Pl
     }
 }
 
+// Takes views off x as far as they repeat it along an atom; the rest goes on as one. An atom that
+// has to become two: *split.
+static void drop_repeats(const Space *s, Operand *op, Split *split)
+{
+    Space with = *s;
+    Place p = {0}, below;
+    int64_t rest = op->x->type.dim[op->rest];
+    split->atom = -1;
+    if (rest == 1 || s->n == MOST_ATOMS) return;
+    with.size[with.n++] = rest; // an atom for the axis that has none
+    for (int k = 0; k < op->place.rank; k++) {
+        put_axis(&p, k, &op->place, k);
+        if (k == op->rest) p.atom[p.start[k + 1]++] = (uint8_t)s->n;
+    }
+    for (Node *n = op->x; node_has(n, OPF_STRIDES) || is_rounding(n); n = n->args[0]) {
+        bool spreads = n->op == OP_broadcast;
+        if (!place_below(&with, n, &p, 0, &below, split)) return;
+        p = below;
+        for (int k = 0; spreads && k < p.rank; k++) {
+            if (place_axis(&p, k) != atom_bit(s->n)) continue;
+            op->x = n->args[0];
+            op->rest = k;
+            op->place = p;
+            for (int i = k + 1; i <= p.rank; i++) op->place.start[i]--;
+            memmove(&op->place.atom[p.start[k]], &op->place.atom[p.start[k + 1]],
+                    (size_t)(p.start[p.rank] - p.start[k + 1]));
+        }
+    }
+}
+
+AtomSet operand_varies(const Space *s, const Node *n, int side, const Place *p, Split *split)
+{
+    DotAxes d = dot_axes(n, 0);
+    Operand op = {.x = n->args[side], .rest = dot_axes(n, side).contract[0]};
+    operand_place(n, side, p, side ? d.nbatch + d.nfree : d.nbatch, &op.place);
+    drop_repeats(s, &op, split);
+    return place_atoms(&op.place);
+}
+
 bool inner_dot(const Space *s, const Node *n, const Place *p, Operand out[2])
 {
     if (!is_product(n)) return false;
     AtomSet row = atom_bit(space_row(s)), col = atom_bit(space_col(s)), atoms[2];
     DotAxes d = dot_axes(n, 0);
     Operand op[2] = {0};
+    Split split;
     if (d.ncontract != 1) return false;
     for (int side = 0; side < 2; side++) {
         op[side].x = n->args[side];
         op[side].type = n->args[side]->type.dtype;
         op[side].rest = dot_axes(n, side).contract[0];
         operand_place(n, side, p, side ? d.nbatch + d.nfree : d.nbatch, &op[side].place);
+        if ((place_atoms(&op[side].place) & (row | col)) == (row | col))
+            drop_repeats(s, &op[side], &split);
         atoms[side] = place_atoms(&op[side].place) & (row | col);
     }
     int first = atoms[0] == col;
@@ -145,6 +189,7 @@ bool outer_dot(const Space *s, const Node *n, int side, const Place *p, Operand 
     DotAxes z = dot_axes(n, side), v = dot_axes(n, !side);
     if (!is_product(n) || z.ncontract != 1 || v.nfree != 1) return false;
     AtomSet sum = place_axis(p, (int)z.contract[0]);
+    Split split;
     if ((sum != row && sum != col) || (place_atoms(p) & (row | col)) != (row | col)) return false;
     *over = sum == row ? space_row(s) : space_col(s);
     // The result: batch axes, then the first operand's own, then the second's.
@@ -168,6 +213,8 @@ bool outer_dot(const Space *s, const Node *n, int side, const Place *p, Operand 
             if (v.batch[i] == k) put_axis(&other->place, k, p, (int)z.batch[i]);
         if (v.contract[0] == k) put_axis(&other->place, k, p, (int)z.contract[0]);
     }
+    if ((place_atoms(&other->place) & (row | col)) == (row | col)) drop_repeats(s, other, &split);
+    if (place_atoms(&other->place) & (row | col) & ~sum) return false;
     operand_find_base(other);
     return true;
 }

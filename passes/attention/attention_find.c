@@ -9,7 +9,7 @@
 
 #include "passes/attention/attention.h"
 
-enum { MOST_SPLITS = 8 };
+enum { MOST_SPLITS = 8, LEAST_ROWS = 32, LEAST_COLS = 32 };
 
 Users users_of(Graph *g)
 {
@@ -285,7 +285,17 @@ static bool sizes_fit(Core *c, const PassOptions *o)
         int64_t e = reduced_count(n), unit = n->args[0]->type.dtype == DT_F32 ? 4 : 8;
         if (e % unit || e > 256) return core_refuse(c, WHY_HEAD, n, e, unit);
     }
-    return (rows >= 32 && cols >= 32) || core_refuse(c, WHY_SHORT, c->e, rows, cols);
+    c->parts = rows < LEAST_ROWS ? attention_parts(c) : 0;
+    return c->parts || (rows >= LEAST_ROWS && cols >= LEAST_COLS) ||
+           core_refuse(c, WHY_SHORT, c->e, rows, cols);
+}
+
+// Parts are joined behind a kernel that makes the results alone: not where there are gradients.
+static bool parts_fit(Core *c)
+{
+    if (!c->parts || (c->nouters == 1 && c->outer[0].kind == OUT_FORWARD)) return true;
+    return core_refuse(c, WHY_SHORT, c->e, c->space.size[space_row(&c->space)],
+                       c->space.size[space_col(&c->space)]);
 }
 
 static bool find(Core *c, Users *u, const PassOptions *o)
@@ -300,7 +310,7 @@ static bool find(Core *c, Users *u, const PassOptions *o)
     find_probabilities(c, u);
     if (!find_outers(c, u) || !is_read(c)) return false;
     if (c->ninner > 1) return core_refuse(c, WHY_FORM, c->inner[1], 0, 0);
-    return sizes_fit(c, o) && classify(c, o);
+    return sizes_fit(c, o) && classify(c, o) && parts_fit(c);
 }
 
 Core *core_find(Users *u, Node *sum, const PassOptions *o)
@@ -308,7 +318,7 @@ Core *core_find(Users *u, Node *sum, const PassOptions *o)
     Node *e = uncast_float(sum->args[0]);
     if (sum->op != OP_sum || e->op != OP_exp || e->type.dtype == DT_F64) return NULL;
     Core *c = NEW(u->g->arena, Core);
-    *c = (Core){.g = u->g, .e = e, .sum = sum};
+    *c = (Core){.g = u->g, .e = e, .sum = sum, .few = o->target->kind == TARGET_CUDA};
     c->below = idmap_new(u->g->arena);
     c->hot = idmap_new(u->g->arena);
     if (!core_space(c)) return NULL;

@@ -1,7 +1,8 @@
 // The region of one kernel, in the form that codegen takes (docs/fusion.md):
 //
 //   rows are queries   m = max(x), e = exp(x - m), l = sum(e), u = dot(cast(g(e)), v),
-//                      results u / l and, when the backward kernels need it, m + log(l)
+//                      results u / l and, when the backward kernels need it, m + log(l);
+//                      of parts of the columns u, m and l, which are joined behind it
 //   backward           p = exp(x - lse), dot(cast(f(p, dP, rows, columns)), w);
 //                      rows are queries for their gradient, keys for those of keys and values
 //
@@ -203,12 +204,25 @@ Node *kernel_views(Graph *g, const Core *c, const Outer *o, Node *x)
     return x;
 }
 
+Node *kernel_joined(Graph *g, const Core *c, const Outer *o, Node *const *result)
+{
+    Node *x = parts_join(g, result[0], result[1], result[2]);
+    return kernel_views(g, c, o, graph_cast(g, x, stored_type(o)));
+}
+
 // In a loop, the views are applied outside, to the stacked results.
 static void give_result(Write *w, const Outer *o, Node *x)
 {
     x = graph_cast(w->l.g, x, stored_type(o));
     if (!w->l.start) x = kernel_views(w->l.g, w->k->core, o, x);
     vec_push(w->l.a, &w->l.g->results, x);
+}
+
+// The columns, axis [axis] of x, in parts if there are any.
+static Node *divided(const Write *w, Node *x, int axis)
+{
+    int64_t parts = w->k->core->parts;
+    return parts ? parts_divide(w->l.g, x, axis, parts) : x;
 }
 
 static Node *outer_product(Write *w, const Outer *o, Lifted z)
@@ -218,11 +232,35 @@ static Node *outer_product(Write *w, const Outer *o, Lifted z)
     AtomSet rows = atom_bit(keys ? space_col(&w->l.space) : space_row(&w->l.space));
     Node *left = lift_to(&w->l, z, w->all), *right = lift_operand(&w->l, &o->other, w->all & ~rows);
     if (!left || !right) return NULL;
-    left = graph_cast(g, left, right->type.dtype);
+    left = divided(w, graph_cast(g, left, right->type.dtype), left->type.rank - 1);
+    right = divided(w, right, right->type.rank - 2);
     int64_t batch[MAX_RANK], last = left->type.rank - 1, inner = last - 1;
     for (int i = 0; i < inner; i++) batch[i] = i;
     graph_stamp(g, o->dot, o->dot->name);
     return graph_dot(g, left, right, batch, batch, (int)inner, &last, &inner, 1, DT_F32);
+}
+
+// Of each row the greatest score, the exponentials of scores below it, and their sum.
+static bool softmax(Write *w, Node **high, Node **total)
+{
+    const Core *c = w->k->core;
+    Graph *g = w->l.g;
+    Lifted x = scores(w);
+    if (!x.n) return false;
+    Node *in = divided(w, x.n, x.n->type.rank - 1);
+    int64_t last = in->type.rank - 1;
+    graph_stamp(g, c->e, NULL);
+    *high = graph_reduce(g, OP_max, in, &last, 1, false);
+    Lifted below = {*high, w->rows};
+    if (c->parts) {
+        *high = parts_high(g, *high);
+        below = (Lifted){parts_undo(g, parts_spread(g, *high, &in->type)), w->all};
+    }
+    w->prob = exponential(w, ew2(w, OP_sub, x, below));
+    if (!w->prob.n) return false;
+    graph_stamp(g, c->sum, c->sum->name);
+    *total = graph_reduce(g, OP_sum, divided(w, w->prob.n, x.n->type.rank - 1), &last, 1, false);
+    return true;
 }
 
 static bool forward(Write *w)
@@ -230,29 +268,24 @@ static bool forward(Write *w)
     Kernel *k = w->k;
     Graph *g = w->l.g;
     const Outer *o = k->outer[0];
-    Lifted x = scores(w);
-    if (!x.n) return false;
-    int64_t last = x.n->type.rank - 1;
-    graph_stamp(g, k->core->e, NULL);
-    Lifted m = {graph_reduce(g, OP_max, x.n, &last, 1, false), w->rows};
-    w->prob = exponential(w, ew2(w, OP_sub, x, m));
-    if (!w->prob.n) return false;
-    graph_stamp(g, k->core->sum, k->core->sum->name);
-    Lifted l = {graph_reduce(g, OP_sum, w->prob.n, &last, 1, false), w->rows};
+    Node *high, *total;
+    if (!softmax(w, &high, &total)) return false;
     Lifted z = sum_of(w, &o->terms);
     Node *u = z.n ? outer_product(w, o, z) : NULL;
     if (!u) return false;
-    int64_t dims[MAX_RANK];
-    for (int i = 0; i < l.n->type.rank; i++) dims[i] = i;
-    Attrs at = {0}, div = {0};
-    attr_set_ints(g, &at, ATTR_shape, u->type.dim, u->type.rank);
-    attr_set_ints(g, &at, ATTR_dims, dims, l.n->type.rank);
-    Node *wide = graph_node(g, OP_broadcast, &l.n, 1, &at);
+    if (k->core->parts) {
+        vec_push(w->l.a, &g->results, u);
+        vec_push(w->l.a, &g->results, high);
+        vec_push(w->l.a, &g->results, total);
+        return true;
+    }
+    Attrs div = {0};
+    Node *wide = parts_spread(g, total, &u->type);
     if (attr_int(k->core->e, ATTR_approx, 0)) attr_set_int(&div, ATTR_approx, 1);
     u = graph_node(g, OP_div, (Node *[]){u, wide}, 2, &div);
     give_result(w, o, u);
     if (!k->lse) return true;
-    Node *lse = graph_binary(g, OP_add, m.n, graph_unary(g, OP_log, l.n));
+    Node *lse = graph_binary(g, OP_add, high, graph_unary(g, OP_log, total));
     vec_push(w->l.a, &g->results, lse);
     return true;
 }

@@ -55,7 +55,8 @@ bool core_split(Core *c)
 {
     Space *s = &c->space;
     int at = c->split.atom;
-    if (at < 0 || at >= s->n - 2 || s->n == MOST_ATOMS) return false;
+    if (at < 0 || at == space_col(s) || (c->rows && at == space_row(s)) || s->n == MOST_ATOMS)
+        return false;
     memmove(&s->size[at + 1], &s->size[at], (size_t)(s->n - at) * sizeof *s->size);
     s->n++;
     s->size[at] /= c->split.inner;
@@ -74,9 +75,19 @@ bool core_split(Core *c)
     return true;
 }
 
+// An atom of the batch along which the columns' operand [side] is repeated; -1: there is none.
+static int rows_of_batch(Core *c, const Node *n, int side, const Place *p)
+{
+    AtomSet all = place_atoms(p), varies = operand_varies(&c->space, n, side, p, &c->split);
+    int last = -1;
+    for (int i = 0; i < space_col(&c->space); i++)
+        if (c->split.atom < 0 && all & ~varies & atom_bit(i)) last = i;
+    return last;
+}
+
 // The rows of a dot that computes scores: the last free axis of the operand that does not have the
-// columns. -1: it computes none.
-static int rows_of_product(const Core *c, const Node *n, const Place *p)
+// columns, or one of the batch. -1: it computes none, or an atom has to become two.
+static int rows_of_product(Core *c, const Node *n, const Place *p)
 {
     AtomSet col = atom_bit(space_col(&c->space));
     DotAxes a = dot_axes(n, 0), b = dot_axes(n, 1);
@@ -89,6 +100,7 @@ static int rows_of_product(const Core *c, const Node *n, const Place *p)
     int last = -1;
     for (int i = first[side]; i < first[side + 1]; i++)
         if (p->start[i + 1] > p->start[i]) last = p->atom[p->start[i + 1] - 1];
+    if (last < 0 && c->few && a.ncontract == 1) return rows_of_batch(c, n, !side, p);
     return last;
 }
 
@@ -113,11 +125,12 @@ bool core_products(Core *c, const Users *u)
         Place p = seen[i].place, below;
         if (n->op == OP_dot) {
             int row = rows_of_product(c, n, &p);
+            if (c->split.atom >= 0) return false;
             if (row < 0) continue;
             if (!rows) {
                 for (int k = 0; k < count; k++) renumber(&seen[k].place, row, space_row(&c->space));
                 make_rows(c, row);
-                rows = true;
+                rows = c->rows = true;
             }
             if (c->ninner < MOST_INNER) c->inner[c->ninner++] = n;
             continue;

@@ -130,12 +130,15 @@ static void delay_small(Fuse *f, Slot *slot, uint32_t n)
     if (nproducts) qsort(products, nproducts, sizeof *products, ascending);
     for (uint32_t i = 0; i < n; i++) {
         Slot *s = &slot[i];
+        // Keys and values go into their caches together, however much earlier the ones are known.
+        if (s->becomes && s->latest != INT32_MAX && s->latest > s->level) s->level = s->latest;
         if (s->group.kind == GROUP_COLUMN && s->latest != INT32_MAX && s->bytes <= DELAY_BYTES &&
             s->latest > s->level) {
             int32_t host = s->bytes <= SMALL_BYTES ? last_host(products, nproducts, s->latest) : -1;
             s->level = host > s->level ? host : s->latest;
         }
-        s->movable = s->bytes <= SMALL_BYTES / 16 && !s->commits && s->latest != INT32_MAX &&
+        s->movable = s->bytes <= SMALL_BYTES / 16 && !s->commits && !s->becomes &&
+                     s->latest != INT32_MAX &&
                      (s->group.kind == GROUP_MAP || s->group.kind == GROUP_ROW);
         if (!s->movable && !runs_alone(s->group.kind) && !s->commits && !s->tiled &&
             s->bytes <= SMALL_BYTES)
@@ -298,6 +301,7 @@ static void gather(Fuse *f, Slots *slots)
         vec_push(f->a, &s->group.outs, n);
         s->commits |= n->op == OP_assign;
         s->becomes |= f->becomes[i];
+        if (f->becomes[i] && n->op == OP_dynamic_update) s->bytes = type_bytes(&n->args[1]->type);
         s->checks |= node_has(n, OPF_EFFECT) || f->checked[i];
     }
 }

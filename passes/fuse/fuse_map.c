@@ -183,11 +183,12 @@ static double evals_of(const Sites *w)
     return evals;
 }
 
-// Of a concat or pad x, maps compute each piece only where it is stored.
-static void only_piece(Sites *w, const Node *x, const Node *piece)
+// Whether x computes its argument k only where that is stored: maps the pieces of a concat or pad,
+// an update in place the part of the state that it changes.
+static bool only_stored(const Fuse *f, const Node *x, uint32_t k, bool map)
 {
-    for (int i = 0; i < w->n; i++)
-        if (w->at[i].map) w->at[i].evals *= (float)(count_of(piece) / (count_of(x) + 1));
+    if (x->op == OP_dynamic_update) return k == 1 && f->becomes[x->id];
+    return map && node_has(x, OPF_PIECES);
 }
 
 // What n costs when a value read along several paths counts once: flops an element, bytes of all
@@ -296,7 +297,9 @@ bool fuse_decide(Fuse *f)
         }
         for (uint32_t k = 0; k < x->nargs; k++) {
             Sites part = *w;
-            if (node_has(x, OPF_PIECES)) only_piece(&part, x, x->args[k]);
+            for (int j = 0; j < part.n; j++)
+                if (only_stored(f, x, k, part.at[j].map))
+                    part.at[j].evals *= (float)(count_of(x->args[k]) / (count_of(x) + 1));
             if (is_free(f, x->args[k])) add_users(&d, x->args[k], &part);
         }
     }

@@ -10,6 +10,7 @@ enum {
     MAX_DEPTH = 250,
     EXPORT_NODES = 48,
     BECOMES_BYTES = 1 << 20, // of a state whose copy takes longer than a launch
+    PART_BYTES = 1 << 16,    // ... of which a part changes: that is written, instead of all twice
     COSTLY_WEIGHT = 4,
     SMALL_BYTES = 1 << 20,
     SPLIT_ROWS = 16, // what makes a block of columns
@@ -503,7 +504,7 @@ static void place_root(Fuse *f, Node *n)
     bool update =
         f->cluster[a->id] && f->late[a->id] && takes_updates(f, cluster_at(f, fuse_cluster(f, a)));
     bool gated = n->op == OP_assign && f->checks && !update;
-    bool large = type_bytes(&a->type) >= BECOMES_BYTES;
+    bool large = type_bytes(&a->type) >= (a->op == OP_dynamic_update ? PART_BYTES : BECOMES_BYTES);
     if (gated && f->cluster[a->id] && !stored) f->mat[a->id] = stored = true;
     if (stored && !node_has(n, OPF_EFFECT)) {
         // Computed before the last check: the update kernel copies it into the cell. A large value
