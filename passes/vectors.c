@@ -10,11 +10,17 @@
 #include "ir/axes.h"
 #include "passes/prepare.h"
 #include "passes/regions.h"
+#include "passes/vectors.h"
 
 typedef struct Vectors {
     Graph *top;     // of the entry
     bool *prepared; // by id of its nodes, or NULL
 } Vectors;
+
+typedef struct Rewriting { // of one graph
+    const bool *prepared;
+    uint32_t *uses, *by_products; // SpreadTo
+} Rewriting;
 
 // With fewer elements the product costs next to nothing and is computed side by side with others.
 enum { LEAST_ELEMENTS = 4096 };
@@ -135,20 +141,32 @@ static bool has_vector(void *ctx, const Node *n)
     return n->op == OP_dot && vector_side(n) >= 0;
 }
 
+// The vector's factor of the products in the order o, shape m.
+static Node *vector_factor(const Rewriting *r, Graph *g, const Node *dot, int side, const Order *o,
+                           const Type *m, Node *const *map)
+{
+    const Node *vector = dot->args[side];
+    if (m->rank == 2 && o->nsummed == 1 && o->summed[0] == 1 && dot_sizes(dot).batch == 1) {
+        const SpreadTo to = {m->dim[0], map, r->uses, r->by_products};
+        Node *spread = vector_spread(g, vector, &to);
+        if (spread) return graph_cast(g, spread, m->dtype);
+    }
+    return broadcast_vector(g, o, graph_cast(g, map[vector->id], m->dtype), m);
+}
+
 static Node *as_sum(void *ctx, Graph *g, Node *dot, Node *const *map)
 {
-    const bool *prepared = ctx;
+    const Rewriting *r = ctx;
     int vector = dot->op == OP_dot ? vector_side(dot) : -1;
     if (vector < 0) return NULL;
     graph_stamp(g, dot, NULL);
     DType type = (DType)attr_int(dot, ATTR_accumulate, DT_F32);
     const Node *matrix = dot->args[!vector];
     // A prepared operand is stored in whatever order its reader likes best.
-    Order o = order_of(dot, vector, prepared && prepared[matrix->id]);
+    Order o = order_of(dot, vector, r->prepared && r->prepared[matrix->id]);
     Node *factors[2];
     Node *m = graph_cast(g, permuted(g, map[matrix->id], o.perm), type);
-    Node *v = graph_cast(g, map[dot->args[vector]->id], type);
-    factors[vector] = broadcast_vector(g, &o, v, &m->type);
+    factors[vector] = vector_factor(r, g, dot, vector, &o, &m->type, map);
     // Masked elements of the other operand are not read, even where they are NaN (as in attention).
     Node *mask = mask_of(g, dot->args[vector], map);
     if (mask)
@@ -160,10 +178,29 @@ static Node *as_sum(void *ctx, Graph *g, Node *dot, Node *const *map)
     return graph_cast(g, sum, dot->type.dtype);
 }
 
+static void count_uses(const Graph *g, Rewriting *r)
+{
+    bool *live = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
+    r->uses = NEW_ARRAY(g->arena, uint32_t, g->nodes.n + 1);
+    r->by_products = NEW_ARRAY(g->arena, uint32_t, g->nodes.n + 1);
+    graph_mark_live(g, live);
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Node *n = g->nodes.at[i];
+        bool product = has_vector(NULL, n);
+        for (uint32_t k = 0; k < n->nargs && live[i]; k++) {
+            r->uses[n->args[k]->id]++;
+            r->by_products[n->args[k]->id] += product;
+        }
+    }
+    for (uint32_t i = 0; i < g->results.n; i++) r->uses[g->results.at[i]->id]++;
+}
+
 static Graph *vectors_graph(void *ctx, const IdMap *done, Graph *g)
 {
     const Vectors *v = ctx;
-    return rewrite_nodes(g, done, has_vector, as_sum, g == v->top ? v->prepared : NULL);
+    Rewriting r = {.prepared = g == v->top ? v->prepared : NULL};
+    count_uses(g, &r);
+    return rewrite_nodes(g, done, has_vector, as_sum, &r);
 }
 
 Graph *pass_vectors(Graph *g, Module *m, const PassOptions *o)

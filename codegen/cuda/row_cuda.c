@@ -16,6 +16,7 @@ typedef struct Rows {
     bool uneven;          // vectors lie between the elements "head" and "end"; the rest are edges
     int64_t least;        // columns between lo and hi, in any case; 0: unknown
     const uint64_t *uses; // by instruction: the stages that need it
+    const bool *known;    // ... that it is fetched before the kernel in front has ended; NULL: none
     const char *c, *base, *lo, *hi, *t; // lo, hi: where this block's vectors begin and end
 } Rows;
 
@@ -285,12 +286,18 @@ static Steps tiles_of(Rows *r)
     return t;
 }
 
-static void fill_registers(Rows *r)
+// [early]: what is fetched before the kernel in front has ended; or all else.
+static void fill_registers(Rows *r, bool early)
 {
     Emit *e = r->e;
     const Steps tiles = tiles_of(r);
-    bool *keep = NEW_ARRAY(e->arena, bool, e->body->insts.n + 1);
-    for (int i = 0; i < r->v.nloads; i++) keep[r->v.loads[i]] = kept(r, r->v.loads[i]);
+    bool *keep = NEW_ARRAY(e->arena, bool, e->body->insts.n + 1), any = false;
+    for (int i = 0; i < r->v.nloads; i++) {
+        const int load = r->v.loads[i];
+        keep[load] = kept(r, load) && (r->known && r->known[load]) == early;
+        any |= keep[load];
+    }
+    if (!any) return;
     e->axis[e->body->col] = r->base;
     load_steps(e, &r->v, keep, &tiles);
     e->axis[e->body->col] = r->c;
@@ -581,10 +588,14 @@ void row_cuda(Emit *e, KernelPhase phase)
     find_loads(&r);
     if (s->shared_bytes) declare_rows(&r);
     emit_prefetch(e, 1);
+    if (s->row.keep && e->follow && !r.uneven) {
+        r.known = known_early(e->kernel, b);
+        fill_registers(&r, true);
+    }
     emit_follow(e);
     print_early(&r, false);
     if (r.uneven && (s->row.keep || s->shared_bytes)) keep_edges(&r);
-    if (s->row.keep) fill_registers(&r);
+    if (s->row.keep) fill_registers(&r, false);
     print_stages(&r);
     if (partial)
         print_parts(&r, leader);

@@ -105,11 +105,42 @@ uint64_t *body_stage_uses(Arena *a, const Body *b)
     return stages;
 }
 
-// Marks the loads over the columns that more than one stage reads; returns how many bytes of each
-// column they take.
+static bool of_rows(const Body *b, const Inst *v)
+{
+    return v->axes & ((1ull << b->npar) - 1);
+}
+
+static bool is_leaf(const Body *b, const Inst *v)
+{
+    const BodyBuf *from = &b->bufs.at[v->buf];
+    return from->kind == KA_NODE && !from->written && node_in_memory(from->node);
+}
+
+static bool is_weight(const Body *b, const Inst *v)
+{
+    return is_leaf(b, v) && of_rows(b, v);
+}
+
+// Whether rows of a matrix that is there before the kernel begins meet a vector that the kernel in
+// front makes: what of the matrix is fetched before that has ended costs no time.
+static bool meets_vector(const Body *b)
+{
+    bool vector = false, matrix = false;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        if (v->kind != KI_LOAD || !(v->axes >> b->col & 1)) continue;
+        vector |= !is_leaf(b, v) && !of_rows(b, v);
+        matrix |= is_weight(b, v);
+    }
+    return vector && matrix && body_rows(b) > 1;
+}
+
+// Marks the loads over the columns that more than one stage reads, and those of weights that meet a
+// vector; returns how many bytes of each column they take.
 static int keep_loads(Arena *a, Body *b)
 {
     uint64_t *stages = body_stage_uses(a, b);
+    const bool vector = meets_vector(b);
     int bytes = 0;
     for (uint32_t i = 0; i < b->insts.n; i++) {
         Inst *v = &b->insts.at[i];
@@ -117,7 +148,7 @@ static int keep_loads(Arena *a, Body *b)
         bool plain = v->kind == KI_LOAD && v->axes >> b->col & 1 && v->pred < 0 &&
                      !v->ix->has_value && v->stage == 0 && ix_stride(v->ix, b->col, &stride);
         if (plain && b->sched.vector > 1) plain = body_aligned(b, v->ix, b->sched.vector);
-        v->keep = plain && stages[i] & (stages[i] - 1);
+        v->keep = plain && (stages[i] & (stages[i] - 1) || (vector && is_weight(b, v)));
         if (v->keep) bytes += dtype_info[b->bufs.at[v->buf].type].bits / 8;
     }
     return bytes;
@@ -254,6 +285,27 @@ static void keep_rows(Arena *arena, const Target *t, Body *b)
                                : 0;
 }
 
+// Rows of weights that are read once: in registers where all rows are at work at once, so that they
+// are fetched early.
+static void keep_weights(Arena *arena, const Target *t, Body *b)
+{
+    enum { MOST_KEPT = 24 };
+    Schedule *s = &b->sched;
+    const int team = s->team;
+    const int bytes = s->row.keep_bytes = keep_loads(arena, b);
+    const int64_t vectors = row_vectors(b), device = (int64_t)t->units * t->threads_per_unit;
+    while (s->team < 256 && s->team < vectors && kept_registers(vectors, s, bytes) > MOST_KEPT)
+        s->team *= 2;
+    if (bytes && !b->uneven && kept_registers(vectors, s, bytes) <= MOST_KEPT &&
+        body_rows(b) * s->team <= device) {
+        s->row.keep_in = KEEP_REGISTERS;
+        return;
+    }
+    s->team = team;
+    s->row.keep_bytes = 0;
+    for (uint32_t i = 0; i < b->insts.n; i++) b->insts.at[i].keep = false;
+}
+
 static void plan_teams(Arena *arena, const Target *t, Body *b)
 {
     Schedule *s = &b->sched;
@@ -281,7 +333,10 @@ static void plan_teams(Arena *arena, const Target *t, Body *b)
     int64_t moved = cols * streamed_bytes(b);
     while (s->threads < 256 && s->team <= 32 && s->threads / s->team * moved < t->block_bytes)
         s->threads *= 2;
-    if (b->nstages > 1) keep_rows(arena, t, b);
+    if (b->nstages > 1)
+        keep_rows(arena, t, b);
+    else if (meets_vector(b))
+        keep_weights(arena, t, b);
     vectors = row_vectors(b);
     int64_t parts = at_most(at_most(device / 1024 / (rows ? rows : 1), ceil_div(cols, 8192)), 512);
     if (schedule_can_split(b) && s->team == 1024 && parts > 1) s->split = parts;

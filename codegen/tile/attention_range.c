@@ -5,8 +5,9 @@
 // matter. The same holds for a finite number far below all other scores, as many models write it:
 // there the kernel checks that it is far below, and takes all columns where it is not. Conditions
 // are comparisons of row and column with each other, with constants and with whole numbers that are
-// the same for all rows and columns (how much of a cache is filled, a text's length, where this part
-// of the columns begins), joined by `and`. A row whose columns are all masked is NaN either way.
+// the same for all rows and columns (how much of a cache is filled, a text's length, where this
+// part of the columns begins), joined by `and`. A row whose columns are all masked is NaN either
+// way.
 #include "codegen/tile/tile.h"
 
 #include <math.h>
@@ -87,9 +88,9 @@ static bool linear(Look *k, int inst, Linear *out)
     if (v->kind == KI_CONST) {
         bool whole = !dtype_is_float(v->type) ||
                      (fabs(v->fvalue) < MOST_PLACE && floor(v->fvalue) == v->fvalue);
-        *out = (Linear){.constant =
-                            dtype_is_float(v->type) && whole ? (int64_t)v->fvalue : v->ivalue,
-                        .shift = -1};
+        *out =
+            (Linear){.constant = dtype_is_float(v->type) && whole ? (int64_t)v->fvalue : v->ivalue,
+                     .shift = -1};
         return whole && small(out);
     }
     if (v->kind != KI_EW || (v->op != OP_add && v->op != OP_sub && v->op != OP_neg)) return false;

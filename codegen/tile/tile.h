@@ -229,7 +229,7 @@ typedef struct AttentionBound {
     int shift, sign; // a whole number of the batch that only the run knows (a length); -1: none
     const Ix *batch; // and [side] times an index along the batch; NULL: none
     int side;
-    int inst;        // the comparison that says so
+    int inst; // the comparison that says so
     bool holds;
 } AttentionBound;
 typedef struct AttentionRange {

@@ -231,9 +231,9 @@ typedef struct Core { // a softmax of products
     int nouters;
     bool planned; // kernels are to make it
     bool rows;    // the space's last atom before the columns is the rows
-    bool few;     // rows may be an axis of the batch that the columns do not have (heads of a group)
+    bool few; // rows may be an axis of the batch that the columns do not have (heads of a group)
     int64_t parts; // of the columns; 0: they are not divided
-    Kernel *lse;  // of these, the one that gives the logarithms of the rows' sums
+    Kernel *lse;   // of these, the one that gives the logarithms of the rows' sums
     bool refused;
     Unfused why;
 } Core;
