@@ -34,7 +34,7 @@ static bool is_whole(const Spread *s, const Node *x)
 static bool is_sum_of_all(const Spread *s, const Node *x)
 {
     return node_class(x) == CLS_REDUCE && x->nargs == 1 && is_whole(s, x->args[0]) &&
-           type_count(&x->type) == 1;
+           type_count(&x->type) == 1 && x->type.dtype == x->args[0]->type.dtype;
 }
 
 // Whether x can be computed over the rows from its operands.
@@ -43,7 +43,7 @@ static bool goes_through(const Spread *s, const Node *x)
     if (!is_whole(s, x) && type_count(&x->type) != 1) return false;
     if (is_sum_of_all(s, x)) return true;
     if (node_class(x) == CLS_ELEMENTWISE) return !(is_whole(s, x) && node_has(x, OPF_COSTLY));
-    return (node_has(x, OPF_STRIDES) && !node_has(x, OPF_LITERAL)) &&
+    return (node_keeps_all(x) || x->op == OP_broadcast) && // in order
            (is_whole(s, x->args[0]) || type_count(&x->args[0]->type) == 1);
 }
 
@@ -147,7 +147,9 @@ static Node *make(Spread *s, const Node *x)
     if (node_class(x) == CLS_ELEMENTWISE) {
         made = graph_node(g, x->op, args, (int)x->nargs, x->attrs);
     } else if (node_class(x) == CLS_REDUCE) {
-        made = graph_reduce(g, x->op, args[0], &last, 1, false);
+        Attrs attrs = attrs_copy(x->attrs);
+        attr_set_ints(g, &attrs, ATTR_axes, &last, 1);
+        made = graph_node(g, x->op, args, 1, &attrs);
     } else if (is_whole(s, x) && !is_whole(s, x->args[0])) {
         Attrs attrs = {0};
         attr_set_ints(g, &attrs, ATTR_shape, all, 2);

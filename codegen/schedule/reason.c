@@ -53,6 +53,10 @@ static void row_reason(Arena *a, const Body *b, const Target *t, Buf *o)
     if (b->nstages > 1 && s->row.keep_in == KEEP_REGISTERS)
         buf_printf(o, "; %d stages read the row, which %d registers a thread hold", b->nstages,
                    s->row.keep * s->vector * s->row.keep_bytes / 4);
+    else if (s->row.keep_in == KEEP_REGISTERS)
+        buf_printf(o,
+                   "; a row of weights in %d registers a thread, before the kernel in front ends",
+                   s->row.keep * s->vector * s->row.keep_bytes / 4);
     else if (b->nstages > 1 && s->row.keep_in == KEEP_SHARED)
         buf_printf(o,
                    "; %d stages read the row: too long for registers, %d KB of shared memory hold "

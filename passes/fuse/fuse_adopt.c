@@ -136,7 +136,10 @@ static void adopt_stored(Fuse *f, const uint32_t *reader)
         const Node *n = g->nodes.at[i];
         const uint32_t c = reader[i];
         if (!f->live[i] || !c || !is_stored_map(f, n) || members[computed_by(f, n)] != 1) continue;
-        if (levels[i].cluster != c || levels[i].others <= f->clusters.at[c - 1].level) continue;
+        const int32_t level = f->clusters.at[c - 1].level;
+        // (a kernel that comes later would keep what n is made of until then)
+        if (levels[i].cluster != c || levels[i].others <= level || f->level[i] + 1 < level)
+            continue;
         if (!follows_long_product(f, n)) give_to(f, n, c);
     }
 }
