@@ -14,7 +14,8 @@
 #include "tests/shim/switch.h"
 
 enum {
-    STACK = 64 << 10,
+    STACK = (64 << 10) +
+            13 * 64, // (by a power of two apart, all would lie in the same few lines of the caches)
     MOST_THREADS = 1024,
     BARRIERS = 16,
     CONVERGENCES = 8, // different masks a warp may be waiting with
@@ -80,7 +81,6 @@ typedef struct Grid {
     Block *block;   // that runs
     Thread *thread; // that runs
     Stack scheduler;
-    uint32_t base, group_baseline;
     Published *published;
     int cluster_waiting;
     bool failed;
@@ -153,22 +153,12 @@ Index3 shim_grid_dim(void)
     return grid.launch->grid;
 }
 
-// -- knowledge: which earlier accesses are ordered before the running thread's next ---------------
-bool shim_ordered(uint32_t id, uint32_t when)
-{
-    const Block *b = grid.block;
-    if (when <= grid.base) return true;
-    if ((id >> 10) - (b->number - b->rank) < (uint32_t)grid.nresident &&
-        when <= grid.group_baseline)
-        return true;
-    if (id >> 10 != b->number) return b->known && when <= b->known[id >> 10];
-    return when <= b->baseline || (grid.thread->knows && when <= grid.thread->knows[id & 1023]);
-}
-
+// -- knowledge: which earlier accesses are ordered before the running thread's next (shim_ordered)
 static uint32_t *knowledge(Thread *t)
 {
     if (!t->knows) t->knows = calloc((size_t)grid.threads, sizeof *t->knows);
     if (!t->knows) abort();
+    if (t == grid.thread) shim_actor.knows = t->knows;
     return t->knows;
 }
 
@@ -202,13 +192,33 @@ static void make_ready(Block *b, Thread *t)
     t->line = -1;
 }
 
+// Makes the thread that of the ready ones has number [pick] the one that runs.
+static Thread *take_turn(Block *b, int pick)
+{
+    Thread *t = &b->thread[b->ready[pick]];
+    b->ready[pick] = b->ready[--b->nready];
+    grid.thread = t;
+    shim_actor.id = b->number << 10 | t->number;
+    shim_actor.stack = grid.stacks + ((size_t)b->rank * (size_t)grid.threads + t->number) * STACK;
+    shim_actor.ahead = t->ahead;
+    shim_actor.knows = t->knows;
+    t->state = RUNNING;
+    return t;
+}
+
+// (the next thread goes on at once: most turns end here)
 static void wait_here(const char *why, int line)
 {
     Thread *t = grid.thread;
+    Block *b = grid.block;
     t->state = WAITING;
     t->waits = why;
     t->line = line;
-    to_scheduler();
+    shim_settle();
+    if (b->nready)
+        shim_switch(&t->stack, &take_turn(b, (int)shim_random((uint32_t)b->nready))->stack);
+    else
+        to_scheduler();
 }
 
 // Others run first: of a thread that looks whether something has happened.
@@ -228,7 +238,7 @@ static void open_barrier(Block *b, int number, const char *why)
         if (b->thread[i].state == WAITING && b->thread[i].waits == why)
             make_ready(b, &b->thread[i]);
     b->barrier[number] = (Barrier){0, -1};
-    b->baseline = shim_actor.now++;
+    shim_actor.block = b->baseline = shim_actor.now++;
 }
 
 static const char sync_block[] = "__syncthreads()";
@@ -282,7 +292,7 @@ static void open_cluster(void)
         }
     }
     grid.cluster_waiting = 0;
-    grid.group_baseline = shim_actor.now++;
+    shim_actor.group = shim_actor.now++;
 }
 
 void shim_follow(void)
@@ -492,6 +502,7 @@ static void pass_on(void *p, bool reads, bool writes)
     }
     Block *b = grid.block;
     if (!b->known && !(b->known = calloc((size_t)grid.blocks, sizeof *b->known))) abort();
+    shim_actor.known = b->known;
     if (reads) greater(b->known, x->known, grid.blocks);
     if (writes) greater(x->known, b->known, grid.blocks);
     if (own) pass_on_inside(x, reads, writes);
@@ -558,16 +569,11 @@ static void open_what_was_waiting(Block *b)
 
 static void step(Block *b, int pick)
 {
-    Thread *t = &b->thread[b->ready[pick]];
-    b->ready[pick] = b->ready[--b->nready];
-    grid.thread = t;
-    shim_actor.id = b->number << 10 | t->number;
-    shim_actor.stack = grid.stacks + ((size_t)b->rank * (size_t)grid.threads + t->number) * STACK;
-    shim_actor.ahead = t->ahead;
-    t->state = RUNNING;
+    Thread *t = take_turn(b, pick);
     shim_running = true;
     shim_switch(&grid.scheduler, &t->stack);
     shim_running = false;
+    t = grid.thread; // the last of those that ran
     shim_settle();
     if (t->state == DONE) {
         b->gone[t->number / 32] |= 1u << t->number % 32;
@@ -586,6 +592,9 @@ static void run_block(Block *b)
     const Code *c = grid.launch->f->code;
     grid.block = b;
     shim_actor.rank = b->rank;
+    shim_actor.first = b->number - b->rank;
+    shim_actor.block = b->baseline;
+    shim_actor.known = b->known;
     if (grid.nresident > 1) memcpy(c->vars, b->slot, c->vars_bytes);
     for (int i = 0; i < grid.threads && b->npaused; i++)
         if (b->thread[i].state == PAUSED) make_ready(b, &b->thread[i]);
@@ -775,7 +784,9 @@ CuResult shim_run(const Launch *l)
         if (!order) abort();
         shim_actor.stack_bytes = STACK;
         shim_actor.before = shim_actor.last;
-        shim_actor.last = grid.base = shim_actor.now++;
+        shim_actor.last = shim_actor.base = shim_actor.now++;
+        shim_actor.group = 0;
+        shim_actor.resident = (uint32_t)group;
         char **slot = calloc((size_t)group, sizeof *slot);
         for (int i = 0; i < group && slot && group > 1; i++) slot[i] = grid.resident[i].slot;
         shim_shared_map(l->f->code, l->shared_bytes, group > 1 ? slot : NULL, group);

@@ -53,18 +53,24 @@ static inline __attribute__((always_inline)) void matrix(float *d, const uint32_
     for (int i = 0; i < 2 * each; i++)
         mine->b[i] = wide(each == 1 ? b[i] : b[i / 2] >> i % 2 * 16 & 0xffff, kind);
     const unsigned long long *all = shim_shuffle_all(0xffffffffu, (uintptr_t)mine);
-    for (int r = 0; r < 2; r++)
-        for (int c = 0; c < 2; c++) {
-            float sum = d[r * 2 + c];
-            for (int high = 0; high < 2; high++)
-                for (int owner = 0; owner < 4; owner++) {
-                    const Fragment *x = (const Fragment *)(uintptr_t)all[g * 4 + owner];
-                    const Fragment *y = (const Fragment *)(uintptr_t)all[(2 * t + c) * 4 + owner];
-                    for (int e = 0; e < each; e++)
-                        sum += x->a[(high * 2 + r) * each + e] * y->b[high * each + e];
-                }
-            d[r * 2 + c] = sum;
+    float sum[4];
+    memcpy(sum, d, sizeof sum);
+    // (the four sums side by side: each waits for its own additions only)
+    for (int high = 0; high < 2; high++)
+        for (int owner = 0; owner < 4; owner++) {
+            const Fragment *x = (const Fragment *)(uintptr_t)all[g * 4 + owner];
+            const Fragment *y = (const Fragment *)(uintptr_t)all[2 * t * 4 + owner];
+            const Fragment *z = (const Fragment *)(uintptr_t)all[(2 * t + 1) * 4 + owner];
+            for (int e = 0; e < each; e++) {
+                float upper = x->a[high * 2 * each + e], lower = x->a[(high * 2 + 1) * each + e];
+                float left = y->b[high * each + e], right = z->b[high * each + e];
+                sum[0] += upper * left;
+                sum[1] += upper * right;
+                sum[2] += lower * left;
+                sum[3] += lower * right;
+            }
         }
+    memcpy(d, sum, sizeof sum);
 }
 
 void shim_matrix(float *d, const unsigned *a, const unsigned *b, int kind)

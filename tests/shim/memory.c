@@ -36,6 +36,8 @@ typedef struct Memory {
     int ranks;
     Word *shared; // [ranks][words of code->vars]
     size_t shared_words;
+    uintptr_t vars; // code->vars, of whose bytes the first [inside] are there for any launch
+    size_t words, inside;
 } Memory;
 
 static Memory mem;
@@ -198,6 +200,11 @@ void shim_shared_map(const Code *c, size_t dynamic_bytes, char *const *slot, int
     mem.dynamic = dynamic_bytes;
     mem.slot = slot;
     mem.ranks = ranks;
+    mem.vars = (uintptr_t)c->vars;
+    mem.words = words;
+    mem.inside = c->vars_bytes;
+    if (c->dynamic_bytes > dynamic_bytes)
+        mem.inside = (size_t)(c->dynamic - c->vars) + dynamic_bytes;
 }
 
 // -- the hooks ------------------------------------------------------------------------------------
@@ -242,9 +249,8 @@ static __attribute__((noinline, cold)) void race(uintptr_t a, bool shared, const
                place, before, id & 1023, id >> 10, now, shim_actor.id & 1023, shim_actor.id >> 10);
 }
 
-void shim_settle(void)
+static __attribute__((noinline)) void settle(void)
 {
-    if (!same.bytes) return;
     Same s = same;
     same.bytes = 0;
     if (!memcmp((const void *)s.at, s.value, s.bytes)) return;
@@ -253,6 +259,11 @@ void shim_settle(void)
     shim_fault("race in %s: threads %u of block %u and %u of block %u write different values, with "
                "no barrier between",
                place, s.other & 1023, s.other >> 10, s.id & 1023, s.id >> 10);
+}
+
+void shim_settle(void)
+{
+    if (same.bytes) settle();
 }
 
 static void same_value(uintptr_t a, unsigned m, uint32_t other, bool shared)
@@ -286,16 +297,21 @@ static __attribute__((noinline, cold)) void absent(const Word *w, uintptr_t a, u
                    shim_actor.id & 1023, shim_actor.id >> 10);
 }
 
-// fresh: bytes that were never written may be read, being padding between others that were.
+// Whether any byte of shared memory there was written, of these [bytes] from [from] on.
+static bool any_valid(uintptr_t from, size_t bytes);
+
+// from, bytes: of the whole access: bytes of shared memory that were never written may be read,
+// being padding between others that were.
 // (compiled into each hook, where most of its arguments are constants)
-static inline __attribute__((always_inline)) void check_word(Word *w, uintptr_t a, unsigned m,
-                                                             bool write, bool shared, bool fresh)
+static inline __attribute__((always_inline)) void
+check_word(Word *w, uintptr_t a, unsigned m, bool write, bool shared, uintptr_t from, size_t bytes)
 {
     const Actor *t = &shim_actor;
     uint32_t id = t->id, now = t->now;
     if (shared && w->life != t->life) *w = (Word){.life = t->life, .owned = 15};
     if (w->coming || (w->leaving && write)) still(w, a, write ? "write" : "read");
-    if ((w->owned & m) != m || (!write && !fresh && (w->valid & m) != m))
+    if ((w->owned & m) != m ||
+        (!write && (w->valid & m) != m && !(shared && bytes > 4 && any_valid(from, bytes))))
         absent(w, a, m, write, shared);
     if (w->wmask & m && w->writer != id && !shim_ordered(w->writer, w->written)) {
         if (!write) race(a, shared, "written", w->writer, "read");
@@ -373,7 +389,7 @@ void shim_coming(void *p, unsigned long long bytes, int ordered)
         if (w->coming || w->leaving) still(w, live, "another copy");
         if (ordered) { // as if it were written now; what it holds counts when it has come
             unsigned valid = w->valid;
-            check_word(w, live, 15, true, true, false);
+            check_word(w, live, 15, true, true, live, 4);
             w->valid = valid;
         }
         w->coming = 1;
@@ -424,10 +440,10 @@ void shim_left(void *p, unsigned long long bytes)
     for (; a < end; a += 4) shared_now(a, &live)->leaving = 0;
 }
 
-static bool any_valid(uintptr_t a, uintptr_t end)
+static bool any_valid(uintptr_t from, size_t bytes)
 {
     uintptr_t live;
-    for (; a < end; a = (a | 3) + 1) {
+    for (uintptr_t a = from, end = from + bytes; a < end; a = (a | 3) + 1) {
         const Word *w = shared_word(a, &live);
         if (w && w->life == shim_actor.life && w->valid) return true;
     }
@@ -446,36 +462,44 @@ static bool is_host(uintptr_t a)
     return true;
 }
 
-// (the size and the kind are constants in each hook, which are most of what a kernel costs here)
-static inline __attribute__((always_inline)) void access(uintptr_t a, size_t bytes, bool write)
+static __attribute__((noinline, cold)) void early_write(void)
 {
-    if (!shim_running || a - (uintptr_t)shim_actor.stack < shim_actor.stack_bytes) return;
-    shim_accesses++;
-    shim_settle();
-    uintptr_t end = a + bytes;
-    if (on_device((const void *)a)) {
-        if (shim_actor.ahead && write)
-            shim_fault("write of device memory before the wait for the kernel before, by thread %u "
-                       "of block %u",
-                       shim_actor.id & 1023, shim_actor.id >> 10);
-        // An aligned line of 16 bytes may reach past the end: one of its bytes is there.
-        bool line = false;
-        for (uintptr_t p = a; p < end && bytes == 16 && a % 16 == 0 && !write; p += 4)
-            line |= (word_at((const void *)p)->owned & word_at((const void *)p)->valid) != 0;
-        for (; a < end; a = (a | 3) + 1) {
-            if (!on_device((const void *)a)) shim_fault("access beyond the device's memory");
-            Word *w = word_at((const void *)a);
-            unsigned m = mask_of(a, end - a);
-            if (line) m &= w->owned & w->valid;
-            if (shim_actor.ahead && w->wmask & m && w->written > shim_actor.before)
-                shim_fault("read of what the kernel before wrote, before the wait for it, by "
-                           "thread %u of block %u",
-                           shim_actor.id & 1023, shim_actor.id >> 10);
-            if (m) check_word(w, a, m, write, false, false);
-        }
-        return;
+    shim_fault("write of device memory before the wait for the kernel before, by thread %u of "
+               "block %u",
+               shim_actor.id & 1023, shim_actor.id >> 10);
+}
+
+static __attribute__((noinline, cold)) void early_read(void)
+{
+    shim_fault("read of what the kernel before wrote, before the wait for it, by thread %u of "
+               "block %u",
+               shim_actor.id & 1023, shim_actor.id >> 10);
+}
+
+// (the size and the kind are constants in each hook, which are most of what a kernel costs here)
+static inline __attribute__((always_inline)) void on_device_access(uintptr_t a, size_t bytes,
+                                                                   bool write)
+{
+    uintptr_t from = a, end = a + bytes;
+    if (shim_actor.ahead && write) early_write();
+    // An aligned line of 16 bytes may reach past the end: one of its bytes is there.
+    bool line = false;
+    for (uintptr_t p = a; p < end && bytes == 16 && a % 16 == 0 && !write; p += 4)
+        line |= (word_at((const void *)p)->owned & word_at((const void *)p)->valid) != 0;
+    for (; a < end; a = (a | 3) + 1) {
+        if (!on_device((const void *)a)) shim_fault("access beyond the device's memory");
+        Word *w = word_at((const void *)a);
+        unsigned m = mask_of(a, end - a);
+        if (line) m &= w->owned & w->valid;
+        if (shim_actor.ahead && w->wmask & m && w->written > shim_actor.before) early_read();
+        if (m) check_word(w, a, m, write, false, from, bytes);
     }
-    uintptr_t first = a;
+}
+
+// Not of device memory, in general.
+static __attribute__((noinline)) void access_elsewhere(uintptr_t a, size_t bytes, bool write)
+{
+    uintptr_t from = a, end = a + bytes;
     for (uintptr_t live; a < end; a = (a | 3) + 1) {
         Word *w = shared_word(a, &live);
         if (!w) {
@@ -492,18 +516,55 @@ static inline __attribute__((always_inline)) void access(uintptr_t a, size_t byt
                        "thread %u of block %u",
                        write ? "write" : "read", dyn, mem.dynamic, shim_actor.id & 1023,
                        shim_actor.id >> 10);
-        check_word(w, live, mask_of(live, end - a), write, true,
-                   bytes > 4 && any_valid(first, end));
+        check_word(w, live, mask_of(live, end - a), write, true, from, bytes);
     }
+}
+
+static inline __attribute__((always_inline)) bool seen(uintptr_t a)
+{
+    if (!shim_running || a - (uintptr_t)shim_actor.stack < shim_actor.stack_bytes) return false;
+    shim_accesses++;
+    shim_settle();
+    return true;
+}
+
+static inline __attribute__((always_inline)) void access(uintptr_t a, size_t bytes, bool write)
+{
+    if (!seen(a)) return;
+    if (on_device((const void *)a))
+        on_device_access(a, bytes, write);
+    else
+        access_elsewhere(a, bytes, write);
+}
+
+static __attribute__((noinline, cold)) void misaligned(uintptr_t a, size_t bytes, bool write)
+{
+    shim_fault("misaligned %s of %zu bytes at %p, by thread %u of block %u",
+               write ? "write" : "read", bytes, (void *)a, shim_actor.id & 1023,
+               shim_actor.id >> 10);
 }
 
 static inline __attribute__((always_inline)) void aligned(uintptr_t a, size_t bytes, bool write)
 {
-    if (shim_running && a % bytes)
-        shim_fault("misaligned %s of %zu bytes at %p, by thread %u of block %u",
-                   write ? "write" : "read", bytes, (void *)a, shim_actor.id & 1023,
-                   shim_actor.id >> 10);
-    access(a, bytes, write);
+    if (shim_running && a % bytes) misaligned(a, bytes, write);
+    if (!seen(a)) return;
+    if (on_device((const void *)a)) {
+        on_device_access(a, bytes, write);
+        return;
+    }
+    // The block's own shared memory, past which the launch has none: most accesses. (Its words are
+    // aligned as those of memory are.)
+    uintptr_t at = a - mem.vars;
+    if (at >= mem.inside || at + bytes > mem.inside) {
+        access_elsewhere(a, bytes, write);
+        return;
+    }
+    Word *w = mem.shared + shim_actor.rank * mem.words + at / 4;
+    if (bytes <= 4) {
+        check_word(w, a, ((1u << bytes) - 1) << (bytes < 4 ? a & 3 : 0), write, true, a, bytes);
+        return;
+    }
+    for (size_t i = 0; i < bytes / 4; i++) check_word(w + i, a + 4 * i, 15, write, true, a, bytes);
 }
 
 #define HOOKS(n)                                                                                   \
