@@ -3,6 +3,7 @@
 # of mistakes in what only it looks at.
 . "$(dirname "$0")/../lib.sh"
 device=${CHECK_DEVICE:-cpu}
+export REAL_CC=${CC:-cc} CC=$ROOT/tests/cc_once.sh KERNELS=$W/kernels # (most of the time here is the compiler's)
 one() { # FILE OPTION...: leaves a line in $W/results
     local out
     if ! out=$(timeout "${LIMIT:-1200}" "$NETC" check "$@" --device "$device" 2>&1) ||

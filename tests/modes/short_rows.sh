@@ -5,13 +5,14 @@
 model=$ROOT/tests/net/check/short_rows.net
 cat >cc <<'CC'
 #!/bin/sh
-# The compiler with $CC_FLAGS; with $CUT, of files in which rows are turned into columns with a mistake.
+# The compiler (tests/cc_once.sh); with $CUT, of files in which rows are turned into columns with a mistake.
 for file; do
     case $file in *.c) [ -z "$CUT" ] || sed -i "$CUT" "$file" ;; esac
 done
-exec ${REAL_CC:-cc} "$@" $CC_FLAGS
+exec "$ONCE" "$@"
 CC
 chmod +x cc
+export ONCE=$ROOT/tests/cc_once.sh KERNELS=$W/kernels
 RANDOM=${SEED:=$((10#$(date +%j)))} # another day, other sizes
 echo "SEED=$SEED"
 check() { # EXIT TEXT ROWS COLUMNS

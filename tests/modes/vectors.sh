@@ -14,15 +14,16 @@ model whole(a: i32[m, k], b: i32[k, n]) { return y = matmul(a, b) }
 model long(a: i64[m, k], b: i64[k, n]) { return y = matmul(a, b) }
 model plain(a: u32[m, k], b: u32[k, n]) { return y = matmul(a, b) }
 NET
-# The compiler with $CC_FLAGS; with $CUT, of files in which one sum takes another row's operand.
+# The compiler (tests/cc_once.sh); with $CUT, of files in which one sum takes another row's operand.
 cat >cc <<'CC'
 #!/bin/sh
 for file; do
     case $file in *.c) [ -z "$CUT" ] || sed -i 's/acc\[2\]\[1\] += x\[2\]/acc[2][1] += x[1]/' "$file" ;; esac
 done
-exec cc "$@" $CC_FLAGS
+exec "$ONCE" "$@"
 CC
 chmod +x cc
+export ONCE=$ROOT/tests/cc_once.sh KERNELS=$W/kernels
 RANDOM=${SEED:=$((10#$(date +%j)))} # another day, other sizes
 sizes="-D m=$((1 + RANDOM % 70)) -D n=$((1 + RANDOM % 70)) -D k=$((1 + RANDOM % 300))"
 echo "SEED=$SEED: $sizes"
