@@ -22,20 +22,22 @@ train deep {
 }
 N
 }
-# user_seconds command...: of netc and the compilers it started.
-user_seconds() { local TIMEFORMAT=%U; { time "$@" >/dev/null 2>"$W/.time_err"; } 2>&1; }
+# user_seconds NAME command...: expects that it succeeds; sets NAME to the seconds of netc and the compilers it started.
+user_seconds() {
+    local TIMEFORMAT=%U
+    { time expect 0 "" "${@:2}" 2>&3; } 3>&2 2>"$W/.time"
+    printf -v "$1" %s "$(cat "$W/.time")"
+}
 
 deep 500 >quarter.net
 deep 2000 >whole.net
 ulimit -s 1024
 for m in quarter whole; do
-    expect 0 "" "$NETC" $m.net --emit grad
-    eval "nodes_$m=$(grep -c ' = ' "$W/.out")"
-    eval "front_$m=$(user_seconds "$NETC" $m.net --emit grad)"
-    eval "plan_$m=$(user_seconds "$NETC" $m.net --emit plan --target cuda)"
-    expect 0 "" "$NETC" $m.net --target cpu -o $m.bin --cache-dir ''
+    user_seconds front_$m "$NETC" $m.net --emit grad
+    printf -v nodes_$m %s "$(grep -c ' = ' "$W/.out")"
+    user_seconds plan_$m "$NETC" $m.net --emit plan --target cuda
+    user_seconds all_$m "$NETC" $m.net --target cpu -o $m.bin --cache-dir ''
     grep -q 'no CPU object' "$W/.out" && fail "$m: $(cat "$W/.out")"
-    eval "all_$m=$(user_seconds "$NETC" $m.net --target cpu -o $m.bin --cache-dir '')"
 done
 [ "$nodes_whole" -ge 100000 ] && pass || fail "only $nodes_whole nodes"
 echo "nodes          $nodes_quarter $nodes_whole"
