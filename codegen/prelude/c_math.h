@@ -200,18 +200,22 @@ NC_FN double nc_scaled_d(double p, uint64_t n)
     uint64_t h = (n + 2048) >> 1;
     return p * nc_from_bits_d((h - 1) << 52) * nc_from_bits_d((n + 2047 - h) << 52);
 }
+__attribute__((weak)) const double nc_range_exp_d[2] = {-746, 710}, nc_range_expm1_d[2] = {-60, 710};
+NC_FN double nc_within_d(double a, const double *range)
+{
+    double x = a > range[1] ? range[1] : a;
+    return x < range[0] ? range[0] : x;
+}
 NC_FN double nc_exp_d(double a)
 {
-    double x = a > 710 ? 710 : a, k, p;
-    x = x < -746 ? -746 : x;
-    uint64_t n = nc_exp_parts_d(x, &k, &p);
+    double k, p;
+    uint64_t n = nc_exp_parts_d(nc_within_d(a, nc_range_exp_d), &k, &p);
     return nc_scaled_d(1 + p, n);
 }
 NC_FN double nc_expm1_d(double a)
 {
-    double x = a > 710 ? 710 : a, k, p;
-    x = x < -60 ? -60 : x;
-    uint64_t n = nc_exp_parts_d(x, &k, &p);
+    double k, p;
+    uint64_t n = nc_exp_parts_d(nc_within_d(a, nc_range_expm1_d), &k, &p);
     double one = k > 60 ? 0 : nc_from_bits_d((1023 - n) << 52); // 2^-n
     double y = nc_scaled_d(p + (1 - one), n);
     return a == 0 ? a : y;
