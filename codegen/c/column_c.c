@@ -138,6 +138,19 @@ static void few_stage(Emit *e, int stage)
             emit_bind(e, r[i], e->scope, emit_text(e, "%s_acc", e->name[r[i]]));
 }
 
+// Tasks of a few rows, of which a thread takes as many at once as it has and arrays have room for:
+// long runs of memory where there are few threads, work for all where there are many.
+typedef struct Tasks {
+    long long rows, most;
+} Tasks;
+
+static Tasks tasks_of(const Body *b, long long tile)
+{
+    enum { ROWS = 32 };
+    if (b->sched.variant != RUN_COLUMNS || tile < 2 * ROWS) return (Tasks){tile, 1};
+    return (Tasks){ROWS, tile < b->axis[0].extent ? tile / ROWS : ceil_div(tile, ROWS)};
+}
+
 int64_t column_c(Emit *e, bool partial)
 {
     const Body *b = e->body;
@@ -155,9 +168,18 @@ int64_t column_c(Emit *e, bool partial)
     bool rest = partial;
     emit_open(e, 0);
     Scope *task = e->scope;
-    emit_line(e, task, "const long first = task / %lld * %lld;", split, tile);
-    emit_line(e, task, "const long last = first + %lld < %lld ? first + %lld : %lld;", tile, rows,
-              tile, rows);
+    const Tasks tasks = split > 1 || rounds.period ? (Tasks){tile, 1} : tasks_of(b, tile);
+    const char *loop = "for (long task = begin; task < end; task++) {";
+    emit_line(e, task, "const long first = task / %lld * %lld;", split, tasks.rows);
+    if (tasks.most > 1) {
+        loop = "for (long task = begin, next; task < end; task = next) {";
+        emit_line(e, task, "next = task + %lld < end ? task + %lld : end;", tasks.most, tasks.most);
+        emit_line(e, task, "const long last = next * %lld < %lld ? next * %lld : %lld;", tasks.rows,
+                  rows, tasks.rows, rows);
+    } else {
+        emit_line(e, task, "const long last = first + %lld < %lld ? first + %lld : %lld;", tile,
+                  rows, tile, rows);
+    }
     if (partial) {
         emit_line(e, task, "const long part = task %% %lld;", split);
         emit_line(e, task, "const long lo = part * %lld < %lld ? part * %lld : %lld;", part, cols,
@@ -170,8 +192,8 @@ int64_t column_c(Emit *e, bool partial)
         for (int s = 0; s < b->nstages; s++) few_stage(e, s);
         emit_stores(e, -1);
         close_tile_loop(e, &rounds);
-        emit_close(e, "for (long task = begin; task < end; task++) {", "}");
-        return rows > 0 ? ceil_div(rows, tile) : 0;
+        emit_close(e, loop, "}");
+        return rows > 0 ? ceil_div(rows, tasks.rows) : 0;
     }
     turn_in(e);
     c_declare_kept(e, cols * b->sched.task);
@@ -187,6 +209,6 @@ int64_t column_c(Emit *e, bool partial)
         close_tile_loop(e, &rounds);
     }
     turn_out(e);
-    emit_close(e, "for (long task = begin; task < end; task++) {", "}");
-    return rows > 0 ? ceil_div(rows, tile) * split : 0;
+    emit_close(e, loop, "}");
+    return rows > 0 ? ceil_div(rows, tasks.rows) * split : 0;
 }

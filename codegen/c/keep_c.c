@@ -1,36 +1,48 @@
-// What a stage leaves to later ones on the CPU: costly values of each element, and of columns
-// values of their rows.
+// What a stage leaves to later ones on the CPU: costly values of each element, on the stack or
+// where a result is stored later, and of columns values of their rows.
 #include "codegen/c/print_c.h"
 
 static bool is_kept(const Emit *e, uint32_t i)
 {
     const Body *b = e->body;
-    return b->sched.shared_bytes && e->live[i] && b->insts.at[i].keep;
+    const Inst *v = &b->insts.at[i];
+    return e->live[i] && v->keep && (v->kept_at || b->sched.shared_bytes);
 }
 
 void c_declare_kept(Emit *e, int64_t elements)
 {
     const Body *b = e->body;
     for (uint32_t i = 0; i < b->insts.n; i++)
-        if (is_kept(e, i))
-            emit_line(e, e->scope, "%s %s_kept[%lld];", type_math(b->insts.at[i].type), e->name[i],
-                      (long long)elements);
+        if (is_kept(e, i) && !b->insts.at[i].kept_at)
+            emit_line(e, e->scope, "%s %s_kept[%lld];", type_storage(b->insts.at[i].type),
+                      e->name[i], (long long)elements);
+}
+
+// Where the open loops' element is kept.
+static const char *kept(Emit *e, uint32_t i, const char *at)
+{
+    const Body *b = e->body;
+    if (!b->insts.at[i].kept_at) return emit_text(e, "%s_kept[%s]", e->name[i], at);
+    const BodyStore *s = &b->stores.at[b->insts.at[i].kept_at - 1];
+    return emit_text(e, "%s[%s]", e->buf_name[s->buf], emit_index(e, s->ix));
 }
 
 void c_recall(Emit *e, int stage, const char *at)
 {
     const Body *b = e->body;
     for (uint32_t i = 0; i < b->insts.n; i++)
-        if (is_kept(e, i) && b->insts.at[i].first_use < stage)
-            e->element[i] = emit_text(e, "%s_kept[%s]", e->name[i], at);
+        if (is_kept(e, i) && b->insts.at[i].first_use < stage) e->element[i] = kept(e, i, at);
 }
 
 void c_remember(Emit *e, int stage, const char *at)
 {
     const Body *b = e->body;
-    for (uint32_t i = 0; i < b->insts.n; i++)
-        if (is_kept(e, i) && b->insts.at[i].first_use == stage)
-            emit_line(e, e->scope, "%s_kept[%s] = %s;", e->name[i], at, emit_value(e, (int)i));
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        if (!is_kept(e, i) || v->first_use != stage) continue;
+        const char *value = emit_value(e, v->kind == KI_CAST ? v->a[0] : (int)i);
+        emit_line(e, e->scope, "%s = %s;", kept(e, i, at), emit_stored(e, v->type, value));
+    }
 }
 
 // The first stage whose columns need a value of their rows that costs more than a load; -1: none.

@@ -76,6 +76,7 @@ typedef struct Inst {
     int under;         // REDUCE: 1 + the maximum, of the same stage, that its terms are exp under
     bool keep;         // its row is kept from stage to stage: loads on CUDA, costly ops on the CPU
     int first_use;     // the stage that computes a kept row
+    int kept_at;       // CPU: 1 + the store whose place has it until then; 0: the stack
     DType acc, from;   // REDUCE, SCAN: accumulator; CAST: operand's type
     const Ix *ix;
     const Ix *const *at;   // LOAD of 16-bit floats: its place along each axis of the node; or NULL

@@ -112,7 +112,8 @@ static uint64_t hash_facts(uint64_t h, const Body *b)
         const Inst *v = &b->insts.at[i];
         h = HASH_INTS(h, v->na, v->pred, v->buf, v->axis, v->lane, v->exclusive, v->down, v->places,
                       v->approx, v->repeats, v->unless, v->quotient, v->once, v->under, v->keep,
-                      v->first_use, v->acc, v->from, v->bound, (int64_t)v->axes, v->stage);
+                      v->first_use, v->kept_at, v->acc, v->from, v->bound, (int64_t)v->axes,
+                      v->stage);
         for (int k = 0; v->at && k < v->node->type.rank; k++) // (which ix does not tell)
             h = HASH_INTS(h, v->node->type.dim[k], (int64_t)hash_ix(v->at[k]));
     }

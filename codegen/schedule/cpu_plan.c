@@ -1,29 +1,6 @@
 // The cost model on the CPU: pieces that the caches hold, and parts where rows alone are too few.
 #include "codegen/schedule/plans.h"
 
-enum { KEPT_COLUMNS = 128 << 10 }; // bytes of a task's stack, half of a small second cache
-
-static int kept_bytes(const Body *b)
-{
-    int bytes = 0;
-    for (uint32_t i = 0; i < b->insts.n; i++)
-        if (b->insts.at[i].keep) bytes += math_bytes(b->insts.at[i].type);
-    return bytes;
-}
-
-// Marks the costly values over the columns that more than one stage needs: bytes of each element.
-static int keep_costly(Arena *a, Body *b)
-{
-    uint64_t *stages = body_stage_uses(a, b);
-    for (uint32_t i = 0; i < b->insts.n; i++) {
-        Inst *v = &b->insts.at[i];
-        v->keep = v->kind == KI_EW && op_info(v->op)->flags & OPF_COSTLY && v->axes >> b->col & 1 &&
-                  (v->type == DT_F32 || v->type == DT_F64) && stages[i] & (stages[i] - 1);
-        if (v->keep) v->first_use = __builtin_ctzll(stages[i]);
-    }
-    return kept_bytes(b);
-}
-
 static void cpu_map(Body *b)
 {
     int64_t inner = b->axis[b->npar - 1].extent;
@@ -98,37 +75,17 @@ static void cpu_row(Arena *a, Body *b)
 {
     int64_t rows = body_rows(b), cols = b->axis[b->col].extent;
     b->sched.split = 1;
-    int64_t bytes = b->nstages > 1 ? keep_costly(a, b) * cols : 0;
-    b->sched.task = rows_beside(a, b);
-    if (b->sched.task) bytes *= b->sched.task;
-    if (bytes > 0 && bytes <= 64 << 10) b->sched.shared_bytes = (int)bytes;
+    keep_row(a, b);
     if (b->sched.task) return;
     if (schedule_can_split(b) && rows < 16 && cols >= 65536)
         b->sched.split = at_most(64, cols / 16384);
-}
-
-bool columns_fit(const Body *b, int64_t rows)
-{
-    return !b->sched.shared_bytes || rows * kept_bytes(b) * b->axis[b->col].extent <= KEPT_COLUMNS;
-}
-
-// Costly values, as softmax's exponentials, stay in the second cache: tasks have few rows.
-static void keep_columns(Arena *a, Body *b)
-{
-    enum { LEAST = 16, MOST = 512 };
-    const int64_t column = keep_costly(a, b) * b->axis[b->col].extent;
-    int64_t rows = MOST;
-    while (rows > LEAST && rows * column > KEPT_COLUMNS) rows /= 2;
-    if (!column || rows * column > KEPT_COLUMNS) return;
-    b->sched.task = at_most(b->sched.task, rows);
-    b->sched.shared_bytes = (int)(b->sched.task * column);
 }
 
 static void cpu_column(Arena *a, Body *b)
 {
     int64_t rows = body_rows(b), cols = b->axis[b->col].extent;
     b->sched.task = at_most(rows > 0 ? rows : 1, 512);
-    if (b->nstages > 1 && !b->serial_cols) keep_columns(a, b);
+    keep_columns(a, b);
     b->sched.split = 1;
     if (schedule_can_split(b) && rows < 4096 && cols >= 64 && rows * cols >= 65536)
         b->sched.split = at_most(16, cols / 32);

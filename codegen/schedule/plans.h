@@ -50,7 +50,10 @@ bool warp_cluster(const Body *b, const Target *t); // blocks can share such a ti
 void plan_tile(const Target *t, Body *b);
 void tile_derive(Body *b, const Target *t);
 void plan_cpu(Arena *a, Body *b); // cpu_plan.c: all but sweeps
-bool columns_fit(const Body *b, int64_t rows); // ... a task can keep what its columns keep
+// keep_plan.c: what stages keep on the CPU, with the rows side by side or the rows of a task
+void keep_row(Arena *a, Body *b);
+void keep_columns(Arena *a, Body *b);
+bool columns_fit(const Body *b, int64_t rows); // a task can keep what its columns keep
 // CPU, a contraction: columns that are multiplied at once, two vectors of 64 bytes.
 static inline int tile_columns(const Body *b)
 {
