@@ -36,7 +36,7 @@ static void declare_sums(Emit *e, Scope *task, const int *r, int n, int64_t part
     const long long tile = b->sched.task;
     for (int i = 0; i < n; i++) {
         const Inst *v = &b->insts.at[r[i]];
-        const char *t = c_float_sum(v) && part > 1024 ? "double" : type_math(v->acc),
+        const char *t = c_float_sum(v) && part > 1024 ? "double" : c_acc_type(v->acc),
                    *name = e->name[r[i]];
         if (v->kind == KI_REDUCE && inst_acc(v)->place) {
             emit_line(e, task, "%s %s_best[%lld];", t, name, tile);
@@ -116,10 +116,10 @@ static void few_stage(Emit *e, int stage)
     for (int i = 0; i < n; i++) {
         const Inst *v = &b->insts.at[r[i]];
         const bool place = v->kind == KI_REDUCE && inst_acc(v)->place;
-        emit_line(e, e->scope, "%s %s_acc = %s;", place ? "int32_t" : type_math(v->acc),
+        emit_line(e, e->scope, "%s %s_acc = %s;", place ? "int32_t" : c_acc_type(v->acc),
                   e->name[r[i]], c_start(e, v, "0"));
         if (place)
-            emit_line(e, e->scope, "%s %s_best = %s;", type_math(v->acc), e->name[r[i]],
+            emit_line(e, e->scope, "%s %s_best = %s;", c_acc_type(v->acc), e->name[r[i]],
                       emit_identity(e, v->op, v->acc));
     }
     const char *c = e->axis[b->col];

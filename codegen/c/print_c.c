@@ -127,6 +127,11 @@ bool c_float_sum(const Inst *v)
            dtype_is_float(v->acc);
 }
 
+const char *c_acc_type(DType t)
+{
+    return t == DT_BOOL ? "uint8_t" : type_math(t);
+}
+
 const char *c_start(Emit *e, const Inst *v, const char *first)
 {
     if (v->kind == KI_SCAN) return "0";
@@ -264,7 +269,7 @@ static void declare_buffers(Emit *e)
         else if (u->kind == KA_LOOP_INDEX || u->kind == KA_INT)
             emit_line(e, e->scope, "const int64_t %s = *(const int64_t *)args[%u];", name, i);
         else if (u->kind == KA_SCRATCH)
-            emit_line(e, e->scope, "%s *const restrict %s = args[%u];", type_math(u->type), name,
+            emit_line(e, e->scope, "%s *const restrict %s = args[%u];", c_acc_type(u->type), name,
                       i);
         else
             emit_line(e, e->scope, "%s%s *const %s%s = args[%u];", u->written ? "" : "const ",

@@ -31,6 +31,7 @@ const char *c_omp_reduction(Emit *e, const int *r, int n, const char *suffix); /
 // results of such a loop in an array and reads them only where a branch adds to them, so that a sum
 // of `c ? x : 0` begins with what nobody wrote. It finds these vectors by itself.
 bool c_integers(const Emit *e, const int *r, int n);
+const char *c_acc_type(DType t); // of what they keep: compilers make no vectors of bool
 bool c_float_sum(const Inst *v); // in f32: long ones go on in double
 // One step of a reduction or scan on element x, in the innermost scope; acc names the accumulator,
 // which begins with c_start, and best that of the value at a place, which begins with the identity.

@@ -22,9 +22,13 @@ static bool is_ordered(const Inst *v)
            dtype_is_float(v->acc);
 }
 
-static bool in_turns(const Inst *v)
+// Of f64 a vector has so few that its next sum waits for the last: long ones take turns, too.
+static bool in_turns(const Inst *v, int64_t length)
 {
-    return is_ordered(v) || (v->kind == KI_REDUCE && inst_acc(v)->place);
+    enum { LONG = 512 };
+    return is_ordered(v) || (v->kind == KI_REDUCE &&
+                             (inst_acc(v)->place || (inst_acc(v)->adds && !inst_acc(v)->runs &&
+                                                     length >= LONG && v->acc == DT_F64)));
 }
 
 static void lane_accumulate(Emit *e, int r, const char *lane, const char *c)
@@ -46,14 +50,14 @@ static void declare_lanes(Emit *e, Scope *s, int r, int64_t lanes, const char *f
     bool ordered = is_ordered(v);
     if (inst_acc(v)->place) {
         emit_line(e, s, "int32_t %s_lane[%lld];", e->name[r], (long long)lanes);
-        emit_line(e, s, "%s %s_best_lane[%lld];", type_math(v->acc), e->name[r], (long long)lanes);
+        emit_line(e, s, "%s %s_best_lane[%lld];", c_acc_type(v->acc), e->name[r], (long long)lanes);
         emit_line(e, s, "for (long k = 0; k < %lld; k++) {", (long long)lanes);
         emit_line(e, s, "    %s_lane[k] = %s;", e->name[r], c_start(e, v, first));
         emit_line(e, s, "    %s_best_lane[k] = %s;", e->name[r], emit_identity(e, v->op, v->acc));
         emit_line(e, s, "}");
         return;
     }
-    const char *t = !ordered ? type_math(v->acc) : math_bytes(v->acc) == 8 ? "int64_t" : "int32_t";
+    const char *t = !ordered ? c_acc_type(v->acc) : math_bytes(v->acc) == 8 ? "int64_t" : "int32_t";
     const char *start =
         ordered ? emit_text(e, "nc_order(%s)", emit_literal(e->arena, v->acc, 0, -INFINITY))
                 : emit_identity(e, v->op, v->acc);
@@ -62,36 +66,38 @@ static void declare_lanes(Emit *e, Scope *s, int r, int64_t lanes, const char *f
               e->name[r], start);
 }
 
-// Half to half: a chain of one after the other would wait for each.
 static void join_lanes(Emit *e, Scope *s, int r, int64_t lanes)
 {
     const Inst *v = &e->body->insts.at[r];
-    bool ordered = is_ordered(v);
+    const char *name = e->name[r], *acc = emit_text(e, "%s_acc", name),
+               *x = emit_text(e, "%s_lane", name), *all = emit_text(e, "%s[0]", x);
     if (inst_acc(v)->place) {
-        const char *name = e->name[r];
-        emit_line(e, s, "nc_join_places(%s_best_lane, %s_lane, %lld);", name, name,
-                  (long long)lanes);
-        emit_line(e, s, "%s_acc = %s_lane[0];", name, name);
+        emit_line(e, s, "nc_join_places(%s_best_lane, %s, %lld);", name, x, (long long)lanes);
+        emit_line(e, s, "%s = %s;", acc, all);
         emit_line(e, s, "%s_best = %s_best_lane[0];", name, name);
         return;
     }
-    const char *x = emit_text(e, "%s_lane", e->name[r]), *left = emit_text(e, "%s[k]", x),
-               *right = emit_text(e, "%s[(n + 1) / 2 + k]", x);
-    const char *sign = ordered && inst_acc(v)->start == START_HIGH ? "-" : "";
-    emit_line(e, s, "for (long n = %lld; n > 1; n = (n + 1) / 2)", (long long)lanes);
-    emit_line(e, s, "    for (long k = 0; k < n / 2; k++)");
-    emit_line(e, s, "        %s = %s;", left,
-              ordered ? emit_text(e, "nc_max(%s, %s)", left, right)
-                      : emit_combine(e, v->op, v->acc, left, right));
-    const char *acc = emit_text(e, "%s_acc", e->name[r]), *all = emit_text(e, "%s[0]", x);
-    if (ordered) all = emit_text(e, "%snc_in_order(%s)", sign, all);
+    if (is_ordered(v)) { // compilers join integers as they like: by vectors
+        emit_line(e, s, "%s %s_last = %s;", math_bytes(v->acc) == 8 ? "int64_t" : "int32_t", name,
+                  all);
+        emit_line(e, s, "for (long k = 0; k < %lld; k++) %s_last = nc_max(%s_last, %s[k]);",
+                  (long long)lanes, name, name, x);
+        all = emit_text(e, "%snc_in_order(%s_last)", inst_acc(v)->start == START_HIGH ? "-" : "",
+                        name);
+    } else { // half to half: a chain of one after the other would wait for each
+        const char *left = emit_text(e, "%s[k]", x),
+                   *right = emit_text(e, "%s[(n + 1) / 2 + k]", x);
+        emit_line(e, s, "for (long n = %lld; n > 1; n = (n + 1) / 2)", (long long)lanes);
+        emit_line(e, s, "    for (long k = 0; k < n / 2; k++)");
+        emit_line(e, s, "        %s = %s;", left, emit_combine(e, v->op, v->acc, left, right));
+    }
     emit_line(e, s, "%s = %s;", acc, emit_combine(e, v->op, v->acc, acc, all)); // of other chunks
 }
 
 // A loop in turns of TURN columns, and what is left of one; the open scope is its body.
-static void close_turns(Emit *e, const char *from, const char *to, bool whole)
+static void close_turns(Emit *e, const char *turn, const char *from, const char *to, bool whole)
 {
-    const char *c = e->axis[e->body->col], *turn = e->round;
+    const char *c = e->axis[e->body->col];
     Scope *body = e->scope, *in = body->up;
     emit_close(e,
                emit_text(e, "#pragma omp simd\n%*sfor (long %s = %s; %s < %s + %d; %s++) {",
@@ -112,6 +118,16 @@ static void close_turns(Emit *e, const char *from, const char *to, bool whole)
     emit_line(e, s, "}");
 }
 
+// ... and the loop over whole rounds, from 0 on, around it.
+static void close_rounds(Emit *e, const char *turn, const char *to)
+{
+    const char *r = e->round;
+    const long long by = e->period;
+    close_turns(e, turn, r, emit_text(e, "(%s + %lld)", r, by), by % TURN == 0);
+    emit_close(e, emit_text(e, "for (long %s = 0; %s < %s; %s += %lld) {", r, r, to, r, by), "}");
+    e->period = 0;
+}
+
 static void row_stage(Emit *e, int stage, const char *lo, const char *hi, int64_t length)
 {
     const Body *b = e->body;
@@ -125,20 +141,20 @@ static void row_stage(Emit *e, int stage, const char *lo, const char *hi, int64_
     if (chunked) emit_open(e, 0);
     Scope *chunk = e->scope;
     bool simd = !b->serial_cols && !c_integers(e, r, n), turns = false;
-    for (int i = 0; i < n; i++) turns |= in_turns(&b->insts.at[r[i]]);
-    turns &= simd && c_plain_in_turns(e, b->col) && length >= LEAST_TURNS * TURN &&
-             !c_period(e, b->col, ROUND);
+    for (int i = 0; i < n; i++) turns |= in_turns(&b->insts.at[r[i]], length);
+    const int64_t period = c_period(e, b->col, ROUND);
+    const bool in_rounds = period && !strcmp(lo, "0") && b->axis[b->col].extent % period == 0;
+    turns &= simd && c_plain_in_turns(e, b->col) && !(period && (chunked || !in_rounds)) &&
+             (period ? period : length) >= LEAST_TURNS * TURN;
     simd &= turns || c_plain_over(e, b->col);
-    c_open_loop(e, b->col, c_period(e, b->col, ROUND));
-    if (turns) {
-        e->round = emit_text(e, "%s_turn", c);
-        emit_open(e, 1ull << b->col);
-    }
+    c_open_loop(e, b->col, period);
+    const char *turn = turns ? emit_text(e, "%s_turn", c) : e->round;
+    if (turns) emit_open(e, 1ull << b->col);
     c_recall(e, stage, c);
-    int64_t lanes = turns ? TURN : e->period <= MOST_LANES ? e->period : 0;
+    int64_t lanes = turns ? TURN : period <= MOST_LANES ? period : 0;
     for (int i = 0; i < n; i++)
         if (lanes)
-            lane_accumulate(e, r[i], emit_text(e, "[%s - %s]", c, e->round), c);
+            lane_accumulate(e, r[i], emit_text(e, "[%s - %s]", c, turn), c);
         else
             c_accumulate(e, r[i], emit_text(e, "%s_acc", e->name[r[i]]),
                          emit_text(e, "%s_best", e->name[r[i]]), c);
@@ -147,7 +163,7 @@ static void row_stage(Emit *e, int stage, const char *lo, const char *hi, int64_
     // (operands that do not vary over the columns are in the row's text by now)
     for (int i = 0; i < n; i++) {
         const Inst *v = &b->insts.at[r[i]];
-        const char *t = type_math(v->acc), *name = e->name[r[i]];
+        const char *t = c_acc_type(v->acc), *name = e->name[r[i]];
         if (v->kind == KI_SCAN) {
             emit_line(e, row, "%s %s_acc = 0;", t, name);
             continue;
@@ -162,8 +178,10 @@ static void row_stage(Emit *e, int stage, const char *lo, const char *hi, int64_
     }
     const char *joined = lanes ? "" : c_omp_reduction(e, r, n, "_acc");
     bool all = lanes ? b->axis[b->col].extent % lanes == 0 : !strcmp(from, "0");
-    if (turns)
-        close_turns(e, from, to, all && !chunked && !strcmp(lo, "0"));
+    if (turns && period)
+        close_rounds(e, turn, to);
+    else if (turns)
+        close_turns(e, turn, from, to, all && !chunked && !strcmp(lo, "0"));
     else
         c_close_loop(e, from, to, all, simd ? emit_text(e, "#pragma omp simd%s", joined) : "");
     for (int i = 0; i < n && lanes; i++) join_lanes(e, chunk, r[i], lanes);
@@ -238,7 +256,7 @@ int64_t combine_c(Emit *e)
     const int *red = stage_reductions(e, 0, &n);
     for (int i = 0, k = 0; i < n; i++) {
         const Inst *v = &b->insts.at[red[i]];
-        const char *t = c_float_sum(v) ? "double" : type_math(v->acc), *name = e->name[red[i]];
+        const char *t = c_float_sum(v) ? "double" : c_acc_type(v->acc), *name = e->name[red[i]];
         const char *loop =
             emit_text(e, "for (long part = 0; part < %lld; part++)", (long long)b->sched.split);
         const char *x = emit_text(e, "%s[%s]", c_scratch(e, k++), c_part_place(e, "part"));
