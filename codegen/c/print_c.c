@@ -284,6 +284,7 @@ static int64_t print_body(Emit *e, bool partial)
 {
     switch (e->body->sched.variant) {
     case RUN_MAP: return print_map(e);
+    case RUN_TRANSPOSE: return turned_map_c(e);
     case RUN_ROWS: return row_c(e, partial);
     case RUN_SORT: return sort_c(e);
     case RUN_TILES: return tile_c(e);

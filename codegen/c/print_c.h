@@ -58,12 +58,17 @@ void c_recall_rows(Emit *e, int stage);
 void turn_in(Emit *e);
 void turn_elements(Emit *e);
 void turn_out(Emit *e);
+// Where a buffer's elements begin at a place, with other texts for two of its axes; which nc_turn_
+// moves such elements.
+const char *turn_begin(Emit *e, int buf, const Ix *at, const int axis[2], const char *const to[2]);
+int turn_bits(const Body *b, int buf);
 
 // Each returns how many tasks there are. partial: a part of the columns; combine: the parts joined.
 int64_t row_c(Emit *e, bool partial);
 int64_t combine_c(Emit *e);
 int64_t column_c(Emit *e, bool partial); // and short rows, side by side
 int64_t tile_c(Emit *e);
+int64_t turned_map_c(Emit *e); // a map, some of whose operands lie along another axis
 int64_t sort_c(Emit *e);
 
 #endif

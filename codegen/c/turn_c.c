@@ -29,20 +29,22 @@ static bool turned(Emit *e, uint32_t i, Turned *out)
     return out->pitch > 0;
 }
 
-// Where the task's first row begins at a place.
-static const char *begin_of(Emit *e, const Turned *t)
+const char *turn_begin(Emit *e, int buf, const Ix *at, const int axis[2], const char *const to[2])
 {
-    const int col = e->body->col;
-    const char *row = e->axis[0], *column = e->axis[col];
-    e->axis[0] = "first";
-    e->axis[col] = "0";
-    const char *text = emit_text(e, "%s + (%s)", e->buf_name[t->buf], emit_index(e, t->at));
-    e->axis[0] = row;
-    e->axis[col] = column;
+    const char *was[2] = {e->axis[axis[0]], e->axis[axis[1]]};
+    for (int i = 0; i < 2; i++) e->axis[axis[i]] = to[i];
+    const char *text = emit_text(e, "%s + (%s)", e->buf_name[buf], emit_index(e, at));
+    for (int i = 0; i < 2; i++) e->axis[axis[i]] = was[i];
     return text;
 }
 
-static int bits_of(const Body *b, int buf)
+// Where the task's first row begins at a place.
+static const char *begin_of(Emit *e, const Turned *t)
+{
+    return turn_begin(e, t->buf, t->at, (int[]){0, e->body->col}, (const char *[]){"first", "0"});
+}
+
+int turn_bits(const Body *b, int buf)
 {
     return dtype_info[b->bufs.at[buf].type].bits;
 }
@@ -58,7 +60,8 @@ void turn_in(Emit *e)
                   cols * task);
         if (i < b->insts.n)
             emit_line(e, e->scope, "nc_turn_%d(%s, %lld, last - first, %lld, %s, %lld);",
-                      bits_of(b, t.buf), begin_of(e, &t), (long long)t.pitch, cols, t.array, task);
+                      turn_bits(b, t.buf), begin_of(e, &t), (long long)t.pitch, cols, t.array,
+                      task);
     }
 }
 
@@ -81,6 +84,6 @@ void turn_out(Emit *e)
     for (uint32_t i = b->insts.n; i < b->insts.n + b->stores.n; i++)
         if (turned(e, i, &t))
             emit_line(e, e->scope, "nc_turn_%d(%s, %lld, %lld, last - first, %s, %lld);",
-                      bits_of(b, t.buf), t.array, (long long)b->sched.task,
+                      turn_bits(b, t.buf), t.array, (long long)b->sched.task,
                       (long long)b->axis[b->col].extent, begin_of(e, &t), (long long)t.pitch);
 }

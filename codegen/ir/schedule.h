@@ -63,8 +63,8 @@ typedef struct Schedule {
     int skew;          // SWEEP: the first sums of the next row join with the second ones of this
                        // row; ATTENTION: scores of the next columns before results of these
     struct {           // MAP
-        int transpose; // 1 + the axis along which some loads are contiguous: they go through tiles
-                       // of 32 x 32 of it and the innermost one; 0: none
+        int transpose; // 1 + the axis along which some loads are contiguous: tiles of it and of the
+                       // innermost one are turned while they are read; 0: none
         int reuse;     // 1: a thread takes several outer positions of one place inside
     } map;
     struct {            // ROW, SWEEP

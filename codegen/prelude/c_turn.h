@@ -11,6 +11,10 @@
 #define NC_HIGH_4(V, a, b) NC_PICK(V, a, b, 2, 6, 3, 7)
 #define NC_LOW_8(V, a, b)  NC_PICK(V, a, b, 0, 8, 1, 9, 2, 10, 3, 11)
 #define NC_HIGH_8(V, a, b) NC_PICK(V, a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#define NC_LOW_16(V, a, b)                                                                         \
+    NC_PICK(V, a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define NC_HIGH_16(V, a, b)                                                                        \
+    NC_PICK(V, a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
 
 // to[c * apart + r] = from[r * pitch + c]: blocks of N x N words, those at the edges over the ones
 // before them; one by one where there are less than N rows or columns. A block is turned in log N
@@ -23,19 +27,19 @@
                                     long apart)                                                    \
     {                                                                                              \
         nc_words_##bits x[N], y[N];                                                                \
-        NC_PRAGMA(GCC unroll 8)                                                                    \
+        NC_PRAGMA(GCC unroll 16)                                                                    \
         for (int i = 0; i < N; i++) x[i] = *(const nc_words_##bits *)(from + i * pitch);           \
-        NC_PRAGMA(GCC unroll 8)                                                                    \
+        NC_PRAGMA(GCC unroll 16)                                                                    \
         for (int round = 1; round < N; round *= 2) {                                               \
-            NC_PRAGMA(GCC unroll 8)                                                                \
+            NC_PRAGMA(GCC unroll 16)                                                                \
             for (int i = 0; i < N / 2; i++) {                                                      \
                 y[2 * i] = NC_LOW_##N(nc_words_##bits, x[i], x[i + N / 2]);                        \
                 y[2 * i + 1] = NC_HIGH_##N(nc_words_##bits, x[i], x[i + N / 2]);                   \
             }                                                                                      \
-            NC_PRAGMA(GCC unroll 8)                                                                \
+            NC_PRAGMA(GCC unroll 16)                                                                \
             for (int i = 0; i < N; i++) x[i] = y[i];                                               \
         }                                                                                          \
-        NC_PRAGMA(GCC unroll 8)                                                                    \
+        NC_PRAGMA(GCC unroll 16)                                                                    \
         for (int i = 0; i < N; i++) *(nc_words_##bits *)(to + i * apart) = x[i];                   \
     }                                                                                              \
     __attribute__((unused)) NC_BODY void nc_turn_##bits(const void *rows_at, long pitch,           \
@@ -55,11 +59,4 @@
 NC_TURN(64, 2)
 NC_TURN(32, 4)
 NC_TURN(16, 8)
-
-// Bytes are few: one by one.
-__attribute__((unused)) NC_BODY void nc_turn_8(const uint8_t *from, long pitch, long rows, long cols,
-                                               uint8_t *to, long apart)
-{
-    for (long r = 0; r < rows; r++)
-        for (long c = 0; c < cols; c++) to[c * apart + r] = from[r * pitch + c];
-}
+NC_TURN(8, 16)

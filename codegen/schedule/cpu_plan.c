@@ -1,10 +1,11 @@
 // The cost model on the CPU: pieces that the caches hold, and parts where rows alone are too few.
 #include "codegen/schedule/plans.h"
 
-static void cpu_map(Body *b)
+static void cpu_map(const Target *t, Body *b)
 {
     int64_t inner = b->axis[b->npar - 1].extent;
     b->sched.task = inner > 8192 ? 4096 : inner > 0 ? inner : 1;
+    b->sched.map.transpose = body_rows(b) >= 1024 ? schedule_transposed_axis(b, t) + 1 : 0;
 }
 
 // Whether each element's place is one that follows from the rows and one from the columns, as those
@@ -91,11 +92,11 @@ static void cpu_column(Arena *a, Body *b)
         b->sched.split = at_most(16, cols / 32);
 }
 
-void plan_cpu(Arena *a, Body *b)
+void plan_cpu(Arena *a, const Target *t, Body *b)
 {
     switch (b->sched.kind) {
     case SCHED_TILE: cpu_tile(b); break;
-    case SCHED_MAP: cpu_map(b); break;
+    case SCHED_MAP: cpu_map(t, b); break;
     case SCHED_ROW: cpu_row(a, b); break;
     default: cpu_column(a, b); break;
     }

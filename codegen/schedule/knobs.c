@@ -125,7 +125,7 @@ static int legal_unroll(const Body *b, const Target *t, int64_t *out)
 
 static int legal_transpose(const Body *b, const Target *t, int64_t *out)
 {
-    int axis = cuda_of(b, t, SCHED_MAP) ? schedule_transposed_axis(b) : -1;
+    int axis = b->sched.kind == SCHED_MAP ? schedule_transposed_axis(b, t) : -1;
     if (axis < 0) return 0;
     out[0] = 0;
     out[1] = axis + 1;
@@ -306,7 +306,7 @@ static int legal_tile(const Body *b, const Target *t, int64_t *out)
 {
     if (t->kind == TARGET_CPU && b->sched.kind == SCHED_ROW)
         return b->sched.task ? powers(b, 16, 256, beside_fits, out) : 0;
-    bool map = b->sched.kind == SCHED_MAP && b->npar > 1;
+    bool map = b->sched.kind == SCHED_MAP && b->npar > 1 && !b->sched.map.transpose;
     if (t->kind != TARGET_CPU || (!map && b->sched.kind != SCHED_COLUMN)) return 0;
     int64_t most = map ? 16384 : 2048, all = inner_extent(b);
     int n = powers(b, b->sched.shared_bytes ? 16 : 64, most, within_inner, out);
@@ -402,8 +402,8 @@ const Knob knobs[] = {
     {"split", "parts the columns are cut into, each a block's", LONG(split), legal_split, 1, true,
      NULL},
     {"threads", "threads of a block", INT(threads), legal_threads, -1, false, NULL},
-    {"transpose", "1 + the axis transposed through shared memory; 0: none", INT(map.transpose),
-     legal_transpose, 0, false, NULL},
+    {"transpose", "1 + the axis whose tiles are transposed while they are read; 0: none",
+     INT(map.transpose), legal_transpose, 0, false, NULL},
     {"reuse", "1: a thread takes several outer positions of one place inside", INT(map.reuse),
      legal_reuse, 0, false, NULL},
     {"each",

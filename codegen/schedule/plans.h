@@ -29,7 +29,7 @@ bool sweep_holds(const Body *b, int64_t team); // registers hold a row's share o
 // row, fetched once where it does not.
 bool sweep_held(const Body *b, const Inst *load);
 int64_t sweep_held_bytes(const Body *b, const Inst *load); // of a block's shared memory
-int schedule_transposed_axis(const Body *b); // MAP: the axis that can be turned, or -1
+int schedule_transposed_axis(const Body *b, const Target *t); // MAP: the axis that can be turned, or -1
 // reuse_plan.c: maps that keep what all outer positions read
 bool reuse_possible(const Body *b);
 void plan_reuse(const Target *t, Body *b);
@@ -49,7 +49,7 @@ enum { WARP_TILE_MOST = 3 }; // tile.each of a tile a warp: 16 x 8, 16 x 16, 32 
 bool warp_cluster(const Body *b, const Target *t); // blocks can share such a tile's columns
 void plan_tile(const Target *t, Body *b);
 void tile_derive(Body *b, const Target *t);
-void plan_cpu(Arena *a, Body *b); // cpu_plan.c: all but sweeps
+void plan_cpu(Arena *a, const Target *t, Body *b); // cpu_plan.c: all but sweeps
 // keep_plan.c: what stages keep on the CPU, with the rows side by side or the rows of a task
 void keep_row(Arena *a, Body *b);
 void keep_columns(Arena *a, Body *b);

@@ -24,8 +24,8 @@ static void map_reason(Arena *a, const Body *b, Buf *o)
     int inner = b->npar - 1;
     if (s->variant == RUN_TRANSPOSE) {
         buf_printf(o,
-                   "some loads run along axis %d, the result along axis %d: tiles of 32 x 32 are "
-                   "turned in shared memory",
+                   "some loads run along axis %d, the result along axis %d: tiles are turned "
+                   "while they are read",
                    s->map.transpose - 1, inner);
         return;
     }

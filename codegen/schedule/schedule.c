@@ -75,12 +75,11 @@ bool schedule_can_split(const Body *b)
     return b->nstages == 1 && !b->serial_cols && !b->joins;
 }
 
-// -- CUDA -----------------------------------------------------------------------------------------
-
 // The axis along which large loads are contiguous that jump along the innermost: turned while
 // loading.
-int schedule_transposed_axis(const Body *b)
+int schedule_transposed_axis(const Body *b, const Target *t)
 {
+    const int least = t->kind == TARGET_CUDA ? 16 : 4;
     const int tile = 32 * 33, most = 40 << 10; // (of static shared memory a block may have 48 KB)
     int inner = b->npar - 1, axis = -1, bytes = 0;
     int64_t along, across;
@@ -90,19 +89,21 @@ int schedule_transposed_axis(const Body *b)
             !ix_stride(v->ix, inner, &along) || along < 2)
             continue;
         for (int p = 0; p < inner && axis < 0; p++)
-            if (ix_stride(v->ix, p, &across) && across == 1 && b->axis[p].extent >= 16 &&
-                b->axis[inner].extent >= 16)
+            if (ix_stride(v->ix, p, &across) && across == 1 && b->axis[p].extent >= least &&
+                b->axis[inner].extent >= least)
                 axis = p;
         if (axis >= 0) bytes += tile * dtype_info[b->bufs.at[v->buf].type].bits / 8;
     }
     return bytes <= most ? axis : -1;
 }
 
+// -- CUDA -----------------------------------------------------------------------------------------
+
 static void cuda_map(const Target *t, Body *b)
 {
     Schedule *s = &b->sched;
     int inner = b->npar - 1;
-    s->map.transpose = body_rows(b) >= 1 << 16 ? schedule_transposed_axis(b) + 1 : 0;
+    s->map.transpose = body_rows(b) >= 1 << 16 ? schedule_transposed_axis(b, t) + 1 : 0;
     s->threads = 256;
     if (s->map.transpose) return;
     int64_t n = body_rows(b), crowd = b->crowd ? b->crowd : n,
@@ -169,7 +170,7 @@ static void cpu_derive(Body *b)
 {
     const ScheduleKind kind = b->sched.kind;
     b->sched.variant = body_sort(b) >= 0    ? RUN_SORT
-                       : kind == SCHED_MAP  ? RUN_MAP
+                       : kind == SCHED_MAP  ? b->sched.map.transpose ? RUN_TRANSPOSE : RUN_MAP
                        : kind == SCHED_ROW  ? b->sched.task ? RUN_BESIDE : RUN_ROWS
                        : kind == SCHED_TILE ? RUN_TILES
                                             : RUN_COLUMNS;
@@ -233,7 +234,7 @@ void schedule_body(LowerCtx *ctx, Body *b)
     const Schedule fresh = *s;
     s->kind = kind_of(t, b);
     if (t->kind != TARGET_CUDA)
-        plan_cpu(ctx->arena, b);
+        plan_cpu(ctx->arena, t, b);
     else if (s->kind == SCHED_TILE)
         plan_tile(t, b);
     else if (s->kind == SCHED_ATTENTION)
