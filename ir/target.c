@@ -121,6 +121,17 @@ bool target_small_product(const Target *t, int64_t batch, int64_t m, int64_t n, 
     return tiles > 0 && tiles < t->units && k > 0 && k <= 1024;
 }
 
+bool target_row_by_row(const Target *t, int64_t m, int64_t n, int64_t k)
+{
+    enum { SHORT = 8, BESIDE = 4 };
+    return t->kind != TARGET_CUDA && (m == 1 || n == 1 || (k <= SHORT && n >= BESIDE));
+}
+
+bool target_narrow_product(const Target *t, int64_t n)
+{
+    return t->kind != TARGET_CUDA && n <= 16;
+}
+
 bool target_few_rows(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k)
 {
     enum { SIDE = 64, TILE = 32, LEAST = 128, LONG = 1 << 17, MUCH = 1024, MUCH_LONGER = 16 };

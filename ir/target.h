@@ -56,6 +56,12 @@ bool target_small_product(const Target *t, int64_t batch, int64_t m, int64_t n, 
 // enough that warps can share them: a tile a warp is faster than tiles that pass through shared
 // memory.
 bool target_few_rows(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k);
+// Products that the CPU computes without tiles or a library, which would bring operands into order
+// that it reads once: of a vector, a sum each; and of short sums, so many results side by side.
+bool target_row_by_row(const Target *t, int64_t m, int64_t n, int64_t k);
+// f32 products of so few columns that generated tiles, which read the left operand where it lies,
+// are faster than the CPU's library.
+bool target_narrow_product(const Target *t, int64_t n);
 
 // One of 16-bit floats that takes so long that a generated kernel is timed beside the library's:
 // shorter ones are not worth the compilation.

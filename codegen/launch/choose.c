@@ -135,7 +135,7 @@ static bool lower_dot(LowerCtx *ctx, Graph *g, const Group *group, Node *const *
             return true;
     if (type_count(&dot->type) == 0) return true;
     const DotSizes size = dot_sizes(dot);
-    bool vector = ctx->target->kind != TARGET_CUDA && (size.m == 1 || size.n == 1);
+    bool vector = target_row_by_row(ctx->target, size.m, size.n, size.k);
     Lower l = scheduled(vector ? lower_vector_product(ctx, g, group, dot, outs, n)
                                : lower_product(ctx, g, group, dot, outs, n, folded));
     if (l.failed || (folded && !folds_left(l.body) && !wgmma_adds_columns(l.body)))

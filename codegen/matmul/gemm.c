@@ -164,7 +164,8 @@ static bool is_generated(const GemmFrom *f, const Group *gr, const ProgGemm *g)
     bool plain = !(gr->epilogue & ~(unsigned)(EPI_BIAS | EPI_RELU | EPI_GELU));
     bool f32 =
         g->a_type == PD_F32 && g->b_type == PD_F32 && g->c_type == PD_F32 && g->compute == PD_F32;
-    if (f->target->kind != TARGET_CUDA && (g->m == 1 || g->n == 1)) return plain; // memory bound
+    if (target_row_by_row(f->target, g->m, g->n, g->k)) return plain;
+    if (target_narrow_product(f->target, g->n)) return plain && f32;
     return plain && f32 && target_generated_product(f->target, g->batch, g->m, g->n, g->k, f->tf32);
 }
 
