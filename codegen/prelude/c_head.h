@@ -182,27 +182,31 @@ NC_FN float nc_other_scale(float z)
 }
 // Between which arguments functions are computed. Weak, so that no compiler knows the numbers: gcc 12.2 works
 // out what follows from each where it is taken and chooses among that, nine instructions instead of two.
-__attribute__((weak)) const float nc_range_exp_f[2] = {-104, 89};
+__attribute__((weak)) const float nc_range_exp_f[2] = {-104, 89}, nc_range_tanh_f[2] = {-10, 10};
 NC_FN float nc_within_f(float a, const float *range)
 {
     float x = a > range[1] ? range[1] : a;
     return x < range[0] ? range[0] : x;
 }
-// e^a within 1 ulp or so: a = n ln2 + r, |r| <= ln2 / 2, a polynomial in r, then scaled by 2^n in
-// two steps so that results below the normal range come out right. Pairs of coefficients do not wait for each
-// other.
-NC_FN float nc_exp_f(float a)
+// x = n ln2 + r, |r| <= ln2 / 2: e^r - 1, a polynomial in r. *z has n (nc_half_scale). Pairs of coefficients do not
+// wait for each other.
+NC_FN float nc_exp_parts_f(float x, float *z)
 {
-    float x = nc_within_f(a, nc_range_exp_f);
-    float z = NC_MADF(x, 1.44269504f, 12582912.0f);
-    float k = z - 12582912.0f;
+    *z = NC_MADF(x, 1.44269504f, 12582912.0f);
+    float k = *z - 12582912.0f;
     float r = NC_MADF(k, -0.693359375f, x);
     r = NC_MADF(k, 2.12194440e-4f, r);
     float v = r * r;
     float p = NC_MADF(1.9875691500e-4f, r, 1.3981999507e-3f);
     p = NC_MADF(p, v, NC_MADF(8.3334519073e-3f, r, 4.1665795894e-2f));
     p = NC_MADF(p, v, NC_MADF(1.6666665459e-1f, r, 5.0000001201e-1f));
-    p = NC_MADF(p, v, r) + 1.0f;
+    return NC_MADF(p, v, r);
+}
+// e^a within 1 ulp or so: 1 and e^r - 1, scaled by 2^n in two steps so that results below the normal
+// range come out right.
+NC_FN float nc_exp_f(float a)
+{
+    float z, p = nc_exp_parts_f(nc_within_f(a, nc_range_exp_f), &z) + 1.0f;
     return p * nc_half_scale(z) * nc_other_scale(z);
 }
 NC_FN float nc_log_f(float a)
@@ -248,21 +252,18 @@ NC_FN float nc_log1p_f(float a)
     y = u == 1 ? a : y;
     return u == NC_INF ? u : y;
 }
+// e / (e + 2) with e = e^2|a| - 1, which is 2^n (e^r - 1) + (2^n - 1).
 NC_FN float nc_tanh_f(float a)
 {
-    float x = nc_from_bits(nc_bits(a) & 0x7fffffffu), z = x * x;
-    float p = -5.70498872745e-3f;
-    p = NC_MADF(p, z, 2.06390887954e-2f);
-    p = NC_MADF(p, z, -5.37397155531e-2f);
-    p = NC_MADF(p, z, 1.33314422036e-1f);
-    p = NC_MADF(p, z, -3.33332819422e-1f);
-    float near = NC_MADF(x * z, p, x);
-    float far = 1 - 2 / (nc_exp_f(x + x) + 1);
-    return nc_from_bits(nc_bits(x < 0.625f ? near : far) | (nc_bits(a) & 0x80000000u));
+    float x = nc_from_bits(nc_bits(a) & 0x7fffffffu), z;
+    x = x > nc_range_tanh_f[1] ? nc_range_tanh_f[1] : x;
+    float p = nc_exp_parts_f(x + x, &z), scale = nc_from_bits((nc_bits(z) << 23) + 0x3f800000u);
+    float e = NC_MADF(p, scale, scale - 1);
+    return nc_from_bits(nc_bits(e / (e + 2)) | (nc_bits(a) & 0x80000000u));
 }
 NC_FN float nc_sigmoid_f(float a)
 {
-    float e = nc_exp_f(a < 0 ? a : -a);
+    float e = nc_exp_f(nc_from_bits(nc_bits(a) | 0x80000000u));
     return (a < 0 ? e : 1) / (1 + e);
 }
 NC_FN float nc_sqrt_f(float a) { return sqrtf(a); }
