@@ -183,6 +183,7 @@ const char *c_scratch(Emit *e, int nth)
 // One axis: tasks are its elements, and the text does not depend on how many there are.
 static int64_t print_flat(Emit *e)
 {
+    if (c_levels(e, 0, "begin", "end")) return e->body->axis[0].extent;
     c_open_loop(e, 0, c_period(e, 0, ROUND));
     emit_stores(e, -1);
     c_close_loop(e, "begin", "end", false, c_plain_over(e, 0) ? C_SIMD : "");
@@ -240,11 +241,13 @@ static int64_t print_map(Emit *e)
     }
     for (int i = from; i < inner; i++) emit_open(e, 1ull << i);
     bool whole = from < inner || tiles <= 1;
-    c_open_loop(e, inner, c_period(e, inner, ROUND));
-    emit_stores(e, -1);
-    c_close_loop(e, from < inner ? "0" : lo,
-                 from < inner ? emit_text(e, "%lld", (long long)b->axis[inner].extent) : hi, whole,
-                 c_plain_over(e, inner) ? C_SIMD : "");
+    const char *begin = from < inner ? "0" : lo,
+               *end = from < inner ? emit_text(e, "%lld", (long long)b->axis[inner].extent) : hi;
+    if (!c_levels(e, inner, begin, end)) {
+        c_open_loop(e, inner, c_period(e, inner, ROUND));
+        emit_stores(e, -1);
+        c_close_loop(e, begin, end, whole, c_plain_over(e, inner) ? C_SIMD : "");
+    }
     for (int i = inner; i-- > from;) {
         const char *a = e->axis[i], *to = emit_text(e, "%lld", (long long)b->axis[i].extent);
         emit_close(e,

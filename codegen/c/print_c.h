@@ -26,6 +26,8 @@ void c_close_loop(Emit *e, const char *from, const char *to, bool whole, const c
 // That period, where it is [least] or more: shorter inner loops cost what they save. 0: one loop.
 enum { ROUND = 8 };
 int64_t c_period(const Emit *e, int axis, int64_t least);
+// A map's innermost loop, all of it, as several (levels_c.c); false: one is as good.
+bool c_levels(Emit *e, int axis, const char *from, const char *to);
 const char *c_omp_reduction(Emit *e, const int *r, int n, const char *suffix); // clauses
 // Whether one of them joins integers. Their loops are not told to be vectors: gcc 13 keeps the
 // results of such a loop in an array and reads them only where a branch adds to them, so that a sum

@@ -61,14 +61,16 @@ int64_t turned_map_c(Emit *e)
                   (long long)pitch, i, i, p, p, e->name[k], ALONG);
     }
     emit_open(e, 1ull << across);
-    c_open_loop(e, along, c_period(e, along, ROUND));
     for (uint32_t k = 0; k < b->insts.n; k++)
         if (pitch_of(e, k, across))
             e->element[k] = emit_text(e, "%s_turned[(%s - first_%s) * %d + %s - first_%s]",
                                       e->name[k], p, p, ALONG, i, i);
-    emit_stores(e, -1);
-    c_close_loop(e, emit_text(e, "first_%s", i), emit_text(e, "last_%s", i), false,
-                 c_plain_over(e, along) ? C_SIMD : "");
+    const char *from = emit_text(e, "first_%s", i), *to = emit_text(e, "last_%s", i);
+    if (!c_levels(e, along, from, to)) {
+        c_open_loop(e, along, c_period(e, along, ROUND));
+        emit_stores(e, -1);
+        c_close_loop(e, from, to, false, c_plain_over(e, along) ? C_SIMD : "");
+    }
     emit_close(e, emit_text(e, "for (long %s = first_%s; %s < last_%s; %s++) {", p, p, p, p, p),
                "}");
     emit_close(e, "for (long task = begin; task < end; task++) {", "}");

@@ -1,0 +1,101 @@
+// Maps of costly functions of costly functions: a loop for each level of them over a few hundred
+// elements, whose values wait in arrays. In one loop the functions of an element would wait for
+// each other, and processors do not look as far ahead as to begin with the next ones meanwhile.
+#include "codegen/c/print_c.h"
+
+enum { PIECE = 256, MOST_ARRAYS = 16 };
+
+// How many costly functions stand one behind the other in each value over [axis]; the most.
+static int find_levels(const Emit *e, int axis, int *level)
+{
+    const Body *b = e->body;
+    int most = 0;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        level[i] = 0;
+        for (int k = 0; k < v->na; k++)
+            if (level[v->a[k]] > level[i]) level[i] = level[v->a[k]];
+        const bool costly = v->kind == KI_EW && op_info(v->op)->flags & OPF_COSTLY && !v->text &&
+                            v->axes >> axis & 1 && (v->type == DT_F32 || v->type == DT_F64);
+        if (costly) level[i]++;
+        if (e->live[i] && level[i] > most) most = level[i];
+    }
+    return most;
+}
+
+// Whether it is one of the values of its level, not something that follows from them.
+static bool reaches(const Emit *e, uint32_t i, const int *level)
+{
+    const Inst *v = &e->body->insts.at[i];
+    int before = 0;
+    for (int k = 0; k < v->na; k++)
+        if (level[v->a[k]] > before) before = level[v->a[k]];
+    return e->live[i] && level[i] > before;
+}
+
+// Random words that neighbours along the axis draw one after the other.
+static bool is_drawn(const Emit *e, uint32_t i, int axis)
+{
+    const Inst *v = &e->body->insts.at[i];
+    int64_t step;
+    if (!e->live[i] || v->kind != KI_RANDOM || v->ix->has_value) return false;
+    for (int k = 0; k < v->na; k++)
+        if (e->body->insts.at[v->a[k]].axes >> axis & 1) return false;
+    return ix_stride(v->ix, axis, &step) && step == 1;
+}
+
+static void draw(Emit *e, uint32_t i, int axis, const char *first, const char *last)
+{
+    const Inst *v = &e->body->insts.at[i];
+    const char *c = e->axis[axis], *seed = emit_value(e, v->a[0]), *count = emit_value(e, v->a[1]);
+    e->axis[axis] = first;
+    const char *at = emit_index(e, v->ix);
+    e->axis[axis] = c;
+    emit_line(e, e->scope, "uint32_t %s_drawn[%d];", e->name[i], PIECE);
+    emit_line(e, e->scope, "nc_randoms(%s_drawn, %s - %s, %s, %s, %s, (uint64_t)(%s), %d);",
+              e->name[i], last, first, seed, count, e->buf_name[v->buf], at, v->lane);
+    e->element[i] = emit_text(e, "%s_drawn[%s - %s]", e->name[i], c, first);
+}
+
+bool c_levels(Emit *e, int axis, const char *from, const char *to)
+{
+    const Body *b = e->body;
+    int *level = NEW_ARRAY(e->arena, int, b->insts.n + 1), arrays = 0;
+    int most = find_levels(e, axis, level), drawn = 0;
+    if (most < 1) most = 1;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        arrays += reaches(e, i, level) && level[i] < most;
+        drawn += is_drawn(e, i, axis);
+    }
+    if ((most < 2 && !drawn) || arrays + drawn > MOST_ARRAYS || !c_plain_over(e, axis) ||
+        c_period(e, axis, ROUND))
+        return false;
+    const char *c = e->axis[axis], *first = emit_text(e, "piece_%s", c),
+               *last = emit_text(e, "piece_end_%s", c);
+    emit_open(e, 0);
+    Scope *piece = e->scope;
+    emit_line(e, piece, "const long %s = %s + %d < %s ? %s + %d : %s;", last, first, PIECE, to,
+              first, PIECE, to);
+    for (uint32_t i = 0; i < b->insts.n; i++)
+        if (is_drawn(e, i, axis)) draw(e, i, axis, first, last);
+    for (int l = 1; l <= most; l++) {
+        c_open_loop(e, axis, 0);
+        for (uint32_t i = 0; i < b->insts.n; i++)
+            if (reaches(e, i, level) && level[i] < l)
+                e->element[i] = emit_text(e, "%s_level[%s - %s]", e->name[i], c, first);
+        for (uint32_t i = 0; i < b->insts.n && l < most; i++) {
+            if (!reaches(e, i, level) || level[i] != l) continue;
+            emit_line(e, piece, "%s %s_level[%d];", type_math(b->insts.at[i].type), e->name[i],
+                      PIECE);
+            emit_line(e, e->scope, "%s_level[%s - %s] = %s;", e->name[i], c, first,
+                      emit_value(e, (int)i));
+        }
+        if (l == most) emit_stores(e, -1);
+        c_close_loop(e, first, last, false, C_SIMD);
+    }
+    emit_close(e,
+               emit_text(e, "for (long %s = %s; %s < %s; %s += %d) {", first, from, first, to,
+                         first, PIECE),
+               "}");
+    return true;
+}
