@@ -154,6 +154,8 @@ typedef struct Region {
     bool poisoned; // something emitted has no value, for a reason that was said
     Node *round;   // of a loop: the number of the round, from 0; else NULL
     int64_t rounds;
+    Frame *frame;         // of a loop of the user's: whose names its body assigns; else NULL
+    StrMap own, borrowed; // of it: the names bound inside; those read inside as they were before
 } Region;
 
 // -- weights --------------------------------------------------------------------------------------
@@ -184,8 +186,9 @@ struct Elab {
     StrMap dims;                 // name -> DimBinding *
     VEC(const Stmt *) constants; // of the user's, as they are evaluated
 
-    Graph *root; // of the entry being built
-    Graph *g;    // root, or the innermost region's
+    Graph *root;         // of the entry being built
+    VEC(Graph *) rounds; // of the loops that are closed
+    Graph *g;            // root, or the innermost region's
     Graph *init;
     Region *region; // NULL at the root
     Frame *frame;
@@ -286,6 +289,8 @@ bool name_try(Elab *e, const char *name, Span span, Val *out); // false when unk
 // Reports it. size: it should be the size of an axis. (elab_unknown.c)
 Val name_unknown(Elab *e, const char *name, Span span, bool size);
 void name_bind(Elab *e, const char *name, Val v);
+// What a statement assigns: as name_bind, but what a loop read as it was before must be carried.
+void name_assign(Elab *e, const char *name, Span span, Val v);
 Scope *scope_child(Elab *e, Scope *up, const char *name, bool reuse);
 const char *scope_path(Elab *e, Scope *s);                // "" at the root
 const char *scope_name_text(Elab *e, const ScopeName *s); // "h.0.attn"; NULL after reporting

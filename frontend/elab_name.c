@@ -182,10 +182,24 @@ static bool builtin_value(Elab *e, const char *name, Val *out)
     return true;
 }
 
+// The loops around that assign names of this function, from the innermost on.
+static Region *loop_of_names(const Elab *e, Region *r)
+{
+    return r && r->frame == e->frame ? r : NULL;
+}
+
+static void loops_read(Elab *e, const char *name)
+{
+    for (Region *r = loop_of_names(e, e->region); r; r = loop_of_names(e, r->up)) {
+        if (strmap_has(&r->own, name)) return;
+        strmap_set(&r->borrowed, name, r);
+    }
+}
+
 bool name_try(Elab *e, const char *name, Span span, Val *out)
 {
     Val *local = strmap_get(&e->frame->vars, name);
-    if (local) return *out = *local, true;
+    if (local) return loops_read(e, name), *out = *local, true;
     Global *g = global_find(e, e->frame->file, name, span, true);
     if (g) return *out = global_value(e, g, span), true;
     for (uint32_t i = 0; i < e->frame->file->uses.n; i++) {
@@ -207,9 +221,29 @@ Val name_value(Elab *e, const char *name, Span span)
     return name_unknown(e, name, span, e->sizing == e->frame->id);
 }
 
+void name_assign(Elab *e, const char *name, Span span, Val v)
+{
+    bool lost = false;
+    for (Region *r = loop_of_names(e, e->region); r; r = loop_of_names(e, r->up))
+        lost |= strmap_has(&r->borrowed, name) && !strmap_has(&r->own, name);
+    if (lost && v.kind != V_POISON) {
+        Diag *d = error_at(e, span,
+                           "'%s' is assigned in a loop that does not carry it: every round would "
+                           "begin with what it was before the loop",
+                           name);
+        diag_note(e->diags, d,
+                  "loop … carry %s takes it from round to round; what a round makes for itself "
+                  "needs another name",
+                  name);
+    }
+    name_bind(e, name, v);
+}
+
 void name_bind(Elab *e, const char *name, Val v)
 {
     if (!strcmp(name, "_")) return;
+    Region *loop = loop_of_names(e, e->region);
+    if (loop) strmap_set(&loop->own, name, loop);
     Val *slot = strmap_get(&e->frame->vars, name);
     if (!slot) {
         slot = NEW(e->arena, Val);

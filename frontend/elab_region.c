@@ -47,6 +47,13 @@ static Node *capture(Elab *e, Region *r, Node *n)
     return in;
 }
 
+static bool of_closed_loop(const Elab *e, const Node *n)
+{
+    for (uint32_t i = e->rounds.n; i-- > 0;)
+        if (graph_owns(e->rounds.at[i], n)) return true;
+    return false;
+}
+
 Node *own(Elab *e, Node *n, Span span)
 {
     if (graph_owns(e->g, n)) return n;
@@ -56,7 +63,11 @@ Node *own(Elab *e, Node *n, Span span)
     if (e->root == e->init)
         fail(e, span, "an initial value cannot depend on values computed at run time");
     else
-        fail(e, span, "this value belongs to another entry or loop and cannot be read here");
+        fail(e, span, "this value belongs to %s and cannot be read here",
+             of_closed_loop(e, n)
+                 ? "the rounds of a loop (carry it for its last value, emit it for "
+                   "that of each)"
+                 : "another entry or loop");
     return NULL;
 }
 
@@ -228,6 +239,9 @@ void exec_loop(Elab *e, const Stmt *s)
     Loc loc = e->g->loc;
     Region *r = region_open(e);
     r->loop = true;
+    r->frame = e->frame;
+    r->own = strmap_new(e->arena);
+    r->borrowed = strmap_new(e->arena);
     Type index = type_scalar(DT_I64);
     Node *i = r->round = region_param(e, r, &index);
     r->rounds = l.hi - l.lo;
@@ -251,12 +265,13 @@ void exec_loop(Elab *e, const Stmt *s)
         ok = false;
     }
     region_close(e, r);
+    vec_push(e->arena, &e->rounds, r->g);
     e->g->loc = loc;
     Node *n = ok ? loop_node(e, r, l.hi - l.lo, l.init, l.ncarried, l.scanned, l.nscanned) : NULL;
     uint32_t at = 0;
     for (uint32_t k = 0; k < l.ncarried; k++)
-        name_bind(e, s->names.at[k].name,
-                  n ? val_node(graph_result(e->g, n, (int)at++)) : val_poison());
+        name_assign(e, s->names.at[k].name, s->names.at[k].name_span,
+                    n ? val_node(graph_result(e->g, n, (int)at++)) : val_poison());
     for (uint32_t k = 0; k < r->emit.n; k++)
         name_bind(e, r->emit_name.at[k],
                   n ? val_node(graph_result(e->g, n, (int)at++)) : val_poison());

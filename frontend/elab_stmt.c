@@ -51,7 +51,7 @@ static void exec_let(Elab *e, const Stmt *s)
         if (hides_cell(e, item->name, item->name_span)) return;
         v = snapshot(e, v, s->expr->span);
         survey_value(e, item->name_span, &v);
-        name_bind(e, item->name, v);
+        name_assign(e, item->name, item->name_span, v);
         name_node(e, item->name, &v);
         return;
     }
@@ -62,7 +62,7 @@ static void exec_let(Elab *e, const Stmt *s)
     for (uint32_t i = 0; i < s->names.n; i++) {
         Val item = fits ? snapshot(e, seq_item(e, &v, i), s->expr->span) : val_poison();
         survey_value(e, s->names.at[i].name_span, &item);
-        name_bind(e, s->names.at[i].name, item);
+        name_assign(e, s->names.at[i].name, s->names.at[i].name_span, item);
         name_node(e, s->names.at[i].name, &item);
     }
 }
