@@ -204,6 +204,7 @@ struct Elab {
 
     StrMap cells; // name -> ECell *
     VEC(ECell *) cell_list;
+    IdMap checked;   // indices of <- that an assert keeps below the number given
     IdMap std_names; // nodes named by the standard library: a user's name is better
     StrMap texts;    // path -> text of a file of kernels, from the line that names it on
     StrMap sites;    // scope path -> (void *)(draws made there)

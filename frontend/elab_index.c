@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "frontend/elab.h"
+#include "ir/range.h"
 
 typedef struct Axis { // what one axis of the base becomes
     int64_t start, limit, stride;
@@ -207,6 +208,26 @@ Val index_value(Elab *e, const Expr *x, Val base)
     return fail(e, x->span, "%s cannot be indexed", val_text(e, &base));
 }
 
+// The index of a as the start of an update, which would clamp one that is outside: that fails the
+// step, as where x[i] is read. By an assert of its own, once for an index, so that what writes many
+// states checks nothing itself.
+static Node *checked_start(Elab *e, const Axis *a, int64_t size)
+{
+    Node *at = graph_cast(e->g, a->index, DT_I64);
+    uint64_t known = 0;
+    idmap_get(&e->checked, (uintptr_t)a->index, &known);
+    if (range_within(range_of_node(a->index), (Range){0, size - 1}) ||
+        (known && known <= (uint64_t)size) || e->root == e->init || e->replay)
+        return at;
+    idmap_set(&e->checked, (uintptr_t)a->index, (uint64_t)size);
+    Node *inside =
+        graph_binary(e->g, OP_and, graph_binary(e->g, OP_ge, at, graph_const_int(e->g, DT_I64, 0)),
+                     graph_binary(e->g, OP_lt, at, graph_const_int(e->g, DT_I64, size)));
+    region_assert(e, inside,
+                  arena_printf(e->arena, "the index of <- is outside 0..%lld", (long long)size));
+    return at;
+}
+
 // base with the indexed part replaced.
 Val index_update(Elab *e, const Expr *x, Node *base, Val value)
 {
@@ -227,7 +248,7 @@ Val index_update(Elab *e, const Expr *x, Node *base, Val value)
         full.dim[i] = a->index ? 1 : a->limit - a->start;
         if (!a->drop && !a->index) part.dim[part.rank++] = full.dim[i];
         args[2 + i] =
-            a->index ? graph_cast(e->g, a->index, DT_I64) : graph_const_int(e->g, DT_I64, a->start);
+            a->index ? checked_start(e, a, t.dim[i]) : graph_const_int(e->g, DT_I64, a->start);
     }
     Node *v = to_tensor(e, &value, t.dtype, x->span);
     if (!v) return val_poison();

@@ -241,6 +241,7 @@ static Elab *elab_load(Arena *a, Diags *d, const char *path, const char *text, s
     e->sites = strmap_new(a);
     e->texts = strmap_new(a);
     e->std_names = idmap_new(a);
+    e->checked = idmap_new(a);
     load_text(e, e->module->name, path, text, len, false);
     const EmbeddedFile *core = std_file("core");
     if (core && !is_graph_dump(e->files.at[0]->ast)) {

@@ -88,6 +88,20 @@ meant 'model m(x: f32[4]) {\n    param w = f32[4]\n    return x * w\n}\n' "a typ
 meant 'model m(x: f32[2]) { return x + tensor([1., 2.]) }\n' "a number has digits behind its point, too: 1.0"
 meant 'model m(x: f32[2]) { return sum(x) }\ntrain m {\n    minimize sum\n    clip 1.0\n    update f\n}\n' "clip takes a function of the gradients: clip_global_norm(1.0)"
 
+# a place that is not there, computed at run time
+cat >place.net <<'N'
+model place() {
+    state at: i32 = 2
+    state held: f32[2, 4] = 0
+    held[:, at] <- [5, 6]
+    held[1, at] <- 7
+    at <- at + 1
+    return held
+}
+N
+expect 0 "held f32[2, 4] 0 0 5 5 0 0 7 7" "$NETC" run place.net --times 2 --device cpu
+expect 1 "place.net:4: assertion failed: the index of <- is outside 0..4" "$NETC" run place.net --times 3 --device cpu
+
 # two inputs of one size
 printf 'dim batch = 2\ndim T\nmodel m(x: f32[batch, T], y: f32[batch, T]) { return z = x + y }\n' >same.net
 printf 'model make() { return x = zeros([2, 5]), y = zeros([2, 6]) }\n' >make.net
