@@ -403,6 +403,8 @@ Val call_extern(Elab *e, Fn *fn, Val *args, const Span *spans, Span span, Scope 
 Val call_element(Elab *e, Fn *fn, Val *args, const Span *spans, Span span, Scope *scope);
 
 // elab_rule.c
+// What a function's own gradient gives for an argument of type t: `none` is zeros. NULL: no tensor.
+Node *own_gradient(Elab *e, const Val *v, const Type *t, Span span);
 Val call_with_gradient(Elab *e, Fn *fn, Val *args, const Span *spans, Span span, Scope *scope);
 
 // elab_entry.c

@@ -268,7 +268,7 @@ static bool take_results(Extern *x, Region *r, Val v, const Type *const *want, u
     uint32_t found = 1;
     if (v.kind == V_POISON) return false;
     bool many = v.kind == V_TUPLE && seq_length(&v, &found);
-    if (v.kind == V_NONE) found = 0;
+    if (v.kind == V_NONE && (!gradient || !e->frame->returned)) found = 0;
     if (found != n) {
         fail(e, span, "the %s of '%s' must return %u value%s, one for each %s, found %u", what,
              x->fn->name, n, n == 1 ? "" : "s", gradient ? "tensor it takes" : "output", found);
@@ -276,7 +276,8 @@ static bool take_results(Extern *x, Region *r, Val v, const Type *const *want, u
     }
     for (uint32_t i = 0; i < n; i++) {
         Val item = many ? v.seq->at[i] : v;
-        Node *y = to_tensor(e, &item, want[i]->dtype, span);
+        Node *y = gradient ? own_gradient(e, &item, want[i], span)
+                           : to_tensor(e, &item, want[i]->dtype, span);
         if (!y) return false;
         at_span(e, span);
         if (y->type.rank == 0) y = graph_broadcast_to(e->g, y, want[i]);

@@ -48,9 +48,19 @@ static Region *body_region(Elab *e, Call2 *c, bool backward, Val *result)
     for (uint32_t i = 0; i < s->gparams.n && i < c->results.n; i++)
         name_bind(e, s->gparams.at[i].name, val_node(region_param(e, r, &c->results.at[i]->type)));
     exec_block(e, s->gbody);
-    *result = frame.result;
+    *result = frame.returned
+                  ? frame.result
+                  : fail(e, s->span, "the gradient of '%s' returns nothing", c->fn->name);
     e->frame = frame.up;
     return r;
+}
+
+Node *own_gradient(Elab *e, const Val *v, const Type *t, Span span)
+{
+    if (v->kind != V_NONE) return to_tensor(e, v, t->dtype, span);
+    Node *zero = dtype_is_int(t->dtype) ? graph_const_int(e->g, t->dtype, 0)
+                                        : graph_const(e->g, t->dtype, 0);
+    return graph_broadcast_to(e->g, zero, t);
 }
 
 static bool take_results(Elab *e, Call2 *c, Region *r, Val v, bool backward)
@@ -85,7 +95,7 @@ static bool take_results(Elab *e, Call2 *c, Region *r, Val v, bool backward)
         const Type *t = &c->tensor[i]->type;
         Val item = many ? v.seq->at[at] : v;
         at++;
-        Node *g = to_tensor(e, &item, t->dtype, s->span);
+        Node *g = own_gradient(e, &item, t, s->span);
         if (!g) return false;
         at_span(e, s->span);
         if (g->type.rank == 0) g = graph_broadcast_to(e->g, g, t);
@@ -96,12 +106,10 @@ static bool take_results(Elab *e, Call2 *c, Region *r, Val v, bool backward)
         }
         vec_push(e->arena, &r->g->results, g);
     }
-    for (uint32_t i = 0; i < c->captured.n; i++) { // captured values are constants to the rule
-        const Type *t = &c->captured.at[i]->type;
-        Node *zero = dtype_is_int(t->dtype) ? graph_const_int(e->g, t->dtype, 0)
-                                            : graph_const(e->g, t->dtype, 0);
-        vec_push(e->arena, &r->g->results, graph_broadcast_to(e->g, zero, t));
-    }
+    Val none = val_none();
+    for (uint32_t i = 0; i < c->captured.n; i++) // captured values are constants to the rule
+        vec_push(e->arena, &r->g->results,
+                 own_gradient(e, &none, &c->captured.at[i]->type, s->span));
     return true;
 }
 
