@@ -15,6 +15,15 @@
 
 #define KEEP_AFTER 300 // times the cost of a look at the states and a copy (train_back.c)
 
+// The evaluations that are to come, each taking as long as the fastest so far.
+static double evaluations_left(const Run *r)
+{
+    int64_t every = r->eval_every;
+    if (!r->eval.data || r->step >= r->total) return 0;
+    int64_t n = every > 0 ? (r->total - 1) / every - r->step / every + 1 : 1;
+    return (double)n * r->evaluation;
+}
+
 static void send(const Run *r, netc_event_kind kind, const netc_metric *m, int n, const char *text)
 {
     if (!r->o->event) return;
@@ -32,7 +41,8 @@ static void send(const Run *r, netc_event_kind kind, const netc_metric *m, int n
                      .seconds = t - r->start,
                      .items_per_second = rate,
                      .seconds_left =
-                         rate > 0 ? (double)((r->total - r->step) * r->batch) / rate : 0,
+                         (rate > 0 ? (double)((r->total - r->step) * r->batch) / rate : 0) +
+                         evaluations_left(r),
                      .metrics = m,
                      .nmetrics = n,
                      .text = text};
@@ -93,7 +103,9 @@ static netc_status save(Run *r, netc_error **err)
 {
     netc_status status = run_sound(r, err);
     if (status != NETC_OK) return status;
+    double t = clock_now();
     status = run_write(r, r->o->save, err);
+    r->last_report += clock_now() - t;
     r->saved = r->step;
     r->lost = status != NETC_OK;
     return status;
@@ -140,10 +152,14 @@ static netc_status evaluate(Run *r, netc_error **err)
 {
     netc_metric *m = NULL;
     int n = 0;
+    double t = clock_now();
     netc_status status = evaluate_rows(r->s, &r->eval, "eval_", r->piece, &m, &n, err);
     if (status == NETC_OK) send(r, NETC_EVENT_EVAL, m, n, NULL);
     if (status == NETC_OK) status = best_look(r, m, n, err);
     free(m);
+    t = clock_now() - t;
+    r->last_report += t; // the steps between two reports were not slower for it
+    if (!r->evaluation || t < r->evaluation) r->evaluation = t;
     return status;
 }
 

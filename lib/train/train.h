@@ -26,11 +26,12 @@ typedef struct Run {
     int64_t report_every, eval_every;
     int64_t piece; // steps that may be enqueued in a row (next_piece)
     int64_t last_report_step;
-    double start, last_report;
-    int64_t saved;  // the step of the last checkpoint, -1: none
-    bool lost;      // nothing can be saved any more
-    RtError failed; // what the device said of the last chunk
-    Kept *kept;     // what the step kept_step had left; NULL: there is no room
+    double start, last_report; // (without what evaluations and checkpoints since took)
+    double evaluation;         // seconds of the fastest evaluation so far, 0: none was
+    int64_t saved;             // the step of the last checkpoint, -1: none
+    bool lost;                 // nothing can be saved any more
+    RtError failed;            // what the device said of the last chunk
+    Kept *kept;                // what the step kept_step had left; NULL: there is no room
     int64_t kept_step;
     double kept_at, kept_cost; // seconds: when it was copied, and how long that took
     Best best;

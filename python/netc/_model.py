@@ -228,6 +228,8 @@ class Model:
         kinds = dict(epochs=epochs, steps=steps, report_every=report_every, on_event=on_event, progress=progress)
         if epochs is not None and steps is not None:
             raise ValueError("give epochs or steps, not both")
+        if epochs == 0 or steps == 0:  # (none is one epoch)
+            raise ValueError("epochs and steps are above 0: of 0 nothing would be trained")
         try:
             if isinstance(data, dict):
                 return train_arrays(self, data, eval_data=eval_data, split=split, eval_every=eval_every,

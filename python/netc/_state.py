@@ -76,3 +76,6 @@ class Settings(Mapping):
 
     def __len__(self):
         return len(self._names)
+
+    def __repr__(self):
+        return f"<netc settings {dict(self)}>"

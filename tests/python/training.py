@@ -29,6 +29,20 @@ def test_train():
     check("norm" in " ".join(m.history[0]) or "fc1.weight" in " ".join(m.history[0]), m.history[0])
 
 
+def test_rate():
+    rates, left = [], []
+
+    def told(event):
+        if event.kind == "eval":
+            time.sleep(0.3)  # as a large one takes; the steps are no slower for it
+        elif event.kind == "progress":
+            rates.append(event.rate)
+            left.append(event.seconds_left)
+    m.train(DATA, steps=6, report_every=1, eval_data=TEST, eval_every=2, on_event=told)
+    check(len(rates) == 6 and min(rates) > 2 * 32 / 0.3, rates)
+    check(left[5] == 0 and left[3] > 0.3, left)  # with the evaluation that is to come
+
+
 def test_bad_data():
     for data, words in [
         ({"x": DATA["x"]}, ["'label'"]),
@@ -53,6 +67,9 @@ def test_bad_data():
         m.train(DATA, steps=-1)
     with raises(ValueError, "not both"):
         m.train(DATA, steps=1, epochs=1)
+    for none in {"epochs": 0}, {"steps": 0}:
+        with raises(ValueError, "above 0"):
+            m.train(DATA, **none)
     with raises(netc.Error, "split"):
         m.train(DATA, split=2)
     with raises(netc.Error, "fc1.wieght"):
@@ -146,6 +163,7 @@ def test_progress():
 def test_settings():
     same(dict(m.settings).keys(), {"rate"})
     m.settings["rate"] = 0.0
+    same(repr(m.settings), "<netc settings {'rate': 0.0}>")
     before = m.state["fc1.weight"]
     m.train(DATA, steps=3)
     check((before == m.state["fc1.weight"]).all())
