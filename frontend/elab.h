@@ -289,7 +289,11 @@ Val name_value(Elab *e, const char *name, Span span);
 bool name_try(Elab *e, const char *name, Span span, Val *out); // false when unknown; no report
 // Reports it. size: it should be the size of an axis. (elab_unknown.c)
 Val name_unknown(Elab *e, const char *name, Span span, bool size);
+// How what other libraries call so is written here, as a function or (member) behind a point; or
+// NULL.
+const char *foreign_name(const char *name, bool member);
 void name_bind(Elab *e, const char *name, Val v);
+bool name_try_around(Elab *e, const char *name, Span span, Val *out); // but for the function's own
 // What a statement assigns: as name_bind, but what a loop read as it was before must be carried.
 void name_assign(Elab *e, const char *name, Span span, Val v);
 Scope *scope_child(Elab *e, Scope *up, const char *name, bool reuse);

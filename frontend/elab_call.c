@@ -347,6 +347,18 @@ static Val call_site(Elab *e, const CallSite *at, Val callee, const Arg *args, u
     return v;
 }
 
+static Val no_function(Elab *e, const Expr *x, const Val *callee)
+{
+    Diag *d = error_at(e, x->span, "%s cannot be called", val_text(e, callee));
+    Val hidden;
+    if (x->a->kind == EXPR_NAME && name_try_around(e, x->a->text, x->a->span, &hidden) &&
+        hidden.kind == V_FN)
+        diag_note(e->diags, d,
+                  "'%s' names a value here, which hides the function; give it another name",
+                  x->a->text);
+    return val_poison();
+}
+
 Val call_expr(Elab *e, const CallSite *at)
 {
     const Expr *x = at->call;
@@ -356,6 +368,7 @@ Val call_expr(Elab *e, const CallSite *at)
         for (uint32_t i = 0; i < x->items.n; i++) eval(e, x->items.at[i].value);
         return callee;
     }
+    if (callee.kind != V_FN) return no_function(e, x, &callee);
     uint32_t n = x->items.n;
     Arg *args = NEW_ARRAY(e->arena, Arg, n + 1);
     bool ok = true;

@@ -167,7 +167,10 @@ static Val member(Elab *e, const Expr *x)
     }
     Diag *d = error_at(e, op_span(x), "%s has no member '%s'", val_text(e, &v), x->text);
     Val f;
-    if (name_try(e, x->text, x->span, &f) && f.kind == V_FN)
+    const char *instead = foreign_name(x->text, true);
+    if (instead)
+        diag_note(e->diags, d, "%s", instead);
+    else if (name_try_around(e, x->text, x->span, &f) && f.kind == V_FN)
         diag_note(e->diags, d,
                   "functions are called with their first argument in brackets: %s(x, ...)",
                   x->text);

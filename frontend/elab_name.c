@@ -200,6 +200,11 @@ bool name_try(Elab *e, const char *name, Span span, Val *out)
 {
     Val *local = strmap_get(&e->frame->vars, name);
     if (local) return loops_read(e, name), *out = *local, true;
+    return name_try_around(e, name, span, out);
+}
+
+bool name_try_around(Elab *e, const char *name, Span span, Val *out)
+{
     Global *g = global_find(e, e->frame->file, name, span, true);
     if (g) return *out = global_value(e, g, span), true;
     for (uint32_t i = 0; i < e->frame->file->uses.n; i++) {

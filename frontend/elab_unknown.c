@@ -92,7 +92,7 @@ static bool is_said(const Elab *e, const char *name, Span span)
 }
 
 // Words of other languages and libraries, which are spelt otherwise here.
-static const char *foreign(const char *name)
+const char *foreign_name(const char *name, bool member)
 {
     static const char *const known[][2] = {
         {"True", "write 'true'"},
@@ -149,7 +149,40 @@ static const char *foreign(const char *name)
         {"huber_loss", "write 'huber(x, y)' with 'use nn'"},
         {"smooth_l1", "write 'huber(x, y)' with 'use nn'"},
         {"nll_loss", "write 'cross_entropy(logits, label)' with 'use nn', of logits as they are"},
+        {"rand", "write 'uniform(shape, 0, 1)'"},
+        {"randn", "write 'normal(shape, 1)'"},
+        {"randint", "write 'cast(floor(uniform(shape, low, high)), i32)'"},
+        {"randperm", "write 'argsort(uniform([n], 0, 1))'"},
+        {"empty", "write 'zeros(shape)'"},
+        {"detach", "write 'stop_gradient(x)'"},
+        {"no_grad", "write 'stop_gradient(x)'"},
+        {"masked_fill", "write 'where(mask, value, x)'"},
+        {"index_select", "write 'x[index]', or 'gather(x, index, axis)'"},
+        {"index_add", "write 'scatter_add(x, index, values, axis)'"},
+        {"segment_sum", "write 'scatter_add(zeros([n]), index, values)'"},
+        {"cumprod", "write 'loop i in 0..n carry p over v = x { p = p * v; emit each = p }'"},
+        {"lerp", "write 'x + share * (y - x)'"},
+        {"binary_cross_entropy", "write 'bce_with_logits(logits, target)' with 'use nn'"},
+        {"max_pool2d", "write 'max_pool(x, size)' with 'use conv'"},
+        {"avg_pool2d", "write 'avg_pool(x, size)' with 'use conv'"},
+        {"interpolate", "write 'resize(x, size)' with 'use conv'"},
     };
+    static const char *const members[][2] = {
+        {"T", "write 'transpose(x)'"},
+        {"mT", "write 'transpose(x)'"},
+        {"size", "write 'shape(x)', or 'dim(x, axis)'"},
+        {"ndim", "write 'rank(x)'"},
+        {"astype", "write 'cast(x, type)'"},
+        {"to", "write 'cast(x, type)'"},
+        {"half", "write 'cast(x, f16)'"},
+        {"long", "write 'cast(x, i64)'"},
+        {"contiguous", "leave it out: there are no strides"},
+        {"item", "leave it out: a tensor without axes is a number"},
+        {"grad", "write 'grad(loss, x)'"},
+        {"at", "of a state write 'x[i] <- value', of a value 'scatter(x, index, values)'"},
+    };
+    for (size_t i = 0; member && i < sizeof members / sizeof *members; i++)
+        if (!strcmp(members[i][0], name)) return members[i][1];
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(known[i][0], name)) return known[i][1];
     return NULL;
@@ -170,7 +203,7 @@ static const char *layer_of(const Elab *e, const char *name)
 Val name_unknown(Elab *e, const char *name, Span span, bool size)
 {
     if (is_said(e, name, span)) return val_poison();
-    const char *instead = foreign(name);
+    const char *instead = foreign_name(name, false);
     if (instead) return fail(e, span, "unknown name '%s'; %s", name, instead);
     const char *first = layer_of(e, name);
     if (first)

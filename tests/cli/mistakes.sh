@@ -85,6 +85,9 @@ meant() { # TEXT NOTE
 }
 meant 'model m(x: f32(4, 3)) { return x }\n' "a shape stands in square brackets: f32[4, 3]"
 meant 'model m(x: f32[4]) {\n    param w = f32[4]\n    return x * w\n}\n' "a type stands before the value: w: f32[3] = 0"
+meant 'model m(x: f32[2]) {\n    max = max(x)\n    return y = max(x) - max\n}\n' "'max' names a value here, which hides the function; give it another name"
+meant 'model m(x: f32[2, 3]) { return y = x.T }\n' "note: write 'transpose(x)'"
+meant 'model m(x: f32[2, 3]) { return y = x.view([6]) }\n' "note: write 'reshape(x, shape)'"
 meant 'model m(x: f32[2]) { return x + tensor([1., 2.]) }\n' "a number has digits behind its point, too: 1.0"
 meant 'model m(x: f32[2]) { return sum(x) }\ntrain m {\n    minimize sum\n    clip 1.0\n    update f\n}\n' "clip takes a function of the gradients: clip_global_norm(1.0)"
 
