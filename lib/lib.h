@@ -44,6 +44,8 @@ netc_status lib_fail(netc_error **err, netc_status status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 netc_status lib_fail_rt(netc_error **err, const RtError *e);
 netc_status lib_fail_diags(netc_error **err, netc_status status, const Diags *d);
+// Adds a line to the text of an error: what the one who asked knows and the one who failed did not.
+void lib_error_note(netc_error **err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 // No kernel of the program is called so: those that could be meant, or how to list them.
 netc_status lib_no_kernel(netc_error **err, const Program *p, const char *name);
 // [what] needs the graph, and a model.bin holds only what was made of it, and its source.

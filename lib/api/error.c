@@ -61,6 +61,28 @@ netc_status lib_fail(netc_error **err, netc_status status, const char *fmt, ...)
     return status;
 }
 
+static char *with_note(char *text, const char *note)
+{
+    size_t n = strlen(text) + strlen(note) + 16;
+    char *longer = malloc(n);
+    if (!longer) return text;
+    snprintf(longer, n, "%s\n  note: %s", text, note);
+    free(text);
+    return longer;
+}
+
+void lib_error_note(netc_error **err, const char *fmt, ...)
+{
+    char note[1000];
+    va_list args;
+    if (!err || !*err || *err == &no_memory) return;
+    va_start(args, fmt);
+    plain_vformat(note, sizeof note, fmt, args);
+    va_end(args);
+    (*err)->text = with_note((*err)->text, note);
+    (*err)->colored = with_note((*err)->colored, note);
+}
+
 netc_status lib_no_graph(netc_error **err, const netc_program *p, const char *what)
 {
     return lib_fail(err, NETC_INVALID,

@@ -240,6 +240,11 @@ netc_status session_differs(netc_session *s, const char *define, const char *ent
         const ProgCell *c = &b->program->cells[i];
         if (session_cell(s, c->name, mine) && !prog_type_equal(&c->type, &(*mine)->type)) *its = c;
     }
+    if (status == NETC_INVALID)
+        lib_error_note(err,
+                       "of the last, smaller batch (%s); choose another size with -D %.*s=N, or as "
+                       "many examples as fill whole batches",
+                       define, (int)strcspn(define, "="), define);
     return status;
 }
 

@@ -105,6 +105,14 @@ N
 expect 0 "held f32[2, 4] 0 0 5 5 0 0 7 7" "$NETC" run place.net --times 2 --device cpu
 expect 1 "place.net:4: assertion failed: the index of <- is outside 0..4" "$NETC" run place.net --times 3 --device cpu
 
+# a model that halves its batch, and a last batch that is odd
+printf 'use nn\nuse optim\ndim batch = 8\nmodel pairs(x: f32[batch, 3]) {\n    a, b = split(linear(x, 4) as fc, 2, axis = 0)\n    return loss = mse(a, b)\n}\ntrain pairs {\n    minimize loss\n    update sgd(lr = 0.1)\n}\n' >pairs.net
+printf 'model make() { return x = zeros([13, 3]) }\n' >make.net
+expect 0 "" "$NETC" run make.net -o x=x13.npy --device cpu
+for how in eval "train --keep-last"; do
+    wrong "of the last, smaller batch (batch=5); choose another size with -D batch=N" "$NETC" $how pairs.net --data x=x13.npy --device cpu
+done
+
 # two inputs of one size
 printf 'dim batch = 2\ndim T\nmodel m(x: f32[batch, T], y: f32[batch, T]) { return z = x + y }\n' >same.net
 printf 'model make() { return x = zeros([2, 5]), y = zeros([2, 6]) }\n' >make.net
