@@ -270,6 +270,8 @@ bool to_int(Elab *e, const Val *v, Span span, const char *what, int64_t *out);
 void fail_defined(Elab *e, const Stmt *definition, Span use, const char *text, const char *found);
 bool to_bool(Elab *e, const Val *v, Span span, const char *what, bool *out);
 bool to_axis(Elab *e, const Val *v, Span span, int rank, int *out);
+bool to_axes(Elab *e, const Val *v, Span span, int rank, int64_t *axes,
+             int *n); // one or a list; ascending
 // A list of sizes, or one size. sym may be NULL. Sizes are checked to be positive.
 bool to_shape(Elab *e, const Val *v, Span span, Type *out);
 bool to_ints(Elab *e, const Val *v, Span span, int64_t *out, int max, int *n);

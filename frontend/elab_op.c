@@ -149,6 +149,24 @@ Val binary_values(Elab *e, BinaryOp op, Val a, Val b, Span sa, Span sb, Span at)
     return apply_op(e, binary_op[op], (Val[]){a, b}, (Span[]){sa, sb}, 2, at);
 }
 
+bool to_axes(Elab *e, const Val *v, Span span, int rank, int64_t *axes, int *n)
+{
+    if (!to_ints(e, v, span, axes, MAX_RANK, n)) return false;
+    for (int i = 0; i < *n; i++) {
+        Val one = val_int(axes[i]);
+        int axis, at = i;
+        if (!to_axis(e, &one, span, rank, &axis)) return false;
+        for (int j = 0; j < i; j++)
+            if (axes[j] == axis) {
+                fail(e, span, "axis %d is named twice", axis);
+                return false;
+            }
+        for (; at > 0 && axes[at - 1] > axis; at--) axes[at] = axes[at - 1];
+        axes[at] = axis;
+    }
+    return true;
+}
+
 // name(x, axis = all, keep = false); axis is one or a list. Over numbers in a list: compile time.
 Val apply_reduce(Elab *e, Op op, const Call *c)
 {
@@ -165,21 +183,7 @@ Val apply_reduce(Elab *e, Op op, const Call *c)
     if (!t) return val_poison();
     int rank = t->type.rank;
     if (!val_missing(&c->arg[1])) {
-        if (!to_ints(e, &c->arg[1], c->arg_span[1], axes, MAX_RANK, &n)) return val_poison();
-        for (int i = 0; i < n; i++) {
-            Val v = val_int(axes[i]);
-            int axis;
-            if (!to_axis(e, &v, c->arg_span[1], rank, &axis)) return val_poison();
-            axes[i] = axis;
-            for (int j = 0; j < i; j++)
-                if (axes[j] == axis) return fail(e, c->arg_span[1], "axis %d is named twice", axis);
-        }
-        for (int i = 1; i < n; i++) // ascending
-            for (int j = i; j > 0 && axes[j] < axes[j - 1]; j--) {
-                int64_t swap = axes[j];
-                axes[j] = axes[j - 1];
-                axes[j - 1] = swap;
-            }
+        if (!to_axes(e, &c->arg[1], c->arg_span[1], rank, axes, &n)) return val_poison();
     } else if (one_axis) {
         axes[n++] = rank - 1;
     } else {

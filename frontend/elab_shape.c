@@ -270,11 +270,11 @@ static Val run_pad(Elab *e, const Call *c)
 static Val run_reverse(Elab *e, const Call *c)
 {
     Node *x = tensor_arg(e, c, 0);
-    int axis;
-    if (!x || !to_axis(e, &c->arg[1], c->arg_span[1], x->type.rank, &axis)) return val_poison();
-    int64_t axes[1] = {axis};
+    int64_t axes[MAX_RANK];
+    int n;
+    if (!x || !to_axes(e, &c->arg[1], c->arg_span[1], x->type.rank, axes, &n)) return val_poison();
     Attrs attrs = {0};
-    attr_set_ints(e->g, &attrs, ATTR_axes, axes, 1);
+    attr_set_ints(e->g, &attrs, ATTR_axes, axes, n);
     at_span(e, c->span);
     return val_node(graph_node(e->g, OP_reverse, &x, 1, &attrs));
 }
