@@ -10,7 +10,10 @@ typedef struct Variant {
     bool no_library, no_reuse, as_compiled; // as_compiled: measured schedules, edited kernels
 } Variant;
 
-enum { ENOUGH_DECIDED = 75 }; // percent of an entry's elements, in some variant
+enum {
+    ENOUGH_DECIDED = 75, // percent of an entry's elements, in some variant
+    MOST_TOLD = 6,       // tensors that are named as undecided, of an entry in a variant
+};
 
 typedef struct Comparison { // of one entry in one variant
     Checking *c;
@@ -18,7 +21,7 @@ typedef struct Comparison { // of one entry in one variant
     Loaded *l;
     const ProgEntry *e;
     const char *variant;
-    int compared, wrong;
+    int compared, wrong, vague; // vague: tensors of which much is undecided
     int64_t elements, undecided;
     bool again;   // a later execution: from extreme values, of which much is undecided by intent
     double worst; // error over tolerance
@@ -32,7 +35,7 @@ static void compare(Comparison *k, const char *what, const char *name, const Val
     if (a.worst > k->worst) k->worst = a.worst;
     k->elements += a.compared;
     k->undecided += a.undecided;
-    if (!k->again && a.undecided * 10 > a.compared)
+    if (!k->again && a.undecided * 10 > a.compared && k->vague++ < MOST_TOLD)
         buf_printf(k->c->out, "  undecided: %lld of %lld elements of %s in %s (%s)\n",
                    (long long)a.undecided, (long long)a.compared, name, k->e->name, k->variant);
     if (!a.wrong) return;
@@ -220,6 +223,9 @@ static void check_entry(Checking *c, netc_session *s, Execution **x, uint32_t n,
         return;
     }
     if (decided > x[0]->decided) x[0]->decided = decided;
+    if (k.vague > MOST_TOLD)
+        buf_printf(c->out, "  undecided: much of %d more tensors in %s (%s)\n", k.vague - MOST_TOLD,
+                   k.e->name, v->name);
     buf_printf(
         c->out,
         "  %-8s %-12s %3d tensors, worst %.3f of what is allowed, %.3g %% of elements decided%s\n",

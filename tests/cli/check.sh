@@ -57,9 +57,17 @@ read -r own_skip fused_skip unfused_skip library_skip <<<"$(needs --skip-passes 
 cat >little.net <<'END'
 model little(x: f32[8, 64]) { return y = sum(x * 1e6, 1) * 1e-6 - sum(x, 1) }
 model much(x: f32[64]) { return y = x * 2 }
+model many(x: f32[64]) {
+    t = sin(x * 1e12)
+    return a = t, b = 2 * t, c = 3 * t, d = 4 * t, e = 5 * t, f = 6 * t, g = 7 * t, h = 8 * t
+}
 END
 expect 0 "WARNING: only 37.5 % of the elements of 'little' are decided" "$NETC" check little.net --device "$device"
 ! grep -q "WARNING.*'much'" "$W/.out" && pass || fail "warns of 'much': $(cat "$W/.out")"
+
+# The first of its tensors are named, and counted are the others.
+holds "undecided: much of 2 more tensors in many (fused)"
+[ "$(grep -c "undecided: .* in many (fused)" "$W/.out")" = 7 ] && pass || fail "of 'many': $(grep many "$W/.out")"
 
 # No op of the table is missing from the model, but the one no .net text leads to, parameters of
 # regions (dumps write them in the region's head) and the mark of an error; extern.net is about `extern`,
