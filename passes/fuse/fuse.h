@@ -68,6 +68,8 @@ typedef struct Fuse {
     bool *mat;       // stored
     uint16_t *depth; // of the expression a kernel computes for it, down to stored values
     uint16_t *reads; // stored values a free node reads at most; counted anew near the cap
+    uint16_t *size;  // what a kernel computes for an element of it (fuse_size), or more
+    bool *spread;    // a free value made of what is read at several places
     bool *too_big;   // stored because its expression is as large as one kernel may have
     bool *checked;   // free and computed through an index that may be out of range
     Node **base;     // the largest stored value a free node reads; reductions of one base join
@@ -112,6 +114,12 @@ bool fuse_may_fail(const Node *n);
 void fuse_place(Fuse *f);                            // levels and clusters
 void fuse_unplace(Fuse *f);                          // no node has a place
 uint32_t fuse_cluster(const Fuse *f, const Node *n); // index + 1 of its cluster, 0: none
+
+// fuse_size.c
+enum { SURE_SIZE = 40 }; // up to which the sizes of operands may be added up
+// How many values a kernel computes and loads for an element of free n, each at each place it is
+// read at; whether most are at several places; whether that is more than one kernel should.
+int fuse_size(const Fuse *f, const Node *n, bool *spread, bool *too_big);
 
 // fuse_turned.c
 void fuse_turn(Fuse *f); // forces what is read across

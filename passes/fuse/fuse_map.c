@@ -35,6 +35,7 @@ typedef struct Site { // computes a free value
     uint32_t id;      // of a map's representative + 1, a cluster, an anchor
     bool map;
     float evals; // elements it computes
+    float each;  // the same where what is read at several places is computed at each of them
 } Site;
 
 // MOST_AGAIN: the longest chain written into several kernels, however few its elements: a chain of
@@ -136,7 +137,8 @@ static bool worth_sharing(const Decide *d, const Node *n)
     return type_count(&n->type) > 1 && !d->uniform[n->id];
 }
 
-static void add_user(Decide *d, const Node *a, Site w)
+// again: at another place than others of its kernel that read a.
+static void add_user(Decide *d, const Node *a, Site w, bool again)
 {
     Fuse *f = d->f;
     Sites *all = &d->sites[a->id];
@@ -154,6 +156,10 @@ static void add_user(Decide *d, const Node *a, Site w)
         }
         if (!same) continue;
         if (w.evals > mine->evals) mine->evals = w.evals; // computed once, however often it is read
+        if (again)
+            mine->each += w.each;
+        else if (w.each > mine->each)
+            mine->each = w.each;
         return;
     }
     if (all->n < MOST_SITES) {
@@ -164,9 +170,9 @@ static void add_user(Decide *d, const Node *a, Site w)
     }
 }
 
-static void add_users(Decide *d, const Node *a, const Sites *w)
+static void add_users(Decide *d, const Node *a, const Sites *w, bool again)
 {
-    for (int i = 0; i < w->n; i++) add_user(d, a, w->at[i]);
+    for (int i = 0; i < w->n; i++) add_user(d, a, w->at[i], again);
     d->sites[a->id].more += w->more;
     d->sites[a->id].more_evals += w->more_evals;
 }
@@ -176,19 +182,32 @@ static double users_of(const Sites *w)
     return w->n + (double)w->more;
 }
 
-static double evals_of(const Sites *w)
+static double evals_of(const Sites *w, bool each)
 {
     double evals = w->more_evals;
-    for (int i = 0; i < w->n; i++) evals += w->at[i].evals;
+    for (int i = 0; i < w->n; i++) evals += each ? w->at[i].each : w->at[i].evals;
     return evals;
 }
 
-// Whether x computes its argument k only where that is stored: maps the pieces of a concat or pad,
-// an update in place the part of the state that it changes.
-static bool only_stored(const Fuse *f, const Node *x, uint32_t k, bool map)
+// Whether x reads operand k at another place than it is computed at itself.
+static bool reads_elsewhere(const Node *x, uint32_t k)
 {
-    if (x->op == OP_dynamic_update) return k == 1 && f->becomes[x->id];
-    return map && node_has(x, OPF_PIECES);
+    if (node_class(x) == CLS_INDEX) return k == 0;
+    return node_class(x) == CLS_VIEW && !node_keeps_all(x) && x->op != OP_broadcast;
+}
+
+// Where x computes its operand k only where that is stored: maps the pieces of a concat or pad, an
+// update in place the part of the state that it changes.
+static void only_stored(const Fuse *f, Sites *w, const Node *x, uint32_t k)
+{
+    const float share = (float)(count_of(x->args[k]) / (count_of(x) + 1));
+    const bool pieces = node_has(x, OPF_PIECES),
+               part = x->op == OP_dynamic_update && k == 1 && f->becomes[x->id];
+    for (int i = 0; i < w->n && (pieces || part); i++)
+        if (part || w->at[i].map) {
+            w->at[i].evals *= share;
+            w->at[i].each *= share;
+        }
 }
 
 // What n costs when a value read along several paths counts once: flops an element, bytes of all
@@ -226,7 +245,8 @@ static bool store_pays(const Decide *d, const Node *n)
     if (flops == 0 && node_class(n) == CLS_VIEW && users <= 1) return false;
     // Windows repeat each element where they overlap: their operand is stored instead.
     if (n->op == OP_window && count_of(n->args[0]) < count) return false;
-    double evals = evals_of(&d->sites[id]) * (n->type.rank == 0 ? scalar_share(f) : 1);
+    double evals =
+        evals_of(&d->sites[id], f->spread[id]) * (n->type.rank == 0 ? scalar_share(f) : 1);
     if (users < 1) users = 1;
     double once, all;
     if (users > 1 && flops > MOST_AGAIN && n->type.rank > 0 &&
@@ -244,6 +264,7 @@ static bool store_pays(const Decide *d, const Node *n)
         double again = (evals - count) * flops / (rate / 8) + (users - 1) * bytes / speed;
         if (again <= 2 * stored || evals <= count) return false;
         if (!exact && !distinct_costs(f, f->g->nodes.at[id], &flops, &bytes)) return true;
+        if (f->spread[id] && flops < f->size[id]) flops = f->size[id];
     }
     return true;
 }
@@ -295,12 +316,11 @@ bool fuse_decide(Fuse *f)
         } else {
             one.at[0].id = n + i; // an anchor
         }
+        if (w == &one) one.at[0].each = one.at[0].evals;
         for (uint32_t k = 0; k < x->nargs; k++) {
             Sites part = *w;
-            for (int j = 0; j < part.n; j++)
-                if (only_stored(f, x, k, part.at[j].map))
-                    part.at[j].evals *= (float)(count_of(x->args[k]) / (count_of(x) + 1));
-            if (is_free(f, x->args[k])) add_users(&d, x->args[k], &part);
+            only_stored(f, &part, x, k);
+            if (is_free(f, x->args[k])) add_users(&d, x->args[k], &part, reads_elsewhere(x, k));
         }
     }
     return more;

@@ -417,7 +417,7 @@ static void place_free(Fuse *f, Node *n)
 {
     int level = 0;
     bool checked = fuse_may_fail(n);
-    int reads = 0, cap = 96;
+    int reads = 0, cap = 96, size = 1;
     Node *base = NULL;
     for (uint32_t k = 0; k < n->nargs; k++) {
         Node *a = n->args[k];
@@ -427,6 +427,7 @@ static void place_free(Fuse *f, Node *n)
         bool stored = fuse_stored(f, a);
         checked |= f->checked[a->id] && !stored;
         reads += stored ? 1 : f->reads[a->id];
+        size += stored || !f->size[a->id] ? 1 : f->size[a->id];
         Node *b = stored ? a : f->base[a->id];
         if (b && (!base || type_count(&b->type) > type_count(&base->type))) base = b;
     }
@@ -437,7 +438,11 @@ static void place_free(Fuse *f, Node *n)
     f->depth[n->id] = (uint16_t)(depth + weight(n));
     if (reads >= cap) reads = count_reads(f, n, cap);
     f->reads[n->id] = (uint16_t)reads;
-    f->too_big[n->id] = depth >= MAX_DEPTH || reads >= cap;
+    bool too_big = false;
+    f->spread[n->id] = false;
+    if (size >= SURE_SIZE) size = fuse_size(f, n, &f->spread[n->id], &too_big);
+    f->size[n->id] = (uint16_t)size;
+    f->too_big[n->id] = depth >= MAX_DEPTH || reads >= cap || too_big;
 }
 
 static void place_anchor(Fuse *f, Node *n)
@@ -559,6 +564,8 @@ void fuse_unplace(Fuse *f)
     f->checked = NEW_ARRAY(f->a, bool, n);
     f->depth = NEW_ARRAY(f->a, uint16_t, n);
     f->reads = NEW_ARRAY(f->a, uint16_t, n);
+    f->size = NEW_ARRAY(f->a, uint16_t, n);
+    f->spread = NEW_ARRAY(f->a, bool, n);
     f->too_big = NEW_ARRAY(f->a, bool, n);
     f->base = NEW_ARRAY(f->a, Node *, n);
     f->becomes = NEW_ARRAY(f->a, bool, n);

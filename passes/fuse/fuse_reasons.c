@@ -115,8 +115,9 @@ static Unfused reason(const Fuse *f, const Node *p, const Node *c)
     } else if (f->late[c->id]) {
         u.cause = WHY_UPDATE;
     } else if (f->too_big[p->id]) {
-        u.cause = f->depth[p->id] < f->reads[p->id] ? WHY_ARGS : WHY_SIZE;
-        u.a = u.cause == WHY_ARGS ? f->reads[p->id] : f->depth[p->id];
+        int size = f->spread[p->id] ? f->size[p->id] : f->depth[p->id];
+        u.cause = size < f->reads[p->id] ? WHY_ARGS : WHY_SIZE;
+        u.a = u.cause == WHY_ARGS ? f->reads[p->id] : size;
         u.b = f->target ? f->target->max_kernel_args : 0;
     } else if (f->cost_users[p->id]) {
         u.cause = WHY_COST;

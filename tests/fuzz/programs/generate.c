@@ -16,8 +16,10 @@
     X(window)                                                                                      \
     X(convolve)                                                                                    \
     X(concat)                                                                                      \
-    X(stack) X(reduce) X(matmul) X(scan) X(gather) X(scatter) X(dynamic) X(made) X(state)          \
-        X(assert) X(standard) X(loop) X(grad)
+    X(steps)                                                                                       \
+    X(stack)                                                                                       \
+    X(reduce) X(matmul) X(scan) X(gather) X(scatter) X(dynamic) X(made) X(state) X(assert)         \
+        X(standard) X(loop) X(grad)
 #define DECLARE(name) extern const Kind kind_##name;
 #define ROW(name)     &kind_##name,
 KINDS(DECLARE)
@@ -93,7 +95,8 @@ double draft_work(const Draft *d, const Statement *s)
     double work = (double)type_count(&s->type);
     for (int i = 0; i < s->n; i++)
         if (operand(d, s, i)) work += (double)type_count(&operand(d, s, i)->type);
-    extern const Kind kind_matmul, kind_convolve, kind_grad;
+    extern const Kind kind_matmul, kind_convolve, kind_steps, kind_grad;
+    if (s->kind == &kind_steps) work *= 16;
     if (s->kind == &kind_matmul) {
         const Type *a = &operand(d, s, 0)->type;
         work += (double)type_count(&s->type) * (double)a->dim[a->rank - 1];
