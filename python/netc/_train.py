@@ -118,7 +118,9 @@ class _Loop:
 
     def one(self, batch):
         if not isinstance(batch, dict):  # (inputs, labels), in the order they are declared
-            batch = dict(zip(self.names, batch, strict=True))
+            if len(batch) != len(self.names):
+                raise TypeError(f"a batch of {len(batch)} arrays, where 'train' takes {', '.join(self.names)}")
+            batch = dict(zip(self.names, batch))
         for k, v in _scalars(self.entry(**batch)).items():
             self.sums[k] = self.sums.get(k, 0.0) + v
         self.step += 1

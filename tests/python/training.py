@@ -125,6 +125,8 @@ def test_batches():
     same(m.train(((DATA["x"][:32], DATA["label"][:32]) for _ in range(9)), steps=3)[-1]["step"], 3)
     with raises(TypeError, "no value for 'label'"):
         m.train([{"x": DATA["x"][:32]}])
+    with raises(TypeError, "a batch of 1 arrays, where 'train' takes x, label"):
+        m.train([(DATA["x"][:32],)])
     with raises(ValueError, "dict of arrays"):
         m.train(batches(3), eval_data=TEST)
     with raises(netc.Error, "no batches"):
