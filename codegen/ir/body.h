@@ -171,6 +171,7 @@ typedef struct Body {
     VEC(Inst) insts;
     VEC(BodyStore) stores;
     VEC(BodyBuf) bufs;
+    bool beside;   // CPU: a product of short sums, whose results are computed side by side
     bool joins;    // the parts of sums that a body before it has stored: it is not split again
     bool commits;  // does nothing once the error record is set
     bool can_fail; // has checks

@@ -127,7 +127,7 @@ static uint64_t hash_facts(uint64_t h, const Body *b)
                       u->kind == KA_NODE && node_in_memory(u->node));
     }
     h = HASH_INTS(h, b->naxes, b->npar, b->col, b->serial_cols, b->nstages, b->rare, b->joins,
-                  b->commits, b->can_fail, b->error_buf, b->part, b->crowd);
+                  b->beside, b->commits, b->can_fail, b->error_buf, b->part, b->crowd);
     h = HASH_INTS(h, b->dot.sum, b->dot.a, b->dot.b, b->dot.tensor);
     h = HASH_INTS(h, b->bins.sum, b->bins.place, b->bins.places, b->bins.shares, b->bins.held);
     h = HASH_INTS(h, b->attention.nscores, b->attention.nouts, b->attention.high, b->attention.exp,

@@ -38,7 +38,7 @@ Lower lower_over(LowerCtx *ctx, Graph *g, const Group *group, const Node *head, 
 // the rows of its left operand, or of its result.
 Lower lower_product(LowerCtx *ctx, Graph *g, const Group *group, const Node *dot, Node *const *outs,
                     int n, bool folded);
-// A matrix by a vector: each sum is a row's.
+// A matrix by a vector, or any by short sums: each is a row's.
 Lower lower_vector_product(LowerCtx *ctx, Graph *g, const Group *group, const Node *dot,
                            Node *const *outs, int n);
 

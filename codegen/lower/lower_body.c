@@ -255,15 +255,17 @@ Lower lower_product(LowerCtx *ctx, Graph *g, const Group *group, const Node *dot
     return l;
 }
 
-// A matrix-vector product: one sum a row.
+// A matrix-vector product, or another of short sums: one a row.
 Lower lower_vector_product(LowerCtx *ctx, Graph *g, const Group *group, const Node *dot,
                            Node *const *outs, int n)
 {
     Lower l = lower_begin(ctx, g, group);
     int64_t rows = type_count(&dot->type);
     const Ix *row = ix_axis(l.body->ix, lower_new_axis(&l, rows), rows), *idx[MAX_RANK];
+    const DotSizes size = dot_sizes(dot);
     l.body->npar = 1;
-    l.body->col = lower_new_axis(&l, dot_sizes(dot).k);
+    l.body->beside = size.m > 1 && size.n > 1;
+    l.body->col = lower_new_axis(&l, size.k);
     for (int i = 0; i < n; i++) {
         const Type *t = lower_space(outs[i]);
         ix_delinear(l.body->ix, row, t->dim, t->rank, idx);

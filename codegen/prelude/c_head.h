@@ -182,7 +182,7 @@ NC_FN float nc_other_scale(float z)
 }
 // Between which arguments functions are computed. Weak, so that no compiler knows the numbers: gcc 12.2 works
 // out what follows from each where it is taken and chooses among that, nine instructions instead of two.
-__attribute__((weak)) const float nc_range_exp_f[2] = {-104, 89}, nc_range_tanh_f[2] = {-10, 10};
+__attribute__((weak)) const float nc_range_exp_f[2] = {-176, 89}, nc_range_tanh_f[2] = {-10, 10};
 NC_FN float nc_within_f(float a, const float *range)
 {
     float x = a > range[1] ? range[1] : a;
@@ -203,7 +203,8 @@ NC_FN float nc_exp_parts_f(float x, float *z)
     return NC_MADF(p, v, r);
 }
 // e^a within 1 ulp or so: 1 and e^r - 1, scaled by 2^n in two steps so that results below the normal
-// range come out right.
+// range come out right. Of what is far below, as behind a mask, both factors are 0, for a product that becomes
+// too small takes processors long.
 NC_FN float nc_exp_f(float a)
 {
     float z, p = nc_exp_parts_f(nc_within_f(a, nc_range_exp_f), &z) + 1.0f;

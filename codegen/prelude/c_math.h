@@ -200,7 +200,7 @@ NC_FN double nc_scaled_d(double p, uint64_t n)
     uint64_t h = (n + 2048) >> 1;
     return p * nc_from_bits_d((h - 1) << 52) * nc_from_bits_d((n + 2047 - h) << 52);
 }
-__attribute__((weak)) const double nc_range_exp_d[2] = {-746, 710}, nc_range_expm1_d[2] = {-60, 710};
+__attribute__((weak)) const double nc_range_exp_d[2] = {-1418, 710}, nc_range_expm1_d[2] = {-60, 710};
 NC_FN double nc_within_d(double a, const double *range)
 {
     double x = a > range[1] ? range[1] : a;

@@ -6,7 +6,6 @@
 #include "codegen/ir/rewrite.h"
 #include "codegen/schedule/plans.h"
 #include "codegen/tile/tile.h"
-#include "ir/axes.h"
 
 // How many of the accesses that vary over the columns walk [axis] with stride one.
 static int unit_strides_of(const Body *b, int axis, uint64_t over)
@@ -212,11 +211,7 @@ static ScheduleKind kind_of(const Target *t, const Body *b)
     if (b->bins.held) return SCHED_COLUMN;
     int rows = unit_strides(b, 0), cols = unit_strides(b, b->col);
     if (!rows && t->kind == TARGET_CUDA) rows = runs_of_rows(b);
-    if (b->group->kind == GROUP_DOT && t->kind != TARGET_CUDA) {
-        const DotSizes size = dot_sizes(b->group->anchor);
-        if (size.m > 1 && size.n > 1 && target_row_by_row(t, size.m, size.n, size.k))
-            return SCHED_COLUMN; // results side by side
-    }
+    if (b->beside) return SCHED_COLUMN;
     bool columns = b->axis[0].extent > 1 && rows > cols;
     if (rows == cols && b->axis[0].extent > 1)
         columns = b->group->kind == GROUP_COLUMN ||

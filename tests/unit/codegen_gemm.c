@@ -87,15 +87,17 @@ static bool one(Arena *a)
     Diags *d = diags_new(a);
     Module *m = module_new(a, d, "test");
     Graph *g = graph_new(a, d, NULL);
-    int nb = (int)draw(3), nk = (int)draw(3);
+    int nb = (int)draw(3), nk = draw(8) ? 1 + (int)draw(2) : 0;
     int nm = draw(8) ? 1 + (int)draw(2) : 0,
         nn = draw(8) ? 1 + (int)draw(2) : 0; // vectors are rare
     int64_t da[MAX_RANK], db[MAX_RANK], ba[2], bb[2], ca[2], cb[2];
     int ra = 0, rb = 0;
     for (int i = 0; i < nb; i++) ba[i] = ra, bb[i] = rb, da[ra++] = db[rb++] = 1 + draw(3);
     for (int i = 0; i < nm; i++) da[ra++] = draw(6) ? 2 + draw(4) : 1;
-    for (int i = 0; i < nk; i++) ca[i] = ra, cb[i] = rb, da[ra++] = db[rb++] = 1 + draw(5);
-    for (int i = 0; i < nn; i++) db[rb++] = draw(6) ? 2 + draw(4) : 1;
+    // (other products are generated: target_row_by_row, target_narrow_product)
+    for (int i = 0; i < nk; i++)
+        ca[i] = ra, cb[i] = rb, da[ra++] = db[rb++] = (nk == 1 ? 9 : 3) + draw(5);
+    for (int i = 0; i < nn; i++) db[rb++] = draw(6) ? (nn == 1 ? 17 : 5) + draw(4) : 1;
     Node *x = operand(g, "x", da, ra, nb > 0), *y = operand(g, "y", db, rb, nb > 0);
     graph_root(g, OP_output, graph_dot(g, x, y, ba, bb, nb, ca, cb, nk, DT_F32), "z");
     Target target = target_cpu(2, true);
@@ -135,8 +137,8 @@ int main(void)
     if (setjmp(oom)) return 2;
     arena_on_oom(a, &oom);
     int taken = 0;
-    for (int i = 0; i < 800; i++) taken += one(a);
-    CHECK_MSG(taken > 150, "only %d of 800 dots are library calls", taken);
+    for (int i = 0; i < 1200; i++) taken += one(a);
+    CHECK_MSG(taken > 150, "only %d of 1200 dots are library calls", taken);
     arena_free(a);
     return unit_done();
 }
