@@ -180,16 +180,17 @@ NC_FN float nc_other_scale(float z)
     uint32_t n = nc_bits(z);
     return nc_from_bits(((n - (n >> 1)) << 23) + 0x3f800000u);
 }
-// Between which arguments functions are computed. Weak, so that no compiler knows the numbers: gcc 12.2 works
-// out what follows from each where it is taken and chooses among that, nine instructions instead of two.
+// Between which arguments functions are computed. Weak, so that no compiler knows the numbers: gcc
+// 12.2 works out what follows from each where it is taken and chooses among that, nine instructions
+// instead of two.
 __attribute__((weak)) const float nc_range_exp_f[2] = {-176, 89}, nc_range_tanh_f[2] = {-10, 10};
 NC_FN float nc_within_f(float a, const float *range)
 {
     float x = a > range[1] ? range[1] : a;
     return x < range[0] ? range[0] : x;
 }
-// x = n ln2 + r, |r| <= ln2 / 2: e^r - 1, a polynomial in r. *z has n (nc_half_scale). Pairs of coefficients do not
-// wait for each other.
+// x = n ln2 + r, |r| <= ln2 / 2: e^r - 1, a polynomial in r. *z has n (nc_half_scale). Pairs of
+// coefficients do not wait for each other.
 NC_FN float nc_exp_parts_f(float x, float *z)
 {
     *z = NC_MADF(x, 1.44269504f, 12582912.0f);
@@ -202,9 +203,9 @@ NC_FN float nc_exp_parts_f(float x, float *z)
     p = NC_MADF(p, v, NC_MADF(1.6666665459e-1f, r, 5.0000001201e-1f));
     return NC_MADF(p, v, r);
 }
-// e^a within 1 ulp or so: 1 and e^r - 1, scaled by 2^n in two steps so that results below the normal
-// range come out right. Of what is far below, as behind a mask, both factors are 0, for a product that becomes
-// too small takes processors long.
+// e^a within 1 ulp or so: 1 and e^r - 1, scaled by 2^n in two steps so that results below the
+// normal range come out right. Of what is far below, as behind a mask, both factors are 0, for a
+// product that becomes too small takes processors long.
 NC_FN float nc_exp_f(float a)
 {
     float z, p = nc_exp_parts_f(nc_within_f(a, nc_range_exp_f), &z) + 1.0f;
