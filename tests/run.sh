@@ -59,8 +59,8 @@ run() { # name command...
 # The longest go first, so that none of them is left alone at the end; then the other scripts.
 names() {
     local t
-    printf '%s\n' shim/run.sh cli/check.sh shim/schedules.sh modes/passes.sh cards/run.sh shim/unit.sh modes/programs.sh \
-        unit/lib_golden unit/codegen_lower
+    printf '%s\n' shim/run.sh cli/check.sh shim/schedules.sh cards/run.sh shim/unit.sh modes/passes.sh modes/programs.sh \
+        unit/codegen_lower unit/lib_golden net/run.sh modes/short_rows.sh shim/grid.sh shim/depthwise.sh
     for t in tests/*/*.sh; do
         case $t in tests/fuzz/* | tests/mutants/*) ;; *) echo "${t#tests/}" ;; esac
     done

@@ -542,13 +542,6 @@ unsigned long long shim_atomic(void *p, int bytes, char op, unsigned long long v
     return old;
 }
 
-void shim_fence(void) {}
-
-void shim_copy(void *to, const void *from, size_t bytes)
-{
-    memcpy(to, from, bytes);
-}
-
 // -- running --------------------------------------------------------------------------------------
 static void body(void)
 {
