@@ -45,4 +45,23 @@ expect 0 "" "$NETC" "$MLP" -o m.bin --target "${device%%:*}" -q
 expect 0 "" "$NETC" train m.bin "${DATA[@]}" --device "$device" --steps 60 --save bin.safetensors -q
 # On a GPU the caches were deleted since: other matmul algorithms may have been measured as fastest.
 [ "$device" != cpu ] || cmp -s once.safetensors bin.safetensors && pass || fail "model.bin trains differently from its source"
+
+# Parameters in f16 beside others in f32: squares of their gradients, which leave the range of f16, are in f32.
+cat >mixed.net <<'N'
+use nn
+use optim
+dim batch = 64
+model mixed(image: u8[batch, 28, 28], label: u8[batch] in 0..10) {
+    param first: f16[784, 16] = uniform(-0.05, 0.05)
+    h = relu(matmul(cast(flatten(image), f16) / 255, first))
+    return loss = cross_entropy(linear(h, 10) as head, label)
+}
+train mixed {
+    minimize loss
+    clip clip_global_norm(1.0)
+    update adam(lr = 2e-3)
+}
+N
+expect 0 "" "$NETC" train mixed.net "${DATA[@]}" --device "$device" --log mixed.jsonl -q
+at_least 1.5 "$(value mixed.jsonl loss)"
 finish
