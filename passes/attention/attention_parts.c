@@ -27,7 +27,7 @@ int64_t attention_parts(const Core *c)
 
 Node *parts_divide(Graph *g, Node *x, int axis, int64_t parts)
 {
-    int64_t dim[MAX_RANK + 1] = {0}, perm[MAX_RANK + 1];
+    int64_t dim[MAX_RANK + 1] = {0}, perm[MAX_RANK + 1] = {0};
     int rank = x->type.rank, rows = rank - 2;
     for (int i = 0; i < rank; i++) dim[i < axis ? i : i + 1] = x->type.dim[i];
     dim[axis] = parts;
@@ -40,7 +40,7 @@ Node *parts_divide(Graph *g, Node *x, int axis, int64_t parts)
 
 Node *parts_undo(Graph *g, Node *x)
 {
-    int64_t dim[MAX_RANK], perm[MAX_RANK];
+    int64_t dim[MAX_RANK] = {0}, perm[MAX_RANK] = {0};
     int rank = x->type.rank;
     for (int i = 0; i < rank; i++) perm[i] = i;
     perm[rank - 3] = rank - 2;
@@ -58,7 +58,7 @@ Node *parts_high(Graph *g, Node *high)
 
 Node *parts_spread(Graph *g, Node *x, const Type *to)
 {
-    int64_t dims[MAX_RANK];
+    int64_t dims[MAX_RANK] = {0};
     Attrs at = {0};
     for (int i = 0; i < x->type.rank; i++) dims[i] = i;
     attr_set_ints(g, &at, ATTR_shape, to->dim, to->rank);
