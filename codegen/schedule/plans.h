@@ -29,7 +29,7 @@ bool sweep_holds(const Body *b, int64_t team); // registers hold a row's share o
 // row, fetched once where it does not.
 bool sweep_held(const Body *b, const Inst *load);
 int64_t sweep_held_bytes(const Body *b, const Inst *load); // of a block's shared memory
-int schedule_transposed_axis(const Body *b, const Target *t); // MAP: the axis that can be turned, or -1
+int schedule_transposed_axis(const Body *b, const Target *t); // MAP: that can be turned, or -1
 // reuse_plan.c: maps that keep what all outer positions read
 bool reuse_possible(const Body *b);
 void plan_reuse(const Target *t, Body *b);
@@ -62,7 +62,7 @@ static inline int tile_columns(const Body *b)
 // CPU: of short rows that are taken side by side, how far in memory one row is from the next at a
 // place that is turned on its way in or out, so that vectors run across rows; 0: it is not.
 int64_t beside_pitch(const Body *b, const Ix *place);
-int64_t rows_beside(Arena *a, const Body *b); // of a task; 0: rows are taken one by one
+int64_t rows_beside(Arena *a, const Body *b);  // of a task; 0: rows are taken one by one
 bool beside_fits(const Body *b, int64_t rows); // a task's stack can have so many
 // CPU: 1, 2: the contraction's left or right operand is read where it lies, row by row (f32); 0:
 // both are brought into order.
@@ -82,9 +82,9 @@ int64_t column_tiles(const Body *b);         // blocks side by side
 Schedule plan_column_combine(const Body *b); // of the kernel that joins the parts
 // wgmma_plan.c: products by groups of warps
 bool wgmma_fits(const Body *b, const Target *t); // both operands are matrices bulk copies can read
-bool wgmma_sums(const Body *b);   // sums over the rows of the left one can be taken on the way
+bool wgmma_sums(const Body *b);        // sums over the rows of the left one can be taken on the way
 bool wgmma_fits_strips(const Body *b); // the left operand's windows share copies along a line
-bool wgmma_splits(const Body *b); // groups, and the blocks of a cluster, can share the columns
+bool wgmma_splits(const Body *b);      // groups, and the blocks of a cluster, can share the columns
 void wgmma_schedule(const Target *t, Body *b); // takes the body where it is large enough
 void wgmma_derive(Body *b, const Target *t);
 double wgmma_share(const Body *b, const Target *t); // of what the device can multiply
