@@ -28,7 +28,7 @@ bool sweep_holds(const Body *b, int64_t team); // registers hold a row's share o
 // A load whose vectors a thread holds: copied before the row's turn where it differs from row to
 // row, fetched once where it does not.
 bool sweep_held(const Body *b, const Inst *load);
-int64_t sweep_held_bytes(const Body *b, const Inst *load); // of a block's shared memory
+int64_t sweep_held_bytes(const Body *b, const Inst *load);    // of a block's shared memory
 int schedule_transposed_axis(const Body *b, const Target *t); // MAP: that can be turned, or -1
 // reuse_plan.c: maps that keep what all outer positions read
 bool reuse_possible(const Body *b);
