@@ -33,6 +33,7 @@ enum {
     EFFECT = OPF_EFFECT,
     KERNEL = OPF_KERNEL,
     COPIES = OPF_COPIES,
+    PART = OPF_PART,
 };
 
 #define BIT(key) (1ull << ATTR_##key)

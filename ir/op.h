@@ -55,6 +55,7 @@ enum OpFlags {
     OPF_EFFECT = 1 << 24,    // a root that stores nothing
     OPF_KERNEL = 1 << 25,    // a region op that is run once, by kernels which store its results
     OPF_COPIES = 1 << 26,    // each element is one of an operand of its type, whatever its value
+    OPF_PART = 1 << 27,      // its first operand, but for a part, which is its second
 };
 
 // What a reduction keeps while it runs.

@@ -49,7 +49,7 @@ static const Node *update_of(const LowerCtx *ctx, const Graph *g, const Node *n)
     if (ctx->whole) return NULL;
     if (ctx->commits && ctx->commits[n->id] == COMMIT_PART) return n;
     const Node *u = n->op == OP_assign ? n->args[0] : NULL;
-    if (!u || u->op != OP_dynamic_update || g->fusion->group_of[u->id]) return NULL;
+    if (!u || !node_has(u, OPF_PART) || g->fusion->group_of[u->id]) return NULL;
     const Node *s = u->args[0];
     bool own = node_has(s, OPF_CELL) && !strcmp(attr_str(s, ATTR_name), attr_str(n, ATTR_name));
     return own && s->type.rank > 0 ? u : NULL;

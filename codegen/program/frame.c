@@ -468,7 +468,7 @@ static bool lower_item(Frame *f, Item *it)
 static bool changes_part(const Frame *f, const Sink *s)
 {
     const Node *n = s->stored;
-    return n->op == OP_dynamic_update && node_has(n->args[0], OPF_CELL) &&
+    return node_has(n, OPF_PART) && node_has(n->args[0], OPF_CELL) &&
            same_place(&f->place[n->args[0]->id], &s->target);
 }
 

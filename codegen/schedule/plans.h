@@ -29,7 +29,7 @@ bool sweep_holds(const Body *b, int64_t team); // registers hold a row's share o
 // row, fetched once where it does not.
 bool sweep_held(const Body *b, const Inst *load);
 int64_t sweep_held_bytes(const Body *b, const Inst *load);    // of a block's shared memory
-int schedule_transposed_axis(const Body *b, const Target *t); // MAP: that can be turned, or -1
+int schedule_transposed_axis(const Body *b, const Target *t); // of a MAP; -1: none
 // reuse_plan.c: maps that keep what all outer positions read
 bool reuse_possible(const Body *b);
 void plan_reuse(const Target *t, Body *b);

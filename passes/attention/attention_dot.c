@@ -133,7 +133,10 @@ static void drop_repeats(const Space *s, Operand *op, Split *split)
     }
     for (Node *n = op->x; node_has(n, OPF_STRIDES) || is_rounding(n); n = n->args[0]) {
         bool spreads = n->op == OP_broadcast;
-        if (!place_below(&with, n, &p, 0, &below, split)) return;
+        if (!place_below(&with, n, &p, 0, &below, split)) {
+            if (split->atom == s->n) split->atom = -1; // (the axis itself is none of the space)
+            return;
+        }
         p = below;
         for (int k = 0; spreads && k < p.rank; k++) {
             if (place_axis(&p, k) != atom_bit(s->n)) continue;

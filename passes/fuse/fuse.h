@@ -89,6 +89,7 @@ typedef struct Slot { // a group under construction; sorted by level and program
     uint32_t cluster; // index + 1, 0: none
     bool commits, checks, movable, tiled;
     bool becomes;  // stores a large value that a state takes: into its cell, behind all checks
+    bool part;     // ... or the part of the state that it changes
     int64_t bytes; // it works on: of the reduced operand, or of what a map stores
 } Slot;
 typedef VEC(Slot) Slots;

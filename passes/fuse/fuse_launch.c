@@ -131,13 +131,13 @@ static void delay_small(Fuse *f, Slot *slot, uint32_t n)
     for (uint32_t i = 0; i < n; i++) {
         Slot *s = &slot[i];
         // Keys and values go into their caches together, however much earlier the ones are known.
-        if (s->becomes && s->latest != INT32_MAX && s->latest > s->level) s->level = s->latest;
+        if (s->part && s->latest != INT32_MAX && s->latest > s->level) s->level = s->latest;
         if (s->group.kind == GROUP_COLUMN && s->latest != INT32_MAX && s->bytes <= DELAY_BYTES &&
             s->latest > s->level) {
             int32_t host = s->bytes <= SMALL_BYTES ? last_host(products, nproducts, s->latest) : -1;
             s->level = host > s->level ? host : s->latest;
         }
-        s->movable = s->bytes <= SMALL_BYTES / 16 && !s->commits && !s->becomes &&
+        s->movable = s->bytes <= SMALL_BYTES / 16 && !s->commits && !s->part &&
                      s->latest != INT32_MAX &&
                      (s->group.kind == GROUP_MAP || s->group.kind == GROUP_ROW);
         if (!s->movable && !runs_alone(s->group.kind) && !s->commits && !s->tiled &&
@@ -206,6 +206,7 @@ void fuse_take_over(Fuse *f, Slot *to, Slot *from)
     to->latest = from->latest < to->latest ? from->latest : to->latest;
     to->commits |= from->commits;
     to->becomes |= from->becomes;
+    to->part |= from->part;
     to->checks |= from->checks;
     if (to->cluster && from->cluster) {
         Cluster *a = &f->clusters.at[to->cluster - 1], *b = &f->clusters.at[from->cluster - 1];
@@ -301,7 +302,10 @@ static void gather(Fuse *f, Slots *slots)
         vec_push(f->a, &s->group.outs, n);
         s->commits |= n->op == OP_assign;
         s->becomes |= f->becomes[i];
-        if (f->becomes[i] && n->op == OP_dynamic_update) s->bytes = type_bytes(&n->args[1]->type);
+        if (f->becomes[i] && node_has(n, OPF_PART)) { // of the state only that is written
+            s->part = true;
+            s->bytes = type_bytes(&n->args[1]->type);
+        }
         s->checks |= node_has(n, OPF_EFFECT) || f->checked[i];
     }
 }

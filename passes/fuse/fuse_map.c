@@ -202,7 +202,7 @@ static void only_stored(const Fuse *f, Sites *w, const Node *x, uint32_t k)
 {
     const float share = (float)(count_of(x->args[k]) / (count_of(x) + 1));
     const bool pieces = node_has(x, OPF_PIECES),
-               part = x->op == OP_dynamic_update && k == 1 && f->becomes[x->id];
+               part = node_has(x, OPF_PART) && k == 1 && f->becomes[x->id];
     for (int i = 0; i < w->n && (pieces || part); i++)
         if (part || w->at[i].map) {
             w->at[i].evals *= share;

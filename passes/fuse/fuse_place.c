@@ -509,7 +509,7 @@ static void place_root(Fuse *f, Node *n)
     bool update =
         f->cluster[a->id] && f->late[a->id] && takes_updates(f, cluster_at(f, fuse_cluster(f, a)));
     bool gated = n->op == OP_assign && f->checks && !update;
-    bool large = type_bytes(&a->type) >= (a->op == OP_dynamic_update ? PART_BYTES : BECOMES_BYTES);
+    bool large = type_bytes(&a->type) >= (node_has(a, OPF_PART) ? PART_BYTES : BECOMES_BYTES);
     if (gated && f->cluster[a->id] && !stored) f->mat[a->id] = stored = true;
     if (stored && !node_has(n, OPF_EFFECT)) {
         // Computed before the last check: the update kernel copies it into the cell. A large value
