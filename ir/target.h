@@ -56,6 +56,8 @@ bool target_small_product(const Target *t, int64_t batch, int64_t m, int64_t n, 
 // enough that warps can share them: a tile a warp is faster than tiles that pass through shared
 // memory.
 bool target_few_rows(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k);
+// The same of f32: products of so few results that a library leaves multiprocessors idle.
+bool target_idle_product(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k);
 // Products that the CPU computes without tiles or a library, which would bring operands into order
 // that it reads once: of a vector, a sum each; and of short sums, so many results side by side.
 bool target_row_by_row(const Target *t, int64_t m, int64_t n, int64_t k);

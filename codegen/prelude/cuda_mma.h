@@ -34,16 +34,21 @@ NC_FN float nc_first_digits(float a)
     return fminf(fmaxf(nc_round_tf32(a), -most), most);
 }
 // The same with the digits of f32: each operand as the sum of two, of whose four products the
-// smallest is left out.
+// smallest is left out. Tensor cores cut sums off where additions round them, always towards zero,
+// so that long sums would lose digits: they multiply, and an addition follows (Ootomo and Yokota
+// 2022).
 NC_FN void nc_mma_f32(float (&c)[4], float a0, float a1, float a2, float a3, float b0, float b1)
 {
     const float h0 = nc_first_digits(a0), h1 = nc_first_digits(a1);
     const float h2 = nc_first_digits(a2), h3 = nc_first_digits(a3);
     const float g0 = nc_first_digits(b0), g1 = nc_first_digits(b1);
-    nc_mma_tf32(c, nc_round_tf32(a0 - h0), nc_round_tf32(a1 - h1), nc_round_tf32(a2 - h2),
+    float sum[4] = {};
+    nc_mma_tf32(sum, nc_round_tf32(a0 - h0), nc_round_tf32(a1 - h1), nc_round_tf32(a2 - h2),
                 nc_round_tf32(a3 - h3), g0, g1);
-    nc_mma_tf32(c, h0, h1, h2, h3, nc_round_tf32(b0 - g0), nc_round_tf32(b1 - g1));
-    nc_mma_tf32(c, h0, h1, h2, h3, g0, g1);
+    nc_mma_tf32(sum, h0, h1, h2, h3, nc_round_tf32(b0 - g0), nc_round_tf32(b1 - g1));
+    nc_mma_tf32(sum, h0, h1, h2, h3, g0, g1);
+#pragma unroll
+    for (int i = 0; i < 4; i++) c[i] = c[i] + sum[i];
 }
 // The same of bits, as they come from shared memory.
 template <int N> NC_FN void nc_round_tf32(uint32_t (&v)[N])

@@ -344,7 +344,7 @@ static int legal_cluster(const Body *b, const Target *t, int64_t *out)
         return powers(b, 1, group_has_windows(b) ? 1 : 2, NULL, out);
     if (cuda_of(b, t, SCHED_TILE) && b->sched.tile.staged)
         return powers(b, 1, t->max_cluster, NULL, out);
-    if (cuda_of(b, t, SCHED_TILE) && b->sched.tile.share && mma_fits(b))
+    if (cuda_of(b, t, SCHED_TILE) && b->sched.tile.share)
         return powers(b, 1, warp_cluster(b, t) ? t->max_cluster : 1, NULL, out);
     if (!cuda_of(b, t, SCHED_ROW) || !b->sched.row.keep_bytes) return 0;
     return powers(b, 1, t->widest_cluster > 1 ? t->widest_cluster : 1, fills_blocks, out);

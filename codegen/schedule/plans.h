@@ -41,7 +41,7 @@ void plan_scan(const Target *t, Body *b);
 bool plan_sort(Body *b);              // false: it is none
 int sort_shared_bytes(const Body *b); // of a body that sorts
 // ring_plan.c: contractions of f32 whose operands pass through shared memory to tensor cores
-void staged_plan(const Target *t, Body *b);
+double staged_plan(const Target *t, Body *b); // its estimated seconds
 void staged_derive(Body *b, const Target *t);
 void staged_beside(const Target *t, Body *b, int64_t tiles); // in one launch: of all its products
 // tile_plan.c: contractions on CUDA

@@ -43,7 +43,7 @@ void staged_beside(const Target *t, Body *b, int64_t tiles)
     staged_derive(b, t);
 }
 
-void staged_plan(const Target *t, Body *b)
+double staged_plan(const Target *t, Body *b)
 {
     Schedule *s = &b->sched, best = *s;
     double least = 0;
@@ -69,4 +69,5 @@ void staged_plan(const Target *t, Body *b)
             }
         }
     *s = best;
+    return least;
 }

@@ -10,68 +10,91 @@ static int64_t tiles_of(const Body *b)
            ceil_div(b->axis[2].extent, s->tile.n);
 }
 
-// Small contractions go to tensor cores: the largest tile a warp that still gives every
-// multiprocessor one, whose columns as many warps share as there are.
-static void tensor_tile(const Target *t, Body *b)
+// Bytes of memory that a result is read from, and written to, beside its operands.
+static int result_bytes(const Body *b)
 {
-    Schedule *s = &b->sched;
-    int64_t batch = b->axis[0].extent, m = b->axis[1].extent, n = b->axis[2].extent, tiles,
-            cols = b->axis[b->col].extent;
-    if (!b->dot.tensor) return;
-    if (!target_small_product(t, batch, m, n, cols)) {
-        if (b->dot.tensor == TENSOR_TF32) staged_plan(t, b);
-        return;
+    int bytes = 0;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        const bool over = v->axes >> 1 & v->axes >> 2 & 1; // rows and columns of results
+        if (v->kind == KI_LOAD && over && !(v->axes >> b->col & 1))
+            bytes += dtype_info[b->bufs.at[v->buf].type].bits / 8;
     }
-    for (s->tile.each = 2; s->tile.each >= 0; s->tile.each--) {
-        int rows = s->tile.each == 2 ? 32 : 16, columns = s->tile.each == 2 ? 32
-                                                          : s->tile.each    ? 16
-                                                                            : 8;
-        tiles = batch * ceil_div(m, rows) * ceil_div(n, columns);
-        if (!s->tile.each || tiles >= t->units) break;
-    }
-    s->resident = s->tile.each == 2 ? 2 : 0; // registers for two blocks a multiprocessor
-    s->tile.share = 1;
-    while (s->tile.share < 8 && tiles * s->tile.share < (s->tile.each == 2 ? 12 : 6) * t->units &&
-           cols > 16 * s->tile.share)
-        s->tile.share *= 2;
+    for (uint32_t i = 0; i < b->stores.n; i++)
+        bytes += dtype_info[b->bufs.at[b->stores.at[i].buf].type].bits / 8;
+    return bytes;
 }
 
-// Seconds of a product in tiles that eight warps share, by the bytes that a multiprocessor fetches
-// for its blocks and the joins of a cluster's (target_warp_tiles_seconds).
+// Seconds of a product in tiles of warps, by the bytes that a multiprocessor moves for its blocks
+// and the joins of a cluster's (target_warp_tiles_seconds).
 static double warp_seconds(const Target *t, const Body *b)
 {
     const Schedule *s = &b->sched;
-    double tile = 2.0 * (s->tile.m + s->tile.n) * (double)b->axis[b->col].extent;
-    return target_warp_tiles_seconds(t, s->blocks, tile / s->cluster, s->cluster);
+    const int element = warp_narrow(b) ? 2 : 4, tiles = 8 / s->tile.share; // of a block
+    double operands = (double)element * (s->tile.m + s->tile.n) * (double)b->axis[b->col].extent,
+           results = (double)result_bytes(b) * s->tile.m * s->tile.n;
+    return target_warp_tiles_seconds(t, s->blocks, tiles * (operands + results) / s->cluster,
+                                     s->cluster);
 }
 
-// 16-bit products of few rows, or few columns: tiles that pass through shared memory would leave
-// most of the device idle. Eight warps share the columns of a tile, so that all have something to
-// fetch; long columns the blocks of a cluster.
-static bool narrow_warp_tile(const Target *t, Body *b)
+// Products of few results: tiles that pass through shared memory would leave most of the device
+// idle. Warps of a block share the columns of a tile, so that all have something to fetch; long
+// columns the blocks of a cluster.
+static void warp_tile(const Target *t, Body *b)
 {
     const Schedule before = b->sched;
+    const int64_t cols = b->axis[b->col].extent;
     Schedule best = before;
     double least = -1;
-    const int64_t m = b->axis[1].extent, n = b->axis[2].extent, k = b->axis[b->col].extent;
-    if (!target_few_rows(t, b->axis[0].extent, m, n, k) || body_folds(b) || group_has_windows(b))
-        return false;
+    int share = 8;
+    while (share > 1 && cols <= 2ll * warp_columns(b) * share) share /= 2;
     for (int cluster = 1; cluster <= t->max_cluster; cluster *= 2)
         for (int each = 0; each <= WARP_TILE_MOST; each++) {
             b->sched = before;
             b->sched.cluster = cluster;
             b->sched.tile.each = each;
-            b->sched.tile.share = 8;
+            b->sched.tile.share = share;
             tile_derive(b, t);
-            // Registers for two blocks a multiprocessor, where there are so many.
-            b->sched.resident = each == 2 && b->sched.blocks > t->units ? 2 : 0;
+            // Registers for two blocks a multiprocessor; of 16 bits, where there are so many.
+            const bool two = !warp_narrow(b) || (each == 2 && b->sched.blocks > t->units);
+            b->sched.resident = two ? 2 : 0;
             double seconds = warp_seconds(t, b);
             if (least >= 0 && seconds >= least) continue;
             least = seconds;
             best = b->sched;
         }
     b->sched = best;
+}
+
+// f32 on tensor cores: a tile a warp for few results; where TF32 is allowed tiles in shared memory,
+// if they are faster.
+static bool plan_f32(const Target *t, Body *b, bool small, bool idle)
+{
+    const Schedule before = b->sched;
+    const bool tf32 = b->dot.tensor == TENSOR_TF32;
+    if (!b->dot.tensor || (!tf32 && !small && !idle)) return false;
+    if (!small && !idle) {
+        staged_plan(t, b);
+        return true;
+    }
+    warp_tile(t, b);
+    if (small || !tf32) return true;
+    const Schedule warps = b->sched;
+    const double seconds = warp_seconds(t, b);
+    b->sched = before;
+    if (staged_plan(t, b) > seconds) b->sched = warps;
     return true;
+}
+
+// 16 bits: a tile a warp for few rows, else groups of warps.
+static void plan_narrow(const Target *t, Body *b, bool few)
+{
+    b->sched.threads = 256;
+    b->sched.tile.k *= 2;
+    if (few && !body_folds(b) && !group_has_windows(b))
+        warp_tile(t, b);
+    else
+        wgmma_schedule(t, b);
 }
 
 // The largest tiles that still give every multiprocessor one.
@@ -85,27 +108,28 @@ void plan_tile(const Target *t, Body *b)
         if (s->tile.each == 2 || s->blocks >= t->units) break;
     }
     s->tile.k = s->tile.each == 8 ? 16 : 32;
-    if (mma_fits(b) && narrow_warp_tile(t, b)) return;
+    const int64_t batch = b->axis[0].extent, m = b->axis[1].extent, n = b->axis[2].extent,
+                  k = b->axis[b->col].extent;
     if (mma_fits(b)) {
-        s->tile.k *= 2;
-        s->threads = 256;
-        wgmma_schedule(t, b);
+        plan_narrow(t, b, target_few_rows(t, batch, m, n, k));
         return;
     }
     if (bytes > 4) s->tile.k = 16;
     s->threads = 256;
+    if (plan_f32(t, b, target_small_product(t, batch, m, n, k),
+                 target_idle_product(t, batch, m, n, k) && !group_has_windows(b)))
+        return;
     if (bytes == 4 && s->blocks < t->units) {
         s->tile.each = 0; // small: tiles of 16 x 16, eight warps share out the columns of each
         s->tile.k = pow2_at_least(b->axis[b->col].extent, 256);
         if (s->tile.k < 32) s->tile.k = 32;
     }
-    tensor_tile(t, b);
 }
 
 bool warp_cluster(const Body *b, const Target *t)
 {
     const Schedule *s = &b->sched;
-    return mma_fits(b) && s->tile.share == 8 && !b->commits && s->cluster <= t->max_cluster;
+    return s->tile.share == 8 && !b->commits && s->cluster <= t->max_cluster;
 }
 
 // A block is eight warps, of which tile.share work at one tile.

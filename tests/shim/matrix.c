@@ -1,5 +1,6 @@
 // What tensor cores compute, for ptx.h: products of a warp, and of four warps. Compiled once, with
 // the driver: in the text of kernels they cost more time than all else there.
+#include <math.h>
 #include <string.h>
 
 #include "tests/shim/late.h"
@@ -42,6 +43,13 @@ typedef struct Fragment { // the numbers that a lane's registers hold
 } Fragment;
 _Static_assert(sizeof(Fragment) <= SHIM_OWN * sizeof(unsigned long long), "a lane's own place");
 
+// As tensor cores round: towards zero.
+static float cut(double x)
+{
+    const float f = (float)x;
+    return fabsf(f) < INFINITY && fabs((double)f) > fabs(x) ? nextafterf(f, 0) : f;
+}
+
 // each: numbers in a register.
 static inline __attribute__((always_inline)) void matrix(float *d, const uint32_t *a,
                                                          const uint32_t *b, int each, int kind)
@@ -53,8 +61,7 @@ static inline __attribute__((always_inline)) void matrix(float *d, const uint32_
     for (int i = 0; i < 2 * each; i++)
         mine->b[i] = wide(each == 1 ? b[i] : b[i / 2] >> i % 2 * 16 & 0xffff, kind);
     const unsigned long long *all = shim_shuffle_all(0xffffffffu, (uintptr_t)mine);
-    float sum[4];
-    memcpy(sum, d, sizeof sum);
+    double sum[4] = {d[0], d[1], d[2], d[3]};
     // (the four sums side by side: each waits for its own additions only)
     for (int high = 0; high < 2; high++)
         for (int owner = 0; owner < 4; owner++) {
@@ -64,13 +71,13 @@ static inline __attribute__((always_inline)) void matrix(float *d, const uint32_
             for (int e = 0; e < each; e++) {
                 float upper = x->a[high * 2 * each + e], lower = x->a[(high * 2 + 1) * each + e];
                 float left = y->b[high * each + e], right = z->b[high * each + e];
-                sum[0] += upper * left;
-                sum[1] += upper * right;
-                sum[2] += lower * left;
-                sum[3] += lower * right;
+                sum[0] += (double)upper * left;
+                sum[1] += (double)upper * right;
+                sum[2] += (double)lower * left;
+                sum[3] += (double)lower * right;
             }
         }
-    memcpy(d, sum, sizeof sum);
+    for (int i = 0; i < 4; i++) d[i] = cut(sum[i]);
 }
 
 void shim_matrix(float *d, const unsigned *a, const unsigned *b, int kind)

@@ -99,6 +99,36 @@ small=(-D m=20 -D n=40 -D k=300)
     sed -n "s/: tile each=.*share=8.*/ @ host shim: tile each=1 share=8 cluster=4/p"; } >narrow.tune
 SHIM_CUT='nc_cluster_wait();=>__syncthreads();' SHIM_SEED=3 LD_LIBRARY_PATH=$SHIM expect 2 'shared memory' \
     "$NETC" check narrow.net --device cuda:0 --cache-dir '' --no-library --tune-file narrow.tune "${small[@]}"
+# The same of f32, with its own digits and TF32's.
+cat >few32.net <<'NET'
+const m = 8
+const n = 8
+const k = 128
+model few(a: f32[m, k], at: f32[k, m], b: f32[k, n], bt: f32[n, k], bias: f32[n], more: f32[m, n]) {
+    return y = more + tanh(matmul(a, transpose(bt)) + bias), z = matmul(transpose(at), b), x = matmul(a * 2, transpose(bt))
+}
+NET
+for each in 0 1 2 3 2 1; do
+    share=$((1 << (RANDOM % 4))) cluster=1
+    [ $((RANDOM % 3)) != 0 ] && share=8 cluster=$((2 << (RANDOM % 3)))
+    small=(-D m=$((1 + RANDOM % 90)) -D n=$((1 + RANDOM % 90)) -D k=$((1 + RANDOM % 1500)) --precision "$([ $((RANDOM % 2)) = 0 ] && echo tf32 || echo f32)")
+    { echo '# netc tune 1'; "$NETC" inspect few32.net --target sm_90 --knobs --no-library "${small[@]}" |
+        sed -n "s/: tile each=.*share=[1-8].*/ @ host shim: tile each=$each share=$share cluster=$cluster/p"; } >few32.tune
+    SHIM_SEED=$RANDOM LD_LIBRARY_PATH=$SHIM expect 0 worst "$NETC" check few32.net --device cuda:0 --cache-dir '' \
+        --no-library --tune-file few32.tune "${small[@]}"
+    holds 'measured schedules for 3 of'
+done
+# Tensor cores cut sums off where additions round them: in f32 long sums keep their digits.
+cat >digits.net <<'NET'
+model digits() {
+    a, b = uniform([40, 8192], 0, 1), uniform([8192, 24], 0, 1)
+    exact = matmul(cast(a, f64), cast(b, f64))
+    return wrong = max(abs(cast(matmul(a, b), f64) / exact - 1)) * 1e7
+}
+NET
+LD_LIBRARY_PATH=$SHIM expect 0 '' "$NETC" run digits.net --device cuda:0 --cache-dir '' --json
+awk '/wrong/ { match($0, /[0-9.]+[^0-9]*$/); if (substr($0, RSTART) + 0 < 8) good = 1 } END { exit !good }' "$W/.out" && pass ||
+    fail "f32 on tensor cores: $(cat "$W/.out")"
 # A left operand whose rows begin anywhere.
 small=(-D m=137 -D n=72 -D k=201)
 groups 'wgmma=own tile_n=64 cluster=2' 0 worst
@@ -136,12 +166,18 @@ stray 'wgmma=own tile_n=64 cluster=1' $((69 * 72))
 stray 'wgmma=together tile_n=64 cluster=2' $((69 * 72))
 SHIM_CUT='step == 0 && shift > 0=>step < 0' stray 'wgmma=own tile_n=64 cluster=1' $((18 * 72))
 
-# A ring that is filled again, as only long sums have it by themselves.
-ring=(--precision tf32 -D batch=20 -D width=20 -D inputs=1300)
-{ echo '# netc tune 1'; "$NETC" inspect "$ROOT/tests/shim/net/staged.net" --target sm_90 --knobs "${ring[@]}" |
-    sed -n "s/: tile .*staged=[2-9].*/ @ host shim: tile staged=2 cluster=1/p"; } >ring.tune
-LD_LIBRARY_PATH=$SHIM expect 0 worst "$NETC" check "$ROOT/tests/shim/net/staged.net" --device cuda:0 --cache-dir '' --tune-file ring.tune "${ring[@]}"
-holds 'measured schedules for 4 of'
+# Tiles in shared memory: a ring that is filled again, sums that blocks of a cluster share, aligned operands and others.
+ring() { # SCHEDULE OPTION...
+    local schedule=$1; shift
+    { echo '# netc tune 1'; "$NETC" inspect "$ROOT/tests/shim/net/staged.net" --target sm_90 --knobs --precision tf32 "$@" |
+        sed -n "s/: tile .*/ @ host shim: tile $schedule tile_m=32 tile_n=32 share=0/p"; } >ring.tune
+    LD_LIBRARY_PATH=$SHIM expect 0 worst "$NETC" check "$ROOT/tests/shim/net/staged.net" --device cuda:0 --cache-dir '' \
+        --precision tf32 --tune-file ring.tune "$@"
+    holds "measured schedules for $(($(wc -l <ring.tune) - 1)) of"
+}
+ring 'staged=2 cluster=1' -D batch=20 -D width=20 -D inputs=1300
+ring 'staged=2 cluster=2' -D batch=33 -D width=24 -D inputs=1101
+ring 'staged=2 cluster=4' -D batch=36 -D width=24 -D inputs=1100
 
 # Sums of a row that do not wait for their factor: a row whose sum overflows without it, as every 1000th does here,
 # takes another round. A team of two warps, which sums the next row ahead; one warp and rows that start anywhere.
@@ -217,7 +253,8 @@ model products(x: bf16[72, 328], w: bf16[328, 72], f: f32[20, 1300], g: f32[1300
 NET
 { echo '# netc tune 1'; "$NETC" inspect group.net --target sm_90 --knobs --no-library |
     sed -n 's/: tile .*wgmma=.*/ @ host shim: tile wgmma=own tile_n=128 cluster=2/p'; } >group.tune
-echo '# netc tune 1' >copies.tune
+{ echo '# netc tune 1'; "$NETC" inspect copies.net --target sm_90 --knobs --no-library --precision tf32 |
+    sed -n 's/: tile .*share=[1-8].*/ @ host shim: tile staged=3 tile_m=32 tile_n=32 share=0 cluster=1/p'; } >copies.tune
 late() { # MODEL SHIM_CUT EXIT_CODE TEXT
     SHIM_CUT=$2 LD_LIBRARY_PATH=$SHIM expect "$3" "$4" "$NETC" check "$1.net" --device cuda:0 --cache-dir '' \
         --precision tf32 --no-library --tune-file "$1.tune"
