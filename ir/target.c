@@ -156,6 +156,12 @@ bool target_idle_product(const Target *t, int64_t batch, int64_t m, int64_t n, i
     return t->kind == TARGET_CUDA && tiles > 0 && tiles < t->units && k >= LEAST_SHARED;
 }
 
+int64_t target_idle_share(const Target *t, int64_t batch, int64_t m, int64_t n)
+{
+    const int64_t tiles = library_tiles(batch, m, n);
+    return tiles > 0 && tiles < t->units ? t->units / tiles : 1;
+}
+
 bool target_long_product(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k)
 {
     const double seconds = 40e-6, flops = 2.0 * (double)m * (double)n * (double)k * (double)batch;
@@ -211,13 +217,14 @@ double target_tiles_seconds(const Target *t, int64_t blocks, int m, int n, doubl
 }
 
 #define FEW_FLOPS 20e6
+enum { FEW_COLUMNS = 4096 };
 
 bool target_generated_product(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k,
                               bool tf32)
 {
     if (target_small_product(t, batch, m, n, k)) return true;
     const bool idle = target_idle_product(t, batch, m, n, k);
-    if (idle && !tf32) return true;
+    if (idle && !tf32) return k <= FEW_COLUMNS; // (of longer ones both are timed)
     double flops = 2.0 * (double)batch * (double)m * (double)n * (double)k, least = 1;
     if (t->kind != TARGET_CUDA || !tf32 || flops <= 0 || flops > 1e12) return false;
     if (flops < FEW_FLOPS) return true;

@@ -58,6 +58,8 @@ bool target_small_product(const Target *t, int64_t batch, int64_t m, int64_t n, 
 bool target_few_rows(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k);
 // The same of f32: products of so few results that a library leaves multiprocessors idle.
 bool target_idle_product(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k);
+// How many times the tiles of such a product have room on the device; 1 for any other.
+int64_t target_idle_share(const Target *t, int64_t batch, int64_t m, int64_t n);
 // Products that the CPU computes without tiles or a library, which would bring operands into order
 // that it reads once: of a vector, a sum each; and of short sums, so many results side by side.
 bool target_row_by_row(const Target *t, int64_t m, int64_t n, int64_t k);

@@ -23,14 +23,15 @@ bool candidate_may_be_needed(const Target *t, const ProgGemm *g)
     return t->kind == TARGET_CUDA && ((narrow && odd) || g->epilogue > PE_RELU_BIAS);
 }
 
-// Long ones, and those of few rows, which a library has few blocks for; the runtime searches no
-// further for others either.
+// Long ones, and those of few rows, which a library has few blocks for; of f32 those of few
+// results. The runtime searches no further for others either.
 bool candidate_may_pay(const Target *t, const ProgGemm *g)
 {
     bool narrow = g->a_type == PD_BF16 || g->a_type == PD_F16;
-    return t->kind == TARGET_CUDA && narrow &&
-           (target_long_product(t, g->batch, g->m, g->n, g->k) ||
-            target_few_rows(t, g->batch, g->m, g->n, g->k));
+    if (t->kind != TARGET_CUDA) return false;
+    if (g->a_type == PD_F32) return target_idle_product(t, g->batch, g->m, g->n, g->k);
+    return narrow && (target_long_product(t, g->batch, g->m, g->n, g->k) ||
+                      target_few_rows(t, g->batch, g->m, g->n, g->k));
 }
 
 bool candidate_may_win(const Target *t, const LoweredKernel *k)

@@ -14,11 +14,13 @@ GemmFrom frame_gemms(const Frame *f)
     return (GemmFrom){f->g, f->e->entry, gen->target, gen->options->tf32};
 }
 
-// Room for split reductions over k. A handful of copies of c is what they use.
+// Room for split reductions over k: a handful of copies of c; of few results as many as keep the
+// device busy.
 static int64_t workspace_bytes(const Target *t, const ProgGemm *g)
 {
     if (t->kind != TARGET_CUDA) return 0;
-    int64_t c = g->m * g->n * g->batch * 4 * 8, most = 32 << 20;
+    const int64_t copies = 8 * target_idle_share(t, g->batch, g->m, g->n), most = 32 << 20;
+    int64_t c = g->m * g->n * g->batch * 4 * copies;
     c = (c + 255) / 256 * 256;
     return c < most ? c : most;
 }
@@ -152,7 +154,7 @@ const Node *frame_gemm_sums(Frame *f, const Group *gr)
     const Target *t = f->e->gen->target;
     const GemmFrom from = frame_gemms(f);
     bool may = t->group_products && gemm_match(&from, gr, &m) && !m.gemm.trans_a &&
-               m.gemm.batch == 1 && candidate_may_pay(t, &m.gemm);
+               m.gemm.batch == 1 && m.gemm.a_type != PD_F32 && candidate_may_pay(t, &m.gemm);
     return may ? m.a.stored : NULL;
 }
 

@@ -10,7 +10,7 @@
 #include "runtime/cuda/cuda_bench.h"
 #include "runtime/cuda/cuda_search.h"
 
-enum { CANDIDATES = 32 };
+enum { CANDIDATES = 32, SPLITS = 12 };
 
 static int64_t pow2_of(int64_t v, int64_t most)
 {
@@ -155,40 +155,84 @@ static bool accept(RtModule *m, int gemm, const char *text, size_t n)
 }
 
 // -- candidates -----------------------------------------------------------------------------------
-static RtCode candidates(const RtModule *m, int gemm, LtResult *out, int *n, RtError *e)
+enum { MOST_PROPOSED = CANDIDATES + SPLITS };
+
+// What the heuristic proposes among algorithms whose parts of the sums are joined by one of the
+// schemes.
+static LtStatus propose(const RtModule *m, int gemm, uint32_t schemes, LtResult *out, int most,
+                        int *n)
 {
     CudaDevice *d = m->d;
-    const ProgGemm *p = &m->p->gemms[gemm];
     const CudaGemm *g = &m->gemm[gemm];
     LtPreference pref;
     uint32_t align[3];
     for (int i = 0; i < 3; i++) align[i] = alignment(m->p, gemm, i);
-    size_t workspace = (size_t)p->workspace;
-    // No sums in an order that varies: two runs give the same bits. Nor partial sums rounded to a
-    // narrow result type.
-    bool wide = p->c_type == PD_F32 || p->c_type == PD_F64;
-    uint32_t reduce = LT_REDUCE_COMPUTE | (wide ? LT_REDUCE_OUTPUT : 0);
+    size_t workspace = (size_t)m->p->gemms[gemm].workspace;
     *n = 0;
-    LT_AT(d, e, p->name, p->loc, pref_create(&pref));
-    LtStatus r = d->lt.pref_set(pref, LT_PREF_WORKSPACE, &workspace, sizeof workspace);
-    if (r == LT_OK) r = d->lt.pref_set(pref, LT_PREF_REDUCTION, &reduce, sizeof reduce);
+    LtStatus r = d->lt.pref_create(&pref);
+    if (r != LT_OK) return r;
+    r = d->lt.pref_set(pref, LT_PREF_WORKSPACE, &workspace, sizeof workspace);
+    if (r == LT_OK) r = d->lt.pref_set(pref, LT_PREF_REDUCTION, &schemes, sizeof schemes);
     if (r == LT_OK) r = d->lt.pref_set(pref, LT_PREF_ALIGN_A, &align[1], sizeof *align);
     if (r == LT_OK) r = d->lt.pref_set(pref, LT_PREF_ALIGN_B, &align[0], sizeof *align);
     if (r == LT_OK) r = d->lt.pref_set(pref, LT_PREF_ALIGN_C, &align[2], sizeof *align);
     if (r == LT_OK) r = d->lt.pref_set(pref, LT_PREF_ALIGN_D, &align[2], sizeof *align);
     if (r == LT_OK)
-        r = d->lt.heuristic(d->lt_handle, g->desc, g->a, g->b, g->c, g->c, pref, CANDIDATES, out,
-                            n);
+        r = d->lt.heuristic(d->lt_handle, g->desc, g->a, g->b, g->c, g->c, pref, most, out, n);
     d->lt.pref_destroy(pref);
-    int kept = 0;
-    for (int i = 0; i < *n && r == LT_OK; i++) {
-        uint32_t scheme = 0;
-        size_t written;
-        d->lt.algo_get(&out[i].algo, LT_ALGO_REDUCTION, &scheme, sizeof scheme, &written);
-        if (out[i].state == LT_OK && out[i].workspace <= workspace && (scheme & ~reduce) == 0)
-            out[kept++] = out[i];
+    return r;
+}
+
+static uint32_t scheme_of(const RtModule *m, const LtAlgo *algo)
+{
+    uint32_t scheme = 0;
+    size_t written;
+    m->d->lt.algo_get(algo, LT_ALGO_REDUCTION, &scheme, sizeof scheme, &written);
+    return scheme;
+}
+
+// Where parts of sums share a result, the heuristic proposes to add them to it as they come, hardly
+// ever in the workspace: the same algorithms with that. Returns how many.
+static int in_workspace(const RtModule *m, int gemm, LtResult *out)
+{
+    const CudaDevice *d = m->d;
+    const CudaGemm *g = &m->gemm[gemm];
+    const uint32_t joined = LT_REDUCE_COMPUTE;
+    LtResult proposed[SPLITS];
+    int n, kept = 0;
+    if (propose(m, gemm, LT_REDUCE_INPLACE | joined, proposed, SPLITS, &n) != LT_OK) return 0;
+    for (int i = 0; i < n; i++) {
+        LtAlgo algo = proposed[i].algo;
+        LtResult r = {0};
+        if (proposed[i].state != LT_OK || scheme_of(m, &algo) != LT_REDUCE_INPLACE ||
+            d->lt.algo_set(&algo, LT_ALGO_REDUCTION, &joined, sizeof joined) != LT_OK ||
+            d->lt.algo_check(d->lt_handle, g->desc, g->a, g->b, g->c, g->c, &algo, &r) != LT_OK ||
+            r.state != LT_OK || r.workspace > (size_t)m->p->gemms[gemm].workspace)
+            continue;
+        r.algo = algo;
+        out[kept++] = r;
     }
-    *n = kept;
+    return kept;
+}
+
+// The heuristic's best first, then what shares sums.
+static RtCode candidates(const RtModule *m, int gemm, LtResult *out, int *n, RtError *e)
+{
+    const CudaDevice *d = m->d;
+    const ProgGemm *p = &m->p->gemms[gemm];
+    // No sums in an order that varies: two runs give the same bits. Nor partial sums rounded to a
+    // narrow result type.
+    bool wide = p->c_type == PD_F32 || p->c_type == PD_F64;
+    uint32_t reduce = LT_REDUCE_COMPUTE | (wide ? LT_REDUCE_OUTPUT : 0);
+    LtResult proposed[CANDIDATES];
+    int count = 0, kept = 0, splits = 0;
+    LtStatus r = propose(m, gemm, reduce, proposed, CANDIDATES, &count);
+    if (r == LT_OK) splits = in_workspace(m, gemm, out + 1);
+    for (int i = 0; i < count && r == LT_OK; i++)
+        if (proposed[i].state == LT_OK && proposed[i].workspace <= (size_t)p->workspace &&
+            (scheme_of(m, &proposed[i].algo) & ~reduce) == 0)
+            out[kept++ ? kept + splits - 1 : 0] = proposed[i];
+    *n = kept ? kept + splits : 0;
     if (kept) return RT_OK;
     return rt_fail(
         e, RT_ENV,
@@ -204,7 +248,7 @@ static RtCode candidates(const RtModule *m, int gemm, LtResult *out, int *n, RtE
 static RtCode search(RtModule *m, int gemm, RtError *e)
 {
     CudaGemm *g = &m->gemm[gemm];
-    LtResult proposed[CANDIDATES];
+    LtResult proposed[MOST_PROPOSED];
     int n;
     RtCode code = candidates(m, gemm, proposed, &n, e);
     if (code) return code;
@@ -218,7 +262,7 @@ static RtCode search(RtModule *m, int gemm, RtError *e)
 
 static RtKey cache_key(const CudaGemm *g)
 {
-    RtKey key = rt_key_start("matmul choice 6");
+    RtKey key = rt_key_start("matmul choice 7");
     rt_key_str(&key, g->key);
     return key;
 }

@@ -254,7 +254,7 @@ NET
 { echo '# netc tune 1'; "$NETC" inspect group.net --target sm_90 --knobs --no-library |
     sed -n 's/: tile .*wgmma=.*/ @ host shim: tile wgmma=own tile_n=128 cluster=2/p'; } >group.tune
 { echo '# netc tune 1'; "$NETC" inspect copies.net --target sm_90 --knobs --no-library --precision tf32 |
-    sed -n 's/: tile .*share=[1-8].*/ @ host shim: tile staged=3 tile_m=32 tile_n=32 share=0 cluster=1/p'; } >copies.tune
+    sed -n 's/: tile .*share=[1-8].*/ @ host shim: tile staged=3 tile_m=32 tile_n=32 share=0 cluster=4/p'; } >copies.tune
 late() { # MODEL SHIM_CUT EXIT_CODE TEXT
     SHIM_CUT=$2 LD_LIBRARY_PATH=$SHIM expect "$3" "$4" "$NETC" check "$1.net" --device cuda:0 --cache-dir '' \
         --precision tf32 --no-library --tune-file "$1.tune"
