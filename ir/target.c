@@ -174,12 +174,15 @@ double target_product_flops(const Target *t, bool half, bool tf32)
     return tf32 && t->kind == TARGET_CUDA ? t->bf16_flops / 2 : t->f32_flops; // half the width
 }
 
-// Fitted to 72 products on an H100, each with 16 schedules: 30 GB/s a multiprocessor, whose blocks
-// fetch side by side. By its choices products take 4 % (TF32), 7 % (f32) and 9 % (bf16) longer than
-// by the best ones.
-double target_warp_tiles_seconds(const Target *t, int64_t blocks, double bytes, int cluster)
+// 30 GB/s a multiprocessor. f32: fitted to 48 products on an H100, each with 32 schedules, whose
+// operands the cache holds; by these choices they take 4 % (TF32) and 7 % longer than by the best
+// ones. 16 bits: by the steps of text generation, whose weights come from memory.
+double target_warp_tiles_seconds(const Target *t, int64_t blocks, double bytes, int cluster,
+                                 bool half)
 {
-    const double rate = 30e9, joining = 2.2e-6, turns = (double)blocks / t->units;
+    const double rate = 30e9, joining = half ? 1.1e-6 : 2.2e-6;
+    double turns = (double)blocks / t->units;
+    if (half) turns = (double)((blocks + t->units - 1) / t->units);
     double took = (turns > 1 ? turns : 1) * bytes / rate;
     for (; cluster > 1; cluster /= 2) took += joining;
     return took;
@@ -193,7 +196,8 @@ static double warp_product_seconds(const Target *t, int64_t batch, int64_t m, in
         for (int cluster = 1; cluster <= t->max_cluster; cluster *= 2) {
             const int64_t tiles = batch * ((m + side - 1) / side) * ((n + side - 1) / side);
             const double bytes = 8.0 * side * (double)k / cluster,
-                         took = target_warp_tiles_seconds(t, tiles * cluster, bytes, cluster);
+                         took =
+                             target_warp_tiles_seconds(t, tiles * cluster, bytes, cluster, false);
             if (took < least) least = took;
         }
     return least;

@@ -119,7 +119,8 @@ int64_t target_copied_channels(const Target *t, int64_t channels, int64_t result
 // each; the sums of so many parts are joined.
 // Of products of 16-bit floats, a tile a warp, by [blocks] that fetch [bytes] each; a tile is of
 // [cluster] blocks.
-double target_warp_tiles_seconds(const Target *t, int64_t blocks, double bytes, int cluster);
+double target_warp_tiles_seconds(const Target *t, int64_t blocks, double bytes, int cluster,
+                                 bool half);
 double target_tiles_seconds(const Target *t, int64_t blocks, int m, int n, double columns,
                             int parts);
 

@@ -34,7 +34,7 @@ static double warp_seconds(const Target *t, const Body *b)
     double operands = (double)element * (s->tile.m + s->tile.n) * (double)b->axis[b->col].extent,
            results = (double)result_bytes(b) * s->tile.m * s->tile.n;
     return target_warp_tiles_seconds(t, s->blocks, tiles * (operands + results) / s->cluster,
-                                     s->cluster);
+                                     s->cluster, warp_narrow(b));
 }
 
 // Products of few results: tiles that pass through shared memory would leave most of the device

@@ -36,8 +36,19 @@ int main(void)
     CHECK(target_few_rows(&t, 1, 32, 50257, 768) && !target_few_rows(&t, 1, 64, 50257, 768));
     CHECK(!target_few_rows(&t, 1, 65, 65, 768) && !target_few_rows(&t, 1, 32, 768, 64));
     CHECK(!target_few_rows(&t, 1, 64, 576, 524288) && !target_few_rows(&t, 384, 1, 64, 1024));
-    CHECK(target_warp_tiles_seconds(&t, 96, 2e5, 1) > target_warp_tiles_seconds(&t, 96, 1e5, 4));
-    CHECK(target_warp_tiles_seconds(&t, 96, 5e4, 1) < target_warp_tiles_seconds(&t, 96, 2.5e4, 2));
+    CHECK(target_warp_tiles_seconds(&t, 96, 2e5, 1, true) >
+          target_warp_tiles_seconds(&t, 96, 1e5, 4, true));
+    CHECK(target_warp_tiles_seconds(&t, 96, 5e4, 1, false) <
+          target_warp_tiles_seconds(&t, 96, 2.5e4, 2, false));
+    // f32: results so few that a library leaves most of the device idle, whichever side is short.
+    CHECK(target_idle_product(&t, 1, 64, 512, 2048) && target_idle_product(&t, 1, 512, 8, 65536));
+    CHECK(!target_idle_product(&t, 1, 4096, 4096, 512) && !target_idle_product(&t, 1, 64, 64, 64));
+    CHECK(target_idle_share(&t, 1, 64, 512) == t.units / 8 &&
+          target_idle_share(&t, 1, 4096, 4096) == 1);
+    CHECK(target_generated_product(&t, 1, 64, 512, 2048, false) &&
+          target_generated_product(&t, 1, 64, 512, 2048, true));
+    CHECK(!target_generated_product(&t, 1, 512, 768, 32768, false) &&
+          !target_generated_product(&t, 1, 512, 768, 32768, true));
     CHECK(target_move_seconds(&t, 84e6) > 2 * 84e6 / t.bytes_per_second);
     return unit_done();
 }
