@@ -9,7 +9,6 @@
 #include <sys/mman.h>
 
 #include "tests/shim/late.h"
-#include "tests/shim/matrix.h"
 #include "tests/shim/shim.h"
 #include "tests/shim/switch.h"
 
@@ -36,8 +35,6 @@ typedef struct Thread {
     uint32_t *knows;   // by thread of the block: up to when; NULL: only barriers so far
     LateThread *late;
     uint32_t fenced; // until when its writes are known to bulk copies and tensor cores
-    unsigned long long own[2][SHIM_OWN]; // what the lanes of its warp read in turns
-    unsigned owns;
 } Thread;
 
 typedef struct Barrier {
@@ -192,9 +189,12 @@ static void make_ready(Block *b, Thread *t)
     t->line = -1;
 }
 
-// Makes the thread that of the ready ones has number [pick] the one that runs.
-static Thread *take_turn(Block *b, int pick)
+// Makes one of the ready threads the one that runs: mostly one of a warp whose lanes have just met,
+// while its stacks are in the caches, and any other one often enough.
+static Thread *take_turn(Block *b)
 {
+    uint32_t n = (uint32_t)b->nready, newest = n < 32 || !shim_random(8) ? n : 32;
+    uint32_t pick = n - 1 - shim_random(newest);
     Thread *t = &b->thread[b->ready[pick]];
     b->ready[pick] = b->ready[--b->nready];
     grid.thread = t;
@@ -216,7 +216,7 @@ static void wait_here(const char *why, int line)
     t->line = line;
     shim_settle();
     if (b->nready)
-        shim_switch(&t->stack, &take_turn(b, (int)shim_random((uint32_t)b->nready))->stack);
+        shim_switch(&t->stack, &take_turn(b)->stack);
     else
         to_scheduler();
 }
@@ -388,8 +388,14 @@ uint32_t shim_fenced(uint32_t id)
 }
 
 // -- warps ----------------------------------------------------------------------------------------
-// All lanes of mask meet, each with a value; returns where those of this meeting lie.
-static Convergence *meet(unsigned mask, unsigned long long value, bool vote, unsigned *turn)
+typedef struct Meeting {
+    const Convergence *at;
+    unsigned half; // of its values
+    bool last;     // the caller was the last to come: the others have not gone on yet
+} Meeting;
+
+// All lanes of mask meet, each with a value.
+static Meeting meet(unsigned mask, unsigned long long value, bool vote)
 {
     Thread *t = grid.thread;
     Block *b = grid.block;
@@ -411,60 +417,54 @@ static Convergence *meet(unsigned mask, unsigned long long value, bool vote, uns
         c = unused;
         c->mask = mask;
     }
-    *turn = c->turn;
     unsigned half = c->turn & 1;
     if (!c->here) c->votes[half] = 0;
     c->value[half][lane] = value;
     c->votes[half] |= (unsigned)vote << lane;
     c->here |= 1u << lane;
-    if (c->here == mask) {
+    bool last = c->here == mask;
+    if (last) {
         c->here = 0;
         c->turn++;
-        for (unsigned i = 0; i < 32; i++) {
-            Thread *o = &b->thread[warp * 32 + i];
-            if (mask >> i & 1 && i != lane) make_ready(b, o);
-        }
+        for (unsigned left = mask & ~(1u << lane); left; left &= left - 1)
+            make_ready(b, &b->thread[warp * 32 + (unsigned)__builtin_ctz(left)]);
     } else {
         wait_here("the lanes of its warp", -1);
     }
-    return c;
+    return (Meeting){c, half, last};
 }
 
 unsigned long long shim_shuffle(unsigned mask, unsigned long long mine, int from)
 {
-    unsigned turn;
-    const Convergence *c = meet(mask, mine, false, &turn);
-    if (from < 0 || from > 31 || !(c->mask >> from & 1))
+    Meeting m = meet(mask, mine, false);
+    if (from < 0 || from > 31 || !(m.at->mask >> from & 1))
         shim_fault("thread %u reads lane %d, which is not in the shuffle's mask 0x%x",
-                   grid.thread->number, from, c->mask);
-    return c->value[turn & 1][from];
+                   grid.thread->number, from, m.at->mask);
+    return m.at->value[m.half][from];
 }
 
 const unsigned long long *shim_shuffle_all(unsigned mask, unsigned long long mine)
 {
-    unsigned turn;
-    return meet(mask, mine, false, &turn)->value[turn & 1];
+    Meeting m = meet(mask, mine, false);
+    return m.at->value[m.half];
 }
 
-void *shim_own_place(void)
+const unsigned long long *shim_last_to_come(unsigned mask, unsigned long long mine)
 {
-    return grid.thread->own[grid.thread->owns++ & 1];
+    Meeting m = meet(mask, mine, false);
+    return m.last ? m.at->value[m.half] : NULL;
 }
 
 unsigned shim_vote(unsigned mask, bool yes)
 {
-    unsigned turn;
-    return meet(mask, 0, yes, &turn)->votes[turn & 1];
+    Meeting m = meet(mask, 0, yes);
+    return m.at->votes[m.half];
 }
 
 void shim_sync_warp(unsigned mask)
 {
-    unsigned turn;
-    uint32_t before = shim_actor.now;
-    Convergence *c = meet(mask, 0, false, &turn);
-    // The last to come passes on what all know; nobody runs in between.
-    if (c->turn == turn + 1 && !c->here && before == shim_actor.now)
-        learn(grid.block, grid.thread->number / 32, c->mask);
+    Meeting m = meet(mask, 0, false);
+    if (m.last) learn(grid.block, grid.thread->number / 32, m.at->mask); // what all know
 }
 
 // -- atomics and fences ---------------------------------------------------------------------------
@@ -560,9 +560,9 @@ static void open_what_was_waiting(Block *b)
     if (grid.left && grid.cluster_waiting == grid.left) open_cluster();
 }
 
-static void step(Block *b, int pick)
+static void step(Block *b)
 {
-    Thread *t = take_turn(b, pick);
+    Thread *t = take_turn(b);
     shim_running = true;
     shim_switch(&grid.scheduler, &t->stack);
     shim_running = false;
@@ -592,7 +592,7 @@ static void run_block(Block *b)
     for (int i = 0; i < grid.threads && b->npaused; i++)
         if (b->thread[i].state == PAUSED) make_ready(b, &b->thread[i]);
     while (b->nready && !grid.failed) {
-        step(b, (int)shim_random((uint32_t)b->nready));
+        step(b);
         if (!b->nready && b->npaused && grid.nresident == 1 && grid.waited++ < PATIENCE)
             for (int i = 0; i < grid.threads; i++)
                 if (b->thread[i].state == PAUSED) make_ready(b, &b->thread[i]);

@@ -9,7 +9,7 @@
 
 // Of grid.c and kernel.h.
 const unsigned long long *shim_shuffle_all(unsigned mask, unsigned long long mine);
-void *shim_own_place(void);
+const unsigned long long *shim_last_to_come(unsigned mask, unsigned long long mine);
 unsigned shim_shared_number(const void *p);
 void *shim_shared_at(unsigned number);
 
@@ -38,10 +38,10 @@ int shim_lane(void)
 
 // -- of a warp. The fragments are laid out as the instruction set says: a lane's group is lane / 4,
 // its place in the group lane % 4.
-typedef struct Fragment { // the numbers that a lane's registers hold
-    float a[8], b[4];
+typedef struct Fragment { // a lane's registers, and where its sums are
+    uint32_t a[4], b[2];
+    float *d;
 } Fragment;
-_Static_assert(sizeof(Fragment) <= SHIM_OWN * sizeof(unsigned long long), "a lane's own place");
 
 // As tensor cores round: towards zero.
 static float cut(double x)
@@ -50,42 +50,75 @@ static float cut(double x)
     return fabsf(f) < INFINITY && fabs((double)f) > fabs(x) ? nextafterf(f, 0) : f;
 }
 
-// each: numbers in a register.
-static inline __attribute__((always_inline)) void matrix(float *d, const uint32_t *a,
-                                                         const uint32_t *b, int each, int kind)
+enum { ROWS = 16 }; // by 8 columns
+typedef float Four __attribute__((vector_size(4 * sizeof(float))));
+typedef double Exact __attribute__((vector_size(4 * sizeof(double))));
+
+// Number i of a lane's registers; each: numbers in a register.
+static inline float number(const uint32_t *r, int i, int each, int kind)
 {
-    int lane = shim_lane(), g = lane / 4, t = lane % 4;
-    Fragment *mine = shim_own_place();
-    for (int i = 0; i < 4 * each; i++)
-        mine->a[i] = wide(each == 1 ? a[i] : a[i / 2] >> i % 2 * 16 & 0xffff, kind);
-    for (int i = 0; i < 2 * each; i++)
-        mine->b[i] = wide(each == 1 ? b[i] : b[i / 2] >> i % 2 * 16 & 0xffff, kind);
-    const unsigned long long *all = shim_shuffle_all(0xffffffffu, (uintptr_t)mine);
-    double sum[4] = {d[0], d[1], d[2], d[3]};
-    // (the four sums side by side: each waits for its own additions only)
-    for (int high = 0; high < 2; high++)
-        for (int owner = 0; owner < 4; owner++) {
-            const Fragment *x = (const Fragment *)(uintptr_t)all[g * 4 + owner];
-            const Fragment *y = (const Fragment *)(uintptr_t)all[2 * t * 4 + owner];
-            const Fragment *z = (const Fragment *)(uintptr_t)all[(2 * t + 1) * 4 + owner];
-            for (int e = 0; e < each; e++) {
-                float upper = x->a[high * 2 * each + e], lower = x->a[(high * 2 + 1) * each + e];
-                float left = y->b[high * each + e], right = z->b[high * each + e];
-                sum[0] += (double)upper * left;
-                sum[1] += (double)upper * right;
-                sum[2] += (double)lower * left;
-                sum[3] += (double)lower * right;
-            }
-        }
-    for (int i = 0; i < 4; i++) d[i] = cut(sum[i]);
+    return wide(each == 1 ? r[i] : r[i / 2] >> i % 2 * 16 & 0xffff, kind);
 }
 
+// The warp's product, of all lanes' fragments.
+static inline __attribute__((always_inline)) void product(const unsigned long long *all, int each,
+                                                          int kind)
+{
+    float left[16][ROWS];
+    Four right[16][2], d[ROWS][2];
+    for (int lane = 0; lane < 32; lane++) {
+        const Fragment *f = (const Fragment *)(uintptr_t)all[lane];
+        int g = lane / 4, t = lane % 4;
+        for (int high = 0; high < 2; high++) {
+            for (int e = 0; e < each; e++) {
+                int k = (high * 4 + t) * each + e;
+                left[k][g] = number(f->a, high * 2 * each + e, each, kind);
+                left[k][g + 8] = number(f->a, (high * 2 + 1) * each + e, each, kind);
+                right[k][g / 4][g % 4] = number(f->b, high * each + e, each, kind);
+            }
+            memcpy((float *)d[g + 8 * high] + 2 * t, f->d + 2 * high, 2 * sizeof(float));
+        }
+    }
+    for (int i = 0; i < 2 * ROWS && kind == SHIM_TF32; i++) {
+        Four *sums = &d[i / 2][i % 2];
+        Exact sum = __builtin_convertvector(*sums, Exact);
+        for (int k = 0; k < 8; k++)
+            sum += (double)left[k][i / 2] * __builtin_convertvector(right[k][i % 2], Exact);
+        for (int n = 0; n < 4; n++) (*sums)[n] = cut(sum[n]);
+    }
+    // (four sums side by side: each waits for its own additions only)
+    for (int i = 0; i < ROWS && kind != SHIM_TF32; i += 2) {
+        Four a = d[i][0], b = d[i][1], c = d[i + 1][0], e = d[i + 1][1];
+        for (int k = 0; k < 8 * each; k++) {
+            a += left[k][i] * right[k][0];
+            b += left[k][i] * right[k][1];
+            c += left[k][i + 1] * right[k][0];
+            e += left[k][i + 1] * right[k][1];
+        }
+        d[i][0] = a, d[i][1] = b, d[i + 1][0] = c, d[i + 1][1] = e;
+    }
+    for (int lane = 0; lane < 32; lane++) {
+        float *to = ((const Fragment *)(uintptr_t)all[lane])->d;
+        for (int high = 0; high < 2; high++)
+            memcpy(to + 2 * high, (float *)d[lane / 4 + 8 * high] + lane % 4 * 2,
+                   2 * sizeof(float));
+    }
+}
+
+// (the last lane to come computes what the others, which still wait, have brought)
 void shim_matrix(float *d, const unsigned *a, const unsigned *b, int kind)
 {
+    Fragment mine = {.d = d};
+    memcpy(mine.a, a, sizeof mine.a);
+    memcpy(mine.b, b, sizeof mine.b);
+    const unsigned long long *all = shim_last_to_come(0xffffffffu, (uintptr_t)&mine);
+    if (!all) return;
     if (kind == SHIM_TF32)
-        matrix(d, a, b, 1, SHIM_TF32);
+        product(all, 1, SHIM_TF32);
+    else if (kind == SHIM_BRAIN)
+        product(all, 2, SHIM_BRAIN);
     else
-        matrix(d, a, b, 2, kind);
+        product(all, 2, SHIM_HALF);
 }
 
 // -- of four warps, each thread its own sums
@@ -105,7 +138,7 @@ static Operand operand(unsigned long long desc, bool k_rows)
                      .k_rows = k_rows};
 }
 
-static const uint16_t *place(const Operand *o, int i, int k)
+static inline __attribute__((always_inline)) const uint16_t *place(const Operand *o, int i, int k)
 {
     unsigned n = (unsigned)i, m = (unsigned)k;
     unsigned x = o->k_rows ? n / 64 * o->far + n % 64 * 2 + m / 8 * o->rows + m % 8 * 128
@@ -130,17 +163,21 @@ static inline __attribute__((always_inline)) void sums(const ShimLate *e, float 
                                                        int kind)
 {
     const Operand b = operand(e->b, e->k[1]);
-    float *all = e->p, right[16];
+    float *d = e->p;
     int lane = shim_lane();
+    Four rows[16]; // (two rows by two neighbouring columns: four sums side by side)
+    for (int k = 0; k < 16; k++) rows[k] = (Four){left[0][k], left[0][k], left[1][k], left[1][k]};
     reads(&b, 0, e->n, lane);
-    for (int j = 0; j < e->n / 4; j++) {
-        for (int k = 0; k < 16; k++)
-            right[k] = wide(*place(&b, j / 2 * 8 + lane % 4 * 2 + j % 2, k), kind);
-        for (int h = 0; h < 2; h++) {
-            float *d = &all[j / 2 * 4 + h * 2 + j % 2], sum = e->add ? *d : 0;
-            for (int k = 0; k < 16; k++) sum += left[h][k] * right[k];
-            *d = sum;
+    for (int col = lane % 4 * 2; col < e->n; col += 8, d += 4) {
+        Four sum = {0};
+        if (e->add) memcpy(&sum, d, sizeof sum);
+        for (int k = 0; k < 16; k++) {
+            const uint16_t *at = place(&b, col, k),
+                           *next = b.k_rows ? at + 1 : place(&b, col + 1, k);
+            float x = wide(*at, kind), y = wide(*next, kind);
+            sum += rows[k] * (Four){x, y, x, y};
         }
+        memcpy(d, &sum, sizeof sum);
     }
 }
 

@@ -4,7 +4,6 @@
 
 struct ShimLate;
 enum { SHIM_HALF, SHIM_BRAIN, SHIM_TF32 }; // what the operands are
-enum { SHIM_OWN = 6 };                     // words of shim_own_place()
 
 #ifdef __cplusplus
 extern "C" {

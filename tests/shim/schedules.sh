@@ -284,7 +284,7 @@ shared() { SHIM_UNITS=9 late shared "$@"; }
 SHIM_SEED=5 shared 'no such text=>x' 0 worst
 holds 'measured schedules for 1 of 1 kernels'
 shared 'rank * 384=>rank * 320' 1 WRONG
-shared 'nc_bar_hear(written, round);=>' 2 'race in dynamic shared memory'
+shared 'nc_bar_hear(written, round);=>' 2 'dynamic shared memory at'
 shared 'nc_bar_hear(read, round ^ 1);=>' 2 'dynamic shared memory at'
 shared 'nc_groups_wait();=>' 2 'dynamic shared memory at'
 shared 'nc_fence_written();=>' 2 'with no fence of that thread between'
