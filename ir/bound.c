@@ -5,64 +5,24 @@
 #include "base/map.h"
 #include "ir/bound_ops.h"
 
-double bound_epsilon(DType t)
-{
-    return t == DT_BF16 ? 0x1p-8 : t == DT_F16 ? 0x1p-11 : t == DT_F64 ? 0x1p-53 : 0x1p-24;
-}
-
-double bound_largest(DType t)
-{
-    return t == DT_F64 ? DBL_MAX : t == DT_F16 ? 65504 : FLT_MAX;
-}
-
-double bound_rounding(DType t, double x)
-{
-    double least = t == DT_F64 ? DBL_MIN : t == DT_F16 ? 0x1p-24 : FLT_MIN;
-    return fmax(bound_epsilon(t) * fabs(x), least);
-}
-
-double bound_lost(DType t, double x)
-{
-    return BOUND_SLACK * bound_rounding(t, x);
-}
-
-// An error that lets the value v be y. Where only one of them is a number it lets it be anything.
-void bound_admit(double error[2], double v, double y)
-{
-    double d = y - v;
-    if (y == v || (isnan(v) && isnan(y))) return;
-    if (isnan(d)) error[BELOW] = error[ABOVE] = INFINITY;
-    if (d < 0) error[BELOW] = fmax(error[BELOW], -d);
-    if (d > 0) error[ABOVE] = fmax(error[ABOVE], d);
-}
-
-// Adds what rounding v may do, which does not carry it across zero.
-void bound_add_rounding(double error[2], double v, double lost)
-{
-    for (int k = 0; k < 2; k++) {
-        bool ends = (k == BELOW ? v : -v) > 0 && error[k] <= fabs(v);
-        error[k] = ends ? fmin(error[k] + lost, fabs(v)) : error[k] + lost;
-    }
-}
-
 // -- values that stand for something else ---------------------------------------------------------
 
 static double part_of(Part p, double x, double below, double above, double last)
 {
-    double error = fmax(below, above);
+    double error = larger(below, above);
     switch (p) {
     case ERROR_BELOW: return below;
     case ERROR_ABOVE: return above;
     case LOWEST: return below == INFINITY ? -INFINITY : x - below;
     case HIGHEST: return above == INFINITY ? INFINITY : x + above;
-    case NO_NUMBER: return fmin(below, above) == INFINITY ? NAN : x;
+    case NO_NUMBER: return smaller(below, above) == INFINITY ? NAN : x;
     case DOUBT: return error > 0;
     case MAGNITUDE: return isfinite(x) ? fabs(x) : 0;
     case LARGEST: return fabs(x) + error;
-    case GROWING: return fmax(fabs(x) + error, 1);
-    case SHRINKING: return fmin(fmax(fabs(x) - error, 0), 1);
-    case SQUARE: return fmax(x * x, DBL_MIN);
-    case LARGEST_SQUARE: return fmax((fabs(x) + error) * (fabs(x) + error), DBL_MIN);
+    case GROWING: return larger(fabs(x) + error, 1);
+    case SHRINKING: return smaller(larger(fabs(x) - error, 0), 1);
+    case SQUARE: return larger(x * x, DBL_MIN);
+    case LARGEST_SQUARE: return larger((fabs(x) + error) * (fabs(x) + error), DBL_MIN);
     case ERROR_SQUARE: return 4 * error > fabs(x) ? 0 : error * error;
     case STEP: return 4 * error > fabs(x) ? error : 0;
     case REACH_SQUARE: return (error + last) * (error + last);

@@ -32,9 +32,6 @@
 
 enum { BOUND_SLACK = 16 };
 
-// u |x|, and no less than the type's smallest normal number: what rounding x to the type may do.
-double bound_rounding(DType t, double x);
-
 // How far element i may be from the value, downwards and upwards; infinite: anything goes.
 void bound_allowed(const Value *want, int64_t i, double *below, double *above);
 

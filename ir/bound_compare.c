@@ -40,12 +40,12 @@ Agreement bound_compare(const Value *have, const Value *want, const Value *befor
     for (int64_t i = 0; i < a.compared; i++) {
         double x = value_get(have, i), v = value_get(want, i);
         bound_allowed(want, i, &below, &above);
-        double most = fmax(below, above);
-        double allowed = x < v ? below : x > v ? above : fmin(below, above);
+        double most = larger(below, above);
+        double allowed = x < v ? below : x > v ? above : smaller(below, above);
         double s = share(want->type.dtype, x, v, allowed);
         a.wrong += s > 1;
         double old = before ? value_get(before, i) : v, moved = fabs(v - old);
-        a.undecided += (most > 0 && most >= fmax(fabs(v), size)) || (moved > 0 && most >= moved);
+        a.undecided += (most > 0 && most >= larger(fabs(v), size)) || (moved > 0 && most >= moved);
         if (a.at >= 0 && s <= a.worst) continue;
         a.worst = s;
         a.at = i;

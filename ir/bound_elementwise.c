@@ -110,7 +110,7 @@ static void real_points(DType t, double x, const double own[2], Points *p)
     if (own[ABOVE] > 0) add_point(p, high > most ? INFINITY : high);
     if (low < 0 && high > 0) add_point(p, 0.0), add_point(p, -0.0);
     if ((low == 0) != (high == 0)) add_point(p, copysign(0, x));
-    if (fmin(own[BELOW], own[ABOVE]) == INFINITY) add_point(p, NAN);
+    if (smaller(own[BELOW], own[ABOVE]) == INFINITY) add_point(p, NAN);
 }
 
 static void whole_points(DType t, int64_t x, const double own[2], Points *p)
@@ -191,10 +191,10 @@ static void admit_points(const Element *at, const Points *p, double v, double er
 // half of that, and never beyond 1.
 static void admit_turn(const double own[2], double v, double error[2])
 {
-    double reach = fmax(own[BELOW], own[ABOVE]), turn = reach * reach / 8;
-    if (!isfinite(v) || fmin(error[BELOW], error[ABOVE]) == INFINITY) return;
-    error[BELOW] = fmin(error[BELOW] + turn, 1 + v);
-    error[ABOVE] = fmin(error[ABOVE] + turn, 1 - v);
+    double reach = larger(own[BELOW], own[ABOVE]), turn = reach * reach / 8;
+    if (!isfinite(v) || smaller(error[BELOW], error[ABOVE]) == INFINITY) return;
+    error[BELOW] = smaller(error[BELOW] + turn, 1 + v);
+    error[ABOVE] = smaller(error[ABOVE] + turn, 1 - v);
 }
 
 // Whether x == y and x != y may both be right.
@@ -276,7 +276,7 @@ static double own_error(const Element *m, double own[3][2], double v, double far
     if (!dtype_is_float(m->result) || !isfinite(v)) return 0;
     if (flags & OPF_CONVERTS) return scales ? bound_lost(m->result, far) : 0;
     if (is_short && flags & OPF_APPROX)
-        return BOUND_SLACK * (0x1p-16 * (flags & OPF_BOUNDED ? fmax(far, 1) : far) + 0x1p-126);
+        return BOUND_SLACK * (0x1p-16 * (flags & OPF_BOUNDED ? larger(far, 1) : far) + 0x1p-126);
     if (flags & OPF_COSTLY) return COSTLY_ULPS * bound_lost(m->result, far);
     bool exact = never_rounds(m, own, v) || (!uncertain && is_exact(m, v));
     return exact ? 0 : bound_lost(m->result, far);
@@ -337,7 +337,7 @@ void bound_elementwise(Eval *e, const Node *n, Value *const *args, Value *out)
             uncertain |= own[k][BELOW] + own[k][ABOVE] > 0;
         }
         if (uncertain) admit_operands(&m, own, v, error);
-        double far = fmax(fabs(v - error[BELOW]), fabs(v + error[ABOVE]));
+        double far = larger(fabs(v - error[BELOW]), fabs(v + error[ABOVE]));
         bound_add_rounding(error, v, own_error(&m, own, v, far, is_short, scales));
         for (int side = 0; side < 2; side++) out->error[side][i] = error[side];
         any |= error[BELOW] + error[ABOVE] > 0;

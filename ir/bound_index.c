@@ -46,8 +46,8 @@ void bound_gather(Eval *e, const Node *n, Value *const *args, Value *out)
         int64_t p = to / inner % picks, o = to / inner / picks, i = to % inner;
         double v = value_get(out, to), error[] = {out->error[BELOW][to], out->error[ABOVE][to]};
         double at = (double)index->i[p];
-        int64_t low = (int64_t)fmax(at - index->error[BELOW][p], 0);
-        int64_t high = (int64_t)fmin(at + index->error[ABOVE][p], (double)size - 1);
+        int64_t low = (int64_t)larger(at - index->error[BELOW][p], 0);
+        int64_t high = (int64_t)smaller(at + index->error[ABOVE][p], (double)size - 1);
         for (int64_t k = low; k <= high && low < high; k++) {
             int64_t from = (o * size + k) * inner + i;
             double x = value_get(data, from);
@@ -132,7 +132,7 @@ static void take_in(Order *o, const Value *v, int64_t at, bool falling, bool bef
     if (isnan(end)) end = INFINITY;
     if (falling) end = -end;
     double *side = sure ? &o->certain : &o->uncertain;
-    *side = before ? fmax(*side, end) : fmin(*side, end);
+    *side = before ? larger(*side, end) : smaller(*side, end);
 }
 
 // Where no element before a cut of the order can come behind one after it, and the other way round,

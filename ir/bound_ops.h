@@ -5,21 +5,64 @@
 #ifndef IR_BOUND_OPS_H
 #define IR_BOUND_OPS_H
 
+#include <float.h>
+
 #include "ir/bound.h"
 #include "ir/eval_ops.h"
 
 typedef enum Side { BELOW, ABOVE } Side;
 
-double bound_epsilon(DType t); // the unit roundoff
-double bound_largest(DType t); // the largest finite number
+// fmax and fmin, without a call: a number and what is none give the number.
+static inline double larger(double a, double b)
+{
+    return a > b || b != b ? a : b;
+}
+static inline double smaller(double a, double b)
+{
+    return a < b || b != b ? a : b;
+}
+
+// The unit roundoff, and the largest finite number.
+static inline double bound_epsilon(DType t)
+{
+    return t == DT_BF16 ? 0x1p-8 : t == DT_F16 ? 0x1p-11 : t == DT_F64 ? 0x1p-53 : 0x1p-24;
+}
+static inline double bound_largest(DType t)
+{
+    return t == DT_F64 ? DBL_MAX : t == DT_F16 ? 65504 : FLT_MAX;
+}
+
+// u |x|, and no less than the type's smallest normal number: what rounding x to the type may do;
+// what rounding a result to it may lose.
+static inline double bound_rounding(DType t, double x)
+{
+    double least = t == DT_F64 ? DBL_MIN : t == DT_F16 ? 0x1p-24 : FLT_MIN;
+    return larger(bound_epsilon(t) * fabs(x), least);
+}
+static inline double bound_lost(DType t, double x)
+{
+    return BOUND_SLACK * bound_rounding(t, x);
+}
 
 // Widens an error so that it lets the value v be y. Where only one of them is a number it lets it
 // be anything.
-void bound_admit(double error[2], double v, double y);
-// What rounding a result to x of the type may do to it.
-double bound_lost(DType t, double x);
+static inline void bound_admit(double error[2], double v, double y)
+{
+    double d = y - v;
+    if (y == v || (isnan(v) && isnan(y))) return;
+    if (isnan(d)) error[BELOW] = error[ABOVE] = INFINITY;
+    if (d < 0) error[BELOW] = larger(error[BELOW], -d);
+    if (d > 0) error[ABOVE] = larger(error[ABOVE], d);
+}
+
 // Adds what rounding v may do, which does not carry it across zero.
-void bound_add_rounding(double error[2], double v, double lost);
+static inline void bound_add_rounding(double error[2], double v, double lost)
+{
+    for (int k = 0; k < 2; k++) {
+        bool ends = (k == BELOW ? v : -v) > 0 && error[k] <= fabs(v);
+        error[k] = ends ? smaller(error[k] + lost, fabs(v)) : error[k] + lost;
+    }
+}
 
 // What of an element: its error on a side, the value at the end of that side, magnitudes, squares.
 typedef enum Part {

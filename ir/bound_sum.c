@@ -5,7 +5,7 @@
 // of their number; those of equal terms are alike, as each meets partial sums on the same grid.
 // Terms that stand n times each therefore count as sqrt(sum n^2): between sqrt(K) and K.
 #include <float.h>
-#include <stdlib.h>
+#include <string.h>
 
 #include "ir/axes.h"
 #include "ir/bound_ops.h"
@@ -24,15 +24,21 @@ static bool are_whole(const Value *v)
 
 // -- equal terms ----------------------------------------------------------------------------------
 
-typedef struct Term {
+// Counts equal numbers: a table of twice as many places as there are numbers, open, of which those
+// with this round's number are taken.
+typedef struct Tally {
     double value;
-    int64_t at;
-} Term;
+    int64_t n, round;
+} Tally;
 
-static int by_value(const void *a, const void *b)
+static Tally *tally_of(Tally *table, int bits, int64_t round, double value)
 {
-    double x = ((const Term *)a)->value, y = ((const Term *)b)->value;
-    return (x > y) - (x < y);
+    uint64_t key;
+    memcpy(&key, &value, sizeof key);
+    uint64_t at = key * 0x9e3779b97f4a7c15u >> (64 - bits), last = ((uint64_t)1 << bits) - 1;
+    while (table[at].round == round && table[at].value != value) at = (at + 1) & last;
+    if (table[at].round != round) table[at] = (Tally){value, 0, round};
+    return &table[at];
 }
 
 // Where the elements lie that differ only in their place on these axes, from the first of them.
@@ -69,19 +75,19 @@ static Alike alike(Arena *a, const Value *v, const int64_t *axes, int naxes, con
     int64_t K, sums, *at = offsets(a, &v->type, axes, naxes, &K);
     int64_t *begin = offsets(a, &v->type, kept, nkept, &sums);
     Alike out = {NEW_ARRAY(a, double, K *sums + 1), NEW_ARRAY(a, double, sums + 1)};
-    Term *term = NEW_ARRAY(a, Term, K + 1);
+    int bits = 1;
+    while (((int64_t)1 << bits) < 2 * K) bits++;
+    Tally *table = NEW_ARRAY(a, Tally, (int64_t)1 << bits), **of = NEW_ARRAY(a, Tally *, K + 1);
     for (int64_t s = 0; s < sums; s++) {
         for (int64_t k = 0; k < K; k++) {
             double x = value_get(v, begin[s] + at[k]);
-            term[k] = (Term){isnan(x) ? INFINITY : x, begin[s] + at[k]};
+            x = isnan(x) ? INFINITY : x == 0 ? 0 : x; // (of both zeros one)
+            of[k] = tally_of(table, bits, s + 1, x);
+            of[k]->n += of[k]->n == 0 || x != 0;
         }
-        qsort(term, (size_t)K, sizeof *term, by_value);
-        for (int64_t k = 0, end; k < K; k = end) {
-            double n = 1;
-            for (end = k + 1; end < K && term[end].value == term[k].value; end++)
-                n += term[k].value != 0;
-            for (int64_t i = k; i < end; i++) out.times[term[i].at] = n;
-            out.pairs[s] += n * (double)(end - k);
+        for (int64_t k = 0; k < K; k++) {
+            out.times[begin[s] + at[k]] = (double)of[k]->n;
+            out.pairs[s] += (double)of[k]->n;
         }
     }
     return out;
@@ -104,9 +110,9 @@ typedef struct Terms {
 // In type t. Sums of whole numbers lose nothing until they are longer than the type.
 static double lost(DType t, const Terms *s)
 {
-    double u = bound_epsilon(t), most = fmax(s->count, BOUND_SLACK);
+    double u = bound_epsilon(t), most = larger(s->count, BOUND_SLACK);
     if (!dtype_is_float(t) || (s->whole && s->size * u < 2)) return 0;
-    return s->size > bound_largest(t) ? INFINITY : u * s->size * fmin(4 * sqrt(s->pairs), most);
+    return s->size > bound_largest(t) ? INFINITY : u * s->size * smaller(4 * sqrt(s->pairs), most);
 }
 
 static DType accumulator(const Node *n)
@@ -147,7 +153,7 @@ static bool sum_errors(Eval *e, const Node *n, const Value *v, Value *out, int64
     for (int side = 0; side < 2 && v->error[side]; side++)
         out->error[side] = bound_over(e, n, v, (Part)side, out);
     for (int64_t i = 0; i < type_count(&out->type); i++) // inf, and -inf beside it
-        if (!isfinite(value_get(out, i)) && fmax(out->error[0][i], out->error[1][i]) == INFINITY)
+        if (!isfinite(value_get(out, i)) && larger(out->error[0][i], out->error[1][i]) == INFINITY)
             out->error[0][i] = out->error[1][i] = INFINITY;
     return K > 1 && value_is_float(out);
 }
@@ -168,7 +174,7 @@ void bound_sum(Eval *e, const Node *n, Value *const *args, Value *out)
     }
     if (out->error[0] && bound_marks_maximum(n->args[0]))
         for (int64_t i = 0; i < count; i++)
-            out->error[BELOW][i] = fmin(out->error[BELOW][i], fmax(value_get(out, i) - 1, 0));
+            out->error[BELOW][i] = smaller(out->error[BELOW][i], larger(value_get(out, i) - 1, 0));
 }
 
 void bound_cumsum(Eval *e, const Node *n, Value *const *args, Value *out)
@@ -240,7 +246,7 @@ void bound_sqdev(Eval *e, const Node *n, Value *const *args, Value *out)
         double off = sqrt(reach[i]) + sqrt(K) * mean,
                error = (v > 0 ? 2 * sqrt(v) * off : 0) + off * off;
         Terms s = {.count = K, .pairs = pairs[i], .size = v};
-        out->error[BELOW][i] = fmin(error, v);
+        out->error[BELOW][i] = smaller(error, v);
         out->error[ABOVE][i] = error;
         add_lost(n, out, i, &s);
     }
@@ -271,7 +277,7 @@ void bound_prod(Eval *e, const Node *n, Value *const *args, Value *out)
         if (isfinite(x)) bound_admit(error, size[i], high[i]);
         if (over && (isfinite(x) || shrunk[i] < least)) error[ABOVE] = INFINITY;
         if (real && isfinite(x) && K > 1)
-            error[ABOVE] += fmax(K, BOUND_SLACK) * bound_epsilon(acc) * size[i] +
+            error[ABOVE] += larger(K, BOUND_SLACK) * bound_epsilon(acc) * size[i] +
                             (shrunk[i] < least ? K * least * grown[i] : 0) +
                             bound_lost(n->type.dtype, x);
         for (int side = 0; side < 2; side++) out->error[side][i] = error[ABOVE];
@@ -327,7 +333,7 @@ static void add_tf32(Eval *e, const Node *n, Value *const *v, const Alike in[2],
                             bound_part(e, v[1 - k], SQUARE), k, out);
     for (int64_t i = 0; i < type_count(&out->type); i++) {
         double either = BOUND_SLACK * sqrt(square[0][i] + square[1][i]);
-        double lost = 0x1p-10 * fmin(either, 2.01 * size[i]);
+        double lost = 0x1p-10 * smaller(either, 2.01 * size[i]);
         for (int side = 0; side < 2; side++) out->error[side][i] += lost;
     }
 }
@@ -356,7 +362,7 @@ void bound_dot(Eval *e, const Node *n, Value *const *args, Value *out)
         if (are_zero(x)) continue;
         y = bound_part(e, args[1 - side], LARGEST);
         for (int64_t i = 0; i < type_count(&y->type); i++) // (inf beside 0: anything; 0 beside inf)
-            y->f[i] = fmin(fmax(y->f[i], DBL_MIN), DBL_MAX);
+            y->f[i] = smaller(larger(y->f[i], DBL_MIN), DBL_MAX);
         sum = by_side(e, n, x, y, side, out);
         for (int64_t i = 0; i < count; i++) above[i] += sum[i];
     }
@@ -367,7 +373,7 @@ void bound_dot(Eval *e, const Node *n, Value *const *args, Value *out)
         if (above[i] > bound_largest(n->type.dtype)) above[i] = INFINITY;
         below[i] = above[i];
         row_and_column(&shape, i, place);
-        s.size = size[i], s.pairs = fmin(in[0].pairs[place[0]], in[1].pairs[place[1]]);
+        s.size = size[i], s.pairs = smaller(in[0].pairs[place[0]], in[1].pairs[place[1]]);
         add_lost(n, out, i, &s);
     }
     if (e->env->tf32 && a->type.dtype == DT_F32 && b->type.dtype == DT_F32)

@@ -31,11 +31,6 @@ static Value *new_value(Arena *a, const Type *t)
     return v;
 }
 
-double value_get(const Value *v, int64_t index)
-{
-    return value_is_float(v) ? v->f[index] : (double)v->i[index];
-}
-
 void value_from_bytes(Value *v, const void *bytes)
 {
     int64_t n = type_count(&v->type), size = dtype_info[v->type.dtype].bits / 8;

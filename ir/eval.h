@@ -15,7 +15,10 @@ typedef struct Value {
 } Value;
 
 Value value_new(Arena *a, const Type *t); // zeros
-double value_get(const Value *v, int64_t index);
+static inline double value_get(const Value *v, int64_t index)
+{
+    return dtype_is_float(v->type.dtype) ? v->f[index] : (double)v->i[index];
+}
 // Converts elements of [type] stored as the program stores them (f16 as 16 bits, ...) and back.
 void value_from_bytes(Value *v, const void *bytes);
 void value_to_bytes(const Value *v, void *bytes);

@@ -253,18 +253,21 @@ static void reduce(Eval *e, const Node *n, const Value *v, Value *out, Op step, 
 
 // Floats are summed with what each addition rounds off carried along (Neumaier), so that finite
 // differences of a sum over thousands of elements keep all their digits.
-static void float_sum(Eval *e, const Node *n, const Value *v, Value *out)
+static void float_sum(Eval *e, const Node *node, const Value *v, Value *out)
 {
-    Axes s = split_axes(n, &v->type);
+    Axes s = split_axes(node, &v->type);
+    int outer = s.reduced ? s.reduced - 1 : 0; // the last axis in a plain loop
+    int64_t n = s.reduced ? s.dim[outer] : 1, stride = s.reduced ? s.stride[outer] : 0;
     Walk w = walk_begin(s.kept, s.kept_dim, s.kept_stride, 0, NULL, 0);
     for (int64_t at = 0; w.left > 0; walk_next(&w), at++) {
         double sum = 0, lost = 0;
-        Walk r = walk_begin(s.reduced, s.dim, s.stride, w.offset[0], NULL, 0);
-        for (; r.left > 0; walk_next(&r)) {
-            double x = v->f[r.offset[0]], next = sum + x;
-            lost += fabs(sum) >= fabs(x) ? sum - next + x : x - next + sum;
-            sum = next;
-        }
+        Walk r = walk_begin(outer, s.dim, s.stride, w.offset[0], NULL, 0);
+        for (; r.left > 0; walk_next(&r))
+            for (int64_t i = 0; i < n; i++) {
+                double x = v->f[r.offset[0] + i * stride], next = sum + x;
+                lost += fabs(sum) >= fabs(x) ? sum - next + x : x - next + sum;
+                sum = next;
+            }
         if (isfinite(sum)) sum += lost;
         out->f[at] = e->env->round ? scalar_round(out->type.dtype, sum) : sum;
     }
@@ -360,6 +363,20 @@ static Value regroup(Arena *a, const Value *v, const int64_t *first, int nfirst,
     return out;
 }
 
+// to[j] += x * from[j], by fours (as vectors).
+static void add_floats(double *restrict to, double x, const double *restrict from, int64_t n)
+{
+    int64_t j = 0;
+    for (; j + 4 <= n; j += 4)
+        for (int k = 0; k < 4; k++) to[j + k] += x * from[j + k];
+    for (; j < n; j++) to[j] += x * from[j];
+}
+
+static void add_ints(int64_t *restrict to, int64_t x, const int64_t *restrict from, int64_t n)
+{
+    for (int64_t j = 0; j < n; j++) to[j] += x * from[j];
+}
+
 void eval_dot(Eval *e, const Node *n, Value *const *args, Value *out)
 {
     Arena *arena = e->env->arena;
@@ -372,13 +389,10 @@ void eval_dot(Eval *e, const Node *n, Value *const *args, Value *out)
     for (int64_t row = 0; row < size.batch * M; row++) {
         for (int64_t k = 0; k < K; k++) {
             int64_t rb = (row / M * K + k) * N;
-            if (dtype_is_float(t)) {
-                double x = a.f[row * K + k];
-                for (int64_t j = 0; j < N; j++) out->f[row * N + j] += x * b.f[rb + j];
-            } else {
-                int64_t x = a.i[row * K + k];
-                for (int64_t j = 0; j < N; j++) out->i[row * N + j] += x * b.i[rb + j];
-            }
+            if (dtype_is_float(t))
+                add_floats(out->f + row * N, a.f[row * K + k], b.f + rb, N);
+            else
+                add_ints(out->i + row * N, a.i[row * K + k], b.i + rb, N);
         }
         DType wide = dtype_is_float(t) ? DT_F64 : DT_I64;
         for (int64_t j = 0; j < N; j++)

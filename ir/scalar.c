@@ -7,14 +7,9 @@
 
 // -- conversions ----------------------------------------------------------------------------------
 
-double scalar_round(DType t, double v)
+double scalar_round_half(DType t, double v)
 {
-    switch (t) {
-    case DT_F32: return (double)(float)v;
-    case DT_F16: return half_round(v, HALF_F16);
-    case DT_BF16: return half_round(v, HALF_BF16);
-    default: return v;
-    }
+    return half_round(v, t == DT_F16 ? HALF_F16 : HALF_BF16);
 }
 
 int64_t scalar_wrap(DType t, int64_t v)
@@ -40,18 +35,6 @@ int64_t scalar_to_int(DType t, double v)
     if (v <= (double)low) return low;
     if (v >= (double)high) return high;
     return (int64_t)v;
-}
-
-Scalar scalar_cast(DType from, DType to, Scalar v, bool round)
-{
-    bool to_float = dtype_is_float(to);
-    if (dtype_is_float(from)) {
-        if (to_float) return (Scalar){.f = round ? scalar_round(to, v.f) : v.f};
-        return (Scalar){.i = scalar_to_int(to, v.f)};
-    }
-    if (!to_float) return (Scalar){.i = scalar_wrap(to, v.i)};
-    if (round && to == DT_F32) return (Scalar){.f = (double)(float)v.i}; // one rounding, not two
-    return (Scalar){.f = round ? scalar_round(to, (double)v.i) : (double)v.i};
 }
 
 // -- storage --------------------------------------------------------------------------------------
@@ -153,30 +136,15 @@ void scalar_store(DType t, void *at, Scalar v)
 #include "ir/ops.def"
 #undef EW
 
-static double (*const on_float[OP_COUNT])(double, double, double) = {
+double (*const scalar_on_float[OP_COUNT])(double, double, double) = {
 #define EW(id, ...) [OP_##id] = float_##id,
 #include "ir/ops.def"
 #undef EW
 };
 
-static int64_t (*const on_int[OP_COUNT])(int64_t, int64_t, int64_t) = {
+int64_t (*const scalar_on_int[OP_COUNT])(int64_t, int64_t, int64_t) = {
 #define EW(id, ...) [OP_##id] = int_##id,
 #include "ir/ops.def"
 #undef EW
 #undef OP
 };
-
-Scalar scalar_apply(Op op, DType operand, DType result, Scalar a, Scalar b, Scalar c, bool round)
-{
-    Scalar out;
-    if (!dtype_is_float(operand)) {
-        out.i = scalar_wrap(result, on_int[op](a.i, b.i, c.i));
-        return out;
-    }
-    double x = op == OP_select ? (double)a.i : a.f, v = on_float[op](x, b.f, c.f);
-    if (dtype_is_float(result))
-        out.f = round ? scalar_round(result, v) : v;
-    else
-        out.i = (int64_t)v;
-    return out;
-}
