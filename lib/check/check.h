@@ -47,8 +47,9 @@ typedef struct Execution {
     int64_t nrows, examples, cursor;
     CheckRound round;
     EvalResult want;
-    double decided; // percent of the entry's elements, kept with its first execution: the best
-                    // variant's
+    double decided;    // percent of the entry's elements, kept with its first execution: the best
+                       // variant's
+    uint64_t launches; // of the entry as it was compiled, kept there, too (check_kernels.c)
 } Execution;
 typedef VEC(Execution *) Reference;
 
