@@ -26,7 +26,7 @@ typedef struct Rounds {
 
 static void close_tile_loop(Emit *e, const Rounds *r)
 {
-    c_close_loop(e, "first", "last", r->whole, r->simd ? C_SIMD : "");
+    c_close_pieces(e, "first", "last", r->whole, r->simd ? C_SIMD : "");
 }
 
 // The arrays of a stage's sums, one a row of the tile; a sum of more than 1024 columns is a double.
@@ -69,7 +69,7 @@ static void column_stage(Emit *e, int stage, const char *lo, const char *hi, int
         close_tile_loop(e, rounds);
     }
     emit_open(e, 1ull << b->col);
-    c_open_loop(e, 0, rounds->period);
+    c_open_pieces(e, 0, rounds->period, stage, rounds->simd);
     bind_earlier(e, stage);
     c_recall_rows(e, stage + 1);
     c_recall(e, stage, at);

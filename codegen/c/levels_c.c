@@ -1,15 +1,34 @@
 // Maps of costly functions of costly functions: a loop for each level of them over a few hundred
 // elements, whose values wait in arrays. In one loop the functions of an element would wait for
 // each other, and processors do not look as far ahead as to begin with the next ones meanwhile.
+// Values that are rounded to halves are levels, too: whole arrays are rounded by the processor's
+// conversions (nc_round_halves).
 #include "codegen/c/print_c.h"
 
-enum { PIECE = 256, MOST_ARRAYS = 16 };
+#include <string.h>
 
-// How many costly functions stand one behind the other in each value over [axis]; the most.
+enum { MOST_ARRAYS = 16 };
+
+// Whether a value is a half that more is computed of. (What is only stored is rounded there.)
+static bool is_rounded(const Emit *e, uint32_t i, int axis)
+{
+    const Body *b = e->body;
+    const Inst *v = &b->insts.at[i];
+    if (!e->live[i] || v->kind != KI_CAST || v->type != DT_F16 || v->keep ||
+        strcmp(type_math(v->from), "float") || !(v->axes >> axis & 1))
+        return false;
+    for (uint32_t k = i + 1; k < b->insts.n; k++)
+        for (int j = 0; e->live[k] && j < b->insts.at[k].na; j++)
+            if (b->insts.at[k].a[j] == (int)i) return true;
+    return false;
+}
+
+// How many costly functions stand one behind the other in each value over [axis]; the number of
+// loops.
 static int find_levels(const Emit *e, int axis, int *level)
 {
     const Body *b = e->body;
-    int most = 0;
+    int most = 1;
     for (uint32_t i = 0; i < b->insts.n; i++) {
         const Inst *v = &b->insts.at[i];
         level[i] = 0;
@@ -17,8 +36,9 @@ static int find_levels(const Emit *e, int axis, int *level)
             if (level[v->a[k]] > level[i]) level[i] = level[v->a[k]];
         const bool costly = v->kind == KI_EW && op_info(v->op)->flags & OPF_COSTLY && !v->text &&
                             v->axes >> axis & 1 && (v->type == DT_F32 || v->type == DT_F64);
-        if (costly) level[i]++;
-        if (e->live[i] && level[i] > most) most = level[i];
+        const bool rounded = is_rounded(e, i, axis);
+        level[i] += costly || rounded;
+        if (e->live[i] && level[i] + rounded > most) most = level[i] + rounded;
     }
     return most;
 }
@@ -51,7 +71,7 @@ static void draw(Emit *e, uint32_t i, int axis, const char *first, const char *l
     e->axis[axis] = first;
     const char *at = emit_index(e, v->ix);
     e->axis[axis] = c;
-    emit_line(e, e->scope, "uint32_t %s_drawn[%d];", e->name[i], PIECE);
+    emit_line(e, e->scope, "uint32_t %s_drawn[%d];", e->name[i], C_PIECE);
     emit_line(e, e->scope, "nc_randoms(%s_drawn, %s - %s, %s, %s, %s, (uint64_t)(%s), %d);",
               e->name[i], last, first, seed, count, e->buf_name[v->buf], at, v->lane);
     e->element[i] = emit_text(e, "%s_drawn[%s - %s]", e->name[i], c, first);
@@ -62,7 +82,6 @@ bool c_levels(Emit *e, int axis, const char *from, const char *to)
     const Body *b = e->body;
     int *level = NEW_ARRAY(e->arena, int, b->insts.n + 1), arrays = 0;
     int most = find_levels(e, axis, level), drawn = 0;
-    if (most < 1) most = 1;
     for (uint32_t i = 0; i < b->insts.n; i++) {
         arrays += reaches(e, i, level) && level[i] < most;
         drawn += is_drawn(e, i, axis);
@@ -74,28 +93,31 @@ bool c_levels(Emit *e, int axis, const char *from, const char *to)
                *last = emit_text(e, "piece_end_%s", c);
     emit_open(e, 0);
     Scope *piece = e->scope;
-    emit_line(e, piece, "const long %s = %s + %d < %s ? %s + %d : %s;", last, first, PIECE, to,
-              first, PIECE, to);
     for (uint32_t i = 0; i < b->insts.n; i++)
         if (is_drawn(e, i, axis)) draw(e, i, axis, first, last);
+    c_take_halves(e, axis, -1, first, last);
     for (int l = 1; l <= most; l++) {
         c_open_loop(e, axis, 0);
         for (uint32_t i = 0; i < b->insts.n; i++)
-            if (reaches(e, i, level) && level[i] < l)
+            if (reaches(e, i, level) && level[i] < l) {
                 e->element[i] = emit_text(e, "%s_level[%s - %s]", e->name[i], c, first);
+                e->converted[i] = true;
+            }
         for (uint32_t i = 0; i < b->insts.n && l < most; i++) {
             if (!reaches(e, i, level) || level[i] != l) continue;
             emit_line(e, piece, "%s %s_level[%d];", type_math(b->insts.at[i].type), e->name[i],
-                      PIECE);
+                      C_PIECE);
+            const int value = is_rounded(e, i, axis) ? b->insts.at[i].a[0] : (int)i;
             emit_line(e, e->scope, "%s_level[%s - %s] = %s;", e->name[i], c, first,
-                      emit_value(e, (int)i));
+                      emit_value(e, value));
         }
         if (l == most) emit_stores(e, -1);
         c_close_loop(e, first, last, false, C_SIMD);
+        for (uint32_t i = 0; i < b->insts.n && l < most; i++)
+            if (level[i] == l && reaches(e, i, level) && is_rounded(e, i, axis))
+                emit_line(e, piece, "nc_round_halves(%s_level, %s - %s);", e->name[i], last, first);
     }
-    emit_close(e,
-               emit_text(e, "for (long %s = %s; %s < %s; %s += %d) {", first, from, first, to,
-                         first, PIECE),
-               "}");
+    c_give_halves(e, axis, first, last);
+    c_close_piece(e, first, last, from, to);
     return true;
 }

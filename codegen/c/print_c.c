@@ -184,9 +184,10 @@ const char *c_scratch(Emit *e, int nth)
 static int64_t print_flat(Emit *e)
 {
     if (c_levels(e, 0, "begin", "end")) return e->body->axis[0].extent;
-    c_open_loop(e, 0, c_period(e, 0, ROUND));
+    const bool simd = c_plain_over(e, 0);
+    c_open_pieces(e, 0, c_period(e, 0, ROUND), -1, simd);
     emit_stores(e, -1);
-    c_close_loop(e, "begin", "end", false, c_plain_over(e, 0) ? C_SIMD : "");
+    c_close_pieces(e, "begin", "end", false, simd ? C_SIMD : "");
     return e->body->axis[0].extent;
 }
 
@@ -244,9 +245,10 @@ static int64_t print_map(Emit *e)
     const char *begin = from < inner ? "0" : lo,
                *end = from < inner ? emit_text(e, "%lld", (long long)b->axis[inner].extent) : hi;
     if (!c_levels(e, inner, begin, end)) {
-        c_open_loop(e, inner, c_period(e, inner, ROUND));
+        const bool simd = c_plain_over(e, inner);
+        c_open_pieces(e, inner, c_period(e, inner, ROUND), -1, simd);
         emit_stores(e, -1);
-        c_close_loop(e, begin, end, whole, c_plain_over(e, inner) ? C_SIMD : "");
+        c_close_pieces(e, begin, end, whole, simd ? C_SIMD : "");
     }
     for (int i = inner; i-- > from;) {
         const char *a = e->axis[i], *to = emit_text(e, "%lld", (long long)b->axis[i].extent);

@@ -26,6 +26,15 @@ void c_close_loop(Emit *e, const char *from, const char *to, bool whole, const c
 // That period, where it is [least] or more: shorter inner loops cost what they save. 0: one loop.
 enum { ROUND = 8 };
 int64_t c_period(const Emit *e, int axis, int64_t least);
+// The same, halves beforehand and behind it by vectors (halves_c.c): those of a stage (-1: of maps)
+// along the axis of a loop of vectors that lie side by side.
+void c_open_pieces(Emit *e, int axis, int64_t period, int stage, bool simd);
+void c_close_pieces(Emit *e, const char *from, const char *to, bool whole, const char *pragma);
+// Its parts, in the scope around the loops of a piece, which is at most C_PIECE elements long.
+enum { C_PIECE = 256 };
+void c_take_halves(Emit *e, int axis, int stage, const char *first, const char *last);
+void c_give_halves(Emit *e, int axis, const char *first, const char *last);
+void c_close_piece(Emit *e, const char *first, const char *last, const char *from, const char *to);
 // A map's innermost loop, all of it, as several (levels_c.c); false: one is as good.
 bool c_levels(Emit *e, int axis, const char *from, const char *to);
 const char *c_omp_reduction(Emit *e, const int *r, int n, const char *suffix); // clauses

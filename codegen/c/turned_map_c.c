@@ -67,9 +67,10 @@ int64_t turned_map_c(Emit *e)
                                       e->name[k], p, p, ALONG, i, i);
     const char *from = emit_text(e, "first_%s", i), *to = emit_text(e, "last_%s", i);
     if (!c_levels(e, along, from, to)) {
-        c_open_loop(e, along, c_period(e, along, ROUND));
+        const bool simd = c_plain_over(e, along);
+        c_open_pieces(e, along, c_period(e, along, ROUND), -1, simd);
         emit_stores(e, -1);
-        c_close_loop(e, from, to, false, c_plain_over(e, along) ? C_SIMD : "");
+        c_close_pieces(e, from, to, false, simd ? C_SIMD : "");
     }
     emit_close(e, emit_text(e, "for (long %s = first_%s; %s < last_%s; %s++) {", p, p, p, p, p),
                "}");

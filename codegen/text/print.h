@@ -34,9 +34,10 @@ struct Emit {
     const char **axis;    // by axis: the expression that is its value here
     const char **element; // by instruction: a load's element already in registers, or NULL
     const char **place;   // by store: where emit_stores puts it instead of its buffer, or NULL
-    const bool *live;     // by instruction: something stored depends on it
-    bool *nested;         // by axis: the axis of a nested reduction
-    const char *where;    // in the model, of the last line printed
+    bool *converted;   // by instruction, then by store: element or place has the type of arithmetic
+    const bool *live;  // by instruction: something stored depends on it
+    bool *nested;      // by axis: the axis of a nested reduction
+    const char *where; // in the model, of the last line printed
     const char **inverse; // by instruction: its reciprocal's temporary, where one was printed
     Scope **inverse_in;
     // CUDA, until the wait for the kernel in front is printed: what is fetched now is fetched ahead
@@ -50,6 +51,7 @@ struct Emit {
     int round_axis;
     int64_t period;
     const char *round;
+    bool pieces; // C: the open loop runs within a piece of some elements (halves_c.c)
     const char **buf_name;
 };
 

@@ -302,7 +302,9 @@ const char *emit_value(Emit *e, int at)
         return e->bind[at].text;
     }
     Scope *home = home_of(e, v->axes);
-    if (e->element[at]) return declare(e, at, home, emit_load(e, v, e->element[at]));
+    if (e->element[at])
+        return declare(e, at, home,
+                       e->converted[at] ? e->element[at] : emit_load(e, v, e->element[at]));
     if (v->kind == KI_REDUCE) {
         emit_nested(e, at, home);
         return e->bind[at].text;
@@ -364,8 +366,9 @@ void emit_stores(Emit *e, int stage)
                 if (s->ix) emit_index(e, s->ix);
             } else if (s->buf >= 0 && e->place[i]) {
                 const char *v = emit_value(e, emit_unrounded(e, s));
+                const bool converted = e->converted[b->insts.n + i];
                 emit_line(e, e->scope, "%s = %s;", e->place[i],
-                          emit_stored(e, b->bufs.at[s->buf].type, v));
+                          converted ? v : emit_stored(e, b->bufs.at[s->buf].type, v));
             } else if (s->buf >= 0) {
                 emit_store(e, s);
             }

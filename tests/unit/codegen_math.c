@@ -236,6 +236,27 @@ static void check_flags(Arena *a, const char *dir, const char *flags)
         "nc_h2f(nc_f2h(a));\n"
         "            wrong += nc_bits(x) != nc_bits(y) && (x == x || y == y);\n        }\n"
         "    return wrong;\n}\n"
+        // Runs of halves as floats and back, and floats as halves: all halves, and floats around
+        // where digits are dropped, NaN too, in runs of every length; how many are not those of the
+        // functions of one element, to the bit (of rounded NaNs: not NaN).
+        "long runs(void)\n{\n    long wrong = 0;\n    uint32_t u = 1;\n"
+        "    for (long n = 0, at = 0; at < 1 << 17; at += n, n = n % 61 + 1) {\n"
+        "        uint16_t h[64], back[64];\n        float f[64], x[64], round[64];\n"
+        "        for (long k = 0; k < n; k++) {\n"
+        "            h[k] = (uint16_t)(at + k);\n            u = u * 1664525u + 1013904223u;\n"
+        "            static const uint32_t ends[] = {0, 1, 0xfff, 0x1000, 0x1001, 0x1fff};\n"
+        "            uint32_t exact = nc_bits(nc_h2f((uint16_t)(u >> 16)));\n"
+        "            x[k] = round[k] = nc_from_bits(u >> 8 & 1 ? exact | ends[(u >> 9) % 6]\n"
+        "                                         : u >> 10 & 1 ? exact + 0xfff : u);\n        }\n"
+        "        nc_floats_of(f, h, n);\n        nc_halves_of(back, x, n);\n"
+        "        nc_round_halves(round, n);\n"
+        "        for (long k = 0; k < n; k++) {\n"
+        "            float r = nc_h2f(nc_f2h(x[k]));\n"
+        "            wrong += nc_bits(f[k]) != nc_bits(nc_h2f(h[k])) || back[k] != nc_f2h(x[k]) "
+        "||\n"
+        "                     (nc_bits(round[k]) != nc_bits(r) && (round[k] == round[k] || r == "
+        "r));\n"
+        "        }\n    }\n    return wrong;\n}\n"
         // Pairs whose order as integers is not that of nc_max_f, or that do not come back.
         "long orders(const float *x, long n)\n{\n    long wrong = 0;\n"
         "    for (long i = 0; i + 1 < n; i++) {\n"
@@ -265,12 +286,14 @@ static void check_flags(Arena *a, const char *dir, const char *flags)
     Loop2d *wide_pow = NULL;
     if (lib) *(void **)&wide_pow = dlsym(lib, "pow_d");
     if (wide_pow) check_pow_d(wide_pow, flags);
-    long (*halves)(void) = NULL, (*orders)(const float *, long) = NULL;
+    long (*halves)(void) = NULL, (*runs)(void) = NULL, (*orders)(const float *, long) = NULL;
     if (lib) *(void **)&halves = dlsym(lib, "halves");
+    if (lib) *(void **)&runs = dlsym(lib, "runs");
     if (lib) *(void **)&orders = dlsym(lib, "orders");
     static float x[N];
     for (int i = 0; i < N; i++) x[i] = (float)input(i % 3 ? 0 : 2, i, true);
     if (halves) CHECK_MSG(halves() == 0, "%ld halves%s", halves(), flags);
+    if (runs) CHECK_MSG(runs() == 0, "%ld halves in runs%s", runs(), flags);
     if (orders) CHECK_MSG(orders(x, N) == 0, "%ld pairs out of order%s", orders(x, N), flags);
     unlink(src);
     unlink(so);

@@ -1,0 +1,117 @@
+// Halves that lie side by side along a loop of vectors: a few hundred at a time become floats
+// before it and halves behind it (nc_floats_of, nc_halves_of), for compilers make no vectors of the
+// processor's conversions.
+#include "codegen/c/print_c.h"
+
+// Number i of the instructions and, behind them, stores: an access of halves along the axis in that
+// stage.
+typedef struct Run {
+    const char *array;
+    const Ix *at;
+    int buf;
+} Run;
+
+static bool is_run(Emit *e, uint32_t i, int axis, int stage, Run *out)
+{
+    const Body *b = e->body;
+    int64_t step;
+    if (b->sched.variant == RUN_BESIDE) return false; // whose rows are turned
+    if (i < b->insts.n) {
+        const Inst *v = &b->insts.at[i];
+        if (!e->live[i] || v->kind != KI_LOAD || v->pred >= 0 || v->ix->has_value || v->keep ||
+            e->element[i] || (stage >= 0 && !(body_stage_uses(e->arena, b)[i] >> stage & 1)))
+            return false;
+        *out = (Run){emit_text(e, "%s_floats", e->name[i]), v->ix, v->buf};
+    } else {
+        const BodyStore *s = &b->stores.at[i - b->insts.n];
+        if (s->buf < 0 || s->guard || s->add || s->ix->has_value || e->place[i - b->insts.n] ||
+            (store_over(b, s, b->col) ? s->stage != stage : stage >= 0))
+            return false;
+        *out = (Run){emit_text(e, "out%u_floats", i - b->insts.n), s->ix, s->buf};
+    }
+    return b->bufs.at[out->buf].type == DT_F16 && ix_stride(out->at, axis, &step) && step == 1;
+}
+
+static bool any_run(Emit *e, int axis, int stage)
+{
+    Run r;
+    for (uint32_t i = 0; i < e->body->insts.n + e->body->stores.n; i++)
+        if (is_run(e, i, axis, stage, &r)) return true;
+    return false;
+}
+
+static const char *begin_of(Emit *e, const Run *r, int axis, const char *first)
+{
+    return turn_begin(e, r->buf, r->at, (int[]){axis, axis}, (const char *[]){first, first});
+}
+
+void c_take_halves(Emit *e, int axis, int stage, const char *first, const char *last)
+{
+    const Body *b = e->body;
+    Run r;
+    for (uint32_t i = 0; i < b->insts.n + b->stores.n; i++) {
+        if (!is_run(e, i, axis, stage, &r)) continue;
+        emit_line(e, e->scope, "float %s[%d];", r.array, C_PIECE);
+        if (i < b->insts.n)
+            emit_line(e, e->scope, "nc_floats_of(%s, %s, %s - %s);", r.array,
+                      begin_of(e, &r, axis, first), last, first);
+        const char *element = emit_text(e, "%s[%s - %s]", r.array, e->axis[axis], first);
+        *(i < b->insts.n ? &e->element[i] : &e->place[i - b->insts.n]) = element;
+        e->converted[i] = true;
+    }
+}
+
+void c_give_halves(Emit *e, int axis, const char *first, const char *last)
+{
+    const Body *b = e->body;
+    for (uint32_t i = 0; i < b->insts.n + b->stores.n; i++) {
+        if (!e->converted[i]) continue;
+        e->converted[i] = false;
+        if (i < b->insts.n) {
+            e->element[i] = NULL;
+            continue;
+        }
+        const BodyStore *s = &b->stores.at[i - b->insts.n];
+        const Run r = {emit_text(e, "out%u_floats", i - b->insts.n), s->ix, s->buf};
+        emit_line(e, e->scope, "nc_halves_of(%s, %s, %s - %s);", begin_of(e, &r, axis, first),
+                  r.array, last, first);
+        e->place[i - b->insts.n] = NULL;
+    }
+}
+
+void c_open_pieces(Emit *e, int axis, int64_t period, int stage, bool simd)
+{
+    const char *c = e->axis[axis];
+    e->pieces = !period && simd && any_run(e, axis, stage);
+    if (e->pieces) {
+        emit_open(e, 0);
+        c_take_halves(e, axis, stage, emit_text(e, "piece_%s", c), emit_text(e, "piece_end_%s", c));
+    }
+    c_open_loop(e, axis, period);
+}
+
+void c_close_pieces(Emit *e, const char *from, const char *to, bool whole, const char *pragma)
+{
+    if (!e->pieces) {
+        c_close_loop(e, from, to, whole, pragma);
+        return;
+    }
+    const int axis = e->round_axis;
+    const char *first = emit_text(e, "piece_%s", e->axis[axis]),
+               *last = emit_text(e, "piece_end_%s", e->axis[axis]);
+    c_close_loop(e, first, last, false, pragma);
+    c_give_halves(e, axis, first, last);
+    c_close_piece(e, first, last, from, to);
+    e->pieces = false;
+}
+
+void c_close_piece(Emit *e, const char *first, const char *last, const char *from, const char *to)
+{
+    emit_close(e,
+               emit_text(e,
+                         "for (long %s = %s; %s < %s; %s += %d) {\n"
+                         "%*sconst long %s = %s + %d < %s ? %s + %d : %s;",
+                         first, from, first, to, first, C_PIECE, e->scope->indent * 4, "", last,
+                         first, C_PIECE, to, first, C_PIECE, to),
+               "}");
+}
