@@ -2,6 +2,14 @@
 #include "codegen/text/accumulator.h"
 #include "codegen/c/print_c.h"
 
+// The result of a row from the arrays of a stage's sums.
+static const char *sum_of(Emit *e, int r)
+{
+    const char *acc = emit_text(e, "%s[%s - first]", e->name[r], e->axis[0]);
+    if (c_stored_order(e, r)) return c_order_result(e, r, acc);
+    return c_float_sum(&e->body->insts.at[r]) ? emit_text(e, "(float)%s", acc) : acc;
+}
+
 // What is known of a row before a stage.
 static void bind_earlier(Emit *e, int stage)
 {
@@ -11,10 +19,7 @@ static void bind_earlier(Emit *e, int stage)
         const int *r = stage_reductions(e, s, &n);
         for (int i = 0; i < n; i++)
             if (e->body->insts.at[r[i]].kind == KI_REDUCE)
-                emit_bind(e, r[i], e->scope,
-                          emit_text(e, "%s%s[%s - first]",
-                                    c_float_sum(&e->body->insts.at[r[i]]) ? "(float)" : "",
-                                    e->name[r[i]], e->axis[0]));
+                emit_bind(e, r[i], e->scope, sum_of(e, r[i]));
     }
 }
 
@@ -42,14 +47,69 @@ static void declare_sums(Emit *e, Scope *task, const int *r, int n, int64_t part
             emit_line(e, task, "%s %s_best[%lld];", t, name, tile);
             t = "int32_t";
         }
+        const bool ordered = c_stored_order(e, r[i]);
+        if (ordered) t = "int16_t";
         const char *array = v->kind == KI_SCAN ? emit_text(e, "%s_acc", name) : name;
         emit_line(e, task, "%s %s[%lld];", t, array, tile);
         emit_line(e, task, "for (long k = 0; k < last - first; k++) {");
-        emit_line(e, task, "    %s[k] = %s;", array, c_start(e, v, lo));
+        emit_line(e, task, "    %s[k] = %s;", array,
+                  ordered ? c_order_start(e, r[i]) : c_start(e, v, lo));
         if (v->kind == KI_REDUCE && inst_acc(v)->place)
             emit_line(e, task, "    %s_best[k] = %s;", name, emit_identity(e, v->op, v->acc));
         emit_line(e, task, "}");
     }
+}
+
+// Adds the open loops' element to the sums of a stage.
+static void accumulate(Emit *e, const int *r, int n)
+{
+    const Body *b = e->body;
+    for (int i = 0; i < n; i++) {
+        const char *scan = b->insts.at[r[i]].kind == KI_SCAN ? "_acc" : "", *name = e->name[r[i]];
+        const char *acc = emit_text(e, "%s%s[%s - first]", name, scan, e->axis[0]);
+        if (c_stored_order(e, r[i]))
+            c_order_accumulate(e, r[i], acc);
+        else
+            c_accumulate(e, r[i], acc, emit_text(e, "%s_best[%s - first]", name, e->axis[0]),
+                         e->axis[b->col]);
+    }
+}
+
+// Of sums that cost about as much as their way to memory and back, several columns add to them each
+// time: FEW_INSTS instructions or fewer, and nothing but sums.
+enum { TOGETHER = 4, FEW_INSTS = 8 };
+
+static bool is_light(Emit *e, const Rounds *rounds, const int *r, int n)
+{
+    const Body *b = e->body;
+    bool light = b->sched.variant == RUN_COLUMNS && b->nstages == 1 && rounds->simd &&
+                 !rounds->period && !c_any_halves(e, 0, 0) &&
+                 b->axis[b->col].extent >= 4 * TOGETHER && b->insts.n <= FEW_INSTS;
+    for (int i = 0; i < n; i++)
+        light &= b->insts.at[r[i]].kind == KI_REDUCE && !inst_acc(&b->insts.at[r[i]])->place;
+    for (uint32_t i = 0; i < b->stores.n; i++) light &= !store_over(b, &b->stores.at[i], b->col);
+    return light;
+}
+
+static void light_columns(Emit *e, const char *lo, const char *hi, const Rounds *rounds,
+                          const int *r, int n)
+{
+    const int col = e->body->col;
+    const char *c = e->axis[col];
+    emit_open(e, 0);
+    c_open_loop(e, 0, 0);
+    for (int k = 0; k < TOGETHER; k++) {
+        e->axis[col] = emit_text(e, "(%s + %d)", c, k);
+        emit_open(e, 1ull << col);
+        accumulate(e, r, n);
+        emit_close(e, "{", "}");
+    }
+    e->axis[col] = c;
+    close_tile_loop(e, rounds);
+    emit_close(e,
+               emit_text(e, "for (long %s = %s; %s + %d <= %s; %s += %d) {", c, lo, c, TOGETHER, hi,
+                         c, TOGETHER),
+               "}");
 }
 
 static void column_stage(Emit *e, int stage, const char *lo, const char *hi, int64_t part,
@@ -68,21 +128,22 @@ static void column_stage(Emit *e, int stage, const char *lo, const char *hi, int
         c_remember_rows(e, stage);
         close_tile_loop(e, rounds);
     }
+    const char *from = lo;
+    if (is_light(e, rounds, r, n)) {
+        light_columns(e, lo, hi, rounds, r, n);
+        from = emit_text(e, "%s - (%s - %s) %% %d", hi, hi, lo, TOGETHER);
+    }
     emit_open(e, 1ull << b->col);
     c_open_pieces(e, 0, rounds->period, stage, rounds->simd);
     bind_earlier(e, stage);
     c_recall_rows(e, stage + 1);
     c_recall(e, stage, at);
     turn_elements(e);
-    for (int i = 0; i < n; i++) {
-        const char *scan = b->insts.at[r[i]].kind == KI_SCAN ? "_acc" : "", *name = e->name[r[i]];
-        c_accumulate(e, r[i], emit_text(e, "%s%s[%s - first]", name, scan, e->axis[0]),
-                     emit_text(e, "%s_best[%s - first]", name, e->axis[0]), c);
-    }
+    accumulate(e, r, n);
     emit_stores(e, stage);
     c_remember(e, stage, at);
     close_tile_loop(e, rounds);
-    emit_close(e, emit_text(e, "for (long %s = %s; %s < %s; %s++) {", c, lo, c, hi, c), "}");
+    emit_close(e, emit_text(e, "for (long %s = %s; %s < %s; %s++) {", c, from, c, hi, c), "}");
 }
 
 static void store_parts(Emit *e)

@@ -11,6 +11,23 @@ typedef struct Run {
     int buf;
 } Run;
 
+// Whether the stage computes anything of a load but the largest and the least of what is stored.
+static bool is_computed_of(const Emit *e, int load, int stage)
+{
+    const Body *b = e->body;
+    const uint64_t *uses = body_stage_uses(e->arena, b);
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        const bool reduces = v->kind == KI_REDUCE && v->axis == b->col;
+        const bool here = stage < 0 || (reduces ? v->stage - 1 == stage : uses[i] >> stage & 1);
+        for (int k = 0; k < v->na; k++)
+            if (e->live[i] && here && v->a[k] == load && !c_stored_order(e, (int)i)) return true;
+    }
+    for (uint32_t i = 0; i < b->stores.n; i++)
+        if (b->stores.at[i].value == load) return true;
+    return false;
+}
+
 static bool is_run(Emit *e, uint32_t i, int axis, int stage, Run *out)
 {
     const Body *b = e->body;
@@ -19,7 +36,7 @@ static bool is_run(Emit *e, uint32_t i, int axis, int stage, Run *out)
     if (i < b->insts.n) {
         const Inst *v = &b->insts.at[i];
         if (!e->live[i] || v->kind != KI_LOAD || v->pred >= 0 || v->ix->has_value || v->keep ||
-            e->element[i] || (stage >= 0 && !(body_stage_uses(e->arena, b)[i] >> stage & 1)))
+            e->element[i] || !is_computed_of(e, (int)i, stage))
             return false;
         *out = (Run){emit_text(e, "%s_floats", e->name[i]), v->ix, v->buf};
     } else {
@@ -32,7 +49,7 @@ static bool is_run(Emit *e, uint32_t i, int axis, int stage, Run *out)
     return b->bufs.at[out->buf].type == DT_F16 && ix_stride(out->at, axis, &step) && step == 1;
 }
 
-static bool any_run(Emit *e, int axis, int stage)
+bool c_any_halves(Emit *e, int axis, int stage)
 {
     Run r;
     for (uint32_t i = 0; i < e->body->insts.n + e->body->stores.n; i++)
@@ -82,7 +99,7 @@ void c_give_halves(Emit *e, int axis, const char *first, const char *last)
 void c_open_pieces(Emit *e, int axis, int64_t period, int stage, bool simd)
 {
     const char *c = e->axis[axis];
-    e->pieces = !period && simd && any_run(e, axis, stage);
+    e->pieces = !period && simd && c_any_halves(e, axis, stage);
     if (e->pieces) {
         emit_open(e, 0);
         c_take_halves(e, axis, stage, emit_text(e, "piece_%s", c), emit_text(e, "piece_end_%s", c));

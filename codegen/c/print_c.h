@@ -29,6 +29,7 @@ int64_t c_period(const Emit *e, int axis, int64_t least);
 // The same, halves beforehand and behind it by vectors (halves_c.c): those of a stage (-1: of maps)
 // along the axis of a loop of vectors that lie side by side.
 void c_open_pieces(Emit *e, int axis, int64_t period, int stage, bool simd);
+bool c_any_halves(Emit *e, int axis, int stage); // whether there are such
 void c_close_pieces(Emit *e, const char *from, const char *to, bool whole, const char *pragma);
 // Its parts, in the scope around the loops of a piece, which is at most C_PIECE elements long.
 enum { C_PIECE = 256 };
@@ -48,6 +49,13 @@ bool c_float_sum(const Inst *v); // in f32: long ones go on in double
 // which begins with c_start, and best that of the value at a place, which begins with the identity.
 void c_accumulate(Emit *e, int r, const char *acc, const char *best, const char *axis);
 const char *c_start(Emit *e, const Inst *v, const char *first); // first: of the columns
+// Largest and least floats; which (h, b: of f16, bf16) are those of stored 16-bit floats, or NULL:
+// these are joined as integers of 16 bits (order_c.c), which begin with c_order_start.
+bool c_ordered(const Inst *v);
+const char *c_stored_order(const Emit *e, int r);
+const char *c_order_start(Emit *e, int r);
+void c_order_accumulate(Emit *e, int r, const char *acc);
+const char *c_order_result(Emit *e, int r, const char *acc);
 // Scratch buffers in the order reductions use them: one each, argmax a second for the value; where
 // a part's result stands in it.
 const char *c_scratch(Emit *e, int nth);

@@ -13,41 +13,28 @@ enum { CHUNK = 4096, MOST_LANES = 256 };
 // lanes in turn.
 enum { TURN = 64, LEAST_TURNS = 2 };
 
-// The largest and the least of floats: in lanes they are integers in the order of the values, which
-// join in one instruction, NaN or not.
-static bool is_ordered(const Inst *v)
-{
-    const Accumulator *a = inst_acc(v);
-    return v->kind == KI_REDUCE && !a->place && (a->start == START_LOW || a->start == START_HIGH) &&
-           dtype_is_float(v->acc);
-}
-
 // Of f64 a vector has so few that its next sum waits for the last: long ones take turns, too.
 static bool in_turns(const Inst *v, int64_t length)
 {
     enum { LONG = 512 };
-    return is_ordered(v) || (v->kind == KI_REDUCE &&
-                             (inst_acc(v)->place || (inst_acc(v)->adds && !inst_acc(v)->runs &&
-                                                     length >= LONG && v->acc == DT_F64)));
+    return c_ordered(v) || (v->kind == KI_REDUCE &&
+                            (inst_acc(v)->place || (inst_acc(v)->adds && !inst_acc(v)->runs &&
+                                                    length >= LONG && v->acc == DT_F64)));
 }
 
 static void lane_accumulate(Emit *e, int r, const char *lane, const char *c)
 {
-    const Inst *v = &e->body->insts.at[r];
-    if (!is_ordered(v)) {
-        c_accumulate(e, r, emit_text(e, "%s_lane%s", e->name[r], lane),
-                     emit_text(e, "%s_best_lane%s", e->name[r], lane), c);
-        return;
-    }
-    const char *sign = inst_acc(v)->start == START_HIGH ? "-" : "";
-    emit_line(e, e->scope, "%s_lane%s = nc_max(%s_lane%s, nc_order(%s(%s)));", e->name[r], lane,
-              e->name[r], lane, sign, emit_value(e, v->a[0]));
+    const char *acc = emit_text(e, "%s_lane%s", e->name[r], lane);
+    if (c_stored_order(e, r))
+        c_order_accumulate(e, r, acc);
+    else
+        c_accumulate(e, r, acc, emit_text(e, "%s_best_lane%s", e->name[r], lane), c);
 }
 
 static void declare_lanes(Emit *e, Scope *s, int r, int64_t lanes, const char *first)
 {
     const Inst *v = &e->body->insts.at[r];
-    bool ordered = is_ordered(v);
+    const bool stored = c_stored_order(e, r);
     if (inst_acc(v)->place) {
         emit_line(e, s, "int32_t %s_lane[%lld];", e->name[r], (long long)lanes);
         emit_line(e, s, "%s %s_best_lane[%lld];", c_acc_type(v->acc), e->name[r], (long long)lanes);
@@ -57,10 +44,8 @@ static void declare_lanes(Emit *e, Scope *s, int r, int64_t lanes, const char *f
         emit_line(e, s, "}");
         return;
     }
-    const char *t = !ordered ? c_acc_type(v->acc) : math_bytes(v->acc) == 8 ? "int64_t" : "int32_t";
-    const char *start =
-        ordered ? emit_text(e, "nc_order(%s)", emit_literal(e->arena, v->acc, 0, -INFINITY))
-                : emit_identity(e, v->op, v->acc);
+    const char *t = stored ? "int16_t" : c_acc_type(v->acc);
+    const char *start = stored ? c_order_start(e, r) : emit_identity(e, v->op, v->acc);
     emit_line(e, s, "%s %s_lane[%lld];", t, e->name[r], (long long)lanes);
     emit_line(e, s, "for (long k = 0; k < %lld; k++) %s_lane[k] = %s;", (long long)lanes,
               e->name[r], start);
@@ -77,13 +62,24 @@ static void join_lanes(Emit *e, Scope *s, int r, int64_t lanes)
         emit_line(e, s, "%s_best = %s_best_lane[0];", name, name);
         return;
     }
-    if (is_ordered(v)) { // compilers join integers as they like: by vectors
-        emit_line(e, s, "%s %s_last = %s;", math_bytes(v->acc) == 8 ? "int64_t" : "int32_t", name,
-                  all);
-        emit_line(e, s, "for (long k = 0; k < %lld; k++) %s_last = nc_max(%s_last, %s[k]);",
-                  (long long)lanes, name, name, x);
-        all = emit_text(e, "%snc_in_order(%s_last)", inst_acc(v)->start == START_HIGH ? "-" : "",
-                        name);
+    if (c_ordered(v)) { // as integers in the order of the values compilers join them by vectors
+        const bool stored = c_stored_order(e, r);
+        const char *sign = inst_acc(v)->start == START_HIGH ? "-" : "",
+                   *last = emit_text(e, "%s_last", name),
+                   *key = stored ? x : emit_text(e, "%s_key", name),
+                   *t = stored                    ? "int16_t"
+                        : math_bytes(v->acc) == 8 ? "int64_t"
+                                                  : "int32_t";
+        if (!stored) {
+            emit_line(e, s, "%s %s[%lld];", t, key, (long long)lanes);
+            emit_line(e, s, C_SIMD);
+            emit_line(e, s, "for (long k = 0; k < %lld; k++) %s[k] = nc_order(%s%s[k]);",
+                      (long long)lanes, key, sign, x);
+        }
+        emit_line(e, s, "%s %s = %s[0];", t, last, key);
+        emit_line(e, s, "for (long k = 0; k < %lld; k++) %s = nc_max%s(%s, %s[k]);",
+                  (long long)lanes, last, stored ? "_s" : "", last, key);
+        all = stored ? c_order_result(e, r, last) : emit_text(e, "%snc_in_order(%s)", sign, last);
     } else { // half to half: a chain of one after the other would wait for each
         const char *left = emit_text(e, "%s[k]", x),
                    *right = emit_text(e, "%s[(n + 1) / 2 + k]", x);

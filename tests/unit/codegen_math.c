@@ -264,7 +264,16 @@ static void check_flags(Arena *a, const char *dir, const char *flags)
         "        float y = nc_in_order_f(nc_max_i(nc_order_f(a), nc_order_f(b)));\n"
         "        double z = nc_in_order_d(nc_max_l(nc_order_d(a), nc_order_d(b)));\n"
         "        wrong += (y != top && (y == y || top == top)) || (z != top && (z == z || top == "
-        "top));\n    }\n    return wrong;\n}\n",
+        "top));\n    }\n"
+        // ... and of 16-bit floats: all of them, each beside 16 others.
+        "    for (uint32_t u = 0; u < 1u << 20; u++) {\n"
+        "        uint16_t p = (uint16_t)u, q = (uint16_t)(u * 40503u >> 4);\n"
+        "        float top = nc_max_f(nc_h2f(p), nc_h2f(q)), wide = nc_max_f(nc_b2f(p), "
+        "nc_b2f(q));\n"
+        "        float y = nc_in_order_h(nc_max_s(nc_order_h(p), nc_order_h(q)));\n"
+        "        float z = nc_in_order_b(nc_max_s(nc_order_b(p), nc_order_b(q)));\n"
+        "        wrong += (y != top && (y == y || top == top)) || (z != wide && (z == z || wide == "
+        "wide));\n    }\n    return wrong;\n}\n",
         f);
     fclose(f);
     // as runtime/cpu/cpu_cc.c compiles kernels
