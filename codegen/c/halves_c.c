@@ -62,20 +62,25 @@ static const char *begin_of(Emit *e, const Run *r, int axis, const char *first)
     return turn_begin(e, r->buf, r->at, (int[]){axis, axis}, (const char *[]){first, first});
 }
 
+void c_take_half(Emit *e, uint32_t i, int axis, int stage, const char *first, const char *last)
+{
+    const uint32_t n = e->body->insts.n;
+    Run r;
+    if (!is_run(e, i, axis, stage, &r)) return;
+    emit_line(e, e->scope, "float %s[%d];", r.array, C_PIECE);
+    if (i < n)
+        emit_line(e, e->scope, "nc_floats_of(%s, %s, %s - %s);", r.array,
+                  begin_of(e, &r, axis, first), last, first);
+    *(i < n ? &e->element[i] : &e->place[i - n]) =
+        emit_text(e, "%s[%s - %s]", r.array, e->axis[axis], first);
+    e->converted[i] = true;
+}
+
 void c_take_halves(Emit *e, int axis, int stage, const char *first, const char *last)
 {
     const Body *b = e->body;
-    Run r;
-    for (uint32_t i = 0; i < b->insts.n + b->stores.n; i++) {
-        if (!is_run(e, i, axis, stage, &r)) continue;
-        emit_line(e, e->scope, "float %s[%d];", r.array, C_PIECE);
-        if (i < b->insts.n)
-            emit_line(e, e->scope, "nc_floats_of(%s, %s, %s - %s);", r.array,
-                      begin_of(e, &r, axis, first), last, first);
-        const char *element = emit_text(e, "%s[%s - %s]", r.array, e->axis[axis], first);
-        *(i < b->insts.n ? &e->element[i] : &e->place[i - b->insts.n]) = element;
-        e->converted[i] = true;
-    }
+    for (uint32_t i = 0; i < b->insts.n + b->stores.n; i++)
+        c_take_half(e, i, axis, stage, first, last);
 }
 
 void c_give_halves(Emit *e, int axis, const char *first, const char *last)

@@ -34,6 +34,7 @@ void c_close_pieces(Emit *e, const char *from, const char *to, bool whole, const
 // Its parts, in the scope around the loops of a piece, which is at most C_PIECE elements long.
 enum { C_PIECE = 256 };
 void c_take_halves(Emit *e, int axis, int stage, const char *first, const char *last);
+void c_take_half(Emit *e, uint32_t i, int axis, int stage, const char *first, const char *last);
 void c_give_halves(Emit *e, int axis, const char *first, const char *last);
 void c_close_piece(Emit *e, const char *first, const char *last, const char *from, const char *to);
 // A map's innermost loop, all of it, as several (levels_c.c); false: one is as good.

@@ -21,13 +21,13 @@ static void pack(Emit *e, int inst, int axis, int side, const char *array, const
     const char *a = e->axis[axis], *k = e->axis[b->col];
     const int inner = k_inner ? b->col : axis;
     emit_open(e, 1ull << (k_inner ? axis : b->col));
+    const char *from = k_inner ? "first_k" : first, *to = k_inner ? "last_k" : last;
+    c_take_half(e, (uint32_t)(v - b->insts.at), inner, -1, from, to);
     c_open_loop(e, inner, c_period(e, inner, ROUND));
     const char *x = emit_value(e, inst);
     emit_line(e, e->scope, "%s[(%s - first_k) * %d + %s - %s] = %s;", array, k, side, a, first, x);
-    if (k_inner)
-        c_close_loop(e, "first_k", "last_k", false, "");
-    else
-        c_close_loop(e, first, last, false, c_plain_over(e, axis) ? C_SIMD : "");
+    c_close_loop(e, from, to, false, !k_inner && c_plain_over(e, axis) ? C_SIMD : "");
+    c_give_halves(e, inner, from, to);
     emit_close(
         e, k_inner ? tile_loop(e, axis, first, last) : tile_loop(e, b->col, "first_k", "last_k"),
         "}");
@@ -173,6 +173,9 @@ int64_t tile_c(Emit *e)
     emit_line(e, e->scope, "%s", end);
     emit_line(e, e->scope, "const %s *const flat = (const %s *)sums[group * %d];", t, t, s->tile.m);
     emit_open(e, 1ull << 1);
+    for (uint32_t i = 0; i < b->insts.n + b->stores.n; i++) // but of the operands
+        if (i >= b->insts.n || !inst_over(&b->insts.at[i], b->col))
+            c_take_half(e, i, 2, -1, "from_n", "to_n");
     emit_open(e, 1ull << 2);
     emit_bind(
         e, b->dot.sum, e->scope,
@@ -185,6 +188,7 @@ int64_t tile_c(Emit *e)
                              : "",
                          e->axis[2], e->axis[2], e->axis[2]),
                "}");
+    c_give_halves(e, 2, "from_n", "to_n");
     emit_close(e,
                emit_text(e, "for (long %s = first_m; %s < last_m; %s++) {", e->axis[1], e->axis[1],
                          e->axis[1]),

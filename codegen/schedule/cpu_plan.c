@@ -68,7 +68,7 @@ static void cpu_tile(Body *b)
     }
     int64_t tiles = ceil_div(b->axis[1].extent, 32) * ceil_div(b->axis[2].extent, columns);
     s->tile.m = 32;
-    s->tile.n = tiles * b->axis[0].extent >= 256 ? 4 * columns : columns;
+    s->tile.n = tiles * b->axis[0].extent >= 64 ? 4 * columns : columns;
     s->tile.k = 128; // both operands of a step fit the first cache
 }
 
