@@ -63,8 +63,8 @@ int64_t target_idle_share(const Target *t, int64_t batch, int64_t m, int64_t n);
 // Products that the CPU computes without tiles or a library, which would bring operands into order
 // that it reads once: of a vector, a sum each; and of short sums, so many results side by side.
 bool target_row_by_row(const Target *t, int64_t m, int64_t n, int64_t k);
-// f32 products of so few columns that generated tiles, which read the left operand where it lies,
-// are faster than the CPU's library.
+// f32 products of so few columns, or f64 ones of half as many, that generated tiles, which read the
+// left operand where it lies, are faster than the CPU's library.
 bool target_narrow_product(const Target *t, int64_t n);
 
 // One of 16-bit floats that takes so long that a generated kernel is timed beside the library's:

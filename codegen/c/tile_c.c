@@ -60,8 +60,42 @@ static bool store_runs_along(const Body *b, int axis)
     return false;
 }
 
+// Packs the other operand's tile for all rows of a task, unless its rows lie one behind the other
+// and are no longer than the tile: these are read where they lie, with what is behind each, to the
+// end of the buffer.
+static void right_tile(Emit *e, int inst, int cols, int wide)
+{
+    const Body *b = e->body;
+    const Inst *v = &b->insts.at[inst];
+    int64_t pitch, step;
+    const bool lies = v->kind == KI_LOAD && v->type == b->insts.at[b->dot.sum].acc && v->pred < 0 &&
+                      !v->ix->has_value && ix_stride(v->ix, cols, &step) && step == 1 &&
+                      ix_stride(v->ix, b->col, &pitch) && pitch > 0 && pitch <= wide &&
+                      b->axis[cols].extent <= wide;
+    const char *t = type_math(b->insts.at[b->dot.sum].acc);
+    emit_line(e, e->scope, "const %s *from = right;", t);
+    emit_line(e, e->scope, "long step = %d;", wide);
+    if (!lies) {
+        pack(e, inst, cols, wide, "right", "first_n", "last_n");
+        return;
+    }
+    const int axes[2] = {cols, b->col};
+    const char *first = turn_begin(e, v->buf, v->ix, axes, (const char *[]){"first_n", "first_k"}),
+               *last =
+                   turn_begin(e, v->buf, v->ix, axes, (const char *[]){"first_n", "(last_k - 1)"});
+    emit_open(e, 0);
+    pack(e, inst, cols, wide, "right", "first_n", "last_n");
+    emit_close(e,
+               emit_text(e, "if (%s + %d > %s + %lld) {", last, wide, e->buf_name[v->buf],
+                         (long long)b->bufs.at[v->buf].elems),
+               "} else {");
+    emit_line(e, e->scope, "    from = %s;", first);
+    emit_line(e, e->scope, "    step = %lld;", (long long)pitch);
+    emit_line(e, e->scope, "}");
+}
+
 // One operand is read where it lies: by the place of each of its rows, and of each column behind
-// that. Of the other a tile is packed for all rows of the task.
+// that.
 static int64_t in_place_c(Emit *e, int rows)
 {
     const Body *b = e->body;
@@ -74,9 +108,11 @@ static int64_t in_place_c(Emit *e, int rows)
     const char *r = e->axis[rows], *c = e->axis[b->col];
     emit_open(e, 1); // batch
     Scope *task = e->scope, *root = task->up;
-    emit_line(e, root, "float right[%d] __attribute__((aligned(64))) = {0};", step * wide);
-    emit_line(e, root, "float sums[%d] __attribute__((aligned(64)));", most * wide);
-    emit_line(e, root, "const float *row[%d];", most);
+    const DType acc = b->insts.at[b->dot.sum].acc;
+    const char *t = type_math(acc), *kind = emit_text(e, "%d_%s", wide, tile_suffix(acc));
+    emit_line(e, root, "%s right[%d] __attribute__((aligned(64))) = {0};", t, step * wide);
+    emit_line(e, root, "%s sums[%d] __attribute__((aligned(64)));", t, most * wide);
+    emit_line(e, root, "const %s *row[%d];", t, most);
     emit_line(e, root, "long at[%d];", step);
     emit_line(e, task, "const long %s = task / %lld;", e->axis[0], tiles_m * tiles_n);
     emit_line(e, task,
@@ -91,7 +127,7 @@ static int64_t in_place_c(Emit *e, int rows)
     emit_line(e, e->scope, "row[%s - first_m] = %s + (%s);", r, e->buf_name[x->buf],
               part_of_place(e, x->ix, 1ull << b->col, true));
     c_close_loop(e, "first_m", "last_m", false, "");
-    emit_line(e, task, "for (long k = last_m - first_m; k %% NC_ROWS_OF_%d; k++)", wide);
+    emit_line(e, task, "for (long k = last_m - first_m; k %% NC_ROWS_OF_%s; k++)", kind);
     emit_line(e, task, "    row[k] = row[k - 1];");
     emit_open(e, 0);
     emit_line(e, e->scope, "const long last_k = first_k + %d < %lld ? first_k + %d : %lld;", step,
@@ -100,10 +136,11 @@ static int64_t in_place_c(Emit *e, int rows)
     emit_line(e, e->scope, "at[%s - first_k] = %s;", c,
               part_of_place(e, x->ix, 1ull << b->col, false));
     c_close_loop(e, "first_k", "last_k", false, C_SIMD);
-    pack(e, right, cols, wide, "right", "first_n", "last_n");
-    emit_line(e, e->scope, "for (long i = 0; i < last_m - first_m; i += NC_ROWS_OF_%d)", wide);
-    emit_line(e, e->scope, "    nc_rows_%d(sums + i * %d, row + i, at, right, last_k - first_k);",
-              wide, wide);
+    right_tile(e, right, cols, wide);
+    emit_line(e, e->scope, "for (long i = 0; i < last_m - first_m; i += NC_ROWS_OF_%s)", kind);
+    emit_line(e, e->scope,
+              "    nc_rows_%s(sums + i * %d, row + i, at, from, step, last_k - first_k);", kind,
+              wide);
     emit_close(e, emit_text(e, "for (long first_k = 0; first_k < %lld; first_k += %d) {", k, step),
                "}");
     // The results in the order in which they lie.

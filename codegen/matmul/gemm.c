@@ -165,7 +165,8 @@ static bool is_generated(const GemmFrom *f, const Group *gr, const ProgGemm *g)
     bool f32 =
         g->a_type == PD_F32 && g->b_type == PD_F32 && g->c_type == PD_F32 && g->compute == PD_F32;
     if (target_row_by_row(f->target, g->m, g->n, g->k)) return plain;
-    if (target_narrow_product(f->target, g->n)) return plain && f32;
+    const bool f64 = g->a_type == PD_F64 && g->b_type == PD_F64 && g->c_type == PD_F64;
+    if (target_narrow_product(f->target, f64 ? 2 * g->n : g->n)) return plain && (f32 || f64);
     return plain && f32 && target_generated_product(f->target, g->batch, g->m, g->n, g->k, f->tf32);
 }
 

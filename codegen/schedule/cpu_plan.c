@@ -13,7 +13,9 @@ static void cpu_map(const Target *t, Body *b)
 static bool lies_apart(const Body *b, const Inst *v)
 {
     const uint64_t col = 1ull << b->col;
-    if (v->kind != KI_LOAD || v->type != DT_F32 || v->pred >= 0 || v->ix->has_value) return false;
+    if (v->kind != KI_LOAD || v->type != b->insts.at[b->dot.sum].acc || v->pred >= 0 ||
+        v->ix->has_value)
+        return false;
     for (int i = 0; i < v->ix->n; i++) {
         const uint64_t axes = v->ix->at[i].term->axes;
         if (axes & col && axes & ~col) return false;
@@ -30,7 +32,8 @@ static double reads_of_each(const Body *b, int inst, int axis)
 
 int tile_in_place(const Body *b)
 {
-    if (b->insts.at[b->dot.sum].acc != DT_F32) return 0;
+    const DType acc = b->insts.at[b->dot.sum].acc;
+    if (acc != DT_F32 && acc != DT_F64) return 0;
     const bool left = lies_apart(b, &b->insts.at[b->dot.a]),
                right = lies_apart(b, &b->insts.at[b->dot.b]);
     if (left && right)
@@ -45,7 +48,8 @@ static void cpu_rows(Body *b, int rows)
     Schedule *s = &b->sched;
     const int cols = 3 - rows;
     const int64_t m = b->axis[rows].extent, n = b->axis[cols].extent, k = b->axis[b->col].extent;
-    const int wide = n > 8 ? 16 : 8;
+    const int narrow = 32 / math_bytes(b->insts.at[b->dot.sum].acc), // what a vector holds
+        wide = n > narrow ? 2 * narrow : narrow;
     const int64_t each = ceil_div(m * ceil_div(n, wide) * b->axis[0].extent, TASKS);
     int64_t most = each < MOST ? ceil_div(each, UNIT) * UNIT : MOST;
     if (most < 8 * UNIT) most = 8 * UNIT;
