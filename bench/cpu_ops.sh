@@ -1,27 +1,33 @@
 #!/bin/bash
 # Operations on the CPU beside JAX: every model of bench/cpu_ops.net, a row each.
 #
-#   bench/cpu_ops.sh [--core] [BUILD [NAME...]]   after `make`; some ten minutes. Results: a table, and JSON lines
-#                                                 added to bench/results/cpu_ops.jsonl
+#   bench/cpu_ops.sh [--core|--networks] [BUILD [NAME...]]   after `make`; some ten minutes. Results: a table, and JSON
+#                                                            lines added to bench/results/cpu_ops.jsonl
 #
 # The runs of netc and of JAX take turns; each row is the median of ROUNDS (3) of them. PEER_PYTHON: a Python
 # with jax (default python3). Run it on a machine that does nothing else.
 # --core: CPU time on one core (CORE, default the last), netc and JAX by turns in one process, the least of 25
 # (bench/peers/one_core.py); first it is seen that both compute the same. For a machine that does other work, too.
+# --networks: the same of bench/cpu_networks.net, losses of small networks with all gradients.
 set -u
 cd "$(dirname "$0")/.."
 . bench/lib.sh
-core=
-[ "${1:-}" != --core ] || { core=${CORE:-$(($(nproc) - 1))}; shift; }
+core= what=cpu_ops
+case ${1:-} in
+--core) core=${CORE:-$(($(nproc) - 1))} peer=(cpu_ops_jax.py --core); shift ;;
+--networks) core=${CORE:-$(($(nproc) - 1))} peer=(cpu_networks_jax.py) what=cpu_networks; shift ;;
+esac
 build=${1:-build} names=("${@:2}")
 beside_jax cpu_ops
-[ ${#names[@]} -gt 0 ] || mapfile -t names < <(sed -n 's/^model \([a-z_0-9]*\)(.*/\1/p' bench/cpu_ops.net)
+[ ${#names[@]} -gt 0 ] || mapfile -t names < <(sed -n 's/^model \([a-z_0-9]*\)(.*/\1/p' "bench/$what.net")
 if [ -n "$core" ]; then
-    [ -n "$py" ] || { echo "--core measures beside JAX: set PEER_PYTHON to a Python with jax" >&2; exit 1; }
+    [ -n "$py" ] || { echo "this measures beside JAX: set PEER_PYTHON to a Python with jax" >&2; exit 1; }
     hardware="$hardware, one core"
     while read -r name ours jax; do
-        record "$name, CPU time" "$ours" us "bench/cpu_ops.sh --core ($name of bench/cpu_ops.net)" JAX "$jax_version" "$jax"
-    done < <(BUILD=$build taskset -c "$core" "$py" bench/peers/cpu_ops_jax.py --core "${names[@]}" || echo "failed 0 0")
+        record "$name, CPU time" "$ours" us "bench/cpu_ops.sh, $name of bench/$what.net" JAX "$jax_version" "$jax"
+    done < <(BUILD=$build taskset -c "$core" "$py" "bench/peers/${peer[0]}" "${peer[@]:1}" "${names[@]}" ||
+        : >"$out/failed")
+    [ ! -e "$out/failed" ]
     exit
 fi
 load() { cut -d' ' -f1 /proc/loadavg; }
