@@ -149,8 +149,9 @@ NC_FN uint32_t nc_mulhi(uint32_t a, uint32_t b) { return (uint32_t)((uint64_t)a 
     }                                                                                              \
     NC_FN int32_t nc_to_u8_##f(F a)                                                                \
     {                                                                                              \
-        if (!(a > 0)) return 0;                                                                    \
-        return a >= (F)255 ? 255 : (int32_t)a;                                                     \
+        F x = a > 0 ? a : 0; /* NaN is 0 */                                                        \
+        x = x < (F)255 ? x : (F)255;                                                               \
+        return (int32_t)x;                                                                         \
     }
 NC_TO_INT(float, f, 1.0f)
 NC_TO_INT(double, d, 1.0)

@@ -280,7 +280,8 @@ static void check_flags(Arena *a, const char *dir, const char *flags)
     int rc = system(arena_printf(
         a,
         "${CC:-cc} -std=gnu17 -O2 -ftree-vectorize %s -fopenmp-simd -ffp-contract=off -fPIC "
-        "-fno-math-errno -fno-trapping-math -w -shared -o '%s' %s -lm",
+        "-fno-math-errno -fno-trapping-math --param=max-jump-thread-duplication-stmts=0 -w -shared "
+        "-o '%s' %s -lm",
         flags, so, src));
     CHECK_MSG(rc == 0, "cc failed on %s", src);
     void *lib = rc == 0 ? dlopen(so, RTLD_NOW) : NULL;
