@@ -315,6 +315,22 @@ bool eval_bool(Elab *e, const Expr *x, const char *what, bool *out);
 Val index_value(Elab *e, const Expr *x, Val base);
 Val index_update(Elab *e, const Expr *x, Node *base, Val value);
 
+// elab_joint.c
+typedef struct Joined { // some axes of a tensor moved together and taken as one
+    int axis, rank;     // that one among the result's
+    int64_t dim[MAX_RANK];
+    int64_t perm[MAX_RANK], back[MAX_RANK], apart[MAX_RANK]; // there and back; as moved
+} Joined;
+// Of n axes in ascending order: where they stand, or in front where others are between them, as
+// NumPy's.
+void axes_joined(const Type *t, const int *axis, int n, Joined *out);
+Node *join_axes(Elab *e, Node *x, const Joined *j);
+Type joined_type(const Type *t, const Joined *j, const Type *index); // of what x[index] reads
+// scatter or its kin of values v of that type.
+Node *joined_scatter(Elab *e, Op op, Node *x, const Joined *j, Node *index, Node *v);
+// The index of axes of these sizes taken as one, whose own indices broadcast. NULL after reporting.
+Node *joint_index(Elab *e, Node *const *index, int n, const int64_t *size, Span span);
+
 // elab_with.c
 // What the call is made with; NULL where fn is none, or after reporting.
 With *with_new(Elab *e, const Expr *fn);

@@ -16,30 +16,68 @@ static bool axis_arg(Elab *e, const Call *c, int i, const Node *x, int *axis)
     return val_missing(&c->arg[i]) || to_axis(e, &c->arg[i], c->arg_span[i], x->type.rank, axis);
 }
 
+// The argument index: an integer tensor for axis [axis] of x, or a list of such for as many axes
+// from there on. Of x with these axes as one. NULL after reporting.
+static Node *index_arg(Elab *e, const Call *c, const Node *x, int axis, Joined *j)
+{
+    Node *index[MAX_RANK];
+    int64_t size[MAX_RANK];
+    int at[MAX_RANK], n = 0;
+    uint32_t items = 1;
+    const Val *v = &c->arg[1];
+    bool many = false;
+    if (seq_length(v, &items))
+        for (uint32_t i = 0; i < items; i++) {
+            Val item = seq_item(e, v, i);
+            many |= val_is_tensor(&item);
+        }
+    if (!many) items = 1;
+    if ((int64_t)items > x->type.rank - axis) {
+        fail(e, c->arg_span[1], "%u indices from axis %d of %s on", items, axis,
+             type_text(e, &x->type));
+        return NULL;
+    }
+    for (; n < (int)items; n++) {
+        Val item = many ? seq_item(e, v, (uint32_t)n) : *v;
+        index[n] = to_tensor(e, &item, DT_COUNT, c->arg_span[1]);
+        if (!index[n] || !integers(e, c, 1, index[n])) return NULL;
+        at[n] = axis + n;
+        size[n] = x->type.dim[axis + n];
+    }
+    axes_joined(&x->type, at, n, j);
+    return joint_index(e, index, n, size, c->arg_span[1]);
+}
+
 static Val run_gather(Elab *e, const Call *c)
 {
-    Node *x = tensor_arg(e, c, 0), *index = tensor_arg(e, c, 1);
+    Node *x = tensor_arg(e, c, 0);
+    Joined j;
     int axis;
-    if (!x || !index || !integers(e, c, 1, index) || !axis_arg(e, c, 2, x, &axis))
-        return val_poison();
+    if (!x || !axis_arg(e, c, 2, x, &axis)) return val_poison();
+    Node *index = index_arg(e, c, x, axis, &j);
+    if (!index) return val_poison();
     Attrs attrs = {0};
     attr_set_int(&attrs, ATTR_axis, axis);
     at_span(e, c->span);
-    return val_node(graph_node(e->g, OP_gather, (Node *[]){x, index}, 2, &attrs));
+    return val_node(graph_node(e->g, OP_gather, (Node *[]){join_axes(e, x, &j), index}, 2, &attrs));
 }
 
 static Val scatter(Elab *e, const Call *c, Op op)
 {
-    Node *x = tensor_arg(e, c, 0), *index = tensor_arg(e, c, 1);
+    Node *x = tensor_arg(e, c, 0);
+    Joined j;
     int axis;
-    if (!x || !index || !integers(e, c, 1, index) || !axis_arg(e, c, 3, x, &axis))
-        return val_poison();
-    Node *v = to_tensor(e, &c->arg[2], x->type.dtype, c->arg_span[2]);
+    if (!x || !axis_arg(e, c, 3, x, &axis)) return val_poison();
+    Node *index = index_arg(e, c, x, axis, &j);
+    Node *v = index ? to_tensor(e, &c->arg[2], x->type.dtype, c->arg_span[2]) : NULL;
     if (!v) return val_poison();
-    Attrs attrs = {0};
-    attr_set_int(&attrs, ATTR_axis, axis);
+    Type want = joined_type(&x->type, &j, &index->type);
+    if (!type_equal(&v->type, &want))
+        return fail(e, c->arg_span[2], "%s of %s at %s takes values %s, found %s",
+                    op_info(op)->name, type_text(e, &x->type), type_text(e, &index->type),
+                    type_text(e, &want), type_text(e, &v->type));
     at_span(e, c->span);
-    return val_node(graph_node(e->g, op, (Node *[]){x, index, v}, 3, &attrs));
+    return val_node(joined_scatter(e, op, x, &j, index, v));
 }
 
 static Val run_scatter(Elab *e, const Call *c)
@@ -50,6 +88,16 @@ static Val run_scatter(Elab *e, const Call *c)
 static Val run_scatter_add(Elab *e, const Call *c)
 {
     return scatter(e, c, OP_scatter_add);
+}
+
+static Val run_scatter_max(Elab *e, const Call *c)
+{
+    return scatter(e, c, OP_scatter_max);
+}
+
+static Val run_scatter_min(Elab *e, const Call *c)
+{
+    return scatter(e, c, OP_scatter_min);
 }
 
 static bool flag_arg(Elab *e, const Call *c, int i, const char *what, int64_t *out)
@@ -164,6 +212,8 @@ const Builtin index_builtins[] = {
     {"gather", "x index axis?", run_gather},
     {"scatter", "x index values axis?", run_scatter},
     {"scatter_add", "x index values axis?", run_scatter_add},
+    {"scatter_max", "x index values axis?", run_scatter_max},
+    {"scatter_min", "x index values axis?", run_scatter_min},
     {"sort", "x axis? descending?", run_sort},
     {"argsort", "x axis? descending?", run_argsort},
     {"cumsum", "x axis? exclusive? reverse?", run_cumsum},

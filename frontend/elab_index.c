@@ -7,6 +7,7 @@
 
 typedef struct Axis { // what one axis of the base becomes
     int64_t start, limit, stride;
+    bool turned; // behind the slice, for a negative step
     bool drop;   // indexed by an integer
     Node *index; // gathered by, or NULL
     Span span;
@@ -19,38 +20,52 @@ typedef struct Plan {
     int nnew;
 } Plan;
 
-static bool bound(Elab *e, const Expr *x, int64_t size, int64_t otherwise, int64_t *out)
+static bool is_scalar(const Axis *a) // an integer that the run knows
 {
-    *out = otherwise;
+    return a->index && !a->index->type.rank;
+}
+
+// Moved to low..high, both reached.
+static bool bound(Elab *e, const Expr *x, int64_t size, int64_t low, int64_t high, int64_t *out)
+{
     if (!x) return true;
     Val v = eval(e, x);
     if (!to_int(e, &v, x->span, "the bound of a slice", out)) return false;
     if (*out < 0) *out += size;
-    if (*out < 0) *out = 0;
-    if (*out > size) *out = size;
+    *out = *out < low ? low : *out > high ? high : *out;
     return true;
 }
 
+// As NumPy's: a negative step goes from lo down to behind hi, which is the same slice turned round.
 // empty: what is cut may be nothing, as of a list.
 static bool plan_slice(Elab *e, const Expr *x, int64_t size, bool empty, Axis *a)
 {
-    a->stride = 1;
+    int64_t step = 1;
     if (x->step) {
         Val v = eval(e, x->step);
-        if (!to_int(e, &v, x->step->span, "the step of a slice", &a->stride)) return false;
-        if (a->stride < 1) {
-            fail(e, x->step->span,
-                 "the step of a slice must be positive; reverse(x, axis) turns "
-                 "an axis around");
+        if (!to_int(e, &v, x->step->span, "the step of a slice", &step)) return false;
+        if (!step || step < -INT64_MAX) {
+            fail(e, x->step->span, "the step of a slice cannot be %lld", (long long)step);
             return false;
         }
     }
-    if (!bound(e, x->lo, size, 0, &a->start) || !bound(e, x->hi, size, size, &a->limit))
+    int64_t low = step < 0 ? -1 : 0, lo = step < 0 ? size - 1 : 0, hi = step < 0 ? -1 : size;
+    if (!bound(e, x->lo, size, low, size + low, &lo) ||
+        !bound(e, x->hi, size, low, size + low, &hi))
         return false;
-    if (a->limit < a->start) a->limit = a->start;
+    a->turned = step < 0;
+    a->stride = step < 0 ? -step : step;
+    if (a->stride > size) a->stride = size ? size : 1; // one element all the same
+    if (a->turned) {                                   // the same places upwards
+        a->start = lo > hi ? lo - (lo - hi - 1) / a->stride * a->stride : 0;
+        a->limit = lo > hi ? lo + 1 : 0;
+    } else {
+        a->start = lo;
+        a->limit = hi > lo ? hi : lo;
+    }
     if (a->limit == a->start && !empty) {
-        fail(e, x->span, "the slice %lld:%lld of an axis of size %lld is empty",
-             (long long)a->start, (long long)a->limit, (long long)size);
+        fail(e, x->span, "the slice %lld:%lld%s of an axis of size %lld is empty", (long long)lo,
+             (long long)hi, step < 0 ? " downwards" : "", (long long)size);
         return false;
     }
     return true;
@@ -59,7 +74,7 @@ static bool plan_slice(Elab *e, const Expr *x, int64_t size, bool empty, Axis *a
 static bool plan_item(Elab *e, const Expr *x, const Type *t, int at, Axis *a)
 {
     int64_t size = t->dim[at];
-    *a = (Axis){0, size, 1, false, NULL, x->span};
+    *a = (Axis){0, size, 1, .span = x->span};
     if (x->kind == EXPR_SLICE) return plan_slice(e, x, size, false, a);
     Val v = eval(e, x);
     if (v.kind == V_POISON) return false;
@@ -115,7 +130,7 @@ static bool plan(Elab *e, const Expr *x, const Type *t, Plan *p)
         const Expr *v = x->items.at[i].value;
         if (v->kind == EXPR_ELLIPSIS) {
             for (int skip = t->rank - given; skip > 0; skip--, p->naxes++)
-                p->axis[p->naxes] = (Axis){0, t->dim[p->naxes], 1, false, NULL, v->span};
+                p->axis[p->naxes] = (Axis){0, t->dim[p->naxes], 1, .span = v->span};
         } else if (v->kind == EXPR_NAME && !strcmp(v->text, "none")) {
             if (p->nnew < MAX_RANK) p->new_axis[p->nnew++] = p->naxes;
         } else {
@@ -124,52 +139,88 @@ static bool plan(Elab *e, const Expr *x, const Type *t, Plan *p)
         }
     }
     for (; p->naxes < t->rank; p->naxes++)
-        p->axis[p->naxes] = (Axis){0, t->dim[p->naxes], 1, false, NULL, x->span};
+        p->axis[p->naxes] = (Axis){0, t->dim[p->naxes], 1, .span = x->span};
     return true;
 }
 
-static Val index_tensor(Elab *e, const Expr *x, Node *n)
+// n by the integers, slices, scalars and new axes of p; axes with tensors as they are, and where in
+// the result: at[0 .. *nat). NULL after reporting.
+static Node *index_basic(Elab *e, const Expr *x, const Plan *p, Node *n, int *at, int *nat)
 {
-    Type t = n->type;
-    Plan p;
-    if (!plan(e, x, &t, &p)) return val_poison();
-    int64_t start[MAX_RANK], limit[MAX_RANK], stride[MAX_RANK], shape[2 * MAX_RANK];
-    int gathers = 0, rank = 0;
-    bool slices = false, reshapes = p.nnew > 0;
+    const Type t = n->type;
+    int64_t start[MAX_RANK], limit[MAX_RANK], stride[MAX_RANK], turned[MAX_RANK],
+        shape[2 * MAX_RANK];
+    int rank = 0, nturned = 0;
+    bool slices = false, reshapes = p->nnew > 0;
     for (int i = 0; i < t.rank; i++) {
-        Axis *a = &p.axis[i];
+        const Axis *a = &p->axis[i];
         start[i] = a->start;
         limit[i] = a->limit;
         stride[i] = a->stride;
         slices |= a->start || a->limit != t.dim[i] || a->stride != 1;
         reshapes |= a->drop;
-        gathers += a->index && a->index->type.rank > 0;
+        if (a->turned) turned[nturned++] = i;
     }
-    if (gathers > 1)
-        return fail(e, x->span,
-                    "one tensor index at a time; index in two steps, or flatten the "
-                    "axes and index by i * n + j");
     at_span(e, x->span);
     if (slices) n = graph_slice(e->g, n, start, limit, stride);
+    if (nturned) {
+        Attrs attrs = {0};
+        attr_set_ints(e->g, &attrs, ATTR_axes, turned, nturned);
+        n = graph_node(e->g, OP_reverse, &n, 1, &attrs);
+    }
     for (int i = t.rank - 1; i >= 0; i--) { // from the right, so that axis numbers stay
-        if (!p.axis[i].index) continue;
+        if (!is_scalar(&p->axis[i])) continue;
         Attrs attrs = {0};
         attr_set_int(&attrs, ATTR_axis, i);
-        n = graph_node(e->g, OP_gather, (Node *[]){n, p.axis[i].index}, 2, &attrs);
-        if (node_is_poison(n)) return val_poison();
+        n = graph_node(e->g, OP_gather, (Node *[]){n, p->axis[i].index}, 2, &attrs);
     }
-    if (!reshapes) return val_node(n);
-    // n's axes: per base axis one, or those of its index.
-    int from = 0, next = 0;
-    for (int i = 0; i <= t.rank; i++) {
-        while (next < p.nnew && p.new_axis[next] == i) shape[rank++] = 1, next++;
+    if (node_is_poison(n)) return NULL;
+    *nat = 0;
+    for (int i = 0, from = 0, next = 0; i <= t.rank; i++) {
+        while (next < p->nnew && p->new_axis[next] == i) shape[rank++] = 1, next++;
         if (i == t.rank) break;
-        int count = p.axis[i].index ? p.axis[i].index->type.rank : 1;
-        for (int j = 0; j < count; j++, from++)
-            if (!p.axis[i].drop) shape[rank++] = n->type.dim[from];
+        if (is_scalar(&p->axis[i])) continue;
+        if (p->axis[i].index) at[(*nat)++] = rank;
+        if (!p->axis[i].drop) shape[rank++] = n->type.dim[from];
+        from++;
     }
-    if (rank > MAX_RANK) return fail(e, x->span, "a tensor has at most %d axes", MAX_RANK);
-    return val_node(graph_reshape(e->g, n, rank, shape));
+    if (rank > MAX_RANK) {
+        fail(e, x->span, "a tensor has at most %d axes", MAX_RANK);
+        return NULL;
+    }
+    return reshapes ? graph_reshape(e->g, n, rank, shape) : n;
+}
+
+// The axes of n that tensors index (index_basic) as one, and its index; NULL when there are none or
+// after reporting.
+static Node *index_joined(Elab *e, const Expr *x, const Plan *p, const Node *n, const int *at,
+                          int nat, Joined *j)
+{
+    Node *index[MAX_RANK];
+    int64_t size[MAX_RANK];
+    if (!nat) return NULL;
+    for (int i = 0, k = 0; i < p->naxes; i++)
+        if (p->axis[i].index && !is_scalar(&p->axis[i])) {
+            size[k] = n->type.dim[at[k]];
+            index[k++] = p->axis[i].index;
+        }
+    axes_joined(&n->type, at, nat, j);
+    return joint_index(e, index, nat, size, x->span);
+}
+
+static Val index_tensor(Elab *e, const Expr *x, Node *n)
+{
+    Plan p;
+    Joined j;
+    int at[MAX_RANK], nat;
+    if (!plan(e, x, &n->type, &p) || !(n = index_basic(e, x, &p, n, at, &nat))) return val_poison();
+    if (!nat) return val_node(n);
+    Node *index = index_joined(e, x, &p, n, at, nat, &j);
+    if (!index) return val_poison();
+    Attrs attrs = {0};
+    attr_set_int(&attrs, ATTR_axis, j.axis);
+    at_span(e, x->span);
+    return val_node(graph_node(e->g, OP_gather, (Node *[]){join_axes(e, n, &j), index}, 2, &attrs));
 }
 
 static Val index_seq(Elab *e, const Expr *x, Val base)
@@ -181,11 +232,12 @@ static Val index_seq(Elab *e, const Expr *x, Val base)
     if (at->kind == EXPR_SLICE) {
         Axis a;
         if (!plan_slice(e, at, n, true, &a)) return val_poison();
-        int64_t count = (a.limit - a.start + a.stride - 1) / a.stride;
+        int64_t count = a.limit > a.start ? (a.limit - a.start - 1) / a.stride + 1 : 0;
         if (!list_fits(e, (uint64_t)count, x->span)) return val_poison();
         Val v = val_seq(e, V_LIST, (uint32_t)count);
-        for (uint32_t i = 0; i < v.seq->n; i++)
-            v.seq->at[i] = seq_item(e, &base, (uint32_t)(a.start + i * a.stride));
+        for (int64_t i = 0; i < count; i++)
+            v.seq->at[a.turned ? count - 1 - i : i] =
+                seq_item(e, &base, (uint32_t)(a.start + i * a.stride));
         return v;
     }
     Val v = eval(e, at);
@@ -228,6 +280,20 @@ static Node *checked_start(Elab *e, const Axis *a, int64_t size)
     return at;
 }
 
+// part, whose axes [at] are indexed by tensors, with v where they say; the last of equal places
+// wins.
+static Node *scattered(Elab *e, const Expr *x, const Plan *p, Node *part, const int *at, int nat,
+                       Node *v)
+{
+    Joined j;
+    Node *index = index_joined(e, x, p, part, at, nat, &j);
+    if (!index) return NULL;
+    Type t = joined_type(&part->type, &j, &index->type);
+    at_span(e, x->span);
+    v = graph_broadcast_to(e->g, v, &t);
+    return node_is_poison(v) ? NULL : joined_scatter(e, OP_scatter, part, &j, index, v);
+}
+
 // base with the indexed part replaced.
 Val index_update(Elab *e, const Expr *x, Node *base, Val value)
 {
@@ -235,31 +301,41 @@ Val index_update(Elab *e, const Expr *x, Node *base, Val value)
     Plan p;
     if (!plan(e, x, &t, &p)) return val_poison();
     if (p.nnew) return fail(e, x->span, "no new axis on the left of <-");
-    Node *args[2 + MAX_RANK];
+    bool whole = true, tensors = false; // whole: no slice, no single index
     for (int i = 0; i < t.rank; i++) {
-        Axis *a = &p.axis[i];
-        at_span(e, a->span);
-        if (a->stride != 1) return fail(e, a->span, "no step on the left of <-");
-        if (a->index && a->index->type.rank)
+        const Axis *a = &p.axis[i];
+        if (a->stride != 1 || a->turned)
             return fail(e, a->span,
-                        "the left of <- takes slices and single indices, found %s; "
-                        "scatter(x, index, values) writes many rows",
-                        type_text(e, &a->index->type));
-        full.dim[i] = a->index ? 1 : a->limit - a->start;
-        if (!a->drop && !a->index) part.dim[part.rank++] = full.dim[i];
-        args[2 + i] =
-            a->index ? checked_start(e, a, t.dim[i]) : graph_const_int(e->g, DT_I64, a->start);
+                        "no step on the left of <-; a tensor of the places writes them: "
+                        "x[2 * iota(n)] <- …");
+        full.dim[i] = is_scalar(a) ? 1 : a->limit - a->start;
+        if (!a->drop && !is_scalar(a)) part.dim[part.rank++] = full.dim[i];
+        whole &= !a->drop && full.dim[i] == t.dim[i] && !is_scalar(a);
+        tensors |= a->index && !is_scalar(a);
     }
-    Node *v = to_tensor(e, &value, t.dtype, x->span);
+    Node *v = to_tensor(e, &value, t.dtype, x->span), *args[2 + MAX_RANK];
     if (!v) return val_poison();
     at_span(e, x->span);
     if (v->type.dtype != t.dtype)
         return fail(e, x->span, "the part is %s, the new value %s", type_text(e, &part),
                     type_text(e, &v->type));
+    if (tensors) {
+        int at[MAX_RANK], nat;
+        Node *read = index_basic(e, x, &p, base, at, &nat);
+        if (!read || !(v = scattered(e, x, &p, read, at, nat, v))) return val_poison();
+        if (whole) return val_node(v);
+    }
+    at_span(e, x->span);
     v = graph_broadcast_to(e->g, v, &part);
     if (part.rank != full.rank && !node_is_poison(v))
         v = graph_reshape(e->g, v, full.rank, full.dim);
     args[0] = base;
     args[1] = v;
+    for (int i = 0; i < t.rank; i++) {
+        at_span(e, p.axis[i].span);
+        args[2 + i] = is_scalar(&p.axis[i]) ? checked_start(e, &p.axis[i], t.dim[i])
+                                            : graph_const_int(e->g, DT_I64, p.axis[i].start);
+    }
+    at_span(e, x->span);
     return val_node(graph_node(e->g, OP_dynamic_update, args, 2 + t.rank, NULL));
 }

@@ -115,9 +115,10 @@ static void bound_monotone(Eval *e, const Node *n, Value *const *args, Value *ou
         }
     }
 }
-#define bound_max  bound_monotone
-#define bound_min  bound_monotone
-#define bound_sort bound_monotone
+#define bound_scatter_min bound_scatter_max
+#define bound_max         bound_monotone
+#define bound_min         bound_monotone
+#define bound_sort        bound_monotone
 
 // -- all ops --------------------------------------------------------------------------------------
 

@@ -69,6 +69,24 @@ void bound_scatter(Eval *e, const Node *n, Value *const *args, Value *out)
     if (undecided(args[1])) nothing_is_known(e, out);
 }
 
+// Their value with all that is written or there at either end, as of a maximum (bound_monotone).
+void bound_scatter_max(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    if (args[0]->error[0] || args[2]->error[0]) {
+        value_errors(e->env->arena, out);
+        for (Part p = LOWEST; p <= NO_NUMBER; p++) {
+            Value *at[] = {bound_part(e, args[0], p), args[1], bound_part(e, args[2], p)};
+            const double *x = bound_rerun(e, eval_rule(n->op), n, at, &out->type);
+            for (int64_t i = 0; i < type_count(&out->type); i++) {
+                double error[] = {out->error[BELOW][i], out->error[ABOVE][i]};
+                bound_admit(error, value_get(out, i), x[i]);
+                for (int side = 0; side < 2; side++) out->error[side][i] = error[side];
+            }
+        }
+    }
+    if (undecided(args[1])) nothing_is_known(e, out);
+}
+
 // -- places ---------------------------------------------------------------------------------------
 
 // An axis of a shape: elements of a line lie [step] apart.

@@ -94,8 +94,8 @@ void bound_along(Eval *e, const Node *n, Value *const *args, Value *out, uint32_
 // Whether x marks, in each line of a maximum's operand, the elements that equal it.
 bool bound_marks_maximum(const Node *x);
 
-EvalRule bound_elementwise, bound_gather, bound_scatter, bound_scatter_add, bound_dynamic_slice,
-    bound_dynamic_update, bound_argmax, bound_argsort, bound_sum, bound_cumsum, bound_sqdev,
-    bound_prod, bound_dot;
+EvalRule bound_elementwise, bound_gather, bound_scatter, bound_scatter_add, bound_scatter_max,
+    bound_dynamic_slice, bound_dynamic_update, bound_argmax, bound_argsort, bound_sum, bound_cumsum,
+    bound_sqdev, bound_prod, bound_dot;
 
 #endif

@@ -41,8 +41,9 @@ void eval_gather(Eval *e, const Node *n, Value *const *args, Value *out)
     }
 }
 
-// Later updates win, or are added: floats in double, rounded once at the end.
-static void scatter(Eval *e, const Node *n, Value *const *args, Value *out, bool add)
+// Later updates win (OP_select), or are joined with what is there by an op: floats in double,
+// rounded once at the end.
+static void scatter(Eval *e, const Node *n, Value *const *args, Value *out, Op op)
 {
     Around s = around(&args[0]->type, attr_int(n, ATTR_axis, 0));
     int64_t count = type_count(&n->type), picks = type_count(&args[1]->type);
@@ -55,23 +56,33 @@ static void scatter(Eval *e, const Node *n, Value *const *args, Value *out, bool
             for (int64_t i = 0; i < s.inner; i++) {
                 int64_t to = (o * s.size + at) * s.inner + i;
                 Scalar u = value_at(args[2], (o * picks + p) * s.inner + i);
-                if (add) u = scalar_apply(OP_add, t, t, value_at(out, to), u, u, false);
+                if (op != OP_select) u = scalar_apply(op, t, t, value_at(out, to), u, u, false);
                 value_put(out, to, u);
             }
         }
     }
-    for (int64_t i = 0; i < count && add && e->env->round && value_is_float(out); i++)
+    for (int64_t i = 0; i < count && op == OP_add && e->env->round && value_is_float(out); i++)
         out->f[i] = scalar_round(t, out->f[i]);
 }
 
 void eval_scatter(Eval *e, const Node *n, Value *const *args, Value *out)
 {
-    scatter(e, n, args, out, false);
+    scatter(e, n, args, out, OP_select);
 }
 
 void eval_scatter_add(Eval *e, const Node *n, Value *const *args, Value *out)
 {
-    scatter(e, n, args, out, true);
+    scatter(e, n, args, out, OP_add);
+}
+
+void eval_scatter_max(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    scatter(e, n, args, out, OP_maximum);
+}
+
+void eval_scatter_min(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    scatter(e, n, args, out, OP_minimum);
 }
 
 // -- ordered along an axis ------------------------------------------------------------------------

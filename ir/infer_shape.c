@@ -73,7 +73,7 @@ bool infer_slice(Infer *in)
                               (long long)limit[i], i, infer_show(in, t));
         if (stride[i] < 1)
             return infer_fail(in, "the step %lld is not positive", (long long)stride[i]);
-        in->out.dim[i] = (limit[i] - start[i] + stride[i] - 1) / stride[i];
+        in->out.dim[i] = limit[i] > start[i] ? (limit[i] - start[i] - 1) / stride[i] + 1 : 0;
         if (in->out.dim[i] != t->dim[i]) in->out.sym[i] = 0;
     }
     return true;

@@ -146,7 +146,8 @@ static Range of_node(const Node *n, int depth)
     if (attr_find(n, ATTR_high_bound) && attr_find(n, ATTR_low_bound))
         return (Range){attr_int(n, ATTR_low_bound, 0), attr_int(n, ATTR_high_bound, 0) - 1};
     if (!depth) return all;
-    if (node_has(n, OPF_STRIDES)) return of_node(n->args[0], depth - 1);
+    if (node_has(n, OPF_STRIDES) || n->op == OP_gather || n->op == OP_dynamic_slice)
+        return of_node(n->args[0], depth - 1);
     if (node_class(n) != CLS_ELEMENTWISE || n->nargs > 3) return all;
     for (uint32_t i = 0; i < n->nargs; i++) {
         if (dtype_is_float(n->args[i]->type.dtype)) return all;

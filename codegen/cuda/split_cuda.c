@@ -124,7 +124,7 @@ void store_between(const Emit *e, Vectors *v)
     const Body *b = e->body;
     for (uint32_t i = 0; i < b->stores.n && i < 256; i++) {
         const BodyStore *s = &b->stores.at[i];
-        v->store[i] = s->buf >= 0 && !s->add && !s->guard && !s->fold && s->ix &&
+        v->store[i] = s->buf >= 0 && !s->joins && !s->guard && !s->fold && s->ix &&
                       body_aligned(b, s->ix, v->width) &&
                       v->width * dtype_info[b->bufs.at[s->buf].type].bits / 8 <= 32;
     }

@@ -71,7 +71,7 @@ Vectors find_vectors(const Emit *e, int axis, int width)
     for (uint32_t i = 0; i < b->stores.n && i < 256; i++) {
         const BodyStore *s = &b->stores.at[i];
         v.store[i] =
-            s->buf >= 0 && !s->add && !s->guard && vector_place(e, s->ix, axis, width, s->buf);
+            s->buf >= 0 && !s->joins && !s->guard && vector_place(e, s->ix, axis, width, s->buf);
     }
     return v;
 }

@@ -21,7 +21,7 @@ int64_t body_rows(const Body *b)
 bool store_over(const Body *b, const BodyStore *s, int axis)
 {
     uint64_t axes = b->insts.at[s->value].axes | (s->ix ? s->ix->axes : 0);
-    return axis >= 0 && ((s->add && axis == b->col) || (axes >> axis & 1));
+    return axis >= 0 && ((s->joins && axis == b->col) || (axes >> axis & 1));
 }
 
 bool body_stores_columns(const Body *b, int buf)

@@ -91,7 +91,7 @@ typedef struct BodyStore {
     int buf, value; // buf -1: evaluated for its effect (asserts)
     int stage;      // the first stage in which value and place are known
     const Ix *ix;
-    bool add;  // accumulates into what is there (serial columns only)
+    int joins; // 1 + the reduction that it goes through with what is there (serial columns only); 0
     int guard; // 1 + the bool instruction that says whether to store; 0: always
     // A reduction over all rows: each block (of a contraction over its left operand: each tile of
     // rows) joins the values of the rows it takes and stores its part at ix of its own share of the

@@ -37,7 +37,8 @@ static uint64_t hash_work(uint64_t h, const Body *b)
     }
     for (uint32_t i = 0; i < b->stores.n; i++) {
         const BodyStore *s = &b->stores.at[i];
-        h = hash_mix(h, hash_mix((uint64_t)s->buf * 2 + s->add, (uint64_t)s->guard));
+        h = hash_mix(
+            h, hash_mix((uint64_t)s->buf * OP_COUNT + (uint64_t)s->joins, (uint64_t)s->guard));
         h = hash_mix(h, hash_mix((uint64_t)s->value, hash_ix(s->ix)));
         if (s->fold) h = hash_mix(h, (uint64_t)s->fold->op + 1 + (uint64_t)s->kept * OP_COUNT);
     }
@@ -119,7 +120,7 @@ static uint64_t hash_facts(uint64_t h, const Body *b)
     }
     for (uint32_t i = 0; i < b->stores.n; i++) {
         const BodyStore *s = &b->stores.at[i];
-        h = HASH_INTS(h, s->buf, s->value, s->stage, s->add, s->guard, s->fold != NULL, s->kept);
+        h = HASH_INTS(h, s->buf, s->value, s->stage, s->joins, s->guard, s->fold != NULL, s->kept);
     }
     for (uint32_t i = 0; i < b->bufs.n; i++) {
         const BodyBuf *u = &b->bufs.at[i];

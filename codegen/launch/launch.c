@@ -80,7 +80,7 @@ static void find_in_place(Body *b)
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t w = 0; w < b->stores.n; w++) {
             const BodyStore *s = &b->stores.at[w];
-            if (s->buf < 0 || s->add || stores[s->buf] > 1) continue; // (1: not in pieces)
+            if (s->buf < 0 || s->joins || stores[s->buf] > 1) continue; // (1: not in pieces)
             BodyBuf *out = &b->bufs.at[s->buf];
             if (s->ix->has_value || out->read || (s->ix->axes & wide) != wide) continue;
             if (!map && s->ix->axes >> b->npar) continue;

@@ -157,7 +157,7 @@ static bool bins_pay(const Target *t, const Node *n)
     return count >= places / 4 || node_const_value(n->args[0], &v);
 }
 
-// scatter, scatter_add: a copy of the data, then the updates in order; a thread owns what lies off
+// scatter and its kin: a copy of the data, then the updates in order; a thread owns what lies off
 // the scattered axis, so no two threads meet and the order of additions is fixed.
 bool lower_scatter(LowerCtx *ctx, Graph *g, const Group *group, Node *n, BodyList *out)
 {
@@ -202,7 +202,10 @@ bool lower_scatter(LowerCtx *ctx, Graph *g, const Group *group, Node *n, BodyLis
     at[axis] = place;
     int buf = lower_buf(&l, KA_NODE, n, t->dtype, all);
     lower_store(&l, buf, ix_linear(c, at, t->dim, t->rank), v);
-    l.body->stores.at[l.body->stores.n - 1].add = n->op == OP_scatter_add;
+    l.body->stores.at[l.body->stores.n - 1].joins = n->op == OP_scatter_add   ? 1 + OP_sum
+                                                    : n->op == OP_scatter_max ? 1 + OP_max
+                                                    : n->op == OP_scatter_min ? 1 + OP_min
+                                                                              : 0;
     l.body->stores.at[l.body->stores.n - 1].guard = guard + 1;
     l.body->commits = lower_commits(ctx, n);
     if (l.failed) return lower_failed(&l, n);

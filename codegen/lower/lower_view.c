@@ -279,6 +279,8 @@ typedef int Rule(Lower *l, const Node *n, const Ix *const *idx, int pred);
 // Kernels of their own: lower_ordered.c.
 #define value_scatter     NULL
 #define value_scatter_add NULL
+#define value_scatter_max NULL
+#define value_scatter_min NULL
 
 static Rule *const rules[OP_COUNT] = {
 #define RULE_VIEW(id)        value_##id

@@ -81,7 +81,7 @@ int64_t rows_beside(Arena *a, const Body *b)
         if (live[i] && !inst_across(b, &b->insts.at[i])) return 0;
     for (uint32_t i = 0; i < b->stores.n; i++) {
         const BodyStore *s = &b->stores.at[i];
-        if (s->buf < 0 || s->add || !goes_across(b, s->ix, !s->guard)) return 0;
+        if (s->buf < 0 || s->joins || !goes_across(b, s->ix, !s->guard)) return 0;
     }
     int64_t rows = MOST_BESIDE;
     while (rows > LEAST_ROWS && rows * row_bytes(b) > FIRST_CACHE) rows /= 2;

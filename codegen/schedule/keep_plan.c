@@ -40,7 +40,7 @@ static int keep_costly(Arena *a, Body *b)
 static bool is_free(const Body *b, uint32_t store, const Inst *v, int last_use)
 {
     const BodyStore *s = &b->stores.at[store];
-    if (s->buf < 0 || s->add || s->guard || s->fold || s->ix->has_value || s->stage < last_use)
+    if (s->buf < 0 || s->joins || s->guard || s->fold || s->ix->has_value || s->stage < last_use)
         return false;
     const BodyBuf *to = &b->bufs.at[s->buf];
     if (to->kind != KA_NODE || to->read || to->in_place || to->type != v->type) return false;

@@ -332,7 +332,7 @@ int emit_unrounded(const Emit *e, const BodyStore *s)
 {
     const Inst *v = &e->body->insts.at[s->value];
     DType t = e->body->bufs.at[s->buf].type;
-    bool rounds = v->kind == KI_CAST && v->type == t && (t == DT_BF16 || t == DT_F16) && !s->add;
+    bool rounds = v->kind == KI_CAST && v->type == t && (t == DT_BF16 || t == DT_F16) && !s->joins;
     return rounds && !strcmp(type_math(v->from), "float") ? v->a[0] : s->value;
 }
 
@@ -342,10 +342,11 @@ void emit_store(Emit *e, const BodyStore *s)
     const char *v = emit_value(e, emit_unrounded(e, s));
     const char *buf = e->buf_name[s->buf], *ix = emit_index(e, s->ix);
     DType t = b->bufs.at[s->buf].type;
-    if (s->add) {
+    if (s->joins) {
         Inst old = {.type = t};
         const char *was = emit_load(e, &old, arena_printf(e->arena, "%s[%s]", buf, ix));
-        v = arena_printf(e->arena, "(%s + %s)", was, v);
+        if (dtype_info[t].bits < 16) was = arena_printf(e->arena, "(%s)%s", type_math(t), was);
+        v = arena_printf(e->arena, "(%s)", emit_combine(e, (Op)(s->joins - 1), t, was, v));
     }
     const char *only =
         s->guard ? arena_printf(e->arena, "if (%s) ", emit_value(e, s->guard - 1)) : "";

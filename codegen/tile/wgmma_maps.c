@@ -105,8 +105,8 @@ bool group_result(const Body *b, uint32_t i, ProgMap *m)
     int apart = group_apart(b);
     int64_t step, pitch;
     if (b->axis[0].extent > 1 || wgmma_shares(&b->sched) || wgmma_by_rows(b) ||
-        i >= (apart > 4 ? 2 : PROG_MAX_MAPS - MOST_OPERANDS) || s->buf < 0 || s->add || s->guard ||
-        !s->ix || s->ix->has_value || dtype_info[b->bufs.at[s->buf].type].bits != 16 ||
+        i >= (apart > 4 ? 2 : PROG_MAX_MAPS - MOST_OPERANDS) || s->buf < 0 || s->joins ||
+        s->guard || !s->ix || s->ix->has_value || dtype_info[b->bufs.at[s->buf].type].bits != 16 ||
         s->ix->constant < 0 || !ix_stride(s->ix, 1, &pitch) || !ix_stride(s->ix, 2, &step))
         return false;
     *m = (ProgMap){.offset = s->ix->constant,

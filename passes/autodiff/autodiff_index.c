@@ -45,6 +45,30 @@ void grad_scatter_add(Rule *r)
                   indexed(r, OP_gather, (Node *[]){r->dy, A(1)}, 2, attr_int(r->n, ATTR_axis, 0)));
 }
 
+// Those that equal the result share its gradient, as of a maximum.
+static void grad_scatter_extremum(Rule *r)
+{
+    int64_t axis = attr_int(r->n, ATTR_axis, 0);
+    DType t = r->n->type.dtype;
+    Node *there = indexed(r, OP_gather, (Node *[]){r->n, A(1)}, 2, axis);
+    Node *old = graph_cast(r->g, B(eq, A(0), r->n), t),
+         *new = graph_cast(r->g, B(eq, A(2), there), t);
+    Node *share = B(div, r->dy, indexed(r, OP_scatter_add, (Node *[]){old, A(1), new}, 3, axis));
+    rule_give(r, 0, B(mul, old, share));
+    if (rule_wants(r, 2))
+        rule_give(r, 2, B(mul, new, indexed(r, OP_gather, (Node *[]){share, A(1)}, 2, axis)));
+}
+
+void grad_scatter_max(Rule *r)
+{
+    grad_scatter_extremum(r);
+}
+
+void grad_scatter_min(Rule *r)
+{
+    grad_scatter_extremum(r);
+}
+
 static Node *dynamic(Rule *r, Op op, Node *x, Node *update, Node *const *start, const Type *sizes)
 {
     Node *args[MAX_RANK + 2];

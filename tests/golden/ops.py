@@ -201,6 +201,26 @@ def reductions():
     f.case("extremes", {"x": R([4, 5], values=[1, np.nan, 3, 4, 5, -np.inf, 2, 3, 4, 5, np.inf, 1, 2, 3, 4, 7, 8, 9, 10, 11])},
            [("top", "max(x, -1)", lambda x: jnp.max(x, -1)), ("low", "min(x, -1)", lambda x: jnp.min(x, -1)), ("total", "sum(x, -1)", lambda x: jnp.sum(x, -1)),
             ("p", "softmax(x[3:], -1)", lambda x: jax.nn.softmax(x[3:], -1))])
+    for i, (n, axis) in enumerate([(1, -1), (2, 0), (7, -1), (33, 1), (65, 0)]):
+        s = [n, 3] if axis == 0 else [3, n]
+        back = lambda g, axis=axis: (lambda x: jnp.flip(g(jnp.flip(x, axis), axis), axis))
+        before = lambda x, axis=axis: jnp.cumprod(jnp.concatenate([jnp.ones_like(jnp.take(x, jnp.array([0]), axis)), jnp.take(x, jnp.arange(x.shape[axis] - 1), axis)], axis), axis)
+        for kind, values in (("runs", None), ("zeros", [1.5, -0.5, 0.0, 2.0, -1.0, 0.75, 0.0, 1.25])):
+            f.case(f"{kind}_{i}", {"x": R(s, 0.7, 1.3, values=values)}, [
+                ("p", f"cumprod(x, {axis})", lambda x, axis=axis: jnp.cumprod(x, axis)),
+                ("q", f"cumprod(x, {axis}, reverse = true)", back(jnp.cumprod)),
+                ("r", f"cumprod(x, {axis}, exclusive = true)", before),
+            ], ["x"], ["x"])
+        f.case(f"tops_so_far_{i}", {"x": R(s, apart=True)}, [
+            ("p", f"cummax(x, {axis})", lambda x, axis=axis: jax.lax.cummax(x, axis % 2)), ("q", f"cummin(x, {axis}, reverse = true)", lambda x, axis=axis: jax.lax.cummin(x, axis % 2, reverse=True)),
+        ], ["x"])
+        def linear(a, x, axis=axis):
+            f2 = lambda l, r: (l[0] * r[0], r[0] * l[1] + r[1])
+            return jax.lax.associative_scan(f2, (a, x), axis=axis % 2)[1]
+        f.case(f"recurrence_{i}", {"a": R(s, -1, 1), "x": R(s)}, [("h", f"associative_scan(joined, [a, x], {axis})[1]", linear)], ["a", "x"], ["a"])
+    f.text[0] += """
+fn joined(l, r) { return [l[0] * r[0], r[0] * l[1] + r[1]] }   # of y = a y + x
+"""
     # Ties share the gradient of max and min.
     f.case("tied", {"x": R([2, 6], values=[1, 3, 3, 0, 3, 0])}, [("top", "max(x, -1)", lambda x: jnp.max(x, -1)), ("low", "min(x)", jnp.min)], ["x"])
     f.write()
@@ -218,6 +238,10 @@ def views():
         ("a", "x[1]", lambda x: x[1]), ("b", "x[..., 1:]", lambda x: x[..., 1:]), ("c", "x[::2, :, -1]", lambda x: x[::2, :, -1]),
         ("d", "x[2:-1, 1:4, ::3]", lambda x: x[2:-1, 1:4, ::3]), ("e", "x[:, none, 0]", lambda x: x[:, None, 0]), ("f", "x[-3:, -1]", lambda x: x[-3:, -1]),
         ("g", "reverse(x[1::3], 0)", lambda x: x[1::3][::-1]), ("h", "x[8, 4, 10]", lambda x: x[8, 4, 10]),
+    ], ["x"])
+    f.case("downwards", {"x": R([9, 5, 11])}, [
+        ("a", "x[::-1]", lambda x: x[::-1]), ("b", "x[7:2:-2, 1:, ::-3]", lambda x: x[7:2:-2, 1:, ::-3]), ("c", "x[-2::-3, ::-1, -1]", lambda x: x[-2::-3, ::-1, -1]),
+        ("d", "x[100:-20:-4]", lambda x: x[100:-20:-4]),
     ], ["x"])
     f.case("joins", {"x": R([3, 5]), "y": R([2, 5]), "z": R([3, 1])}, [
         ("a", "concat([x, y])", lambda x, y, z: jnp.concatenate([x, y])), ("b", "concat([x, z, x], axis = 1)", lambda x, y, z: jnp.concatenate([x, z, x], 1)),
@@ -244,6 +268,18 @@ def views():
         ], ["x", "u"])
         f.case(f"ones_{i}", {"x": R([n]), "l": R([9], 0, n, dtype="i32", bound=(0, n), values=[n - 1])}, [
             ("a", "scatter_add(x, l, ones([9], real))", lambda x, l: x.at[l].add(1.0)), ("b", "sin(x[l])", lambda x, l: jnp.sin(x[l]))], ["x"])
+    for i, (a, b) in enumerate([([4], [4]), ([3, 1], [2]), ([1], [33]), ([2, 2], [1, 2])]):
+        n = int(np.prod(np.broadcast_shapes(a, b)))
+        of = lambda dtype: {"i": R(a, 0, 5, dtype=dtype, bound=(0, 5)), "j": R(b, 0, 7, dtype=dtype)}
+        f.case(f"several_{i}", {"x": R([5, 7, 3]), **of("i32" if i % 2 else "i64")}, [
+            ("a", "x[i, j]", lambda x, i, j: x[i, j]), ("b", "transpose(x, [2, 0, 1])[:, i, j]", lambda x, i, j: jnp.transpose(x, (2, 0, 1))[:, i, j]),
+            ("c", "transpose(x, [0, 2, 1])[i, :, j]", lambda x, i, j: jnp.transpose(x, (0, 2, 1))[i, :, j]),
+            ("d", "transpose(x, [0, 2, 1])[i, ::-2, j] * x[i, j, 1:]", lambda x, i, j: jnp.transpose(x, (0, 2, 1))[i, ::-2, j] * x[i, j, 1:]),
+            ("e", "gather(x, [i, j])", lambda x, i, j: x[i, j]), ("f", "x[i, none, j]", lambda x, i, j: x[i, None, j]),
+        ], ["x"], ["x"])
+        f.case(f"several_added_{i}", {"x": R([3, 5, 7]), "u": R([3] + list(np.broadcast_shapes(a, b))), **of("i32")}, [
+            ("a", "scatter_add(x, [i, j], u, axis = 1)", lambda x, u, i, j: x.at[:, i, j].add(u)),
+        ], ["x", "u"])
     f.case("places", {"x": R([5, 3]), "u": R([3, 3]), "l": R([3], dtype="i32", values=[4, 0, 2], bound=(0, 5))},
            [("a", "scatter(x, l, u)", lambda x, u, l: x.at[l].set(u))], ["x", "u"])
     for i, at in enumerate([(0, 0), (2, 1), (4, 9), (-3, 2)]):

@@ -68,7 +68,8 @@ static void out(Graph *g, Node *v, const char *name)
 static void check_variant(Suite *s, const Case *c, const Body *b)
 {
     static const int kinds[] = {
-        [RUN_MAP] = 1 << SCHED_MAP,       [RUN_TRANSPOSE] = 1 << SCHED_MAP,
+        [RUN_MAP] = 1 << SCHED_MAP,
+        [RUN_TRANSPOSE] = 1 << SCHED_MAP,
         [RUN_REUSE] = 1 << SCHED_MAP,
         [RUN_ROWS] = 1 << SCHED_ROW,
         [RUN_SCAN] = 1 << SCHED_ROW,
@@ -588,13 +589,13 @@ static void indexed(Suite *s)
     if (s->n && !strcmp(s->cases[s->n - 1].name, "gather out of range"))
         s->cases[s->n - 1].checks_expected = 1;
 
-    for (int k = 0; k < 2; k++) {
+    static const Op scatters[] = {OP_scatter, OP_scatter_add, OP_scatter_max, OP_scatter_min};
+    for (int k = 0; k < 4; k++) {
         g = begin(s);
         Node *data = IN(g, "data", DT_F32, 7, 12), *up = IN(g, "up", DT_F32, 40, 12);
         ids = IN(g, "ids", DT_I32, 40);
-        out(g, graph_node(g, k ? OP_scatter_add : OP_scatter, (Node *[]){data, ids, up}, 3, &a),
-            "y");
-        add(s, k ? "scatter_add" : "scatter", g, GROUP_SCATTER, 0, NULL, NULL, 1e-5);
+        out(g, graph_node(g, scatters[k], (Node *[]){data, ids, up}, 3, &a), "y");
+        add(s, op_info(scatters[k])->name, g, GROUP_SCATTER, 0, NULL, NULL, 1e-5);
     }
     g = begin(s); // many updates of few places: shared out among threads
     ids = IN(g, "ids", DT_I32, 3000);

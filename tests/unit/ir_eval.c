@@ -372,6 +372,10 @@ static void indexed(void)
                 DATA(10, 10, 1000, 1000, 100, 100)));
     CHECK(gives(g, &env, graph_node(g, OP_scatter_add, (Node *[]){x, index, u}, 3, &a),
                 DATA(11, 12, 1003, 1004, 106, 107)));
+    CHECK(gives(g, &env, graph_node(g, OP_scatter_max, (Node *[]){x, index, u}, 3, &a),
+                DATA(10, 10, 1000, 1000, 100, 100)));
+    CHECK(gives(g, &env, graph_node(g, OP_scatter_min, (Node *[]){x, index, u}, 3, &a),
+                DATA(1, 2, 3, 4, 1, 1)));
     Attrs s = {0};
     attr_set_ints(g, &s, ATTR_sizes, (int64_t[]){2, 1}, 2);
     Node *part = graph_node(g, OP_dynamic_slice, (Node *[]){x, at, nil}, 3, &s);

@@ -289,6 +289,15 @@ static Node *build_scatter_add(Graph *g, Node **x)
     return graph_binary(g, OP_mul, y, y);
 }
 
+static Node *build_scatter_max(Graph *g, Node **x)
+{
+    int64_t v[] = {2, 2};
+    Attrs at = axis_attr(0);
+    Node *y = graph_node(g, OP_scatter_max, (Node *[]){x[0], ints(g, v, 2), x[1]}, 3, &at),
+         *z = graph_node(g, OP_scatter_min, (Node *[]){x[0], ints(g, v, 2), x[1]}, 3, &at);
+    return graph_binary(g, OP_mul, y, z);
+}
+
 static Node *build_dynamic(Graph *g, Node **x)
 {
     Node *i = graph_const_int(g, DT_I64, 1), *j = graph_const_int(g, DT_I64, 9); // 9: clamped
@@ -588,6 +597,7 @@ int main(void)
     CHECK_GRAD(gather, VAR(3, {2, 3, 2}, -1, 1));
     CHECK_GRAD(scatter, VAR(2, {3, 2}, -1, 1), VAR(2, {2, 2}, -1, 1));
     CHECK_GRAD(scatter_add, VAR(2, {3, 2}, -1, 1), VAR(2, {2, 2}, -1, 1));
+    CHECK_GRAD(scatter_max, VAR(2, {3, 2}, -1, 1), VAR(2, {2, 2}, -1, 1));
     CHECK_GRAD(dynamic, VAR(2, {4, 3}, -1, 1), VAR(2, {2, 2}, -1, 1));
     CHECK_GRAD(sort, VAR(2, {4, 3}, -1, 1));
     CHECK_GRAD(cumsum, VAR(2, {2, 4}, -1, 1));

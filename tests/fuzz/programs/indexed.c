@@ -110,7 +110,8 @@ static int some_of(Maker *m, const Type *t)
 static bool choose_scatter(Maker *m, Statement *s)
 {
     for (int i = 0; i < RAW; i++) s->raw[i] = (uint32_t)random_next(&m->random);
-    s->op = random_chance(&m->random, 60) ? OP_scatter_add : OP_scatter;
+    static const Op scatters[] = {OP_scatter, OP_scatter_max, OP_scatter_min};
+    s->op = random_chance(&m->random, 60) ? OP_scatter_add : scatters[s->raw[0] % 3];
     s->n = 3;
     s->arg[0] = pick_class(m, random_chance(&m->random, 90) ? CLASS_FLOAT : CLASS_INT, 1);
     if (s->arg[0] < 0) return false;
