@@ -79,8 +79,9 @@ struct Fn {
     const Builtin *builtin; // a built-in, or
     Op op;                  // an elementwise op or a reduction (is_op)
     bool is_op;
-    EFile *file; // where stmt stands
-    Val *bound;  // arguments a partial application holds, V_ABSENT where open; NULL: none
+    EFile *file;    // where stmt stands
+    Val *bound;     // arguments a partial application holds, V_ABSENT where open; NULL: none
+    bool evaluated; // its calls are as outside of training: evaluated(f)
 };
 
 // -- names ----------------------------------------------------------------------------------------

@@ -279,6 +279,18 @@ static Val run_fail(Elab *e, const Call *c)
     return fail(e, c->span, "%s", c->arg[0].s);
 }
 
+static Val run_evaluated(Elab *e, const Call *c)
+{
+    if (c->arg[0].kind != V_FN)
+        return fail(e, c->arg_span[0],
+                    "evaluated takes a function, as in evaluated(f)(x) for f(x), found %s",
+                    val_text(e, &c->arg[0]));
+    Fn *fn = NEW(e->arena, Fn);
+    *fn = *c->arg[0].fn;
+    fn->evaluated = true;
+    return (Val){.kind = V_FN, .fn = fn};
+}
+
 static const Builtin builtins[] = {
     {"shape", "x", run_shape},
     {"dim", "x axis", run_dim},
@@ -303,6 +315,7 @@ static const Builtin builtins[] = {
     {"random_bits", "shape words?", random_bits},
     {"grad", "y x", run_grad},
     {"tally", "x", run_tally},
+    {"evaluated", "f", run_evaluated},
     {"where", "condition a b", run_where},
     {"params", "pattern? rank? shape?", train_params},
     {0},

@@ -281,27 +281,11 @@ static Val call_model(Elab *e, Fn *fn, Val *args, const Span *spans, Span span)
     return v.kind == V_TUPLE && v.seq->n == 1 ? v.seq->at[0] : v; // one result is a value
 }
 
-static Val call_value(Elab *e, Val callee, const Arg *args, uint32_t n, Span span, Scope *scope)
+// Of all arguments that it needs. scope NULL: the name being defined, else the function's own.
+static Val call_bound(Elab *e, Fn *fn, Val *bound, Span *spans, int n, Span span, Scope *scope)
 {
-    if (callee.kind == V_POISON || out_of_bounds(e, span)) return val_poison();
-    if (callee.kind != V_FN) return fail(e, span, "%s cannot be called", val_text(e, &callee));
-    Fn *fn = callee.fn;
-    Sig s;
-    signature(e, fn, &s);
-    Val *bound = NEW_ARRAY(e->arena, Val, s.n + 1);
-    Span *spans = NEW_ARRAY(e->arena, Span, s.n + 1);
-    bool partial;
-    if (!bind(e, fn, &s, args, n, span, bound, spans, &partial)) return val_poison();
-    for (int i = 0; i < s.n; i++)
-        if (bound[i].kind == V_POISON) return val_poison();
-    if (partial) {
-        Fn *waiting = NEW(e->arena, Fn);
-        *waiting = *fn;
-        waiting->bound = bound;
-        return (Val){.kind = V_FN, .fn = waiting};
-    }
     if (fn->is_op && op_info(fn->op)->class == CLS_ELEMENTWISE)
-        return apply_op(e, fn->op, bound, spans, s.n, span);
+        return apply_op(e, fn->op, bound, spans, n, span);
     Call c = {.span = span, .arg = bound, .arg_span = spans};
     if (fn->is_op) return apply_reduce(e, fn->op, &c);
     if (fn->builtin) {
@@ -323,6 +307,32 @@ static Val call_value(Elab *e, Val callee, const Arg *args, uint32_t n, Span spa
     if (fn->stmt->text) return call_extern(e, fn, bound, spans, span, scope);
     if (fn->stmt->flag) return call_with_gradient(e, fn, bound, spans, span, scope);
     return fn_body(e, fn, bound, spans, span, scope);
+}
+
+static Val call_value(Elab *e, Val callee, const Arg *args, uint32_t n, Span span, Scope *scope)
+{
+    if (callee.kind == V_POISON || out_of_bounds(e, span)) return val_poison();
+    if (callee.kind != V_FN) return fail(e, span, "%s cannot be called", val_text(e, &callee));
+    Fn *fn = callee.fn;
+    Sig s;
+    signature(e, fn, &s);
+    Val *bound = NEW_ARRAY(e->arena, Val, s.n + 1);
+    Span *spans = NEW_ARRAY(e->arena, Span, s.n + 1);
+    bool partial;
+    if (!bind(e, fn, &s, args, n, span, bound, spans, &partial)) return val_poison();
+    for (int i = 0; i < s.n; i++)
+        if (bound[i].kind == V_POISON) return val_poison();
+    if (partial) {
+        Fn *waiting = NEW(e->arena, Fn);
+        *waiting = *fn;
+        waiting->bound = bound;
+        return (Val){.kind = V_FN, .fn = waiting};
+    }
+    bool training = e->training;
+    e->training = training && !fn->evaluated;
+    Val v = call_bound(e, fn, bound, spans, s.n, span, scope);
+    e->training = training;
+    return v;
 }
 
 Val call_leading(Elab *e, Val callee, const Val *v, uint32_t n, Span span, Scope *scope)

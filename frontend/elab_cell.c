@@ -376,7 +376,8 @@ static void cell_write(Elab *e, ECell *c, Val v, Span span, Span value_span)
         Diag *d = error_at(e, span, "'%s' is written by two calls", c->cell.name);
         diag_note(e->diags, d,
                   "one value per cell is kept when the step ends; write it in one "
-                  "place");
+                  "place. evaluated(f)(…) is a call as outside of training: it reads running "
+                  "statistics and writes none");
         return;
     }
     c->in_model |= e->model != NULL;
