@@ -383,7 +383,7 @@ bool state_is_saved(const ProgCell *c);  // not scratch, not a control cell
 bool state_is_weight(const ProgCell *c); // of those, what the models compute with
 bool state_is_named(const ProgCell *c);  // by the model, not by netc, as "@step" is
 typedef struct Position {                // where training stands; saved beside the tensors
-    int64_t step, seed, batch;           // batch 0: not known
+    int64_t step, seed, batch, examples; // batch, examples 0: not known
     char precision[8];                   // or ""
     bool needed;                         // a file that does not say it is refused
     char best[320];                      // the best evaluation so far (train/train_best.c), or ""

@@ -330,6 +330,7 @@ static bool read_metadata(Loading *v)
         if (!strcmp(key, "netc.choices") && !v->choices) v->choices = strdup(value);
         if (!strcmp(key, "netc.best")) snprintf(v->at->best, sizeof v->at->best, "%s", value);
         if (!strcmp(key, "netc.batch")) v->at->batch = strtoll(value, NULL, 10);
+        if (!strcmp(key, "netc.examples")) v->at->examples = strtoll(value, NULL, 10);
         if (!strcmp(key, "netc.precision"))
             snprintf(v->at->precision, sizeof v->at->precision, "%s", value);
         if (!strcmp(key, "netc.step")) step = true;

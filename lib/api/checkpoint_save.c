@@ -84,6 +84,8 @@ static void describe(Saving *v)
     add_metadata(v, "netc.seed", arena_printf(v->arena, "%" PRId64, v->at->seed));
     if (v->at->batch)
         add_metadata(v, "netc.batch", arena_printf(v->arena, "%" PRId64, v->at->batch));
+    if (v->at->examples)
+        add_metadata(v, "netc.examples", arena_printf(v->arena, "%" PRId64, v->at->examples));
     if (*v->at->precision)
         add_metadata(v, "netc.precision", arena_strdup(v->arena, v->at->precision));
     add_metadata(v, "netc.choices", choices.data);

@@ -88,7 +88,7 @@ netc_status run_epoch(Run *r, netc_error **err)
 
 netc_status run_write(Run *r, const char *path, netc_error **err)
 {
-    Position at = {.step = r->step, .seed = r->s->seed, .batch = r->batch};
+    Position at = {.step = r->step, .seed = r->s->seed, .batch = r->batch, .examples = r->examples};
     snprintf(at.precision, sizeof at.precision, "%s",
              precision_text(r->s->program->settings.precision));
     best_position(r, &at);
@@ -293,6 +293,13 @@ static void note_changes(const Run *r, const Position *at)
                 "note: %s was trained with a batch of %" PRId64 ", this is one of %" PRId64
                 ": step %" PRId64 " stands elsewhere in the data",
                 r->o->resume, at->batch, r->batch, at->step);
+    if (at->examples && at->examples != r->examples)
+        lib_log(r->s->context,
+                "note: %s was trained on %" PRId64 " examples, these are %" PRId64
+                ": an epoch has other steps and another order, and step %" PRId64
+                " is now in epoch %" PRId64,
+                r->o->resume, at->examples, r->examples, at->step,
+                at->step / r->steps_per_epoch + 1);
     if (*at->precision && strcmp(at->precision, precision))
         lib_log(r->s->context, "note: %s was trained with --precision %s, this is %s", r->o->resume,
                 at->precision, precision);

@@ -97,6 +97,11 @@ for seed in "" "--seed 3"; do
     expect 0 "" "$NETC" train fit.net --data x=x.npy --device cpu $seed --resume m.safetensors --steps 7
     grep -q "note: m.safetensors" "$W/.out" && fail "a note about the same seed" || pass
 done
+# Other examples, fewer or more: epochs are others.
+printf 'model rows() { return x = normal([24, 3], 1) }\n' >rows.net
+expect 0 "" "$NETC" run rows.net -o x=fewer.npy --device cpu
+expect 0 "note: m.safetensors was trained on 40 examples, these are 24: an epoch has other steps and another order, and step 5 is now in epoch 1" \
+    "$NETC" train fit.net --data x=fewer.npy --device cpu --resume m.safetensors --steps 7
 # A checkpoint of another model: what helps is said of the option that takes it.
 sed 's/as fc/as other/' fit.net >other.net
 expect 1 "to begin anew from what fits, give it as --weights, with --map" "$NETC" train other.net --data x=x.npy --device cpu --resume m.safetensors
