@@ -57,6 +57,15 @@ static RtCode open_file(const char *path, int *fd, struct stat *st, RtError *e)
     return rt_fail(e, RT_USER, "%s is a folder, not a file", path);
 }
 
+// The same for more of p, which has cap bytes.
+static void *grown(void *p, size_t cap, size_t more)
+{
+    size_t free_bytes, total;
+    if (more > 256u << 20 && rt_host_memory(&free_bytes, &total) && more - cap >= free_bytes)
+        return NULL;
+    return realloc(p, more);
+}
+
 // Reads to the end; grows when the size is not known beforehand (a pipe) or was wrong.
 static RtCode read_all(int fd, const char *path, size_t expected, RtBytes *out, RtError *e)
 {
@@ -66,10 +75,13 @@ static RtCode read_all(int fd, const char *path, size_t expected, RtBytes *out, 
     for (;;) {
         if (n == cap) {
             size_t more = cap + cap / 2;
-            unsigned char *q = realloc(p, more);
+            unsigned char *q = grown(p, cap, more);
             if (!q) {
                 free(p);
-                return too_big(path, more, e);
+                if (expected) return too_big(path, more, e);
+                return rt_fail(e, RT_OOM,
+                               "%s has not ended after %.1f MB, and more does not fit in memory",
+                               path, (double)n / 1e6);
             }
             p = q;
             cap = more;
@@ -116,10 +128,8 @@ static RtCode gunzip(const char *path, RtBytes *b, size_t most, RtError *e)
         }
         if (n > most) break; // more than anyone wants, whatever it is
         if (n == cap) {
-            size_t more = cap > most / 2 ? most + 1 : cap * 2, free_bytes, total;
-            bool fits = more < 256u << 20 || !rt_host_memory(&free_bytes, &total) ||
-                        more < free_bytes + cap;
-            unsigned char *q = fits ? realloc(p, more) : NULL;
+            size_t more = cap > most / 2 ? most + 1 : cap * 2;
+            unsigned char *q = grown(p, cap, more);
             if (!q) {
                 code = too_big(path, more, e);
                 break;

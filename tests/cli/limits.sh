@@ -35,6 +35,11 @@ grows "takes more than 1024 MiB to elaborate" 'l = [1]; for i in 0..4000000 { l 
 } > twice.net
 expect 1 "takes more than 1024 MiB to elaborate" bash -c "$(within 4000000)" - "$NETC" twice.net
 
+# Data without an end.
+printf 'dim batch = 4\nmodel m(x: f32[batch, 3]) { return y = sum(x, 1) }\n' >endless.net
+expect 2 "has not ended after" bash -c "$(within 900000)" - "$NETC" predict endless.net --data x=/dev/zero -o y=y.npy --device cpu
+expect 2 "has not ended after" bash -c "$(within 900000) < <(yes 1,2,3)" - "$NETC" predict endless.net --data x=/dev/stdin -o y=y.npy --device cpu
+
 # -- values used twice, forty lines of them, at every place of an attention: a walk without a memory of where it was
 # takes 2^40 steps
 doubled() { # NAME LINE: NAME = LINE, forty times, where the model below makes it
