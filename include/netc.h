@@ -322,6 +322,9 @@ NETC_API int netc_input_count(netc_program *p, const char *entry);
 NETC_API int netc_output_count(netc_program *p, const char *entry);
 NETC_API netc_status netc_input_info(netc_program *p, const char *entry, int i, netc_port *out,
                                      netc_error **err);
+// The i-th input that the text declares for the entry, needed for what is asked or not; NULL behind
+// the last one, and of an entry that is a function of arguments.
+NETC_API const char *netc_declared_input(netc_program *p, const char *entry, int i);
 NETC_API netc_status netc_output_info(netc_program *p, const char *entry, int i, netc_port *out,
                                       netc_error **err);
 // What running the entry does besides computing its outputs, NETC_ENTRY_*; -1: there is no such.

@@ -78,16 +78,13 @@ static const ProgInput *find_input(const ProgEntry *e, const char *input, netc_e
 }
 
 // Whether the model declares the input, and no output that is asked for needs it.
-static bool is_left_out(const netc_program *p, const ProgEntry *e, const char *input)
+static bool is_left_out(netc_program *p, const ProgEntry *e, const char *input)
 {
+    const char *name;
     for (int i = 0; i < e->ninputs; i++)
         if (!strcmp(e->inputs[i].name, input)) return false;
-    bool trains = e->kind == PK_TRAIN || e->kind == PK_EVAL;
-    const char *model = trains ? p->decls->trains : e->name;
-    for (uint32_t i = 0; model && i < p->decls->inputs.n; i++) {
-        const InputDecl *d = &p->decls->inputs.at[i];
-        if (!strcmp(d->model, model) && !strcmp(d->name, input)) return true;
-    }
+    for (int i = 0; (name = netc_declared_input(p, e->name, i)); i++)
+        if (!strcmp(name, input)) return true;
     return false;
 }
 

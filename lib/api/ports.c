@@ -83,6 +83,20 @@ netc_status netc_input_info(netc_program *p, const char *entry, int i, netc_port
     return NETC_OK;
 }
 
+const char *netc_declared_input(netc_program *p, const char *entry, int i)
+{
+    const ProgEntry *e;
+    if (i < 0 || !p->decls || p->settings.functional || entry_of(p, entry, &e, NULL) != NETC_OK)
+        return NULL;
+    bool trains = e->kind == PK_TRAIN || e->kind == PK_EVAL;
+    const char *model = trains ? p->decls->trains : e->name;
+    for (uint32_t k = 0; model && k < p->decls->inputs.n; k++) {
+        const InputDecl *d = &p->decls->inputs.at[k];
+        if (!strcmp(d->model, model) && !i--) return d->name;
+    }
+    return NULL;
+}
+
 netc_status netc_output_info(netc_program *p, const char *entry, int i, netc_port *out,
                              netc_error **err)
 {

@@ -71,7 +71,14 @@ static bool take_inputs(Entry *e, PyObject *args, PyObject *keywords, const char
 {
     Model *m = e->model;
     Py_ssize_t given = PyTuple_Size(args), named = keywords ? PyDict_Size(keywords) : 0;
-    if (given > e->nin) return wrong_arguments(e, "too many arguments", NULL);
+    if (given > e->in_order) {
+        const char *unneeded = netc_declared_input(m->program, e->utf8, e->in_order);
+        if (unneeded)
+            return wrong_arguments(
+                e, "what is behind it is to be given by name, for nothing needs the input",
+                unneeded);
+        return wrong_arguments(e, "too many arguments", NULL);
+    }
     for (int i = 0; i < e->nin; i++) {
         Port *p = &e->in[i];
         Wish want = {.port = &p->p, .device = device, .stream = m->stream};

@@ -71,6 +71,11 @@ static bool fill(Entry *e, State *s, netc_error **err)
         e->nin = i + 1;
         if (!fill_port(s, &e->in[i], false)) return false;
     }
+    while (e->in_order < nin) {
+        const char *declared = netc_declared_input(p, e->utf8, e->in_order);
+        if (declared && strcmp(declared, e->in[e->in_order].p.name)) break;
+        e->in_order++;
+    }
     for (int i = 0; i < nout; i++) {
         if (netc_output_info(p, e->utf8, i, &e->out[i].p, err)) return false;
         e->nout = i + 1;
@@ -133,6 +138,20 @@ static PyObject *get_inputs(PyObject *self, void *closure)
 {
     (void)closure;
     return ports(((Entry *)self)->in, ((Entry *)self)->nin);
+}
+
+static PyObject *get_declared(PyObject *self, void *closure)
+{
+    const Entry *e = (Entry *)self;
+    const char *name;
+    PyObject *list = PyList_New(0);
+    (void)closure;
+    for (int i = 0; list && (name = netc_declared_input(e->model->program, e->utf8, i)); i++) {
+        PyObject *text = PyUnicode_FromString(name);
+        if (!text || PyList_Append(list, text)) Py_CLEAR(list);
+        Py_XDECREF(text);
+    }
+    return list;
 }
 
 static PyObject *get_outputs(PyObject *self, void *closure)
@@ -235,6 +254,7 @@ static void entry_free(PyObject *self)
 
 static PyGetSetDef properties[] = {
     {"name", get_name, NULL, "Its name in the model's text.", NULL},
+    {"declared", get_declared, NULL, "The inputs that the text declares, needed or not.", NULL},
     {"inputs", get_inputs, NULL, "(name, type, shape, whether axis 0 is examples) each.", NULL},
     {"outputs", get_outputs, NULL, "The same of its outputs.", NULL},
     {"writes", get_writes, NULL, "Whether a call changes the model's parameters or states.", NULL},

@@ -16,6 +16,7 @@ typedef struct Entry {
     PyObject *name;
     const char *utf8; // name's
     int nin, nout;
+    int in_order; // as many inputs stand first as the text declares them
     Port *in, *out;
     int effects; // NETC_ENTRY_*
 } Entry;

@@ -19,13 +19,16 @@ class Function:
         outputs = [outputs] if isinstance(outputs, str) else list(outputs or ())
         self._model, self._options, self._outputs = model, dict(arguments=params, training=training, states=states), outputs
         self._plain, self._gradients, self._compiling = None, {}, compiling
-        declared = {name for name, _, _, _ in model.entry(self.name).inputs}
+        declared = model.entry(self.name).declared or [name for name, _, _, _ in model.entry(self.name).inputs]
         self.keeping = self._compile(outputs, keep=True)
         ports = [port[:3] for port in self.keeping.inputs]
         self.inputs = [p for p in ports if not p[0].startswith("@")]
         self.reads = [(name.removeprefix("@was."), *of) for name, *of in ports if name.startswith("@")]
         self._names = [name for name, _, _ in self.inputs]
         self.own = sum(name in declared for name, _, _ in self.inputs)
+        # As many stand first as they are declared; what is behind one that nothing needs has no place.
+        self._unneeded = next((d for d, name in zip(declared, self._names[:self.own]) if d != name), None)
+        self._in_order = declared.index(self._unneeded) if self._unneeded else self.own
         ports = [port[:3] for port in self.keeping.outputs]
         self.outputs = [p for p in ports if not p[0].startswith("@")]
         self.changes = [(name.removeprefix("@now."), *of) for name, *of in ports if name.startswith("@now.")]
@@ -74,6 +77,9 @@ class Function:
     def arrange(self, args, inputs, params):
         """Arguments as they were given, in the order of self.inputs."""
         own, chosen = self._names[:self.own], self._names[self.own:]
+        if len(args) > self._in_order and self._unneeded:
+            raise TypeError(f"{self.name}(): what is behind '{self._unneeded}' is to be given by name, for nothing "
+                            f"needs that input; it takes {', '.join(own)}")
         given, params = own[len(args):], params or {}
         try:
             found = (*args, *[inputs[n] for n in given], *[params[n] for n in chosen])

@@ -118,9 +118,10 @@ class _Loop:
 
     def one(self, batch):
         if not isinstance(batch, dict):  # (inputs, labels), in the order they are declared
-            if len(batch) != len(self.names):
-                raise TypeError(f"a batch of {len(batch)} arrays, where 'train' takes {', '.join(self.names)}")
-            batch = dict(zip(self.names, batch))
+            declared = self.entry.declared or self.names
+            if len(batch) != len(declared):
+                raise TypeError(f"a batch of {len(batch)} arrays, where 'train' takes {', '.join(declared)}")
+            batch = dict(zip(declared, batch))
         for k, v in _scalars(self.entry(**batch)).items():
             self.sums[k] = self.sums.get(k, 0.0) + v
         self.step += 1

@@ -103,6 +103,19 @@ def test_bad_calls():
             m(**arguments)
     with raises(TypeError, "too many"):
         m(X, X, X)
+    unneeded = netc.compile("use optim\nmodel u(x: f32[4], mask: f32[4], y: f32[4]) {\n param w: f32[4] = 1\n"
+                            " return d = x - y, loss = sum(w * (x - y))\n}\n"
+                            "train u {\n minimize loss\n update sgd(lr = 0.5)\n}\n", device="cpu")
+    same(unneeded.entry("u").declared, ["x", "mask", "y"])
+    for give in (X, X), (X, X, X):  # what would be y is not taken for it, nor left out
+        with raises(TypeError, "to be given by name", "'mask'", "y: f32[4]"):
+            unneeded(*give)
+    same(unneeded(X, y=X + 1, mask=X)["d"].tolist(), [-1] * 4)
+    unneeded.train([(X, X, X + 1)] * 2, epochs=1)
+    with raises(TypeError, "a batch of 2 arrays, where 'train' takes x, mask, y"):
+        unneeded.train([(X, X + 1)], epochs=1)
+    first = netc.compile("model u(x: f32[4], label: f32[4]) { return y = 2 * x, l = sum(x - label) }", device="cpu")
+    same(first.variant(outputs=["y"])(X)["y"].tolist(), (2 * X).tolist())  # what is left out stands behind it
     with raises(TypeError, "two values for 'x'"):
         m(X, x=X)
     with raises(TypeError):
