@@ -256,7 +256,7 @@ static Val run_pad(Elab *e, const Call *c)
     for (int i = 0; i < n; i++)
         if (low[i] < 0 || high[i] < 0)
             return fail(e, c->span, "pad only adds; a slice x[a:b] takes away");
-    Val zero = val_int(0);
+    Val zero = x->type.dtype == DT_BOOL ? val_bool(false) : val_int(0);
     Node *fill =
         to_tensor(e, val_missing(&c->arg[3]) ? &zero : &c->arg[3], x->type.dtype, c->arg_span[3]);
     if (!fill) return val_poison();

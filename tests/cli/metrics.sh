@@ -113,4 +113,26 @@ fn inside(x) {
 }
 NET
 expect 1 "it cannot stand inside a loop" "$NETC" eval loop.net --data x=x.npy --device cpu
+
+# Of 16-bit floats: sums over all elements leave the range of f16, means do not.
+cat >half.net <<'NET'
+use nn
+use metrics
+use optim
+dim batch = 4
+model h(x: f16[batch, 1000], label: u8[batch, 300] in 0..3) {
+    param w: f32 = 1
+    z = broadcast(reshape(x[:, :3] / 100, [batch, 1, 3]), [batch, 300, 3])
+    return loss = w * w, level = overall(x), off = rmse(x, -x), ppl = perplexity(z, label)
+}
+train h {
+    minimize loss
+    update sgd(lr = 0.1)
+}
+model data() { return x = cast(uniform([40, 1000], 300, 400), f16), label = cast(uniform([40, 300], 0, 3), u8) }
+NET
+expect 0 "" "$NETC" run half.net --entry data -o x=hx.npy -o label=hl.npy --device cpu -q
+expect 0 "" "$NETC" eval half.net --data x=hx.npy --data label=hl.npy --device cpu -q
+awk '$1 == "level" { n += $2 > 349 && $2 < 351 } $1 == "off" { n += $2 > 701 && $2 < 704 } $1 == "ppl" { n += $2 > 2.5 && $2 < 4 } END { exit n != 3 }' "$W/.out" &&
+    pass || fail "16-bit floats: $(cat "$W/.out")"
 finish
