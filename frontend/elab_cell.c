@@ -412,10 +412,11 @@ void exec_update_cell(Elab *e, const Stmt *s)
     if (cell.kind == V_POISON) return;
     if (cell.kind != V_CELL) {
         if (e->diags->errors == errors)
-            fail(e, target->span,
-                 "<- writes a state or a parameter, found %s; = gives a name to "
-                 "a value",
-                 val_text(e, &cell));
+            fail(e, target->span, "<- writes a state or a parameter, found %s; %s",
+                 val_text(e, &cell),
+                 index ? "a value with other elements is another value: scatter(x, index, values), "
+                         "where(condition, a, x)"
+                       : "= gives a name to a value");
         return;
     }
     Val v = eval(e, s->expr);

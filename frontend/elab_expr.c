@@ -141,8 +141,14 @@ static Val member(Elab *e, const Expr *x)
             uint32_t n = 0;
             for (uint32_t i = 0; i < e->cell_list.n; i++)
                 names[n++] = e->cell_list.at[i]->cell.name;
-            return fail(e, x->span, "no parameter or state '%s' up to here%s", b.data,
-                        advise(b.data, names, n).text);
+            Diag *d = error_at(e, x->span, "no parameter or state '%s' up to here%s", b.data,
+                               advise(b.data, names, n).text);
+            const char *instead = foreign_name(x->text, false); // torch.cat, F.relu
+            if (name_try(e, x->text, x->span, &any) && any.kind == V_FN)
+                diag_note(e->diags, d, "the function is '%s', as in %s(x)", x->text, x->text);
+            else if (instead)
+                diag_note(e->diags, d, "%s", instead);
+            return val_poison();
         }
     }
     Val v = eval(e, x->a);

@@ -71,7 +71,10 @@ static Val scatter(Elab *e, const Call *c, Op op)
     Node *index = index_arg(e, c, x, axis, &j);
     Node *v = index ? to_tensor(e, &c->arg[2], x->type.dtype, c->arg_span[2]) : NULL;
     if (!v) return val_poison();
-    Type want = joined_type(&x->type, &j, &index->type);
+    Type want = joined_type(&x->type, &j, &index->type), both;
+    if (v->type.dtype == want.dtype && shape_broadcast(&v->type, &want, &both) &&
+        shape_equal(&both, &want))
+        v = graph_broadcast_to(e->g, v, &want);
     if (!type_equal(&v->type, &want))
         return fail(e, c->arg_span[2], "%s of %s at %s takes values %s, found %s",
                     op_info(op)->name, type_text(e, &x->type), type_text(e, &index->type),

@@ -205,6 +205,9 @@ static void describe(Parser *p, uint32_t k, uint32_t start, const Expected *e)
                       "what is run begins with 'model'; entries are those of printed graphs");
         if (t->kind == T_IF && after_operand)
             diag_note(p->diags, g, "a choice is written 'if condition then a else b'");
+        if (t->kind == T_FOR && in == '[')
+            diag_note(p->diags, g,
+                      "a list is made in a loop: l = []; for v in list { l = l + [2 * v] }");
         if (head == T_ASSERT && (t->kind == T_SEP || t->kind == '}'))
             diag_note(p->diags, g, "say what went wrong: assert condition, \"message\"");
         if ((head == T_PARAM || head == T_STATE) && t->kind == T_SEP)
