@@ -263,8 +263,7 @@ NETC_API netc_status netc_program_save(netc_program *p, const char *path, const 
                                        netc_session *weights, netc_error **err);
 NETC_API netc_program *netc_program_retain(netc_program *p);
 NETC_API void netc_program_release(netc_program *p);
-// Stages: "ast", "ir", "grad", "fused", "plan", "tile", "cuda", "c", "ptx", "dot". Free with
-// netc_free.
+// Stages: "ast", "ir", "grad", "fused", "plan", "tile", "cuda", "c", "ptx", "dot". *text: netc_free.
 NETC_API netc_status netc_program_emit(netc_program *p, const char *stage, char **text,
                                        netc_error **err);
 // Kernels with bytes, flops and floors, the memory plan; nothing is run.
@@ -322,8 +321,7 @@ NETC_API int netc_input_count(netc_program *p, const char *entry);
 NETC_API int netc_output_count(netc_program *p, const char *entry);
 NETC_API netc_status netc_input_info(netc_program *p, const char *entry, int i, netc_port *out,
                                      netc_error **err);
-// The i-th input that the text declares for the entry, needed for what is asked or not; NULL behind
-// the last one, and of an entry that is a function of arguments.
+// The i-th that the text declares, needed or not; NULL behind the last (none of functions).
 NETC_API const char *netc_declared_input(netc_program *p, const char *entry, int i);
 NETC_API netc_status netc_output_info(netc_program *p, const char *entry, int i, netc_port *out,
                                       netc_error **err);

@@ -589,13 +589,12 @@ static void indexed(Suite *s)
     if (s->n && !strcmp(s->cases[s->n - 1].name, "gather out of range"))
         s->cases[s->n - 1].checks_expected = 1;
 
-    static const Op scatters[] = {OP_scatter, OP_scatter_add, OP_scatter_max, OP_scatter_min};
-    for (int k = 0; k < 4; k++) {
+    for (Op op = OP_scatter; op <= OP_scatter_min; op++) {
         g = begin(s);
-        Node *data = IN(g, "data", DT_F32, 7, 12), *up = IN(g, "up", DT_F32, 40, 12);
-        ids = IN(g, "ids", DT_I32, 40);
-        out(g, graph_node(g, scatters[k], (Node *[]){data, ids, up}, 3, &a), "y");
-        add(s, op_info(scatters[k])->name, g, GROUP_SCATTER, 0, NULL, NULL, 1e-5);
+        Node *data = IN(g, "data", DT_F32, 7, 12), *up = IN(g, "up", DT_F32, 40, 12),
+             *put[] = {data, IN(g, "ids", DT_I32, 40), up};
+        out(g, graph_node(g, op, put, 3, &a), "y");
+        add(s, op_info(op)->name, g, GROUP_SCATTER, 0, NULL, NULL, 1e-5);
     }
     g = begin(s); // many updates of few places: shared out among threads
     ids = IN(g, "ids", DT_I32, 3000);
