@@ -43,9 +43,11 @@ int64_t sort_c(Emit *e)
     emit_open(e, 0);
     emit_line(e, e->scope, "NcPlace_%s *const %s_keys = (NcPlace_%s *)%s + task * %lld;", s, x, s,
               c_scratch(e, 0), 2 * cols);
-    if (!v->places)
-        emit_line(e, e->scope, "%s *const %s_value = %s + task * %lld;", type_math(v->acc), x,
+    if (!v->places) { // (of bools the memory is of bytes)
+        const char *t = type_math(v->acc);
+        emit_line(e, e->scope, "%s *const %s_value = (%s *)%s + task * %lld;", t, x, t,
                   c_scratch(e, 1), cols);
+    }
     emit_open(e, 1);
     Scope *row = e->scope;
     const char *columns = emit_text(e, "for (long %s = 0; %s < %lld; %s++) {", c, c, cols, c);
