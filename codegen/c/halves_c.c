@@ -41,7 +41,7 @@ static bool is_run(Emit *e, uint32_t i, int axis, int stage, Run *out)
         *out = (Run){emit_text(e, "%s_floats", e->name[i]), v->ix, v->buf};
     } else {
         const BodyStore *s = &b->stores.at[i - b->insts.n];
-        if (s->buf < 0 || s->guard || s->add || s->ix->has_value || e->place[i - b->insts.n] ||
+        if (s->buf < 0 || s->guard || s->joins || s->ix->has_value || e->place[i - b->insts.n] ||
             (store_over(b, s, b->col) ? s->stage != stage : stage >= 0))
             return false;
         *out = (Run){emit_text(e, "out%u_floats", i - b->insts.n), s->ix, s->buf};

@@ -17,6 +17,7 @@ static uint64_t hash_ix(const Ix *x)
     return h;
 }
 
+// By names of ops: their numbers change where one is added, and tuning files keep what is hashed.
 static uint64_t hash_work(uint64_t h, const Body *b)
 {
     for (uint32_t i = 0; i < b->insts.n; i++) {
@@ -37,10 +38,11 @@ static uint64_t hash_work(uint64_t h, const Body *b)
     }
     for (uint32_t i = 0; i < b->stores.n; i++) {
         const BodyStore *s = &b->stores.at[i];
-        h = hash_mix(
-            h, hash_mix((uint64_t)s->buf * OP_COUNT + (uint64_t)s->joins, (uint64_t)s->guard));
+        const char *joins = s->joins ? op_info((Op)(s->joins - 1))->name : "";
+        h = hash_mix(h, hash_mix((uint64_t)s->buf, hash_mix(hash_str(joins), (uint64_t)s->guard)));
         h = hash_mix(h, hash_mix((uint64_t)s->value, hash_ix(s->ix)));
-        if (s->fold) h = hash_mix(h, (uint64_t)s->fold->op + 1 + (uint64_t)s->kept * OP_COUNT);
+        if (s->fold)
+            h = hash_mix(h, hash_mix(hash_str(op_info(s->fold->op)->name), (uint64_t)s->kept));
     }
     if (b->bins.held) h = hash_mix(h, hash_mix((uint64_t)b->bins.held, (uint64_t)b->bins.shares));
     if (b->part) h = hash_mix(h, (uint64_t)b->part);
