@@ -14,12 +14,16 @@ GemmFrom frame_gemms(const Frame *f)
     return (GemmFrom){f->g, f->e->entry, gen->target, gen->options->tf32};
 }
 
-// Room for split reductions over k: a handful of copies of c; of few results as many as keep the
-// device busy.
+// Room for split reductions over k: a handful of copies of c; of few results and long sums as many
+// as keep the device busy.
 static int64_t workspace_bytes(const Target *t, const ProgGemm *g)
 {
+    enum { HANDFUL = 8, TERMS = 128 }; // of a part
     if (t->kind != TARGET_CUDA) return 0;
-    const int64_t copies = 8 * target_idle_share(t, g->batch, g->m, g->n), most = 32 << 20;
+    const int64_t most = 32 << 20, parts = g->k / TERMS;
+    int64_t copies = HANDFUL * target_idle_share(t, g->batch, g->m, g->n);
+    if (copies > parts) copies = parts;
+    if (copies < HANDFUL) copies = HANDFUL;
     int64_t c = g->m * g->n * g->batch * 4 * copies;
     c = (c + 255) / 256 * 256;
     return c < most ? c : most;
