@@ -376,15 +376,26 @@ static void print_multiply(const Print *w)
     Emit *e = w->e;
     Scope *in = e->scope;
     const int left = warp_rows(e->body, 1), right = warp_rows(e->body, 2);
-    if (warp_narrow(e->body)) emit_line(e, in, "nc_begin(sums, left, right);");
+    const bool narrow = warp_narrow(e->body);
+    if (narrow) emit_line(e, in, "nc_begin(sums, left, right);");
     emit_line(e, in, "#pragma unroll");
+    if (w->p->atom->tensor == TENSOR_F32) {
+        emit_line(e, in, "for (int i = 0; i < %d; i++) { // chunk, tiles of 16 x 8",
+                  warp_chunks(e->body) * (left / 2) * right);
+        emit_line(e, in, "    const int c = i / %d, m = i / %d %% %d, n = i %% %d;",
+                  left / 2 * right, right, left / 2, right);
+        emit_line(e, in,
+                  "    nc_mma_f32(sums[m][n], left[c][2 * m], left[c][2 * m + 1], right[c][n]);");
+        emit_line(e, in, "}");
+        return;
+    }
     emit_line(e, in,
               "for (int i = 0; i < %d; i++) { // chunk, half of its columns, tiles of 16 x 8",
               warp_chunks(e->body) * 2 * (left / 2) * right);
     emit_line(e, in,
               "    const int c = i / %d, q = i / %d %% 2 * 2, m = i / %d %% %d, n = i %% %d;",
               left * right, left / 2 * right, right, left / 2, right);
-    if (warp_narrow(e->body)) {
+    if (narrow) {
         emit_line(
             e, in,
             "    const uint32_t a[4] = {left[c][2 * m].at.of[q], left[c][2 * m + 1].at.of[q],");
@@ -393,13 +404,12 @@ static void print_multiply(const Print *w)
                   "    const uint32_t b[2] = {right[c][n].at.of[q], right[c][n].at.of[q + 1]};");
         emit_line(e, in, "    nc_mma_%s(sums[m][n], a, b);",
                   w->p->atom->operand == DT_BF16 ? "b" : "h");
-        emit_line(e, in, "}");
-        return;
+    } else {
+        emit_line(e, in, "    nc_mma(sums[m][n], left[c][2 * m][q], left[c][2 * m + 1][q],");
+        emit_line(e, in,
+                  "        left[c][2 * m][q + 1], left[c][2 * m + 1][q + 1], right[c][n][q],");
+        emit_line(e, in, "        right[c][n][q + 1]);");
     }
-    emit_line(e, in, "    %s(sums[m][n], left[c][2 * m][q], left[c][2 * m + 1][q],",
-              w->p->atom->tensor == TENSOR_F32 ? "nc_mma_f32" : "nc_mma");
-    emit_line(e, in, "        left[c][2 * m][q + 1], left[c][2 * m + 1][q + 1], right[c][n][q],");
-    emit_line(e, in, "        right[c][n][q + 1]);");
     emit_line(e, in, "}");
 }
 

@@ -50,6 +50,27 @@ NC_FN void nc_mma_f32(float (&c)[4], float a0, float a1, float a2, float a3, flo
 #pragma unroll
     for (int i = 0; i < 4; i++) c[i] = c[i] + sum[i];
 }
+// The same of two steps of columns, whose products need one addition: of rows x and y, and column z.
+NC_FN void nc_mma_f32(float (&c)[4], const float (&x)[4], const float (&y)[4], const float (&z)[4])
+{
+    float sum[4] = {}, a[8], b[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        a[i] = nc_first_digits(x[i]);
+        a[4 + i] = nc_first_digits(y[i]);
+        b[i] = nc_first_digits(z[i]);
+    }
+#pragma unroll
+    for (int q = 0; q < 4; q += 2) { // what is small comes first
+        nc_mma_tf32(sum, nc_round_tf32(x[q] - a[q]), nc_round_tf32(y[q] - a[4 + q]), nc_round_tf32(x[q + 1] - a[q + 1]),
+                    nc_round_tf32(y[q + 1] - a[5 + q]), b[q], b[q + 1]);
+        nc_mma_tf32(sum, a[q], a[4 + q], a[q + 1], a[5 + q], nc_round_tf32(z[q] - b[q]), nc_round_tf32(z[q + 1] - b[q + 1]));
+    }
+#pragma unroll
+    for (int q = 0; q < 4; q += 2) nc_mma_tf32(sum, a[q], a[4 + q], a[q + 1], a[5 + q], b[q], b[q + 1]);
+#pragma unroll
+    for (int i = 0; i < 4; i++) c[i] = c[i] + sum[i];
+}
 // The same of bits, as they come from shared memory.
 template <int N> NC_FN void nc_round_tf32(uint32_t (&v)[N])
 {

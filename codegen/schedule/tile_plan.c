@@ -33,8 +33,13 @@ static double warp_seconds(const Target *t, const Body *b)
     const int element = warp_narrow(b) ? 2 : 4, tiles = 8 / s->tile.share; // of a block
     double operands = (double)element * (s->tile.m + s->tile.n) * (double)b->axis[b->col].extent,
            results = (double)result_bytes(b) * s->tile.m * s->tile.n;
-    return target_warp_tiles_seconds(t, s->blocks, tiles * (operands + results) / s->cluster,
-                                     s->cluster, warp_narrow(b));
+    const double seconds = target_warp_tiles_seconds(
+        t, s->blocks, tiles * (operands + results) / s->cluster, s->cluster, warp_narrow(b));
+    // What computes its operands waits for instructions, of which idle multiprocessors take none.
+    const bool computed = !warp_narrow(b) && (b->insts.at[b->dot.a].kind != KI_LOAD ||
+                                              b->insts.at[b->dot.b].kind != KI_LOAD);
+    const int64_t own = s->blocks / s->cluster;
+    return computed && own < t->units ? seconds * t->units / (double)own : seconds;
 }
 
 // Products of few results: tiles that pass through shared memory would leave most of the device
