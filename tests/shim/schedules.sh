@@ -80,6 +80,14 @@ model narrow(a: bf16[m, k], at: f16[k, m], b: f16[k, n], bt: bf16[n, k], bias: f
     return y = more + tanh(matmul(a, transpose(bt)) + cast(bias, bf16)), z = matmul(transpose(at), b), x = matmul(a * 2, transpose(bt))
 }
 NET
+warp_tiles() { # MODEL SCHEDULE OPTION...
+    local model=$1 schedule=$2; shift 2
+    { echo '# netc tune 1'; "$NETC" inspect "$model.net" --target sm_90 --knobs --no-library "$@" |
+        sed -n "s/: tile .*/ @ host shim: tile $schedule/p"; } >"$model.tune"
+    SHIM_SEED=$RANDOM LD_LIBRARY_PATH=$SHIM expect 0 worst "$NETC" check "$model.net" --device cuda:0 --cache-dir '' \
+        --no-library --tune-file "$model.tune" "$@"
+    holds 'measured schedules for 3 of'
+}
 RANDOM=17
 for each in 0 1 2 3 2 1; do
     few=$((1 + RANDOM % 64)) many=$((1 + RANDOM % 300)) share=$((1 << (RANDOM % 4))) cluster=1
@@ -87,11 +95,7 @@ for each in 0 1 2 3 2 1; do
     [ $((RANDOM % 2)) = 0 ] && few=$((few / 8 * 8 + 8)) many=$((many / 8 * 8 + 8))
     small=(-D m=$few -D n=$many -D k=$((128 + RANDOM % 300)))
     [ $((RANDOM % 2)) = 0 ] && small=(-D m=$many -D n=$few -D k=$((128 + RANDOM % 40 * 8)))
-    { echo '# netc tune 1'; "$NETC" inspect narrow.net --target sm_90 --knobs --no-library "${small[@]}" |
-        sed -n "s/: tile each=.*share=8.*/ @ host shim: tile each=$each share=$share cluster=$cluster/p"; } >narrow.tune
-    SHIM_SEED=$RANDOM LD_LIBRARY_PATH=$SHIM expect 0 worst "$NETC" check narrow.net --device cuda:0 --cache-dir '' \
-        --no-library --tune-file narrow.tune "${small[@]}"
-    holds 'measured schedules for 3 of'
+    warp_tiles narrow "each=$each share=$share cluster=$cluster" "${small[@]}"
 done
 # ... and with a barrier of the cluster left out.
 small=(-D m=20 -D n=40 -D k=300)
@@ -109,14 +113,11 @@ model few(a: f32[m, k], at: f32[k, m], b: f32[k, n], bt: f32[n, k], bias: f32[n]
 }
 NET
 for each in 0 1 2 3 2 1; do
-    share=$((1 << (RANDOM % 4))) cluster=1
-    [ $((RANDOM % 3)) != 0 ] && share=8 cluster=$((2 << (RANDOM % 3)))
-    small=(-D m=$((1 + RANDOM % 90)) -D n=$((1 + RANDOM % 90)) -D k=$((1 + RANDOM % 1500)) --precision "$([ $((RANDOM % 2)) = 0 ] && echo tf32 || echo f32)")
-    { echo '# netc tune 1'; "$NETC" inspect few32.net --target sm_90 --knobs --no-library "${small[@]}" |
-        sed -n "s/: tile each=.*share=[1-8].*/ @ host shim: tile each=$each share=$share cluster=$cluster/p"; } >few32.tune
-    SHIM_SEED=$RANDOM LD_LIBRARY_PATH=$SHIM expect 0 worst "$NETC" check few32.net --device cuda:0 --cache-dir '' \
-        --no-library --tune-file few32.tune "${small[@]}"
-    holds 'measured schedules for 3 of'
+    share=$((1 << (RANDOM % 4))) cluster=1 precision=f32
+    [ $((RANDOM / 8 % 3)) != 0 ] && share=8 cluster=$((2 << (RANDOM / 8 % 3)))
+    [ $((RANDOM / 8 % 2)) = 0 ] && precision=tf32
+    warp_tiles few32 "each=$each share=$share cluster=$cluster" --precision $precision -D m=$((2 + RANDOM / 8 % 90)) \
+        -D n=$((2 + RANDOM / 8 % 90)) -D k=$((9 + RANDOM / 8 % 1000))
 done
 # Tensor cores cut sums off where additions round them: in f32 long sums keep their digits.
 cat >digits.net <<'NET'
