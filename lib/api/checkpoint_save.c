@@ -8,7 +8,6 @@
 
 #include "lib/lib.h"
 
-enum { METADATA = 8 };
 static const int64_t PART_BYTES = 5000000000; // as Hugging Face's own files
 
 typedef struct Saving {
@@ -20,9 +19,8 @@ typedef struct Saving {
     const ProgCell **cell;
     RtIndexed *place; // of each cell
     int n, nparts;
-    ProgDType floats; // that floats are written as; PD_COUNT: as they are
-    const char *keys[METADATA], *values[METADATA];
-    int nmeta;
+    ProgDType floats;               // that floats are written as; PD_COUNT: as they are
+    VEC(const char *) keys, values; // of the metadata
     netc_error **err;
     netc_status status;
     RtError e;
@@ -61,8 +59,8 @@ static void collect(Saving *v)
 
 static void add_metadata(Saving *v, const char *key, const char *value)
 {
-    v->keys[v->nmeta] = key;
-    v->values[v->nmeta++] = value;
+    vec_push(v->arena, &v->keys, key);
+    vec_push(v->arena, &v->values, value);
 }
 
 static void describe(Saving *v)
@@ -128,7 +126,8 @@ static void write_part(void *arg)
         t[n].data = value_of(v, v->cell[i], &t[n].type);
         if (!t[n++].data) return;
     }
-    p->written = !rt_safetensors_write(p->path, t, n, v->keys, v->values, v->nmeta, &v->e);
+    p->written =
+        !rt_safetensors_write(p->path, t, n, v->keys.at, v->values.at, (int)v->keys.n, &v->e);
 }
 
 // In memory that is given back before the next one.

@@ -189,7 +189,7 @@ static void gemm_into_cell(Arena *a)
     for (int checks = 0; checks < 2; checks++) {
         World w = world(a, true);
         w.target = target_cuda(90, true);
-        Type t = f32(2, 512, 512);
+        Type t = f32(2, 1024, 1024);
         Node *x = graph_input(w.g, "x", &t, "arg"), *y = graph_input(w.g, "y", &t, "arg");
         cell(&w, OP_state, "s", t);
         graph_root(w.g, OP_assign, graph_matmul(w.g, x, y), "s");
