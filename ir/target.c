@@ -174,7 +174,7 @@ double target_product_flops(const Target *t, bool half, bool tf32)
     return tf32 && t->kind == TARGET_CUDA ? t->bf16_flops / 2 : t->f32_flops; // half the width
 }
 
-// 30 GB/s a multiprocessor. f32: fitted to 48 products on an H100, each with 32 schedules, whose
+// 30 GB/s a multiprocessor. f32: fitted to 48 products on an H100, each with 60 schedules, whose
 // operands the cache holds; by these choices they take 4 % (TF32) and 7 % longer than by the best
 // ones. 16 bits: by the steps of text generation, whose weights come from memory.
 double target_warp_tiles_seconds(const Target *t, int64_t blocks, double bytes, int cluster,
