@@ -36,7 +36,7 @@ static bool is_run(Emit *e, uint32_t i, int axis, int stage, Run *out)
     if (i < b->insts.n) {
         const Inst *v = &b->insts.at[i];
         if (!e->live[i] || v->kind != KI_LOAD || v->pred >= 0 || v->ix->has_value || v->keep ||
-            e->element[i] || !is_computed_of(e, (int)i, stage))
+            b->bufs.at[v->buf].type != DT_F16 || e->element[i] || !is_computed_of(e, (int)i, stage))
             return false;
         *out = (Run){emit_text(e, "%s_floats", e->name[i]), v->ix, v->buf};
     } else {

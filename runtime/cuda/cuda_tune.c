@@ -225,14 +225,16 @@ static RtCode candidates(const RtModule *m, int gemm, LtResult *out, int *n, RtE
     bool wide = p->c_type == PD_F32 || p->c_type == PD_F64;
     uint32_t reduce = LT_REDUCE_COMPUTE | (wide ? LT_REDUCE_OUTPUT : 0);
     LtResult proposed[CANDIDATES];
-    int count = 0, kept = 0, splits = 0;
+    int count = 0, kept = 0;
     LtStatus r = propose(m, gemm, reduce, proposed, CANDIDATES, &count);
-    if (r == LT_OK) splits = in_workspace(m, gemm, out + 1);
-    for (int i = 0; i < count && r == LT_OK; i++)
-        if (proposed[i].state == LT_OK && proposed[i].workspace <= (size_t)p->workspace &&
-            (scheme_of(m, &proposed[i].algo) & ~reduce) == 0)
-            out[kept++ ? kept + splits - 1 : 0] = proposed[i];
-    *n = kept ? kept + splits : 0;
+    for (int i = 0; i < count && r == LT_OK; i++) {
+        if (proposed[i].state != LT_OK || proposed[i].workspace > (size_t)p->workspace ||
+            scheme_of(m, &proposed[i].algo) & ~reduce)
+            continue;
+        out[kept++] = proposed[i];
+        if (kept == 1) kept += in_workspace(m, gemm, out + 1);
+    }
+    *n = kept;
     if (kept) return RT_OK;
     return rt_fail(
         e, RT_ENV,

@@ -118,8 +118,10 @@ LtStatus cublasLtMatrixLayoutSetAttribute(LtLayout layout, int attribute, const 
 
 LtStatus cublasLtMatmulPreferenceCreate(LtPreference *p)
 {
-    *p = malloc(1);
-    return *p ? LT_OK : 3;
+    uint32_t *schemes = malloc(sizeof *schemes);
+    if (schemes) *schemes = 0;
+    *p = schemes;
+    return schemes ? LT_OK : 3;
 }
 
 LtStatus cublasLtMatmulPreferenceDestroy(LtPreference p)
@@ -131,7 +133,7 @@ LtStatus cublasLtMatmulPreferenceDestroy(LtPreference p)
 LtStatus cublasLtMatmulPreferenceSetAttribute(LtPreference p, int attribute, const void *value,
                                               size_t n)
 {
-    (void)p, (void)attribute, (void)value, (void)n;
+    if (attribute == LT_PREF_REDUCTION) memcpy(p, value, n);
     return LT_OK;
 }
 
@@ -148,29 +150,34 @@ LtStatus cublasLtMatmulAlgoGetHeuristic(LtHandle h, LtDesc d, LtLayout a, LtLayo
                                         LtLayout out, LtPreference p, int wanted, LtResult *results,
                                         int *found)
 {
-    (void)h, (void)d, (void)a, (void)b, (void)c, (void)out, (void)p;
+    (void)h, (void)d, (void)a, (void)b, (void)c, (void)out;
     if (is_mode("none")) return *found = 0, LT_NOT_SUPPORTED;
     *found = wanted > 0;
     memset(results, 0, sizeof *results);
     results->algo.data[0] = 0x5e1f;
+    // As the library's: it splits sums where parts may be added to the result as they come.
+    if (is_mode("splits") && *(const uint32_t *)p & LT_REDUCE_INPLACE)
+        results->algo.data[2] = LT_REDUCE_INPLACE;
     return LT_OK;
 }
 
 LtStatus cublasLtMatmulAlgoConfigSetAttribute(LtAlgo *algo, int attribute, const void *value,
                                               size_t n)
 {
-    if (!is_mode("options") || attribute != LT_ALGO_CUSTOM)
-        return LT_NOT_SUPPORTED; // there is one algorithm
-    algo->data[1] = 0;
-    memcpy(&algo->data[1], value, n);
+    const int at = is_mode("options") && attribute == LT_ALGO_CUSTOM     ? 1
+                   : is_mode("splits") && attribute == LT_ALGO_REDUCTION ? 2
+                                                                         : 0;
+    if (!at) return LT_NOT_SUPPORTED; // there is one algorithm
+    algo->data[at] = 0;
+    memcpy(&algo->data[at], value, n);
     return LT_OK;
 }
 
 LtStatus cublasLtMatmulAlgoConfigGetAttribute(const LtAlgo *algo, int attribute, void *value,
                                               size_t n, size_t *written)
 {
-    (void)algo, (void)attribute;
     memset(value, 0, n);
+    if (attribute == LT_ALGO_REDUCTION) memcpy(value, &algo->data[2], n);
     *written = n;
     return LT_OK;
 }
@@ -242,7 +249,7 @@ typedef struct Call {
     double alpha;
     const void *a, *b;
     void *c;
-    uint64_t option;
+    uint64_t option, scheme;
 } Call;
 
 static bool column_touch(const Layout *l, const void *p, bool write)
@@ -285,11 +292,12 @@ static double finish(const Call *c, int batch, int64_t i, int64_t j, double s)
     return s;
 }
 
-// The fifth option is the fast one where options matter.
+// The fifth option is the fast one where options matter; split sums are where they do.
 static double seconds_of(const Call *c, double products)
 {
     if (is_mode("slow")) return 0.25;
     if (is_mode("options")) return c->option == 5 ? 1e-4 : 3e-3;
+    if (is_mode("splits")) return c->scheme ? 1e-4 * (double)c->scheme : 1e-3;
     return 2e-9 * products;
 }
 
@@ -356,6 +364,7 @@ LtStatus cublasLtMatmul(LtHandle h, LtDesc d, const void *alpha, const void *a, 
     *call =
         (Call){.d = *(Desc *)d, .la = *(Layout *)la, .lb = *(Layout *)lb, .lc = *(Layout *)lout};
     call->option = algo->data[1];
+    call->scheme = algo->data[2];
     call->a = a;
     call->b = b;
     call->c = out;
