@@ -49,3 +49,40 @@ int64_t reduced_count(const Node *n)
     const int64_t *axes = attr_ints(n, n->op == OP_dot ? ATTR_contract_a : ATTR_axes, &count);
     return type_extent(&n->args[0]->type, axes, count);
 }
+
+static bool is_among(const int64_t *axes, int n, int64_t axis)
+{
+    for (int i = 0; i < n; i++)
+        if (axes[i] == axis) return true;
+    return false;
+}
+
+bool broadcast_repeats(const Node *b, const int64_t *axes, int naxes)
+{
+    int nd;
+    const int64_t *dims = attr_ints(b, ATTR_dims, &nd);
+    for (int i = 0; i < nd; i++)
+        if (b->args[0]->type.dim[i] != 1 && is_among(axes, naxes, dims[i])) return false;
+    return true;
+}
+
+Node *broadcast_without(Graph *g, const Node *b, const int64_t *axes, int naxes)
+{
+    int nd, kept = 0, rank = 0;
+    const int64_t *dims = attr_ints(b, ATTR_dims, &nd);
+    int64_t dim[MAX_RANK], to[MAX_RANK], shape[MAX_RANK];
+    for (int i = 0; i < nd; i++) {
+        if (is_among(axes, naxes, dims[i])) continue;
+        int before = 0;
+        for (int k = 0; k < naxes; k++) before += axes[k] < dims[i];
+        dim[kept] = b->args[0]->type.dim[i];
+        to[kept++] = dims[i] - before;
+    }
+    for (int i = 0; i < b->type.rank; i++)
+        if (!is_among(axes, naxes, i)) shape[rank++] = b->type.dim[i];
+    Node *v = graph_reshape(g, b->args[0], kept, dim);
+    Attrs at = {0};
+    attr_set_ints(g, &at, ATTR_shape, shape, rank);
+    attr_set_ints(g, &at, ATTR_dims, to, kept);
+    return graph_node(g, OP_broadcast, &v, 1, &at);
+}

@@ -27,6 +27,11 @@ WindowAxes window_axes(const Attrs *attrs);
 // Places of a window along an axis of [extent]; below 1: it does not fit.
 int64_t window_places(int64_t extent, int64_t size, int64_t stride, int64_t dilation);
 
+// Whether a broadcast is constant along the axes.
+bool broadcast_repeats(const Node *b, const int64_t *axes, int naxes);
+// The broadcast without the axes, along which it is constant: as long as a sum over them.
+Node *broadcast_without(Graph *g, const Node *b, const int64_t *axes, int naxes);
+
 // Elements of its operand behind each element of a reduction's or contraction's result.
 int64_t reduced_count(const Node *n);
 

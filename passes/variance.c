@@ -16,6 +16,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "ir/axes.h"
 #include "passes/passes.h"
 
 enum { MOST_TERMS = 4, MOST_FACTORS = 12 };
@@ -97,16 +98,6 @@ static int centred(const Node *d, const Node *like)
     return -1;
 }
 
-// Whether b is constant along the axes.
-static bool repeats_over(const Node *b, const int64_t *axes, int naxes)
-{
-    int nd;
-    const int64_t *dims = attr_ints(b, ATTR_dims, &nd);
-    for (int i = 0; i < nd; i++)
-        if (b->args[0]->type.dim[i] != 1 && reduced(axes, naxes, (int)dims[i])) return false;
-    return true;
-}
-
 // A deviation from a mean times factors that are constant along the axes of the sum.
 typedef struct Deviation {
     const Node *of[MOST_FACTORS]; // broadcasts: these values, the mean last
@@ -131,7 +122,7 @@ static bool find_deviation(const Node *x, const Node *like, Deviation *d)
             stack[n++] = y->args[1];
         } else if (y->op == OP_neg || (y->op == OP_add && y->args[0] == y->args[1])) {
             stack[n++] = y->args[0];
-        } else if (y->op == OP_broadcast && repeats_over(y, axes, naxes)) {
+        } else if (y->op == OP_broadcast && broadcast_repeats(y, axes, naxes)) {
             d->of[d->n++] = y;
         } else if (!mean && (at = centred(y, like)) >= 0) {
             mean = y->args[1 - at];
@@ -143,24 +134,11 @@ static bool find_deviation(const Node *x, const Node *like, Deviation *d)
     return mean != NULL;
 }
 
-// The broadcast without the axes of the sum [like]: it has the shape of the sum.
 static Node *without_axes(Graph *g, const Node *b, const Node *like)
 {
-    int nd, naxes, kept = 0;
-    const int64_t *dims = attr_ints(b, ATTR_dims, &nd), *axes = attr_ints(like, ATTR_axes, &naxes);
-    int64_t dim[MAX_RANK], to[MAX_RANK];
-    for (int i = 0; i < nd; i++) {
-        if (reduced(axes, naxes, (int)dims[i])) continue;
-        int before = 0;
-        for (int k = 0; k < naxes; k++) before += axes[k] < dims[i];
-        dim[kept] = b->args[0]->type.dim[i];
-        to[kept++] = dims[i] - before;
-    }
-    Node *v = graph_reshape(g, b->args[0], kept, dim);
-    Attrs at = {0};
-    attr_set_ints(g, &at, ATTR_shape, like->type.dim, like->type.rank);
-    attr_set_ints(g, &at, ATTR_dims, to, kept);
-    return graph_node(g, OP_broadcast, &v, 1, &at);
+    int n;
+    const int64_t *axes = attr_ints(like, ATTR_axes, &n);
+    return broadcast_without(g, b, axes, n);
 }
 
 // The sum of a deviation: 0 where the mean and all factors are finite, else NaN.

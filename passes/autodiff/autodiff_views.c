@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "ir/axes.h"
+
 // -- views ----------------------------------------------------------------------------------------
 
 void grad_reshape(Rule *r)
@@ -19,6 +21,57 @@ void grad_permute(Rule *r)
     rule_give(r, 0, graph_permute(r->g, r->dy, back));
 }
 
+// Whether a sum over the axes is one of columns: what is kept lies side by side.
+static bool are_columns(const Type *t, const int64_t *axes, int naxes)
+{
+    int last = t->rank - 1;
+    while (last > 0 && t->dim[last] == 1) last--;
+    for (int i = 0; i < naxes; i++)
+        if (axes[i] == last) return false;
+    return true;
+}
+
+enum { MOST_FACTORS = 8 };
+
+typedef struct Factors { // broadcasts that repeat along the axes of a sum
+    const int64_t *axes;
+    int naxes;
+    const Node *at[MOST_FACTORS];
+    int n, steps; // steps: products that may still be looked at
+    bool negative;
+} Factors;
+
+// The product x without its factors, which it adds.
+static Node *take_factors(Rule *r, Node *x, Factors *f)
+{
+    if (x->op == OP_neg) {
+        f->negative = !f->negative;
+        return take_factors(r, x->args[0], f);
+    }
+    if (x->op != OP_mul || f->steps-- <= 0) return x;
+    for (int k = 0; k < 2; k++)
+        if (x->args[k]->op == OP_broadcast && f->n < MOST_FACTORS &&
+            broadcast_repeats(x->args[k], f->axes, f->naxes)) {
+            f->at[f->n++] = x->args[k];
+            return take_factors(r, x->args[1 - k], f);
+        }
+    Node *a = take_factors(r, x->args[0], f), *b = take_factors(r, x->args[1], f);
+    return a == x->args[0] && b == x->args[1] ? x : B(mul, a, b);
+}
+
+// The sum of x over the axes. Of columns factors that repeat along the axes are taken out, so that
+// the gradients of all that a norm's rows share, a scale, a shift, the mean, are made of two sums.
+// (16-bit floats have no room for sums without the factor.)
+static Node *sum_over(Rule *r, Node *x, const int64_t *axes, int naxes)
+{
+    Factors f = {.axes = axes, .naxes = naxes, .steps = MOST_FACTORS};
+    const bool wide = x->type.dtype == DT_F32 || x->type.dtype == DT_F64;
+    if (wide && are_columns(&x->type, axes, naxes)) x = take_factors(r, x, &f);
+    Node *sum = graph_reduce(r->g, OP_sum, x, axes, naxes, false);
+    for (int i = 0; i < f.n; i++) sum = B(mul, sum, broadcast_without(r->g, f.at[i], axes, naxes));
+    return f.negative ? U(neg, sum) : sum;
+}
+
 void grad_broadcast(Rule *r)
 {
     int n;
@@ -31,7 +84,7 @@ void grad_broadcast(Rule *r)
         if (in->dim[i] == out->dim[dims[i]]) kept[dims[i]] = true;
     for (int i = 0; i < out->rank; i++)
         if (!kept[i]) axes[naxes++] = i;
-    Node *d = naxes ? graph_reduce(r->g, OP_sum, r->dy, axes, naxes, false) : r->dy;
+    Node *d = naxes ? sum_over(r, r->dy, axes, naxes) : r->dy;
     rule_give(r, 0, graph_reshape(r->g, d, in->rank, in->dim));
 }
 
