@@ -107,10 +107,11 @@ Vectors result_vectors(const Emit *e, int width);
 typedef struct ResultVector {
     const char *base; // the first's place along axis 2
     int width;
-    int early;                          // loads that there are already, the first ones
-    const char *slot;                   // ... of the arrays that they are in
-    const char *joined;                 // a line that makes the sums known; NULL: they are
-    const char *sum;                    // the sum of this "lane"
+    int early;          // loads that there are already, the first ones
+    const char *slot;   // ... of the arrays that they are in
+    const char *joined; // a line that makes the sums known; NULL: they are
+    const char *sum;    // the sum of this "lane"
+    const char *added;  // an array of sums over rows, each of this "lane"; NULL: they are not here
     void (*store)(Emit *e, Vectors *v); // of whole vectors of results; NULL: to memory
 } ResultVector;
 void result_vector(Emit *e, Vectors *v, const ResultVector *r);

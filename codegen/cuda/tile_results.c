@@ -59,6 +59,17 @@ const char *result_inside(Emit *e, const char *base, int64_t high)
     return emit_text(e, "if (%s%s%s) {", row, *row && *col ? " && " : "", col);
 }
 
+static void add_to_sums(Emit *e, const char *added)
+{
+    for (uint32_t i = 0, n = 0; i < e->body->stores.n; i++) {
+        const BodyStore *s = &e->body->stores.at[i];
+        if (!s->fold) continue;
+        const char *sum = emit_text(e, "%s[%u][lane]", added, n++);
+        const char *more = emit_taken(e, s->fold->op, e->body->bufs.at[s->buf].type, sum, s->value);
+        emit_line(e, e->scope, "%s = %s;", sum, more);
+    }
+}
+
 void result_vector(Emit *e, Vectors *v, const ResultVector *r)
 {
     const Body *b = e->body;
@@ -78,6 +89,7 @@ void result_vector(Emit *e, Vectors *v, const ResultVector *r)
                                             i < r->early ? emit_text(e, "[%s]", r->slot) : "");
     emit_bind(e, b->dot.sum, e->scope, r->sum);
     lane_stores(e, v, -1);
+    if (r->added) add_to_sums(e, r->added);
     operand_close(e, whole, axis, b->axis[2].extent);
     close_lane_loop(e, r->width);
     if (!whole) return;

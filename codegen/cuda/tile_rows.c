@@ -203,7 +203,15 @@ void rows_map(RowPrint *w, const Tile *sums)
             p->warps_k, p->cluster, e->body->sched.tile.m * sums->pitch, sums->pitch,
             p->cluster > 1 && !p->nroles ? "first_part" : "0");
     }
+    const bool adds = body_folds_results(e->body);
+    if (adds) {
+        v.added = "added";
+        emit_line(e, e->scope, "float added[%d][8] = {};", ROW_SUMS);
+    }
     open_results(w, &r, base);
     result_vector(e, &w->results, &v);
     close_results(w, &r, base);
+    if (adds) // of this part's columns
+        emit_line(e, e->scope, "nc_add_rows(totals[%s], added, thread);",
+                  number(e, "part", p->side_m / p->atom->m, 0, 1));
 }

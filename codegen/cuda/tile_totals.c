@@ -1,6 +1,7 @@
 // Sums over the rows of a result of a product by groups of warps, as CUDA C. A lane of a warp has
 // two neighbouring columns of each 64 that a tile has, reads them from the warp's boxes in shared
-// memory, as they are stored, and keeps the sums in registers from tile to tile.
+// memory, as they are stored, and keeps the sums in registers from tile to tile. Results by rows
+// are added up as they are made (tile_rows.c).
 #include "codegen/cuda/tile_print.h"
 #include "codegen/ir/reduction.h"
 #include "codegen/tile/wgmma.h"
@@ -12,7 +13,9 @@ static int columns_of(const RolePrint *w) // each of 64
 
 void group_totals_begin(RolePrint *w)
 {
-    emit_line(w->e, w->e->scope, "NcTotals totals[%d] = {};", columns_of(w));
+    emit_line(w->e, w->e->scope,
+              wgmma_by_rows(w->e->body) ? "float totals[%d][8] = {};" : "NcTotals totals[%d] = {};",
+              columns_of(w));
 }
 
 // The rows of the boxes of this part of the results. Of strips some are none.
@@ -40,6 +43,20 @@ static const char *kept(Emit *e, const BodyStore *s)
     return s->kept == a->nparts ? "n" : emit_text(e, "nc_moments(sum, n)%s", a->parts[s->kept]);
 }
 
+// By rows: of eight columns of each 64 a lane has one of the sums.
+static void rows_kept(RolePrint *w, int sums)
+{
+    Emit *e = w->e;
+    const int tile = w->p->side_n;
+    emit_open(e, 0);
+    emit_line(e, e->scope, "const int from = i * %d + thread %% 8 * 8;", STEP);
+    emit_line(e, e->scope, "if (thread / 8 < %d && from < %d)", sums, tile);
+    emit_line(e, e->scope, "    for (int lane = 0; lane < 8; lane++)");
+    emit_line(e, e->scope, "        kept[thread / 8 * %d + from + lane] = totals[i][lane];", tile);
+    emit_line(e, e->scope->up, "#pragma unroll");
+    emit_close(e, emit_text(e, "for (int i = 0; i < %d; i++) {", columns_of(w)), "}");
+}
+
 void group_totals_kept(RolePrint *w, const Tile *joint)
 {
     Emit *e = w->e;
@@ -48,6 +65,10 @@ void group_totals_kept(RolePrint *w, const Tile *joint)
     emit_line(e, e->scope,
               "float *const kept = (float *)(ring + %d) + (threadIdx.x / 32 - %d) * %d;",
               joint->offset, GROUP_WARPS, joint->lines / warps * tile);
+    if (wgmma_by_rows(b)) {
+        rows_kept(w, joint->lines / warps);
+        return;
+    }
     emit_open(e, 0);
     emit_line(e, e->scope, "const int from = i * %d + thread * 2;", STEP);
     emit_line(e, e->scope, "const float n = (float)totals[i].rows;");

@@ -65,21 +65,26 @@ static bool sums_rows(const Frame *f, const Item *product, const Node *left, con
     return true;
 }
 
-// Sums over the rows of what the product's kernel stores, that wait for nothing else.
+// Sums over the rows of what the product's kernel stores, and of what may be read along with it.
 static bool sums_results(const Frame *f, const Item *product, const Item *it)
 {
-    const Group *gr = product->groups.at[0], *next;
     if (!may_be_follower(f, it, GROUP_COLUMN)) return false;
     bool reads = false;
-    for (uint32_t i = 0; i < it->uses.n; i++) {
-        const bool of_it = has(&product->defs, it->uses.at[i]);
-        reads |= of_it;
-        if (!of_it && !has(&product->uses, it->uses.at[i])) return false;
-    }
-    next = it->groups.at[0];
+    for (uint32_t i = 0; i < it->uses.n; i++) reads |= has(&product->defs, it->uses.at[i]);
+    const Group *gr = product->groups.at[0], *next = it->groups.at[0];
     for (uint32_t i = 0; i < next->outs.n; i++)
         if (type_count(space_of(next->outs.at[i])) >= type_count(&gr->anchor->type)) return false;
     return reads;
+}
+
+// Whether all that the item reads is stored by the items up to position [at]. [by]: node id ->
+// item.
+static bool known_by(const Frame *f, const IdMap *by, const Item *it, uint32_t at)
+{
+    uint64_t from;
+    for (uint32_t i = 0; i < it->uses.n; i++)
+        if (idmap_get(by, it->uses.at[i], &from) && f->items.at[from].position > at) return false;
+    return true;
 }
 
 const Item *frame_follower(Frame *f, uint32_t at)
@@ -125,9 +130,11 @@ static void move(Frame *f, uint32_t from, uint32_t to)
 void frame_bring_sums(Frame *f)
 {
     VEC(const Item *) columns = {0}; // what may be such sums
+    IdMap by = idmap_new(f->e->gen->arena);
     for (uint32_t i = 0; i < f->items.n; i++) {
         Item *it = &f->items.at[f->order[i]];
         it->position = i;
+        for (uint32_t k = 0; k < it->defs.n; k++) idmap_set(&by, it->defs.at[k], f->order[i]);
         if (may_be_follower(f, it, GROUP_COLUMN)) vec_push(f->e->gen->arena, &columns, it);
     }
     for (uint32_t at = 0; at < f->items.n; at++) {
@@ -137,7 +144,8 @@ void frame_bring_sums(Frame *f)
         if (!(left || results) || frame_follower(f, at)) continue;
         for (uint32_t k = 0; k < columns.n; k++) {
             const Item *sums = columns.at[k];
-            const bool fits = results ? sums_results(f, it, sums) : sums_rows(f, it, left, sums);
+            const bool fits = results ? sums_results(f, it, sums) && known_by(f, &by, sums, at)
+                                      : sums_rows(f, it, left, sums);
             if ((!first || sums->position < first->position) && fits &&
                 (sums->position > at || !read_until(f, sums, at)))
                 first = sums;

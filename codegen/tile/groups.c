@@ -26,7 +26,9 @@
 // behind a convolution, are taken from there: a lane of a warp has two neighbouring columns of each
 // 64, adds up the rows of each part, and keeps the sums in registers from tile to tile: all tiles
 // of a block have the same columns (wgmma_derive). Each warp stores its sums when all tiles are
-// done.
+// done. Of results by rows, such as a gradient behind which the sums of a norm's gradient come, the
+// sums may be of anything: a thread adds up what it has of a part, and of four lanes with the same
+// eight columns each keeps one of the sums.
 //
 // Steps for which the right operand is zero are skipped (BodyWindows.live).
 //
@@ -221,7 +223,7 @@ static void store_parts(TileProgram *p, int acc, int part, int rest, int totals)
         if (ahead && ahead < parts) load_rest(p, rest, ahead);
         op(p, T_MOVE, part, acc);
         if (!ahead) load_rest(p, rest, 0); // to the registers that these sums had
-        op(p, T_MAP, -1, part);
+        op(p, T_MAP, totals, part);
     } else {
         op(p, T_MAP, part, acc);
         if (totals >= 0) op(p, T_REDUCE, totals, part);

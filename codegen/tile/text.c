@@ -199,9 +199,10 @@ static void print_op(const TileProgram *p, const TileOp *op, const char *loop, B
         print_ref(p, op, op->b, loop, out);
         break;
     case T_MAP:
-        if (op->dst < 0) {
+        if (op->dst < 0 || p->tile[op->dst].layout == L_TOTALS) {
             buf_printf(out, "map results = BODY(%s%s)", p->tile[op->a].name,
                        p->split ? " of all blocks" : "");
+            if (op->dst >= 0) buf_printf(out, ", %s += its terms", p->tile[op->dst].name);
             break;
         }
         buf_str(out, "map ");

@@ -356,6 +356,13 @@ static void read_joint(Run *r, int who, int tile)
     a->told = true;
 }
 
+static void add_part(Run *r, Agent *a, const TileOp *op)
+{
+    if (!a->totals)
+        agent_wrong(r, a->at, "are added to before they begin", r->p->tile[op->dst].name);
+    a->added++;
+}
+
 void agent_map(Run *r, int who, const TileOp *op)
 {
     Agent *a = &r->agent[who];
@@ -363,6 +370,7 @@ void agent_map(Run *r, int who, const TileOp *op)
         if (!(a->rest >> a->iteration & 1))
             agent_wrong(r, a->at, "is not loaded", "what a part of the results needs");
         agent_store(r, who, op);
+        if (op->dst >= 0) add_part(r, a, op);
         return;
     }
     if (r->p->tile[op->a].layout == L_ROWS) {
@@ -409,9 +417,7 @@ bool agent_adds(const Run *r, const Agent *a)
 void agent_add(Run *r, int who, const TileOp *op)
 {
     Agent *a = &r->agent[who];
-    if (!a->totals)
-        agent_wrong(r, a->at, "are added to before they begin", r->p->tile[op->dst].name);
-    a->added++;
+    add_part(r, a, op);
     for (int lane = 0; lane < LANES; lane++) {
         Spot *c = &r->cell[box_cell(r, a, op->a, lane)];
         check_read(r, who, c, a->tile * agent_parts(r->p) + a->iteration, false,

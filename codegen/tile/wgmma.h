@@ -7,8 +7,10 @@
 // STEP: columns (k) of a place in the ring; LINE: bytes of its rows. BOX: rows of STEP results that
 // a warp writes at once. GROUPS: of four warps, that multiply.
 // ATOM_ROWS: of an instruction.
-// MOST_ADDED: columns of a tile whose sums a warp has registers for.
-enum { STEP = 64, LINE = STEP * 2, BOX = 16, GROUPS = 2, ATOM_ROWS = 64, MOST_ADDED = 128 };
+// MOST_ADDED: columns of a tile whose sums a warp has registers for. ROW_SUMS: sums of a column
+// that results by rows are added to.
+enum { STEP = 64, LINE = STEP * 2, BOX = 16, GROUPS = 2, ATOM_ROWS = 64 };
+enum { MOST_ADDED = 128, ROW_SUMS = 4 };
 
 // -- wgmma_maps.c: the matrices as bulk copies see them; without boxes, which follow from the
 // schedule. false: they cannot.
@@ -34,8 +36,8 @@ int wgmma_group_rows(const Body *b); // of a tile, that a group multiplies
 int wgmma_parts(const Body *b);      // of a group's results
 int wgmma_part_bytes(const Body *b); // of shared memory, for a part of the results of each warp
 int wgmma_registers(const Body *b);  // of a thread that multiplies
-// The sums over rows of the body are of one result that passes through shared memory, of whose
-// columns a warp keeps sums from tile to tile. wgmma_added: which store's.
+// A warp keeps the body's sums over rows from tile to tile: those of one result that passes through
+// shared memory (wgmma_added: which store's); by rows up to ROW_SUMS sums of anything.
 bool wgmma_adds_columns(const Body *b);
 bool wgmma_may_add_columns(const Body *b);           // a kernel like this one: registers have room
 int wgmma_added(const Body *b);                      // -1: none's

@@ -377,15 +377,35 @@ static void open_next(Fuse *f, const Slots *slots, Open *o, const Slot *next)
     o->slots.n = n - kept;
 }
 
+// Sums over the rows that a product stores: its kernel may take them on its way
+// (codegen/program/follower.c).
+static bool sums_product(const Fuse *f, const Slot *s, uint32_t *seen, uint32_t mark)
+{
+    const Node *in[MOST_INPUTS];
+    if (s->group.kind != GROUP_COLUMN || !s->cluster || s->commits || !f->target) return false;
+    const int n = large_inputs(f, s, seen, mark, in);
+    for (int i = 0; i < n; i++) {
+        const Type *t = &in[i]->type;
+        const uint32_t from = f->fusion->group_of[in[i]->id];
+        if (from && f->fusion->groups.at[from - 1].kind == GROUP_DOT && t->rank &&
+            t->dim[t->rank - 1] == f->clusters.at[s->cluster - 1].rows &&
+            target_sums_on_the_way(f->target, (double)type_bytes(t)))
+            return true;
+    }
+    return false;
+}
+
 static void share_launches(Fuse *f, const Slots *slots)
 {
     int64_t most = f->target && f->target->max_kernel_args > 16 ? f->target->max_kernel_args : 256;
     Open open[16] = {0};
+    uint32_t *seen = NEW_ARRAY(f->a, uint32_t, f->g->nodes.n + 1);
     for (uint32_t i = 0; i < slots->n; i++) {
         const Slot *s = &slots->at[i];
         Group *gr = &f->fusion->groups.at[i];
         // But small contractions.
-        bool alone = s->tiled ? !s->commits : runs_alone(gr->kind) && !s->cluster;
+        bool alone = (s->tiled ? !s->commits : runs_alone(gr->kind) && !s->cluster) ||
+                     sums_product(f, s, seen, i + 1);
         // Small kernels of any kind share a launch, large ones with their own kind; a commit waits
         // for every check, so it never shares one with what is not a commit.
         bool small = s->bytes <= (f->small ? LATENCY_BYTES : SMALL_BYTES);

@@ -65,6 +65,10 @@ static const Case cases[] = {
     {"totals, strips", WGMMA_STRIPS, 96, 1, 64 * 32, 2, false, 1, 1, 0, true},
     {"totals, strips, what stays", WGMMA_STRIPS, 64, 1, 64 * 16, 1, false, 3, 1, 0, true},
     {"totals, strips, shared", WGMMA_SHARED_STRIPS, 96, 1, 64 * 32, 1, false, 1, 1, 0, true},
+    {"totals by rows", WGMMA_OWN, 128, 1, 64 * 16, 1, false, 1, 1, 2, true},
+    {"totals by rows, together", WGMMA_SHARED, 64, 1, 64 * 5, 2, false, 0, 1, 1, true},
+    {"totals by rows, strips", WGMMA_STRIPS, 96, 1, 64 * 32, 1, false, 1, 1, 3, true},
+    {"totals by rows, what stays", WGMMA_STRIPS, 64, 1, 64 * 16, 1, false, 3, 1, 1, true},
 };
 enum { CASES = sizeof cases / sizeof *cases, EXTENT = 4096 };
 
@@ -363,9 +367,12 @@ static bool spoil_roles(TileProgram *p, int i, int n, const char **what)
     case 17: return op->kind == T_READY && (p->role[0].registers += 8, true);
     case 19: return op->kind == T_MOVE && (leave_out(p, i), true);
     case 20:
-        if (op->kind != T_MAP || !(p->split || (op->dst < 0 && p->tile[op->a].of_warp))) break;
+        if (op->kind != T_MAP) break;
+        if (!p->split && p->tile[op->a].layout != L_ROWS) break;
         return leave_out(p, i), true;
-    case 21: return of_totals(p, op->dst) && op->kind == T_REDUCE && (leave_out(p, i), true);
+    case 21:
+        if (of_totals(p, op->dst) && op->kind == T_REDUCE) return leave_out(p, i), true;
+        return of_totals(p, op->dst) && op->kind == T_MAP && (op->dst = -1, true);
     case 22: return of_totals(p, op->dst) && op->kind == T_FILL && (leave_out(p, i), true);
     case 23: return of_totals(p, op->a) && op->kind == T_MAP && (leave_out(p, i), true);
     case 18: return op->kind == T_FENCE && op->when && (op->when = THE_LAST, p->steps > 1);
