@@ -83,13 +83,13 @@ def infer(mode, batch):
 
 def step(mode, batch):
     net = ResNet18().cuda().to(memory_format=torch.channels_last).train()
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, nesterov=True, weight_decay=5e-4, fused=True)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.2, momentum=0.9, nesterov=True, weight_decay=5e-4, fused=True)
     x = torch.randint(0, 256, (batch, 3, 32, 32), dtype=torch.uint8, device="cuda")
     y = torch.randint(0, 10, (batch,), device="cuda")
 
     def loss_of(x, y):
         with torch.autocast("cuda", torch.bfloat16):
-            return F.cross_entropy(net(x).float(), y)
+            return F.cross_entropy(net(x).float(), y, label_smoothing=0.1)
     f = loss_of if mode == "eager" else torch.compile(loss_of, mode=None if mode == "default" else mode)
 
     def once():
@@ -136,7 +136,7 @@ def train(folder, epochs, seed, batch=128):
 
     def step():
         with torch.autocast("cuda", torch.bfloat16, cache_enabled=False):
-            loss = F.cross_entropy(net(augmented(x)).float(), y)
+            loss = F.cross_entropy(net(augmented(x)).float(), y, label_smoothing=0.1)
         grads = list(torch.autograd.grad(loss, params))
         with torch.no_grad():  # SGD with Nesterov's momentum, decay of all parameters
             torch._foreach_add_(grads, params, alpha=5e-4)
@@ -166,7 +166,7 @@ def train(folder, epochs, seed, batch=128):
         if at % steps == 0:
             order = torch.randperm(len(images), device="cuda")
         t = min(max((at - 100) / (epochs * steps - 100), 0), 1)
-        lr.fill_(0.1 * (at + 1) / 100 if at < 100 else 0.05 * (1 + math.cos(math.pi * t)))
+        lr.fill_(0.2 * (at + 1) / 100 if at < 100 else 0.1 * (1 + math.cos(math.pi * t)))
         part = order[at % steps * batch:(at % steps + 1) * batch]
         x.copy_(images[part])
         y.copy_(labels[part])
