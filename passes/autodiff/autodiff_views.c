@@ -48,10 +48,11 @@ static Node *take_factors(Rule *r, Node *x, Factors *f)
         f->negative = !f->negative;
         return take_factors(r, x->args[0], f);
     }
+    double v;
     if (x->op != OP_mul || f->steps-- <= 0) return x;
     for (int k = 0; k < 2; k++)
         if (x->args[k]->op == OP_broadcast && f->n < MOST_FACTORS &&
-            broadcast_repeats(x->args[k], f->axes, f->naxes)) {
+            !node_const_value(x->args[k], &v) && broadcast_repeats(x->args[k], f->axes, f->naxes)) {
             f->at[f->n++] = x->args[k];
             return take_factors(r, x->args[1 - k], f);
         }
