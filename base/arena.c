@@ -26,6 +26,9 @@ struct Arena {
     unsigned char *at, *end;
     size_t next_chunk, bytes;
     jmp_buf *oom;
+    Arena *whole;           // around this one, or NULL
+    Arena *inside, *beside; // the first of those inside; the next one inside the same
+    Chunk *spare;           // zeroed, for those inside
 };
 
 Arena *arena_new(void)
@@ -35,17 +38,48 @@ Arena *arena_new(void)
     return a;
 }
 
-void arena_free(Arena *a)
+static void free_chunks(Chunk *c)
 {
-    if (!a) return;
-    for (Chunk *c = a->chunks, *next; c; c = next) {
+    for (Chunk *next; c; c = next) {
         next = c->next;
         if (c->size == LARGEST_CHUNK)
             munmap(c, c->size);
         else
             free(c);
     }
+}
+
+void arena_free(Arena *a)
+{
+    if (!a) return;
+    for (Arena *i = a->inside; i; i = i->beside) free_chunks(i->chunks);
+    free_chunks(a->spare);
+    free_chunks(a->chunks); // (holds those inside)
     free(a);
+}
+
+Arena *arena_inside(Arena *whole)
+{
+    Arena *a = arena_alloc(whole, sizeof *a);
+    a->next_chunk = FIRST_CHUNK;
+    a->whole = whole;
+    a->beside = whole->inside;
+    return whole->inside = a;
+}
+
+void arena_empty(Arena *a)
+{
+    for (Chunk *c = a->chunks, *next; c; c = next) {
+        next = c->next;
+        // What was not handed out is zero. Only of the newest chunk is it known how much that is.
+        unsigned char *used = c == a->chunks ? a->at : (unsigned char *)c + c->size;
+        memset(c->data, 0, (size_t)(used - c->data));
+        c->next = a->whole->spare;
+        a->whole->spare = c;
+    }
+    a->chunks = NULL;
+    a->at = a->end = NULL;
+    a->next_chunk = FIRST_CHUNK;
 }
 
 void arena_on_oom(Arena *a, jmp_buf *handler)
@@ -60,6 +94,7 @@ size_t arena_bytes(const Arena *a)
 
 void arena_exhausted(Arena *a)
 {
+    while (a->whole) a = a->whole;
     if (a->oom) longjmp(*a->oom, 1);
     // An arena without a handler is a programming error of the caller; there is no way to go on.
     abort();
@@ -74,12 +109,27 @@ static Chunk *chunk_new(size_t size)
     return p == MAP_FAILED ? NULL : p;
 }
 
+// One of at least that size which an arena inside the same has left, or NULL.
+static Chunk *take_spare(Arena *whole, size_t least)
+{
+    for (Chunk **at = &whole->spare; *at; at = &(*at)->next) {
+        Chunk *c = *at;
+        if (c->size < least) continue;
+        *at = c->next;
+        return c;
+    }
+    return NULL;
+}
+
 static bool new_chunk(Arena *a, size_t bytes)
 {
     if (bytes > SIZE_MAX - sizeof(Chunk)) return false;
     size_t least = sizeof(Chunk) + bytes, size = least > a->next_chunk ? least : a->next_chunk;
-    Chunk *c = chunk_new(size);
-    if (!c) return false;
+    Chunk *c = a->whole ? take_spare(a->whole, least) : NULL;
+    if (c)
+        size = c->size;
+    else if (!(c = chunk_new(size)))
+        return false;
     c->size = size;
     c->next = a->chunks;
     a->chunks = c;

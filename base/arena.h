@@ -18,6 +18,10 @@ void arena_on_oom(Arena *a, jmp_buf *handler);
 // Goes to that handler: memory of somebody else's is at its end.
 _Noreturn void arena_exhausted(Arena *a);
 size_t arena_bytes(const Arena *a); // bytes handed out so far
+// An arena for what goes before the rest of [whole] does: freed with it, out of memory where it is.
+Arena *arena_inside(Arena *whole);
+// Frees all that was allocated in an arena inside another; later arenas inside that use the memory.
+void arena_empty(Arena *a);
 
 void *arena_alloc(Arena *a, size_t bytes);          // zeroed, 16-byte aligned, never NULL
 void *arena_array(Arena *a, size_t n, size_t size); // n * size with the overflow checked

@@ -48,7 +48,7 @@ static Graph *only_output(const Graph *g, const char *name, const Node **loss)
     for (uint32_t i = root->id + 1; i-- > 0;)
         for (uint32_t k = 0; live[i] && k < g->nodes.at[i]->nargs; k++)
             live[g->nodes.at[i]->args[k]->id] = true;
-    Graph *out = graph_new(g->arena, g->diags, g->symbols);
+    Graph *out = graph_beside(g);
     Remap r = remap_begin(g, out);
     for (uint32_t i = 0; i <= root->id; i++)
         if (live[i]) *loss = remap_node(&r, g->nodes.at[i]);

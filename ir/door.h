@@ -18,7 +18,7 @@ typedef struct Infer {
     Graph *const *regions;
     int nregions;
     Type out;
-    bool kept; // the attributes are a node's, in the graph's arena
+    bool kept; // the attributes are a node's, where the graph keeps its own
 } Infer;
 
 // The op's own type rule, after checking arity and attributes. Reports one error and returns false.

@@ -19,11 +19,33 @@ struct GraphIndex {
 Graph *graph_new(Arena *a, Diags *d, const char *const *symbols)
 {
     Graph *g = NEW(a, Graph);
-    g->arena = a;
+    g->arena = g->kept = a;
     g->diags = d;
     g->symbols = symbols;
     g->index = NEW(a, struct GraphIndex);
     return g;
+}
+
+Graph *graph_beside(const Graph *g)
+{
+    Graph *new = graph_new(g->arena, g->diags, g->symbols);
+    new->kept = g->kept;
+    return new;
+}
+
+Graph *graph_inside(const Graph *g)
+{
+    return graph_new(g->kept, g->diags, g->symbols);
+}
+
+Node *graph_keep(const Graph *g, const Node *n)
+{
+    Node *copy = NEW(g->kept, Node);
+    *copy = *n;
+    copy->nargs = copy->nregions = 0;
+    copy->args = NULL;
+    copy->regions = NULL;
+    return copy;
 }
 
 // Of op and attributes; with that of the operands and regions, of a node.
@@ -124,7 +146,7 @@ static Node *append(Graph *g, const Infer *in, uint64_t form)
         n->args = (Node **)(n + 1);
         memcpy(n->args, in->args, n->nargs * sizeof *n->args);
     }
-    n->attrs = in->kept ? in->attrs : keep_attrs(g->arena, in->attrs);
+    n->attrs = in->kept ? in->attrs : keep_attrs(g->kept, in->attrs);
     if (in->nregions) {
         n->nregions = (uint32_t)in->nregions;
         n->regions = NEW_ARRAY(g->arena, Graph *, in->nregions);
@@ -230,7 +252,7 @@ Node *graph_repeat(Graph *g, const Graph *src, const Node *old, Node *const *arg
                 .symbols = g->symbols,
                 .loc = g->loc,
                 .out = old->type,
-                .kept = src->arena == g->arena};
+                .kept = src->kept == g->kept};
     Node *swapped[2];
     if (!region_param_in_turn(g, &in)) return poison(g);
     order_operands(&in, swapped);

@@ -54,7 +54,8 @@ struct Node {
 };
 
 struct Graph {
-    Arena *arena;
+    Arena *arena; // of the nodes, and of what somebody wants to know of them
+    Arena *kept;  // of what graphs made of this one share: attributes, names, regions
     Diags *diags;
     const char *const *symbols; // names of Sym; may be NULL
     VEC(Node *) nodes;          // topological: args have smaller ids
@@ -75,7 +76,10 @@ struct Graph {
     struct Fusion *fusion;    // set by the fuse pass (ir/fusion.h), else NULL
 };
 
-Graph *graph_new(Arena *a, Diags *d, const char *const *symbols);
+Graph *graph_new(Arena *a, Diags *d, const char *const *symbols); // both arenas are [a]
+Graph *graph_beside(const Graph *g);                              // an empty one in the arenas of g
+Graph *graph_inside(const Graph *g);                              // an empty region for nodes of g
+Node *graph_keep(const Graph *g, const Node *n); // a copy without operands that outlives g
 
 // THE door. Infers the type, folds, finds an equal node, else appends (or see Graph.plain). Never
 // returns NULL: when the operands do not fit it reports an error at g->loc (both shapes) and

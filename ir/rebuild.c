@@ -141,7 +141,7 @@ void graph_mark_live(const Graph *g, bool *live)
 
 Graph *graph_copy_live(Graph *src)
 {
-    Graph *dst = graph_new(src->arena, src->diags, src->symbols);
+    Graph *dst = graph_beside(src);
     bool *live = NEW_ARRAY(src->arena, bool, src->nodes.n + 1);
     graph_mark_live(src, live);
     Remap r = remap_begin(src, dst);

@@ -11,7 +11,7 @@ typedef struct Settle {
 
 static Settle begin(const Graph *src, int64_t *variables)
 {
-    Graph *dst = graph_new(src->arena, src->diags, src->symbols);
+    Graph *dst = graph_beside(src);
     Settle s = {.r = remap_begin(src, dst), .variables = variables};
     bool *live = NEW_ARRAY(src->arena, bool, src->nodes.n + 1);
     s.asked = NEW_ARRAY(src->arena, bool, src->nodes.n + 1);
@@ -120,7 +120,7 @@ static int by_id(const void *a, const void *b)
 
 bool graph_known_value(Graph *plain, Node *n, double *v)
 {
-    Graph *dst = graph_new(plain->arena, plain->diags, plain->symbols);
+    Graph *dst = graph_beside(plain);
     IdMap image = idmap_new(plain->arena);
     VEC(Node *) below = {0};
     vec_push(plain->arena, &below, n);

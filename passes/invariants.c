@@ -108,7 +108,7 @@ static Node **operands(Graph *dst, const Loop *l, const Node *loop, Node *const 
 // The body with parameters in place of the hoisted values.
 static Graph *body_without(const Loop *l)
 {
-    Graph *old = l->body, *body = graph_new(old->arena, old->diags, old->symbols);
+    Graph *old = l->body, *body = graph_beside(old);
     Remap r = remap_begin(old, body);
     for (uint32_t i = 0; i < old->params.n; i++) {
         const Node *p = old->params.at[i];
@@ -139,7 +139,7 @@ static Graph *take_out(void *ctx, const IdMap *done, Graph *g)
         needed |= loop[i].any;
     }
     if (!needed) return g;
-    Graph *dst = graph_new(g->arena, g->diags, g->symbols);
+    Graph *dst = graph_beside(g);
     Remap r = remap_begin(g, dst);
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         Node *n = g->nodes.at[i];

@@ -238,7 +238,7 @@ static Node *rounded(Graph *g, Node *x, int to)
 // args: of the new loop, *nargs of them.
 static Graph *new_body(const Loop *l, Graph *dst, Node *const *map, Node **args, int *nargs)
 {
-    Graph *old = l->body, *body = graph_new(old->arena, old->diags, old->symbols);
+    Graph *old = l->body, *body = graph_beside(old);
     Remap r = remap_begin(old, body);
     *nargs = 0;
     graph_stamp(body, old->params.at[0], NULL);
@@ -311,7 +311,7 @@ static Graph *round_first(void *ctx, const IdMap *done, Graph *g)
     Casts c = {done, g, live, NEW_ARRAY(g->arena, int, g->nodes.n + 1),
                NEW_ARRAY(g->arena, Loop, g->nodes.n + 1)};
     if (!choose_all(&c) && !other) return g;
-    Graph *dst = graph_new(g->arena, g->diags, g->symbols);
+    Graph *dst = graph_beside(g);
     Remap r = remap_begin(g, dst);
     Node ***result = NEW_ARRAY(g->arena, Node **, g->nodes.n + 1);
     for (uint32_t i = 0; i < g->nodes.n; i++) {

@@ -31,7 +31,7 @@ static Graph *with_stores(const Node *loop)
     bool any = false;
     for (uint32_t i = carried; i < body->results.n; i++) any |= is_copied(loop, i);
     if (!any) return body;
-    Graph *dst = graph_new(body->arena, body->diags, body->symbols);
+    Graph *dst = graph_beside(body);
     Remap r = remap_begin(body, dst);
     for (uint32_t i = 0; i < body->nodes.n; i++) remap_node(&r, body->nodes.at[i]);
     dst = remap_end(&r);
@@ -50,7 +50,7 @@ static Graph *store(void *ctx, const IdMap *done, Graph *g)
     bool any = false, loops = any_rebuilt(done, g);
     for (uint32_t i = 0; i < g->nodes.n; i++) loops |= g->nodes.at[i]->op == OP_loop;
     if (!loops) return g;
-    Remap r = remap_begin(g, graph_new(g->arena, g->diags, g->symbols));
+    Remap r = remap_begin(g, graph_beside(g));
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         Node *n = g->nodes.at[i];
         if (n->op != OP_loop) {

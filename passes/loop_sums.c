@@ -154,7 +154,7 @@ static bool leaves(const Loop *l, uint32_t result)
 // found. args: of the new loop, *nargs of them.
 static Remap body_without(const Loop *l, Node *const *map, Node **args, int *nargs)
 {
-    Graph *old = l->body, *body = graph_new(old->arena, old->diags, old->symbols);
+    Graph *old = l->body, *body = graph_beside(old);
     Remap r = remap_begin(old, body);
     *nargs = 0;
     body->role = l->n->role;
@@ -240,7 +240,7 @@ static Graph *take_sums(void *ctx, const IdMap *done, Graph *g)
         needed |= loop[i].ntaken > 0;
     }
     if (!needed) return g;
-    Graph *dst = graph_new(g->arena, g->diags, g->symbols);
+    Graph *dst = graph_beside(g);
     Remap r = remap_begin(g, dst);
     Node ***result = NEW_ARRAY(g->arena, Node **, g->nodes.n + 1);
     for (uint32_t i = 0; i < g->nodes.n; i++) {

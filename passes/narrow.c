@@ -36,7 +36,7 @@ static int64_t cell_of(const Narrow *w, const Node *n, bool leaf)
 
 static void mark_holders(Narrow *w, const Graph *g)
 {
-    w->holds = NEW_ARRAY(w->m->arena, bool, g->nodes.n + 1);
+    w->holds = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         const Node *n = g->nodes.at[i];
         int64_t c = cell_of(w, n, true);
@@ -49,7 +49,7 @@ static void mark_holders(Narrow *w, const Graph *g)
 // Sets of[] to [value] for every candidate that n has elements of. true: some of[] changed.
 static bool mark_cells(const Narrow *w, const Graph *g, const Node *n, bool *of, bool value)
 {
-    bool *seen = NEW_ARRAY(w->m->arena, bool, g->nodes.n + 1), any = false;
+    bool *seen = NEW_ARRAY(g->arena, bool, g->nodes.n + 1), any = false;
     seen[n->id] = true;
     for (uint32_t i = n->id + 1; i-- > 0;) {
         const Node *x = g->nodes.at[i];
@@ -130,7 +130,7 @@ static Graph *rewrite(Graph *g, const Module *m, DType low)
         any |= narrow[i] || is_narrow(m, n, false);
     }
     if (!any) return g;
-    Graph *dst = graph_new(g->arena, g->diags, g->symbols);
+    Graph *dst = graph_beside(g);
     Remap r = remap_begin(g, dst);
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         Node *n = g->nodes.at[i];

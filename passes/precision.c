@@ -175,8 +175,7 @@ static Node *lower_node(const Lowering *l, const IdMap *done, const Node *n)
         y = biased(l, n);
     } else {
         dst->name = n->name;
-        y = graph_region_node(dst, n->op, args, (int)n->nargs, n->attrs, regions,
-                              (int)n->nregions);
+        y = graph_region_node(dst, n->op, args, (int)n->nargs, n->attrs, regions, (int)n->nregions);
     }
     if (!l->facts.round[n->id]) return y;
     Node *stored = lowered(dst, y, low);
@@ -195,7 +194,7 @@ static Graph *lower_precision(void *ctx, const IdMap *done, Graph *g)
             needed |= rebuilt(done, n->regions[k]) != n->regions[k];
     }
     if (!needed) return g;
-    Graph *dst = graph_new(g->arena, g->diags, g->symbols);
+    Graph *dst = graph_beside(g);
     Remap r = remap_begin(g, dst);
     Lowering l = {.dst = dst, .map = &r, .policy = p, .facts = facts_of(g, p)};
     for (uint32_t i = 0; i < g->nodes.n; i++) {

@@ -140,10 +140,9 @@ static void add_entry(Module *m, const Entry *e, Graph *g)
 // Assigns the chosen values to cells in an entry of its own and reads those cells in their place.
 static Graph *prepare(Module *m, const Entry *e, const bool *chosen)
 {
-    Graph *g = e->graph, *dst = graph_new(g->arena, g->diags, g->symbols),
-          *before = graph_new(g->arena, g->diags, g->symbols);
+    Graph *g = e->graph, *dst = graph_beside(g), *before = graph_inside(g);
     Remap to = remap_begin(g, dst), first = remap_begin(g, before);
-    uint64_t *hash = NEW_ARRAY(m->arena, uint64_t, g->nodes.n + 1);
+    uint64_t *hash = NEW_ARRAY(g->arena, uint64_t, g->nodes.n + 1);
     bool *live = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
     graph_mark_live(g, live);
     for (uint32_t i = 0; i < g->nodes.n; i++) {

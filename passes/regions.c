@@ -79,7 +79,7 @@ Graph *rewrite_nodes(Graph *g, const IdMap *done, Wanted *wanted, Rewrite *rewri
     bool any = false, some = any_rebuilt(done, g);
     for (uint32_t i = 0; i < g->nodes.n && !some; i++) some = wanted && wanted(ctx, g->nodes.at[i]);
     if (!some) return g;
-    Remap r = remap_begin(g, graph_new(g->arena, g->diags, g->symbols));
+    Remap r = remap_begin(g, graph_beside(g));
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         Node *n = g->nodes.at[i], *new = wanted ? rewrite(ctx, r.dst, n, r.map) : NULL;
         if (new) {

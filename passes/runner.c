@@ -118,6 +118,25 @@ static int first_pass(Module *m)
     return p->run == pass_fuse ? (int)(p - pass_table) : (int)(p - pass_table) + 1;
 }
 
+// Runs a pass in an arena of its own, for what it allocates lives as long as the graph that it
+// makes, or no longer than the pass. Fusion stays beside its graph.
+static Graph *run(const Pass *p, Graph *was, Module *m, const PassOptions *o)
+{
+    if (p->run == pass_fuse) return p->run(was, m, o);
+    Arena *before = was->arena, *own = arena_inside(m->arena);
+    was->arena = own;
+    Graph *g = p->run(was, m, o);
+    was->arena = before;
+    if (g == was) arena_empty(own);
+    return g;
+}
+
+// The memory of a graph that a pass has replaced is used again. (The frontend's is the module's.)
+static void drop(Graph *was, const Graph *g, const Module *m)
+{
+    if (was->arena != g->arena && was->arena != m->arena) arena_empty(was->arena);
+}
+
 bool passes_run(Module *m, const PassOptions *o, PassTiming *timings)
 {
     int first = first_pass(m);
@@ -133,11 +152,12 @@ bool passes_run(Module *m, const PassOptions *o, PassTiming *timings)
         double begin = clock_now();
         bool changed = false;
         for (uint32_t k = 0; k < m->entries.n; k++) {
-            Graph *was = m->entries.at[k].graph, *g = p->run(was, m, o);
+            Graph *was = m->entries.at[k].graph, *g = run(p, was, m, o);
             if (m->diags->errors != errors) return false;
             if (g != was && !graph_verify(g, p->name)) return false;
             changed |= o->dump && g != was && !graph_equal(g, was);
             m->entries.at[k].graph = g; // (the pass may have added entries)
+            drop(was, g, m);
         }
         if (timings) timings[i].seconds = clock_now() - begin;
         if (changed && o->dump) o->dump(o->dump_ctx, ++number, p->name, m);

@@ -83,7 +83,7 @@ static void simplify_loop(Simplify *s, const Node *n)
     Node **args = NEW_ARRAY(a, Node *, n->nargs + 1);
     Node **inner = NEW_ARRAY(a, Node *, n->nargs + 1);
     Node **results = NEW_ARRAY(a, Node *, body->results.n + 1);
-    Graph *region = graph_new(a, dst->diags, dst->symbols);
+    Graph *region = graph_inside(dst);
     inner[0] = graph_region_param(region, &body->params.at[0]->type);
     for (uint32_t k = 0; k < n->nargs; k++) {
         inner[1 + k] = inner[0]; // for parameters without readers
@@ -106,7 +106,8 @@ static void simplify_loop(Simplify *s, const Node *n)
         shallow.results.at[shallow.results.n++] = body->results.at[i];
     }
     graph_inline(region, &shallow, inner, results);
-    for (uint32_t i = 0; i < shallow.results.n; i++) vec_push(a, &region->results, results[i]);
+    for (uint32_t i = 0; i < shallow.results.n; i++)
+        vec_push(region->arena, &region->results, results[i]);
     Attrs at = attrs_copy(n->attrs);
     attr_set_int(&at, ATTR_scanned, nscanned);
     Node *loop = graph_region_node(dst, OP_loop, args, (int)nargs, &at, &region, 1);
@@ -321,7 +322,7 @@ static Graph *simplify_graph(void *ctx, const IdMap *done, Graph *src)
     (void)ctx;
     Arena *a = src->arena;
     uint32_t n = src->nodes.n + 1;
-    Simplify s = {.done = done, .src = src, .dst = graph_new(a, src->diags, src->symbols)};
+    Simplify s = {.done = done, .src = src, .dst = graph_beside(src)};
     Remap remap = remap_begin(src, s.dst);
     s.map = remap.map;
     s.ops = NEW_ARRAY(a, Node *, n);

@@ -254,7 +254,7 @@ Graph *pass_variance(Graph *g, Module *m, const PassOptions *o)
     (void)m;
     bool columns = o->target && o->target->kind == TARGET_CUDA;
     if (!any_known(g, columns)) return g;
-    Graph *dst = graph_new(g->arena, g->diags, g->symbols);
+    Graph *dst = graph_beside(g);
     Remap map = remap_begin(g, dst);
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         Node *n = g->nodes.at[i];

@@ -128,7 +128,7 @@ static Node *state_input(const Making *k, Graph *g, const Node *n)
 // model's own, and, with [states], so are states. names: by id, what nodes are called; or NULL.
 static Remap begin(const Making *k, bool states, const char **names)
 {
-    Graph *src = k->e->graph, *g = graph_new(src->arena, src->diags, src->symbols);
+    Graph *src = k->e->graph, *g = graph_beside(src);
     Remap r = remap_begin(src, g);
     for (uint32_t i = 0; i < src->nodes.n; i++)
         if (src->nodes.at[i]->op == OP_input) remap_node(&r, src->nodes.at[i]);

@@ -55,7 +55,7 @@ Node *kept_given(Graph *g, Node *value, DType low)
 
 Graph *kept_taken(Graph *src, DType low)
 {
-    Graph *g = graph_new(src->arena, src->diags, src->symbols);
+    Graph *g = graph_beside(src);
     Remap r = remap_begin(src, g);
     for (uint32_t i = 0; i < src->nodes.n; i++) {
         const Node *n = src->nodes.at[i];

@@ -317,10 +317,15 @@ static Graph *take(void *ctx, const IdMap *done, Graph *g)
         if (!core->refused) plan_kernels(&p, core);
     }
     decide(&p);
-    for (uint32_t i = 0; c->entry && i < p.cores.n; i++)
-        if (p.cores.at[i]->refused) vec_push(g->arena, &c->entry->refused, p.cores.at[i]->why);
+    for (uint32_t i = 0; c->entry && i < p.cores.n; i++) {
+        Unfused why = p.cores.at[i]->why;
+        if (!p.cores.at[i]->refused) continue;
+        why.producer = graph_keep(g, why.producer);
+        why.consumer = graph_keep(g, why.consumer);
+        vec_push(g->kept, &c->entry->refused, why);
+    }
     if (!p.kernels.n && !any) return g;
-    p.dst = graph_new(g->arena, g->diags, g->symbols);
+    p.dst = graph_beside(g);
     p.map = remap_begin(g, p.dst);
     for (uint32_t i = 0; i < g->params.n; i++) remap_node(&p.map, g->params.at[i]);
     uint8_t *needed = NEW_ARRAY(g->arena, uint8_t, g->nodes.n + 1);

@@ -110,7 +110,7 @@ typedef struct Lift {
     int depth;
 } Lift;
 
-Lift lift_begin(Arena *a, const Graph *src, const Space *s, bool turned);
+Lift lift_begin(const Graph *src, Graph *region, const Space *s, bool turned);
 Lifted lift(Lift *l, Node *n, const Place *p);
 Node *lift_arg(Lift *l, const Arg *arg, const Type *t); // the parameter
 // v over these atoms.

@@ -304,7 +304,7 @@ static bool find(Core *c, Users *u, const PassOptions *o)
     c->split.atom = -1;
     c->times = NULL;
     if (!core_products(c, u)) return false;
-    c->scratch = lift_begin(u->g->arena, u->g, &c->space, false);
+    c->scratch = lift_begin(u->g, graph_beside(u->g), &c->space, false);
     core_scores(c);
     c->outside = c->scratch.outside = find_outside(u, type_count(&c->e->type));
     find_probabilities(c, u);

@@ -215,7 +215,7 @@ static void give_result(Write *w, const Outer *o, Node *x)
 {
     x = graph_cast(w->l.g, x, stored_type(o));
     if (!w->l.start) x = kernel_views(w->l.g, w->k->core, o, x);
-    vec_push(w->l.a, &w->l.g->results, x);
+    vec_push(w->l.g->arena, &w->l.g->results, x);
 }
 
 // The columns, axis [axis] of x, in parts if there are any.
@@ -274,9 +274,9 @@ static bool forward(Write *w)
     Node *u = z.n ? outer_product(w, o, z) : NULL;
     if (!u) return false;
     if (k->core->parts) {
-        vec_push(w->l.a, &g->results, u);
-        vec_push(w->l.a, &g->results, high);
-        vec_push(w->l.a, &g->results, total);
+        vec_push(g->arena, &g->results, u);
+        vec_push(g->arena, &g->results, high);
+        vec_push(g->arena, &g->results, total);
         return true;
     }
     Attrs div = {0};
@@ -286,7 +286,7 @@ static bool forward(Write *w)
     give_result(w, o, u);
     if (!k->lse) return true;
     Node *lse = graph_binary(g, OP_add, high, graph_unary(g, OP_log, total));
-    vec_push(w->l.a, &g->results, lse);
+    vec_push(g->arena, &g->results, lse);
     return true;
 }
 
@@ -322,7 +322,7 @@ bool kernel_write(Kernel *k)
 {
     Core *c = k->core;
     Write w = {.k = k};
-    w.l = lift_begin(c->g->arena, c->g, &c->space, k->kind == OUT_KEY);
+    w.l = lift_begin(c->g, graph_inside(c->g), &c->space, k->kind == OUT_KEY);
     w.l.outside = c->outside;
     w.all = place_atoms(&c->place);
     w.rows = w.all & ~atom_bit(space_col(&c->space));

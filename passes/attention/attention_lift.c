@@ -5,10 +5,10 @@
 
 enum { MOST_DEPTH = 200 }; // of an expression on scores
 
-Lift lift_begin(Arena *a, const Graph *src, const Space *s, bool turned)
+Lift lift_begin(const Graph *src, Graph *region, const Space *s, bool turned)
 {
-    Lift l = {.a = a, .g = graph_new(a, src->diags, src->symbols), .space = *s, .turned = turned};
-    l.memo = idmap_new(a);
+    Lift l = {.a = src->arena, .g = region, .space = *s, .turned = turned};
+    l.memo = idmap_new(l.a);
     return l;
 }
 

@@ -86,7 +86,7 @@ void sweep_run(Sweep *s)
         g->loc = n->loc;
         g->scope = n->scope;
         if (dy && n->name && !dy->name && dy->id >= s->n && dy->op != OP_const)
-            dy->name = arena_printf(g->arena, "d_%s", n->name);
+            dy->name = arena_printf(g->kept, "d_%s", n->name);
         Rule r = {.s = s, .g = g, .n = n, .dy = dy};
         if (n->nregions) r.dres = s->results[i] ? s->results[i] : &s->cot[i];
         rule_apply(&r);
@@ -241,7 +241,7 @@ static Node *rebuild_region_op(Rebuild *b, const Node *n)
 static Rebuild rebuild_begin(Autodiff *ad, const IdMap *done, Graph *src)
 {
     Rebuild b = {.ad = ad, .done = done, .src = src};
-    b.dst = graph_new(src->arena, src->diags, src->symbols);
+    b.dst = graph_beside(src);
     b.map = remap_begin(src, b.dst);
     b.inlined = NEW_ARRAY(src->arena, Node **, src->nodes.n + 1);
     for (uint32_t i = 0; i < src->params.n; i++) {
@@ -356,10 +356,11 @@ static Graph *flatten_graph(void *ctx, const IdMap *done, Graph *src)
 Graph *pass_autodiff(Graph *g, Module *m, const PassOptions *o)
 {
     (void)o;
-    Autodiff ad = {.arena = m->arena};
-    ad.augmented = idmap_new(m->arena);
-    ad.owner = idmap_new(m->arena);
-    ad.parent = idmap_new(m->arena);
+    (void)m;
+    Autodiff ad = {.arena = g->arena};
+    ad.augmented = idmap_new(g->arena);
+    ad.owner = idmap_new(g->arena);
+    ad.parent = idmap_new(g->arena);
     if (!has_work(g)) return g;
     RegionList all = regions_innermost_first(g);
     for (uint32_t i = 0; i < all.at.n; i++) {

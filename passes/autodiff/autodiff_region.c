@@ -73,7 +73,7 @@ static Node *augmented_loop(Rule *r)
         *map = idmap_new(g->arena);
         idmap_set(&r->s->ad->augmented, key, (uint64_t)(uintptr_t)map);
     }
-    Graph *copy = graph_new(g->arena, g->diags, g->symbols);
+    Graph *copy = graph_inside(g);
     Node **args = NEW_ARRAY(g->arena, Node *, body->params.n + 1);
     Node **results = NEW_ARRAY(g->arena, Node *, body->results.n + 1);
     for (uint32_t i = 0; i < body->params.n; i++) {
@@ -81,12 +81,13 @@ static Node *augmented_loop(Rule *r)
         if (!args[i]->name) args[i]->name = body->params.at[i]->name;
     }
     Node **image = graph_inline(copy, body, args, results);
-    for (uint32_t i = 0; i < body->results.n; i++) vec_push(g->arena, &copy->results, results[i]);
+    for (uint32_t i = 0; i < body->results.n; i++)
+        vec_push(copy->arena, &copy->results, results[i]);
     int64_t carried = attr_int(n, ATTR_carried, 0);
-    for (int64_t i = 0; i < carried; i++) vec_push(g->arena, &copy->results, args[1 + i]);
+    for (int64_t i = 0; i < carried; i++) vec_push(copy->arena, &copy->results, args[1 + i]);
     Nodes kept = kept_products(n, body);
     for (uint32_t i = 0; i < kept.n; i++)
-        vec_push(g->arena, &copy->results,
+        vec_push(copy->arena, &copy->results,
                  image[kept.at[i]->id] ? image[kept.at[i]->id]
                                        : graph_full_like(copy, kept.at[i], 0));
     Role role = g->role;
@@ -216,7 +217,7 @@ static void take_kept(Backward *b, Node *forward)
     bool *live = NEW_ARRAY(a, bool, old->nodes.n + 1);
     uint32_t captured = b->bcarried + b->bscanned, first = b->body->results.n + b->carried;
     graph_mark_live(old, live);
-    Graph *new = graph_new(a, old->diags, old->symbols);
+    Graph *new = graph_beside(old);
     Remap r = remap_begin(old, new);
     for (uint32_t i = 0;; i++) { // param i is operand i - 1
         for (uint32_t k = 0; i == captured + 1 && k < kept.n; k++) {
@@ -249,7 +250,7 @@ void grad_loop_region(Rule *r)
     b.captured = b.carried + (uint32_t)attr_int(n, ATTR_scanned, 0);
     Node *forward = augmented_loop(r);
     if (node_is_poison(forward)) return;
-    b.back = graph_new(g->arena, g->diags, g->symbols);
+    b.back = graph_inside(g);
     b.back->role = ROLE_BACKWARD;
     b.back->loc = n->loc;
     add_parameters(&b, forward);
@@ -262,7 +263,7 @@ void grad_loop_region(Rule *r)
     attr_set_int(&at, ATTR_carried, b.bcarried);
     attr_set_int(&at, ATTR_scanned, b.bscanned);
     if (!attr_int(n, ATTR_reverse, 0)) attr_set_int(&at, ATTR_reverse, 1);
-    if (n->name) g->name = arena_printf(g->arena, "d_%s", n->name);
+    if (n->name) g->name = arena_printf(g->kept, "d_%s", n->name);
     Node *loop = graph_region_node(g, OP_loop, b.operands.at, (int)b.operands.n, &at, &b.back, 1);
     if (node_is_poison(loop)) return;
     int result = 0;

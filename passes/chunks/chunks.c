@@ -63,12 +63,13 @@ static void refuse(Entry *entry, const Head *h)
         if (u->cause == WHY_WHOLE && u->producer->loc == h->refused_at->loc && u->a == h->rows)
             return;
     }
-    const Unfused why = {.producer = h->refused_at,
-                         .consumer = h->refused_by,
+    if (!entry) return;
+    const Unfused why = {.producer = graph_keep(h->g, h->refused_at),
+                         .consumer = graph_keep(h->g, h->refused_by),
                          .cause = WHY_WHOLE,
                          .a = h->rows,
                          .b = h->cols};
-    if (entry) vec_push(h->g->arena, &entry->refused, why);
+    vec_push(h->g->kept, &entry->refused, why);
 }
 
 // A copy of the graph whose first head is a loop; NULL: there is none.

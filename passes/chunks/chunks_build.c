@@ -179,7 +179,7 @@ static Node *parameter(Graph *body, const Node *like, Type t)
 static Graph *region(const Build *b)
 {
     const Head *h = b->h;
-    Graph *body = graph_new(b->dst->arena, b->dst->diags, b->dst->symbols);
+    Graph *body = graph_inside(b->dst);
     Round r = new_round(b, body, b->each);
     body->role = h->seed->role;
     Node *i = parameter(body, h->seed, type_scalar(DT_I64));
@@ -289,7 +289,7 @@ static void make_loop(Build *b)
 Graph *head_build(const Head *h, int64_t each)
 {
     Graph *g = h->g;
-    Build b = {.h = h, .dst = graph_new(g->arena, g->diags, g->symbols), .each = each};
+    Build b = {.h = h, .dst = graph_beside(g), .each = each};
     Remap r = remap_begin(g, b.dst);
     bool *after = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
     b.map = r.map;

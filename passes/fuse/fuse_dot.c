@@ -263,7 +263,7 @@ static Graph *legalize_graph(void *ctx, const IdMap *done, Graph *g)
             needed |= rebuilt(done, g->nodes.at[i]->regions[k]) != g->nodes.at[i]->regions[k];
     }
     if (!needed) return g;
-    Graph *dst = graph_new(g->arena, g->diags, g->symbols);
+    Graph *dst = graph_beside(g);
     Remap r = remap_begin(g, dst);
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         Node *n = g->nodes.at[i], *y;

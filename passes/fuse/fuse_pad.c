@@ -328,7 +328,7 @@ Graph *fuse_pad(Graph *g, const PassOptions *o)
     Pad p = {.target = t, .dots = count_dots(g)};
     p.form = NEW_ARRAY(g->arena, Form, g->nodes.n + 1);
     if (!any_uneven(&p, g, o)) return g;
-    p.dst = graph_new(g->arena, g->diags, g->symbols);
+    p.dst = graph_beside(g);
     p.map = remap_begin(g, p.dst);
     bool any = false;
     for (uint32_t i = 0; i < g->nodes.n; i++) {

@@ -189,7 +189,7 @@ Graph *fuse_split_operands(Graph *g, const PassOptions *o)
         }
     }
     if (!any) return g;
-    Split s = {.src = g, .dst = graph_new(g->arena, g->diags, g->symbols)};
+    Split s = {.src = g, .dst = graph_beside(g)};
     s.map = remap_begin(g, s.dst);
     s.clone = idmap_new(g->arena);
     for (uint32_t i = 0; i < g->nodes.n; i++) {

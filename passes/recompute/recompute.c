@@ -231,7 +231,7 @@ static Graph *rebuild(Recompute *r, const bool *read, bool any)
         later |= r->later[i];
     }
     if (!any) return g;
-    r->dst = graph_new(g->arena, g->diags, g->symbols);
+    r->dst = graph_beside(g);
     r->map = remap_begin(g, r->dst);
     for (int k = 0; k < 2; k++) r->clone[k] = NEW_ARRAY(g->arena, Node *, g->nodes.n + 1);
     for (uint32_t i = 0; i < g->nodes.n; i++)

@@ -222,7 +222,7 @@ static void drop(Choose *c, const Node *v, double seconds)
     for (uint32_t i = 0; i < c->cone.n; i++) c->recomputed[c->cone.at[i]->id] = true;
     if (!c->r->entry) return;
     Again a = {v->name, v->loc, v->type, seconds};
-    vec_push(c->g->arena, &c->r->entry->again, a);
+    vec_push(c->g->kept, &c->r->entry->again, a);
 }
 
 static int cheapest_first(const void *a, const void *b)

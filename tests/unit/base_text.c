@@ -37,6 +37,32 @@ static void arenas(void)
     arena_free(small);
 }
 
+// Arenas inside another: emptied, their memory is used again, zeroed; freed with the whole.
+static void arenas_inside(void)
+{
+    enum { MANY = 5 << 20 };
+    Arena *whole = arena_new(), *first = arena_inside(whole), *second = arena_inside(whole);
+    size_t before = arena_bytes(whole);
+    char *small = arena_strdup(first, "kept"), *a = memset(arena_alloc(second, MANY), 1, MANY);
+    char *own = memset(arena_alloc(second, 100), 1, 100);
+    arena_empty(second);
+    char *b = arena_alloc(arena_inside(whole), MANY), *c = arena_alloc(second, 100);
+    CHECK(a == b && c == own && !b[0] && !b[MANY - 1] && !c[0] && !c[99]);
+    CHECK(!strcmp(small, "kept") && arena_bytes(whole) - before < 1000);
+    arena_empty(first);
+    arena_empty(first); // holds nothing
+    jmp_buf oom;
+    volatile bool caught = false;
+    if (!setjmp(oom)) {
+        arena_on_oom(whole, &oom);
+        arena_array(first, SIZE_MAX / 2, 16);
+    } else {
+        caught = true;
+    }
+    CHECK(caught);
+    arena_free(whole);
+}
+
 // What the formatter of texts and integers says, beside snprintf.
 #define CHECK_FORMAT(...)                                                                          \
     do {                                                                                           \
@@ -245,6 +271,7 @@ int main(void)
 {
     arena = arena_new();
     arenas();
+    arenas_inside();
     formats();
     buffers();
     maps();
