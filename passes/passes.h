@@ -23,7 +23,9 @@ typedef struct PassOptions {
     // Optional passes to skip, comma-separated names ("simplify,recompute"); NULL: none.
     const char *skip;
     const char *stop_before; // a pass name, or NULL
-    bool references;         // user-written kernels are replaced by their reference graphs
+    // Verifies only what all passes have left, not after each: a tenth of their time.
+    bool verify_last;
+    bool references; // user-written kernels are replaced by their reference graphs
     // Called after each pass that changed some graph; NULL: no dumps. [number] counts from 1.
     void (*dump)(void *ctx, int number, const char *pass, const Module *m);
     void *dump_ctx;

@@ -2,6 +2,7 @@
 # $NETC, $BUILD and $TMP come from tests/run.sh.
 passed=0 failed=0 skipped=0
 : "${NETC:=$PWD/build/netc}" "${BUILD:=$PWD/build}" "${TMP:=$(mktemp -d)}"
+export NETC_VERIFY=1 # graphs are verified after every pass
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 W=$TMP/work.$$; rm -rf "$W"; mkdir -p "$W"; cd "$W" || exit 1
 

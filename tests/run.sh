@@ -14,6 +14,7 @@ TMP=$(mktemp -d); export TMP
 trap 'rm -rf "$TMP"' EXIT
 export XDG_CACHE_HOME=$TMP/cache SHIM_CACHE=$TMP/shim-cache
 mkdir "$SHIM_CACHE"
+export NETC_VERIFY=1 # graphs are verified after every pass
 # Under the sanitizers: NVRTC keeps memory of its own until the process ends, and its thread-local
 # variables are where the leak checker's bookkeeping does not expect them: it would crash.
 export ASAN_OPTIONS=intercept_tls_get_addr=0

@@ -137,6 +137,7 @@ static void run_pipeline(void *arg)
                       .memory_limit = p->settings.memory_limit,
                       .kept_bytes = job->kept,
                       .skip = p->settings.skip_passes,
+                      .verify_last = !dir && !getenv("NETC_VERIFY"),
                       .dump = dir ? dump_module : NULL,
                       .dump_ctx = (void *)(uintptr_t)dir};
     b->timings = NEW_ARRAY(b->arena, PassTiming, pass_count);

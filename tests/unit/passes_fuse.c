@@ -556,6 +556,22 @@ static void test_memory_limit(void)
     CHECK(computed_again(3999) == 2);
 }
 
+// What breaks a graph is reported once, after the pass that left it so or after all of them.
+static void test_verified(bool last)
+{
+    Ctx c = begin();
+    Node *x = cell(c.g, OP_param, "x", 1, (int64_t[]){4});
+    Node *y = graph_root(c.g, OP_output, graph_unary(c.g, OP_tanh, x), "y");
+    y->role = ROLE_COUNT;
+    add_entry(&c, (Entry){.name = "f", .kind = ENTRY_MODEL});
+    Target t = target_cpu(2, true);
+    PassOptions o = {.target = &t, .verify_last = last, .stop_before = "fuse"};
+    CHECK(!passes_run(c.m, &o, NULL) && c.d->errors == 1);
+    const char *text = c.d->errors ? c.d->list.at[0].text : "";
+    CHECK_MSG(strstr(text, last ? "after all passes" : "after simplify, "), "%s", text);
+    arena_free(c.a);
+}
+
 static void fill(Ctx *c, EvalEnv *env, const Graph *g)
 {
     unsigned s = 7;
@@ -638,6 +654,8 @@ int main(void)
     test_precision(PREC_F16, true);
     test_deep_chain();
     test_memory_limit();
+    test_verified(false);
+    test_verified(true);
     test_passes_keep_values();
     return unit_done();
 }
