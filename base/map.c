@@ -38,11 +38,16 @@ static uint32_t str_find(const StrMap *m, const char *key, uint64_t hash)
     return i;
 }
 
-void *strmap_get(const StrMap *m, const char *key)
+void *strmap_get_hashed(const StrMap *m, const char *key, uint64_t hash)
 {
     if (!m->n) return NULL;
-    uint32_t at = m->slot[str_find(m, key, hash_str(key))];
+    uint32_t at = m->slot[str_find(m, key, hash)];
     return at ? m->entry[at - 1].value : NULL;
+}
+
+void *strmap_get(const StrMap *m, const char *key)
+{
+    return m->n ? strmap_get_hashed(m, key, hash_str(key)) : NULL;
 }
 
 bool strmap_has(const StrMap *m, const char *key)

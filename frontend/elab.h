@@ -73,8 +73,17 @@ typedef struct Builtin {
     Val (*run)(Elab *e, const Call *c);
 } Builtin;
 
+typedef struct Sig { // the parameters
+    int n;
+    struct SigParam {
+        const char *name;
+        bool required;
+    } p[];
+} Sig;
+
 struct Fn {
     const char *name;
+    const Sig *sig;
     const Stmt *stmt;       // a user's function or model, or
     const Builtin *builtin; // a built-in, or
     Op op;                  // an elementwise op or a reduction (is_op)
@@ -180,6 +189,7 @@ struct Elab {
     const FrontendOptions *options;
     VEC(EFile *) files; // files.at[0] is the one compiled
     StrMap by_path;     // path -> EFile *
+    StrMap builtins;    // name -> Fn *, of those that were named so far
     EFile *core;        // std/core.net, used by every file
     StrMap defines;     // name -> Val *, evaluated -D and data bindings
     StrMap define_used;
@@ -355,8 +365,8 @@ typedef struct Arg {
 // With the function's leading parameters given: what a partial application waits for. scope NULL:
 // the name being defined, else the function's own.
 Val call_leading(Elab *e, Val callee, const Val *v, uint32_t n, Span span, Scope *scope);
-uint32_t fn_arity(Elab *e, const Fn *fn);
-const char *fn_missing(Elab *e, const Fn *fn); // "'p', 'g'", or NULL when none
+const Sig *fn_signature(Elab *e, const Fn *fn); // what Fn.sig is, of one without
+const char *fn_missing(Elab *e, const Fn *fn);  // "'p', 'g'", or NULL when none
 // "has 1 of the 2 arguments that it needs: f(x, y)", "still waits for 'x', 'y'", or NULL
 const char *fn_lack(Elab *e, const Fn *fn);
 // Gives the parameters their arguments, or what they are otherwise, in the frame of the call.

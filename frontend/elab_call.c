@@ -4,80 +4,63 @@
 #include "frontend/elab_survey.h"
 #include "base/names.h"
 
-typedef struct Sig {
-    int n;
-    struct {
-        const char *name;
-        bool required;
-    } p[MAX_PARAMS];
-} Sig;
-
-static void sig_words(Elab *e, Sig *s, const char *words)
+static void add_param(Sig *s, const char *name, bool required)
 {
-    while (*words && s->n < MAX_PARAMS) {
+    if (s->n < MAX_PARAMS) s->p[s->n++] = (struct SigParam){name, required};
+}
+
+static void add_words(Elab *e, Sig *s, const char *words)
+{
+    while (*words) {
         size_t len = strcspn(words, " ");
         bool any = words[len - 1] == '*', optional = any || words[len - 1] == '?';
         const char *name = arena_strndup(e->arena, words, len - optional);
-        do {
-            s->p[s->n].name = name;
-            s->p[s->n++].required = !optional;
-        } while (any && s->n < MAX_PARAMS);
+        do add_param(s, name, !optional);
+        while (any && s->n < MAX_PARAMS);
         words += len;
         while (*words == ' ') words++;
     }
 }
 
-static void signature(Elab *e, const Fn *fn, Sig *s)
+const Sig *fn_signature(Elab *e, const Fn *fn)
 {
     static const char *const operands[] = {"", "a", "a b", "a b c"};
-    s->n = 0;
-    if (fn->stmt) {
-        for (uint32_t i = 0; i < fn->stmt->params.n && s->n < MAX_PARAMS; i++) {
-            s->p[s->n].name = fn->stmt->params.at[i].name;
-            s->p[s->n++].required = !fn->stmt->params.at[i].otherwise;
-        }
-    } else if (fn->builtin) {
-        sig_words(e, s, fn->builtin->params);
-    } else if (op_info(fn->op)->class == CLS_REDUCE) {
-        sig_words(e, s, "x axis? keep?");
-    } else {
-        sig_words(e, s, operands[op_info(fn->op)->arity]);
-    }
+    uint32_t most = fn->stmt ? fn->stmt->params.n : MAX_PARAMS;
+    Sig *s = arena_alloc(e->arena, sizeof *s + most * sizeof *s->p);
+    for (uint32_t i = 0; fn->stmt && i < most; i++)
+        add_param(s, fn->stmt->params.at[i].name, !fn->stmt->params.at[i].otherwise);
+    if (fn->builtin) add_words(e, s, fn->builtin->params);
+    if (fn->is_op)
+        add_words(e, s,
+                  op_info(fn->op)->class == CLS_REDUCE ? "x axis? keep?"
+                                                       : operands[op_info(fn->op)->arity]);
+    return s;
 }
 
-static const char *fn_signature(Elab *e, const Fn *fn)
+static const char *sig_text(Elab *e, const Fn *fn)
 {
-    Sig s;
-    signature(e, fn, &s);
+    const Sig *s = fn->sig;
     Buf b = buf_new(e->arena);
     buf_printf(&b, "%s(", fn->name);
-    for (int i = 0; i < s.n; i++) {
-        bool any = i + 1 < s.n && s.p[i].name == s.p[i + 1].name;
-        buf_printf(&b, "%s%s%s", i ? ", " : "", any ? "" : s.p[i].name,
-                   any               ? "…"
-                   : s.p[i].required ? ""
-                                     : " = …");
+    for (int i = 0; i < s->n; i++) {
+        bool any = i + 1 < s->n && s->p[i].name == s->p[i + 1].name;
+        buf_printf(&b, "%s%s%s", i ? ", " : "", any ? "" : s->p[i].name,
+                   any                ? "…"
+                   : s->p[i].required ? ""
+                                      : " = …");
         if (any) break;
     }
     buf_char(&b, ')');
     return b.data;
 }
 
-uint32_t fn_arity(Elab *e, const Fn *fn)
-{
-    Sig s;
-    signature(e, fn, &s);
-    return (uint32_t)s.n;
-}
-
 const char *fn_missing(Elab *e, const Fn *fn)
 {
-    Sig s;
-    signature(e, fn, &s);
+    const Sig *s = fn->sig;
     Buf b = buf_new(e->arena);
-    for (int i = 0; i < s.n; i++)
-        if (s.p[i].required && (!fn->bound || fn->bound[i].kind == V_ABSENT))
-            buf_printf(&b, "%s'%s'", b.len ? ", " : "", s.p[i].name);
+    for (int i = 0; i < s->n; i++)
+        if (s->p[i].required && (!fn->bound || fn->bound[i].kind == V_ABSENT))
+            buf_printf(&b, "%s'%s'", b.len ? ", " : "", s->p[i].name);
     return b.len ? b.data : NULL;
 }
 
@@ -85,16 +68,15 @@ const char *fn_lack(Elab *e, const Fn *fn)
 {
     const char *missing = fn_missing(e, fn);
     if (!missing) return NULL;
-    Sig s;
-    signature(e, fn, &s);
+    const Sig *s = fn->sig;
     int needs = 0, has = 0;
-    for (int i = 0; i < s.n; i++) {
-        needs += s.p[i].required;
-        has += s.p[i].required && fn->bound && fn->bound[i].kind != V_ABSENT;
+    for (int i = 0; i < s->n; i++) {
+        needs += s->p[i].required;
+        has += s->p[i].required && fn->bound && fn->bound[i].kind != V_ABSENT;
     }
     // Which one was left out is a guess: fewer than needed are the last ones.
     return has ? arena_printf(e->arena, "has %d of the %d arguments that it needs: %s", has, needs,
-                              fn_signature(e, fn))
+                              sig_text(e, fn))
                : arena_printf(e->arena, "still waits for %s", missing);
 }
 
@@ -103,7 +85,7 @@ static bool bind_named(Elab *e, const Fn *fn, const Sig *s, const Arg *a, Val *o
     for (int i = 0; i < s->n; i++) {
         if (strcmp(s->p[i].name, a->name)) continue;
         if (out[i].kind != V_ABSENT) {
-            fail(e, a->name_span, "'%s' is given twice to %s", a->name, fn_signature(e, fn));
+            fail(e, a->name_span, "'%s' is given twice to %s", a->name, sig_text(e, fn));
             return false;
         }
         out[i] = a->v;
@@ -114,7 +96,7 @@ static bool bind_named(Elab *e, const Fn *fn, const Sig *s, const Arg *a, Val *o
     for (int i = 0; i < s->n; i++) names[i] = s->p[i].name;
     Diag *d = error_at(e, a->name_span, "'%s' has no argument '%s'%s", fn->name, a->name,
                        advise_near(a->name, names, (size_t)s->n).text);
-    diag_note(e->diags, d, "it is %s", fn_signature(e, fn));
+    diag_note(e->diags, d, "it is %s", sig_text(e, fn));
     return false;
 }
 
@@ -142,7 +124,7 @@ static bool bind(Elab *e, const Fn *fn, const Sig *s, const Arg *args, uint32_t 
     if (positional > open) {
         Diag *d = error_at(e, span, "'%s' takes at most %d argument%s here, found %d", fn->name,
                            open, open == 1 ? "" : "s", positional);
-        diag_note(e->diags, d, "it is %s", fn_signature(e, fn));
+        diag_note(e->diags, d, "it is %s", sig_text(e, fn));
         return false;
     }
     int skip = positional < required ? required - positional : 0;
@@ -153,7 +135,7 @@ static bool bind(Elab *e, const Fn *fn, const Sig *s, const Arg *args, uint32_t 
         for (;; slot++) {
             if (named[slot] && !only_required) {
                 fail(e, args[i].span, "'%s' of %s is given by position and by name",
-                     s->p[slot].name, fn_signature(e, fn));
+                     s->p[slot].name, sig_text(e, fn));
                 return false;
             }
             if (out[slot].kind != V_ABSENT) continue;
@@ -314,13 +296,12 @@ static Val call_value(Elab *e, Val callee, const Arg *args, uint32_t n, Span spa
     if (callee.kind == V_POISON || out_of_bounds(e, span)) return val_poison();
     if (callee.kind != V_FN) return fail(e, span, "%s cannot be called", val_text(e, &callee));
     Fn *fn = callee.fn;
-    Sig s;
-    signature(e, fn, &s);
-    Val *bound = NEW_ARRAY(e->arena, Val, s.n + 1);
-    Span *spans = NEW_ARRAY(e->arena, Span, s.n + 1);
+    const Sig *s = fn->sig;
+    Val *bound = NEW_ARRAY(e->arena, Val, s->n + 1);
+    Span *spans = NEW_ARRAY(e->arena, Span, s->n + 1);
     bool partial;
-    if (!bind(e, fn, &s, args, n, span, bound, spans, &partial)) return val_poison();
-    for (int i = 0; i < s.n; i++)
+    if (!bind(e, fn, s, args, n, span, bound, spans, &partial)) return val_poison();
+    for (int i = 0; i < s->n; i++)
         if (bound[i].kind == V_POISON) return val_poison();
     if (partial) {
         Fn *waiting = NEW(e->arena, Fn);
@@ -330,7 +311,7 @@ static Val call_value(Elab *e, Val callee, const Arg *args, uint32_t n, Span spa
     }
     bool training = e->training;
     e->training = training && !fn->evaluated;
-    Val v = call_bound(e, fn, bound, spans, s.n, span, scope);
+    Val v = call_bound(e, fn, bound, spans, s->n, span, scope);
     e->training = training;
     return v;
 }
@@ -338,11 +319,12 @@ static Val call_value(Elab *e, Val callee, const Arg *args, uint32_t n, Span spa
 Val call_leading(Elab *e, Val callee, const Val *v, uint32_t n, Span span, Scope *scope)
 {
     Arg *args = NEW_ARRAY(e->arena, Arg, n + 1);
-    Sig s = {0};
-    if (callee.kind == V_FN) signature(e, callee.fn, &s);
+    const Sig *s = callee.kind == V_FN ? callee.fn->sig : NULL;
     for (uint32_t i = 0; i < n; i++)
-        args[i] = (Arg){
-            .span = span, .name_span = span, .v = v[i], .name = (int)n <= s.n ? s.p[i].name : NULL};
+        args[i] = (Arg){.span = span,
+                        .name_span = span,
+                        .v = v[i],
+                        .name = s && (int)n <= s->n ? s->p[i].name : NULL};
     return call_value(e, callee, args, n, span, scope);
 }
 

@@ -17,13 +17,14 @@ Sym sym_of(Elab *e, const char *dim)
 // -- top level ------------------------------------------------------------------------------------
 Global *global_find(Elab *e, EFile *f, const char *name, Span span, bool report)
 {
-    Global *own = strmap_get(&f->globals, name);
+    const uint64_t hash = hash_str(name);
+    Global *own = strmap_get_hashed(&f->globals, name, hash);
     if (own) return own;
     Global *found = NULL;
     EFile *from = NULL;
     for (uint32_t i = 0; i < f->uses.n; i++) {
         EFile *u = f->uses.at[i];
-        Global *g = strmap_get(&u->globals, name);
+        Global *g = strmap_get_hashed(&u->globals, name, hash);
         if (!g || g == found) continue;
         if (found && report) {
             fail(e, span, "'%s' is defined by both '%s' and '%s'; write %s.%s", name, from->name,
@@ -33,7 +34,7 @@ Global *global_find(Elab *e, EFile *f, const char *name, Span span, bool report)
         found = g;
         from = u;
     }
-    if (!found && e->core && f != e->core) found = strmap_get(&e->core->globals, name);
+    if (!found && e->core && f != e->core) found = strmap_get_hashed(&e->core->globals, name, hash);
     return found;
 }
 
@@ -83,6 +84,7 @@ static Val fn_of(Elab *e, Global *g)
     fn->name = g->stmt->name;
     fn->stmt = g->stmt;
     fn->file = g->file;
+    fn->sig = fn_signature(e, fn);
     return (Val){.kind = V_FN, .fn = fn};
 }
 
@@ -161,25 +163,19 @@ static bool special_name(Elab *e, const char *name, Span span, Val *out)
     return false;
 }
 
-static bool builtin_value(Elab *e, const char *name, Val *out)
+static Fn *builtin_fn(Elab *e, const char *name)
 {
     const Builtin *b = builtin_find(name);
-    Op op;
-    Fn *fn = NULL;
-    if (b) {
-        fn = NEW(e->arena, Fn);
-        fn->builtin = b;
-    } else if (op_parse(name, &op) &&
-               (op_info(op)->class == CLS_ELEMENTWISE || op_info(op)->class == CLS_REDUCE) &&
-               op != OP_cast && op_info(op)->arity != VARIADIC) {
-        fn = NEW(e->arena, Fn);
-        fn->op = op;
-        fn->is_op = true;
-    }
-    if (!fn) return false;
-    fn->name = arena_strdup(e->arena, name);
-    *out = (Val){.kind = V_FN, .fn = fn};
-    return true;
+    Op op = OP_COUNT;
+    bool is_op = !b && op_parse(name, &op) &&
+                 (op_info(op)->class == CLS_ELEMENTWISE || op_info(op)->class == CLS_REDUCE) &&
+                 op != OP_cast && op_info(op)->arity != VARIADIC;
+    if (!b && !is_op) return NULL;
+    Fn *fn = NEW(e->arena, Fn);
+    *fn = (Fn){.name = arena_strdup(e->arena, name), .builtin = b, .op = op, .is_op = is_op};
+    fn->sig = fn_signature(e, fn);
+    strmap_set(&e->builtins, fn->name, fn);
+    return fn;
 }
 
 // The loops around that assign names of this function, from the innermost on.
@@ -211,7 +207,11 @@ bool name_try_around(Elab *e, const char *name, Span span, Val *out)
         EFile *u = e->frame->file->uses.at[i];
         if (!strcmp(u->name, name)) return *out = (Val){.kind = V_FILE, .file = u}, true;
     }
-    return special_name(e, name, span, out) || builtin_value(e, name, out);
+    Fn *fn = strmap_get(&e->builtins, name);
+    if (!fn && special_name(e, name, span, out)) return true;
+    if (!fn) fn = builtin_fn(e, name);
+    *out = (Val){.kind = V_FN, .fn = fn};
+    return fn;
 }
 
 Val name_value(Elab *e, const char *name, Span span)

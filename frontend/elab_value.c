@@ -167,7 +167,7 @@ const char *val_source(Elab *e, const Val *v, Span span)
         buf_printf(&b, "%.6g", number);
     } else if (v->kind == V_FN && v->fn->bound) {
         buf_printf(&b, "%s(", v->fn->name);
-        for (uint32_t i = 0, n = 0; i < fn_arity(e, v->fn); i++)
+        for (int i = 0, n = 0; i < v->fn->sig->n; i++)
             if (v->fn->bound[i].kind != V_ABSENT)
                 buf_printf(&b, "%s%s", n++ ? ", " : "", val_source(e, &v->fn->bound[i], span));
         buf_char(&b, ')');

@@ -233,6 +233,7 @@ static Elab *elab_load(Arena *a, Diags *d, const char *path, const char *text, s
     e->options = o ? o : &none;
     e->module = module_new(a, d, base_name(a, path));
     e->by_path = strmap_new(a);
+    e->builtins = strmap_new(a);
     e->defines = strmap_new(a);
     e->define_used = strmap_new(a);
     e->sym_index = strmap_new(a);
