@@ -14,6 +14,7 @@ RegionList regions_innermost_first(Graph *g)
     vec_push(a, &stack, (Frame){{g, NULL, NULL}, 0, 0});
     while (stack.n) {
         Frame *f = &stack.at[stack.n - 1];
+        while (f->node < f->v.g->nodes.n && !f->v.g->nodes.at[f->node]->nregions) f->node++;
         if (f->node == f->v.g->nodes.n) {
             vec_push(a, &out.at, f->v);
             stack.n--;
@@ -42,7 +43,7 @@ Graph *rebuilt(const IdMap *done, Graph *g)
 bool any_rebuilt(const IdMap *done, const Graph *g)
 {
     bool any = false;
-    for (uint32_t i = 0; i < g->nodes.n; i++) {
+    for (uint32_t i = 0; i < g->nodes.n && done->n; i++) {
         const Node *n = g->nodes.at[i];
         for (uint32_t k = 0; k < n->nregions; k++)
             any |= rebuilt(done, n->regions[k]) != n->regions[k];

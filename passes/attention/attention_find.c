@@ -318,7 +318,10 @@ Core *core_find(Users *u, Node *sum, const PassOptions *o)
     Node *e = uncast_float(sum->args[0]);
     if (sum->op != OP_sum || e->op != OP_exp || e->type.dtype == DT_F64) return NULL;
     Core *c = NEW(u->g->arena, Core);
-    *c = (Core){.g = u->g, .e = e, .sum = sum, .few = o->target->kind == TARGET_CUDA};
+    c->g = u->g; // (assigned one by one: it is large, and zero already)
+    c->e = e;
+    c->sum = sum;
+    c->few = o->target->kind == TARGET_CUDA;
     c->below = idmap_new(u->g->arena);
     c->hot = idmap_new(u->g->arena);
     if (!core_space(c)) return NULL;

@@ -101,15 +101,23 @@ static bool terms_add(Terms *s, const Terms *by, double c)
     return true;
 }
 
+// (Sums have room for far more terms than most hold: only those are ever copied.)
+static void terms_copy(Terms *out, const Terms *s)
+{
+    out->n = s->n;
+    memcpy(out->t, s->t, (size_t)s->n * sizeof *s->t);
+}
+
 static bool terms_times(const Terms *a, const Terms *b, Terms *out)
 {
-    Terms s = {0};
+    Terms s;
+    s.n = 0;
     for (int i = 0; i < a->n; i++)
         for (int k = 0; k < b->n; k++) {
             Term t = a->t[i];
             if (!term_times(&t, &b->t[k]) || !terms_push(&s, &t)) return false;
         }
-    *out = s;
+    terms_copy(out, &s);
     return true;
 }
 
@@ -126,8 +134,8 @@ static bool inverted(Terms *s)
 
 static void terms_one(Terms *out, double c, const Factor *f)
 {
-    *out = (Terms){.n = c != 0};
-    out->t[0].c = c;
+    out->n = c != 0;
+    out->t[0] = (Term){.c = c};
     if (f) term_push(&out->t[0], f);
 }
 
@@ -203,7 +211,9 @@ static bool sum_of_dot(Expand *x, const Term *v, Term *out)
         if (lift_operand(&c->scratch, &o->other, cols) !=
             lift_operand(&c->scratch, &dot->op[1], cols))
             continue;
-        Terms s = {.n = 1, .t = {constant}};
+        Terms s;
+        s.n = 1;
+        s.t[0] = constant;
         if (!inverted(&s)) return false;
         Factor f = {.kind = F_ROWDOT, .power = 1, .op = &dot->op[0], .outer = u};
         f.key = lift_operand(&c->scratch, f.op, dot->atoms & ~atom_bit(space_col(&c->space)));
@@ -234,7 +244,7 @@ static bool expand_head_sum(Expand *x, Node *n, const Place *p, Terms *out)
         below.start[i + 1] = (uint8_t)at;
     }
     Term term;
-    *out = (Terms){0};
+    out->n = 0;
     return rest >= 0 && sum_over_head(x->c, n->args[0], &below, rest, &term) &&
            terms_push(out, &term);
 }
@@ -243,7 +253,7 @@ static bool expand_sum(Expand *x, Node *n, const Place *p, Terms *out)
 {
     Place below;
     Terms s;
-    *out = (Terms){0};
+    out->n = 0;
     if (!place_summed(&x->c->space, n, p, &below) || !expand(x, n->args[0], &below, &s))
         return false;
     for (int i = 0; i < s.n; i++) {
@@ -273,15 +283,14 @@ static bool expand_select(Expand *x, Node *n, const Place *p, Terms *out)
 
 static bool combined(const Node *n, Terms *const *a, Terms *out)
 {
-    Terms s = {0};
     switch (n->op) {
-    case OP_neg: return terms_add(&s, a[0], -1) && (*out = s, true);
-    case OP_add: return terms_add(a[0], a[1], 1) && (*out = *a[0], true);
-    case OP_sub: return terms_add(a[0], a[1], -1) && (*out = *a[0], true);
+    case OP_neg: out->n = 0; return terms_add(out, a[0], -1);
+    case OP_add:
+    case OP_sub: terms_copy(out, a[0]); return terms_add(out, a[1], n->op == OP_add ? 1 : -1);
     case OP_mul: return terms_times(a[0], a[1], out);
     case OP_fma: return terms_times(a[0], a[1], out) && terms_add(out, a[2], 1);
     case OP_div: return inverted(a[1]) && terms_times(a[0], a[1], out);
-    default: *out = *a[0]; return true;
+    default: terms_copy(out, a[0]); return true;
     }
 }
 
@@ -397,7 +406,8 @@ static bool linear(const Node *n, double c, Terms *out)
 bool is_probability(Core *c, Node *n)
 {
     if (n->op != OP_exp || !type_equal(&n->type, &c->e->type)) return false;
-    Terms s = {0};
+    Terms s;
+    s.n = 0;
     Lifted mine = lift(&c->scratch, n->args[0], &c->place),
            whole = lift(&c->scratch, c->e->args[0], &c->place);
     if (!mine.n || !whole.n || !linear(mine.n, 1, &s) || !linear(whole.n, -1, &s)) return false;
