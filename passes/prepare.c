@@ -116,9 +116,10 @@ static bool choose(const Graph *g, const bool *found, bool *chosen)
 // The name of the cell for a value: the same in every entry that reads it.
 static const char *cell_name(Module *m, const Graph *g, const Node *n, uint64_t *hash)
 {
-    for (uint32_t i = 0; i <= n->id; i++) {
+    uint32_t i = n->id + 1; // from the first one that has no hash yet
+    while (i > 0 && !hash[i - 1]) i--;
+    for (; i <= n->id; i++) {
         const Node *x = g->nodes.at[i];
-        if (hash[i]) continue;
         uint64_t h = hash_mix(hash_str(op_info(x->op)->name), (uint64_t)x->type.dtype);
         for (uint32_t k = 0; k < x->nargs; k++) h = hash_mix(h, hash[x->args[k]->id]);
         hash[i] = attrs_hash(x->attrs, h) | 1;
