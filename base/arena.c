@@ -60,6 +60,7 @@ void arena_free(Arena *a)
 
 Arena *arena_inside(Arena *whole)
 {
+    if (whole->whole) whole = whole->whole;
     Arena *a = arena_alloc(whole, sizeof *a);
     a->next_chunk = FIRST_CHUNK;
     a->whole = whole;
@@ -94,7 +95,7 @@ size_t arena_bytes(const Arena *a)
 
 void arena_exhausted(Arena *a)
 {
-    while (a->whole) a = a->whole;
+    if (a->whole) a = a->whole;
     if (a->oom) longjmp(*a->oom, 1);
     // An arena without a handler is a programming error of the caller; there is no way to go on.
     abort();

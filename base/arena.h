@@ -19,6 +19,7 @@ void arena_on_oom(Arena *a, jmp_buf *handler);
 _Noreturn void arena_exhausted(Arena *a);
 size_t arena_bytes(const Arena *a); // bytes handed out so far
 // An arena for what goes before the rest of [whole] does: freed with it, out of memory where it is.
+// (Inside one that is inside another it stands beside that.)
 Arena *arena_inside(Arena *whole);
 // Frees all that was allocated in an arena inside another; later arenas inside that use the memory.
 void arena_empty(Arena *a);

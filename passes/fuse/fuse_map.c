@@ -272,11 +272,12 @@ static bool store_pays(const Decide *d, const Node *n)
 bool fuse_decide(Fuse *f)
 {
     uint32_t n = f->g->nodes.n + 1;
+    Arena *own = arena_inside(f->a);
     Decide d = {.f = f};
-    d.sites = NEW_ARRAY(f->a, Sites, n);
-    d.flops = NEW_ARRAY(f->a, float, n);
-    d.bytes = NEW_ARRAY(f->a, float, n);
-    d.uniform = NEW_ARRAY(f->a, bool, n);
+    d.sites = NEW_ARRAY(own, Sites, n);
+    d.flops = NEW_ARRAY(own, float, n);
+    d.bytes = NEW_ARRAY(own, float, n);
+    d.uniform = NEW_ARRAY(own, bool, n);
     f->map = NEW_ARRAY(f->a, uint32_t, n);
     for (uint32_t i = 0; i + 1 < n; i++) f->map[i] = i + 1;
     costs(&d);
@@ -323,5 +324,6 @@ bool fuse_decide(Fuse *f)
             if (is_free(f, x->args[k])) add_users(&d, x->args[k], &part, reads_elsewhere(x, k));
         }
     }
+    arena_empty(own);
     return more;
 }
