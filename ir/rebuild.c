@@ -12,10 +12,15 @@ Remap remap_begin(const Graph *src, Graph *dst)
                    .twin = NEW_ARRAY(dst->arena, Node *, src->nodes.n + 1)};
 }
 
+static bool same_symbols(const Type *a, const Type *b)
+{
+    return !memcmp(a->sym, b->sym, sizeof a->sym);
+}
+
 // Names of dimensions that inference cannot see (leaves) come over from the old type.
 static void keep_symbols(Node *n, const Node *old)
 {
-    if (!type_equal(&n->type, &old->type)) return;
+    if (same_symbols(&n->type, &old->type) || !type_equal(&n->type, &old->type)) return;
     for (int i = 0; i < n->type.rank; i++)
         if (!n->type.sym[i]) n->type.sym[i] = old->type.sym[i];
 }
@@ -23,6 +28,8 @@ static void keep_symbols(Node *n, const Node *old)
 // Whether an axis of [of] without a name could have one of an operand's, which was found since.
 static bool may_be_named(const Type *of, const Type *operand)
 {
+    static const Type nameless;
+    if (same_symbols(operand, &nameless)) return false;
     for (int i = 0; i < operand->rank; i++)
         for (int k = 0; operand->sym[i] && k < of->rank; k++)
             if (!of->sym[k] && of->dim[k] == operand->dim[i]) return true;
@@ -36,9 +43,9 @@ static bool types_repeat(const Graph *src, const Node *old, Node *const *args)
     if (src->nodes.at[old->id] != old || old->nregions || node_has(old, OPF_RESULT)) return false;
     for (uint32_t i = 0; i < old->nargs; i++) {
         const Type *t = &args[i]->type, *was = &old->args[i]->type;
-        bool same = type_equal(t, was) && !may_be_named(&old->type, t) && !node_is_poison(args[i]);
-        for (int k = 0; k < t->rank && same; k++) same = t->sym[k] == was->sym[k];
-        if (!same) return false;
+        if (!type_equal(t, was) || !same_symbols(t, was) || may_be_named(&old->type, t) ||
+            node_is_poison(args[i]))
+            return false;
     }
     return !node_is_poison(old);
 }

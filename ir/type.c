@@ -54,18 +54,6 @@ Type type_make(DType t, int rank, const int64_t *dim)
     return out;
 }
 
-bool shape_equal(const Type *a, const Type *b)
-{
-    bool same = a->rank == b->rank;
-    for (int i = 0; i < a->rank && same; i++) same = a->dim[i] == b->dim[i];
-    return same;
-}
-
-bool type_equal(const Type *a, const Type *b)
-{
-    return a->dtype == b->dtype && shape_equal(a, b);
-}
-
 int64_t type_count(const Type *t)
 {
     int64_t n = 1;

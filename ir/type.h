@@ -53,9 +53,17 @@ typedef struct Type {
 
 Type type_scalar(DType t);
 Type type_make(DType t, int rank, const int64_t *dim);
-bool type_equal(const Type *a, const Type *b);  // dtype and dims
-bool shape_equal(const Type *a, const Type *b); // dims
-int64_t type_count(const Type *t);              // elements; 1 for a scalar
+static inline bool shape_equal(const Type *a, const Type *b) // dims
+{
+    bool same = a->rank == b->rank;
+    for (int i = 0; i < a->rank && same; i++) same = a->dim[i] == b->dim[i];
+    return same;
+}
+static inline bool type_equal(const Type *a, const Type *b) // dtype and dims
+{
+    return a->dtype == b->dtype && shape_equal(a, b);
+}
+int64_t type_count(const Type *t); // elements; 1 for a scalar
 int64_t type_bytes(const Type *t);
 int64_t type_extent(const Type *t, const int64_t *axes, int n); // the product of these axes
 void type_strides(const Type *t, int64_t stride[MAX_RANK]);     // between neighbours, row-major
