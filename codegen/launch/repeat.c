@@ -30,7 +30,7 @@ struct Repeats { // of a graph
     Repeats *next;
     Arena *arena;
     const Graph *graph;
-    bool never; // windows: lowering looks for them behind what is stored
+    bool windows; // there are some
     IdMap known;
     // The launch at hand:
     uint32_t stamp;
@@ -50,8 +50,8 @@ static Repeats *of_graph(LowerCtx *ctx, const Graph *g)
     Arena *a = ctx->arena;
     Repeats *r = NEW(a, Repeats);
     *r = (Repeats){.next = ctx->repeats, .arena = a, .graph = g, .known = idmap_new(a)};
-    for (uint32_t i = 0; i < g->nodes.n && !r->never; i++)
-        r->never = g->nodes.at[i]->op == OP_window;
+    for (uint32_t i = 0; i < g->nodes.n && !r->windows; i++)
+        r->windows = g->nodes.at[i]->op == OP_window;
     r->met = NEW_ARRAY(a, uint64_t, g->nodes.n + 1);
     r->own = NEW_ARRAY(a, uint32_t, g->nodes.n + 1);
     r->group_at = NEW_ARRAY(a, uint32_t, g->fusion->groups.n + 1);
@@ -204,6 +204,13 @@ static void put_node_form(const LowerCtx *ctx, Repeats *r, const Node *n, bool c
     put_form(r, n, own);
 }
 
+// Whether lowering looks for windows in the elementwise code behind it, stored or not, and finds
+// one.
+static bool sums_windows(const Repeats *r, const Node *n)
+{
+    return r->windows && n->op == OP_sum && lower_window_below(n->args[0]);
+}
+
 // false: it is not worth it, or holds what cannot be told by words.
 static bool write_down(const LowerCtx *ctx, Repeats *r, Group *const *groups, int ngroups)
 {
@@ -216,6 +223,7 @@ static bool write_down(const LowerCtx *ctx, Repeats *r, Group *const *groups, in
         if (r->nodes.n > MOST_NODES) return false;
         bool computed = is_computed(r, n);
         put_node_form(ctx, r, n, computed);
+        if (computed && sums_windows(r, n)) return false;
         for (uint32_t k = 0; k < n->nargs && computed; k++) put_node(r, n->args[k]);
         for (uint32_t k = 0; k < n->nregions && computed; k++)
             if (!put_region(r, n->regions[k])) return false;
@@ -346,7 +354,7 @@ int launch_repeats(LowerCtx *ctx, Graph *g, Group *const *groups, int ngroups, L
     Repeats *r = ctx->printed && ngroups <= MOST_GROUPS ? of_graph(ctx, g) : NULL;
     uint64_t at;
     ctx->repeat = NULL;
-    if (!r || r->never || !write_down(ctx, r, groups, ngroups)) return 0;
+    if (!r || !write_down(ctx, r, groups, ngroups)) return 0;
     ctx->repeat = r;
     if (!idmap_get(&r->known, r->hash, &at)) return 0;
     Known *k = (Known *)(uintptr_t)at;

@@ -46,6 +46,9 @@ Lower lower_vector_product(LowerCtx *ctx, Graph *g, const Group *group, const No
 // sum, or other outs than values of its results depend on it.
 bool lower_several(LowerCtx *ctx, Graph *g, const Group *group, const Node *head, Node *const *outs,
                    int n, Lower *l);
+// A window on which the elementwise code of this value depends, of the same axes, whatever of it is
+// stored; NULL: there is none.
+const Node *lower_window_below(const Node *n);
 
 // -- lower_attention.c: a call's region (passes/attention/). *ordered: the bodies run one after
 // the other.

@@ -28,9 +28,7 @@ typedef struct Windows { // what is summed is made of
     int64_t channels;  // results of one place and tap, neighbours in memory
 } Windows;
 
-// A window on which the elementwise code of this value depends, of the same axes; NULL: there is
-// none.
-static const Node *window_below(const Node *n)
+const Node *lower_window_below(const Node *n)
 {
     const Node *work[MOST_NODES] = {n};
     for (int i = 0, count = 1; i < count; i++) {
@@ -59,7 +57,7 @@ static DType loaded_type(const Node *n)
 
 static bool find_windows(const Node *sum, Windows *w)
 {
-    const Node *window = sum->op == OP_sum ? window_below(sum->args[0]) : NULL;
+    const Node *window = sum->op == OP_sum ? lower_window_below(sum->args[0]) : NULL;
     if (!window) return false;
     const WindowAxes axes = window_axes(window->attrs);
     const Type *t = &sum->args[0]->type;

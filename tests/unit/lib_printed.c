@@ -114,11 +114,14 @@ static void check_files(const char *pattern, const Target *t, Precision precisio
     globfree(&found);
 }
 
-// Layers drawn from a few kinds, so that some are equal and others differ in an operation, a size,
-// a number or a name.
-static void check_random(const Target *t, Precision precision, int programs)
-{
-    static const char *const layers[] = {
+enum { KINDS = 11 };
+typedef struct Kind { // of random networks
+    const char *head, *layers[KINDS];
+} Kind;
+
+static const Kind rows = {
+    "use nn\nuse optim\nmodel m(x: f32[16, 24], y: f32[16, 24]) {\nh = linear(x, 24) as first\n",
+    {
         "h = relu(linear(h, 24) as a[%d])\n",
         "h = h + (gelu_tanh(linear(h, 24) as b[%d]))\n",
         "h = h + (gelu_tanh(linear(h, 40) as up[%d]))[:, 0:24]\n",
@@ -130,20 +133,41 @@ static void check_random(const Target *t, Precision precision, int programs)
         "h = dropout(h, 0.1)\n",
         "h = matmul(softmax(matmul(h, transpose(h))), h)\n",
         "h = h + mean(h, 0, keep = true)\n",
-    };
-    enum { KINDS = sizeof layers / sizeof *layers };
+    }};
+
+static const Kind images = {
+    "use nn\nuse conv\nuse optim\nmodel m(x: f32[4, 16, 16, 32], y: f32[4, 16, 16, 32]) {\nh = "
+    "conv2d(x, 32, 1) as first\n",
+    {
+        "h = relu(conv2d(h, 32, 3) as a[%d])\n",
+        "h = relu(batch_norm(conv2d(h, 32, 3, use_bias = false) as b[%d]) as bn[%d])\n",
+        "h = h + (depthwise(h, 3) as c[%d])\n",
+        "h = h + relu(depthwise(h, 5) as d[%d])\n",
+        "h = conv2d(h, 32, 1) as e[%d]\n",
+        "h = batch_norm(h) as f[%d]\n",
+        "h = h + max_pool(h, 3, stride = 1, padding = \"same\")\n",
+        "h = relu(h + (conv2d(h, 32, 3) as g[%d]))\n",
+        "h = h / (1 + sqrt(mean(h * h, -1, keep = true)))\n",
+        "h = dropout(h, 0.1)\n",
+        "h = h * sigmoid(conv2d(h, 32, 1) as gate[%d])\n",
+    }};
+
+// Layers drawn from a few kinds, so that some are equal and others differ in an operation, a size,
+// a number or a name.
+static void check_random(const Kind *kind, const Target *t, Precision precision, int programs)
+{
     uint64_t s = 1;
     for (int i = 0; i < programs; i++) {
         Arena *a = arena_new();
         Buf b = buf_new(a);
-        buf_str(&b, "use nn\nuse optim\nmodel m(x: f32[16, 24], y: f32[16, 24]) {\nh = linear(x, "
-                    "24) as first\n");
+        buf_str(&b, kind->head);
         int kinds[3];
         for (int k = 0; k < 3; k++)
             kinds[k] = (int)((s = s * 6364136223846793005u + 1442695040888963407u) >> 33) % KINDS;
         for (int k = 0; k < 12; k++) {
             s = s * 6364136223846793005u + 1442695040888963407u;
-            const char *layer = layers[(s >> 40) % 8 ? kinds[k % 3] : (int)((s >> 33) % KINDS)];
+            const char *layer =
+                kind->layers[(s >> 40) % 8 ? kinds[k % 3] : (int)((s >> 33) % KINDS)];
             char text[160];
             snprintf(text, sizeof text, layer, k, k);
             buf_str(&b, text);
@@ -166,10 +190,15 @@ int main(void)
     check_files("tests/shim/net/*.net", &own, PREC_TF32);
     check_files("tests/net/fuse/*.net", &gpu, PREC_BF16);
     check_files("bench/*.net", &gpu, PREC_BF16);
-    check_random(&gpu, PREC_BF16, 20);
-    check_random(&own, PREC_F32, 20);
-    check_random(&cpu, PREC_F32, 20);
+    check_random(&rows, &gpu, PREC_BF16, 20);
+    check_random(&rows, &own, PREC_F32, 20);
+    check_random(&rows, &cpu, PREC_F32, 20);
     CHECK(equal > 120);
     CHECK_MSG(shared > 200, "%d bodies were taken", shared);
+    const int of_rows = shared;
+    check_random(&images, &gpu, PREC_BF16, 10);
+    check_random(&images, &own, PREC_F32, 10);
+    check_random(&images, &cpu, PREC_F32, 10);
+    CHECK_MSG(shared > of_rows + 100, "%d bodies were taken of images", shared - of_rows);
     return unit_done();
 }
