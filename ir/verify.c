@@ -1,4 +1,4 @@
-// Every invariant of a graph, checked after passes (passes/runner.c). The first violation is reported.
+// Every invariant of a graph (when: passes/runner.c). The first violation is reported.
 #include <stdarg.h>
 #include <string.h>
 
