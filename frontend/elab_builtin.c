@@ -176,7 +176,9 @@ static Val run_cast(Elab *e, const Call *c)
 {
     DType t = DT_F32;
     if (!type_arg(e, c, 1, &t)) return val_poison();
-    Node *n = to_tensor(e, &c->arg[0], val_is_weak(&c->arg[0]) ? DT_COUNT : t, c->arg_span[0]);
+    // A number goes straight to t: 0.1 has other digits in f64 than an f32 has.
+    DType weak = c->arg[0].kind != V_FLOAT ? DT_COUNT : dtype_is_float(t) ? t : DT_F64;
+    Node *n = to_tensor(e, &c->arg[0], val_is_weak(&c->arg[0]) ? weak : t, c->arg_span[0]);
     if (!n) return val_poison();
     at_span(e, c->span);
     return n->type.dtype == t ? val_node(n) : val_node(graph_cast(e->g, n, t));
@@ -205,7 +207,8 @@ static Val run_full(Elab *e, const Call *c)
 
 static Val full_of(Elab *e, const Call *c, int64_t v)
 {
-    Val args[3] = {c->arg[0], val_int(v), c->arg[1]};
+    bool truth = c->arg[1].kind == V_DTYPE && c->arg[1].dtype == DT_BOOL;
+    Val args[3] = {c->arg[0], truth ? val_bool(v) : val_int(v), c->arg[1]};
     Span spans[3] = {c->arg_span[0], c->span, c->arg_span[1]};
     return run_full(e, &(Call){.span = c->span, .arg = args, .arg_span = spans});
 }
