@@ -154,15 +154,17 @@ typedef struct Region {
     struct Region *up;
     Graph *g;
     VEC(Node *) outer;       // captured values, as nodes of the graph around
-    IdMap inner;             // outer node -> the region's parameter
+    IdMap inner;             // outer node, or cell whose value it is -> the region's parameter
     VEC(Node *) assert_cond; // stacked and asserted outside
     VEC(const char *) assert_text;
     VEC(const char *) emit_name;
     VEC(Node *) emit;
-    bool no_cells; // a function with its own gradient: no parameters inside
-    bool loop;     // a loop of the user's: emit is allowed
-    bool poisoned; // something emitted has no value, for a reason that was said
-    Node *round;   // of a loop: the number of the round, from 0; else NULL
+    bool no_cells;        // a function with its own gradient: no parameters inside
+    bool loop;            // a loop of the user's: emit is allowed
+    bool poisoned;        // something emitted has no value, for a reason that was said
+    VEC(ECell *) written; // of a loop of the user's: what a round writes, so that it is carried
+    VEC(Node *) before;   // of each: its value around the loop
+    Node *round;          // of a loop: the number of the round, from 0; else NULL
     int64_t rounds;
     Frame *frame;         // of a loop of the user's: whose names its body assigns; else NULL
     StrMap own, borrowed; // of it: the names bound inside; those read inside as they were before
@@ -401,6 +403,9 @@ ECell *cell_setting(Elab *e, const Stmt *s, EFile *f);
 Node *cell_read(Elab *e, ECell *c, Span span);
 Node *cell_on_entry(Elab *e, const ECell *c); // its value when the entry begins, in the root graph
 void cell_set(Elab *e, ECell *c, Node *n);    // its value from here on
+// Behind a loop whose rounds wrote it, and before which it was c->cur again: n, which loops around
+// carry.
+void cell_leaves_loop(Elab *e, ECell *c, Node *n);
 void exec_param(Elab *e, const Stmt *s);
 void exec_update_cell(Elab *e, const Stmt *s);
 Node *control_f32(Elab *e, const char *name, Span span);
@@ -411,13 +416,17 @@ Val path_value(Elab *e, const char *path, Span span); // a cell by path, V_ABSEN
 // elab_region.c
 Graph *elab_graph(Elab *e); // a new one, plain
 bool graph_owns(const Graph *g, const Node *n);
-Node *own(Elab *e, Node *n, Span span); // in the current graph, captured when from around
+Node *own(Elab *e, Node *n, Span span);       // in the current graph, captured when from around
+Node *own_cell(Elab *e, ECell *c, Span span); // a cell's value, apart from other names of that
+// The loops between here and where the cell has its value are to carry it. false: something else is
+// between.
+bool loops_carry(Elab *e, ECell *c);
 Region *region_open(Elab *e);
 Node *region_param(Elab *e, Region *r, const Type *t);
 void region_close(Elab *e, Region *r);
 bool region_is_micro(const Region *r); // the loop over micro-batches itself
 void region_assert(Elab *e, Node *cond, const char *text);
-// After the loop: its stacked asserts become roots (or go to the region around).
+// What the region's rounds write is carried behind init, and its results come behind those of init.
 Node *loop_node(Elab *e, Region *r, int64_t count, Node *const *init, uint32_t ncarried,
                 Node *const *scanned, uint32_t nscanned);
 void exec_loop(Elab *e, const Stmt *s);

@@ -83,20 +83,24 @@ Node *cell_on_entry(Elab *e, const ECell *c)
     return n;
 }
 
+static void cell_begin(Elab *e, ECell *c, Span span)
+{
+    if (c->cur) return;
+    Loc outer = e->root->loc;
+    e->root->loc = e->g->loc;
+    c->cur = cell_on_entry(e, c);
+    e->root->loc = outer;
+    at_span(e, span);
+}
+
 Node *cell_read(Elab *e, ECell *c, Span span)
 {
     at_span(e, span);
     // Read for an initial value, a cell is what it holds by then: see ECell.init.
     if (e->root == e->init) return own(e, cell_on_entry(e, c), span);
     c->in_model |= e->model != NULL;
-    if (!c->cur) {
-        Loc outer = e->root->loc;
-        e->root->loc = e->g->loc;
-        c->cur = cell_on_entry(e, c);
-        e->root->loc = outer;
-        at_span(e, span);
-    }
-    return own(e, c->cur, span);
+    cell_begin(e, c, span);
+    return own_cell(e, c, span);
 }
 
 // step, epoch, total and updates as f32.
@@ -364,13 +368,6 @@ static void cell_write(Elab *e, ECell *c, Val v, Span span, Span value_span)
         fail(e, span, "an initial value cannot write '%s'", c->cell.name);
         return;
     }
-    if (e->region && !(c->cur && graph_owns(e->g, c->cur))) {
-        fail(e, span,
-             "'%s' is written inside a loop; carry the value (loop … carry s) and write "
-             "it after the loop",
-             c->cell.name);
-        return;
-    }
     // (an `update` goes on with what one before it has written)
     if (c->written && c->writer != e->frame->id && (!c->pass || c->pass == e->pass)) {
         Diag *d = error_at(e, span, "'%s' is written by two calls", c->cell.name);
@@ -399,8 +396,20 @@ static void cell_write(Elab *e, ECell *c, Val v, Span span, Span value_span)
              type_text(e, &n->type));
         return;
     }
-    n = graph_broadcast_to(e->g, n, t);
-    cell_set(e, c, graph_unary(e->g, OP_stop_gradient, n));
+    n = graph_unary(e->g, OP_stop_gradient, graph_broadcast_to(e->g, n, t));
+    cell_begin(e, c, span);
+    if (loops_carry(e, c))
+        cell_set(e, c, n);
+    else
+        fail(e, span,
+             "'%s' is written in a function with its own gradient; return the value and write it "
+             "where the function is called",
+             c->cell.name);
+}
+
+void cell_leaves_loop(Elab *e, ECell *c, Node *n)
+{
+    if (loops_carry(e, c)) c->cur = n; // (whatever was between was between its writing, too)
 }
 
 void exec_update_cell(Elab *e, const Stmt *s)

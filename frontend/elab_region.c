@@ -23,13 +23,14 @@ Node *region_param(Elab *e, Region *r, const Type *t)
     return n;
 }
 
-static Node *capture(Elab *e, Region *r, Node *n)
+// key: n, or the cell whose value n is.
+static Node *capture(Elab *e, Region *r, const void *key, Node *n)
 {
     if (!r) return graph_owns(e->root, n) ? n : NULL;
     if (graph_owns(r->g, n)) return n;
     uint64_t known;
-    if (idmap_get(&r->inner, (uintptr_t)n, &known)) return (Node *)(uintptr_t)known;
-    Node *around = capture(e, r->up, n);
+    if (idmap_get(&r->inner, (uintptr_t)key, &known)) return (Node *)(uintptr_t)known;
+    Node *around = capture(e, r->up, key, n);
     if (!around) return NULL;
     // Constants are made again inside: nothing to hand in. (Not in a loop, through which gradients
     // by them flow; graph_settle does it there.)
@@ -43,7 +44,7 @@ static Node *capture(Elab *e, Region *r, Node *n)
         if (!in->name) in->name = around->name ? around->name : attr_str(around, ATTR_name);
         vec_push(e->arena, &r->outer, around);
     }
-    idmap_set(&r->inner, (uintptr_t)n, (uintptr_t)in);
+    idmap_set(&r->inner, (uintptr_t)key, (uintptr_t)in);
     return in;
 }
 
@@ -54,10 +55,10 @@ static bool of_closed_loop(const Elab *e, const Node *n)
     return false;
 }
 
-Node *own(Elab *e, Node *n, Span span)
+static Node *own_as(Elab *e, const void *key, Node *n, Span span)
 {
     if (graph_owns(e->g, n)) return n;
-    Node *in = capture(e, e->region, n);
+    Node *in = capture(e, e->region, key, n);
     if (in) return in;
     if (e->root == e->init && cell_of_inputs(e, n)) return own(e, cell_stand_in(e, n), span);
     if (e->root == e->init)
@@ -69,6 +70,28 @@ Node *own(Elab *e, Node *n, Span span)
                    "that of each)"
                  : "another entry or loop");
     return NULL;
+}
+
+Node *own(Elab *e, Node *n, Span span)
+{
+    return own_as(e, n, n, span);
+}
+
+// A round may write the cell, and does not change what other names have of the same value.
+Node *own_cell(Elab *e, ECell *c, Span span)
+{
+    return own_as(e, c, c->cur, span);
+}
+
+bool loops_carry(Elab *e, ECell *c)
+{
+    for (Region *r = e->region; r && !graph_owns(r->g, c->cur); r = r->up)
+        if (!r->loop) return false;
+    if (!e->region || graph_owns(e->g, c->cur)) return true;
+    if (!capture(e, e->region, c, c->cur)) return false;
+    vec_push(e->arena, &e->region->written, c);
+    vec_push(e->arena, &e->region->before, c->cur);
+    return true;
 }
 
 Region *region_open(Elab *e)
@@ -191,29 +214,67 @@ static bool loop_results(Elab *e, Loop *l, Region *r)
         }
         vec_push(e->arena, &r->g->results, n);
     }
+    for (uint32_t i = 0; i < r->written.n; i++)
+        vec_push(e->arena, &r->g->results, r->written.at[i]->cur);
     for (uint32_t i = 0; i < r->emit.n; i++) vec_push(e->arena, &r->g->results, r->emit.at[i]);
     for (uint32_t i = 0; i < r->assert_cond.n; i++)
         vec_push(e->arena, &r->g->results, r->assert_cond.at[i]);
     if (ok && !r->g->results.n) {
-        fail(e, l->s->span, "this loop carries nothing and emits nothing");
+        fail(e, l->s->span, "this loop carries nothing, emits nothing and writes no state");
         return false;
     }
     return ok;
 }
 
+// The body with those parameters moved to [first], in their order.
+static Graph *params_moved(Elab *e, const Graph *old, Node *const *moved, uint32_t n,
+                           uint32_t first)
+{
+    bool *taken = NEW_ARRAY(e->arena, bool, old->nodes.n + 1);
+    VEC(const Node *) order = {0};
+    for (uint32_t i = 0; i < first; i++) vec_push(e->arena, &order, old->params.at[i]);
+    for (uint32_t i = 0; i < n; i++) {
+        vec_push(e->arena, &order, moved[i]);
+        taken[moved[i]->id] = true;
+    }
+    for (uint32_t i = first; i < old->params.n; i++)
+        if (!taken[old->params.at[i]->id]) vec_push(e->arena, &order, old->params.at[i]);
+    Remap r = remap_begin(old, elab_graph(e));
+    for (uint32_t i = 0; i < order.n; i++) {
+        graph_stamp(r.dst, order.at[i], NULL);
+        Node *in = r.map[order.at[i]->id] = graph_region_param(r.dst, &order.at[i]->type);
+        memcpy(in->type.sym, order.at[i]->type.sym, sizeof in->type.sym);
+        node_pass_name(order.at[i], in);
+    }
+    for (uint32_t i = 0; i < old->nodes.n; i++) remap_node(&r, old->nodes.at[i]);
+    return remap_end(&r);
+}
+
 Node *loop_node(Elab *e, Region *r, int64_t count, Node *const *init, uint32_t ncarried,
                 Node *const *scanned, uint32_t nscanned)
 {
-    uint32_t n = ncarried + nscanned + r->outer.n, at = 0;
+    uint32_t n = ncarried + nscanned + r->outer.n, at = 0, first_outer = 1 + ncarried + nscanned;
     Node **args = NEW_ARRAY(e->arena, Node *, n + 1);
+    Node **written = NEW_ARRAY(e->arena, Node *, r->written.n + 1); // the region's parameters
+    bool *carried = NEW_ARRAY(e->arena, bool, r->outer.n + 1);
     for (uint32_t i = 0; i < ncarried; i++) args[at++] = init[i];
+    for (uint32_t i = 0; i < r->written.n; i++) {
+        uint64_t in = 0;
+        idmap_get(&r->inner, (uintptr_t)r->written.at[i], &in);
+        written[i] = (Node *)(uintptr_t)in;
+        uint32_t k = (uint32_t)attr_int(written[i], ATTR_index, 0) - first_outer;
+        carried[k] = true;
+        args[at++] = r->outer.at[k];
+    }
     for (uint32_t i = 0; i < nscanned; i++) args[at++] = scanned[i];
-    for (uint32_t i = 0; i < r->outer.n; i++) args[at++] = r->outer.at[i];
+    for (uint32_t i = 0; i < r->outer.n; i++)
+        if (!carried[i]) args[at++] = r->outer.at[i];
+    Graph *body = r->written.n ? params_moved(e, r->g, written, r->written.n, 1 + ncarried) : r->g;
     Attrs attrs = {0};
     attr_set_int(&attrs, ATTR_count, count);
-    attr_set_int(&attrs, ATTR_carried, ncarried);
+    attr_set_int(&attrs, ATTR_carried, ncarried + r->written.n);
     attr_set_int(&attrs, ATTR_scanned, nscanned);
-    return graph_region_node(e->g, OP_loop, args, (int)n, &attrs, &r->g, 1);
+    return graph_region_node(e->g, OP_loop, args, (int)n, &attrs, &body, 1);
 }
 
 // Of a loop that was not elaborated: what stands behind it is not blamed for lacking its values.
@@ -267,11 +328,14 @@ void exec_loop(Elab *e, const Stmt *s)
     region_close(e, r);
     vec_push(e->arena, &e->rounds, r->g);
     e->g->loc = loc;
+    for (uint32_t k = 0; k < r->written.n; k++) r->written.at[k]->cur = r->before.at[k];
     Node *n = ok ? loop_node(e, r, l.hi - l.lo, l.init, l.ncarried, l.scanned, l.nscanned) : NULL;
     uint32_t at = 0;
     for (uint32_t k = 0; k < l.ncarried; k++)
         name_assign(e, s->names.at[k].name, s->names.at[k].name_span,
                     n ? val_node(graph_result(e->g, n, (int)at++)) : val_poison());
+    for (uint32_t k = 0; n && k < r->written.n; k++)
+        cell_leaves_loop(e, r->written.at[k], graph_result(e->g, n, (int)at++));
     for (uint32_t k = 0; k < r->emit.n; k++)
         name_bind(e, r->emit_name.at[k],
                   n ? val_node(graph_result(e->g, n, (int)at++)) : val_poison());

@@ -56,6 +56,7 @@ workflow average fit x y
 workflow tied fit kind x
 workflow several fit x y
 workflow whitened fit x y
+workflow rounds fit x y
 
 # What the first batch made of parameters and states holds of that batch; nothing runs before it did.
 DATA=(--data x=x.npy --data y=y.npy)
