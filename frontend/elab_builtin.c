@@ -168,7 +168,9 @@ static bool type_arg(Elab *e, const Call *c, int i, DType *out)
 {
     if (val_missing(&c->arg[i])) return true;
     if (c->arg[i].kind == V_DTYPE) return *out = c->arg[i].dtype, true;
-    fail(e, c->arg_span[i], "expected an element type like f32, found %s", val_text(e, &c->arg[i]));
+    fail(e, c->arg_span[i], "expected an element type like f32, found %s%s",
+         val_text(e, &c->arg[i]),
+         c->arg[i].kind == V_INT ? "; a shape is one argument: [3, 4]" : "");
     return false;
 }
 

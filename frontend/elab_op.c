@@ -179,6 +179,10 @@ Val apply_reduce(Elab *e, Op op, const Call *c)
     if (x.kind == V_POISON) return x;
     if (!val_missing(&c->arg[2]) && !to_bool(e, &c->arg[2], c->arg_span[2], "keep", &keep))
         return val_poison();
+    const char *of_two = op == OP_max ? "maximum" : op == OP_min ? "minimum" : NULL;
+    if (of_two && !val_missing(&c->arg[1]) && (val_is_weak(&x) || val_is_tensor(&c->arg[1])))
+        return fail(e, c->span, "%s(x, axis) reduces a tensor; of two values it is %s(a, b)", name,
+                    of_two);
     Node *t = to_tensor(e, &x, DT_COUNT, c->arg_span[0]);
     if (!t) return val_poison();
     int rank = t->type.rank;

@@ -178,6 +178,13 @@ static void note_meant(Parser *p, Diag *g, int head, uint32_t k)
     if ((t->kind == T_INT || t->kind == T_FLOAT) && k && t[-1].kind == T_NAME &&
         !strcmp(t[-1].text, "clip"))
         diag_note(p->diags, g, "clip takes a function of the gradients: clip_global_norm(1.0)");
+    if (k && t[-1].kind == T_NAME && !strcmp(t[-1].text, "lambda"))
+        diag_note(p->diags, g, "a function has a name: fn f(x) { return ... }, beside the model");
+    if (t->kind == T_STRING && k && t[-1].kind == T_NAME && !strcmp(t[-1].text, "f"))
+        diag_note(p->diags, g, "strings are put together: \"h.\" + str(i)");
+    if (t->kind == ',' && enclosing(p->tokens, k) == '(' &&
+        (starts_operand(t[-1].kind) || closes(t[-1].kind)))
+        diag_note(p->diags, g, "a list, a shape too, is written in square brackets: [3, 4]");
 }
 
 static void describe(Parser *p, uint32_t k, uint32_t start, const Expected *e)

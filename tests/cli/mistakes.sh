@@ -36,6 +36,18 @@ wrong "m.net:4:1: error: a dimension must be a positive integer, and 'batch' is 
 wrong "a setting must be a number, and 'rate' is true" "$NETC" m.net -D rate=true
 wrong "-D hidden= has no value: write -D hidden=VALUE" "$NETC" m.net -D hidden=
 
+# what another language writes so
+meant() { # TEXT NOTE
+    printf 'model m(x: f32[3]) {\n    y = %s\n    return x\n}\n' "$1" >text.net
+    wrong "unexpected" "$NETC" text.net
+    holds "note: $2"
+}
+meant 'zeros((3, 4))' 'a list, a shape too, is written in square brackets: [3, 4]'
+meant 'lambda a: a' 'a function has a name: fn f(x)'
+meant 'f"h.{x}"' 'strings are put together: "h." + str(i)'
+wrong "unexpected ','" "$NETC" <(printf 'model m(x: f32[3]) { return max(x, , 1) }')
+! grep -q 'square brackets' "$W/.out" && pass || fail "a note about lists where an argument is missing"
+
 # data: the input and the file
 for file in wide flat whole; do wrong "input 'image': $file.npy holds " "$NETC" train m.net --data image=$file.npy --data label=y.npy --device cpu; done
 holds "the model wants f32[*, 3]"
