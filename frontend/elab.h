@@ -28,6 +28,7 @@ typedef enum ValKind {
 typedef struct Elab Elab;
 typedef struct Val Val;
 typedef struct Fn Fn;
+typedef VEC(Node *) NodeList;
 typedef struct ECell ECell;
 typedef struct EFile EFile;
 
@@ -421,6 +422,8 @@ Node *own_cell(Elab *e, ECell *c, Span span); // a cell's value, apart from othe
 // The loops between here and where the cell has its value are to carry it. false: something else is
 // between.
 bool loops_carry(Elab *e, ECell *c);
+// Whether y is made of x, both of the current graph, around the region only, where both come from.
+bool region_cuts(Elab *e, Node *y, Node *x);
 Region *region_open(Elab *e);
 Node *region_param(Elab *e, Region *r, const Type *t);
 void region_close(Elab *e, Region *r);

@@ -265,6 +265,15 @@ static Val run_grad(Elab *e, const Call *c)
         if (!x || !dtype_is_float(x->type.dtype))
             return fail(e, c->arg_span[1], "grad is taken with respect to a float tensor, found %s",
                         val_text(e, &xv));
+        if (region_cuts(e, y, x)) {
+            Diag *d = error_at(e, c->span,
+                               "this gradient would be zero: what comes from around a loop is "
+                               "fixed in its rounds");
+            diag_note(e->diags, d,
+                      "compute what is differentiated inside the loop, from what the gradient is "
+                      "taken by");
+            return val_poison();
+        }
         at_span(e, c->span);
         Node *d = graph_node(e->g, OP_grad, (Node *[]){y, x}, 2, NULL);
         out.seq->at[i] = val_node(gradient_unscaled(e, d, c->span));

@@ -94,6 +94,36 @@ bool loops_carry(Elab *e, ECell *c)
     return true;
 }
 
+// The value around that a parameter of the region stands for, or NULL.
+static Node *captured(const Region *r, const Node *param)
+{
+    int64_t k = attr_int(param, ATTR_index, 0) - (int64_t)(r->g->params.n - r->outer.n);
+    return param->op == OP_region_param && k >= 0 ? r->outer.at[k] : NULL;
+}
+
+bool region_cuts(Elab *e, Node *y, Node *x)
+{
+    NodeList from = {0}; // at the level of r: what y is made of
+    vec_push(e->arena, &from, y);
+    for (Region *r = e->region;; r = r->up) {
+        IdMap seen = idmap_new(e->arena);
+        NodeList around = {0};
+        for (uint32_t i = 0; i < from.n; i++) {
+            Node *n = from.at[i], *outer = r ? captured(r, n) : NULL;
+            if (n == x) return r != e->region;
+            if (outer) vec_push(e->arena, &around, outer);
+            for (uint32_t k = 0; k < n->nargs; k++) {
+                if (idmap_get(&seen, (uintptr_t)n->args[k], NULL)) continue;
+                idmap_set(&seen, (uintptr_t)n->args[k], 1);
+                vec_push(e->arena, &from, n->args[k]);
+            }
+        }
+        x = r ? captured(r, x) : NULL;
+        if (!x) return false;
+        from = around;
+    }
+}
+
 Region *region_open(Elab *e)
 {
     Region *r = NEW(e->arena, Region);

@@ -5,7 +5,6 @@
 #include "frontend/elab.h"
 
 typedef VEC(ECell *) CellList;
-typedef VEC(Node *) NodeList;
 
 typedef struct Recomputed { // recompute "pattern"
     const char *pattern;

@@ -168,7 +168,7 @@ static Global *find_defined(Elab *e, const char *name, Advice *advice)
     return found;
 }
 
-static bool define_value(Elab *e, const Define *d, Val *out)
+static bool define_value(Elab *e, const Define *d, const Global *g, Val *out)
 {
     char *text = arena_printf(e->arena, "const %s = %s\n", d->name, d->value);
     uint32_t errors = e->diags->errors;
@@ -187,6 +187,10 @@ static bool define_value(Elab *e, const Define *d, Val *out)
     e->root = e->g = e->init;
     *out = eval(e, f->stmts.at[0]->expr);
     e->frame = NULL;
+    if (e->diags->errors != errors && g->stmt->expr && g->stmt->expr->kind == EXPR_STRING)
+        diag_note(e->diags, &e->diags->list.at[e->diags->list.n - 1],
+                  "a string stands in quotes, which a shell leaves there in others: -D '%s=\"%s\"'",
+                  d->name, d->value);
     return true;
 }
 
@@ -201,7 +205,8 @@ static void define(Elab *e, const Define *d)
         diag_error(e->diags, 0, "-D %s= has no value: write -D %s=VALUE", d->name, d->name);
         return;
     }
-    if (!find_defined(e, d->name, &advice)) {
+    const Global *g = find_defined(e, d->name, &advice);
+    if (!g) {
         if (d->from_data) return;
         diag_error(e->diags, 0, "-D %s: %s has no const, dim or setting of that name%s", d->name,
                    e->files.at[0]->name, advice.text);
@@ -209,7 +214,7 @@ static void define(Elab *e, const Define *d)
     }
     if (d->from_data && strmap_has(&e->define_used, d->name)) return; // -D wins
     Val *v = NEW(e->arena, Val);
-    if (!define_value(e, d, v)) return;
+    if (!define_value(e, d, g, v)) return;
     strmap_set(&e->defines, d->name, v);
     if (!d->from_data) strmap_set(&e->define_used, d->name, v);
 }
@@ -437,7 +442,7 @@ static bool redefines(Elab *e, const Define *d)
     Global *g = find_defined(e, d->name, &unused);
     Val now, then;
     double x, y;
-    if (!g || !define_value(e, d, &then)) return true;
+    if (!g || !define_value(e, d, g, &then)) return true;
     Frame frame;
     begin_questions(e, &frame);
     const Val *given = strmap_get(&e->defines, d->name);

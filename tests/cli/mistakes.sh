@@ -34,6 +34,8 @@ holds "m.net:7:14: note: used here"
 wrong "a size must be positive, and 'hidden' is the integer -3" "$NETC" m.net -D hidden=-3
 wrong "m.net:4:1: error: a dimension must be a positive integer, and 'batch' is the number 2.5" "$NETC" m.net -D batch=2.5
 wrong "a setting must be a number, and 'rate' is true" "$NETC" m.net -D rate=true
+wrong "unknown name 'tanh_'" "$NETC" <(printf 'use nn\nconst act = "relu"\nmodel m(x: f32[2]) { return if act == "relu" then relu(x) else x }') -D act=tanh_
+holds "a string stands in quotes, which a shell leaves there in others: -D 'act=\"tanh_\"'"
 wrong "-D hidden= has no value: write -D hidden=VALUE" "$NETC" m.net -D hidden=
 
 # what another language writes so
