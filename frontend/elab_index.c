@@ -294,48 +294,97 @@ static Node *scattered(Elab *e, const Expr *x, const Plan *p, Node *part, const 
     return node_is_poison(v) ? NULL : joined_scatter(e, OP_scatter, part, &j, index, v);
 }
 
-// base with the indexed part replaced.
-Val index_update(Elab *e, const Expr *x, Node *base, Val value)
+static Node *reversed(Elab *e, Node *n, int axis)
 {
-    Type t = base->type, part = {.dtype = t.dtype}, full = t;
-    Plan p;
-    if (!plan(e, x, &t, &p)) return val_poison();
-    if (p.nnew) return fail(e, x->span, "no new axis on the left of <-");
+    Attrs attrs = {0};
+    attr_set_ints(e->g, &attrs, ATTR_axes, (int64_t[]){axis}, 1);
+    return graph_node(e->g, OP_reverse, &n, 1, &attrs);
+}
+
+// base, along one axis with [part] at the places of the slice a: chosen element by element, so that
+// it is fused with what part is made of.
+static Node *interleaved(Elab *e, Node *base, Node *part, int axis, const Axis *a)
+{
+    const int64_t count = part->type.dim[axis];
+    Attrs attrs = {0}, along = {0};
+    attr_set_ints(e->g, &attrs, ATTR_shape, &base->type.dim[axis], 1);
+    attr_set_int(&attrs, ATTR_dtype, DT_I64);
+    attr_set_int(&attrs, ATTR_axis, 0);
+    Node *i = graph_node(e->g, OP_iota, NULL, 0, &attrs);
+    Node *step = graph_const_int(e->g, DT_I64, a->stride);
+    Node *zero = graph_const_int(e->g, DT_I64, 0);
+    Node *to = graph_const_int(e->g, DT_I64, count - 1);
+    Node *off = graph_binary(e->g, OP_sub, i, graph_const_int(e->g, DT_I64, a->start));
+    Node *from = graph_binary(e->g, OP_floordiv, off, step);
+    Node *here = graph_binary(e->g, OP_eq, graph_binary(e->g, OP_mod, off, step), zero);
+    here = graph_binary(e->g, OP_and, here, graph_binary(e->g, OP_ge, from, zero));
+    here = graph_binary(e->g, OP_and, here, graph_binary(e->g, OP_le, from, to));
+    from = graph_binary(e->g, OP_minimum, graph_binary(e->g, OP_maximum, from, zero), to);
+    attr_set_int(&along, ATTR_axis, axis);
+    Node *spread = graph_node(e->g, OP_gather, (Node *[]){part, from}, 2, &along);
+    int64_t column[MAX_RANK] = {base->type.dim[axis]}; // [here] along the axis
+    int rank = 1;
+    while (rank < base->type.rank - axis) column[rank++] = 1;
+    return graph_select(e->g, graph_reshape(e->g, here, rank, column), spread, base);
+}
+
+// base with the part that p says replaced by v; NULL after reporting.
+static Node *updated(Elab *e, const Expr *x, Plan *p, Node *base, Node *v)
+{
+    const Type t = base->type;
+    Type part = {.dtype = t.dtype}, full = t;
     bool whole = true, tensors = false; // whole: no slice, no single index
     for (int i = 0; i < t.rank; i++) {
-        const Axis *a = &p.axis[i];
-        if (a->stride != 1 || a->turned)
-            return fail(e, a->span,
-                        "no step on the left of <-; a tensor of the places writes them: "
-                        "x[2 * iota(n)] <- …");
-        full.dim[i] = is_scalar(a) ? 1 : a->limit - a->start;
-        if (!a->drop && !is_scalar(a)) part.dim[part.rank++] = full.dim[i];
-        whole &= !a->drop && full.dim[i] == t.dim[i] && !is_scalar(a);
-        tensors |= a->index && !is_scalar(a);
+        const Axis a = p->axis[i];
+        if (a.stride != 1 || a.turned) { // one axis: the part of every so many, and that put back
+            int64_t start[MAX_RANK] = {0}, limit[MAX_RANK], stride[MAX_RANK];
+            for (int k = 0; k < t.rank; k++) limit[k] = t.dim[k], stride[k] = 1;
+            start[i] = a.start, limit[i] = a.limit, stride[i] = a.stride;
+            at_span(e, a.span);
+            Node *apart = graph_slice(e->g, base, start, limit, stride);
+            if (a.turned) apart = reversed(e, apart, i);
+            p->axis[i] = (Axis){0, apart->type.dim[i], 1, .span = a.span};
+            apart = updated(e, x, p, apart, v);
+            if (!apart || node_is_poison(apart)) return NULL;
+            at_span(e, a.span);
+            return interleaved(e, base, a.turned ? reversed(e, apart, i) : apart, i, &a);
+        }
+        full.dim[i] = is_scalar(&a) ? 1 : a.limit - a.start;
+        if (!a.drop && !is_scalar(&a)) part.dim[part.rank++] = full.dim[i];
+        whole &= !a.drop && full.dim[i] == t.dim[i] && !is_scalar(&a);
+        tensors |= a.index && !is_scalar(&a);
     }
-    Node *v = to_tensor(e, &value, t.dtype, x->span), *args[2 + MAX_RANK];
-    if (!v) return val_poison();
-    at_span(e, x->span);
-    if (v->type.dtype != t.dtype)
-        return fail(e, x->span, "the part is %s, the new value %s", type_text(e, &part),
-                    type_text(e, &v->type));
     if (tensors) {
         int at[MAX_RANK], nat;
-        Node *read = index_basic(e, x, &p, base, at, &nat);
-        if (!read || !(v = scattered(e, x, &p, read, at, nat, v))) return val_poison();
-        if (whole) return val_node(v);
+        Node *read = index_basic(e, x, p, base, at, &nat);
+        if (!read || !(v = scattered(e, x, p, read, at, nat, v)) || whole) return v;
     }
     at_span(e, x->span);
     v = graph_broadcast_to(e->g, v, &part);
     if (part.rank != full.rank && !node_is_poison(v))
         v = graph_reshape(e->g, v, full.rank, full.dim);
-    args[0] = base;
-    args[1] = v;
+    Node *args[2 + MAX_RANK] = {base, v};
     for (int i = 0; i < t.rank; i++) {
-        at_span(e, p.axis[i].span);
-        args[2 + i] = is_scalar(&p.axis[i]) ? checked_start(e, &p.axis[i], t.dim[i])
-                                            : graph_const_int(e->g, DT_I64, p.axis[i].start);
+        at_span(e, p->axis[i].span);
+        args[2 + i] = is_scalar(&p->axis[i]) ? checked_start(e, &p->axis[i], t.dim[i])
+                                             : graph_const_int(e->g, DT_I64, p->axis[i].start);
     }
     at_span(e, x->span);
-    return val_node(graph_node(e->g, OP_dynamic_update, args, 2 + t.rank, NULL));
+    return graph_node(e->g, OP_dynamic_update, args, 2 + t.rank, NULL);
+}
+
+// base with the indexed part replaced.
+Val index_update(Elab *e, const Expr *x, Node *base, Val value)
+{
+    Plan p;
+    if (!plan(e, x, &base->type, &p)) return val_poison();
+    if (p.nnew) return fail(e, x->span, "no new axis on the left of <-");
+    Node *v = to_tensor(e, &value, base->type.dtype, x->span);
+    if (!v) return val_poison();
+    if (v->type.dtype != base->type.dtype)
+        return fail(e, x->span, "what is written is %s, the new value %s",
+                    type_text(e, &base->type), type_text(e, &v->type));
+    at_span(e, x->span);
+    v = updated(e, x, &p, base, v);
+    return v ? val_node(v) : val_poison();
 }
