@@ -212,7 +212,9 @@ static void rewrite(Graph *dst, const Loop *l, Node *const *map, Node **result)
     Attrs at = attrs_copy(n->attrs);
     attr_set_int(&at, ATTR_carried, l->ncarried - l->ntaken);
     graph_stamp(dst, n, n->name);
-    Node *loop = graph_region_node(dst, OP_loop, args, nargs, &at, &body, 1);
+    // (nothing is left of one that did nothing but add up what it scans)
+    Node *loop =
+        body->results.n ? graph_region_node(dst, OP_loop, args, nargs, &at, &body, 1) : NULL;
     for (uint32_t i = 0, kept = 0; i < l->body->results.n; i++) {
         if (!leaves(l, i)) {
             result[i] = graph_result(dst, loop, (int)kept++);

@@ -341,6 +341,12 @@ static void print_loop(const Draft *d, const Statement *s, Buf *out)
 {
     const Type *x = &operand(d, s, 0)->type;
     const int i = number_of(d, s);
+    const bool writes = s->raw[3] % 2 == 0; // a state, in each round
+    if (writes) {
+        buf_printf(out, "    state q%d_%d: %s", d->number, i, type_name(d, x->dtype));
+        print_list(x->dim + 1, x->rank - 1, out);
+        buf_str(out, " = 0\n");
+    }
     buf_printf(out, "    c%d = zeros(", i);
     print_list(x->dim + 1, x->rank - 1, out);
     buf_printf(out, ", %s)\n    loop i%d in 0..%lld carry c%d over x%d = ", type_name(d, x->dtype),
@@ -351,8 +357,11 @@ static void print_loop(const Draft *d, const Statement *s, Buf *out)
     if (s->raw[2] % 3 == 0)
         buf_printf(out, "\n        c%d = c%d + cast(i%d, %s) * 0.01", i, i, i,
                    type_name(d, x->dtype));
-    buf_printf(out, "\n        emit e%d = c%d * 0.5\n    }\n    v%d = %c%d\n", i, i, i,
-               s->raw[0] % 2 ? 'c' : 'e', i);
+    if (writes)
+        buf_printf(out, "\n        q%d_%d <- 0.5 * q%d_%d + c%d", d->number, i, d->number, i, i);
+    buf_printf(out, "\n        emit e%d = c%d * 0.5", i, i);
+    if (writes) buf_printf(out, " + q%d_%d * 0.25", d->number, i);
+    buf_printf(out, "\n    }\n    v%d = %c%d\n", i, s->raw[0] % 2 ? 'c' : 'e', i);
 }
 
 const Kind kind_input = {"input", 4, choose_input, derive_input, print_input};
