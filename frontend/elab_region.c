@@ -177,6 +177,16 @@ typedef struct Loop {
     uint32_t ncarried, nscanned;
 } Loop;
 
+static bool emits(const Block *b)
+{
+    for (uint32_t i = 0; b && i < b->stmts.n; i++) {
+        const Stmt *s = b->stmts.at[i];
+        if (s->kind == STMT_EMIT) return true;
+        if (s->kind != STMT_LOOP && (emits(s->body) || emits(s->orelse))) return true;
+    }
+    return false;
+}
+
 static bool loop_open(Elab *e, Loop *l)
 {
     const Stmt *s = l->s;
@@ -191,8 +201,9 @@ static bool loop_open(Elab *e, Loop *l)
     } else {
         l->hi = range.i;
     }
-    if (l->hi <= l->lo) {
-        fail(e, s->expr->span, "the range %lld..%lld is empty", (long long)l->lo, (long long)l->hi);
+    if (l->hi <= l->lo && (s->items.n || emits(s->body))) {
+        fail(e, s->expr->span, "the range %lld..%lld is empty, and an axis of size 0 cannot be %s",
+             (long long)l->lo, (long long)l->hi, s->items.n ? "scanned" : "emitted");
         return false;
     }
     if (s->names.n > 64 || s->items.n > 64) {
@@ -326,6 +337,9 @@ void exec_loop(Elab *e, const Stmt *s)
         poison_emitted(e, s->body);
         return;
     }
+    for (uint32_t k = 0; l.hi <= l.lo && k < l.ncarried; k++) // no round
+        name_assign(e, s->names.at[k].name, s->names.at[k].name_span, val_node(l.init[k]));
+    if (l.hi <= l.lo) return;
     at_span(e, s->span);
     Loc loc = e->g->loc;
     Region *r = region_open(e);
