@@ -290,7 +290,7 @@ static void print_side_by_side(Kernel *k, bool pretty, const char *words, int th
         int i = order[at];
         Body *b = k->body[i];
         Emit *e = &names[i];
-        uint64_t key = body_text_key(b), known = 0;
+        uint64_t key = body_text_key(k->ctx, b), known = 0;
         if (idmap_get(&printed, key, &known)) {
             *e = emit_begin(k, b, pretty, true);
         } else {

@@ -295,7 +295,7 @@ int64_t bins_bytes(const Body *b);        // of shared memory
 // -- identity.c
 uint64_t kernel_identity(const Kernel *k);
 // Bodies of one kernel with equal ones have equal text but for names.
-uint64_t body_text_key(const Body *b);
+uint64_t body_text_key(const LowerCtx *c, const Body *b);
 // Kernels of one target with equal ones have equal text, are launched alike and are sound alike. p:
 // the kernel's costs.
 uint64_t kernel_text_key(const Kernel *k, const ProgKernel *p);

@@ -146,17 +146,19 @@ static uint64_t hash_facts(uint64_t h, const Body *b)
     return hash_mix(h, hash_ix(b->uneven));
 }
 
-uint64_t body_text_key(const Body *b)
-{
-    uint64_t h = hash_schedule(hash_facts(hash_work(0, b), b), &b->sched);
-    for (int i = 0; i < b->naxes; i++) h = hash_mix(h, (uint64_t)b->axis[i].extent);
-    return h;
-}
-
 bool carried_between(const LowerCtx *c, const BodyBuf *u)
 {
     return u->kind == KA_NODE && u->node->op == OP_region_param &&
            attr_int(u->node, ATTR_index, 0) <= c->carried;
+}
+
+uint64_t body_text_key(const LowerCtx *c, const Body *b)
+{
+    uint64_t h = hash_schedule(hash_facts(hash_work(0, b), b), &b->sched);
+    for (int i = 0; i < b->naxes; i++) h = hash_mix(h, (uint64_t)b->axis[i].extent);
+    // (what is carried cannot be fetched before the kernel in front has ended)
+    for (uint32_t j = 0; j < b->bufs.n; j++) h = HASH_INTS(h, carried_between(c, &b->bufs.at[j]));
+    return h;
 }
 
 uint64_t kernel_text_key(const Kernel *k, const ProgKernel *p)
@@ -166,9 +168,8 @@ uint64_t kernel_text_key(const Kernel *k, const ProgKernel *p)
                            p->bytes_read, p->bytes_written, p->flops);
     for (int i = 0; i < k->nbodies; i++) {
         const Body *b = k->body[i];
-        h = hash_mix(h, body_text_key(b));
-        for (uint32_t j = 0; j < b->bufs.n; j++)
-            h = HASH_INTS(h, b->arg[j], carried_between(c, &b->bufs.at[j]));
+        h = hash_mix(h, body_text_key(c, b));
+        for (uint32_t j = 0; j < b->bufs.n; j++) h = HASH_INTS(h, b->arg[j]);
     }
     return h;
 }
