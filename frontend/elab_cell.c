@@ -422,10 +422,11 @@ void exec_update_cell(Elab *e, const Stmt *s)
     if (cell.kind != V_CELL) {
         bool named = e->region && target->kind == EXPR_NAME && e->diags->errors == errors;
         if (named && path_value(e, target->text, target->span).kind == V_CELL)
-            fail(e, target->span,
-                 "'%s' is carried, a value of the loop's own; a round writes the state of that name "
-                 "where the loop does not carry it",
-                 target->text);
+            fail(
+                e, target->span,
+                "'%s' is carried, a value of the loop's own; a round writes the state of that name "
+                "where the loop does not carry it",
+                target->text);
         else if (e->diags->errors == errors)
             fail(e, target->span, "<- writes a state or a parameter, found %s; %s",
                  val_text(e, &cell),
