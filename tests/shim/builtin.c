@@ -32,14 +32,20 @@ static bool fill_16(const Launch *l)
     return fill(l, 16);
 }
 
-// What the runtime measures with, at a speed a GPU could have.
+// What the runtime measures with, at a speed a GPU could have. The same copy over and over changes
+// the shadow once.
 static bool copy_wide(const Launch *l)
 {
+    static const char *to_before, *from_before;
+    static size_t bytes_before;
     char *to = *(char **)l->params[0];
     const char *from = *(const char **)l->params[1];
     size_t n = (size_t)l->grid.x * 4 * 4096;
-    if (!shim_touch(to, n, true)) return false;
-    shim_filled(to, n, from);
+    if (to != to_before || from != from_before || n != bytes_before) {
+        if (!shim_touch(to, n, true)) return false;
+        shim_filled(to, n, from);
+        to_before = to, from_before = from, bytes_before = n;
+    }
     memmove(to, from, n);
     shim_clock += 2 * (double)n / 4e12;
     return true;

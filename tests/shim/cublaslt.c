@@ -301,17 +301,36 @@ static double seconds_of(const Call *c, double products)
     return 2e-9 * products;
 }
 
+enum { LINES = 8 };
+typedef double Pair __attribute__((vector_size(2 * sizeof(double))));
+
+static size_t padded(int64_t n, int64_t k)
+{
+    return (size_t)((n + LINES - 1) / LINES * LINES * k);
+}
+
 // An operand's matrix of one batch in doubles, so that each element is converted once: lines of k
-// elements that are summed.
+// elements that are summed, LINES of them side by side, zeros behind the last.
 static double *lines(const Layout *l, const void *p, int batch, bool along, int64_t n, int64_t k)
 {
-    double *out = malloc((size_t)(n * k) * sizeof *out + 1);
+    double *out = calloc(padded(n, k) + 1, sizeof *out);
     if (!out) abort();
     for (int64_t i = 0; i < n; i++)
         for (int64_t x = 0; x < k; x++)
-            out[i * k + x] =
+            out[(i / LINES * k + x) * LINES + i % LINES] =
                 get(l->type, p, batch * l->stride + (along ? i * l->ld + x : x * l->ld + i));
     return out;
+}
+
+// The sums of LINES rows with one column, each in the order of k.
+static void row_sums(double *out, const double *left, const double *right, int64_t k)
+{
+    Pair a = {0}, b = {0}, c = {0}, d = {0};
+    for (const double *end = left + k * LINES; left < end; left += LINES, right += LINES) {
+        const Pair *l = (const Pair *)left;
+        a += l[0] * *right, b += l[1] * *right, c += l[2] * *right, d += l[3] * *right;
+    }
+    memcpy(out, (Pair[]){a, b, c, d}, LINES * sizeof *out);
 }
 
 static CuResult compute(void *arg)
@@ -335,14 +354,14 @@ static CuResult compute(void *arg)
         return CU_FAULT_LAST;
     }
     for (int z = 0; z < lc->batch; z++) {
-        double *left = lines(la, c->a, z, d->trans_a, m, k);
+        double *left = lines(la, c->a, z, d->trans_a, m, k), sums[LINES];
         double *right = lines(lb, c->b, z, !d->trans_b, n, k);
-        for (int64_t j = 0; j < n; j++)
-            for (int64_t i = 0; i < m; i++) {
-                double s = 0;
-                for (int64_t x = 0; x < k; x++) s += left[i * k + x] * right[j * k + x];
-                put(lc->type, c->c, z * lc->stride + j * lc->ld + i,
-                    finish(c, z, i, j, s * c->alpha));
+        for (int64_t i = 0; i < m; i += LINES)
+            for (int64_t j = 0; j < n; j++) {
+                row_sums(sums, left + i * k, right + j / LINES * LINES * k + j % LINES, k);
+                for (int64_t r = i; r < m && r < i + LINES; r++)
+                    put(lc->type, c->c, z * lc->stride + j * lc->ld + r,
+                        finish(c, z, r, j, sums[r - i] * c->alpha));
             }
         free(left);
         free(right);

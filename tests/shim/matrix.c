@@ -43,16 +43,35 @@ typedef struct Fragment { // a lane's registers, and where its sums are
     float *d;
 } Fragment;
 
-// As tensor cores round: towards zero.
-static float cut(double x)
+enum { ROWS = 16 }; // by 8 columns
+typedef float Four __attribute__((vector_size(4 * sizeof(float))));
+typedef double Exact __attribute__((vector_size(4 * sizeof(double))));
+typedef int64_t Bits __attribute__((vector_size(4 * sizeof(int64_t))));
+
+// (wider vectors where the host has them: what is computed is the same)
+#if defined(__x86_64__)
+#define WIDEST __attribute__((target_clones("avx2", "default")))
+#else
+#define WIDEST
+#endif
+
+static __attribute__((noinline)) float cut_one(double x)
 {
     const float f = (float)x;
     return fabsf(f) < INFINITY && fabs((double)f) > fabs(x) ? nextafterf(f, 0) : f;
 }
 
-enum { ROWS = 16 }; // by 8 columns
-typedef float Four __attribute__((vector_size(4 * sizeof(float))));
-typedef double Exact __attribute__((vector_size(4 * sizeof(double))));
+// As tensor cores round: towards zero, so the digits that a float has not are left off. (Not of
+// what a float holds less exactly or not at all.)
+static inline __attribute__((always_inline)) void cut(Four *to, const Exact *from)
+{
+    const int64_t least = 0x3810000000000000, most = 0x47efffffe0000000; // FLT_MIN, FLT_MAX
+    const Bits bits = (Bits)*from, size = bits & INT64_MAX;
+    const Bits usual = ((size >= least) & (size <= most)) | (size == 0);
+    *to = __builtin_convertvector((Exact)(bits & ~(int64_t)0x1fffffff), Four);
+    for (int n = 0; n < 4; n++)
+        if (!usual[n]) (*to)[n] = cut_one((*from)[n]);
+}
 
 // Number i of a lane's registers; each: numbers in a register.
 static inline float number(const uint32_t *r, int i, int each, int kind)
@@ -79,12 +98,18 @@ static inline __attribute__((always_inline)) void product(const unsigned long lo
             memcpy((float *)d[g + 8 * high] + 2 * t, f->d + 2 * high, 2 * sizeof(float));
         }
     }
-    for (int i = 0; i < 2 * ROWS && kind == SHIM_TF32; i++) {
-        Four *sums = &d[i / 2][i % 2];
-        Exact sum = __builtin_convertvector(*sums, Exact);
-        for (int k = 0; k < 8; k++)
-            sum += (double)left[k][i / 2] * __builtin_convertvector(right[k][i % 2], Exact);
-        for (int n = 0; n < 4; n++) (*sums)[n] = cut(sum[n]);
+    Exact factor[8][2];
+    for (int k = 0; k < 8 && kind == SHIM_TF32; k++)
+        for (int n = 0; n < 2; n++) factor[k][n] = __builtin_convertvector(right[k][n], Exact);
+    for (int i = 0; i < ROWS && kind == SHIM_TF32; i++) {
+        Exact a = __builtin_convertvector(d[i][0], Exact),
+              b = __builtin_convertvector(d[i][1], Exact);
+        for (int k = 0; k < 8; k++) {
+            a += (double)left[k][i] * factor[k][0];
+            b += (double)left[k][i] * factor[k][1];
+        }
+        cut(&d[i][0], &a);
+        cut(&d[i][1], &b);
     }
     // (four sums side by side: each waits for its own additions only)
     for (int i = 0; i < ROWS && kind != SHIM_TF32; i += 2) {
@@ -106,7 +131,7 @@ static inline __attribute__((always_inline)) void product(const unsigned long lo
 }
 
 // (the last lane to come computes what the others, which still wait, have brought)
-void shim_matrix(float *d, const unsigned *a, const unsigned *b, int kind)
+WIDEST void shim_matrix(float *d, const unsigned *a, const unsigned *b, int kind)
 {
     Fragment mine = {.d = d};
     memcpy(mine.a, a, sizeof mine.a);

@@ -146,11 +146,11 @@ bool shim_touch(const void *p, size_t bytes, bool write)
 {
     if (!bytes) return true;
     if (!on_device(p) || !on_device((const char *)p + bytes - 1)) return false;
-    bool ok = true;
-    for (uintptr_t a = (uintptr_t)p, end = a + bytes; a < end; a = (a | 3) + 1) {
-        Word *w = word_at((const void *)a);
+    unsigned bad = 0;
+    Word *w = word_at(p);
+    for (uintptr_t a = (uintptr_t)p, end = a + bytes; a < end; a = (a | 3) + 1, w++) {
         unsigned m = mask_of(a, end - a);
-        ok &= (w->owned & m) == m && (write || (w->valid & m) == m);
+        bad |= m & ~(write ? w->owned : w->owned & w->valid);
         if (!write) continue;
         // By a kernel that is not run here, or a copy: no thread of another races with it.
         w->valid |= m;
@@ -158,29 +158,39 @@ bool shim_touch(const void *p, size_t bytes, bool write)
         w->writer = 0;
         w->written = shim_actor.now;
     }
-    return ok;
+    return !bad;
 }
 
 void shim_unwritten(void *p, size_t bytes)
 {
-    for (uintptr_t a = (uintptr_t)p, end = a + bytes; a < end; a = (a | 3) + 1)
-        word_at((const void *)a)->valid &= ~mask_of(a, end - a);
+    Word *w = word_at(p);
+    for (uintptr_t a = (uintptr_t)p, end = a + bytes; a < end; a = (a | 3) + 1, w++)
+        w->valid &= ~mask_of(a, end - a);
 }
 
 void shim_overwritten(void *p, size_t bytes)
 {
-    for (uintptr_t a = (uintptr_t)p, end = a + bytes; a < end; a = (a | 3) + 1)
-        word_at((const void *)a)->wmask &= ~mask_of(a, end - a);
+    Word *w = word_at(p);
+    for (uintptr_t a = (uintptr_t)p, end = a + bytes; a < end; a = (a | 3) + 1, w++)
+        w->wmask &= ~mask_of(a, end - a);
+}
+
+// Which bytes of the word that [a] lies in were written.
+static unsigned valid_at(uintptr_t a)
+{
+    return on_device((const void *)a) ? word_at((const void *)a)->valid : 15;
 }
 
 void shim_filled(void *p, size_t bytes, const void *from)
 {
-    for (size_t i = 0; i < bytes; i++) {
-        uintptr_t to = (uintptr_t)p + i, at = (uintptr_t)from + i;
-        unsigned bit = 1u << (to & 3);
-        bool valid = !on_device((const void *)at) || (word_at((void *)at)->valid >> (at & 3) & 1);
-        Word *w = word_at((const void *)to);
-        w->valid = valid ? w->valid | bit : w->valid & ~bit;
+    uintptr_t to = (uintptr_t)p, at = (uintptr_t)from, end = to + bytes;
+    Word *w = word_at(p);
+    for (uintptr_t next; to < end; at += next - to, to = next, w++) {
+        next = (to | 3) + 1;
+        unsigned m = mask_of(to, end - to),
+                 valid = valid_at(at) >> (at & 3); // of four from [at] on
+        if (at & 3) valid |= valid_at(at + 4) << (4 - (at & 3));
+        w->valid = (w->valid & ~m) | (valid << (to & 3) & m);
     }
 }
 
