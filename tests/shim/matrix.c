@@ -61,8 +61,8 @@ static __attribute__((noinline)) float cut_one(double x)
     return fabsf(f) < INFINITY && fabs((double)f) > fabs(x) ? nextafterf(f, 0) : f;
 }
 
-// As tensor cores round: towards zero, so the digits that a float has not are left off. (Not of
-// what a float holds less exactly or not at all.)
+// As tensor cores round: towards zero, so the digits that a float has not are left off. What is
+// subnormal as a float, too large for one, or NaN is cut by itself.
 static inline __attribute__((always_inline)) void cut(Four *to, const Exact *from)
 {
     const int64_t least = 0x3810000000000000, most = 0x47efffffe0000000; // FLT_MIN, FLT_MAX
