@@ -215,6 +215,24 @@ static void widen_step(const Element *m, double v, double error[2])
         if (error[side] > 0) error[side] += 6 * bound_rounding(m->result, v);
 }
 
+// Of a sum or product of different operands, which rises or falls all the way in each of them, the
+// ends say all: leaves these, where they are finite.
+static void keep_ends(const Element *m, double own[3][2], Points *p)
+{
+    const Op op = m->n->op;
+    bool all = op == OP_add || op == OP_sub || op == OP_mul || op == OP_fma;
+    for (uint32_t k = 0; k < m->n->nargs && all; k++) {
+        all = dtype_is_float(m->type[k]) && first_of(m->n, k) == k;
+        for (int i = 0; i < p[k].n && all; i++) all = isfinite(p[k].at[i].f);
+    }
+    for (uint32_t k = 0; k < m->n->nargs && all; k++) {
+        int n = 0; // (behind the value itself are the ends that differ from it)
+        const int ends = (own[k][BELOW] > 0) + (own[k][ABOVE] > 0), first = ends == 2;
+        for (int i = first; i < first + 2 && i < p[k].n; i++) p[k].at[n++] = p[k].at[i];
+        p[k].n = ends ? n : p[k].n;
+    }
+}
+
 // Lets the value v be whatever comes from operands within their errors.
 static void admit_operands(const Element *m, double own[3][2], double v, double error[2])
 {
@@ -226,6 +244,7 @@ static void admit_operands(const Element *m, double own[3][2], double v, double 
         points_of(m, k, own[k], &p[k]);
         wide |= p[k].wide;
     }
+    keep_ends(m, own, p);
     admit_points(m, p, v, error);
     if (op->flags & OPF_CONVERTS) widen_step(m, v, error);
     if (op->flags & OPF_WAVE) admit_turn(own[0], v, error);
