@@ -57,6 +57,13 @@ static bool is_among(const int64_t *axes, int n, int64_t axis)
     return false;
 }
 
+bool axes_leave_columns(const Type *t, const int64_t *axes, int naxes)
+{
+    for (int i = t->rank - 1; i >= 0; i--)
+        if (t->dim[i] != 1) return !is_among(axes, naxes, i);
+    return false;
+}
+
 bool broadcast_repeats(const Node *b, const int64_t *axes, int naxes)
 {
     int nd;

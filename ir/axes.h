@@ -27,6 +27,8 @@ WindowAxes window_axes(const Attrs *attrs);
 // Places of a window along an axis of [extent]; below 1: it does not fit.
 int64_t window_places(int64_t extent, int64_t size, int64_t stride, int64_t dilation);
 
+// Whether sums over the axes are of columns: the contiguous axis is not summed.
+bool axes_leave_columns(const Type *t, const int64_t *axes, int naxes);
 // Whether a broadcast is constant along the axes.
 bool broadcast_repeats(const Node *b, const int64_t *axes, int naxes);
 // The broadcast without the axes, along which it is constant: as long as a sum over them.

@@ -215,12 +215,11 @@ static void widen_step(const Element *m, double v, double error[2])
         if (error[side] > 0) error[side] += 6 * bound_rounding(m->result, v);
 }
 
-// Of a sum or product of different operands, which rises or falls all the way in each of them, the
-// ends say all: leaves these, where they are finite.
+// What is linear in each of different operands is furthest off at their ends: leaves these, where
+// they are finite.
 static void keep_ends(const Element *m, double own[3][2], Points *p)
 {
-    const Op op = m->n->op;
-    bool all = op == OP_add || op == OP_sub || op == OP_mul || op == OP_fma;
+    bool all = op_info(m->n->op)->flags & OPF_LINEAR;
     for (uint32_t k = 0; k < m->n->nargs && all; k++) {
         all = dtype_is_float(m->type[k]) && first_of(m->n, k) == k;
         for (int i = 0; i < p[k].n && all; i++) all = isfinite(p[k].at[i].f);

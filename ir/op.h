@@ -56,6 +56,7 @@ enum OpFlags {
     OPF_KERNEL = 1 << 25,    // a region op that is run once, by kernels which store its results
     OPF_COPIES = 1 << 26,    // each element is one of an operand of its type, whatever its value
     OPF_PART = 1 << 27,      // its first operand, but for a part, which is its second
+    OPF_LINEAR = 1 << 28,    // in each operand by itself, so that it rises or falls all the way
 };
 
 // What a reduction keeps while it runs.

@@ -28,14 +28,6 @@ static bool reduced(const int64_t *axes, int n, int axis)
     return false;
 }
 
-// Whether x would be read twice: the contiguous axis is not summed.
-static bool are_columns(const Type *t, const int64_t *axes, int n)
-{
-    for (int i = t->rank - 1; i >= 0; i--)
-        if (t->dim[i] != 1) return !reduced(axes, n, i);
-    return false;
-}
-
 static bool same_axes(const Node *a, const Node *b)
 {
     int n, m;
@@ -223,7 +215,7 @@ static bool is_known(const Node *n, Node *x, bool columns, int *sqdev)
     if ((t != DT_F32 && t != DT_F64) || x->type.dtype != t || !type_count(&x->type)) return false;
     if (has_deviation(n, x)) return true;
     if (columns && x->op == OP_mul && x->args[0] == x->args[1] &&
-        are_columns(&x->type, axes, naxes))
+        axes_leave_columns(&x->type, axes, naxes))
         *sqdev = centred(x->args[0], n);
     return *sqdev >= 0;
 }

@@ -21,16 +21,6 @@ void grad_permute(Rule *r)
     rule_give(r, 0, graph_permute(r->g, r->dy, back));
 }
 
-// Whether a sum over the axes is one of columns: what is kept lies side by side.
-static bool are_columns(const Type *t, const int64_t *axes, int naxes)
-{
-    int last = t->rank - 1;
-    while (last > 0 && t->dim[last] == 1) last--;
-    for (int i = 0; i < naxes; i++)
-        if (axes[i] == last) return false;
-    return true;
-}
-
 enum { MOST_FACTORS = 8 };
 
 typedef struct Factors { // broadcasts that repeat along the axes of a sum
@@ -67,7 +57,7 @@ static Node *sum_over(Rule *r, Node *x, const int64_t *axes, int naxes)
 {
     Factors f = {.axes = axes, .naxes = naxes, .steps = MOST_FACTORS};
     const bool wide = x->type.dtype == DT_F32 || x->type.dtype == DT_F64;
-    if (wide && are_columns(&x->type, axes, naxes)) x = take_factors(r, x, &f);
+    if (wide && axes_leave_columns(&x->type, axes, naxes)) x = take_factors(r, x, &f);
     Node *sum = graph_reduce(r->g, OP_sum, x, axes, naxes, false);
     for (int i = 0; i < f.n; i++) sum = B(mul, sum, broadcast_without(r->g, f.at[i], axes, naxes));
     return f.negative ? U(neg, sum) : sum;

@@ -334,6 +334,45 @@ static void test_between_the_ends(void)
     CHECK(allows(v, 0, 0) && !allows(v, 0, NAN) && allows(v, 1, NAN)); // (nothing bars below 0)
 }
 
+// What is linear in its operands asks for their ends only: whatever two of them are within their
+// errors, on either side of zero, is allowed, and little more.
+static void test_ends(void)
+{
+    enum { N = 400, TRIES = 50 };
+    static const Op ops[] = {OP_add, OP_sub, OP_mul};
+    for (size_t o = 0; o < sizeof ops / sizeof *ops; o++) {
+        double *x = noise(N, 7 + o), *y = noise(N, 70 + o), *ex = noise(N, 8), *ey = noise(N, 80);
+        for (int i = 0; i < N; i++) { // f32; some certain
+            x[i] = (float)x[i], y[i] = (float)y[i];
+            ex[i] = i % 5 ? fabs(ex[i]) : 0, ey[i] = i % 7 ? fabs(ey[i]) : 0;
+        }
+        const Value *v = apply(ops[o], N, x, ex, y, ey);
+        double *far = NEW_ARRAY(arena, double, 2 * N);
+        int missed = 0;
+        for (int k = 0; k < TRIES; k++) {
+            const double *r = noise(2 * N, 1000 + (uint64_t)k);
+            for (int i = 0; i < N; i++) {
+                double a = x[i] + ex[i] * (k < 4 ? k % 2 * 2 - 1 : r[i]),
+                       b = y[i] + ey[i] * (k < 4 ? k / 2 * 2 - 1 : r[N + i]),
+                       z = ops[o] == OP_add   ? a + b
+                           : ops[o] == OP_sub ? a - b
+                                              : a * b;
+                const double d[2] = {v->f[i] - z, z - v->f[i]};
+                for (int side = 0; side < 2; side++) {
+                    const double error = v->error[0] ? v->error[side][i] : 0;
+                    missed += d[side] > error + 1e-6;
+                    far[2 * i + side] = fmax(far[2 * i + side], d[side]);
+                }
+            }
+        }
+        CHECK(!missed);
+        for (int i = 0; i < N; i++) // the corners are among what was tried
+            for (int side = 0; side < 2; side++)
+                missed += v->error[side][i] > fmax(far[2 * i + side], 0) + 1e-5;
+        CHECK(!missed);
+    }
+}
+
 // Functions of 16-bit numbers are computed in f32: they do not take their operand for uncertain.
 static void test_narrow_operand(void)
 {
@@ -589,6 +628,7 @@ int main(void)
     test_select();
     test_step_of_the_allowed();
     test_between_the_ends();
+    test_ends();
     test_narrow_operand();
     test_rounds_beside();
     test_anything();
