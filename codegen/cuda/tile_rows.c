@@ -15,6 +15,17 @@ typedef struct Share {
     int64_t high; // rows from tile to tile
 } Share;
 
+// Vectors of a row of a part: of a tile that is narrower than a part all threads have some. What is
+// added up needs threads that keep their columns from row to row (nc_add_rows).
+static int part_line(const RowPrint *w, const Tile *sums)
+{
+    enum { NARROWEST = 4 };
+    const int wide = w->p->side_n < sums->line ? w->p->side_n : sums->line,
+              line = wide / w->p->vector;
+    if (!body_folds_results(w->e->body)) return line;
+    return line <= NARROWEST ? NARROWEST : sums->line / w->p->vector;
+}
+
 static Share share_of(const RowPrint *w, const Tile *sums)
 {
     const TileProgram *p = w->p;
@@ -34,6 +45,7 @@ static Share share_of(const RowPrint *w, const Tile *sums)
     if (sums->of_warp && p->nroles) {
         rows = BOX;
         r.part = true;
+        r.line = part_line(w, sums);
         r.threads = 32;
         r.thread = "thread";
         r.m = "part_m";
@@ -81,12 +93,14 @@ static void open_results(RowPrint *w, const Share *r, const char *base)
 }
 
 // Whether there is such a place: of a tile that is no multiple of a part wide, and of a strip.
-static const char *part_has(RowPrint *w)
+static const char *part_has(RowPrint *w, const Share *r)
 {
     Emit *e = w->e;
     const BodyStrips *strips = wgmma_strips(e->body);
     const int wide = w->p->side_n;
-    const char *in = wide % STEP ? emit_text(e, "part_n + from < origin_n + %d", wide) : "",
+    const char *in = wide % (r->line * w->p->vector)
+                         ? emit_text(e, "part_n + from < origin_n + %d", wide)
+                         : "",
                *along = strips ? emit_text(e, "along < %lld", (long long)strips->results) : "";
     if (!*in && !*along) return "{";
     return emit_text(e, "if (%s%s%s) {", in, *in && *along ? " && " : "", along);
@@ -96,7 +110,7 @@ static void close_results(RowPrint *w, const Share *r, const char *base)
 {
     Emit *e = w->e;
     emit_close(e, result_inside(e, base, r->high), "}");
-    if (r->part) emit_close(e, part_has(w), "}");
+    if (r->part) emit_close(e, part_has(w, r), "}");
     if (r->rest)
         emit_close(
             e, emit_text(e, "if (row < %d) { // else another block's", e->body->sched.tile.m), "}");
@@ -212,6 +226,6 @@ void rows_map(RowPrint *w, const Tile *sums)
     result_vector(e, &w->results, &v);
     close_results(w, &r, base);
     if (adds) // of this part's columns
-        emit_line(e, e->scope, "nc_add_rows(totals[%s], added, thread);",
+        emit_line(e, e->scope, "nc_add_rows<%d>(totals[%s], added, thread);", r.line,
                   number(e, "part", p->side_m / p->atom->m, 0, 1));
 }

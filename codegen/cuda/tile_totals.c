@@ -28,6 +28,8 @@ void group_add(RolePrint *w)
     int box = 0;
     ProgMap m;
     for (int i = 0; i < added; i++) box += group_result(b, (uint32_t)i, &m);
+    if (w->p->side_n < STEP) // beyond are no results, and nothing was put into the box
+        emit_line(e, e->scope, "if (thread * 2 < %d)", w->p->side_n);
     emit_line(e, e->scope, "nc_add_box_%s<%lld, %lld>(totals[%s], box%s, part_m, %lld);",
               b->bufs.at[b->stores.at[added].buf].type == DT_BF16 ? "b" : "h",
               s ? (long long)s->results : 1, s ? (long long)s->pitch : 1,

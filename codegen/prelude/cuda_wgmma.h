@@ -267,8 +267,9 @@ NC_FN void nc_sums_joined(float (&sum)[8])
     for (int j = 0; j < 8; j++)
         for (int mask = 4; mask < 32; mask *= 2) sum[j] += nc_shuffle(sum[j], mask);
 }
-// Adds up what four lanes, eight apart, have of four sums of the same eight columns: lane / 8 is
-// which of them a lane keeps.
+// Adds up what lanes of the same eight columns have of four sums of these, Line lanes (4 or 8) a
+// row: lane / 8 is which of them a lane keeps.
+template <int Line>
 NC_FN void nc_add_rows(float (&kept)[8], const float (&sum)[4][8], int lane)
 {
     const bool high = lane & 16, odd = lane & 8;
@@ -277,7 +278,9 @@ NC_FN void nc_add_rows(float (&kept)[8], const float (&sum)[4][8], int lane)
         float even_half = high ? sum[2][j] : sum[0][j], odd_half = high ? sum[3][j] : sum[1][j];
         even_half += nc_shuffle(high ? sum[0][j] : sum[2][j], 16);
         odd_half += nc_shuffle(high ? sum[1][j] : sum[3][j], 16);
-        kept[j] += (odd ? odd_half : even_half) + nc_shuffle(odd ? even_half : odd_half, 8);
+        float all = (odd ? odd_half : even_half) + nc_shuffle(odd ? even_half : odd_half, 8);
+        if (Line == 4) all += nc_shuffle(all, 4);
+        kept[j] += all;
     }
 }
 // Of two neighbouring columns of results, what a lane has met of their rows.
