@@ -31,9 +31,9 @@ while read -r batch heads t d; do
             function field(name) { match($0, "\"" name "\": [^,}]*"); return substr($0, RSTART + length(name) + 4, RLENGTH - length(name) - 4) }
             function rate(products, s) { split(shape, x, " "); return products * x[1] * x[2] * x[3] * x[3] * x[4] / s / 1e12 }
             BEGIN { f = f * 1e-6; b = b * 1e-6
-                    printf "%-18s netc             forward %9.1f us %5.0f TFLOP/s   backward %9.1f us %5.0f TFLOP/s\n", shape,
+                    printf "%-18s netc                          forward %9.1f us %5.0f TFLOP/s   backward %9.1f us %5.0f TFLOP/s\n", shape,
                            f * 1e6, rate(2, f), (b - f) * 1e6, rate(5, b - f) }
             { s = field("seconds"); gsub(/"/, "", s); name = field("name"); mode = field("mode"); gsub(/[" ]/, "", name); gsub(/[" ]/, "", mode)
               own = name == "forward" ? f : b - f
-              printf "%-18s %-16s %s %9.1f us %5.0f TFLOP/s   netc %.3fx\n", shape, mode, name, s * 1e6, rate(name == "forward" ? 2 : 5, s), s / own }'
+              printf "%-18s %-29s %s %9.1f us %5.0f TFLOP/s   netc %.3fx\n", shape, mode, name, s * 1e6, rate(name == "forward" ? 2 : 5, s), s / own }'
 done <<<"$shapes"

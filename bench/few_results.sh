@@ -4,12 +4,12 @@
 #
 #   bench/few_results.sh [PRECISION...]     f32 tf32 (default: both)
 #
-# NETC (build/netc), DEVICE (cuda:0), PEER_PYTHON (python3).
+# NETC (build/netc), DEVICE (cuda:0), PEER_PYTHON (python3), SIZES ("M,N,K ...").
 set -u
 cd "$(dirname "$0")/.."
 netc=${NETC:-build/netc} device=${DEVICE:-cuda:0}
-sizes="64,512,2048 64,2048,512 64,1024,4096 32,512,2048 64,10,3072 10,64,20000 48,200,7777 96,512,8192 128,1024,1024
-    256,1024,4096 128,128,65536 200,300,2000 64,128,784 33,1000,1500"
+sizes=${SIZES:-64,512,2048 64,2048,512 64,1024,4096 32,512,2048 64,10,3072 10,64,20000 48,200,7777 96,512,8192 128,1024,1024
+    256,1024,4096 128,128,65536 200,300,2000 64,128,784 33,1000,1500}
 W=$(mktemp -d)
 trap 'rm -rf "$W"' EXIT
 for precision in ${*:-f32 tf32}; do

@@ -2,7 +2,7 @@
 """Causal attention in PyTorch by each of its backends, forward and with gradients.
 
 usage: attention_torch.py BATCH HEADS T D
-Prints one JSON object a measurement: name, mode (the backend), seconds, tflops (of the products that a
+Prints one JSON object a measurement: name, mode (the backend, and whether its gradients have to be deterministic), seconds, tflops (of the products that a
 causal mask leaves: half of all; forward two, backward five of them).
 Seconds: calls captured in one CUDA graph, median of its replays by CUDA events, over the calls.
 """
@@ -37,5 +37,8 @@ for backend in (SDPBackend.FLASH_ATTENTION, SDPBackend.CUDNN_ATTENTION):
             return graphed(lambda: torch.autograd.grad(attend(), (q, k, v), dy))
 
         report("forward", backend.name, measure_forward, lambda s: {"tflops": 2 * product / s / 1e12})
-        report("backward", backend.name, lambda: measure_both() - forward[0],
-               lambda s: {"tflops": 5 * product / s / 1e12})
+        for deterministic in (False, True):
+            torch.use_deterministic_algorithms(deterministic)
+            report("backward", backend.name + "_DETERMINISTIC" * deterministic, lambda: measure_both() - forward[0],
+                   lambda s: {"tflops": 5 * product / s / 1e12})
+        torch.use_deterministic_algorithms(False)
