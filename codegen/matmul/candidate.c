@@ -11,7 +11,8 @@
 static double tensor_share(const Body *b, const Target *t)
 {
     if (b->sched.variant == RUN_GROUPS) return wgmma_share(b, t);
-    if (b->sched.variant == RUN_WARP_TILES) return 1; // what they wait for is memory
+    if (b->sched.variant == RUN_WARP_TILES || b->sched.variant == RUN_F32_RING)
+        return 1; // what they wait for is memory
     if (!mma_fits(b)) return 0;
     return target_mma_share(t);
 }

@@ -18,11 +18,13 @@ GemmFrom frame_gemms(const Frame *f)
 // as keep the device busy.
 static int64_t workspace_bytes(const Target *t, const ProgGemm *g)
 {
-    enum { HANDFUL = 8, TERMS = 128 }; // of a part
+    enum { HANDFUL = 8, TERMS = 64 }; // of a part
     if (t->kind != TARGET_CUDA) return 0;
-    const int64_t most = 32 << 20, parts = g->k / TERMS;
-    int64_t copies = HANDFUL * target_idle_share(t, g->batch, g->m, g->n);
+    const int64_t most = 32 << 20, parts = g->k / TERMS,
+                  share = target_idle_share(t, g->batch, g->m, g->n);
+    int64_t copies = share > 1 ? 2 * HANDFUL * share : HANDFUL;
     if (copies > parts) copies = parts;
+    if (copies > t->units) copies = t->units;
     if (copies < HANDFUL) copies = HANDFUL;
     int64_t c = g->m * g->n * g->batch * 4 * copies;
     c = (c + 255) / 256 * 256;

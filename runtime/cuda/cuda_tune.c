@@ -10,7 +10,7 @@
 #include "runtime/cuda/cuda_bench.h"
 #include "runtime/cuda/cuda_search.h"
 
-enum { CANDIDATES = 32, SPLITS = 12 };
+enum { PROPOSED = 32, CANDIDATES = 2 * PROPOSED };
 
 static int64_t pow2_of(int64_t v, int64_t most)
 {
@@ -155,33 +155,9 @@ static bool accept(RtModule *m, int gemm, const char *text, size_t n)
 }
 
 // -- candidates -----------------------------------------------------------------------------------
-enum { MOST_PROPOSED = CANDIDATES + SPLITS };
 
-// What the heuristic proposes among algorithms whose parts of the sums are joined by one of the
-// schemes.
-static LtStatus propose(const RtModule *m, int gemm, uint32_t schemes, LtResult *out, int most,
-                        int *n)
-{
-    CudaDevice *d = m->d;
-    const CudaGemm *g = &m->gemm[gemm];
-    LtPreference pref;
-    uint32_t align[3];
-    for (int i = 0; i < 3; i++) align[i] = alignment(m->p, gemm, i);
-    size_t workspace = (size_t)m->p->gemms[gemm].workspace;
-    *n = 0;
-    LtStatus r = d->lt.pref_create(&pref);
-    if (r != LT_OK) return r;
-    r = d->lt.pref_set(pref, LT_PREF_WORKSPACE, &workspace, sizeof workspace);
-    if (r == LT_OK) r = d->lt.pref_set(pref, LT_PREF_REDUCTION, &schemes, sizeof schemes);
-    if (r == LT_OK) r = d->lt.pref_set(pref, LT_PREF_ALIGN_A, &align[1], sizeof *align);
-    if (r == LT_OK) r = d->lt.pref_set(pref, LT_PREF_ALIGN_B, &align[0], sizeof *align);
-    if (r == LT_OK) r = d->lt.pref_set(pref, LT_PREF_ALIGN_C, &align[2], sizeof *align);
-    if (r == LT_OK) r = d->lt.pref_set(pref, LT_PREF_ALIGN_D, &align[2], sizeof *align);
-    if (r == LT_OK)
-        r = d->lt.heuristic(d->lt_handle, g->desc, g->a, g->b, g->c, g->c, pref, most, out, n);
-    d->lt.pref_destroy(pref);
-    return r;
-}
+// With less room than this the heuristic hardly shares sums, however little that would take.
+#define WIDE ((size_t)32 << 20)
 
 static uint32_t scheme_of(const RtModule *m, const LtAlgo *algo)
 {
@@ -191,31 +167,46 @@ static uint32_t scheme_of(const RtModule *m, const LtAlgo *algo)
     return scheme;
 }
 
-// Where parts of sums share a result, the heuristic proposes to add them to it as they come, hardly
-// ever in the workspace: the same algorithms with that. Returns how many.
-static int in_workspace(const RtModule *m, int gemm, LtResult *out)
+// What the heuristic proposes in a workspace of so many bytes, its best first: of that, what fits
+// into the product's own and joins shared sums by one of the schemes. Returns how many.
+static int propose(const RtModule *m, int gemm, uint32_t schemes, size_t workspace, LtResult *out,
+                   LtStatus *status)
 {
-    const CudaDevice *d = m->d;
+    CudaDevice *d = m->d;
     const CudaGemm *g = &m->gemm[gemm];
-    const uint32_t joined = LT_REDUCE_COMPUTE;
-    LtResult proposed[SPLITS];
-    int n, kept = 0;
-    if (propose(m, gemm, LT_REDUCE_INPLACE | joined, proposed, SPLITS, &n) != LT_OK) return 0;
-    for (int i = 0; i < n; i++) {
-        LtAlgo algo = proposed[i].algo;
-        LtResult r = {0};
-        if (proposed[i].state != LT_OK || scheme_of(m, &algo) != LT_REDUCE_INPLACE ||
-            d->lt.algo_set(&algo, LT_ALGO_REDUCTION, &joined, sizeof joined) != LT_OK ||
-            d->lt.algo_check(d->lt_handle, g->desc, g->a, g->b, g->c, g->c, &algo, &r) != LT_OK ||
-            r.state != LT_OK || r.workspace > (size_t)m->p->gemms[gemm].workspace)
-            continue;
-        r.algo = algo;
-        out[kept++] = r;
-    }
+    LtPreference pref;
+    uint32_t align[3];
+    for (int i = 0; i < 3; i++) align[i] = alignment(m->p, gemm, i);
+    int n = 0, kept = 0;
+    LtStatus r = d->lt.pref_create(&pref);
+    *status = r;
+    if (r != LT_OK) return 0;
+    r = d->lt.pref_set(pref, LT_PREF_WORKSPACE, &workspace, sizeof workspace);
+    if (r == LT_OK) r = d->lt.pref_set(pref, LT_PREF_REDUCTION, &schemes, sizeof schemes);
+    if (r == LT_OK) r = d->lt.pref_set(pref, LT_PREF_ALIGN_A, &align[1], sizeof *align);
+    if (r == LT_OK) r = d->lt.pref_set(pref, LT_PREF_ALIGN_B, &align[0], sizeof *align);
+    if (r == LT_OK) r = d->lt.pref_set(pref, LT_PREF_ALIGN_C, &align[2], sizeof *align);
+    if (r == LT_OK) r = d->lt.pref_set(pref, LT_PREF_ALIGN_D, &align[2], sizeof *align);
+    if (r == LT_OK)
+        r = d->lt.heuristic(d->lt_handle, g->desc, g->a, g->b, g->c, g->c, pref, PROPOSED, out, &n);
+    d->lt.pref_destroy(pref);
+    *status = r;
+    for (int i = 0; i < n && r == LT_OK; i++)
+        if (out[i].state == LT_OK && out[i].workspace <= (size_t)m->p->gemms[gemm].workspace &&
+            !(scheme_of(m, &out[i].algo) & ~schemes))
+            out[kept++] = out[i];
     return kept;
 }
 
-// The heuristic's best first, then what shares sums.
+static bool is_among(const LtResult *known, int n, const LtResult *r)
+{
+    for (int i = 0; i < n; i++)
+        if (!memcmp(&known[i].algo, &r->algo, sizeof r->algo)) return true;
+    return false;
+}
+
+// What the heuristic proposes with much room and with the product's own by turns, the best first:
+// of short products not all are timed.
 static RtCode candidates(const RtModule *m, int gemm, LtResult *out, int *n, RtError *e)
 {
     const CudaDevice *d = m->d;
@@ -224,16 +215,14 @@ static RtCode candidates(const RtModule *m, int gemm, LtResult *out, int *n, RtE
     // narrow result type.
     bool wide = p->c_type == PD_F32 || p->c_type == PD_F64;
     uint32_t reduce = LT_REDUCE_COMPUTE | (wide ? LT_REDUCE_OUTPUT : 0);
-    LtResult proposed[CANDIDATES];
-    int count = 0, kept = 0;
-    LtStatus r = propose(m, gemm, reduce, proposed, CANDIDATES, &count);
-    for (int i = 0; i < count && r == LT_OK; i++) {
-        if (proposed[i].state != LT_OK || proposed[i].workspace > (size_t)p->workspace ||
-            scheme_of(m, &proposed[i].algo) & ~reduce)
-            continue;
-        out[kept++] = proposed[i];
-        if (kept == 1) kept += in_workspace(m, gemm, out + 1);
-    }
+    LtResult proposed[2][PROPOSED];
+    int count[2], kept = 0;
+    LtStatus r;
+    for (int i = 0; i < 2; i++)
+        count[i] = propose(m, gemm, reduce, i ? (size_t)p->workspace : WIDE, proposed[i], &r);
+    for (int k = 0; k < PROPOSED; k++)
+        for (int i = 0; i < 2; i++)
+            if (k < count[i] && !is_among(out, kept, &proposed[i][k])) out[kept++] = proposed[i][k];
     *n = kept;
     if (kept) return RT_OK;
     return rt_fail(
@@ -250,7 +239,7 @@ static RtCode candidates(const RtModule *m, int gemm, LtResult *out, int *n, RtE
 static RtCode search(RtModule *m, int gemm, RtError *e)
 {
     CudaGemm *g = &m->gemm[gemm];
-    LtResult proposed[MOST_PROPOSED];
+    LtResult proposed[CANDIDATES];
     int n;
     RtCode code = candidates(m, gemm, proposed, &n, e);
     if (code) return code;
@@ -264,7 +253,7 @@ static RtCode search(RtModule *m, int gemm, RtError *e)
 
 static RtKey cache_key(const CudaGemm *g)
 {
-    RtKey key = rt_key_start("matmul choice 7");
+    RtKey key = rt_key_start("matmul choice 8");
     rt_key_str(&key, g->key);
     return key;
 }

@@ -46,8 +46,8 @@ expect 0 "wgmma=no is a schedule of other GPUs than sm_90 as it is compiled for 
 tuned '[0-9a-f]\{128\} 0  # library '
 ran 0 "step" --locked
 
-# Split sums are joined in the workspace (scheme 2), also where the library proposes to add them in place (scheme 1), in an
-# order that varies.
+# Split sums, which the library proposes where it may use 32 MiB, are joined in the workspace (scheme 2), not added in place
+# (scheme 1), in an order that varies.
 tuned '0\{12\}5e1f0\{16\}0\{15\}20\{80\} 0  # library ' SHIM_LT=splits
 ran 0 "step" --locked
 

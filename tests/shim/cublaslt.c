@@ -116,12 +116,15 @@ LtStatus cublasLtMatrixLayoutSetAttribute(LtLayout layout, int attribute, const 
     return LT_OK;
 }
 
+typedef struct Preference {
+    size_t workspace;
+    uint32_t schemes;
+} Preference;
+
 LtStatus cublasLtMatmulPreferenceCreate(LtPreference *p)
 {
-    uint32_t *schemes = malloc(sizeof *schemes);
-    if (schemes) *schemes = 0;
-    *p = schemes;
-    return schemes ? LT_OK : 3;
+    *p = calloc(1, sizeof(Preference));
+    return *p ? LT_OK : 3;
 }
 
 LtStatus cublasLtMatmulPreferenceDestroy(LtPreference p)
@@ -133,7 +136,9 @@ LtStatus cublasLtMatmulPreferenceDestroy(LtPreference p)
 LtStatus cublasLtMatmulPreferenceSetAttribute(LtPreference p, int attribute, const void *value,
                                               size_t n)
 {
-    if (attribute == LT_PREF_REDUCTION) memcpy(p, value, n);
+    Preference *preference = p;
+    if (attribute == LT_PREF_REDUCTION) memcpy(&preference->schemes, value, n);
+    if (attribute == LT_PREF_WORKSPACE) memcpy(&preference->workspace, value, n);
     return LT_OK;
 }
 
@@ -155,21 +160,21 @@ LtStatus cublasLtMatmulAlgoGetHeuristic(LtHandle h, LtDesc d, LtLayout a, LtLayo
     *found = wanted > 0;
     memset(results, 0, sizeof *results);
     results->algo.data[0] = 0x5e1f;
-    // As the library's: it splits sums where parts may be added to the result as they come.
-    if (is_mode("splits") && *(const uint32_t *)p & LT_REDUCE_INPLACE)
-        results->algo.data[2] = LT_REDUCE_INPLACE;
+    // As the library's: it splits sums where it might use 32 MiB, in the way that costs least.
+    const Preference *preference = p;
+    if (is_mode("splits") && preference->workspace >= (size_t)32 << 20)
+        results->algo.data[2] =
+            preference->schemes & LT_REDUCE_INPLACE ? LT_REDUCE_INPLACE : LT_REDUCE_COMPUTE;
     return LT_OK;
 }
 
 LtStatus cublasLtMatmulAlgoConfigSetAttribute(LtAlgo *algo, int attribute, const void *value,
                                               size_t n)
 {
-    const int at = is_mode("options") && attribute == LT_ALGO_CUSTOM     ? 1
-                   : is_mode("splits") && attribute == LT_ALGO_REDUCTION ? 2
-                                                                         : 0;
-    if (!at) return LT_NOT_SUPPORTED; // there is one algorithm
-    algo->data[at] = 0;
-    memcpy(&algo->data[at], value, n);
+    if (!is_mode("options") || attribute != LT_ALGO_CUSTOM)
+        return LT_NOT_SUPPORTED; // there is one algorithm
+    algo->data[1] = 0;
+    memcpy(&algo->data[1], value, n);
     return LT_OK;
 }
 

@@ -45,8 +45,10 @@ int main(void)
     CHECK(!target_idle_product(&t, 1, 4096, 4096, 512) && !target_idle_product(&t, 1, 64, 64, 64));
     CHECK(target_idle_share(&t, 1, 64, 512) == t.units / 8 &&
           target_idle_share(&t, 1, 4096, 4096) == 1);
-    CHECK(target_generated_product(&t, 1, 64, 512, 2048, false) &&
-          target_generated_product(&t, 1, 64, 512, 2048, true));
+    CHECK(target_generated_product(&t, 1, 64, 2048, 512, false) &&
+          target_generated_product(&t, 1, 64, 2048, 512, true));
+    CHECK(!target_generated_product(&t, 1, 250, 600, 1200, false) && // timed beside a library's
+          !target_generated_product(&t, 1, 96, 512, 8192, true));
     CHECK(!target_generated_product(&t, 1, 512, 768, 32768, false) &&
           !target_generated_product(&t, 1, 512, 768, 32768, true));
     CHECK(target_move_seconds(&t, 84e6) > 2 * 84e6 / t.bytes_per_second);
