@@ -15,14 +15,15 @@ GemmFrom frame_gemms(const Frame *f)
 }
 
 // Room for split reductions over k: a handful of copies of c; of few results and long sums as many
-// as keep the device busy.
+// as keep the device busy, by parts of two lines of memory and more.
 static int64_t workspace_bytes(const Target *t, const ProgGemm *g)
 {
-    enum { HANDFUL = 8, TERMS = 64 }; // of a part
+    enum { HANDFUL = 8, LEAST_SHARED = 32, PART = 256 }; // bytes of an operand's row
     if (t->kind != TARGET_CUDA) return 0;
-    const int64_t most = 32 << 20, parts = g->k / TERMS,
-                  share = target_idle_share(t, g->batch, g->m, g->n);
-    int64_t copies = share > 1 ? 2 * HANDFUL * share : HANDFUL;
+    const int64_t most = 32 << 20, share = target_idle_share(t, g->batch, g->m, g->n),
+                  parts = g->k * prog_dtype_bytes(g->a_type) / PART;
+    int64_t copies = HANDFUL * share;
+    if (share > 1 && copies < LEAST_SHARED) copies = LEAST_SHARED;
     if (copies > parts) copies = parts;
     if (copies > t->units) copies = t->units;
     if (copies < HANDFUL) copies = HANDFUL;
