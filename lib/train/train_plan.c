@@ -54,11 +54,12 @@ static netc_status plan_tail(Run *r, netc_error **err)
 
 static netc_status check_options(const netc_train_options *o, netc_error **err)
 {
-    if (o->epochs < 0 || o->steps < 0 || o->report_every < 0 || o->eval_every < 0 ||
+    if (!(o->epochs >= 0) || o->steps < 0 || o->report_every < 0 || o->eval_every < 0 ||
         o->save_every < 0)
-        return lib_fail(
-            err, NETC_INVALID,
-            "epochs, steps and the intervals of reports, evaluations and saves cannot be negative");
+        return lib_fail(err, NETC_INVALID,
+                        "epochs, steps and the intervals of reports, evaluations and saves are "
+                        "numbers of 0 and "
+                        "more");
     if (o->split && o->eval_data)
         return lib_fail(err, NETC_INVALID,
                         "--split evaluates on a part of --data, --eval-data on other examples; "

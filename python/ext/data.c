@@ -77,7 +77,10 @@ PyObject *data_new(Model *m, PyObject *dict)
     bool ok = d->taken && netc_dataset_create(m->context, &d->set, &err) == NETC_OK;
     if (!d->taken) PyErr_NoMemory();
     while (ok && PyDict_Next(dict, &at, &key, &value)) {
-        const char *input = PyUnicode_AsUTF8AndSize(key, NULL);
+        if (!PyUnicode_Check(key))
+            PyErr_Format(PyExc_TypeError, "netc: data is a dict by names of inputs; %R is none",
+                         key);
+        const char *input = PyErr_Occurred() ? NULL : PyUnicode_AsUTF8AndSize(key, NULL);
         ok = input && add(m, d, input, value, &err);
     }
     PyObject *c = ok ? PyCapsule_New(d, NAME, capsule_free) : NULL;

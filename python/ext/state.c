@@ -142,20 +142,22 @@ static bool words(PyObject *list, const char **out, int *n)
     return true;
 }
 
-// (path, map, ignore, allow_missing, weights_only)
+// (path, map, ignore, transpose, allow_missing, weights_only)
 PyObject *state_load(PyObject *self, PyObject *args)
 {
     Model *m = (Model *)self;
     netc_error *err = NULL;
-    PyObject *map, *ignore;
-    const char *path, *maps[MOST_WORDS], *ignores[MOST_WORDS];
+    PyObject *map, *ignore, *transpose;
+    const char *path, *maps[MOST_WORDS], *ignores[MOST_WORDS], *turned[MOST_WORDS];
     int missing, weights;
     NETC_INIT(netc_load_options, o);
-    if (!PyArg_ParseTuple(args, "sOOpp", &path, &map, &ignore, &missing, &weights) ||
-        !words(map, maps, &o.nmap) || !words(ignore, ignores, &o.nignore) || !model_enter(m, true))
+    if (!PyArg_ParseTuple(args, "sOOOpp", &path, &map, &ignore, &transpose, &missing, &weights) ||
+        !words(map, maps, &o.nmap) || !words(ignore, ignores, &o.nignore) ||
+        !words(transpose, turned, &o.ntranspose) || !model_enter(m, true))
         return NULL;
     o.map = maps;
     o.ignore = ignores;
+    o.transpose = turned;
     o.allow_missing = missing;
     o.weights_only = weights;
     model_changes(m);

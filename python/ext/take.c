@@ -309,7 +309,7 @@ static bool convert(State *s, PyObject *o, const char *what, const Wish *want, T
 {
     char text[300];
     if (!want->port || want->write) {
-        raise_text(s, "%s is no array", what);
+        raise_text(s, "%s is no array; numpy.asarray(…) makes one of lists", what);
         return false;
     }
     PyObject *made = PyObject_CallFunction(s->convert, "Ossi", o, what,

@@ -92,19 +92,24 @@ def numpy_empty():
     return numpy.empty
 
 
+def _plain(value):
+    """Lists of numbers, where lists may hold arrays, too."""
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
 def _shape_of(value):
-    if not isinstance(value, (list, tuple)):
-        return ()
-    return (len(value),) + (_shape_of(value[0]) if value else ())
+    return (len(value),) + (_shape_of(value[0]) if value else ()) if isinstance(value, list) else ()
 
 
 def _flatten(value, shape, out):
     if not shape:
-        if isinstance(value, (list, tuple)):
+        if isinstance(value, list):
             raise ValueError("its lists are of several lengths")
         out.append(value)
         return
-    if not isinstance(value, (list, tuple)) or len(value) != shape[0]:
+    if not isinstance(value, list) or len(value) != shape[0]:
         raise ValueError("its lists are of several lengths")
     for v in value:
         _flatten(v, shape[1:], out)
@@ -126,6 +131,7 @@ def convert(value, what, dtype, rank):
     if not isinstance(value, (bool, int, float, list, tuple)):
         raise Error(f"{what} must be an array, a number or lists of numbers; "
                     f"what was given is a {type(value).__name__}")
+    value = _plain(value)
     shape, flat = _shape_of(value), []
     try:
         _flatten(value, shape, flat)

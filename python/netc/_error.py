@@ -4,12 +4,20 @@ import json
 import re
 
 _STATUS = ("ok", "invalid", "environment", "out of memory", "check failed", "cancelled", "internal")
-# Of a text, what the command line calls data={"image": …}.
-_OPTION = re.compile(r"--(eval-)?data ([\w.]+)=FILE")
+# Options of the command line in a text, and what they are called here.
+_OPTIONS = [
+    (re.compile(r"--(eval-)?data ([\w.]+)=FILE"), lambda o: f'{"eval_" if o[1] else ""}data={{"{o[2]}": …}}'),
+    (re.compile(r"-D ([\w.]+)=(\w+|…)"), lambda o: f'defines={{"{o[1]}": {o[2]}}}'),
+    (re.compile(r"--(device|precision|entry) ([\w:.]+)"), lambda o: f'{o[1]}="{o[2]}"'),
+    (re.compile(r"--(save-best|save-every|save|eval-data|eval-every|data|keep-last|split|patience|weights|map|ignore|"
+                r"transpose|allow-missing)\b( FILE\b| S\b)?"), lambda o: o[1].replace("-", "_") + ("=…" if o[2] else "")),
+]
 
 
-def _here(option):
-    return f'{"eval_" if option[1] else ""}data={{"{option[2]}": …}}'
+def _here(text):
+    for option, name in _OPTIONS:
+        text = option.sub(name, text)
+    return text
 
 
 class Error(Exception):
@@ -23,7 +31,7 @@ class Error(Exception):
     """
 
     def __init__(self, text, status=1, diagnostics=""):
-        super().__init__(_OPTION.sub(_here, text.removeprefix("error: ")))
+        super().__init__(_here(text.removeprefix("error: ")))
         self.status = _STATUS[status] if 0 <= status < len(_STATUS) else "internal"
         self._json = diagnostics
 

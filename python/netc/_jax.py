@@ -187,5 +187,8 @@ class JaxFunction:
             raise TypeError(f"{f.name}(): no state '{missing[0]}' among those given: begin with f.states()")
         return args[0], args[1:]
 
+    def __deepcopy__(self, memo):
+        return self  # as Python's own functions are
+
     def __repr__(self):
         return repr(self._function)

@@ -35,6 +35,10 @@ def _define_list(defines):
     return [f"{k}={_value(v)}" for k, v in (defines or {}).items()]
 
 
+def _words(given):
+    return [given] if isinstance(given, str) else list(given)
+
+
 def _tell(core):
     lines = core._notes()
     if not lines:
@@ -106,10 +110,31 @@ class Model:
         m._core = _netc.open(_netc.Model, path, name, text, _define_list(defines), device=device,
                              target=target, **options, **more)
         m._made = (path, name, text, defines, dict(options, device=device))
-        m._more = more
+        m._more, m._all = more, m._made[4]
         m._cached, m.history = {}, Table()
         _tell(m._core)
         return m
+
+    # -- copies
+
+    def __copy__(self):
+        m = self.__class__.__new__(self.__class__)
+        m.__dict__.update(self.__dict__)
+        return m
+
+    def __deepcopy__(self, memo):
+        """The same model on parameters and states of its own, which begin as this one's are."""
+        path, name, text, defines, _ = self._made
+        options = {k: v for k, v in self._all.items() if k != "share"}
+        m = memo[id(self)] = Model._open(path, name, text, defines, options, **self._more)
+        m._made = self._made
+        m.adopt(self)
+        m.history = Table(self.history)
+        return m
+
+    def __reduce_ex__(self, protocol):
+        raise TypeError(f"{self.name} is compiled for this process and cannot be pickled: m.save(PATH) keeps what it "
+                        "learned, netc.compile(…, weights=PATH) begins with it elsewhere")
 
     # -- calling
 
@@ -234,7 +259,7 @@ class Model:
             if isinstance(data, dict):
                 return train_arrays(self, data, eval_data=eval_data, split=split, eval_every=eval_every,
                                     save=save, save_every=save_every, save_best=save_best,
-                                    patience=patience, resume=resume, watch=watch,
+                                    patience=patience, resume=resume, watch=_words(watch),
                                     shuffle=shuffle, keep_last=keep_last, **kinds)
             if eval_data is not None or split or resume or eval_every or save_every or save_best or patience:
                 raise ValueError("an iterable of batches is trained on as it comes: eval_data, split, "
@@ -316,12 +341,12 @@ class Model:
         else:
             self._core._state_save(path)
 
-    def load(self, path, *, map=(), ignore=(), allow_missing=False, weights_only=False):
+    def load(self, path, *, map=(), ignore=(), transpose=(), allow_missing=False, weights_only=False):
         """Reads a safetensors file. map: ["h.*=blocks.*"], names of the file to the model's.
-        ignore: patterns of tensors that the model does not want."""
-        map = [f"{a}={b}" for a, b in map.items()] if isinstance(map, dict) else list(map)
-        ignore = [ignore] if isinstance(ignore, str) else list(ignore)
-        self._core._state_load(os.fspath(path), map, ignore, allow_missing, weights_only)
+        ignore: patterns of tensors that the model does not want. transpose: of parameters whose
+        matrices the file has turned."""
+        map = [f"{a}={b}" for a, b in map.items()] if isinstance(map, dict) else _words(map)
+        self._core._state_load(os.fspath(path), map, _words(ignore), _words(transpose), allow_missing, weights_only)
         _tell(self._core)
 
     def adopt(self, other):
@@ -423,5 +448,8 @@ class Model:
 
     def _repr_html_(self):
         import html
+        text = f"<pre>{html.escape(repr(self))}</pre>"
+        if self.device == "closed":
+            return text
         rows = [{"name": n, "type": f"{t}{list(s)}"} for n, (t, s) in self.state.types().items()]
-        return f"<pre>{html.escape(repr(self))}</pre>" + Table(rows)._repr_html_()
+        return text + Table(rows)._repr_html_()

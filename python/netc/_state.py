@@ -55,6 +55,8 @@ class State(MutableMapping):
         return {name: self._core._state_info(name) for name in self}
 
     def __repr__(self):
+        if self._core.device == "closed":
+            return "<netc state of a closed model>"
         lines = [f"  {name}: {dtype}{list(shape)}" for name, (dtype, shape) in self.types().items()]
         return "\n".join(["<netc state"] + lines) + ">"
 

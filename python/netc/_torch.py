@@ -1,6 +1,7 @@
 """Entries in PyTorch: functions that autograd differentiates, custom ops, modules."""
 
 import collections
+import copy
 import itertools
 import re
 
@@ -275,6 +276,9 @@ class TorchFunction:
             results = (results,) if isinstance(results, torch.Tensor) else results[:self._call.nout]
         return results[0] if len(results) == 1 else self._tuple(*results)
 
+    def __deepcopy__(self, memo):
+        return self  # as Python's own functions are
+
     def __repr__(self):
         return repr(self._function)
 
@@ -315,7 +319,15 @@ class NetcModule(torch.nn.Module):
         return self
 
     def forward(self, *args, **inputs):
-        return self._now(*args, params={name: owner._parameters[leaf] for name, owner, leaf in self._places}, **inputs)
+        return self._now(*args, params={name: getattr(owner, leaf) for name, owner, leaf in self._places}, **inputs)
+
+    def __deepcopy__(self, memo):
+        made = memo[id(self)] = self.__class__.__new__(self.__class__)
+        mine = {k: v for k, v in self.__dict__.items() if k not in ("_functions", "_now")}
+        made.__dict__.update(copy.deepcopy(mine, memo))
+        made._functions = {}  # of the copied model, whose states are its own
+        made._now = made._of(self.training)
+        return made
 
     def extra_repr(self):
         return repr(self._now)

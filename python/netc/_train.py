@@ -54,8 +54,8 @@ def train_arrays(model, data, *, eval_data, split, epochs, steps, report_every, 
     try:
         model._core._train(files(data), teller, eval_data=files(eval_data), split=split, epochs=epochs or 0,
                            steps=steps or 0, report_every=report_every, eval_every=eval_every,
-                           save_every=save_every, save=None if save is None else os.fspath(save),
-                           resume=None if resume is None else os.fspath(resume), watch=list(watch),
+                           save_every=save_every, save=None if save is None else os.fsdecode(save),
+                           resume=None if resume is None else os.fsdecode(resume), watch=watch,
                            shuffle=shuffle, keep_last=keep_last, save_best=save_best,
                            patience=patience)
     except StopIteration:
@@ -120,9 +120,16 @@ class _Loop:
         if not isinstance(batch, dict):  # (inputs, labels), in the order they are declared
             declared = self.entry.declared or self.names
             if len(batch) != len(declared):
-                raise TypeError(f"a batch of {len(batch)} arrays, where 'train' takes {', '.join(declared)}")
+                raise TypeError(f"a batch of {len(batch)} arrays, where 'train' takes {', '.join(declared)}; "
+                                'all examples at once are a dict of arrays, {"' + declared[0] + '": …}')
             batch = dict(zip(declared, batch))
-        for k, v in _scalars(self.entry(**batch)).items():
+        try:
+            results = self.entry(**batch)
+        except Error as e:
+            if self.step and any(getattr(v, "shape", (self.rows,))[:1] != (self.rows,) for v in batch.values()):
+                e.args = (f"{e}; a last batch that is smaller is left out by a loader's drop_last=True",)
+            raise
+        for k, v in _scalars(results).items():
             self.sums[k] = self.sums.get(k, 0.0) + v
         self.step += 1
         self.count += 1

@@ -1,8 +1,10 @@
 """Calls, arrays in and out, errors, state: on the CPU."""
 
 import array
+import copy
 import ctypes
 import gc
+import pickle
 import sys
 import weakref
 
@@ -122,6 +124,7 @@ def test_bad_calls():
         netc.Model()
     with raises(TypeError):
         netc.Array()
+    same(m(x=[np.float32(1), 2, np.ones((), "i4"), X[3]], y=list(X))["s"].tolist(), 7)  # lists of arrays
     for bare in (netc.Model.__new__(netc.Model), ):
         with raises(AttributeError):
             bare(x=X)
@@ -304,6 +307,28 @@ def test_files(folder="."):
     with raises(netc.Error, "none/w.safetensors"):
         m.save("none/w.safetensors")
     m.state["w"] = np.ones(4, "f4")
+    square = netc.compile("model p(x: f32[2]) { param w: f32[2, 2] = 1\n return y = matmul(x, w) }", device="cpu")
+    square.state["w"] = np.array([[1, 2], [3, 4]], "f4")
+    square.save("square.safetensors")
+    square.load("square.safetensors", transpose="w")
+    same(square.state["w"].tolist(), [[1, 3], [2, 4]])
+
+
+def test_copies():
+    one = netc.compile("model r(x: f32[4]) { param w: f32[4] = 1\n return y = w * x * uniform([4], 0, 1) }", device="cpu")
+    one.state["w"] = X
+    one(X)
+    two = copy.deepcopy(one)  # on parameters of its own, with the draws that are to come
+    check((one(X)["y"] == two(X)["y"]).all())
+    one.state["w"] = np.zeros(4, "f4")
+    same((two.state["w"].tolist(), float(copy.copy(one)(X)["y"].sum())), (X.tolist(), 0))
+    part = copy.deepcopy(m.variant(outputs="s"))
+    same((list(part(x=X)), part.entry().inputs[0][0]), (["s"], "x"))
+    with raises(TypeError, "cannot be pickled", "m.save(PATH)"):
+        pickle.dumps(one)
+    state = one.state
+    one.close()
+    check("closed" in one._repr_html_() and "closed" in repr(state))
 
 
 def test_variant():

@@ -1,5 +1,6 @@
 """Entries in PyTorch: gradients beside its own, modules, torch.compile; on TEST_DEVICE, else the CPU."""
 
+import copy
 import os
 
 import netc
@@ -204,6 +205,16 @@ def test_module():
     within = torch.nn.Sequential(torch.nn.Linear(64, 64), m.module(outputs="logits"))
     within(X).sum().backward()
     check(within[0].weight.grad.abs().sum() > 0)
+    twin = copy.deepcopy(again)  # parameters and states of its own
+    with torch.no_grad():
+        for p in twin.parameters():
+            p.zero_()
+    check(torch.equal(again(X, LABEL), before) and not torch.equal(twin(X, LABEL), before))
+    check(copy.deepcopy(torch.nn.ModuleDict({"a": twin}))["a"]._model is not m)
+    torch.nn.utils.parametrizations.weight_norm(again.get_submodule("up"), "weight")  # the weight is computed
+    near(again(X, LABEL).detach(), before.detach())
+    again(X, LABEL).backward()
+    check(again.get_parameter("up.parametrizations.weight.original0").grad.abs().sum() > 0)
     with raises(netc.Error, "'x' is f32"):
         block.double()(X.double(), LABEL)
 

@@ -59,12 +59,21 @@ def test_bad_data():
     ]:
         with raises(netc.Error, *words):
             m.train(data)
-    with raises((TypeError, ValueError)):
+    with raises(TypeError, "names of inputs; 3 is none"):
         m.train({3: DATA["x"]})
     with raises(TypeError):
         m.evaluate(3)
-    with raises(netc.Error, "negative"):
-        m.train(DATA, steps=-1)
+    for wrong in {"steps": -1}, {"epochs": float("nan")}:
+        with raises(netc.Error, "numbers of 0 and more"):
+            m.train(DATA, **wrong)
+    with raises(netc.Error, 'save_best needs save=…'):  # by the names of here
+        m.train(DATA, save_best="loss", eval_data=TEST)
+    with raises(netc.Error, 'eval_every is', 'eval_data={"NAME": …} or split=…'):
+        m.train(DATA, eval_every=3)
+    with raises(netc.Error, 'defines={"batch": N}'):
+        m.train({k: v[:3] for k, v in DATA.items()})
+    with raises(netc.Error, "numpy.asarray"):
+        m.train({**DATA, "x": DATA["x"].tolist()})
     with raises(ValueError, "not both"):
         m.train(DATA, steps=1, epochs=1)
     for none in {"epochs": 0}, {"steps": 0}:
@@ -72,8 +81,9 @@ def test_bad_data():
             m.train(DATA, **none)
     with raises(netc.Error, "split"):
         m.train(DATA, split=2)
-    with raises(netc.Error, "fc1.wieght"):
-        m.train(DATA, watch=["fc1.wieght"])
+    for watch in ["fc1.wieght"], "fc1.wieght":
+        with raises(netc.Error, "'fc1.wieght'"):
+            m.train(DATA, watch=watch)
     with raises(netc.Error, "no entry 'train'"):
         netc.compile("model a(x: f32[2]) { return y = x }", device="cpu").train({"x": DATA["x"]})
 
@@ -127,6 +137,10 @@ def test_batches():
         m.train([{"x": DATA["x"][:32]}])
     with raises(TypeError, "a batch of 1 arrays, where 'train' takes x, label"):
         m.train([(DATA["x"][:32],)])
+    with raises(TypeError, 'a dict of arrays, {"x": …}'):
+        m.train((DATA["x"], DATA["label"]))
+    with raises(netc.Error, "f32[32, 2]", "f32[5, 2]", "drop_last=True"):  # what a loader gives at the end
+        m.train([(DATA["x"][:n], DATA["label"][:n]) for n in (32, 5)])
     with raises(ValueError, "dict of arrays"):
         m.train(batches(3), eval_data=TEST)
     with raises(netc.Error, "no batches"):
