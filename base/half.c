@@ -78,3 +78,33 @@ uint16_t half_bf16(float v)
     if (v != v) return (uint16_t)(bits >> 16 | 64); // quiet
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
+
+uint16_t half_f16(float v)
+{
+    uint32_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    uint32_t sign = bits >> 16 & 0x8000, x = bits & 0x7fffffff;
+    if (x > 0x7f800000) return (uint16_t)(sign | 0x7e00 | (x >> 13 & 0x3ff)); // NaN, quiet
+    if (x >= 0x477ff000) return (uint16_t)(sign | 0x7c00);                    // 65520 and more
+    if (x < 0x38800000) { // no normal one: digits of 0.5 below 2^-24 are rounded away
+        float m = fabsf(v) + 0.5f;
+        memcpy(&x, &m, sizeof x);
+        return (uint16_t)(sign | (x - 0x3f000000));
+    }
+    return (uint16_t)(sign | (x + 0xfff + (x >> 13 & 1) - 0x38000000) >> 13);
+}
+
+int64_t half_narrow(void *data, int64_t n, int exponent_bits)
+{
+    int64_t bad = -1;
+    char *p = data;
+    uint32_t all = exponent_bits == HALF_F16 ? 0x7c00 : 0x7f80;
+    for (int64_t i = 0; i < n; i++) {
+        float v;
+        memcpy(&v, p + 4 * i, sizeof v);
+        uint16_t bits = exponent_bits == HALF_F16 ? half_f16(v) : half_bf16(v);
+        if (bad < 0 && (bits & all) == all && isfinite(v)) bad = i;
+        memcpy(p + 2 * i, &bits, sizeof bits);
+    }
+    return bad;
+}

@@ -69,7 +69,7 @@ int run_verb(const char *verb, const Option *own, int n, Common *c, int argc, ch
              Body *body, void *args);
 const Verb *find_verb(const char *name);
 bool read_bytes(const char *text, int64_t *out); // 800000, 5e9, 6GB, 512MiB; bytes.c
-bool list_add(StringList *l, const char *word); // false: no memory, which is said
+bool list_add(StringList *l, const char *word);  // false: no memory, which is said
 void list_free(StringList *l);
 
 // Rows that several verbs have.
@@ -125,13 +125,13 @@ bool output_possible(const char *path, const char *model, int *code);
 bool output_apart(const char *path, const char *other, const char *what, int *code);
 // The same of every file of words such as NAME=FILE:PART or NAME=FILE,FILE.
 bool output_no_data(const char *path, const StringList *words, int *code);
-// Whether what is there, if anything, begins as JSON lines do, as [what] is: it is replaced or added
-// to. false: said so; exit with *code.
+// Whether what is there, if anything, begins as JSON lines do, as [what] is: it is replaced or
+// added to. false: said so; exit with *code.
 bool output_of_objects(const char *path, const char *what, int *code);
-// The same as output_possible of each NAME=FILE.npy, and that no two are one file; bare: or
-// FILE.npy. archives: but several may go into one .npz.
+// The same as output_possible of each NAME=FILE.npy, and that no two are one file and none is of
+// [data], NAME=FILE that are read; bare: or FILE.npy. archives: but several may go into one .npz.
 bool arrays_possible(const StringList *words, bool bare, bool archives, const char *model,
-                     int *code);
+                     const StringList *data, int *code);
 // Whether the name promises no other format than that of [suffix], which what is written has: "a
 // compiled model is written". false: said so; exit with *code.
 bool output_named(const char *path, const char *suffix, const char *what, int *code);

@@ -154,7 +154,7 @@ static const char *path_of(const char *word)
 }
 
 bool arrays_possible(const StringList *words, bool bare, bool archives, const char *model,
-                     int *code)
+                     const StringList *data, int *code)
 {
     *code = 0;
     for (int i = 0; i < words->n && !*code; i++) {
@@ -162,11 +162,14 @@ bool arrays_possible(const StringList *words, bool bare, bool archives, const ch
         if (eq ? eq == word || !eq[1] : !bare || !*word)
             *code = fail("--output wants NAME=FILE, not '%s'", word);
         else if (is_table(path) || output_named(path, ".npy", "an output is written", code))
-            output_possible(path, model, code);
+            (void)(output_possible(path, model, code) && output_no_data(path, data, code));
         size_t n = strlen(path);
-        if (archives && n > 4 && !strcasecmp(path + n - 4, ".npz")) continue; // they share it
-        for (int k = 0; k < i && !*code; k++)
-            output_apart(path, path_of(words->at[k]), "another output's file", code);
+        bool archive = archives && n > 4 && !strcasecmp(path + n - 4, ".npz");
+        for (int k = 0; k < i && !*code; k++) {
+            const char *other = path_of(words->at[k]);
+            if (archive && !strcmp(path, other)) continue; // they share it
+            output_apart(path, other, "another output's file", code);
+        }
     }
     return !*code;
 }

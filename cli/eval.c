@@ -134,7 +134,7 @@ int verb_eval(int argc, char **argv)
     int code;
     if (!read_command("eval", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))
         return code;
-    if (!arrays_possible(&a.outputs, false, false, a.common.words.at[0], &code)) {
+    if (!arrays_possible(&a.outputs, false, false, a.common.words.at[0], &a.data, &code)) {
         free_command(OPTIONS(options), &a.common);
         return code;
     }

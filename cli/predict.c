@@ -1,4 +1,4 @@
-// netc predict: outputs of every example of a data set, as .npy.
+// netc predict: outputs of every example of a data set, as .npy, .npz or .csv.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -133,7 +133,7 @@ int verb_predict(int argc, char **argv)
     const Option options[] = {
         examples_option(&a.data),
         {"--output", "-o", OPT_LIST, &a.outputs, "FILE.npy",
-         "write the only output of every example, or NAME=FILE.npy: the output NAME"},
+         "write the only output of every example, or NAME=FILE.npy: the output NAME (.npz, .csv)"},
         entry_option(&a.entry),
         IMAGE_OPTIONS(&a.images),
         WEIGHTS_OPTIONS(&a.weights),
@@ -145,7 +145,7 @@ int verb_predict(int argc, char **argv)
     if (!read_command("predict", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))
         return code;
     if (!a.outputs.n) code = fail("say where the predictions go: -o FILE.npy");
-    if (!code) arrays_possible(&a.outputs, true, false, a.common.words.at[0], &code);
+    if (!code) arrays_possible(&a.outputs, true, true, a.common.words.at[0], &a.data, &code);
     if (!code) return run_command(OPTIONS(options), &a.common, run, &a);
     free_command(OPTIONS(options), &a.common);
     return code;

@@ -6,6 +6,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
+#include "base/half.h"
 #include "base/names.h"
 #include "cli/cli.h"
 
@@ -67,9 +68,20 @@ static netc_status read_input(netc_dataset *d, const char *word, Input *in, netc
     return status;
 }
 
+// f32 becomes the 16-bit floats that the entry takes, as of --data. false: said what does not fit.
+static bool narrow(netc_tensor *t, netc_dtype to, const char *path)
+{
+    if (t->dtype != NETC_F32 || (to != NETC_F16 && to != NETC_BF16)) return true;
+    int64_t bad =
+        half_narrow(t->data, (int64_t)tensor_elements(t), to == NETC_F16 ? HALF_F16 : HALF_BF16);
+    t->dtype = to;
+    return bad < 0 ||
+           !fail("%s: element %" PRId64 " is too large for %s", path, bad, netc_dtype_name(to));
+}
+
 // Whether the array is what the entry takes; what is wrong is said with the file's name, which the
 // library does not know.
-static bool fits(netc_program *p, const char *entry, const Input *in, const char *word)
+static bool fits(netc_program *p, const char *entry, Input *in, const char *word)
 {
     netc_port port;
     for (int i = 0; i < netc_input_count(p, entry); i++) {
@@ -77,6 +89,7 @@ static bool fits(netc_program *p, const char *entry, const Input *in, const char
             continue;
         netc_tensor want = {.dtype = port.dtype, .rank = port.rank};
         memcpy(want.dim, port.dim, sizeof want.dim);
+        if (!narrow(&in->t, port.dtype, strchr(word, '=') + 1)) return false;
         bool same = want.dtype == in->t.dtype && want.rank == in->t.rank &&
                     !memcmp(want.dim, in->t.dim, (size_t)want.rank * sizeof *want.dim);
         if (same) return true;
@@ -316,7 +329,7 @@ int verb_run(int argc, char **argv)
     int code;
     if (!read_command("run", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))
         return code;
-    if (!arrays_possible(&a.outputs, false, true, a.common.words.at[0], &code)) {
+    if (!arrays_possible(&a.outputs, false, true, a.common.words.at[0], &a.inputs, &code)) {
         free_command(OPTIONS(options), &a.common);
         return code;
     }

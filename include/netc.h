@@ -566,7 +566,7 @@ typedef struct netc_predict_options {
     const char *entry;          // a model; NULL: the only one
     netc_dataset *data;         // examples for each of its inputs
     const char *const *outputs; // whose axis 0 is the batch
-    const char *const *files;   // .npy, one an output
+    const char *const *files;   // .npy, .npz or .csv, one an output; one .npz takes several
     int noutputs;
     void (*progress)(void *user, int64_t done, int64_t total); // examples; may be NULL
     void *user;

@@ -11,10 +11,13 @@
 
 typedef struct Written { // an output, and its file
     const char *name;
-    RtWriter file;
-    bool open, text; // text: a table, else .npy
-    ProgType type;   // of a whole batch
-    int64_t row;     // bytes of an example
+    enum { NPY, TABLE, ARCHIVE } kind;
+    RtWriter file;       // but for archives
+    RtNpz *archive, own; // that of the first output with this file
+    int part;            // of the archive
+    bool open;
+    ProgType type; // of a whole batch
+    int64_t row;   // bytes of an example
     void *room;
 } Written;
 
@@ -124,28 +127,63 @@ static netc_status plan_tail(Predicting *p, netc_error **err)
                     batch_dim(p->e));
 }
 
-static netc_status open_files(Predicting *p, netc_error **err)
+static ProgType of_all(const Predicting *p, const Written *w)
 {
-    RtError e = {0};
-    for (int i = 0; i < p->o->noutputs; i++) {
-        Written *w = &p->out[i];
-        ProgType all = w->type;
-        char head[RT_NPY_HEAD];
-        size_t n;
-        all.dim[0] = p->examples;
-        w->text = rt_csv_named(p->o->files[i]);
-        if (rt_npz_named(p->o->files[i]))
-            return lib_fail(err, NETC_INVALID,
-                            "%s: predictions are written as they come, as .npy or .csv; netc run "
-                            "writes .npz",
-                            p->o->files[i]);
-        if (rt_npy_head(p->o->files[i], &all, head, &n, &e) ||
-            rt_writer_begin(&w->file, p->o->files[i], &e))
-            return lib_fail_rt(err, &e);
-        w->open = true;
-        if (!w->text && rt_writer_put(&w->file, head, n, &e)) return lib_fail_rt(err, &e);
+    ProgType all = w->type;
+    all.dim[0] = p->examples;
+    return all;
+}
+
+// The archive of output [first], with all outputs of the same file from there on.
+static RtCode open_archive(Predicting *p, int first, RtError *e)
+{
+    Written *w = &p->out[first];
+    RtTensor *t = calloc((size_t)p->o->noutputs, sizeof *t);
+    if (!t) return rt_fail(e, RT_OOM, "out of memory");
+    int n = 0;
+    for (int i = first; i < p->o->noutputs; i++) {
+        if (strcmp(p->o->files[i], p->o->files[first])) continue;
+        p->out[i].archive = &w->own;
+        p->out[i].part = n;
+        t[n++] = (RtTensor){p->out[i].name, of_all(p, &p->out[i]), NULL};
     }
-    return NETC_OK;
+    RtCode code = rt_npz_begin(&w->own, p->o->files[first], t, n, e);
+    w->open = !code;
+    free(t);
+    return code;
+}
+
+static RtCode open_file(Predicting *p, int i, RtError *e)
+{
+    Written *w = &p->out[i];
+    const char *path = p->o->files[i];
+    w->kind = rt_csv_named(path) ? TABLE : rt_npz_named(path) ? ARCHIVE : NPY;
+    if (w->kind == ARCHIVE) return w->archive ? RT_OK : open_archive(p, i, e);
+    ProgType all = of_all(p, w);
+    char head[RT_NPY_HEAD];
+    size_t n;
+    if (rt_npy_head(path, &all, head, &n, e) || rt_writer_begin(&w->file, path, e)) return e->code;
+    w->open = true;
+    return w->kind == NPY ? rt_writer_put(&w->file, head, n, e) : RT_OK;
+}
+
+// n examples of an output, in its room.
+static RtCode put_rows(Written *w, int64_t n, RtError *e)
+{
+    size_t bytes = (size_t)(n * w->row);
+    ProgType rows = w->type;
+    rows.dim[0] = n;
+    switch (w->kind) {
+    case TABLE: return rt_csv_put(&w->file, &rows, w->room, e);
+    case ARCHIVE: return rt_npz_put(w->archive, w->part, w->room, bytes, e);
+    default: return rt_npy_put(&w->file, w->type.dtype, w->room, bytes, e);
+    }
+}
+
+static RtCode close_file(Written *w, RtCode code, RtError *e)
+{
+    if (!w->open) return code;
+    return w->kind == ARCHIVE ? rt_npz_end(&w->own, code, e) : rt_writer_end(&w->file, code, e);
 }
 
 // Examples [at] to at + n, by the build [l].
@@ -165,11 +203,8 @@ static RtCode run_batch(Predicting *p, Loaded *l, int64_t at, int64_t n, RtError
     for (int i = 0; i < p->o->noutputs; i++) {
         Written *w = &p->out[i];
         size_t bytes = (size_t)(n * w->row);
-        ProgType rows = w->type;
-        rows.dim[0] = n;
         if (rt_output_read(p->s->rt, l->rt, p->e->name, w->name, w->room, bytes, e) ||
-            (w->text ? rt_csv_put(&w->file, &rows, w->room, e)
-                     : rt_npy_put(&w->file, w->type.dtype, w->room, bytes, e)))
+            put_rows(w, n, e))
             return e->code;
     }
     return RT_OK;
@@ -216,12 +251,12 @@ static netc_status predict(Predicting *p, netc_error **err)
     for (int i = 0; i < o->noutputs && status == NETC_OK; i++)
         status = find_output(p, o->outputs[i], &p->out[i], err);
     if (status == NETC_OK) status = plan_tail(p, err);
-    if (status == NETC_OK) status = open_files(p, err);
-    if (status == NETC_OK) status = run_all(p, err);
     RtError e = {0};
+    for (int i = 0; i < o->noutputs && status == NETC_OK; i++)
+        if (open_file(p, i, &e)) status = lib_fail_rt(err, &e);
+    if (status == NETC_OK) status = run_all(p, err);
     RtCode code = status == NETC_OK ? RT_OK : RT_USER;
-    for (int i = 0; i < o->noutputs; i++)
-        if (p->out[i].open) code = rt_writer_end(&p->out[i].file, code, &e);
+    for (int i = 0; i < o->noutputs; i++) code = close_file(&p->out[i], code, &e);
     return status == NETC_OK && code ? lib_fail_rt(err, &e) : status;
 }
 

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/half.h"
 #include "runtime/data/data_read.h"
 #include "runtime/data/tokens.h"
 #include "runtime/host/range.h"
@@ -82,10 +83,29 @@ static bool is_row(const ProgType *t, const ProgType *wanted)
            t->dtype == wanted->dtype;
 }
 
+// f32 becomes the 16-bit floats that a model wants: .npy has no bf16.
+static bool narrows(const ProgType *t, const ProgType *wanted)
+{
+    return t->dtype == PD_F32 && (wanted->dtype == PD_F16 || wanted->dtype == PD_BF16);
+}
+
+static RtCode narrow(const char *path, RtArray *a, ProgDType to, RtError *e)
+{
+    int64_t row = a->type.rank && a->type.dim[0] ? (int64_t)(a->bytes / 4) / a->type.dim[0] : 1;
+    int64_t bad =
+        half_narrow(a->data, (int64_t)(a->bytes / 4), to == PD_F16 ? HALF_F16 : HALF_BF16);
+    a->type.dtype = to;
+    a->bytes /= 2;
+    if (bad < 0) return RT_OK;
+    return rt_fail(e, RT_USER, "%s: example %" PRId64 " holds a number that is too large for %s",
+                   path, bad / row, prog_dtype_name(to));
+}
+
 // Whether the examples are what the model wants. wanted is of one example.
 static RtCode check(const char *path, const ProgType *t, const ProgType *wanted, RtError *e)
 {
-    bool same = t->dtype == wanted->dtype && t->rank == wanted->rank + 1;
+    bool element = t->dtype == wanted->dtype || narrows(t, wanted);
+    bool same = element && t->rank == wanted->rank + 1;
     for (int i = 0; same && i < wanted->rank; i++)
         same = wanted->dim[i] < 0 || wanted->dim[i] == t->dim[i + 1];
     if (same) return RT_OK;
@@ -99,9 +119,8 @@ static RtCode check(const char *path, const ProgType *t, const ProgType *wanted,
     prog_type_text(have, sizeof have, t);
     prog_type_text(want, sizeof want, &w);
     return rt_fail(e, RT_USER, "%s holds %s, the model wants %s (axis 0 is the examples)%s%s", path,
-                   have, want,
-                   t->dtype != wanted->dtype ? "; convert the file, or declare the input as " : "",
-                   t->dtype != wanted->dtype ? prog_dtype_name(t->dtype) : "");
+                   have, want, element ? "" : "; convert the file, or declare the input as ",
+                   element ? "" : prog_dtype_name(t->dtype));
 }
 
 // In a folder a file may hold one example: it becomes the only row of its axis 0.
@@ -132,6 +151,7 @@ static RtCode one_array(const char *path, RtBytes *b, const char *part, const Pr
     else if (wanted && is_row(&out->type, wanted))
         code = rt_array_windows(path, out, wanted->dim[0], e);
     if (!code && wanted) code = check(path, &out->type, wanted, e);
+    if (!code && wanted && narrows(&out->type, wanted)) code = narrow(path, out, wanted->dtype, e);
     if (code) rt_array_free(out);
     return code;
 }

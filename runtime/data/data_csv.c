@@ -165,9 +165,20 @@ static bool short_number(Field f, Number *out)
     return true;
 }
 
+// word: in small letters.
+static bool is_word(Field f, const char *word)
+{
+    if (f.n != strlen(word)) return false;
+    for (size_t i = 0; i < f.n; i++)
+        if ((plain_alpha(f.at[i]) ? f.at[i] | 32 : f.at[i]) != word[i]) return false;
+    return true;
+}
+
 static bool number(Field f, Number *out)
 {
     if (short_number(f, out)) return true;
+    bool yes = is_word(f, "true"); // as Python writes what is so
+    if (yes || is_word(f, "false")) return *out = (Number){.v = yes, .i = yes, .whole = true}, true;
     char text[LONGEST + 1], *end;
     // (strtod knows numbers in base 16, which nobody means here, and "infinity" and "nan(...)")
     if (!f.n || f.n > LONGEST || memchr(f.at, 'x', f.n) || memchr(f.at, 'X', f.n) ||
@@ -287,16 +298,27 @@ static RtCode fit(const Table *t, const ProgType *wanted, ProgType *out)
                    t->path, text, need, taken);
 }
 
-static RtCode bad_value(const Table *t, int64_t column, const char *why, const char *type)
+// behind: the text that follows [why] at once.
+static RtCode bad_value(const Table *t, int64_t column, const char *why, const char *behind)
 {
     const Field *f = &t->field[column];
     char name[80] = "";
     if (t->name) snprintf(name, sizeof name, " ('%.60s')", t->name[column]);
     return rt_fail(t->e, RT_USER,
-                   f->n ? "%s:%" PRId64 ": column %" PRId64 "%s: '%.*s' %s%s%s"
+                   f->n ? "%s:%" PRId64 ": column %" PRId64 "%s: '%.*s' %s%s"
                         : "%s:%" PRId64 ": column %" PRId64 "%s is empty",
                    t->path, t->line - 1, column, name, (int)(f->n < 40 ? f->n : 40), f->at, why,
-                   *type ? " " : "", type);
+                   behind);
+}
+
+// What to do about text where a number should be.
+static const char *instead(Field f)
+{
+    static const char *const none[] = {"na", "n/a", "null", "none", "-", "?"};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        if (is_word(f, none[i])) return "; what is missing is written nan, for an input of floats";
+    bool text = f.n && plain_alpha(*f.at);
+    return text ? "; columns of text are not read: give each class a number, from 0 on" : "";
 }
 
 // The line that was read, behind *data.
@@ -309,9 +331,13 @@ static RtCode take_line(Table *t, const ProgType *type, unsigned char *to)
     size_t width = (size_t)prog_dtype_bytes(type->dtype);
     for (int64_t i = t->first; i <= t->last; i++, to += width) {
         Number x;
-        if (!number(t->field[i], &x)) return bad_value(t, i, "is no number", "");
+        if (!number(t->field[i], &x)) return bad_value(t, i, "is no number", instead(t->field[i]));
         const char *wrong = store(type->dtype, to, x);
-        if (wrong) return bad_value(t, i, wrong, prog_dtype_name(type->dtype));
+        if (wrong) {
+            char of[16];
+            snprintf(of, sizeof of, " %s", prog_dtype_name(type->dtype));
+            return bad_value(t, i, wrong, of);
+        }
     }
     return RT_OK;
 }

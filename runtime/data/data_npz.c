@@ -1,4 +1,5 @@
-// NumPy's .npz: a zip archive of .npy files, stored or deflated (numpy.savez, savez_compressed).
+// Reading NumPy's .npz: a zip archive of .npy files, stored or deflated (numpy.savez,
+// savez_compressed).
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -241,105 +242,5 @@ RtCode rt_npz_read(Arena *arena, const char *path, RtTensors *out, RtError *e)
     free(z.member);
     free(b.at);
     if (code) rt_tensors_free(out);
-    return code;
-}
-
-// -- writing --------------------------------------------------------------------------------------
-
-static void put(unsigned char **p, uint64_t v, int n)
-{
-    for (int i = 0; i < n; i++, v >>= 8) *(*p)++ = (unsigned char)v;
-}
-
-typedef struct Part { // of the archive that is written
-    char name[256];
-    char head[RT_NPY_HEAD];
-    size_t nhead, bytes, n; // n: of its name with the suffix
-    const void *data;
-    void *own; // its elements in a type that .npy has
-    uint32_t crc;
-    uint64_t at;
-} Part;
-
-static RtCode prepare(const char *path, const RtTensor *t, Part *out, RtError *e)
-{
-    ProgType type = t->type;
-    int64_t bytes = prog_type_bytes(&type);
-    int n = snprintf(out->name, sizeof out->name, "%s.npy", t->name);
-    if (n < 0 || n >= (int)sizeof out->name || strchr(t->name, '/'))
-        return rt_fail(e, RT_USER, "%s: no array can be called '%.100s'", path, t->name);
-    out->n = (size_t)n;
-    if (rt_npy_head(path, &type, out->head, &out->nhead, e)) return e->code;
-    out->data = t->data;
-    if (type.dtype == PD_BF16) { // which NumPy does not know
-        if (!(out->own = rt_npy_wide(t->data, (size_t)bytes / 2)))
-            return rt_fail(e, RT_OOM, "out of memory");
-        out->data = out->own;
-        bytes *= 2;
-    }
-    out->bytes = (size_t)bytes;
-    uint32_t crc = checksum((const unsigned char *)out->head, out->nhead);
-    out->crc = (uint32_t)crc32_combine(crc, checksum(out->data, out->bytes), (z_off_t)out->bytes);
-    return RT_OK;
-}
-
-// The header of a file (20 bytes of sizes behind its name) or its line in the list (28 bytes).
-static size_t header(unsigned char *to, const Part *x, bool list)
-{
-    unsigned char *p = to;
-    uint64_t size = x->nhead + x->bytes;
-    put(&p, list ? 0x02014b50 : 0x04034b50, 4);
-    if (list) put(&p, 45, 2);
-    put(&p, 45, 2), put(&p, 0x800, 2), put(&p, 0, 2); // version 4.5, UTF-8 names, stored
-    put(&p, 0, 2), put(&p, 33, 2);                    // 1980-01-01: the same bytes every time
-    put(&p, x->crc, 4), put(&p, UINT32_MAX, 4), put(&p, UINT32_MAX, 4);
-    put(&p, x->n, 2), put(&p, list ? 28 : 20, 2);
-    if (list) put(&p, 0, 2), put(&p, 0, 2), put(&p, 0, 2), put(&p, 0, 4), put(&p, UINT32_MAX, 4);
-    memcpy(p, x->name, x->n);
-    p += x->n;
-    put(&p, 1, 2), put(&p, list ? 24 : 16, 2), put(&p, size, 8), put(&p, size, 8);
-    if (list) put(&p, x->at, 8);
-    return (size_t)(p - to);
-}
-
-static RtCode write_parts(RtWriter *w, Part *x, int n, RtError *e)
-{
-    unsigned char room[ENTRY + 256 + 28];
-    uint64_t at = 0, list;
-    for (int i = 0; i < n; i++) {
-        size_t head = header(room, &x[i], false);
-        x[i].at = at;
-        if (rt_writer_put(w, room, head, e) || rt_writer_put(w, x[i].head, x[i].nhead, e) ||
-            rt_writer_put(w, x[i].data, x[i].bytes, e))
-            return e->code;
-        at += head + x[i].nhead + x[i].bytes;
-    }
-    list = at;
-    for (int i = 0; i < n; i++) {
-        size_t line = header(room, &x[i], true);
-        if (rt_writer_put(w, room, line, e)) return e->code;
-        at += line;
-    }
-    unsigned char *p = room;
-    put(&p, 0x06064b50, 4), put(&p, WIDE_END - 12, 8), put(&p, 45, 2), put(&p, 45, 2);
-    put(&p, 0, 4), put(&p, 0, 4), put(&p, (uint64_t)n, 8), put(&p, (uint64_t)n, 8);
-    put(&p, at - list, 8), put(&p, list, 8);
-    put(&p, 0x07064b50, 4), put(&p, 0, 4), put(&p, at, 8), put(&p, 1, 4);
-    put(&p, 0x06054b50, 4), put(&p, 0, 4), put(&p, (uint64_t)n, 2), put(&p, (uint64_t)n, 2);
-    put(&p, UINT32_MAX, 4), put(&p, UINT32_MAX, 4), put(&p, 0, 2);
-    return rt_writer_put(w, room, (size_t)(p - room), e);
-}
-
-RtCode rt_npz_write(const char *path, const RtTensor *t, int n, RtError *e)
-{
-    Part *x = calloc((size_t)n + 1, sizeof *x);
-    RtWriter w;
-    if (!x) return rt_fail(e, RT_OOM, "out of memory");
-    RtCode code = n > MOST_ARRAYS ? rt_fail(e, RT_USER, "%s: too many arrays", path) : RT_OK;
-    for (int i = 0; i < n && !code; i++) code = prepare(path, &t[i], &x[i], e);
-    if (!code && !(code = rt_writer_begin(&w, path, e)))
-        code = rt_writer_end(&w, write_parts(&w, x, n, e), e);
-    for (int i = 0; i < n; i++) free(x[i].own);
-    free(x);
     return code;
 }

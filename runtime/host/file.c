@@ -299,10 +299,15 @@ RtCode rt_writer_put(RtWriter *w, const void *bytes, size_t n, RtError *e)
     return write_all(w->fd, bytes, n) ? RT_OK : write_failed(w->path, errno, e);
 }
 
+RtCode rt_writer_put_at(RtWriter *w, uint64_t at, const void *bytes, size_t n, RtError *e)
+{
+    if (lseek(w->fd, (off_t)at, SEEK_SET) >= 0) return rt_writer_put(w, bytes, n, e);
+    return write_failed(w->path, errno, e);
+}
+
 RtCode rt_writer_again(RtWriter *w, const void *bytes, size_t n, RtError *e)
 {
-    if (lseek(w->fd, 0, SEEK_SET) == 0) return rt_writer_put(w, bytes, n, e);
-    return write_failed(w->path, errno, e);
+    return rt_writer_put_at(w, 0, bytes, n, e);
 }
 
 RtCode rt_writer_end(RtWriter *w, RtCode code, RtError *e)

@@ -18,6 +18,8 @@ typedef struct RtWriter {
 } RtWriter;
 RtCode rt_writer_begin(RtWriter *w, const char *path, RtError *e);
 RtCode rt_writer_put(RtWriter *w, const void *bytes, size_t n, RtError *e);
+RtCode rt_writer_put_at(RtWriter *w, uint64_t at, const void *bytes, size_t n,
+                        RtError *e);                                          // a file
 RtCode rt_writer_again(RtWriter *w, const void *bytes, size_t n, RtError *e); // from the beginning
 RtCode rt_writer_end(RtWriter *w, RtCode code, RtError *e); // code: what came of it so far
 // An array as .npy in pieces: what stands in front of its elements, and some of those.
@@ -26,6 +28,17 @@ RtCode rt_npy_head(const char *path, const ProgType *type, char head[RT_NPY_HEAD
                    RtError *e);
 void *rt_npy_wide(const void *bf16, size_t n); // as f32, malloc'ed; NULL: no memory
 RtCode rt_npy_put(RtWriter *w, ProgDType type, const void *data, size_t bytes, RtError *e);
+// Arrays of an .npz in pieces: all their names and types (no data yet), elements of one in the
+// order in which it has them, and the end, which frees; code: what came of it so far.
+typedef struct RtNpzPart RtNpzPart;
+typedef struct RtNpz {
+    RtWriter file;
+    RtNpzPart *part;
+    int n;
+} RtNpz;
+RtCode rt_npz_begin(RtNpz *z, const char *path, const RtTensor *t, int n, RtError *e);
+RtCode rt_npz_put(RtNpz *z, int i, const void *data, size_t bytes, RtError *e);
+RtCode rt_npz_end(RtNpz *z, RtCode code, RtError *e);
 // Rows of a table as text.
 RtCode rt_csv_put(RtWriter *w, const ProgType *type, const void *data, RtError *e);
 // Calls make in an arena of its own; out of memory is an error of writing [path].

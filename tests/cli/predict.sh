@@ -23,6 +23,14 @@ for b in 16 103 50 1 500; do
     expect 0 "103 examples in" "${P[@]}" --data y=y.npy -D batch=$b -o z=pz.npy -o low=plow.npy -o top=ptop.npy -o both=pboth.npy
     for o in z low top both; do cmp -s $o.npy p$o.npy && pass || fail "batch $b: $o is another"; done
 done
+# Archives: the bytes that netc run writes, in which a type that .npy lacks is wide, too.
+ALL=(-o z=%.npz -o low=%.npz -o top=%2.npz -o both=%.npz)
+expect 0 "" "$NETC" run m.net -D batch=103 --input x=x.npy --input y=y.npy "${ALL[@]//%/r}" --device cpu -q
+expect 0 "" "${P[@]}" --data y=y.npy "${ALL[@]//%/p}" -q
+cmp -s r.npz p.npz && cmp -s r2.npz p2.npz && pass || fail "an archive of predictions is another"
+if command -v python3 >/dev/null; then
+    expect 0 "['z.npy', 'low.npy', 'both.npy'] None" python3 -c 'import zipfile; z = zipfile.ZipFile("p.npz"); print(z.namelist(), z.testzip())'
+fi
 expect 0 "" "${P[@]}" -o top=t.npy -q # needs no y
 cmp -s top.npy t.npy && pass || fail "top alone is another"
 expect 1 "there is more than one output for each example; say which: -o z=FILE.npy, -o low=FILE.npy" "${P[@]}" -o t.npy
@@ -38,7 +46,10 @@ cmp -s z.npy t.npy && pass || fail "model.bin: another"
 echo old >old.npy
 expect 1 "say where the predictions go" "${P[@]}"
 expect 1 "cannot write no/such/z.npy: No such file or directory" "${P[@]}" -o z=no/such/z.npy
-expect 1 "z.npz: predictions are written as they come, as .npy or .csv" "${P[@]}" -o z=z.npz
+expect 1 "x.npy is data that are read; name another file to write" "${P[@]}" -o z=./x.npy
+expect 1 "pipe.npz: an archive cannot be written to a pipe" bash -c 'mkfifo pipe.npz; exec "$@"' _ "${P[@]}" -o z=pipe.npz
+expect 1 "z.npz: two arrays are called 'z'" "${P[@]}" -o z=z.npz -o z=z.npz
+expect 1 "./z.npz is another output's file" "${P[@]}" -o z=z.npz -o low=./z.npz
 expect 1 "z.png: an output is written as .npy" "${P[@]}" -o z=z.png
 expect 1 "no output 'zz'; did you mean 'z'?" "${P[@]}" -o zz=old.npy
 expect 1 "is f32[], no value for each example" "${P[@]}" -o loss=old.npy

@@ -73,6 +73,22 @@ for seed in range(12):
 P
 expect 0 "" python3 python.py "${RUN[@]}"
 
+# f32 rounds to the 16-bit floats of an input: .npy has no bf16
+cat >half.net <<'N'
+dim batch = 2
+model half(x: bf16[batch, 3], h: f16[batch, 3]) { return y = x, z = cast(h, f32) + cast(x, f32) }
+model made() { return a = tensor([[1.00390625, -3, 65519], [0.1, inf, 6e-8]]), b = tensor([[1.0, 2, 65520], [0, 0, 0]]) }
+N
+expect 0 "" "$NETC" run half.net --entry made -o a=a.npy -o b=b.npy --device cpu
+expect 0 "y bf16[2, 3] 1 -3 65536 0.100098 inf 6.00703e-08" "$NETC" run half.net --entry half --input x=a.npy --input h=a.npy --device cpu
+expect 0 "" "$NETC" predict half.net --entry half --data x=a.npy --data h=a.npy -o y=y16.npz -o z=y16.npz --device cpu -q
+expect 0 "y f32[2, 3] 2 -6 131072 0.200195 inf" "${RUN[@]}" --input x=y16.npz:y
+expect 0 "y f32[2, 3] 4.00781 -12 262080" "${RUN[@]}" --input x=y16.npz:z
+expect 0 "" "$NETC" predict half.net --entry half --data x=y16.npz:y --data h=a.npy -o y=again.npz --device cpu -q # its own output
+expect 0 "y f32[2, 3] 2 -6 131072" "${RUN[@]}" --input x=again.npz
+expect 1 "input 'h': b.npy: example 0 holds a number that is too large for f16" "$NETC" predict half.net --entry half --data x=a.npy --data h=b.npy -o y=no.npy --device cpu
+expect 1 "b.npy: element 2 is too large for f16" "$NETC" run half.net --entry half --input x=a.npy --input h=b.npy --device cpu
+
 # a folder: its files in the order of their names, an example each or several
 mkdir f
 printf '1,2,3\n4,5,6\n' >f/a.csv
@@ -111,7 +127,11 @@ expect 1 "t.csv has no column 'targets'; did you mean 'target'?" "$NETC" train m
 printf 'a,b,c\n1,2,3\n4,5\n' >ragged.csv
 expect 1 "ragged.csv:3: 2 columns, where the first line has 3" "${RUN[@]}" --input x=ragged.csv
 printf 'a,b,c\n1,2,3\n4,five,6\n' >words.csv
-expect 1 "words.csv:3: column 1 ('b'): 'five' is no number" "${RUN[@]}" --input x=words.csv
+expect 1 "words.csv:3: column 1 ('b'): 'five' is no number; columns of text are not read" "${RUN[@]}" --input x=words.csv
+sed -i 's/five/N\/A/' words.csv
+expect 1 "'N/A' is no number; what is missing is written nan" "${RUN[@]}" --input x=words.csv
+printf 'True,FALSE,2\n' >truth.csv # as Python writes a bool
+expect 0 "y f32[1, 3] 2 0 4" "${RUN[@]}" --input x=truth.csv
 printf '1,2,3,4,1\n' >range.csv
 expect 1 "'1.5' is no whole number for u8" bash -c 'echo 1.5,2,3,4,1 >r.csv; exec "$@"' _ "$NETC" run m.net --entry pixels --input image=r.csv:0-3 --input label=r.csv:4 --device cpu
 expect 1 "out.npz holds 2 arrays; say which, as in out.npz:y" "${RUN[@]}" --input x=out.npz
