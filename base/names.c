@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/plain.h"
+
 // What a mistake counts: a letter too many, missing or wrong, and two that are swapped, which is a
 // slip of the hand.
 enum { WRONG = 3, SWAPPED = 2 };
@@ -12,6 +14,12 @@ enum { WRONG = 3, SWAPPED = 2 };
 static size_t least(size_t a, size_t b)
 {
     return a < b ? a : b;
+}
+
+// Capitals are no mistake: Conv2d, ReLU.
+static bool differ(char a, char b)
+{
+    return (plain_alpha(a) ? a | 32 : a) != (plain_alpha(b) ? b | 32 : b);
 }
 
 static size_t edit_distance(const char *a, const char *b)
@@ -24,7 +32,7 @@ static size_t edit_distance(const char *a, const char *b)
         size_t *row = rows[i % 3], *above = rows[(i + 2) % 3], *before = rows[(i + 1) % 3];
         row[0] = WRONG * i;
         for (size_t j = 1; j <= nb; j++) {
-            row[j] = above[j - 1] + (a[i - 1] != b[j - 1] ? WRONG : 0);
+            row[j] = above[j - 1] + (differ(a[i - 1], b[j - 1]) ? WRONG : 0);
             row[j] = least(row[j], least(above[j], row[j - 1]) + WRONG);
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
                 row[j] = least(row[j], before[j - 2] + SWAPPED);

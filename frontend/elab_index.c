@@ -1,5 +1,6 @@
 // x[...]: slices and integers known at compile time, gather by an integer tensor, `none` for a new
 // axis; and the same on the left of <-.
+#include <stdio.h>
 #include <string.h>
 
 #include "frontend/elab.h"
@@ -25,12 +26,15 @@ static bool is_scalar(const Axis *a) // an integer that the run knows
     return a->index && !a->index->type.rank;
 }
 
-// Moved to low..high, both reached.
-static bool bound(Elab *e, const Expr *x, int64_t size, int64_t low, int64_t high, int64_t *out)
+// Moved to low..high, both reached. text: as it is written.
+static bool bound(Elab *e, const Expr *x, int64_t size, int64_t low, int64_t high, int64_t *out,
+                  char text[24])
 {
+    *text = 0;
     if (!x) return true;
     Val v = eval(e, x);
     if (!to_int(e, &v, x->span, "the bound of a slice", out)) return false;
+    snprintf(text, 24, "%lld", (long long)*out);
     if (*out < 0) *out += size;
     *out = *out < low ? low : *out > high ? high : *out;
     return true;
@@ -50,8 +54,9 @@ static bool plan_slice(Elab *e, const Expr *x, int64_t size, bool empty, Axis *a
         }
     }
     int64_t low = step < 0 ? -1 : 0, lo = step < 0 ? size - 1 : 0, hi = step < 0 ? -1 : size;
-    if (!bound(e, x->lo, size, low, size + low, &lo) ||
-        !bound(e, x->hi, size, low, size + low, &hi))
+    char from[24], to[24];
+    if (!bound(e, x->lo, size, low, size + low, &lo, from) ||
+        !bound(e, x->hi, size, low, size + low, &hi, to))
         return false;
     a->turned = step < 0;
     a->stride = step < 0 ? -step : step;
@@ -64,8 +69,8 @@ static bool plan_slice(Elab *e, const Expr *x, int64_t size, bool empty, Axis *a
         a->limit = hi > lo ? hi : lo;
     }
     if (a->limit == a->start && !empty) {
-        fail(e, x->span, "the slice %lld:%lld%s of an axis of size %lld is empty", (long long)lo,
-             (long long)hi, step < 0 ? " downwards" : "", (long long)size);
+        fail(e, x->span, "the slice %s:%s%s of an axis of size %lld is empty", from, to,
+             step < 0 ? " downwards" : "", (long long)size);
         return false;
     }
     return true;

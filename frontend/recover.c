@@ -164,6 +164,12 @@ static bool note_foreign(Parser *p, Diag *g, const Token *head)
     return false;
 }
 
+static bool compares(int kind)
+{
+    return kind == '<' || kind == '>' || kind == T_LE || kind == T_GE || kind == T_EQ ||
+           kind == T_NE;
+}
+
 // What was meant, of the token at k and those before it.
 static void note_meant(Parser *p, Diag *g, int head, uint32_t k)
 {
@@ -182,6 +188,8 @@ static void note_meant(Parser *p, Diag *g, int head, uint32_t k)
         diag_note(p->diags, g, "a function has a name: fn f(x) { return ... }, beside the model");
     if (t->kind == T_STRING && k && t[-1].kind == T_NAME && !strcmp(t[-1].text, "f"))
         diag_note(p->diags, g, "strings are put together: \"h.\" + str(i)");
+    if (compares(t->kind) && k && (starts_operand(t[-1].kind) || closes(t[-1].kind)))
+        diag_note(p->diags, g, "comparisons are joined: a < b and b < c");
     if (t->kind == ',' && enclosing(p->tokens, k) == '(' &&
         (starts_operand(t[-1].kind) || closes(t[-1].kind)))
         diag_note(p->diags, g, "a list, a shape too, is written in square brackets: [3, 4]");
