@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "ir/range.h"
+
 bool uniform_value(const Node *n, Scalar *v)
 {
     while (n->op == OP_broadcast) n = n->args[0];
@@ -420,6 +422,30 @@ static Node *widen_scatter_add(Graph *g, const Infer *in)
     return graph_cast(g, graph_node(g, in->op, args, 3, in->attrs), t);
 }
 
+// The same as range_of_node, also of what is cut out of a tensor of integers or turned round.
+static Range range_of_copies(const Node *n)
+{
+    if (node_class(n) == CLS_VIEW && n->nargs == 1) return range_of_copies(n->args[0]);
+    if (n->op != OP_cast || dtype_is_float(n->args[0]->type.dtype)) return range_of_node(n);
+    Range r = range_of_copies(n->args[0]), all = range_of_type(n->type.dtype);
+    return range_within(r, all) ? r : all;
+}
+
+// The element of 0, 1, 2, … at an index is the index, if it is one.
+static Node *fold_gather(Graph *g, const Infer *in)
+{
+    const Node *x = in->args[0];
+    if (x->op != OP_iota || x->type.rank != 1 || dtype_is_float(x->type.dtype)) return NULL;
+    if (!range_within(range_of_copies(in->args[1]), (Range){0, x->type.dim[0] - 1})) return NULL;
+    return graph_cast(g, in->args[1], x->type.dtype);
+}
+
+static Node *fold_index(Graph *g, const Infer *in)
+{
+    if (in->op == OP_gather) return fold_gather(g, in);
+    return in->op == OP_scatter_add ? widen_scatter_add(g, in) : NULL;
+}
+
 Node *fold_node(Graph *g, const Infer *in)
 {
     switch (op_info(in->op)->class) {
@@ -427,7 +453,7 @@ Node *fold_node(Graph *g, const Infer *in)
     case CLS_VIEW: return fold_view(g, in);
     case CLS_REDUCE: return fold_reduce(g, in);
     case CLS_LEAF: return in->op == OP_const ? fold_constant(g, in) : NULL;
-    case CLS_INDEX: return in->op == OP_scatter_add ? widen_scatter_add(g, in) : NULL;
+    case CLS_INDEX: return fold_index(g, in);
     case CLS_META: return in->op == OP_get ? fold_get(g, in) : NULL;
     default: return NULL;
     }

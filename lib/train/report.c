@@ -212,8 +212,10 @@ netc_status watch_names(netc_session *s, const ProgEntry *e, const char *const *
                 w.at[count++] = rt_cell_info(s->rt, k)->name;
         for (int k = 0; k < e->noutputs; k++) w.at[count++] = e->outputs[k].name;
         lib_fail(err, NETC_INVALID,
-                 "nothing to watch: there is no parameter, state, output or tap '%s'%s",
-                 patterns[i], advise(patterns[i], w.at, count).text);
+                 "nothing to watch: there is no parameter, state, output or tap '%s'%s%s",
+                 patterns[i], advise(patterns[i], w.at, count).text,
+                 accumulated(e) > 1 ? "; taps are not seen in a step of several micro-batches"
+                                    : "");
         free(w.at);
         return NETC_INVALID;
     }

@@ -43,6 +43,8 @@ typedef struct Run {
 // train_plan.c: what is to be done, and whether it can be, before the first step.
 // record: the best evaluation as the checkpoint that is gone on from says it, or "".
 netc_status run_plan(Run *r, const char *record, netc_error **err);
+// Micro-batches in a step of the entry, whose batch is that of all.
+int64_t accumulated(const ProgEntry *e);
 // The definition under which the last examples of an epoch are a batch of their own.
 void run_tail_define(const Run *r, char *define, size_t n);
 

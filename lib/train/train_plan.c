@@ -7,8 +7,7 @@
 #include "lib/train/report.h"
 #include "lib/train/train.h"
 
-// Micro-batches in a step: the entry's batch is that of all.
-static int64_t accumulated(const ProgEntry *e)
+int64_t accumulated(const ProgEntry *e)
 {
     for (int i = 0; i < e->ndims; i++)
         if (e->dims[i].batch) return e->batch / e->dims[i].value;

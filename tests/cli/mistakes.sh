@@ -119,6 +119,18 @@ N
 expect 0 "held f32[2, 4] 0 0 5 5 0 0 7 7" "$NETC" run place.net --times 2 --device cpu
 expect 1 "place.net:4: assertion failed: the index of <- is outside 0..4" "$NETC" run place.net --times 3 --device cpu
 
+# a label that is no class, where no range is stated; where one is, nothing is checked
+cat >labels.net <<'N'
+use nn
+model free(x: f32[4, 3]) { return loss = cross_entropy(x, iota(4)) }
+model stated(x: f32[4, 5, 3], text: u8[4, 6] in 0..3) { return loss = cross_entropy(x, cast(text, i32)[:, 1:]) }
+model made() { return x = ones([4, 3]) }
+N
+expect 0 "" "$NETC" run labels.net --entry made -o x=ones.npy --device cpu
+expect 1 "labels.net:2: index of gather: 3 at element 3 is outside 0..3" "$NETC" run labels.net --entry free --input x=ones.npy --device cpu
+"$NETC" --emit fused labels.net | sed -n '/^entry stated/,/^}/p' | grep -c gather >gathers
+[ "$(cat gathers)" = 0 ] && pass || fail "labels in a stated range are checked"
+
 # a model that halves its batch, and a last batch that is odd
 printf 'use nn\nuse optim\ndim batch = 8\nmodel pairs(x: f32[batch, 3]) {\n    a, b = split(linear(x, 4) as fc, 2, axis = 0)\n    return loss = mse(a, b)\n}\ntrain pairs {\n    minimize loss\n    update sgd(lr = 0.1)\n}\n' >pairs.net
 printf 'model make() { return x = zeros([13, 3]) }\n' >make.net
