@@ -105,6 +105,10 @@ bool output_possible(const char *path, const char *model, int *code)
 {
     struct stat out;
     bool there = !stat(path, &out);
+    if (!strcmp(path, "-")) {
+        *code = fail("- is no file: what goes into a pipe is written to /dev/stdout");
+        return false;
+    }
     if (!output_apart(path, model, "the model", code)) return false;
     char *folder = folder_of(path);
     if (there && S_ISDIR(out.st_mode)) errno = EISDIR;
@@ -117,9 +121,9 @@ bool output_possible(const char *path, const char *model, int *code)
 
 bool output_named(const char *path, const char *suffix, const char *what, int *code)
 {
-    static const char *const formats[] = {".bin", ".safetensors", ".npy", ".npz", ".csv",  ".txt",
-                                          ".png", ".pt",          ".pth", ".h5",  ".onnx", ".json",
-                                          ".c",   ".cu",          ".so",  ".o"};
+    static const char *const formats[] = {".net",  ".bin", ".safetensors", ".npy", ".npz", ".csv",
+                                          ".txt",  ".png", ".pt",          ".pth", ".h5",  ".onnx",
+                                          ".json", ".c",   ".cu",          ".so",  ".o"};
     const char *dot = strrchr(path, '.');
     for (size_t i = 0; dot && i < sizeof formats / sizeof *formats; i++)
         if (!strcmp(dot, formats[i]) && strcmp(dot, suffix)) {
@@ -161,8 +165,9 @@ bool arrays_possible(const StringList *words, bool bare, bool archives, const ch
         const char *word = words->at[i], *eq = strchr(word, '='), *path = path_of(word);
         if (eq ? eq == word || !eq[1] : !bare || !*word)
             *code = fail("--output wants NAME=FILE, not '%s'", word);
-        else if (is_table(path) || output_named(path, ".npy", "an output is written", code))
-            (void)(output_possible(path, model, code) && output_no_data(path, data, code));
+        else if (output_possible(path, model, code) && output_no_data(path, data, code) &&
+                 !is_table(path))
+            output_named(path, ".npy", "an output is written", code);
         size_t n = strlen(path);
         bool archive = archives && n > 4 && !strcasecmp(path + n - 4, ".npz");
         for (int k = 0; k < i && !*code; k++) {

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -54,6 +55,17 @@ static netc_status only_output(const PredictArgs *a, netc_context *ctx, const ne
            NETC_INVALID;
 }
 
+// Whether some of the files are where the standard output goes, in which nothing else may be then.
+static bool writes_stdout(const char *const *files, int n)
+{
+    struct stat out, file;
+    bool found = false;
+    for (int i = 0; i < n && !fstat(STDOUT_FILENO, &out); i++)
+        found = found ||
+                (!stat(files[i], &file) && file.st_dev == out.st_dev && file.st_ino == out.st_ino);
+    return found;
+}
+
 static netc_status predict(PredictArgs *a, netc_context *ctx, netc_dataset *d, char **names,
                            const char **files, netc_error **err)
 {
@@ -83,7 +95,7 @@ static netc_status predict(PredictArgs *a, netc_context *ctx, netc_dataset *d, c
     if (status == NETC_OK)
         status = open_session(p, a->device, a->seed, &a->weights, &a->set, &s, err);
     if (status == NETC_OK) {
-        bool line = !a->common.quiet && isatty(STDOUT_FILENO);
+        bool line = !a->common.quiet && isatty(STDOUT_FILENO) && !writes_stdout(files, n);
         int64_t examples;
         NETC_INIT(netc_predict_options, o);
         o.entry = a->entry;
@@ -101,7 +113,7 @@ static netc_status predict(PredictArgs *a, netc_context *ctx, netc_dataset *d, c
         clock_gettime(CLOCK_MONOTONIC, &u);
         double seconds = (double)(u.tv_sec - t.tv_sec) + 1e-9 * (double)(u.tv_nsec - t.tv_nsec);
         if (line) fputs("\r\033[K", stdout);
-        if (status == NETC_OK && !a->common.quiet)
+        if (status == NETC_OK && !a->common.quiet && !writes_stdout(files, n))
             printf("%" PRId64 " examples in %.2f s, written to %s%s\n", examples, seconds, files[0],
                    n > 1 ? ", …" : "");
     }

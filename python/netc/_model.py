@@ -11,7 +11,7 @@ from ._train import Event, train_arrays, train_batches
 
 _OWN = ("init", "train", "eval")  # entries that are no model of the text
 # That no checkpoint is, as the command line has them.
-_OTHER_FORMATS = (".npy", ".npz", ".csv", ".txt", ".png", ".pt", ".pth", ".h5", ".onnx", ".json",
+_OTHER_FORMATS = (".net", ".npy", ".npz", ".csv", ".txt", ".png", ".pt", ".pth", ".h5", ".onnx", ".json",
                   ".c", ".cu", ".so", ".o")
 _ready = False
 

@@ -32,7 +32,8 @@ bool rt_host_memory(size_t *free_bytes, size_t *total_bytes)
 static RtCode open_failed(const char *path, RtError *e)
 {
     return rt_fail(e, errno == ENOMEM || errno == EMFILE || errno == ENFILE ? RT_ENV : RT_USER,
-                   "cannot open %s: %s", path, strerror(errno));
+                   "cannot open %s: %s%s", path, strerror(errno),
+                   strcmp(path, "-") ? "" : "; what comes through a pipe is read from /dev/stdin");
 }
 
 static RtCode too_big(const char *path, size_t n, RtError *e)

@@ -47,6 +47,12 @@ echo old >old.npy
 expect 1 "say where the predictions go" "${P[@]}"
 expect 1 "cannot write no/such/z.npy: No such file or directory" "${P[@]}" -o z=no/such/z.npy
 expect 1 "x.npy is data that are read; name another file to write" "${P[@]}" -o z=./x.npy
+expect 1 "written to /dev/stdout" "${P[@]}" -o z=-
+expect 1 "other.net: an output is written as .npy" "${P[@]}" -o z=other.net
+expect 1 "cannot open -: No such file or directory; what comes through a pipe is read from /dev/stdin" "$NETC" predict m.net --data x=- -o z=no.npy --device cpu
+"${P[@]}" -o z=/dev/stdout 2>/dev/null | cmp -s - z.npy && pass || fail "what is written to a pipe is no array alone"
+"$NETC" predict m.net --data x=/dev/stdin -o z=piped.npy -q --device cpu <x.npy
+cmp -s piped.npy z.npy && pass || fail "what is read from a pipe is another"
 expect 1 "pipe.npz: an archive cannot be written to a pipe" bash -c 'mkfifo pipe.npz; exec "$@"' _ "${P[@]}" -o z=pipe.npz
 expect 1 "z.npz: two arrays are called 'z'" "${P[@]}" -o z=z.npz -o z=z.npz
 expect 1 "./z.npz is another output's file" "${P[@]}" -o z=z.npz -o low=./z.npz
