@@ -28,7 +28,8 @@ def _is_text(source):
 
 
 def _value(v):
-    return ("true" if v else "false") if isinstance(v, bool) else str(v)
+    words = {"True": "true", "False": "false", "None": "none"}  # NumPy's bools too
+    return words.get(str(v), str(v)) if not isinstance(v, str) else v
 
 
 def _define_list(defines):
@@ -78,7 +79,7 @@ def compile(source, *, defines=None, precision=None, device="auto", name=None, s
     path = None if text is not None else os.fspath(source)
     if isinstance(path, bytes):
         path = os.fsdecode(path)
-    options = dict(precision=precision, device=device, seed=seed, entries=list(entries),
+    options = dict(precision=precision, device=device or "auto", seed=seed, entries=_words(entries),
                    memory_limit=memory_limit, cache_dir=cache_dir, tune_file=tune_file,
                    kernels_dir=kernels_dir, stream=stream)
     m = Model._open(path, name or ("model.net" if text is not None else os.path.basename(path)), text,

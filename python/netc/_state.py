@@ -35,7 +35,8 @@ class State(MutableMapping):
         try:
             self._core._state_info(name)
         except Exception as e:  # which says what it could have been
-            return KeyError(str(e))
+            there = f"state '{name}' is " in str(e)  # (and of another type than the tensor that find() gives)
+            return KeyError(f"'{name}' is a scratch state, which is neither kept nor shown" if there else str(e))
         return KeyError(name)
 
     def __delitem__(self, name):

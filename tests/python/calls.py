@@ -314,6 +314,16 @@ def test_files(folder="."):
     same(square.state["w"].tolist(), [[1, 3], [2, 4]])
 
 
+def test_words():
+    """One name where several can be; Python's words in definitions; states that are not kept."""
+    text = ("const on = false\nconst of = 3\ndim n = 2\nmodel a(x: f32[n]) { return y = x }\n"
+            "model b() {\n scratch state h: f32[2] = 0\n h <- h + 1\n return y = if on and of == none then 1.0 else h[0]\n}")
+    b = netc.compile(text, device="cpu", entries="b", defines={"on": np.True_, "of": None})
+    same((list(b.entries), float(b.entry("b")()["y"])), (["init", "b"], 1.0))
+    with raises(KeyError, "'h' is a scratch state"):
+        b.state["h"]
+
+
 def test_copies():
     one = netc.compile("model r(x: f32[4]) { param w: f32[4] = 1\n return y = w * x * uniform([4], 0, 1) }", device="cpu")
     one.state["w"] = X
