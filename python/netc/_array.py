@@ -78,9 +78,16 @@ class Array(_netc.Array):
             made = numpy.frombuffer(memoryview(self).cast("B"), _NUMPY[self.dtype]).reshape(self.shape)
         return made if dtype is None else made.astype(dtype)
 
+    def __reduce__(self):
+        return _remade, (self.dtype, self.shape, self.tobytes())
+
     def __repr__(self):
         text = str(self.tolist()) if self.size <= 64 else "..."
         return f"netc.Array({self.dtype}{list(self.shape)}, {text})"
+
+
+def _remade(dtype, shape, data):
+    return _netc.make(Array, dtype, shape, data)
 
 
 def numpy_empty():
@@ -145,6 +152,9 @@ def _made(flat, shape, dtype):
     if dtype == "bf16":
         words = struct.unpack(f"={n}I", struct.pack(f"={n}f", *flat))
         rounded = [(w + 0x7FFF + (w >> 16 & 1)) >> 16 & 0xFFFF for w in words]
+        for v, bits in zip(flat, rounded):
+            if bits & 0x7FFF == 0x7F80 and abs(v) != float("inf"):
+                raise ValueError(f"{v} is too large for bf16")
         return _netc.make(Array, dtype, shape, struct.pack(f"={n}H", *rounded))
     if dtype not in ("f16", "f32", "f64", "bool"):
         flat = [v if isinstance(v, int) else _whole(v) for v in flat]

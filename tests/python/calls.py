@@ -188,6 +188,10 @@ def test_types():
     check(type(y) is netc.Array and y.dtype == "bf16" and y.tolist() == [1, 2.5, -3], repr(y))
     same(np.asarray(y).dtype, np.dtype("f4"))
     same(b(x=y)["y"].tolist(), [1, 2.5, -3])  # by DLPack
+    same(pickle.loads(pickle.dumps(copy.deepcopy(y))).tolist(), y.tolist())  # as in a pickled state_dict()
+    same(b(x=[float("inf"), 3.38e38, 1])["y"].tolist()[0], float("inf"))
+    with raises(netc.Error, "3.4e+38 is too large for bf16"):
+        b(x=[1, 3.4e38, 1])
     with raises(BufferError):
         memoryview(y)
 
