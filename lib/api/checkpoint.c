@@ -249,12 +249,15 @@ static bool fits(Loading *v)
     if (!own) nwrong += (int)extra;
     const char *ways =
         v->at->needed ? "to begin anew from what fits, give it as --weights, with" : "give";
+    const FileDecls *decls = s->program->decls;
+    bool several = decls && decls->programs.n > 1;
     v->status =
         lib_fail(v->err, NETC_INVALID,
-                 "%s is a checkpoint of another model; %d tensor%s:%s\n"
+                 "%s is a checkpoint of another model%s; %d tensor%s:%s\n"
                  "  (%s --map 'file.*=model.*' to rename, --transpose 'model.*' to turn matrices, "
                  "--allow-missing to skip what the file lacks, --ignore 'file.*' what only it has)",
-                 v->path, nwrong, nwrong > 1 ? "s differ" : " differs", wrong.data, ways);
+                 v->path, several ? ", or of another of its programs (--program NAME)" : "", nwrong,
+                 nwrong > 1 ? "s differ" : " differs", wrong.data, ways);
     return false;
 }
 

@@ -69,6 +69,7 @@ same twice once
 run head 2 --weights net.safetensors
 expect 0 "top.weight.m" "$NETC" inspect --params m.net --program head
 grep -q "body.weight.m" "$W/.out" && fail "moments of what is not trained" || pass
+expect 1 "net.safetensors is a checkpoint of another model, or of another of its programs (--program NAME); " "$NETC" train m.net --program head --resume net.safetensors --data x=x.npy --data y=y.npy --steps 9
 # The reference evaluator agrees, under accumulation too, and a model.bin keeps its program.
 sed 's/^    for i in 0..3 {/    accumulate 2\n&/' m.net >acc.net
 expect 0 "train" "$NETC" check --device cpu acc.net --program inner
