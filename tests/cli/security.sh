@@ -62,7 +62,7 @@ cp open.bin text.net
 for verb in train eval run profile bench; do
     expect 1 "text.net is named like a model's text and is a compiled model" "$NETC" $verb text.net --device cpu
 done
-expect 1 "name it .bin" "$NETC" mlp.net -o other.net --target cpu
+expect 1 "other.net: a compiled model is written as .bin" "$NETC" mlp.net -o other.net --target cpu
 expect 0 "with your rights" "$NETC" --help
 for verb in init train eval run profile bench; do expect 0 "with your rights" "$NETC" $verb --help; done
 for text in README.md docs/netc.1 include/netc.h; do tr '\n' ' ' < "$ROOT/$text" | grep -q 'machine code' && pass || fail "$text does not say that a model.bin is code"; done

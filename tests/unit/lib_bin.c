@@ -97,6 +97,10 @@ static void save_model(Bin *b)
     CHECK(netc_compile_text(b->whole, "m.net", model, &cpu, &p, &err) == NETC_OK);
     CHECK(netc_session_create(p, "cpu", &so, &s, &err) == NETC_OK);
     CHECK(netc_program_save(p, path, NULL, s, &err) == NETC_OK);
+    CHECK(netc_program_save(p, "other.net", NULL, s, &err) == NETC_INVALID &&
+          strstr(netc_error_text(err), "name it .bin"));
+    netc_error_free(err);
+    err = NULL;
     CHECK_MSG(!err, "%s", netc_error_text(err));
     netc_tensor x = {.dtype = NETC_F32, .rank = 2, .dim = {4, 2}, .data = (void *)(uintptr_t)input};
     netc_tensor y = {.dtype = NETC_F32, .rank = 2, .dim = {4, 3}, .data = b->want};
