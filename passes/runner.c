@@ -30,6 +30,7 @@ const Pass pass_table[] = {
      pass_attention, true},
     {"chunks", "under a memory limit large products whose rows are reduced are made by parts",
      pass_chunks, true},
+    {"widen", "on the CPU products of 16-bit floats are those of f32, rounded", pass_widen, true},
     {"vectors", "on a GPU a model's product of a matrix and a vector is a sum of products",
      pass_vectors, true},
     {"prepare", "what a model makes of its parameters alone is computed once for these",

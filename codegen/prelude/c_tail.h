@@ -144,45 +144,55 @@ NC_JOIN_PLACES(double, int64_t, d)
         }                                                                                          \
     }
 
-// Of some rows by a number of sums, 64 bytes of them or 32, those n more products each: row[at[k]] *
-// right[k * step + column]. The rows are read where they lie. As many of them as there are registers
-// for: a multiple of NC_ROWS_OF_16_f and so on begins at row.
+// Of some rows by W sums each, those n more products each: row[at[k]] * right[k * step + column]. The
+// rows are read where they lie, as many of them as there are registers for: a multiple of
+// NC_ROWS_OF_16_f and so on begins at row. R rows by V vectors of some bytes at a time.
 #define NC_ROW(r)                                                                                  \
     for (int v = 0; v < (int)(sizeof acc[r] / sizeof *y); v++) acc[r][v] += x##r[o] * y[v];
 #define NC_SIX_ROWS   NC_ROW(0) NC_ROW(1) NC_ROW(2) NC_ROW(3) NC_ROW(4) NC_ROW(5)
 #define NC_EIGHT_ROWS NC_SIX_ROWS NC_ROW(6) NC_ROW(7)
-#define NC_ROWS(name, T, bytes, R, V, STEP)                                                        \
+#define NC_ROWS(name, T, W, bytes, R, V, STEP)                                                     \
     __attribute__((unused)) NC_ONE_OPERATION NC_BODY void name(                                    \
         T *sums, const T *const *row, const long *at, const T *right, long step, long n)           \
     {                                                                                              \
         NC_CONTRACTS                                                                               \
         typedef T nc_some __attribute__((vector_size(bytes), aligned(sizeof(T)), may_alias));      \
-        nc_some acc[R][V];                                                                         \
         const T *const x0 = row[0], *const x1 = row[1], *const x2 = row[2], *const x3 = row[3],    \
                 *const x4 = row[4], *const x5 = row[5], *const x6 = row[R > 6 ? 6 : 0],            \
                 *const x7 = row[R > 6 ? 7 : 0];                                                    \
-        memcpy(acc, sums, sizeof acc);                                                             \
-        for (long k = 0; k < n; k++) {                                                             \
-            const nc_some *y = (const nc_some *)(right + step * k);                                \
-            const long o = at[k];                                                                  \
-            STEP                                                                                   \
+        for (int c = 0; c < W; c += V * bytes / (int)sizeof(T)) {                                  \
+            nc_some acc[R][V];                                                                     \
+            for (int r = 0; r < R; r++) memcpy(acc[r], sums + r * W + c, sizeof acc[r]);           \
+            for (long k = 0; k < n; k++) {                                                         \
+                const nc_some *y = (const nc_some *)(right + step * k + c);                        \
+                const long o = at[k];                                                              \
+                STEP                                                                               \
+            }                                                                                      \
+            for (int r = 0; r < R; r++) memcpy(sums + r * W + c, acc[r], sizeof acc[r]);           \
         }                                                                                          \
-        memcpy(sums, acc, sizeof acc);                                                             \
     }
 #define NC_ROWS_OF_8_f 8
 #define NC_ROWS_OF_4_d 8
-NC_ROWS(nc_rows_8_f, float, 32, 8, 1, NC_EIGHT_ROWS)
-NC_ROWS(nc_rows_4_d, double, 32, 8, 1, NC_EIGHT_ROWS)
+NC_ROWS(nc_rows_8_f, float, 8, 32, 8, 1, NC_EIGHT_ROWS)
+NC_ROWS(nc_rows_4_d, double, 4, 32, 8, 1, NC_EIGHT_ROWS)
 #if defined __AVX512F__
 #define NC_ROWS_OF_16_f 8
 #define NC_ROWS_OF_8_d 8
-NC_ROWS(nc_rows_16_f, float, 64, 8, 1, NC_EIGHT_ROWS)
-NC_ROWS(nc_rows_8_d, double, 64, 8, 1, NC_EIGHT_ROWS)
+#define NC_ROWS_OF_32_f 8
+#define NC_ROWS_OF_16_d 8
+NC_ROWS(nc_rows_16_f, float, 16, 64, 8, 1, NC_EIGHT_ROWS)
+NC_ROWS(nc_rows_8_d, double, 8, 64, 8, 1, NC_EIGHT_ROWS)
+NC_ROWS(nc_rows_32_f, float, 32, 64, 8, 2, NC_EIGHT_ROWS)
+NC_ROWS(nc_rows_16_d, double, 16, 64, 8, 2, NC_EIGHT_ROWS)
 #else
 #define NC_ROWS_OF_16_f 6
 #define NC_ROWS_OF_8_d 6
-NC_ROWS(nc_rows_16_f, float, 32, 6, 2, NC_SIX_ROWS)
-NC_ROWS(nc_rows_8_d, double, 32, 6, 2, NC_SIX_ROWS)
+#define NC_ROWS_OF_32_f 6
+#define NC_ROWS_OF_16_d 6
+NC_ROWS(nc_rows_16_f, float, 16, 32, 6, 2, NC_SIX_ROWS)
+NC_ROWS(nc_rows_8_d, double, 8, 32, 6, 2, NC_SIX_ROWS)
+NC_ROWS(nc_rows_32_f, float, 32, 32, 6, 2, NC_SIX_ROWS)
+NC_ROWS(nc_rows_16_d, double, 16, 32, 6, 2, NC_SIX_ROWS)
 #endif
 
 NC_TILE(float, f)

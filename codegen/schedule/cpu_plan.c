@@ -48,8 +48,10 @@ static void cpu_rows(Body *b, int rows)
     Schedule *s = &b->sched;
     const int cols = 3 - rows;
     const int64_t m = b->axis[rows].extent, n = b->axis[cols].extent, k = b->axis[b->col].extent;
-    const int narrow = 32 / math_bytes(b->insts.at[b->dot.sum].acc), // what a vector holds
-        wide = n > narrow ? 2 * narrow : narrow;
+    const int narrow = 32 / math_bytes(b->insts.at[b->dot.sum].acc); // what a vector holds
+    int wide = n > narrow ? 2 * narrow : narrow;
+    // Twice as many where that adds few columns that are not there.
+    if (ceil_div(n, 2 * wide) * 14 <= ceil_div(n, wide) * 8) wide *= 2;
     const int64_t each = ceil_div(m * ceil_div(n, wide) * b->axis[0].extent, TASKS);
     int64_t most = each < MOST ? ceil_div(each, UNIT) * UNIT : MOST;
     if (most < 8 * UNIT) most = 8 * UNIT;
@@ -57,7 +59,8 @@ static void cpu_rows(Body *b, int rows)
         most = ceil_div(ceil_div(m, ceil_div(m, most)), UNIT) * UNIT; // tasks of as many rows
     s->tile.m = (int)(rows == 1 ? most : wide);
     s->tile.n = (int)(rows == 1 ? wide : most);
-    s->tile.k = (int)ceil_div(k, ceil_div(k > 0 ? k : 1, COLUMNS));
+    const int columns = wide > 2 * narrow ? COLUMNS / 2 : COLUMNS; // which the first cache holds
+    s->tile.k = (int)ceil_div(k, ceil_div(k > 0 ? k : 1, columns));
     if (s->tile.k < 1) s->tile.k = 1;
 }
 

@@ -339,8 +339,8 @@ void check_all_kernels(Checking *c)
     PassOptions po = {.target = &target,
                       .precision = c->p->settings.precision,
                       .references = true,
-                      .skip = "invariants,loop_sums,loop_casts,simplify,variance,vectors,prepare,"
-                              "recompute,fuse"};
+                      .skip = "invariants,loop_sums,loop_casts,simplify,variance,widen,vectors,"
+                              "prepare,recompute,fuse"};
     if (!plain) return;
     if (!passes_run(plain, &po, NULL) || d->errors) {
         c->status = lib_fail_diags(c->err, NETC_INTERNAL, d);

@@ -64,8 +64,9 @@ bool fuse_reads_windows(const PassOptions *o, const Node *dot)
 {
     const DType t = dot->args[0]->type.dtype;
     const bool cuda = o->target->kind == TARGET_CUDA;
-    if (t != dot->args[1]->type.dtype || attr_int(dot, ATTR_accumulate, DT_F32) != DT_F32 ||
-        !(t == DT_F32 || (cuda && (t == DT_BF16 || t == DT_F16))))
+    const bool double_sum = attr_int(dot, ATTR_accumulate, DT_F32) == DT_F64;
+    if (t != dot->args[1]->type.dtype || double_sum != (t == DT_F64) ||
+        !(t == DT_F32 || (cuda ? t == DT_BF16 || t == DT_F16 : t == DT_F64)))
         return false;
     const DotSizes size = dot_sizes(dot);
     for (int k = 0; k < 2; k++)
