@@ -35,14 +35,15 @@ static bool is_run(Emit *e, uint32_t i, int axis, int stage, Run *out)
     if (b->sched.variant == RUN_BESIDE) return false; // whose rows are turned
     if (i < b->insts.n) {
         const Inst *v = &b->insts.at[i];
-        if (!e->live[i] || v->kind != KI_LOAD || v->pred >= 0 || v->ix->has_value || v->keep ||
-            b->bufs.at[v->buf].type != DT_F16 || e->element[i] || !is_computed_of(e, (int)i, stage))
+        if (!e->live[i] || e->moved[i] || v->kind != KI_LOAD || v->pred >= 0 || v->ix->has_value ||
+            v->keep || b->bufs.at[v->buf].type != DT_F16 || e->element[i] ||
+            !is_computed_of(e, (int)i, stage))
             return false;
         *out = (Run){emit_text(e, "%s_floats", e->name[i]), v->ix, v->buf};
     } else {
         const BodyStore *s = &b->stores.at[i - b->insts.n];
-        if (s->buf < 0 || s->guard || s->joins || s->ix->has_value || e->place[i - b->insts.n] ||
-            (store_over(b, s, b->col) ? s->stage != stage : stage >= 0))
+        if (s->buf < 0 || e->moved[s->value] || s->guard || s->joins || s->ix->has_value ||
+            e->place[i - b->insts.n] || (store_over(b, s, b->col) ? s->stage != stage : stage >= 0))
             return false;
         *out = (Run){emit_text(e, "out%u_floats", i - b->insts.n), s->ix, s->buf};
     }

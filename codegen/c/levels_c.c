@@ -23,6 +23,21 @@ static bool is_rounded(const Emit *e, uint32_t i, int axis)
     return false;
 }
 
+// Whether nothing reads a value but its rounding to a half: it waits there.
+static bool is_only_rounded(const Emit *e, uint32_t i, int axis)
+{
+    const Body *b = e->body;
+    bool rounded = false;
+    for (uint32_t k = i + 1; k < b->insts.n; k++)
+        for (int j = 0; e->live[k] && j < b->insts.at[k].na; j++)
+            if (b->insts.at[k].a[j] == (int)i) {
+                if (!is_rounded(e, k, axis)) return false;
+                rounded = true;
+            }
+    for (uint32_t k = 0; k < b->stores.n; k++) rounded &= b->stores.at[k].value != (int)i;
+    return rounded;
+}
+
 // How many costly functions stand one behind the other in each value over [axis]; the number of
 // loops.
 static int find_levels(const Emit *e, int axis, int *level)
@@ -35,7 +50,8 @@ static int find_levels(const Emit *e, int axis, int *level)
         for (int k = 0; k < v->na; k++)
             if (level[v->a[k]] > level[i]) level[i] = level[v->a[k]];
         const bool costly = v->kind == KI_EW && op_info(v->op)->flags & OPF_COSTLY && !v->text &&
-                            v->axes >> axis & 1 && (v->type == DT_F32 || v->type == DT_F64);
+                            v->axes >> axis & 1 && (v->type == DT_F32 || v->type == DT_F64) &&
+                            !is_only_rounded(e, i, axis);
         const bool rounded = is_rounded(e, i, axis);
         level[i] += costly || rounded;
         if (e->live[i] && level[i] + rounded > most) most = level[i] + rounded;

@@ -35,31 +35,9 @@ bool c_plain_in_turns(const Emit *e, int axis)
     return true;
 }
 
-// The smallest divisor of the axis in quotients and remainders, which divides all others; 0: none.
-static int64_t period_of(const Ix *x, int axis, int64_t period)
-{
-    for (int i = 0; x && i < x->n && period >= 0; i++) {
-        const IxTerm *t = x->at[i].term;
-        if (t->kind != IT_DIV && t->kind != IT_MOD) continue;
-        int64_t by = t->by;
-        const Ix *of = t->e;
-        if (of->n == 1 && of->constant == 0 && of->at[0].coeff == 1 &&
-            of->at[0].term->kind == IT_AXIS && of->at[0].term->id == axis)
-            period = !period || period % by == 0 ? by : by % period == 0 ? period : -1;
-        else
-            period = period_of(of, axis, period);
-    }
-    return period;
-}
-
 int64_t c_period(const Emit *e, int axis, int64_t least)
 {
-    const Body *b = e->body;
-    int64_t period = 0;
-    for (uint32_t i = 0; i < b->insts.n && period >= 0; i++)
-        if (e->live[i]) period = period_of(b->insts.at[i].ix, axis, period);
-    for (uint32_t i = 0; i < b->stores.n && period >= 0; i++)
-        period = period_of(b->stores.at[i].ix, axis, period);
+    const int64_t period = body_period(e->body, e->live, axis);
     return period >= least && c_plain_over(e, axis) ? period : 0;
 }
 
@@ -214,8 +192,9 @@ static void task_axes(const Body *b, int *from, int64_t *tile)
 static int64_t print_map(Emit *e)
 {
     const Body *b = e->body;
-    int inner = b->npar - 1, from;
+    int inner = b->npar - 1, from, few = few_axis_c(e);
     if (inner == 0) return print_flat(e);
+    if (few >= 0) return few_c(e, few);
     int64_t tile;
     task_axes(b, &from, &tile);
     const char *first = e->axis[from];

@@ -88,6 +88,9 @@ int64_t row_c(Emit *e, bool partial);
 int64_t combine_c(Emit *e);
 int64_t column_c(Emit *e, bool partial); // and short rows, side by side
 int64_t tile_c(Emit *e);
+// A map with an axis so short that its elements are written out; which that is, or -1.
+int few_axis_c(const Emit *e);
+int64_t few_c(Emit *e, int few);
 int64_t turned_map_c(Emit *e); // a map, some of whose operands lie along another axis
 int64_t sort_c(Emit *e);
 

@@ -78,12 +78,21 @@ const bool *body_live(Arena *a, const Body *b)
     return body_live_without(a, b, -1);
 }
 
-const bool *body_live_without(Arena *a, const Body *b, int choice)
+// Whether a store of small numbers moves what a load reads.
+static bool moves(const Body *b, const BodyStore *s)
+{
+    const Inst *v = &b->insts.at[s->value];
+    return v->kind == KI_LOAD && v->pred < 0 && s->buf >= 0 && !s->joins && !s->fold &&
+           (v->type == DT_U8 || v->type == DT_BF16 || v->type == DT_F16) &&
+           b->bufs.at[v->buf].type == v->type && b->bufs.at[s->buf].type == v->type;
+}
+
+static bool *live_without(Arena *a, const Body *b, int choice, bool moved)
 {
     Live l = {.seen = NEW_ARRAY(a, bool, b->insts.n + 1),
               .work = NEW_ARRAY(a, int, b->insts.n + 1)};
     for (uint32_t i = 0; i < b->stores.n; i++) {
-        need(&l, b->stores.at[i].value);
+        if (!moved || !moves(b, &b->stores.at[i])) need(&l, b->stores.at[i].value);
         need(&l, b->stores.at[i].guard - 1);
         need_place(&l, b->stores.at[i].ix);
     }
@@ -96,6 +105,21 @@ const bool *body_live_without(Arena *a, const Body *b, int choice)
         need_place(&l, v->ix);
     }
     return l.seen;
+}
+
+const bool *body_live_without(Arena *a, const Body *b, int choice)
+{
+    return live_without(a, b, choice, false);
+}
+
+const bool *body_moved(Arena *a, const Body *b)
+{
+    bool *moved = NEW_ARRAY(a, bool, b->insts.n + 1), *computed = live_without(a, b, -1, true);
+    for (uint32_t i = 0; i < b->stores.n; i++) {
+        const BodyStore *s = &b->stores.at[i];
+        moved[s->value] = moves(b, s) && !computed[s->value];
+    }
+    return moved;
 }
 
 bool body_access(const Body *b, uint32_t i, int axis, Access *out)
@@ -115,6 +139,34 @@ bool body_access(const Body *b, uint32_t i, int axis, Access *out)
     out->buf = buf;
     out->bytes = dtype_info[b->bufs.at[buf].type].bits / 8;
     return true;
+}
+
+// The smallest divisor of the axis in quotients and remainders, which divides all others; 0: none;
+// -1: they do not divide each other.
+static int64_t period_of(const Ix *x, int axis, int64_t period)
+{
+    for (int i = 0; x && i < x->n && period >= 0; i++) {
+        const IxTerm *t = x->at[i].term;
+        if (t->kind != IT_DIV && t->kind != IT_MOD) continue;
+        int64_t by = t->by;
+        const Ix *of = t->e;
+        if (of->n == 1 && of->constant == 0 && of->at[0].coeff == 1 &&
+            of->at[0].term->kind == IT_AXIS && of->at[0].term->id == axis)
+            period = !period || period % by == 0 ? by : by % period == 0 ? period : -1;
+        else
+            period = period_of(of, axis, period);
+    }
+    return period;
+}
+
+int64_t body_period(const Body *b, const bool *live, int axis)
+{
+    int64_t period = 0;
+    for (uint32_t i = 0; i < b->insts.n && period >= 0; i++)
+        if (live[i]) period = period_of(b->insts.at[i].ix, axis, period);
+    for (uint32_t i = 0; i < b->stores.n && period >= 0; i++)
+        period = period_of(b->stores.at[i].ix, axis, period);
+    return period;
 }
 
 bool body_begins(const Body *b)

@@ -257,6 +257,13 @@ bool body_skips(const Body *b);                 // some load is left out where a
 const bool *body_live(Arena *a, const Body *b); // by instruction: what is stored depends on it
 // The same if the select [choice] never chose its second operand.
 const bool *body_live_without(Arena *a, const Body *b, int choice);
+enum { BODY_FEW = 8 }; // elements of an axis that the CPU's loops write out
+// The number of elements of an axis within which places of live instructions and of stores are
+// linear in it: the divisor of their quotients and remainders; 0: there are none; -1: there is no
+// such.
+int64_t body_period(const Body *b, const bool *live, int axis);
+// By instruction: a load of numbers of 8 or 16 bits that are only stored again, as they are.
+const bool *body_moved(Arena *a, const Body *b);
 bool body_folds(const Body *b); // sums over its rows on the way
 // ... of a contraction: over those of its left operand, by column; of its result.
 bool body_folds_left(const Body *b);

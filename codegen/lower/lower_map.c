@@ -186,6 +186,16 @@ static bool flat_is_faster(const LowerCtx *ctx, const Body *b)
     return wide;
 }
 
+// Elements that are repeated a few times each, or dealt out to a few places: the innermost axis as
+// two, the latter so short that the CPU writes it out (codegen/c/few_c.c). 0: there are none.
+static int64_t short_period(const LowerCtx *ctx, const Body *b)
+{
+    const int inner = b->npar - 1;
+    if (ctx->target->kind != TARGET_CPU || b->axis[inner].extent < FEW / 16) return 0;
+    const int64_t period = body_period(b, body_live(ctx->arena, b), inner);
+    return period > 1 && period <= BODY_FEW && b->axis[inner].extent % period == 0 ? period : 0;
+}
+
 // l: the pieces lowered over all axes of the space.
 static bool finish_body(const Map *m, Lower l, const Piece *piece, int npieces, BodyList *out)
 {
@@ -203,6 +213,13 @@ static bool finish_body(const Map *m, Lower l, const Piece *piece, int npieces, 
         l = lower_pieces(m, piece, npieces, merged, 1, NULL);
     }
     if (l.failed) return lower_failed(&l, m->outs[0]);
+    const int64_t period = short_period(m->ctx, l.body);
+    if (period && n < MAX_RANK) {
+        merged[n - 1] /= period;
+        merged[n++] = period;
+        l = lower_pieces(m, piece, npieces, merged, n, NULL);
+        if (l.failed) return lower_failed(&l, m->outs[0]);
+    }
     lower_finish(&l);
     vec_push(m->ctx->arena, out, l.body);
     return true;

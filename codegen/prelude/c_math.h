@@ -110,7 +110,7 @@ static const uint64_t nc_two_over_pi[] = {
 NC_FN double nc_turned_d(double a, uint32_t *turn)
 {
     uint64_t u = nc_bits_d(a) & 0x7fffffffffffffffull, m = (u & 0xfffffffffffffull) | 1ull << 52;
-    int32_t e = (int32_t)(u >> 52), at = e < 1013 ? 0 : e - 1013, j = at >> 5;
+    int64_t e = (int64_t)(u >> 52), at = e < 1013 ? 0 : e - 1013, j = at >> 5; // (of 64 bits: gathered)
     uint64_t by = (uint64_t)(at & 31), x0 = nc_two_over_pi[j], x1 = nc_two_over_pi[j + 2],
              x2 = nc_two_over_pi[j + 4], x3 = nc_two_over_pi[j + 6];
     x0 = x0 << by | x1 >> 1 >> (63 - by);

@@ -36,6 +36,7 @@ struct Emit {
     const char **place;   // by store: where emit_stores puts it instead of its buffer, or NULL
     bool *converted;   // by instruction, then by store: element or place has the type of arithmetic
     const bool *live;  // by instruction: something stored depends on it
+    const bool *moved; // C, by instruction: what is stored as it is read (body_moved); or NULL
     bool *nested;      // by axis: the axis of a nested reduction
     const char *where; // in the model, of the last line printed
     const char **inverse; // by instruction: its reciprocal's temporary, where one was printed

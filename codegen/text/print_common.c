@@ -60,6 +60,7 @@ Emit emit_begin(const Kernel *k, const Body *b, bool pretty, bool cuda)
     e.place = NEW_ARRAY(a, const char *, b->stores.n + 1);
     e.converted = NEW_ARRAY(a, bool, b->insts.n + b->stores.n + 1);
     e.live = body_live(a, b);
+    e.moved = cuda ? NULL : body_moved(a, b);
     e.axis = NEW_ARRAY(a, const char *, BODY_MAX_AXES);
     e.nested = NEW_ARRAY(a, bool, BODY_MAX_AXES);
     e.buf_name = NEW_ARRAY(a, const char *, b->bufs.n + 1);

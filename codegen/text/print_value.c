@@ -37,10 +37,15 @@ const char *emit_literal(Arena *a, DType t, int64_t i, double f)
     return arena_printf(a, "%s%s%s", text, dot, t == DT_F64 ? "" : "f");
 }
 
-// Storage to arithmetic.
-static const char *emit_load(Emit *e, const Inst *v, const char *element)
+static bool is_moved(const Emit *e, int at)
 {
-    switch (v->type) {
+    return e->moved && e->moved[at];
+}
+
+// Storage to arithmetic.
+static const char *emit_load(Emit *e, DType t, const char *element)
+{
+    switch (t) {
     case DT_BF16: return arena_printf(e->arena, "nc_b2f(%s)", element);
     case DT_F16: return arena_printf(e->arena, "nc_h2f(%s)", element);
     case DT_BOOL: return arena_printf(e->arena, "%s != 0", element);
@@ -133,13 +138,14 @@ static const char *ew_text(Emit *e, int at, const char *const *x)
     return b.data;
 }
 
-// CUDA: divisions for which a reciprocal is taken once (Inst.quotient), outside the loop that
-// divides where that is possible. NULL: the op's own expression.
+// Divisions for which a reciprocal is taken once (Inst.quotient): of constants in the text, on CUDA
+// of what is repeated outside the loop that divides where that is possible. NULL: the op's own
+// expression.
 static const char *divided(Emit *e, const Inst *v, const char *const *x)
 {
     int by = v->a[1];
     Scope *s = e->bind[by].scope;
-    if (!e->cuda || v->quotient == QUOTIENT) return NULL;
+    if (v->quotient == QUOTIENT || (!e->cuda && v->quotient == QUOTIENT_REPEATED)) return NULL;
     if (v->quotient != QUOTIENT_REPEATED)
         return arena_printf(
             e->arena, "nc_divide_%sby(%s, %s, %s)",
@@ -236,14 +242,16 @@ static const char *location_comment(Emit *e, const Inst *v)
     return *where ? arena_printf(e->arena, " // %s", where) : "";
 }
 
-static const char *load_text(Emit *e, const Inst *v, const char *pred)
+static const char *load_text(Emit *e, int at, const char *pred)
 {
+    const Inst *v = &e->body->insts.at[at];
     const char *buf = e->buf_name[v->buf];
     if (e->body->bufs.at[v->buf].kind == KA_LOOP_INDEX) return buf;
     const char *text =
-        emit_load(e, v,
-                  arena_printf(e->arena, e->follow ? "nc_prefetch<1>(%s + (%s)).at[0]" : "%s[%s]",
-                               buf, emit_index(e, v->ix)));
+        arena_printf(e->arena, e->follow ? "nc_prefetch<1>(%s + (%s)).at[0]" : "%s[%s]", buf,
+                     emit_index(e, v->ix));
+    if (is_moved(e, at)) return text;
+    text = emit_load(e, v->type, text);
     if (!pred) return text;
     return arena_printf(e->arena, "%s ? %s : %s", pred, text,
                         emit_literal(e->arena, v->type, 0, 0));
@@ -264,7 +272,7 @@ static const char *value_text(Emit *e, int at, const char *const *x, const char 
     const Inst *v = &e->body->insts.at[at];
     switch (v->kind) {
     case KI_INDEX: return emit_index(e, v->ix);
-    case KI_LOAD: return load_text(e, v, pred);
+    case KI_LOAD: return load_text(e, at, pred);
     case KI_EW: {
         const char *text = divided(e, v, x);
         return text ? text : ew_text(e, at, x);
@@ -285,7 +293,8 @@ static const char *value_text(Emit *e, int at, const char *const *x, const char 
 static const char *declare(Emit *e, int at, Scope *home, const char *text)
 {
     const Inst *v = &e->body->insts.at[at];
-    emit_line(e, home, "const %s %s = %s;%s", type_math(v->type), e->name[at], text,
+    emit_line(e, home, "const %s %s = %s;%s",
+              is_moved(e, at) ? type_storage(v->type) : type_math(v->type), e->name[at], text,
               location_comment(e, v));
     emit_bind(e, at, home, e->name[at]);
     return e->name[at];
@@ -304,7 +313,8 @@ const char *emit_value(Emit *e, int at)
     Scope *home = home_of(e, v->axes);
     if (e->element[at])
         return declare(e, at, home,
-                       e->converted[at] ? e->element[at] : emit_load(e, v, e->element[at]));
+                       e->converted[at] || is_moved(e, at) ? e->element[at]
+                                                           : emit_load(e, v->type, e->element[at]));
     if (v->kind == KI_REDUCE) {
         emit_nested(e, at, home);
         return e->bind[at].text;
@@ -343,14 +353,14 @@ void emit_store(Emit *e, const BodyStore *s)
     const char *buf = e->buf_name[s->buf], *ix = emit_index(e, s->ix);
     DType t = b->bufs.at[s->buf].type;
     if (s->joins) {
-        Inst old = {.type = t};
-        const char *was = emit_load(e, &old, arena_printf(e->arena, "%s[%s]", buf, ix));
+        const char *was = emit_load(e, t, arena_printf(e->arena, "%s[%s]", buf, ix));
         if (dtype_info[t].bits < 16) was = arena_printf(e->arena, "(%s)%s", type_math(t), was);
         v = arena_printf(e->arena, "(%s)", emit_combine(e, (Op)(s->joins - 1), t, was, v));
     }
     const char *only =
         s->guard ? arena_printf(e->arena, "if (%s) ", emit_value(e, s->guard - 1)) : "";
-    emit_line(e, e->scope, "%s%s[%s] = %s;", only, buf, ix, emit_stored(e, t, v));
+    emit_line(e, e->scope, "%s%s[%s] = %s;", only, buf, ix,
+              is_moved(e, s->value) ? v : emit_stored(e, t, v));
 }
 
 void emit_stores(Emit *e, int stage)
@@ -367,7 +377,7 @@ void emit_stores(Emit *e, int stage)
                 if (s->ix) emit_index(e, s->ix);
             } else if (s->buf >= 0 && e->place[i]) {
                 const char *v = emit_value(e, emit_unrounded(e, s));
-                const bool converted = e->converted[b->insts.n + i];
+                const bool converted = e->converted[b->insts.n + i] || is_moved(e, s->value);
                 emit_line(e, e->scope, "%s = %s;", e->place[i],
                           converted ? v : emit_stored(e, b->bufs.at[s->buf].type, v));
             } else if (s->buf >= 0) {

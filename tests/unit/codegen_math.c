@@ -24,6 +24,15 @@ static long double sigmoidl(long double a)
     return a >= 0 ? 1 / (1 + expl(-a)) : expl(a) / (1 + expl(a));
 }
 
+static long double rsqrtl(long double a)
+{
+    return 1 / sqrtl(a);
+}
+static long double seventhl(long double a)
+{
+    return a / 7;
+}
+
 // Sets: random bits; within -1..1; within -40..40; near multiples of a quarter turn. Of twelve
 // million numbers in -40..40 the worst were 1.57 (sin, cos) and 7.95 (erf, near 3.6).
 static const Function functions[] = {
@@ -36,6 +45,8 @@ static const Function functions[] = {
     {"tanh_f", tanhl, true, {3, 3, 3, 3}},
     {"erf_f", erfl, true, {8, 8, 8, 8}},
     {"sigmoid_f", sigmoidl, true, {4, 4, 4, 4}},
+    {"rsqrt_f", rsqrtl, true, {1.5, 1.5, 1.5, 1.5}},
+    {"seventh_f", seventhl, true, {1.5, 0.5, 0.5, 0.5}},
     {"sin_d", sinl, false, {1.5, 1.5, 1.5, 1.5}},
     {"cos_d", cosl, false, {1.5, 1.5, 1.5, 1.5}},
     {"exp_d", expl, false, {1, 1, 1, 1}},
@@ -212,6 +223,7 @@ static void check_flags(Arena *a, const char *dir, const char *flags)
                *so = arena_printf(a, "%s/m%s.so", dir, flags);
     FILE *f = fopen(src, "w");
     fputs(lower_prelude(a, &cpu, false), f);
+    fputs("NC_FN float nc_seventh_f(float a) { return nc_divide_by(a, 7, 1.0f / 7); }\n", f);
     for (int i = 0; i < n; i++) {
         const char *t = functions[i].narrow ? "float" : "double", *name = functions[i].name;
         fprintf(f,
