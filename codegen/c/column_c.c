@@ -44,13 +44,13 @@ static void declare_sums(Emit *e, Scope *task, const int *r, int n, int64_t part
         const char *t = c_float_sum(v) && part > 1024 ? "double" : c_acc_type(v->acc),
                    *name = e->name[r[i]];
         if (v->kind == KI_REDUCE && inst_acc(v)->place) {
-            emit_line(e, task, "%s %s_best[%lld];", t, name, tile);
+            emit_line(e, task, "%s %s_best[%lld] NC_LINES;", t, name, tile);
             t = "int32_t";
         }
         const bool ordered = c_stored_order(e, r[i]);
         if (ordered) t = "int16_t";
         const char *array = v->kind == KI_SCAN ? emit_text(e, "%s_acc", name) : name;
-        emit_line(e, task, "%s %s[%lld];", t, array, tile);
+        emit_line(e, task, "%s %s[%lld] NC_LINES;", t, array, tile);
         emit_line(e, task, "for (long k = 0; k < last - first; k++) {");
         emit_line(e, task, "    %s[k] = %s;", array,
                   ordered ? c_order_start(e, r[i]) : c_start(e, v, lo));

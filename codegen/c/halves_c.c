@@ -1,6 +1,7 @@
-// Halves that lie side by side along a loop of vectors: a few hundred at a time become floats
-// before it and halves behind it (nc_floats_of, nc_halves_of), for compilers make no vectors of the
-// processor's conversions.
+// Halves that lie side by side along a loop of vectors become floats before it and halves behind it
+// (nc_floats_of, nc_halves_of), for compilers make no vectors of the processor's conversions. A
+// piece of the loop has as many as a vector, all of it written out, so that nothing of it goes to
+// memory; or a few hundred, where functions take so long that loops of their own pay (levels_c.c).
 #include "codegen/c/print_c.h"
 
 // Number i of the instructions and, behind them, stores: an access of halves along the axis in that
@@ -58,6 +59,29 @@ bool c_any_halves(Emit *e, int axis, int stage)
     return false;
 }
 
+bool c_fits_few(Emit *e, int axis, int stage)
+{
+    const Body *b = e->body;
+    bool rounds = stage >= 0; // something to halves; else loops of whole vectors do the same
+    Run r;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        if (!e->live[i]) continue;
+        if (v->keep || c_stored_order(e, (int)i)) return false;
+        if (v->kind == KI_LOAD && inst_over(v, axis) && dtype_info[v->type].bits < 32 &&
+            !is_run(e, i, axis, stage, &r))
+            return false;
+    }
+    for (uint32_t i = 0; i < b->stores.n; i++) {
+        const BodyStore *s = &b->stores.at[i];
+        if (s->buf < 0 || !store_over(b, s, axis)) continue;
+        const bool run = is_run(e, b->insts.n + i, axis, stage, &r);
+        rounds |= run;
+        if (dtype_info[b->bufs.at[s->buf].type].bits < 32 && !run) return false;
+    }
+    return rounds;
+}
+
 static const char *begin_of(Emit *e, const Run *r, int axis, const char *first)
 {
     return turn_begin(e, r->buf, r->at, (int[]){axis, axis}, (const char *[]){first, first});
@@ -68,9 +92,9 @@ void c_take_half(Emit *e, uint32_t i, int axis, int stage, const char *first, co
     const uint32_t n = e->body->insts.n;
     Run r;
     if (!is_run(e, i, axis, stage, &r)) return;
-    emit_line(e, e->scope, "float %s[%d];", r.array, C_PIECE);
+    emit_line(e, e->scope, "float %s[%d] NC_LINES;", r.array, e->few ? C_FEW : C_PIECE);
     if (i < n)
-        emit_line(e, e->scope, "nc_floats_of(%s, %s, %s - %s);", r.array,
+        emit_line(e, e->scope, "nc_%sfloats_of(%s, %s, %s - %s);", e->few ? "few_" : "", r.array,
                   begin_of(e, &r, axis, first), last, first);
     *(i < n ? &e->element[i] : &e->place[i - n]) =
         emit_text(e, "%s[%s - %s]", r.array, e->axis[axis], first);
@@ -96,8 +120,8 @@ void c_give_halves(Emit *e, int axis, const char *first, const char *last)
         }
         const BodyStore *s = &b->stores.at[i - b->insts.n];
         const Run r = {emit_text(e, "out%u_floats", i - b->insts.n), s->ix, s->buf};
-        emit_line(e, e->scope, "nc_halves_of(%s, %s, %s - %s);", begin_of(e, &r, axis, first),
-                  r.array, last, first);
+        emit_line(e, e->scope, "nc_%shalves_of(%s, %s, %s - %s);", e->few ? "few_" : "",
+                  begin_of(e, &r, axis, first), r.array, last, first);
         e->place[i - b->insts.n] = NULL;
     }
 }
@@ -107,6 +131,7 @@ void c_open_pieces(Emit *e, int axis, int64_t period, int stage, bool simd)
     const char *c = e->axis[axis];
     e->pieces = !period && simd && c_any_halves(e, axis, stage);
     if (e->pieces) {
+        e->few = c_fits_few(e, axis, stage);
         emit_open(e, 0);
         c_take_halves(e, axis, stage, emit_text(e, "piece_%s", c), emit_text(e, "piece_end_%s", c));
     }
@@ -128,8 +153,32 @@ void c_close_pieces(Emit *e, const char *from, const char *to, bool whole, const
     e->pieces = false;
 }
 
+// Pieces of C_FEW elements, and what is left behind them.
+static void close_few(Emit *e, const char *first, const char *last, const char *from,
+                      const char *to)
+{
+    const Buf piece = e->scope->text;
+    Scope *out = e->scope->up;
+    emit_line(e, out, "{");
+    emit_line(e, out, "long %s = %s;", first, from);
+    emit_close(e,
+               emit_text(e, "for (; %s + %d <= %s; %s += %d) {\n%*sconst long %s = %s + %d;", first,
+                         C_FEW, to, first, C_FEW, e->scope->indent * 4, "", last, first, C_FEW),
+               "}");
+    emit_line(e, out, "if (%s < %s) {", first, to);
+    emit_line(e, out, "    const long %s = %s;", last, to);
+    buf_bytes(&out->text, piece.data, piece.len);
+    emit_line(e, out, "}");
+    emit_line(e, out, "}");
+}
+
 void c_close_piece(Emit *e, const char *first, const char *last, const char *from, const char *to)
 {
+    if (e->few) {
+        e->few = false;
+        close_few(e, first, last, from, to);
+        return;
+    }
     emit_close(e,
                emit_text(e,
                          "for (long %s = %s; %s < %s; %s += %d) {\n"

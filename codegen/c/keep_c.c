@@ -14,7 +14,7 @@ void c_declare_kept(Emit *e, int64_t elements)
     const Body *b = e->body;
     for (uint32_t i = 0; i < b->insts.n; i++)
         if (is_kept(e, i) && !b->insts.at[i].kept_at)
-            emit_line(e, e->scope, "%s %s_kept[%lld];", type_storage(b->insts.at[i].type),
+            emit_line(e, e->scope, "%s %s_kept[%lld] NC_LINES;", type_storage(b->insts.at[i].type),
                       e->name[i], (long long)elements);
 }
 
@@ -64,8 +64,8 @@ bool c_declare_rows(Emit *e, int stage)
     bool any = false;
     for (uint32_t i = 0; i < b->insts.n; i++) {
         if (first_need(e, stages, i) != stage) continue;
-        emit_line(e, e->scope, "%s %s_rows[%lld];", type_math(b->insts.at[i].type), e->name[i],
-                  (long long)b->sched.task);
+        emit_line(e, e->scope, "%s %s_rows[%lld] NC_LINES;", type_math(b->insts.at[i].type),
+                  e->name[i], (long long)b->sched.task);
         any = true;
     }
     return any;

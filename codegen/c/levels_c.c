@@ -38,6 +38,20 @@ static bool is_only_rounded(const Emit *e, uint32_t i, int axis)
     return rounded;
 }
 
+static bool is_costly(const Inst *v, int axis)
+{
+    return v->kind == KI_EW && op_info(v->op)->flags & OPF_COSTLY && !v->text &&
+           v->axes >> axis & 1 && (v->type == DT_F32 || v->type == DT_F64);
+}
+
+static int costly_functions(const Emit *e, int axis)
+{
+    int n = 0;
+    for (uint32_t i = 0; i < e->body->insts.n; i++)
+        n += e->live[i] && is_costly(&e->body->insts.at[i], axis);
+    return n;
+}
+
 // How many costly functions stand one behind the other in each value over [axis]; the number of
 // loops.
 static int find_levels(const Emit *e, int axis, int *level)
@@ -49,9 +63,7 @@ static int find_levels(const Emit *e, int axis, int *level)
         level[i] = 0;
         for (int k = 0; k < v->na; k++)
             if (level[v->a[k]] > level[i]) level[i] = level[v->a[k]];
-        const bool costly = v->kind == KI_EW && op_info(v->op)->flags & OPF_COSTLY && !v->text &&
-                            v->axes >> axis & 1 && (v->type == DT_F32 || v->type == DT_F64) &&
-                            !is_only_rounded(e, i, axis);
+        const bool costly = is_costly(v, axis) && !is_only_rounded(e, i, axis);
         const bool rounded = is_rounded(e, i, axis);
         level[i] += costly || rounded;
         if (e->live[i] && level[i] + rounded > most) most = level[i] + rounded;
@@ -87,7 +99,7 @@ static void draw(Emit *e, uint32_t i, int axis, const char *first, const char *l
     e->axis[axis] = first;
     const char *at = emit_index(e, v->ix);
     e->axis[axis] = c;
-    emit_line(e, e->scope, "uint32_t %s_drawn[%d];", e->name[i], C_PIECE);
+    emit_line(e, e->scope, "uint32_t %s_drawn[%d] NC_LINES;", e->name[i], C_PIECE);
     emit_line(e, e->scope, "nc_randoms(%s_drawn, %s - %s, %s, %s, %s, (uint64_t)(%s), %d);",
               e->name[i], last, first, seed, count, e->buf_name[v->buf], at, v->lane);
     e->element[i] = emit_text(e, "%s_drawn[%s - %s]", e->name[i], c, first);
@@ -107,6 +119,8 @@ bool c_levels(Emit *e, int axis, const char *from, const char *to)
         return false;
     const char *c = e->axis[axis], *first = emit_text(e, "piece_%s", c),
                *last = emit_text(e, "piece_end_%s", c);
+    e->few = !drawn && costly_functions(e, axis) < 2 && c_fits_few(e, axis, -1);
+    const int size = e->few ? C_FEW : C_PIECE;
     emit_open(e, 0);
     Scope *piece = e->scope;
     for (uint32_t i = 0; i < b->insts.n; i++)
@@ -121,8 +135,8 @@ bool c_levels(Emit *e, int axis, const char *from, const char *to)
             }
         for (uint32_t i = 0; i < b->insts.n && l < most; i++) {
             if (!reaches(e, i, level) || level[i] != l) continue;
-            emit_line(e, piece, "%s %s_level[%d];", type_math(b->insts.at[i].type), e->name[i],
-                      C_PIECE);
+            emit_line(e, piece, "%s %s_level[%d] NC_LINES;", type_math(b->insts.at[i].type),
+                      e->name[i], size);
             const int value = is_rounded(e, i, axis) ? b->insts.at[i].a[0] : (int)i;
             emit_line(e, e->scope, "%s_level[%s - %s] = %s;", e->name[i], c, first,
                       emit_value(e, value));
@@ -131,7 +145,8 @@ bool c_levels(Emit *e, int axis, const char *from, const char *to)
         c_close_loop(e, first, last, false, C_SIMD);
         for (uint32_t i = 0; i < b->insts.n && l < most; i++)
             if (level[i] == l && reaches(e, i, level) && is_rounded(e, i, axis))
-                emit_line(e, piece, "nc_round_halves(%s_level, %s - %s);", e->name[i], last, first);
+                emit_line(e, piece, "nc_%sround_halves(%s_level, %s - %s);", e->few ? "few_" : "",
+                          e->name[i], last, first);
     }
     c_give_halves(e, axis, first, last);
     c_close_piece(e, first, last, from, to);

@@ -32,7 +32,10 @@ void c_open_pieces(Emit *e, int axis, int64_t period, int stage, bool simd);
 bool c_any_halves(Emit *e, int axis, int stage); // whether there are such
 void c_close_pieces(Emit *e, const char *from, const char *to, bool whole, const char *pragma);
 // Its parts, in the scope around the loops of a piece, which is at most C_PIECE elements long.
-enum { C_PIECE = 512 };
+enum { C_PIECE = 512, C_FEW = 16 }; // (e->few)
+// Whether nothing along the axis but these halves is narrower than a float: compilers make vectors
+// of as many as there are of the narrowest in one, more than C_FEW.
+bool c_fits_few(Emit *e, int axis, int stage);
 void c_take_halves(Emit *e, int axis, int stage, const char *first, const char *last);
 void c_take_half(Emit *e, uint32_t i, int axis, int stage, const char *first, const char *last);
 void c_give_halves(Emit *e, int axis, const char *first, const char *last);

@@ -36,8 +36,9 @@ static void declare_lanes(Emit *e, Scope *s, int r, int64_t lanes, const char *f
     const Inst *v = &e->body->insts.at[r];
     const bool stored = c_stored_order(e, r);
     if (inst_acc(v)->place) {
-        emit_line(e, s, "int32_t %s_lane[%lld];", e->name[r], (long long)lanes);
-        emit_line(e, s, "%s %s_best_lane[%lld];", c_acc_type(v->acc), e->name[r], (long long)lanes);
+        emit_line(e, s, "int32_t %s_lane[%lld] NC_LINES;", e->name[r], (long long)lanes);
+        emit_line(e, s, "%s %s_best_lane[%lld] NC_LINES;", c_acc_type(v->acc), e->name[r],
+                  (long long)lanes);
         emit_line(e, s, "for (long k = 0; k < %lld; k++) {", (long long)lanes);
         emit_line(e, s, "    %s_lane[k] = %s;", e->name[r], c_start(e, v, first));
         emit_line(e, s, "    %s_best_lane[k] = %s;", e->name[r], emit_identity(e, v->op, v->acc));
@@ -46,7 +47,7 @@ static void declare_lanes(Emit *e, Scope *s, int r, int64_t lanes, const char *f
     }
     const char *t = stored ? "int16_t" : c_acc_type(v->acc);
     const char *start = stored ? c_order_start(e, r) : emit_identity(e, v->op, v->acc);
-    emit_line(e, s, "%s %s_lane[%lld];", t, e->name[r], (long long)lanes);
+    emit_line(e, s, "%s %s_lane[%lld] NC_LINES;", t, e->name[r], (long long)lanes);
     emit_line(e, s, "for (long k = 0; k < %lld; k++) %s_lane[k] = %s;", (long long)lanes,
               e->name[r], start);
 }
@@ -71,7 +72,7 @@ static void join_lanes(Emit *e, Scope *s, int r, int64_t lanes)
                         : math_bytes(v->acc) == 8 ? "int64_t"
                                                   : "int32_t";
         if (!stored) {
-            emit_line(e, s, "%s %s[%lld];", t, key, (long long)lanes);
+            emit_line(e, s, "%s %s[%lld] NC_LINES;", t, key, (long long)lanes);
             emit_line(e, s, C_SIMD);
             emit_line(e, s, "for (long k = 0; k < %lld; k++) %s[k] = nc_order(%s%s[k]);",
                       (long long)lanes, key, sign, x);

@@ -110,8 +110,8 @@ static int64_t in_place_c(Emit *e, int rows)
     Scope *task = e->scope, *root = task->up;
     const DType acc = b->insts.at[b->dot.sum].acc;
     const char *t = type_math(acc), *kind = emit_text(e, "%d_%s", wide, tile_suffix(acc));
-    emit_line(e, root, "%s right[%d] __attribute__((aligned(64))) = {0};", t, step * wide);
-    emit_line(e, root, "%s sums[%d] __attribute__((aligned(64)));", t, most * wide);
+    emit_line(e, root, "%s right[%d] NC_LINES = {0};", t, step * wide);
+    emit_line(e, root, "%s sums[%d] NC_LINES;", t, most * wide);
     emit_line(e, root, "const %s *row[%d];", t, most);
     emit_line(e, root, "long at[%d];", step);
     emit_line(e, task, "const long %s = task / %lld;", e->axis[0], tiles_m * tiles_n);
@@ -232,10 +232,8 @@ int64_t tile_c(Emit *e)
                "}");
     emit_close(e, each, "}");
     Scope *root = task->up;
-    emit_line(e, root, "%s left_tile[%d] __attribute__((aligned(64))) = {0};", t,
-              s->tile.k * s->tile.m);
-    emit_line(e, root, "%s right_tile[%d] __attribute__((aligned(64))) = {0};", t,
-              s->tile.k * columns);
+    emit_line(e, root, "%s left_tile[%d] NC_LINES = {0};", t, s->tile.k * s->tile.m);
+    emit_line(e, root, "%s right_tile[%d] NC_LINES = {0};", t, s->tile.k * columns);
     emit_close(e, "for (long task = begin; task < end; task++) {", "}");
     return b->axis[0].extent * tiles_m * tiles_n;
 }

@@ -56,8 +56,8 @@ void turn_in(Emit *e)
     Turned t;
     for (uint32_t i = 0; i < b->insts.n + b->stores.n; i++) {
         if (!turned(e, i, &t)) continue;
-        emit_line(e, e->scope, "%s %s[%lld];", type_storage(b->bufs.at[t.buf].type), t.array,
-                  cols * task);
+        emit_line(e, e->scope, "%s %s[%lld] NC_LINES;", type_storage(b->bufs.at[t.buf].type),
+                  t.array, cols * task);
         if (i < b->insts.n)
             emit_line(e, e->scope, "nc_turn_%d(%s, %lld, last - first, %lld, %s, %lld);",
                       turn_bits(b, t.buf), begin_of(e, &t), (long long)t.pitch, cols, t.array,

@@ -53,8 +53,8 @@ int64_t turned_map_c(Emit *e)
     for (uint32_t k = 0; k < b->insts.n; k++) {
         if (!(pitch = pitch_of(e, k, across))) continue;
         const Inst *v = &b->insts.at[k];
-        emit_line(e, task, "%s %s_turned[%d];", type_storage(b->bufs.at[v->buf].type), e->name[k],
-                  ACROSS * ALONG);
+        emit_line(e, task, "%s %s_turned[%d] NC_LINES;", type_storage(b->bufs.at[v->buf].type),
+                  e->name[k], ACROSS * ALONG);
         emit_line(e, task,
                   "nc_turn_%d(%s, %lld, last_%s - first_%s, last_%s - first_%s, %s_turned, %d);",
                   turn_bits(b, v->buf), turn_begin(e, v->buf, v->ix, (int[]){across, along}, begin),

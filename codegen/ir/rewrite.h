@@ -26,4 +26,10 @@ void body_mark_skips(Arena *a, Body *b);
 // Keeps, breaks: nothing is changed; a target without cheaper forms divides.
 void body_mark_quotients(Body *b);
 
+// rounding.c: values that are rounded to 16-bit floats and read by nothing but choices among such
+// values (the larger one, one of two by a condition), signs and stores of that type are not rounded
+// before these. For targets that convert a value at a time. Keeps: every bit that is stored. Breaks:
+// instructions of these types may have more digits.
+void body_round_late(Arena *a, Body *b);
+
 #endif

@@ -175,6 +175,7 @@ static Body **rewritten(LowerCtx *ctx, Body *const *body, int n)
     for (int i = 0; i < n; i++) {
         body_mark_quotients(body[i]);
         body_mark_picks(body[i]);
+        if (ctx->target->kind == TARGET_CPU) body_round_late(ctx->arena, body[i]);
         bool streams = ctx->target->kind == TARGET_CUDA && row_streams(body[i]);
         Body *online = streams ? body_join_online(ctx->arena, body[i]) : NULL;
         out[i] = online ? online : body[i];

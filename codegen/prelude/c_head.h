@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define NC_FN  static inline __attribute__((unused, always_inline))
+#define NC_LINES __attribute__((aligned(64))) // of arrays that vectors go through: a line of memory each
 // A kernel's loops. No compiler may draw conclusions at the call from what they do: gcc 12.2 judges some
 // that read forwards and backwards to write nothing, and drops the call.
 #if defined __clang__
@@ -131,20 +132,20 @@ NC_FN float nc_divide_whole_by(float a, float b, float inverse) { return a / b; 
 NC_FN float nc_divide_by(float a, float b, float inverse) { return a / b; }
 #endif
 
-// Half precision as bits. To float exactly; from float to nearest, ties to even.
+// Half precision as bits. To float exactly; from float to nearest, ties to even. A NaN becomes quiet and
+// keeps its first digits, as in processors' conversions (c_half.h).
 NC_FN float nc_h2f(uint16_t h)
 {
-    uint32_t w = (uint32_t)(h & 0x7fff) << 13;
-    float f = nc_from_bits(w) * 0x1p112f;
-    uint32_t u = nc_bits(f) | ((h & 0x7fff) >= 0x7c00 ? 0x7f800000u : 0);
-    return nc_from_bits(u | (uint32_t)(h & 0x8000) << 16);
+    uint32_t w = (uint32_t)(h & 0x7fff) << 13 | ((h & 0x7fff) >= 0x7c00 ? 0x7f800000u : 0);
+    float f = nc_from_bits(w) * 0x1p112f; // (makes NaN quiet)
+    return nc_from_bits(nc_bits(f) | (uint32_t)(h & 0x8000) << 16);
 }
 NC_FN uint16_t nc_f2h(float a)
 {
     uint32_t u = nc_bits(a), x = u & 0x7fffffffu;
     uint32_t tiny = nc_bits(nc_from_bits(x) + 0.5f) - 0x3f000000u;
     uint32_t normal = (x + 0xc8000fffu + (x >> 13 & 1)) >> 13;
-    uint32_t big = x > 0x7f800000u ? 0x7e00u : 0x7c00u;
+    uint32_t big = x > 0x7f800000u ? (x >> 13 & 0x1ffu) | 0x7e00u : 0x7c00u;
     uint32_t h = x >= 0x47800000u ? big : x < 0x38800000u ? tiny : normal;
     return (uint16_t)(h | (u >> 16 & 0x8000u));
 }

@@ -53,6 +53,7 @@ struct Emit {
     int64_t period;
     const char *round;
     bool pieces; // C: the open loop runs within a piece of some elements (halves_c.c)
+    bool few;    // C: ... of so few that their floats stay in registers
     const char **buf_name;
 };
 

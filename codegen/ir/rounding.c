@@ -1,0 +1,36 @@
+// Sums and products of 16-bit floats of which only an order, a sign or a choice is taken before
+// they are stored: storing rounds them.
+#include "codegen/ir/rewrite.h"
+
+// Whether rounding its operands is rounding its result.
+static bool keeps_rounding(const Inst *v)
+{
+    return v->kind == KI_EW && (v->type == DT_F16 || v->type == DT_BF16) && !v->text &&
+           (v->op == OP_minimum || v->op == OP_maximum || v->op == OP_neg || v->op == OP_abs ||
+            v->op == OP_select);
+}
+
+void body_round_late(Arena *a, Body *b)
+{
+    bool *exact = NEW_ARRAY(a, bool, b->insts.n + 1); // by instruction: something reads it rounded
+    for (uint32_t i = 0; i < b->stores.n; i++) {
+        const BodyStore *s = &b->stores.at[i];
+        if (s->buf < 0 || s->joins || s->fold ||
+            b->bufs.at[s->buf].type != b->insts.at[s->value].type)
+            exact[s->value] = true;
+    }
+    for (uint32_t i = b->insts.n; i-- > 0;) {
+        Inst *v = &b->insts.at[i];
+        const bool late = keeps_rounding(v) && !exact[i];
+        for (int k = 0; k < v->na && !late; k++) exact[v->a[k]] = true;
+    }
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        Inst *v = &b->insts.at[i];
+        for (int k = 0; k < v->na && keeps_rounding(v) && !exact[i]; k++) {
+            const Inst *x = &b->insts.at[v->a[k]];
+            if (x->kind == KI_CAST && x->type == v->type && math_type(x->from) == DT_F32 &&
+                !exact[v->a[k]])
+                v->a[k] = x->a[0];
+        }
+    }
+}
