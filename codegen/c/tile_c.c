@@ -94,16 +94,41 @@ static void right_tile(Emit *e, int inst, int cols, int wide)
     emit_line(e, e->scope, "}");
 }
 
+// Where the sums of the rows of a task, or of some of them, lie.
+typedef struct Sums {
+    const char *first, *last; // those rows
+    int rows, cols, wide;
+} Sums;
+
+// The results in the order in which they lie.
+static void store_sums(Emit *e, const Sums *s)
+{
+    const Body *b = e->body;
+    const int inner = store_runs_along(b, s->rows) ? s->rows : s->cols, outer = 3 - inner;
+    const char *from[] = {[1] = "first_n", "first_n"}, *to[] = {[1] = "last_n", "last_n"};
+    from[s->rows] = s->first, to[s->rows] = s->last;
+    emit_open(e, 1ull << outer);
+    c_open_loop(e, inner, c_period(e, inner, ROUND));
+    emit_bind(e, b->dot.sum, e->scope,
+              emit_text(e, "sums[(%s - %s) * %d + %s - first_n]", e->axis[s->rows], s->first,
+                        s->wide, e->axis[s->cols]));
+    emit_stores(e, -1);
+    c_close_loop(e, from[inner], to[inner], false, c_plain_over(e, inner) ? C_SIMD : "");
+    emit_close(e, tile_loop(e, outer, from[outer], to[outer]), "}");
+}
+
 // One operand is read where it lies: by the place of each of its rows, and of each column behind
-// that.
+// that. Sums of few columns are stored some rows at a time, so that they stay in the first cache.
 static int64_t in_place_c(Emit *e, int rows)
 {
+    enum { SOME = 48 };
     const Body *b = e->body;
     const int cols = 3 - rows, most = rows == 1 ? b->sched.tile.m : b->sched.tile.n,
               wide = rows == 1 ? b->sched.tile.n : b->sched.tile.m, step = b->sched.tile.k;
     const int left = rows == 1 ? b->dot.a : b->dot.b, right = rows == 1 ? b->dot.b : b->dot.a;
     const long long m = b->axis[rows].extent, n = b->axis[cols].extent, k = b->axis[b->col].extent;
     const long long tiles_m = ceil_div(m, most), tiles_n = ceil_div(n, wide);
+    const bool once = k <= step; // all columns are one step
     const Inst *x = &b->insts.at[left];
     const char *r = e->axis[rows], *c = e->axis[b->col];
     emit_open(e, 1); // batch
@@ -111,7 +136,7 @@ static int64_t in_place_c(Emit *e, int rows)
     const DType acc = b->insts.at[b->dot.sum].acc;
     const char *t = type_math(acc), *kind = emit_text(e, "%d_%s", wide, tile_suffix(acc));
     emit_line(e, root, "%s right[%d] NC_LINES = {0};", t, step * wide);
-    emit_line(e, root, "%s sums[%d] NC_LINES;", t, most * wide);
+    emit_line(e, root, "%s sums[%d] NC_LINES;", t, (once ? SOME : most) * wide);
     emit_line(e, root, "const %s *row[%d];", t, most);
     emit_line(e, root, "long at[%d];", step);
     emit_line(e, task, "const long %s = task / %lld;", e->axis[0], tiles_m * tiles_n);
@@ -122,7 +147,7 @@ static int64_t in_place_c(Emit *e, int rows)
               most, m);
     emit_line(e, task, "const long last_n = first_n + %d < %lld ? first_n + %d : %lld;", wide, n,
               wide, n);
-    emit_line(e, task, "memset(sums, 0, sizeof sums);");
+    if (!once) emit_line(e, task, "memset(sums, 0, sizeof sums);");
     c_open_loop(e, rows, c_period(e, rows, ROUND));
     emit_line(e, e->scope, "row[%s - first_m] = %s + (%s);", r, e->buf_name[x->buf],
               part_of_place(e, x->ix, 1ull << b->col, true));
@@ -137,23 +162,28 @@ static int64_t in_place_c(Emit *e, int rows)
               part_of_place(e, x->ix, 1ull << b->col, false));
     c_close_loop(e, "first_k", "last_k", false, C_SIMD);
     right_tile(e, right, cols, wide);
-    emit_line(e, e->scope, "for (long i = 0; i < last_m - first_m; i += NC_ROWS_OF_%s)", kind);
+    const Sums part = {once ? "some_m" : "first_m", once ? "end_m" : "last_m", rows, cols, wide};
+    if (once) {
+        emit_open(e, 0);
+        emit_line(e, e->scope, "const long end_m = some_m + %d < last_m ? some_m + %d : last_m;",
+                  SOME, SOME);
+        emit_line(e, e->scope, "memset(sums, 0, sizeof sums);");
+    }
+    emit_line(e, e->scope, "for (long i = %s - first_m; i < %s - first_m; i += NC_ROWS_OF_%s)",
+              part.first, part.last, kind);
     emit_line(e, e->scope,
-              "    nc_rows_%s(sums + i * %d, row + i, at, from, step, last_k - first_k);", kind,
-              wide);
+              "    nc_rows_%s(sums + (i + first_m - %s) * %d, row + i, at, from, step, last_k - "
+              "first_k);",
+              kind, part.first, wide);
+    if (once) {
+        store_sums(e, &part);
+        emit_close(
+            e, emit_text(e, "for (long some_m = first_m; some_m < last_m; some_m += %d) {", SOME),
+            "}");
+    }
     emit_close(e, emit_text(e, "for (long first_k = 0; first_k < %lld; first_k += %d) {", k, step),
                "}");
-    // The results in the order in which they lie.
-    const int inner = store_runs_along(b, rows) ? rows : cols, outer = 3 - inner;
-    const char *from[] = {[1] = "first_n", "first_n"}, *to[] = {[1] = "last_n", "last_n"};
-    from[rows] = "first_m", to[rows] = "last_m";
-    emit_open(e, 1ull << outer);
-    c_open_loop(e, inner, c_period(e, inner, ROUND));
-    emit_bind(e, b->dot.sum, e->scope,
-              emit_text(e, "sums[(%s - first_m) * %d + %s - first_n]", r, wide, e->axis[cols]));
-    emit_stores(e, -1);
-    c_close_loop(e, from[inner], to[inner], false, c_plain_over(e, inner) ? C_SIMD : "");
-    emit_close(e, tile_loop(e, outer, from[outer], to[outer]), "}");
+    if (!once) store_sums(e, &part);
     emit_close(e, "for (long task = begin; task < end; task++) {", "}");
     return b->axis[0].extent * tiles_m * tiles_n;
 }
