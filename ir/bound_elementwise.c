@@ -67,20 +67,38 @@ static void choose(Eval *e, const Node *n, Value *const *args, Value *out)
 
 // -- one element -----------------------------------------------------------------------------------
 
+// What all elements of a node have in common, and the operands of one.
 typedef struct Element {
     const Node *n;
+    uint32_t nargs, flags;
+    uint32_t first[3]; // of each operand: the first one that is the same node; these move together
     DType type[3], result;
+    bool real[3], gives_real, linear; // linear: in each of its operands, which are real and differ
     Scalar x[3];
 } Element;
 
+static Element element_of(const Node *n, Value *const *args)
+{
+    Element m = {.n = n, .nargs = n->nargs, .flags = op_info(n->op)->flags};
+    m.result = n->type.dtype;
+    m.gives_real = dtype_is_float(m.result);
+    m.linear = m.flags & OPF_LINEAR;
+    for (uint32_t k = 0; k < m.nargs; k++) {
+        m.type[k] = args[k]->type.dtype;
+        m.real[k] = dtype_is_float(m.type[k]);
+        while (n->args[m.first[k]] != n->args[k]) m.first[k]++;
+        m.linear &= m.real[k] && m.first[k] == k;
+    }
+    return m;
+}
+
 static double element_value(const Element *m, bool round)
 {
-    const Node *n = m->n;
-    DType operand = m->type[n->nargs - 1];
-    Scalar v = op_info(n->op)->flags & OPF_CONVERTS
+    DType operand = m->type[m->nargs - 1];
+    Scalar v = m->flags & OPF_CONVERTS
                    ? scalar_cast(operand, m->result, m->x[0], round)
-                   : scalar_apply(n->op, operand, m->result, m->x[0], m->x[1], m->x[2], round);
-    return dtype_is_float(m->result) ? v.f : (double)v.i;
+                   : scalar_apply(m->n->op, operand, m->result, m->x[0], m->x[1], m->x[2], round);
+    return m->gives_real ? v.f : (double)v.i;
 }
 
 // -- operands within their errors -----------------------------------------------------------------
@@ -132,18 +150,10 @@ static void points_of(const Element *m, uint32_t k, const double own[2], Points 
     p->wide = false;
     if (own[BELOW] == 0 && own[ABOVE] == 0)
         p->at[p->n++] = m->x[k];
-    else if (dtype_is_float(m->type[k]))
+    else if (m->real[k])
         real_points(m->type[k], m->x[k].f, own, p);
     else
         whole_points(m->type[k], m->x[k].i, own, p);
-}
-
-// The place of operand k's node among the operands: equal ones move together.
-static uint32_t first_of(const Node *n, uint32_t k)
-{
-    uint32_t first = 0;
-    while (n->args[first] != n->args[k]) first++;
-    return first;
 }
 
 // A remainder is as far as it goes within one step of the quotient; beside a step it may be all or
@@ -151,40 +161,38 @@ static uint32_t first_of(const Node *n, uint32_t k)
 static double quotient(const Element *m)
 {
     Scalar q = scalar_apply(OP_floordiv, m->type[1], m->type[1], m->x[0], m->x[1], m->x[0], true);
-    return dtype_is_float(m->type[1]) ? q.f : (double)q.i;
+    return m->real[1] ? q.f : (double)q.i;
 }
 
 static double number_of(const Element *m, uint32_t k)
 {
-    return dtype_is_float(m->type[k]) ? m->x[k].f : (double)m->x[k].i;
+    return m->real[k] ? m->x[k].f : (double)m->x[k].i;
 }
 
 // Lets the value v be what any choice of points gives.
 static void admit_points(const Element *at, const Points *p, double v, double error[2])
 {
     Element m = *at;
-    const Node *n = at->n;
+    const uint32_t nargs = m.nargs;
+    const bool remainder = m.n->op == OP_mod;
     bool steps = false;
-    double step = n->op == OP_mod ? quotient(at) : 0;
+    double step = remainder ? quotient(at) : 0;
     int i[3] = {0};
-    for (uint32_t k = 0; k < n->nargs;) {
-        for (k = 0; k < n->nargs; k++) {
-            uint32_t f = first_of(n, k);
-            m.x[k] = p[f].at[i[f]];
-        }
+    for (uint32_t k = 0; k < nargs;) {
+        for (k = 0; k < nargs; k++) m.x[k] = p[m.first[k]].at[i[m.first[k]]];
         bound_admit(error, v, element_value(&m, true));
-        steps |= n->op == OP_mod && quotient(&m) != step;
-        for (k = 0; k < n->nargs; k++) { // the next choice
-            if (first_of(n, k) != k) continue;
+        steps |= remainder && quotient(&m) != step;
+        for (k = 0; k < nargs; k++) { // the next choice
+            if (m.first[k] != k) continue;
             if (++i[k] < p[k].n) break;
             i[k] = 0;
         }
     }
     if (!steps) return;
     bound_admit(error, v, 0);
-    const Points *by = &p[first_of(n, 1)];
+    const Points *by = &p[m.first[1]];
     for (int j = 0; j < by->n; j++)
-        bound_admit(error, v, dtype_is_float(at->type[1]) ? by->at[j].f : (double)by->at[j].i);
+        bound_admit(error, v, m.real[1] ? by->at[j].f : (double)by->at[j].i);
 }
 
 // Between the ends of its operand's error a wave may turn: by no more than its curvature lets it in
@@ -210,7 +218,7 @@ static bool overlap(const Element *m, double own[3][2])
 static void widen_step(const Element *m, double v, double error[2])
 {
     bool narrows = bound_epsilon(m->result) > bound_epsilon(m->type[0]);
-    if (!dtype_is_float(m->type[0]) || !dtype_is_float(m->result) || !narrows) return;
+    if (!m->real[0] || !m->gives_real || !narrows) return;
     for (int side = 0; side < 2; side++)
         if (error[side] > 0) error[side] += 6 * bound_rounding(m->result, v);
 }
@@ -219,12 +227,10 @@ static void widen_step(const Element *m, double v, double error[2])
 // they are finite.
 static void keep_ends(const Element *m, double own[3][2], Points *p)
 {
-    bool all = op_info(m->n->op)->flags & OPF_LINEAR;
-    for (uint32_t k = 0; k < m->n->nargs && all; k++) {
-        all = dtype_is_float(m->type[k]) && first_of(m->n, k) == k;
+    bool all = m->linear;
+    for (uint32_t k = 0; k < m->nargs && all; k++)
         for (int i = 0; i < p[k].n && all; i++) all = isfinite(p[k].at[i].f);
-    }
-    for (uint32_t k = 0; k < m->n->nargs && all; k++) {
+    for (uint32_t k = 0; k < m->nargs && all; k++) {
         int n = 0; // (behind the value itself are the ends that differ from it)
         const int ends = (own[k][BELOW] > 0) + (own[k][ABOVE] > 0), first = ends == 2;
         for (int i = first; i < first + 2 && i < p[k].n; i++) p[k].at[n++] = p[k].at[i];
@@ -235,24 +241,22 @@ static void keep_ends(const Element *m, double own[3][2], Points *p)
 // Lets the value v be whatever comes from operands within their errors.
 static void admit_operands(const Element *m, double own[3][2], double v, double error[2])
 {
-    const Node *n = m->n;
-    const OpInfo *op = op_info(n->op);
+    const OpInfo *op = op_info(m->n->op);
     Points p[3];
     bool wide = false;
-    for (uint32_t k = 0; k < n->nargs; k++) {
+    for (uint32_t k = 0; k < m->nargs; k++) {
         points_of(m, k, own[k], &p[k]);
         wide |= p[k].wide;
     }
     keep_ends(m, own, p);
     admit_points(m, p, v, error);
-    if (op->flags & OPF_CONVERTS) widen_step(m, v, error);
-    if (op->flags & OPF_WAVE) admit_turn(own[0], v, error);
-    bool equality = op->rule == EW_compare && op->flags & OPF_COMMUTES;
-    if (equality && first_of(n, 1) == 1 && overlap(m, own)) bound_admit(error, v, v == 0);
-    bool wraps = (op->rule == EW_arith && !(op->flags & OPF_IDEMPOTENT)) || op->rule == EW_cast;
-    bool scrambles = op->rule == EW_bits || op->rule == EW_u32 || n->op == OP_mod;
-    if (wide && (scrambles || (wraps && !dtype_is_float(m->result))))
-        error[BELOW] = error[ABOVE] = INFINITY;
+    if (m->flags & OPF_CONVERTS) widen_step(m, v, error);
+    if (m->flags & OPF_WAVE) admit_turn(own[0], v, error);
+    bool equality = op->rule == EW_compare && m->flags & OPF_COMMUTES;
+    if (equality && m->first[1] == 1 && overlap(m, own)) bound_admit(error, v, v == 0);
+    bool wraps = (op->rule == EW_arith && !(m->flags & OPF_IDEMPOTENT)) || op->rule == EW_cast;
+    bool scrambles = op->rule == EW_bits || op->rule == EW_u32 || m->n->op == OP_mod;
+    if (wide && (scrambles || (wraps && !m->gives_real))) error[BELOW] = error[ABOVE] = INFINITY;
 }
 
 // -- elementwise ----------------------------------------------------------------------------------
@@ -262,12 +266,12 @@ static void admit_operands(const Element *m, double own[3][2], double v, double 
 static bool never_rounds(const Element *m, double own[3][2], double v)
 {
     const Op op = m->n->op;
-    if (op_info(op)->flags & OPF_EXACT) return true;
+    if (m->flags & OPF_EXACT) return true;
     if (op != OP_add && op != OP_sub && op != OP_mul && op != OP_div) return false;
-    for (uint32_t k = 0; k < m->n->nargs; k++) {
+    for (uint32_t k = 0; k < m->nargs; k++) {
         int exponent;
-        double part = fabs(frexp(number_of(m, k), &exponent));
         if (own[k][BELOW] + own[k][ABOVE] > 0) continue;
+        double part = fabs(frexp(number_of(m, k), &exponent));
         if (part == 0 && op != OP_div) return true;
         bool scales = part == 0.5 && (op == OP_mul || (op == OP_div && k == 1));
         if (scales && fabs(v) > bound_lost(m->result, 0)) return true;
@@ -277,7 +281,7 @@ static bool never_rounds(const Element *m, double own[3][2], double v)
 
 static bool is_exact(const Element *m, double v)
 {
-    for (uint32_t k = 0; k < m->n->nargs; k++)
+    for (uint32_t k = 0; k < m->nargs; k++)
         if (fabs(v) == fabs(number_of(m, k))) return true;
     return m->result != DT_F64 && element_value(m, false) == v;
 }
@@ -289,9 +293,9 @@ static double own_error(const Element *m, double own[3][2], double v, double far
                         bool scales)
 {
     bool uncertain = false;
-    for (uint32_t k = 0; k < m->n->nargs; k++) uncertain |= own[k][BELOW] + own[k][ABOVE] > 0;
-    unsigned flags = op_info(m->n->op)->flags;
-    if (!dtype_is_float(m->result) || !isfinite(v)) return 0;
+    for (uint32_t k = 0; k < m->nargs; k++) uncertain |= own[k][BELOW] + own[k][ABOVE] > 0;
+    unsigned flags = m->flags;
+    if (!m->gives_real || !isfinite(v)) return 0;
     if (flags & OPF_CONVERTS) return scales ? bound_lost(m->result, far) : 0;
     if (is_short && flags & OPF_APPROX)
         return BOUND_SLACK * (0x1p-16 * (flags & OPF_BOUNDED ? larger(far, 1) : far) + 0x1p-126);
@@ -319,27 +323,20 @@ bool *bound_short(Arena *a, const Graph *g)
 
 // The errors of operand k's element i as the op sees them; a costly function may round it once
 // more, in f32 or wider.
-static void operand_error(const Node *n, const Element *m, const Value *v, uint32_t k, int64_t i,
-                          double own[2])
+static void operand_error(const Element *m, const Value *v, uint32_t k, int64_t i, double own[2])
 {
-    unsigned flags = op_info(n->op)->flags;
-    bool real = dtype_is_float(m->type[k]);
+    bool again = m->flags & OPF_COSTLY && m->real[k] && isfinite(m->x[k].f);
     DType wide = m->type[k] == DT_F64 ? DT_F64 : DT_F32;
-    for (int side = 0; side < 2; side++) {
-        own[side] = v->error[side] ? v->error[side][i] : 0;
-        if (flags & OPF_COSTLY && real && isfinite(m->x[k].f))
-            own[side] += BOUND_SLACK * bound_epsilon(wide) * fabs(m->x[k].f);
-    }
+    double more = again ? BOUND_SLACK * bound_epsilon(wide) * fabs(m->x[k].f) : 0;
+    for (int side = 0; side < 2; side++)
+        own[side] = (v->error[side] ? v->error[side][i] : 0) + more;
 }
 
 void bound_elementwise(Eval *e, const Node *n, Value *const *args, Value *out)
 {
-    Element m = {.n = n, .result = n->type.dtype};
-    bool any = dtype_is_float(n->type.dtype);
-    for (uint32_t k = 0; k < n->nargs; k++) {
-        m.type[k] = args[k]->type.dtype;
-        any |= args[k]->error[0] != NULL;
-    }
+    Element m = element_of(n, args);
+    bool any = m.gives_real;
+    for (uint32_t k = 0; k < m.nargs; k++) any |= args[k]->error[0] != NULL;
     if (!any) return;
     value_errors(e->env->arena, out);
     int64_t count = type_count(&n->type);
@@ -349,9 +346,9 @@ void bound_elementwise(Eval *e, const Node *n, Value *const *args, Value *out)
     for (int64_t i = 0; i < count; i++) {
         bool uncertain = false;
         double v = value_get(out, i), error[2] = {0}, own[3][2] = {0};
-        for (uint32_t k = 0; k < n->nargs; k++) {
+        for (uint32_t k = 0; k < m.nargs; k++) {
             m.x[k] = value_at(args[k], i);
-            operand_error(n, &m, args[k], k, i, own[k]);
+            operand_error(&m, args[k], k, i, own[k]);
             uncertain |= own[k][BELOW] + own[k][ABOVE] > 0;
         }
         if (uncertain) admit_operands(&m, own, v, error);

@@ -49,10 +49,9 @@ static inline double bound_lost(DType t, double x)
 static inline void bound_admit(double error[2], double v, double y)
 {
     double d = y - v;
-    if (y == v || (isnan(v) && isnan(y))) return;
-    if (isnan(d)) error[BELOW] = error[ABOVE] = INFINITY;
-    if (d < 0) error[BELOW] = larger(error[BELOW], -d);
-    if (d > 0) error[ABOVE] = larger(error[ABOVE], d);
+    if (isnan(d) && y != v && !(isnan(v) && isnan(y))) error[BELOW] = error[ABOVE] = INFINITY;
+    error[BELOW] = -d > error[BELOW] ? -d : error[BELOW]; // (without branches; NaN is not larger)
+    error[ABOVE] = d > error[ABOVE] ? d : error[ABOVE];
 }
 
 // Adds what rounding v may do, which does not carry it across zero.
