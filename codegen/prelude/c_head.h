@@ -159,13 +159,15 @@ NC_FN float nc_round_f16(float a)
     return nc_from_bits(nc_bits(r) | (u & 0x80000000u)); // -0 too
 }
 NC_FN float nc_b2f(uint16_t h) { return nc_from_bits((uint32_t)h << 16); }
-// (Of NaN the digits that there are: of one number gcc 12 would work out what follows, and make no vectors.)
-NC_FN uint16_t nc_f2b(float a)
+// The float whose first 16 bits are the rounded ones. (Of NaN the digits that there are: of one number gcc
+// 12 would work out what follows, and make no vectors.)
+NC_FN uint32_t nc_rounded_b(float a)
 {
-    uint32_t u = nc_bits(a), r = (u + 0x7fffu + (u >> 16 & 1)) >> 16;
-    return (uint16_t)((u & 0x7fffffffu) > 0x7f800000u ? u >> 16 | 0x40u : r);
+    uint32_t u = nc_bits(a), r = u + 0x7fffu + (u >> 16 & 1);
+    return a != a ? u | 0x400000u : r;
 }
-NC_FN float nc_round_bf16(float a) { return nc_b2f(nc_f2b(a)); }
+NC_FN uint16_t nc_f2b(float a) { return (uint16_t)(nc_rounded_b(a) >> 16); }
+NC_FN float nc_round_bf16(float a) { return nc_from_bits(nc_rounded_b(a) & 0xffff0000u); }
 
 // NaN wins.
 NC_FN float nc_min_f(float a, float b)
