@@ -18,7 +18,8 @@ static int bytes_on_stack(const Body *b)
 }
 
 // Marks the costly values over the columns that more than one stage needs: bytes of each element.
-static int keep_costly(Arena *a, Body *b)
+// [together]: rows are a task's together, and what is the same in all of them costs little.
+static int keep_costly(Arena *a, Body *b, bool together)
 {
     uint64_t *stages = body_stage_uses(a, b);
     for (uint32_t i = 0; i < b->insts.n; i++) {
@@ -28,7 +29,8 @@ static int keep_costly(Arena *a, Body *b)
     for (uint32_t i = 0; i < b->insts.n; i++) {
         Inst *v = &b->insts.at[i];
         if (v->kind != KI_EW || !(op_info(v->op)->flags & OPF_COSTLY) || !(v->axes >> b->col & 1) ||
-            (v->type != DT_F32 && v->type != DT_F64) || !(stages[i] & (stages[i] - 1)))
+            (v->type != DT_F32 && v->type != DT_F64) || !(stages[i] & (stages[i] - 1)) ||
+            (together && !(v->axes & 1)))
             continue;
         v->keep = true;
         v->first_use = __builtin_ctzll(stages[i]);
@@ -88,7 +90,7 @@ static void keep_in_results(Arena *a, Body *b)
 void keep_row(Arena *a, Body *b)
 {
     const int64_t cols = b->axis[b->col].extent, beside = rows_beside(a, b);
-    int64_t bytes = b->nstages > 1 ? keep_costly(a, b) * cols : 0;
+    int64_t bytes = b->nstages > 1 ? keep_costly(a, b, beside > 0) * cols : 0;
     b->sched.task = beside;
     if (bytes > KEPT_ROW && !beside) {
         keep_in_results(a, b);
@@ -108,7 +110,7 @@ bool columns_fit(const Body *b, int64_t rows)
 void keep_columns(Arena *a, Body *b)
 {
     enum { LEAST = 16, MOST = 512 };
-    if (b->nstages < 2 || b->serial_cols || !keep_costly(a, b)) return;
+    if (b->nstages < 2 || b->serial_cols || !keep_costly(a, b, true)) return;
     keep_in_results(a, b);
     const int64_t column = bytes_on_stack(b) * b->axis[b->col].extent;
     int64_t rows = MOST;
