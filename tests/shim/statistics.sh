@@ -31,7 +31,7 @@ RANDOM=${SEED:=$((10#$(date +%j)))} # another day, other sizes
 # fill no tile; windows of one pixel, apart.
 taken 2 6 -D b=20 -D h=16 -D w=15
 taken 1 6 -D b=5 -D h=12 -D w=21 -D c=128 -D o=96
-taken 1 6 -D b=20 -D h=16 -D w=15 -D o=24 # fewer channels than a part of the results
+taken 1 6 -D b=22 -D h=16 -D w=15 -D o=24 # fewer channels than a part of the results
 taken 2 6 -D b=19 -D h=17 -D w=13 -D stride=2 -D o=232
 taken 2 6 -D b=9 -D h=31 -D w=30 -D u=1 -D v=1 -D low=0 -D high=0 -D stride=2 -D c=72 -D o=120 -D half=1
 scheduled 2 'wgmma=together tile_n=64 cluster=1' -D b=8 -D h=16 -D w=18 -D o=104
