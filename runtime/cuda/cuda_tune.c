@@ -157,7 +157,7 @@ static bool accept(RtModule *m, int gemm, const char *text, size_t n)
 // -- candidates -----------------------------------------------------------------------------------
 
 // With less room than this the heuristic hardly shares sums, however little that would take.
-#define WIDE ((size_t)32 << 20)
+#define MUCH_ROOM ((size_t)32 << 20)
 
 static uint32_t scheme_of(const RtModule *m, const LtAlgo *algo)
 {
@@ -219,7 +219,7 @@ static RtCode candidates(const RtModule *m, int gemm, LtResult *out, int *n, RtE
     int count[2], kept = 0;
     LtStatus r;
     for (int i = 0; i < 2; i++)
-        count[i] = propose(m, gemm, reduce, i ? (size_t)p->workspace : WIDE, proposed[i], &r);
+        count[i] = propose(m, gemm, reduce, i ? (size_t)p->workspace : MUCH_ROOM, proposed[i], &r);
     for (int k = 0; k < PROPOSED; k++)
         for (int i = 0; i < 2; i++)
             if (k < count[i] && !is_among(out, kept, &proposed[i][k])) out[kept++] = proposed[i][k];
