@@ -57,6 +57,7 @@ enum OpFlags {
     OPF_COPIES = 1 << 26,    // each element is one of an operand of its type, whatever its value
     OPF_PART = 1 << 27,      // its first operand, but for a part, which is its second
     OPF_LINEAR = 1 << 28,    // in each operand by itself, so that it rises or falls all the way
+    OPF_LATE = 1 << 29,      // floats may be rounded to a narrower type before or behind it
 };
 
 // What a reduction keeps while it runs.

@@ -6,8 +6,7 @@
 static bool keeps_rounding(const Inst *v)
 {
     return v->kind == KI_EW && (v->type == DT_F16 || v->type == DT_BF16) && !v->text &&
-           (v->op == OP_minimum || v->op == OP_maximum || v->op == OP_neg || v->op == OP_abs ||
-            v->op == OP_select);
+           op_info(v->op)->flags & OPF_LATE;
 }
 
 void body_round_late(Arena *a, Body *b)
