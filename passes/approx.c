@@ -18,10 +18,16 @@ static bool is_short(const Node *n)
     return n->type.dtype == DT_BF16 || n->type.dtype == DT_F16;
 }
 
-// The value behind broadcasts and reshapes.
+// A cast that keeps every value: of a 16-bit float to f32.
+static bool is_widened(const Node *n)
+{
+    return n->op == OP_cast && n->type.dtype == DT_F32 && is_short(n->args[0]);
+}
+
+// The value behind broadcasts, reshapes and casts that keep it.
 static const Node *value_of(const Node *n)
 {
-    while (n->op == OP_broadcast || node_keeps_all(n)) n = n->args[0];
+    while (n->op == OP_broadcast || node_keeps_all(n) || is_widened(n)) n = n->args[0];
     return n;
 }
 

@@ -198,7 +198,12 @@ static void print_online(Rows *r, int stage, int max)
         if (red[i] != max)
             emit_line(e, s, "%s_acc *= nc_exp_16(%s_acc - %s_now);", e->name[red[i]], m, m);
     emit_line(e, s, "%s_acc = %s_top;", m, m);
-    emit_bind(e, max, s, emit_text(e, "%s_now", m));
+    const char *now = emit_text(e, "%s_now", m);
+    emit_bind(e, max, s, now);
+    for (uint32_t i = 0; i < b->insts.n; i++) { // the maximum of 16-bit floats is widened
+        const Inst *v = &b->insts.at[i];
+        if (v->kind == KI_CAST && v->a[0] == max && v->type == DT_F32) emit_bind(e, (int)i, s, now);
+    }
     open_lanes(r);
     for (int i = 0; i < n; i++)
         if (red[i] != max)

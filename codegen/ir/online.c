@@ -3,7 +3,21 @@
 
 #include "codegen/ir/rewrite.h"
 
-// The maximum of x along the columns of which [sum] adds exp(x - m); -1: it is another sum.
+static bool held_in_f32(DType t)
+{
+    return t == DT_F32 || t == DT_BF16 || t == DT_F16;
+}
+
+// Behind casts to f32 that keep the value.
+static int narrowest(const Body *b, int i)
+{
+    for (const Inst *v = &b->insts.at[i];
+         v->kind == KI_CAST && v->type == DT_F32 && held_in_f32(v->from); v = &b->insts.at[i])
+        i = v->a[0];
+    return i;
+}
+
+// The maximum m of x along the columns of which [sum] adds exp(x - m); -1: it is another sum.
 static int maximum_of(const Body *b, const Inst *sum)
 {
     if (sum->op != OP_sum || sum->acc != DT_F32) return -1;
@@ -11,9 +25,10 @@ static int maximum_of(const Body *b, const Inst *sum)
     if (x->kind != KI_EW || x->op != OP_exp || x->type != DT_F32) return -1;
     const Inst *d = &b->insts.at[x->a[0]];
     if (d->kind != KI_EW || d->op != OP_sub) return -1;
-    const Inst *m = &b->insts.at[d->a[1]];
-    bool top = m->kind == KI_REDUCE && m->op == OP_max && m->axis == b->col && m->acc == DT_F32;
-    return top && m->a[0] == d->a[0] ? d->a[1] : -1;
+    int max = narrowest(b, d->a[1]);
+    const Inst *m = &b->insts.at[max];
+    bool top = m->kind == KI_REDUCE && m->op == OP_max && m->axis == b->col && held_in_f32(m->acc);
+    return top && narrowest(b, m->a[0]) == narrowest(b, d->a[0]) ? max : -1;
 }
 
 // The maximum that is all of the stage, where the next one has only sums under it; -1: it is not

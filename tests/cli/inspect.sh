@@ -40,6 +40,10 @@ for how in "" --no-library; do
     expect 0 "" "$NETC" inspect big.net --target sm_90 --json $how; cp "$W/.out" "big$how.json"
 done
 "$NETC" --emit cuda big.net --no-library | grep -q '^// reads .*, 34.4 GFLOP, floor 43.49 us' && pass || fail "no such floor in the head of y's kernel"
+# Cross entropy of bf16 logits with its gradient: the maximum and the sum under it in one round over the row, in the short
+# form of exp.
+"$NETC" --emit cuda "$ROOT/bench/kernels/loss.net" --arch sm_90 --tune-file '' >loss.cu
+grep -q '_acc \*= nc_exp_16(max_.*_now);' loss.cu && ! grep -q ' nc_exp(' loss.cu && pass || fail "bf16 logits are read in three rounds, or by the long form of exp"
 json big--no-library.json "[s['kind'] for s in d['entries'][-1]['steps']].count('gemm') == 0"
 json big--no-library.json "(lambda f: len(f) == 2 and abs(f[0] / f[1] - 790 / 67) < 0.1 and abs(f[1] - 2 * 2048 * 2048 * 4096 / 790e12) < 1e-7)([s['floor_seconds'] for s in d['entries'][-1]['steps'] if s['flops'] > 1e9])"
 

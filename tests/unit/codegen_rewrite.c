@@ -24,16 +24,20 @@ static int ew(Arena *a, Body *b, Op op, DType t, int x, int y)
     return add(a, b, (Inst){.kind = KI_EW, .op = op, .type = t, .na = y < 0 ? 1 : 2, .a = {x, y}});
 }
 
+static int widen(Arena *a, Body *b, int x)
+{
+    DType from = b->insts.at[x].type;
+    if (from == DT_F32) return x;
+    return add(a, b, (Inst){.kind = KI_CAST, .type = DT_F32, .from = from, .na = 1, .a = {x}});
+}
+
 static int reduce(Arena *a, Body *b, Op op, int x)
 {
-    return add(a, b,
-               (Inst){.kind = KI_REDUCE,
-                      .op = op,
-                      .type = DT_F32,
-                      .acc = DT_F32,
-                      .na = 1,
-                      .a = {x},
-                      .axis = b->col});
+    DType t = b->insts.at[x].type;
+    return add(
+        a, b,
+        (Inst){
+            .kind = KI_REDUCE, .op = op, .type = t, .acc = t, .na = 1, .a = {x}, .axis = b->col});
 }
 
 static int load(Arena *a, Body *b, DType t, uint64_t axes)
@@ -74,6 +78,7 @@ typedef struct Softmax {
     const char *name;
     Op sum, exp;
     bool under_sum, other_maximum, beside, stores_between, dead;
+    DType type; // of x; exponentials and their sum are f32
     bool found;
 } Softmax;
 
@@ -81,6 +86,11 @@ static void online(void)
 {
     static const Softmax cases[] = {
         {"softmax", OP_sum, OP_exp, .found = true},
+        {"softmax of bf16 in f32", OP_sum, OP_exp, .type = DT_BF16, .found = true},
+        {"softmax of f16 in f32", OP_sum, OP_exp, .type = DT_F16, .found = true},
+        {"softmax of whole numbers", OP_sum, OP_exp, .type = DT_I32, .found = false},
+        {"of bf16 under the maximum of another row", OP_sum, OP_exp, .type = DT_BF16,
+         .other_maximum = true},
         {"a product of exponentials", OP_prod, OP_exp, .found = false},
         {"a sum of tanh", OP_sum, OP_tanh, .found = false},
         {"under a sum", OP_sum, OP_exp, .under_sum = true},
@@ -93,11 +103,13 @@ static void online(void)
         const Softmax *c = &cases[i];
         Arena *a = arena_new();
         Body *b = rows(a);
-        int x = load(a, b, DT_F32, BOTH), y = c->other_maximum ? load(a, b, DT_F32, BOTH) : x;
+        DType t = c->type ? c->type : DT_F32;
+        int x = load(a, b, t, BOTH), y = c->other_maximum ? load(a, b, t, BOTH) : x;
         int max = reduce(a, b, c->under_sum ? OP_sum : OP_max, y);
-        int d = ew(a, b, OP_sub, DT_F32, x, max), p = ew(a, b, c->exp, DT_F32, d, -1);
+        int top = widen(a, b, max), wide = widen(a, b, x);
+        int d = ew(a, b, OP_sub, DT_F32, wide, top), p = ew(a, b, c->exp, DT_F32, d, -1);
         if (c->beside || c->dead) {
-            int other = reduce(a, b, OP_sum, x);
+            int other = reduce(a, b, OP_sum, wide);
             if (c->beside) store(a, b, other);
         }
         int sum = reduce(a, b, c->sum, p), q = ew(a, b, OP_div, DT_F32, p, sum);
