@@ -22,17 +22,19 @@ int64_t fit_kept(int64_t limit, int64_t peak, Peak *peak_of, void *ctx)
         if (better) least = peak, best = kept;
         if (within && limit - peak < limit / CLOSE) break;
         int64_t next = kept + limit - peak - (within ? 0 : limit / MARGIN);
-        if (next < kept / 2) next = kept / 2 + 1;     // what is held does not follow that far
-        if (!fits && !better) next = best + best / 4; // what is made again takes more than it saves
+        if (next < kept / 2) next = kept / 2 + 1; // what is held does not follow that far
+        if (!fits && peak > least)
+            next = best + best / 4; // recomputed values take more than they save
         if (fits && (next <= fits || (exceeds && next >= exceeds)))
             next = exceeds ? fits + (exceeds - fits) / 2 : kept;
         if (next == kept || (fits && exceeds && exceeds - fits < limit / CLOSE)) break;
         kept = next;
         peak = peak_of(ctx, kept);
     }
-    // Where none fits, the least is what the error tells: keeping a share of it may take less.
-    for (int i = SHARES; i > 0 && !fits && peak >= 0; i--) {
-        kept = least / SHARES * i;
+    // Where none fits, the least is what the error tells: keeping all, or a share of it, may take
+    // less.
+    for (int i = SHARES + 1; i > 0 && !fits && peak >= 0; i--) {
+        kept = i > SHARES ? INT64_MAX : least / SHARES * i;
         peak = peak_of(ctx, kept);
         if (peak >= 0 && peak < least) least = peak, best = kept;
         if (peak >= 0 && peak <= limit) fits = kept;

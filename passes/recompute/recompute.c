@@ -201,8 +201,7 @@ static void emit(Recompute *r, const bool *read, Node *x, bool *any)
 // stores something computed from it, so that the gradients it follows precede it in the graph too.
 static bool waits(const Node *n)
 {
-    bool fused = node_class(n) == CLS_ELEMENTWISE || node_has(n, OPF_STRIDES);
-    return fused && n->role == ROLE_BACKWARD;
+    return recompute_is_fused(n) && n->role == ROLE_BACKWARD;
 }
 
 static void emit_with_operands(Recompute *r, const bool *read, Node *n, bool *any)

@@ -20,6 +20,18 @@ typedef struct Recompute {
     bool *gone;        // dropped after the forward part: the backward part reads the clone
 } Recompute;
 
+// A view of one operand (and, of a padding, its constant): readers of it read that operand.
+static inline bool recompute_is_view(const Node *n)
+{
+    return node_class(n) == CLS_VIEW && (n->nargs == 1 || node_has(n, OPF_MOVES));
+}
+
+// Elementwise code and views are computed in the kernels that read them.
+static inline bool recompute_is_fused(const Node *n)
+{
+    return node_class(n) == CLS_ELEMENTWISE || recompute_is_view(n);
+}
+
 // Drops the forward values that are cheapest to recompute for their bytes, until the live bytes of
 // the others and of recomputed values are at most [most]: sets later and gone. (recompute_choose.c)
 void recompute_choose(Recompute *r, int64_t most);

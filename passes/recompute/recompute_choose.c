@@ -2,21 +2,32 @@
 //
 // A dropped value is recomputed from kept ones, with everything between, when the backward part
 // first needs it, and then stays live until its last use there. Its price is the seconds of that
-// computation and of reading its inputs. The gain is measured along the graph: live bytes at every
-// node, of originals and recomputed values; a value that would no longer be live at the node where
-// the peak is gains its bytes. The cheapest a byte are dropped first, few at a time, because
-// each one changes the prices of others (which may have to recompute it, too) and moves the peak.
+// computation, of reading its inputs and of writing it. Live bytes are added up along the graph: of
+// kept and recomputed values and of stored gradients. Only values count that are live at the node
+// where the peak is and would not be if they were recomputed.
+//
+// The cheapest are dropped first, few at a time, because each one changes the prices of others
+// (which may have to recompute it, too) and moves the peak. Prices are for each byte and node that
+// a value need not wait; where the limit is not met so, for each byte. Then, the most expensive
+// first, those are kept after all without which the limit is met, too: later choices may have made
+// them superfluous.
 #include <stdlib.h>
 #include <string.h>
 
 #include "passes/recompute/recompute.h"
 
-enum { MOST_NODES = 4096, MOST_CHAIN = 64, SMALL_SHARE = 8, STEPS = 6 };
+enum { MOST_NODES = 4096, MOST_CHAIN = 64, SMALL_SHARE = 8, STEPS = 6, MOST_REVIEWED = 256 };
 
 typedef struct Candidate {
     uint32_t id;
-    float price; // seconds a byte
+    float price; // seconds a byte, or a byte and node without it
 } Candidate;
+
+typedef struct Drop {
+    uint32_t id;
+    double seconds;
+    bool kept; // after all
+} Drop;
 
 typedef struct Choose {
     Recompute *r;
@@ -26,7 +37,11 @@ typedef struct Choose {
     bool *pinned; // kept in any case
     bool *recomputed;       // computed again in the backward part
     uint32_t *first, *last; // of a waiting value: its first and last use behind the forward part
+    VEC(Drop) drops;        // in the order in which they were chosen
     uint32_t *soon;         // of a node: the first node that stores something computed from it
+    uint32_t *until;        // of a node: the last one
+    uint32_t *readers;      // of a node: how many
+    bool lasting;           // prices count how long a value need not wait, too
     uint32_t *seen, mark;
     VEC(const Node *) work, cone; // of one value: the nodes to recompute, the value first
     VEC(uint32_t) inputs;         // waiting values that the cone reads
@@ -34,7 +49,7 @@ typedef struct Choose {
 
 static const Node *stored_under(const Node *n)
 {
-    while (node_has(n, OPF_STRIDES)) n = n->args[0];
+    while (recompute_is_view(n)) n = n->args[0];
     return n;
 }
 
@@ -71,18 +86,31 @@ static void needed_at(Choose *c, const Node *n, uint32_t at)
     c->waits[n->id] = true;
 }
 
-// Elementwise code is computed in the kernels that read it.
+// A gradient that is stored, from its own node to [until]: elementwise code is where products or
+// several others read it.
+static bool is_gradient(const Choose *c, const Node *x)
+{
+    OpClass class = node_class(x);
+    if (x->role == ROLE_FORWARD || class == CLS_LEAF || class == CLS_ROOT) return false;
+    if (recompute_is_view(x)) return false;
+    return class != CLS_ELEMENTWISE || c->r->stored[x->id] || c->readers[x->id] > 1;
+}
+
 static void find_needs(Choose *c)
 {
     uint32_t n = c->g->nodes.n;
     for (uint32_t i = 0; i < n; i++) c->soon[i] = UINT32_MAX;
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < c->g->nodes.at[i]->nargs; k++)
+            c->readers[c->g->nodes.at[i]->args[k]->id]++;
     for (uint32_t i = n; i-- > 0;) {
         const Node *x = c->g->nodes.at[i];
-        bool fused = node_class(x) == CLS_ELEMENTWISE || node_has(x, OPF_STRIDES);
-        if (!fused || c->soon[i] == UINT32_MAX) c->soon[i] = i;
+        bool stores = !recompute_is_fused(x) || is_gradient(c, x);
+        if (!recompute_is_fused(x) || c->soon[i] == UINT32_MAX) c->soon[i] = i;
         for (uint32_t k = 0; k < x->nargs; k++) {
-            uint32_t a = x->args[k]->id;
+            uint32_t a = x->args[k]->id, last = stores ? i : c->until[i];
             if (c->soon[i] < c->soon[a]) c->soon[a] = c->soon[i];
+            if (last > c->until[a]) c->until[a] = last;
         }
     }
 }
@@ -110,7 +138,7 @@ static bool is_inline(const Choose *c, const Node *y)
                 base = a;
             }
         }
-    return base != NULL;
+    return base && type_bytes(&base->type) <= type_bytes(&y->type);
 }
 
 // Marks the values that x, of the backward part, keeps waiting: what it reads, also through chains
@@ -167,17 +195,20 @@ static bool find_cone(Choose *c, const Node *v)
     return true;
 }
 
-// The seconds of those nodes of the cone that are not recomputed yet, and of their memory traffic.
+// The seconds of those nodes of the cone that are not recomputed yet, and of their memory traffic:
+// inputs are read, the value is written. (Reading it is not counted: it is read in any case.)
 static double cone_seconds(const Choose *c)
 {
-    double seconds = 0;
+    const Node *v = c->cone.at[0];
+    double seconds = recompute_move(c->t, (double)type_bytes(&v->type));
     for (uint32_t i = 0; i < c->cone.n; i++)
         if (!c->recomputed[c->cone.at[i]->id]) seconds += recompute_seconds(c->t, c->cone.at[i]);
     for (uint32_t i = 0; i < c->inputs.n; i++) {
         const Node *n = c->g->nodes.at[c->inputs.at[i]];
-        if (!c->recomputed[n->id]) seconds += recompute_move(c->t, (double)type_bytes(&n->type));
+        if (n != v && !c->recomputed[n->id])
+            seconds += recompute_move(c->t, (double)type_bytes(&n->type));
     }
-    return seconds + recompute_move(c->t, (double)type_bytes(&c->cone.at[0]->type));
+    return seconds;
 }
 
 // The peak of live bytes, and the node where it is.
@@ -188,6 +219,10 @@ static int64_t peak_bytes(const Choose *c, int64_t *change, uint32_t *where)
     for (uint32_t i = 0; i < n; i++) {
         const Node *x = c->g->nodes.at[i];
         bool fused = node_class(x) == CLS_ELEMENTWISE && !c->r->stored[i]; // where it is read
+        if (is_gradient(c, x)) {
+            change[i] += type_bytes(&x->type);
+            change[c->until[i] + 1] -= type_bytes(&x->type);
+        }
         if (!c->waits[i] || (c->recomputed[i] && fused)) continue;
         int64_t bytes = type_bytes(&x->type);
         change[c->recomputed[i] ? c->first[i] : i] += bytes;
@@ -210,9 +245,10 @@ static bool helps(const Choose *c, uint32_t id, uint32_t where)
            c->first[id] > where;
 }
 
-static void drop(Choose *c, const Node *v, double seconds)
+// Of the value whose cone was found last.
+static void drop(Choose *c)
 {
-    uint32_t at = c->first[v->id];
+    uint32_t at = c->first[c->cone.at[0]->id];
     for (uint32_t i = 0; i < c->inputs.n; i++) {
         const Node *n = c->g->nodes.at[c->inputs.at[i]];
         bool known = c->waits[n->id];
@@ -220,9 +256,6 @@ static void drop(Choose *c, const Node *v, double seconds)
         if (!known) c->pinned[n->id] = true;
     }
     for (uint32_t i = 0; i < c->cone.n; i++) c->recomputed[c->cone.at[i]->id] = true;
-    if (!c->r->entry) return;
-    Again a = {v->name, v->loc, v->type, seconds};
-    vec_push(c->g->kept, &c->r->entry->again, a);
 }
 
 static int cheapest_first(const void *a, const void *b)
@@ -239,7 +272,8 @@ static bool drop_some(Choose *c, uint32_t where, int64_t bytes)
     for (uint32_t i = 0; i < c->g->nodes.n; i++) {
         const Node *n = c->g->nodes.at[i];
         if (!helps(c, i, where) || !find_cone(c, n)) continue;
-        Candidate x = {i, (float)(cone_seconds(c) / (double)type_bytes(&n->type))};
+        double gain = (double)type_bytes(&n->type) * (c->lasting ? c->first[i] - i : 1);
+        Candidate x = {i, (float)(cone_seconds(c) / gain)};
         vec_push(c->g->arena, &can, x);
     }
     if (!can.n) return false;
@@ -248,7 +282,8 @@ static bool drop_some(Choose *c, uint32_t where, int64_t bytes)
     for (uint32_t i = 0; i < can.n && bytes > 0 && enough >= 0; i++) {
         const Node *n = c->g->nodes.at[can.at[i].id];
         if (!helps(c, n->id, where) || !find_cone(c, n)) continue;
-        drop(c, n, cone_seconds(c));
+        vec_push(c->g->arena, &c->drops, ((Drop){n->id, cone_seconds(c), false}));
+        drop(c);
         bytes -= type_bytes(&n->type);
         enough -= type_bytes(&n->type);
     }
@@ -263,7 +298,7 @@ static void mark(Choose *c)
     for (uint32_t i = 0; i < c->g->nodes.n; i++) {
         const Node *x = c->g->nodes.at[i];
         if (x->role != ROLE_FORWARD || node_class(x) == CLS_LEAF) continue;
-        bool fused = node_class(x) == CLS_ELEMENTWISE || node_has(x, OPF_STRIDES);
+        bool fused = recompute_is_fused(x);
         r->gone[i] |= c->waits[i] && c->recomputed[i];
         for (uint32_t k = 0; k < x->nargs && fused && !c->waits[i]; k++)
             r->gone[i] |= r->gone[x->args[k]->id];
@@ -271,10 +306,78 @@ static void mark(Choose *c)
     }
 }
 
+// -- which of them are kept after all --------------------------------------------------------------
+
+static void needs_begin(Choose *c)
+{
+    size_t n = c->g->nodes.n + 2;
+    memset(c->waits, 0, n * sizeof *c->waits);
+    memset(c->pinned, 0, n * sizeof *c->pinned);
+    memset(c->recomputed, 0, n * sizeof *c->recomputed);
+    for (uint32_t i = 0; i < c->g->nodes.n; i++)
+        if (c->g->nodes.at[i]->role != ROLE_FORWARD) find_waiting(c, c->g->nodes.at[i]);
+}
+
+static void drop_chosen(Choose *c)
+{
+    needs_begin(c);
+    for (uint32_t i = 0; i < c->drops.n; i++) {
+        Drop *d = &c->drops.at[i];
+        if (d->kept || !find_cone(c, c->g->nodes.at[d->id])) continue;
+        d->seconds = cone_seconds(c);
+        drop(c);
+    }
+}
+
+static int dearest_first(const void *a, const void *b)
+{
+    const Drop *x = *(Drop *const *)a, *y = *(Drop *const *)b;
+    if (x->seconds != y->seconds) return x->seconds > y->seconds ? -1 : 1;
+    return x->id > y->id ? -1 : x->id < y->id;
+}
+
+static void review(Choose *c, int64_t *change, int64_t most)
+{
+    uint32_t n = c->drops.n, where;
+    Drop **order = NEW_ARRAY(c->g->arena, Drop *, n + 1);
+    for (uint32_t i = 0; i < n; i++) order[i] = &c->drops.at[i];
+    qsort(order, n, sizeof *order, dearest_first);
+    for (uint32_t i = 0; i < n && i < MOST_REVIEWED; i++) {
+        order[i]->kept = true;
+        drop_chosen(c);
+        order[i]->kept = peak_bytes(c, change, &where) <= most;
+    }
+    drop_chosen(c);
+}
+
+static void report(const Choose *c)
+{
+    for (uint32_t i = 0; i < c->drops.n && c->r->entry; i++) {
+        const Drop *d = &c->drops.at[i];
+        const Node *v = c->g->nodes.at[d->id];
+        Again a = {v->name, v->loc, v->type, d->seconds};
+        if (!d->kept) vec_push(c->g->kept, &c->r->entry->again, a);
+    }
+}
+
+// false: the limit is not met.
+static bool choose(Choose *c, int64_t *change, int64_t most, bool lasting)
+{
+    uint32_t where = 0;
+    int64_t peak;
+    c->lasting = lasting;
+    c->drops.n = 0;
+    needs_begin(c);
+    while ((peak = peak_bytes(c, change, &where)) > most)
+        if (!drop_some(c, where, peak - most)) break;
+    if (peak <= most) review(c, change, most);
+    return peak <= most;
+}
+
 void recompute_choose(Recompute *r, int64_t most)
 {
     Graph *g = r->src;
-    uint32_t n = g->nodes.n + 2, where = 0;
+    uint32_t n = g->nodes.n + 2;
     Choose c = {.r = r, .g = g, .t = r->o->target};
     c.waits = NEW_ARRAY(g->arena, bool, n);
     c.pinned = NEW_ARRAY(g->arena, bool, n);
@@ -282,12 +385,12 @@ void recompute_choose(Recompute *r, int64_t most)
     c.first = NEW_ARRAY(g->arena, uint32_t, n);
     c.last = NEW_ARRAY(g->arena, uint32_t, n);
     c.soon = NEW_ARRAY(g->arena, uint32_t, n);
+    c.until = NEW_ARRAY(g->arena, uint32_t, n);
+    c.readers = NEW_ARRAY(g->arena, uint32_t, n);
     c.seen = NEW_ARRAY(g->arena, uint32_t, n);
-    int64_t *change = NEW_ARRAY(g->arena, int64_t, n), peak;
+    int64_t *change = NEW_ARRAY(g->arena, int64_t, n);
     find_needs(&c);
-    for (uint32_t i = 0; i < g->nodes.n; i++)
-        if (g->nodes.at[i]->role != ROLE_FORWARD) find_waiting(&c, g->nodes.at[i]);
-    while ((peak = peak_bytes(&c, change, &where)) > most)
-        if (!drop_some(&c, where, peak - most)) break;
+    if (!choose(&c, change, most, true)) choose(&c, change, most, false);
+    report(&c);
     mark(&c);
 }
