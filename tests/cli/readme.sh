@@ -33,12 +33,12 @@ same_code() { # FILE FILE WHAT: alike but for comment lines and blank lines
 }
 
 # -- what is quoted
-indented_after 'whole but for its head comment' "$README" > model
+indented_after 'complete except for its head comment' "$README" > model
 same_code model "$ROOT/samples/mnist/mlp.net" "the sample in README.md"
 indented_after 'Here is `linear`' "$README" > linear
 sed -n '/^fn linear/,/^}/p' "$ROOT/frontend/std/nn.net" > std_linear
 same_code linear std_linear "linear in README.md"
-indented_after 'shows all of them' "$README" > kernel
+indented_after 'prints all kernels' "$README" > kernel
 (cd "$ROOT" && "$NETC" --emit cuda samples/mnist/mlp.net) > cuda
 [ "$(wc -l < kernel)" -gt 20 ] && quoted kernel cuda > why && pass || fail "the kernel in README.md: $(cat why)"
 echo "const float never = 1.0f;" >> kernel
@@ -108,7 +108,7 @@ for f in train t10k; do
     for k in images-idx3 labels-idx1; do gzip -c "$D/$f-$k-ubyte" > "$f-$k-ubyte.gz"; done
 done
 mkdir -p samples/mnist; cp "$ROOT/samples/mnist/mlp.net" samples/mnist; cp "$ROOT/samples/mnist/mlp.net" .
-indented_after 'Trained on the four files' "$README" > train
+indented_after 'on the four files of MNIST' "$README" > train
 expect 0 "eval_accuracy" bash -e train
 [ -s mlp.safetensors ] && pass || fail "no mlp.safetensors"
 expect 0 "" netc mlp.net -o mlp.bin
