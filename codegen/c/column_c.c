@@ -102,14 +102,12 @@ static void light_columns(Emit *e, const char *lo, const char *hi, const Rounds 
         e->axis[col] = emit_text(e, "(%s + %d)", c, k);
         emit_open(e, 1ull << col);
         accumulate(e, r, n);
-        emit_close(e, "{", "}");
+        emit_end(e, "{");
     }
     e->axis[col] = c;
     close_tile_loop(e, rounds);
-    emit_close(e,
-               emit_text(e, "for (long %s = %s; %s + %d <= %s; %s += %d) {", c, lo, c, TOGETHER, hi,
-                         c, TOGETHER),
-               "}");
+    emit_end(e, "for (long %s = %s; %s + %d <= %s; %s += %d) {", c, lo, c, TOGETHER, hi, c,
+             TOGETHER);
 }
 
 static void column_stage(Emit *e, int stage, const char *lo, const char *hi, int64_t part,
@@ -143,7 +141,7 @@ static void column_stage(Emit *e, int stage, const char *lo, const char *hi, int
     emit_stores(e, stage);
     c_remember(e, stage, at);
     close_tile_loop(e, rounds);
-    emit_close(e, emit_text(e, "for (long %s = %s; %s < %s; %s++) {", c, from, c, hi, c), "}");
+    emit_end(e, "for (long %s = %s; %s < %s; %s++) {", c, from, c, hi, c);
 }
 
 static void store_parts(Emit *e)
@@ -151,11 +149,10 @@ static void store_parts(Emit *e)
     int n;
     const int *r = stage_reductions(e, 0, &n);
     for (int i = 0, k = 0; i < n; i++) {
-        emit_line(e, e->scope, "%s[%s] = %s;", c_scratch(e, k++), c_part_place(e, "part"),
-                  e->bind[r[i]].text);
+        emit(e, "%s[%s] = %s;", c_scratch(e, k++), c_part_place(e, "part"), e->bind[r[i]].text);
         if (inst_acc(&e->body->insts.at[r[i]])->place)
-            emit_line(e, e->scope, "%s[%s] = %s_best[%s - first];", c_scratch(e, k++),
-                      c_part_place(e, "part"), e->name[r[i]], e->axis[0]);
+            emit(e, "%s[%s] = %s_best[%s - first];", c_scratch(e, k++), c_part_place(e, "part"),
+                 e->name[r[i]], e->axis[0]);
     }
 }
 
@@ -177,11 +174,11 @@ static void few_stage(Emit *e, int stage)
     for (int i = 0; i < n; i++) {
         const Inst *v = &b->insts.at[r[i]];
         const bool place = v->kind == KI_REDUCE && inst_acc(v)->place;
-        emit_line(e, e->scope, "%s %s_acc = %s;", place ? "int32_t" : c_acc_type(v->acc),
-                  e->name[r[i]], c_start(e, v, "0"));
+        emit(e, "%s %s_acc = %s;", place ? "int32_t" : c_acc_type(v->acc), e->name[r[i]],
+             c_start(e, v, "0"));
         if (place)
-            emit_line(e, e->scope, "%s %s_best = %s;", c_acc_type(v->acc), e->name[r[i]],
-                      emit_identity(e, v->op, v->acc));
+            emit(e, "%s %s_best = %s;", c_acc_type(v->acc), e->name[r[i]],
+                 emit_identity(e, v->op, v->acc));
     }
     const char *c = e->axis[b->col];
     for (int64_t k = 0; k < b->axis[b->col].extent; k++) {
@@ -191,7 +188,7 @@ static void few_stage(Emit *e, int stage)
             c_accumulate(e, r[i], emit_text(e, "%s_acc", e->name[r[i]]),
                          emit_text(e, "%s_best", e->name[r[i]]), e->axis[b->col]);
         emit_stores(e, stage);
-        emit_close(e, "{", "}");
+        emit_end(e, "{");
     }
     e->axis[b->col] = c;
     for (int i = 0; i < n; i++)
@@ -253,7 +250,7 @@ int64_t column_c(Emit *e, bool partial)
         for (int s = 0; s < b->nstages; s++) few_stage(e, s);
         emit_stores(e, -1);
         close_tile_loop(e, &rounds);
-        emit_close(e, loop, "}");
+        emit_end(e, "%s", loop);
         return rows > 0 ? ceil_div(rows, tasks.rows) : 0;
     }
     turn_in(e);
@@ -270,6 +267,6 @@ int64_t column_c(Emit *e, bool partial)
         close_tile_loop(e, &rounds);
     }
     turn_out(e);
-    emit_close(e, loop, "}");
+    emit_end(e, "%s", loop);
     return rows > 0 ? ceil_div(rows, tasks.rows) * split : 0;
 }

@@ -61,13 +61,13 @@ int64_t few_c(Emit *e, int few)
     const long long extent = b->axis[v].extent, tile = ELEMENTS / b->axis[few].extent / LINE * LINE;
     int64_t tasks = ceil_div(extent, tile);
     emit_open(e, ((1ull << b->npar) - 1) & ~(1ull << few) & ~(1ull << v));
-    emit_line(e, e->scope, "const long first_%s = task %% %lld * %lld;", a, (long long)tasks, tile);
-    emit_line(e, e->scope, "const long last_%s = first_%s + %lld < %lld ? first_%s + %lld : %lld;",
-              a, a, tile, extent, a, tile, extent);
+    emit(e, "const long first_%s = task %% %lld * %lld;", a, (long long)tasks, tile);
+    emit(e, "const long last_%s = first_%s + %lld < %lld ? first_%s + %lld : %lld;", a, a, tile,
+         extent, a, tile, extent);
     for (int i = b->npar; i-- > 0;) {
         if (i == few || i == v) continue;
-        emit_line(e, e->scope, "const long %s = task / %lld %% %lld;", e->axis[i], (long long)tasks,
-                  (long long)b->axis[i].extent);
+        emit(e, "const long %s = task / %lld %% %lld;", e->axis[i], (long long)tasks,
+             (long long)b->axis[i].extent);
         tasks *= b->axis[i].extent;
     }
     c_open_loop(e, v, c_period(e, v, ROUND));
@@ -75,10 +75,10 @@ int64_t few_c(Emit *e, int few)
         e->axis[few] = emit_text(e, "%lld", k);
         emit_open(e, 1ull << few);
         emit_stores(e, -1);
-        emit_close(e, "{", "}");
+        emit_end(e, "{");
     }
     e->axis[few] = f;
     c_close_loop(e, emit_text(e, "first_%s", a), emit_text(e, "last_%s", a), false, C_SIMD);
-    emit_close(e, "for (long task = begin; task < end; task++) {", "}");
+    emit_end(e, "for (long task = begin; task < end; task++) {");
     return tasks;
 }

@@ -92,10 +92,10 @@ void c_take_half(Emit *e, uint32_t i, int axis, int stage, const char *first, co
     const uint32_t n = e->body->insts.n;
     Run r;
     if (!is_run(e, i, axis, stage, &r)) return;
-    emit_line(e, e->scope, "float %s[%d] NC_LINES;", r.array, e->few ? C_FEW : C_PIECE);
+    emit(e, "float %s[%d] NC_LINES;", r.array, e->few ? C_FEW : C_PIECE);
     if (i < n)
-        emit_line(e, e->scope, "nc_%sfloats_of(%s, %s, %s - %s);", e->few ? "few_" : "", r.array,
-                  begin_of(e, &r, axis, first), last, first);
+        emit(e, "nc_%sfloats_of(%s, %s, %s - %s);", e->few ? "few_" : "", r.array,
+             begin_of(e, &r, axis, first), last, first);
     *(i < n ? &e->element[i] : &e->place[i - n]) =
         emit_text(e, "%s[%s - %s]", r.array, e->axis[axis], first);
     e->converted[i] = true;
@@ -120,8 +120,8 @@ void c_give_halves(Emit *e, int axis, const char *first, const char *last)
         }
         const BodyStore *s = &b->stores.at[i - b->insts.n];
         const Run r = {emit_text(e, "out%u_floats", i - b->insts.n), s->ix, s->buf};
-        emit_line(e, e->scope, "nc_%shalves_of(%s, %s, %s - %s);", e->few ? "few_" : "",
-                  begin_of(e, &r, axis, first), r.array, last, first);
+        emit(e, "nc_%shalves_of(%s, %s, %s - %s);", e->few ? "few_" : "",
+             begin_of(e, &r, axis, first), r.array, last, first);
         e->place[i - b->insts.n] = NULL;
     }
 }
@@ -161,10 +161,8 @@ static void close_few(Emit *e, const char *first, const char *last, const char *
     Scope *out = e->scope->up;
     emit_line(e, out, "{");
     emit_line(e, out, "long %s = %s;", first, from);
-    emit_close(e,
-               emit_text(e, "for (; %s + %d <= %s; %s += %d) {\n%*sconst long %s = %s + %d;", first,
-                         C_FEW, to, first, C_FEW, e->scope->indent * 4, "", last, first, C_FEW),
-               "}");
+    emit_end(e, "for (; %s + %d <= %s; %s += %d) {\n    const long %s = %s + %d;", first, C_FEW, to,
+             first, C_FEW, last, first, C_FEW);
     emit_line(e, out, "if (%s < %s) {", first, to);
     emit_line(e, out, "    const long %s = %s;", last, to);
     buf_bytes(&out->text, piece.data, piece.len);
@@ -179,11 +177,8 @@ void c_close_piece(Emit *e, const char *first, const char *last, const char *fro
         close_few(e, first, last, from, to);
         return;
     }
-    emit_close(e,
-               emit_text(e,
-                         "for (long %s = %s; %s < %s; %s += %d) {\n"
-                         "%*sconst long %s = %s + %d < %s ? %s + %d : %s;",
-                         first, from, first, to, first, C_PIECE, e->scope->indent * 4, "", last,
-                         first, C_PIECE, to, first, C_PIECE, to),
-               "}");
+    emit_end(e,
+             "for (long %s = %s; %s < %s; %s += %d) {\n"
+             "    const long %s = %s + %d < %s ? %s + %d : %s;",
+             first, from, first, to, first, C_PIECE, last, first, C_PIECE, to, first, C_PIECE, to);
 }

@@ -14,8 +14,8 @@ void c_declare_kept(Emit *e, int64_t elements)
     const Body *b = e->body;
     for (uint32_t i = 0; i < b->insts.n; i++)
         if (is_kept(e, i) && !b->insts.at[i].kept_at)
-            emit_line(e, e->scope, "%s %s_kept[%lld] NC_LINES;", type_storage(b->insts.at[i].type),
-                      e->name[i], (long long)elements);
+            emit(e, "%s %s_kept[%lld] NC_LINES;", type_storage(b->insts.at[i].type), e->name[i],
+                 (long long)elements);
 }
 
 // Where the open loops' element is kept.
@@ -41,7 +41,7 @@ void c_remember(Emit *e, int stage, const char *at)
         const Inst *v = &b->insts.at[i];
         if (!is_kept(e, i) || v->first_use != stage) continue;
         const char *value = emit_value(e, v->kind == KI_CAST ? v->a[0] : (int)i);
-        emit_line(e, e->scope, "%s = %s;", kept(e, i, at), emit_stored(e, v->type, value));
+        emit(e, "%s = %s;", kept(e, i, at), emit_stored(e, v->type, value));
     }
 }
 
@@ -64,8 +64,8 @@ bool c_declare_rows(Emit *e, int stage)
     bool any = false;
     for (uint32_t i = 0; i < b->insts.n; i++) {
         if (first_need(e, stages, i) != stage) continue;
-        emit_line(e, e->scope, "%s %s_rows[%lld] NC_LINES;", type_math(b->insts.at[i].type),
-                  e->name[i], (long long)b->sched.task);
+        emit(e, "%s %s_rows[%lld] NC_LINES;", type_math(b->insts.at[i].type), e->name[i],
+             (long long)b->sched.task);
         any = true;
     }
     return any;
@@ -77,8 +77,7 @@ void c_remember_rows(Emit *e, int stage)
     const uint64_t *stages = body_stage_uses(e->arena, b);
     for (uint32_t i = 0; i < b->insts.n; i++)
         if (first_need(e, stages, i) == stage)
-            emit_line(e, e->scope, "%s_rows[%s - first] = %s;", e->name[i], e->axis[0],
-                      emit_value(e, (int)i));
+            emit(e, "%s_rows[%s - first] = %s;", e->name[i], e->axis[0], emit_value(e, (int)i));
 }
 
 void c_recall_rows(Emit *e, int stage)

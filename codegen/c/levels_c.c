@@ -99,9 +99,9 @@ static void draw(Emit *e, uint32_t i, int axis, const char *first, const char *l
     e->axis[axis] = first;
     const char *at = emit_index(e, v->ix);
     e->axis[axis] = c;
-    emit_line(e, e->scope, "uint32_t %s_drawn[%d] NC_LINES;", e->name[i], C_PIECE);
-    emit_line(e, e->scope, "nc_randoms(%s_drawn, %s - %s, %s, %s, %s, (uint64_t)(%s), %d);",
-              e->name[i], last, first, seed, count, e->buf_name[v->buf], at, v->lane);
+    emit(e, "uint32_t %s_drawn[%d] NC_LINES;", e->name[i], C_PIECE);
+    emit(e, "nc_randoms(%s_drawn, %s - %s, %s, %s, %s, (uint64_t)(%s), %d);", e->name[i], last,
+         first, seed, count, e->buf_name[v->buf], at, v->lane);
     e->element[i] = emit_text(e, "%s_drawn[%s - %s]", e->name[i], c, first);
 }
 
@@ -138,8 +138,7 @@ bool c_levels(Emit *e, int axis, const char *from, const char *to)
             emit_line(e, piece, "%s %s_level[%d] NC_LINES;", type_math(b->insts.at[i].type),
                       e->name[i], size);
             const int value = is_rounded(e, i, axis) ? b->insts.at[i].a[0] : (int)i;
-            emit_line(e, e->scope, "%s_level[%s - %s] = %s;", e->name[i], c, first,
-                      emit_value(e, value));
+            emit(e, "%s_level[%s - %s] = %s;", e->name[i], c, first, emit_value(e, value));
         }
         if (l == most) emit_stores(e, -1);
         c_close_loop(e, first, last, false, C_SIMD);

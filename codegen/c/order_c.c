@@ -31,8 +31,8 @@ void c_order_accumulate(Emit *e, int r, const char *acc)
 {
     const Inst *v = &e->body->insts.at[r], *x = &e->body->insts.at[v->a[0]];
     const char *turned = inst_acc(v)->start == START_HIGH ? " ^ 0x8000" : "";
-    emit_line(e, e->scope, "%s = nc_max_s(%s, nc_order_%s(%s[%s]%s));", acc, acc,
-              c_stored_order(e, r), e->buf_name[x->buf], emit_index(e, x->ix), turned);
+    emit(e, "%s = nc_max_s(%s, nc_order_%s(%s[%s]%s));", acc, acc, c_stored_order(e, r),
+         e->buf_name[x->buf], emit_index(e, x->ix), turned);
 }
 
 const char *c_order_result(Emit *e, int r, const char *acc)

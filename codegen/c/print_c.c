@@ -56,7 +56,6 @@ void c_close_loop(Emit *e, const char *from, const char *to, bool whole, const c
 {
     const char *a = e->axis[e->round_axis], *r = e->round, *lo = from, *hi = to, *outer = NULL;
     long long by = e->period;
-    int indent = *pragma ? e->scope->up->indent * 4 : 0;
     if (by && whole && e->body->axis[e->round_axis].extent % by == 0) {
         lo = r;
         hi = emit_text(e, "%s + %lld", r, by);
@@ -64,19 +63,16 @@ void c_close_loop(Emit *e, const char *from, const char *to, bool whole, const c
     } else if (by) {
         lo = emit_text(e, "%s_from", a);
         hi = emit_text(e, "%s_to", a);
-        int in = e->scope->up->indent * 4;
         outer = emit_text(e,
                           "for (long %s = %s - %s %% %lld; %s < %s; %s += %lld) {\n"
-                          "%*sconst long %s = %s > %s ? %s : %s;\n"
-                          "%*sconst long %s = %s + %lld < %s ? %s + %lld : %s;",
-                          r, from, from, by, r, to, r, by, in, "", lo, r, from, r, from, in, "", hi,
-                          r, by, to, r, by, to);
+                          "    const long %s = %s > %s ? %s : %s;\n"
+                          "    const long %s = %s + %lld < %s ? %s + %lld : %s;",
+                          r, from, from, by, r, to, r, by, lo, r, from, r, from, hi, r, by, to, r,
+                          by, to);
     }
-    emit_close(e,
-               emit_text(e, "%s%s%*sfor (long %s = %s; %s < %s; %s++) {", pragma,
-                         *pragma ? "\n" : "", indent, "", a, lo, a, hi, a),
-               "}");
-    if (outer) emit_close(e, outer, "}");
+    emit_end(e, "%s%sfor (long %s = %s; %s < %s; %s++) {", pragma, *pragma ? "\n" : "", a, lo, a,
+             hi, a);
+    if (outer) emit_end(e, "%s", outer);
     e->period = 0;
 }
 
@@ -203,20 +199,20 @@ static int64_t print_map(Emit *e)
     for (int i = 0; i < from; i++) outer *= b->axis[i].extent;
     emit_open(e, (1ull << from) - 1);
     if (tiles > 1)
-        emit_line(e, e->scope, "const long begin_%s = task %% %lld * %lld;", first,
-                  (long long)tiles, (long long)tile);
+        emit(e, "const long begin_%s = task %% %lld * %lld;", first, (long long)tiles,
+             (long long)tile);
     int64_t stride = tiles > 1 ? tiles : 1;
     for (int i = from; i-- > 0;) {
         const char *q = stride == 1 ? "task" : emit_text(e, "task / %lld", (long long)stride);
-        emit_line(e, e->scope, "const long %s = %s;", e->axis[i],
-                  i == 0 ? q : emit_text(e, "%s %% %lld", q, (long long)b->axis[i].extent));
+        emit(e, "const long %s = %s;", e->axis[i],
+             i == 0 ? q : emit_text(e, "%s %% %lld", q, (long long)b->axis[i].extent));
         stride *= b->axis[i].extent;
     }
     const char *lo = "0", *hi = emit_text(e, "%lld", (long long)extent);
     if (tiles > 1) {
         lo = emit_text(e, "begin_%s", first);
-        emit_line(e, e->scope, "const long end_%s = %s + %lld < %s ? %s + %lld : %s;", first, lo,
-                  (long long)tile, hi, lo, (long long)tile, hi);
+        emit(e, "const long end_%s = %s + %lld < %s ? %s + %lld : %s;", first, lo, (long long)tile,
+             hi, lo, (long long)tile, hi);
         hi = emit_text(e, "end_%s", first);
     }
     for (int i = from; i < inner; i++) emit_open(e, 1ull << i);
@@ -231,12 +227,10 @@ static int64_t print_map(Emit *e)
     }
     for (int i = inner; i-- > from;) {
         const char *a = e->axis[i], *to = emit_text(e, "%lld", (long long)b->axis[i].extent);
-        emit_close(e,
-                   emit_text(e, "for (long %s = %s; %s < %s; %s++) {", a, i == from ? lo : "0", a,
-                             i == from ? hi : to, a),
-                   "}");
+        emit_end(e, "for (long %s = %s; %s < %s; %s++) {", a, i == from ? lo : "0", a,
+                 i == from ? hi : to, a);
     }
-    emit_close(e, "for (long task = begin; task < end; task++) {", "}");
+    emit_end(e, "for (long task = begin; task < end; task++) {");
     return outer * tiles;
 }
 
@@ -249,19 +243,18 @@ static void declare_buffers(Emit *e)
         const BodyBuf *u = &b->bufs.at[i];
         const char *name = e->buf_name[i];
         if (u->kind == KA_ERROR)
-            emit_line(e, e->scope, "NcError *const %s = args[%u];", name, i);
+            emit(e, "NcError *const %s = args[%u];", name, i);
         else if (u->kind == KA_LOOP_INDEX || u->kind == KA_INT)
-            emit_line(e, e->scope, "const int64_t %s = *(const int64_t *)args[%u];", name, i);
+            emit(e, "const int64_t %s = *(const int64_t *)args[%u];", name, i);
         else if (u->kind == KA_SCRATCH)
-            emit_line(e, e->scope, "%s *const restrict %s = args[%u];", c_acc_type(u->type), name,
-                      i);
+            emit(e, "%s *const restrict %s = args[%u];", c_acc_type(u->type), name, i);
         else
-            emit_line(e, e->scope, "%s%s *const %s%s = args[%u];", u->written ? "" : "const ",
-                      type_storage(u->type), u->in_place ? "" : "restrict ", name, i);
+            emit(e, "%s%s *const %s%s = args[%u];", u->written ? "" : "const ",
+                 type_storage(u->type), u->in_place ? "" : "restrict ", name, i);
     }
     if (b->commits)
-        emit_line(e, e->scope, "if (%s->code) return; // a check has failed: nothing is committed",
-                  e->buf_name[b->error_buf]);
+        emit(e, "if (%s->code) return; // a check has failed: nothing is committed",
+             e->buf_name[b->error_buf]);
 }
 
 static int64_t print_body(Emit *e, bool partial)

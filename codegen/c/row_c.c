@@ -95,15 +95,11 @@ static void join_lanes(Emit *e, Scope *s, int r, int64_t lanes)
 static void close_turns(Emit *e, const char *turn, const char *from, const char *to, bool whole)
 {
     const char *c = e->axis[e->body->col];
-    Scope *body = e->scope, *in = body->up;
-    emit_close(e,
-               emit_text(e, "#pragma omp simd\n%*sfor (long %s = %s; %s < %s + %d; %s++) {",
-                         in->indent * 4, "", c, turn, c, turn, TURN, c),
-               "}");
-    emit_close(e,
-               emit_text(e, "for (long %s = %s; %s + %d <= %s; %s += %d) {", turn, from, turn, TURN,
-                         to, turn, TURN),
-               "}");
+    Scope *body = e->scope;
+    emit_end(e, "#pragma omp simd\nfor (long %s = %s; %s < %s + %d; %s++) {", c, turn, c, turn,
+             TURN, c);
+    emit_end(e, "for (long %s = %s; %s + %d <= %s; %s += %d) {", turn, from, turn, TURN, to, turn,
+             TURN);
     if (whole) return;
     Scope *s = e->scope;
     emit_line(e, s, "for (long %s = %s - (%s - %s) %% %d; %s < %s; %s = %s) {", turn, to, to, from,
@@ -121,7 +117,7 @@ static void close_rounds(Emit *e, const char *turn, const char *to)
     const char *r = e->round;
     const long long by = e->period;
     close_turns(e, turn, r, emit_text(e, "(%s + %lld)", r, by), by % TURN == 0);
-    emit_close(e, emit_text(e, "for (long %s = 0; %s < %s; %s += %lld) {", r, r, to, r, by), "}");
+    emit_end(e, "for (long %s = 0; %s < %s; %s += %lld) {", r, r, to, r, by);
     e->period = 0;
 }
 
@@ -187,13 +183,10 @@ static void row_stage(Emit *e, int stage, const char *lo, const char *hi, int64_
         for (int i = 0; i < n; i++)
             if (c_float_sum(&b->insts.at[r[i]]))
                 emit_line(e, chunk, "%s_total += %s_acc;", e->name[r[i]], e->name[r[i]]);
-        emit_close(
-            e,
-            emit_text(e,
-                      "for (long chunk = %s; chunk < %s; chunk += %d) {\n%*sconst long chunk_end = "
-                      "chunk + %d < %s ? chunk + %d : %s;",
-                      lo, hi, step, row->indent * 4 + 4, "", step, hi, step, hi),
-            "}");
+        emit_end(e,
+                 "for (long chunk = %s; chunk < %s; chunk += %d) {\n    const long chunk_end = "
+                 "chunk + %d < %s ? chunk + %d : %s;",
+                 lo, hi, step, step, hi, step, hi);
     }
     for (int i = 0; i < n; i++) {
         const Inst *v = &b->insts.at[r[i]];
@@ -216,29 +209,28 @@ int64_t row_c(Emit *e, bool partial)
         for (int s = 0; s < b->nstages; s++)
             row_stage(e, s, "0", emit_text(e, "%lld", (long long)cols), cols);
         emit_stores(e, -1);
-        emit_close(e, emit_text(e, "for (long %s = begin; %s < end; %s++) {", r, r, r), "}");
+        emit_end(e, "for (long %s = begin; %s < end; %s++) {", r, r, r);
         return b->axis[0].extent;
     }
     int64_t part = ceil_div(cols, split), period = c_period(e, b->col, ROUND);
     if (period && period <= MOST_LANES) part = ceil_div(part, period) * period; // whole rounds
-    emit_line(e, e->scope, "const long %s = task / %lld, part = task %% %lld;", r, (long long)split,
-              (long long)split);
-    emit_line(e, e->scope, "const long lo = part * %lld < %lld ? part * %lld : %lld;",
-              (long long)part, (long long)cols, (long long)part, (long long)cols);
-    emit_line(e, e->scope, "const long hi = lo + %lld < %lld ? lo + %lld : %lld;", (long long)part,
-              (long long)cols, (long long)part, (long long)cols);
+    emit(e, "const long %s = task / %lld, part = task %% %lld;", r, (long long)split,
+         (long long)split);
+    emit(e, "const long lo = part * %lld < %lld ? part * %lld : %lld;", (long long)part,
+         (long long)cols, (long long)part, (long long)cols);
+    emit(e, "const long hi = lo + %lld < %lld ? lo + %lld : %lld;", (long long)part,
+         (long long)cols, (long long)part, (long long)cols);
     row_stage(e, 0, "lo", "hi", part);
     int n;
     const int *red = stage_reductions(e, 0, &n);
     for (int i = 0, k = 0; i < n; i++) {
         const Inst *v = &b->insts.at[red[i]];
-        emit_line(e, e->scope, "%s[%s] = %s;", c_scratch(e, k++), c_part_place(e, "part"),
-                  e->name[red[i]]);
+        emit(e, "%s[%s] = %s;", c_scratch(e, k++), c_part_place(e, "part"), e->name[red[i]]);
         if (inst_acc(v)->place)
-            emit_line(e, e->scope, "%s[%s] = %s_best;", c_scratch(e, k++), c_part_place(e, "part"),
-                      e->name[red[i]]);
+            emit(e, "%s[%s] = %s_best;", c_scratch(e, k++), c_part_place(e, "part"),
+                 e->name[red[i]]);
     }
-    emit_close(e, "for (long task = begin; task < end; task++) {", "}");
+    emit_end(e, "for (long task = begin; task < end; task++) {");
     return b->axis[0].extent * split;
 }
 
@@ -281,6 +273,6 @@ int64_t combine_c(Emit *e)
         emit_bind(e, red[i], row, name);
     }
     emit_stores(e, -1);
-    emit_close(e, emit_text(e, "for (long %s = begin; %s < end; %s++) {", r, r, r), "}");
+    emit_end(e, "for (long %s = begin; %s < end; %s++) {", r, r, r);
     return b->axis[0].extent;
 }

@@ -41,37 +41,33 @@ int64_t sort_c(Emit *e)
     const char *r = e->axis[0], *c = e->axis[b->col], *x = e->name[at], *s = is_wide(v) ? "l" : "w";
     long long rows = b->axis[0].extent, cols = b->axis[b->col].extent, tasks = tasks_of(b);
     emit_open(e, 0);
-    emit_line(e, e->scope, "NcPlace_%s *const %s_keys = (NcPlace_%s *)%s + task * %lld;", s, x, s,
-              c_scratch(e, 0), 2 * cols);
+    emit(e, "NcPlace_%s *const %s_keys = (NcPlace_%s *)%s + task * %lld;", s, x, s, c_scratch(e, 0),
+         2 * cols);
     if (!v->places) { // (of bools the memory is of bytes)
         const char *t = type_math(v->acc);
-        emit_line(e, e->scope, "%s *const %s_value = (%s *)%s + task * %lld;", t, x, t,
-                  c_scratch(e, 1), cols);
+        emit(e, "%s *const %s_value = (%s *)%s + task * %lld;", t, x, t, c_scratch(e, 1), cols);
     }
     emit_open(e, 1);
     Scope *row = e->scope;
     const char *columns = emit_text(e, "for (long %s = 0; %s < %lld; %s++) {", c, c, cols, c);
     emit_open(e, 1ull << b->col);
     const char *value = emit_value(e, v->a[0]);
-    emit_line(e, e->scope, "%s_keys[%s].key = %snc_key(%s%s);", x, c, v->down ? "~" : "",
-              v->acc == DT_BOOL ? "(int32_t)" : "", value);
-    emit_line(e, e->scope, "%s_keys[%s].from = %s;", x, c, c);
-    if (!v->places) emit_line(e, e->scope, "%s_value[%s] = %s;", x, c, value);
-    emit_close(e, columns, "}");
+    emit(e, "%s_keys[%s].key = %snc_key(%s%s);", x, c, v->down ? "~" : "",
+         v->acc == DT_BOOL ? "(int32_t)" : "", value);
+    emit(e, "%s_keys[%s].from = %s;", x, c, c);
+    if (!v->places) emit(e, "%s_value[%s] = %s;", x, c, value);
+    emit_end(e, "%s", columns);
     emit_line(e, row,
               "const NcPlace_%s *const %s_order = nc_sort_%s(%s_keys, %s_keys + %lld, %lld);", s, x,
               s, x, x, cols, cols);
     emit_open(e, 1ull << b->col);
     const char *from = emit_text(e, "%s_order[%s].from", x, c);
-    emit_line(e, e->scope, "const %s %s = %s;", type_math(v->type), x,
-              v->places ? emit_text(e, "(int32_t)%s", from)
-                        : emit_text(e, "%s_value[%s]", x, from));
+    emit(e, "const %s %s = %s;", type_math(v->type), x,
+         v->places ? emit_text(e, "(int32_t)%s", from) : emit_text(e, "%s_value[%s]", x, from));
     emit_bind(e, at, e->scope, x);
     emit_stores(e, 0);
-    emit_close(e, columns, "}");
-    emit_close(e,
-               emit_text(e, "for (long %s = task; %s < %lld; %s += %lld) {", r, r, rows, r, tasks),
-               "}");
-    emit_close(e, "for (long task = begin; task < end; task++) {", "}");
+    emit_end(e, "%s", columns);
+    emit_end(e, "for (long %s = task; %s < %lld; %s += %lld) {", r, r, rows, r, tasks);
+    emit_end(e, "for (long task = begin; task < end; task++) {");
     return tasks;
 }

@@ -25,12 +25,11 @@ static void pack(Emit *e, int inst, int axis, int side, const char *array, const
     c_take_half(e, (uint32_t)(v - b->insts.at), inner, -1, from, to);
     c_open_loop(e, inner, c_period(e, inner, ROUND));
     const char *x = emit_value(e, inst);
-    emit_line(e, e->scope, "%s[(%s - first_k) * %d + %s - %s] = %s;", array, k, side, a, first, x);
+    emit(e, "%s[(%s - first_k) * %d + %s - %s] = %s;", array, k, side, a, first, x);
     c_close_loop(e, from, to, false, !k_inner && c_plain_over(e, axis) ? C_SIMD : "");
     c_give_halves(e, inner, from, to);
-    emit_close(
-        e, k_inner ? tile_loop(e, axis, first, last) : tile_loop(e, b->col, "first_k", "last_k"),
-        "}");
+    emit_end(e, "%s",
+             k_inner ? tile_loop(e, axis, first, last) : tile_loop(e, b->col, "first_k", "last_k"));
 }
 
 // Of the prelude's function that multiplies packed tiles, four rows by two vectors at a time.
@@ -73,8 +72,8 @@ static void right_tile(Emit *e, int inst, int cols, int wide)
                       ix_stride(v->ix, b->col, &pitch) && pitch > 0 && pitch <= wide &&
                       b->axis[cols].extent <= wide;
     const char *t = type_math(b->insts.at[b->dot.sum].acc);
-    emit_line(e, e->scope, "const %s *from = right;", t);
-    emit_line(e, e->scope, "long step = %d;", wide);
+    emit(e, "const %s *from = right;", t);
+    emit(e, "long step = %d;", wide);
     if (!lies) {
         pack(e, inst, cols, wide, "right", "first_n", "last_n");
         return;
@@ -89,9 +88,9 @@ static void right_tile(Emit *e, int inst, int cols, int wide)
                emit_text(e, "if (%s + %d > %s + %lld) {", last, wide, e->buf_name[v->buf],
                          (long long)b->bufs.at[v->buf].elems),
                "} else {");
-    emit_line(e, e->scope, "    from = %s;", first);
-    emit_line(e, e->scope, "    step = %lld;", (long long)pitch);
-    emit_line(e, e->scope, "}");
+    emit(e, "    from = %s;", first);
+    emit(e, "    step = %lld;", (long long)pitch);
+    emit(e, "}");
 }
 
 // Where the sums of the rows of a task, or of some of them, lie.
@@ -114,7 +113,7 @@ static void store_sums(Emit *e, const Sums *s)
                         s->wide, e->axis[s->cols]));
     emit_stores(e, -1);
     c_close_loop(e, from[inner], to[inner], false, c_plain_over(e, inner) ? C_SIMD : "");
-    emit_close(e, tile_loop(e, outer, from[outer], to[outer]), "}");
+    emit_end(e, "%s", tile_loop(e, outer, from[outer], to[outer]));
 }
 
 // One operand is read where it lies: by the place of each of its rows, and of each column behind
@@ -149,42 +148,36 @@ static int64_t in_place_c(Emit *e, int rows)
               wide, n);
     if (!once) emit_line(e, task, "memset(sums, 0, sizeof sums);");
     c_open_loop(e, rows, c_period(e, rows, ROUND));
-    emit_line(e, e->scope, "row[%s - first_m] = %s + (%s);", r, e->buf_name[x->buf],
-              part_of_place(e, x->ix, 1ull << b->col, true));
+    emit(e, "row[%s - first_m] = %s + (%s);", r, e->buf_name[x->buf],
+         part_of_place(e, x->ix, 1ull << b->col, true));
     c_close_loop(e, "first_m", "last_m", false, "");
     emit_line(e, task, "for (long k = last_m - first_m; k %% NC_ROWS_OF_%s; k++)", kind);
     emit_line(e, task, "    row[k] = row[k - 1];");
     emit_open(e, 0);
-    emit_line(e, e->scope, "const long last_k = first_k + %d < %lld ? first_k + %d : %lld;", step,
-              k, step, k);
+    emit(e, "const long last_k = first_k + %d < %lld ? first_k + %d : %lld;", step, k, step, k);
     c_open_loop(e, b->col, c_period(e, b->col, ROUND));
-    emit_line(e, e->scope, "at[%s - first_k] = %s;", c,
-              part_of_place(e, x->ix, 1ull << b->col, false));
+    emit(e, "at[%s - first_k] = %s;", c, part_of_place(e, x->ix, 1ull << b->col, false));
     c_close_loop(e, "first_k", "last_k", false, C_SIMD);
     right_tile(e, right, cols, wide);
     const Sums part = {once ? "some_m" : "first_m", once ? "end_m" : "last_m", rows, cols, wide};
     if (once) {
         emit_open(e, 0);
-        emit_line(e, e->scope, "const long end_m = some_m + %d < last_m ? some_m + %d : last_m;",
-                  SOME, SOME);
-        emit_line(e, e->scope, "memset(sums, 0, sizeof sums);");
+        emit(e, "const long end_m = some_m + %d < last_m ? some_m + %d : last_m;", SOME, SOME);
+        emit(e, "memset(sums, 0, sizeof sums);");
     }
-    emit_line(e, e->scope, "for (long i = %s - first_m; i < %s - first_m; i += NC_ROWS_OF_%s)",
-              part.first, part.last, kind);
-    emit_line(e, e->scope,
-              "    nc_rows_%s(sums + (i + first_m - %s) * %d, row + i, at, from, step, last_k - "
-              "first_k);",
-              kind, part.first, wide);
+    emit(e, "for (long i = %s - first_m; i < %s - first_m; i += NC_ROWS_OF_%s)", part.first,
+         part.last, kind);
+    emit(e,
+         "    nc_rows_%s(sums + (i + first_m - %s) * %d, row + i, at, from, step, last_k - "
+         "first_k);",
+         kind, part.first, wide);
     if (once) {
         store_sums(e, &part);
-        emit_close(
-            e, emit_text(e, "for (long some_m = first_m; some_m < last_m; some_m += %d) {", SOME),
-            "}");
+        emit_end(e, "for (long some_m = first_m; some_m < last_m; some_m += %d) {", SOME);
     }
-    emit_close(e, emit_text(e, "for (long first_k = 0; first_k < %lld; first_k += %d) {", k, step),
-               "}");
+    emit_end(e, "for (long first_k = 0; first_k < %lld; first_k += %d) {", k, step);
     if (!once) store_sums(e, &part);
-    emit_close(e, "for (long task = begin; task < end; task++) {", "}");
+    emit_end(e, "for (long task = begin; task < end; task++) {");
     return b->axis[0].extent * tiles_m * tiles_n;
 }
 
@@ -225,20 +218,17 @@ int64_t tile_c(Emit *e)
               (long long)cols, s->tile.k, (long long)cols);
     pack(e, b->dot.a, 1, s->tile.m, "left", "first_m", "last_m");
     emit_open(e, 0);
-    emit_line(e, e->scope, "%s", end);
+    emit(e, "%s", end);
     pack(e, b->dot.b, 2, columns, "right", "from_n", "to_n");
-    emit_line(e, e->scope, "for (long i = 0; i < last_m - first_m; i += 4)");
-    emit_line(e, e->scope,
-              "    nc_tile_%s(sums[group * %d + i], left + i, %d, right, last_k - first_k);",
-              suffix, s->tile.m, s->tile.m);
-    emit_close(e, each, "}");
-    emit_close(e,
-               emit_text(e, "for (long first_k = 0; first_k < %lld; first_k += %d) {",
-                         (long long)cols, s->tile.k),
-               "}");
+    emit(e, "for (long i = 0; i < last_m - first_m; i += 4)");
+    emit(e, "    nc_tile_%s(sums[group * %d + i], left + i, %d, right, last_k - first_k);", suffix,
+         s->tile.m, s->tile.m);
+    emit_end(e, "%s", each);
+    emit_end(e, "for (long first_k = 0; first_k < %lld; first_k += %d) {", (long long)cols,
+             s->tile.k);
     emit_open(e, 0);
-    emit_line(e, e->scope, "%s", end);
-    emit_line(e, e->scope, "const %s *const flat = (const %s *)sums[group * %d];", t, t, s->tile.m);
+    emit(e, "%s", end);
+    emit(e, "const %s *const flat = (const %s *)sums[group * %d];", t, t, s->tile.m);
     emit_open(e, 1ull << 1);
     for (uint32_t i = 0; i < b->insts.n + b->stores.n; i++) // but of the operands
         if (i >= b->insts.n || !inst_over(&b->insts.at[i], b->col))
@@ -248,22 +238,14 @@ int64_t tile_c(Emit *e)
         e, b->dot.sum, e->scope,
         emit_text(e, "flat[(%s - first_m) * %d + %s - from_n]", e->axis[1], columns, e->axis[2]));
     emit_stores(e, -1);
-    emit_close(e,
-               emit_text(e, "%sfor (long %s = from_n; %s < to_n; %s++) {",
-                         c_plain_over(e, 2)
-                             ? emit_text(e, "#pragma omp simd\n%*s", e->scope->up->indent * 4, "")
-                             : "",
-                         e->axis[2], e->axis[2], e->axis[2]),
-               "}");
+    emit_end(e, "%sfor (long %s = from_n; %s < to_n; %s++) {",
+             c_plain_over(e, 2) ? "#pragma omp simd\n" : "", e->axis[2], e->axis[2], e->axis[2]);
     c_give_halves(e, 2, "from_n", "to_n");
-    emit_close(e,
-               emit_text(e, "for (long %s = first_m; %s < last_m; %s++) {", e->axis[1], e->axis[1],
-                         e->axis[1]),
-               "}");
-    emit_close(e, each, "}");
+    emit_end(e, "for (long %s = first_m; %s < last_m; %s++) {", e->axis[1], e->axis[1], e->axis[1]);
+    emit_end(e, "%s", each);
     Scope *root = task->up;
     emit_line(e, root, "%s left_tile[%d] NC_LINES = {0};", t, s->tile.k * s->tile.m);
     emit_line(e, root, "%s right_tile[%d] NC_LINES = {0};", t, s->tile.k * columns);
-    emit_close(e, "for (long task = begin; task < end; task++) {", "}");
+    emit_end(e, "for (long task = begin; task < end; task++) {");
     return b->axis[0].extent * tiles_m * tiles_n;
 }

@@ -56,12 +56,11 @@ void turn_in(Emit *e)
     Turned t;
     for (uint32_t i = 0; i < b->insts.n + b->stores.n; i++) {
         if (!turned(e, i, &t)) continue;
-        emit_line(e, e->scope, "%s %s[%lld] NC_LINES;", type_storage(b->bufs.at[t.buf].type),
-                  t.array, cols * task);
+        emit(e, "%s %s[%lld] NC_LINES;", type_storage(b->bufs.at[t.buf].type), t.array,
+             cols * task);
         if (i < b->insts.n)
-            emit_line(e, e->scope, "nc_turn_%d(%s, %lld, last - first, %lld, %s, %lld);",
-                      turn_bits(b, t.buf), begin_of(e, &t), (long long)t.pitch, cols, t.array,
-                      task);
+            emit(e, "nc_turn_%d(%s, %lld, last - first, %lld, %s, %lld);", turn_bits(b, t.buf),
+                 begin_of(e, &t), (long long)t.pitch, cols, t.array, task);
     }
 }
 
@@ -83,7 +82,7 @@ void turn_out(Emit *e)
     Turned t;
     for (uint32_t i = b->insts.n; i < b->insts.n + b->stores.n; i++)
         if (turned(e, i, &t))
-            emit_line(e, e->scope, "nc_turn_%d(%s, %lld, %lld, last - first, %s, %lld);",
-                      turn_bits(b, t.buf), t.array, (long long)b->sched.task,
-                      (long long)b->axis[b->col].extent, begin_of(e, &t), (long long)t.pitch);
+            emit(e, "nc_turn_%d(%s, %lld, %lld, last - first, %s, %lld);", turn_bits(b, t.buf),
+                 t.array, (long long)b->sched.task, (long long)b->axis[b->col].extent,
+                 begin_of(e, &t), (long long)t.pitch);
 }

@@ -24,9 +24,9 @@ static void part_of(Emit *e, int axis, const char *tile, int size)
 {
     const char *name = e->axis[axis];
     const long long extent = e->body->axis[axis].extent;
-    emit_line(e, e->scope, "const long first_%s = %s * %d;", name, tile, size);
-    emit_line(e, e->scope, "const long last_%s = first_%s + %d < %lld ? first_%s + %d : %lld;",
-              name, name, size, extent, name, size, extent);
+    emit(e, "const long first_%s = %s * %d;", name, tile, size);
+    emit(e, "const long last_%s = first_%s + %d < %lld ? first_%s + %d : %lld;", name, name, size,
+         extent, name, size, extent);
 }
 
 int64_t turned_map_c(Emit *e)
@@ -72,8 +72,7 @@ int64_t turned_map_c(Emit *e)
         emit_stores(e, -1);
         c_close_pieces(e, from, to, false, simd ? C_SIMD : "");
     }
-    emit_close(e, emit_text(e, "for (long %s = first_%s; %s < last_%s; %s++) {", p, p, p, p, p),
-               "}");
-    emit_close(e, "for (long task = begin; task < end; task++) {", "}");
+    emit_end(e, "for (long %s = first_%s; %s < last_%s; %s++) {", p, p, p, p, p);
+    emit_end(e, "for (long task = begin; task < end; task++) {");
     return tiles;
 }

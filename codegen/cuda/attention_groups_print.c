@@ -80,9 +80,9 @@ static void print_load(GroupsPrint *g, const TileOp *op)
     const char *bar = g->p->bar[op->bar].name, *place = place_text(g, t, 0);
     for (int from = 0; from < t->line; from += STEP) {
         const char *to = from ? emit_text(e, " + %d", from / STEP * t->lines * LINE) : "";
-        emit_line(e, e->scope, "nc_copy_box4(%s%s, %s_map, %d, %s, %s, %s, %s + %s);",
-                  at_place(g, t, 0), to, t->name, from, t->stays ? "origin" : "next",
-                  plane_name(g, op->dst, 0), plane_name(g, op->dst, 1), bar, place);
+        emit(e, "nc_copy_box4(%s%s, %s_map, %d, %s, %s, %s, %s + %s);", at_place(g, t, 0), to,
+             t->name, from, t->stays ? "origin" : "next", plane_name(g, op->dst, 0),
+             plane_name(g, op->dst, 1), bar, place);
     }
 }
 
@@ -95,45 +95,43 @@ static void print_multiply(GroupsPrint *g, const TileOp *op)
     const Tile *to = &p->tile[op->dst], *left = &p->tile[op->a], *right = &p->tile[op->b];
     const char *word = p->atom->multiply, *y = emit_text(e, "%s_y", to->name);
     bool scores = to->layout == L_SCORES;
-    emit_line(e, e->scope, "const uint64_t %s = nc_operand(%s, %d);", y,
-              at_place(g, right, op->shift), right->lines);
-    emit_line(e, e->scope, "#pragma unroll");
-    emit_line(e, e->scope, "for (int c = 0; c < %d; c++)", (scores ? left->line : p->side_n) / 16);
+    emit(e, "const uint64_t %s = nc_operand(%s, %d);", y, at_place(g, right, op->shift),
+         right->lines);
+    emit(e, "#pragma unroll");
+    emit(e, "for (int c = 0; c < %d; c++)", (scores ? left->line : p->side_n) / 16);
     if (scores) {
         const char *far = left->line > STEP ? " + c / 4 * " : "";
-        emit_line(e, e->scope,
-                  "    nc_product_%s<0, 0>(nc_flat(%s), %s + c %% 4 * 2%s, %s + c %% 4 * 2%s, c "
-                  "> 0);",
-                  word, to->name, emit_text(e, left->places > 1 ? "%s_now" : "%s_x", left->name),
-                  *far ? emit_text(e, "%s%d", far, left->lines * 8) : "", y,
-                  *far ? emit_text(e, "%s%d", far, right->lines * 8) : "");
+        emit(e,
+             "    nc_product_%s<0, 0>(nc_flat(%s), %s + c %% 4 * 2%s, %s + c %% 4 * 2%s, c "
+             "> 0);",
+             word, to->name, emit_text(e, left->places > 1 ? "%s_now" : "%s_x", left->name),
+             *far ? emit_text(e, "%s%d", far, left->lines * 8) : "", y,
+             *far ? emit_text(e, "%s%d", far, right->lines * 8) : "");
         return;
     }
     const char *more = !strcmp(g->step, "steps") ? "steps > 1"
                        : op->shift               ? "step > 1"
                                                  : "step > 0";
-    emit_line(e, e->scope,
-              "    nc_product_left_%s<1>(nc_flat(%s), left_%s[c][0], %s + c * %d, c > 0 || %s);",
-              word, to->name, left->name, y, LINE, more);
+    emit(e, "    nc_product_left_%s<1>(nc_flat(%s), left_%s[c][0], %s + c * %d, c > 0 || %s);",
+         word, to->name, left->name, y, LINE, more);
 }
 
 static void print_pack(GroupsPrint *g, const TileOp *op)
 {
     Emit *e = g->e;
     const char *name = g->p->tile[op->dst].name;
-    emit_line(e, e->scope, "#pragma unroll");
-    emit_line(e, e->scope, "for (int c = 0; c < %d; c++) %s(left_%s[c], %s, c);", g->p->side_n / 16,
-              g->p->atom->pack, name, name);
+    emit(e, "#pragma unroll");
+    emit(e, "for (int c = 0; c < %d; c++) %s(left_%s[c], %s, c);", g->p->side_n / 16,
+         g->p->atom->pack, name, name);
 }
 
 static void print_shrink(GroupsPrint *g, const TileOp *op)
 {
     Emit *e = g->e;
     const TileProgram *p = g->p;
-    emit_line(e, e->scope, "#pragma unroll");
-    emit_line(e, e->scope, "for (int j = 0; j < %d; j++)", p->tile[p->out[0].values].line / 2);
-    emit_line(e, e->scope, "    %s[0][j / 4][j %% 4] *= shrink[j %% 4 / 2];",
-              p->tile[op->dst].name);
+    emit(e, "#pragma unroll");
+    emit(e, "for (int j = 0; j < %d; j++)", p->tile[p->out[0].values].line / 2);
+    emit(e, "    %s[0][j / 4][j %% 4] *= shrink[j %% 4 / 2];", p->tile[op->dst].name);
 }
 
 // -- ops ------------------------------------------------------------------------------------------
@@ -142,13 +140,13 @@ static void print_ready(GroupsPrint *g)
 {
     const TileProgram *p = g->p;
     Emit *e = g->e;
-    emit_line(e, e->scope, "if (threadIdx.x == 0) {");
+    emit(e, "if (threadIdx.x == 0) {");
     for (int i = 0; i < p->nbars; i += 2)
-        emit_line(e, e->scope, "    nc_ring_begin<%d>(%s, %d, %s, %d);", p->bar[i].places,
-                  p->bar[i].name, p->bar[i].arrivals, p->bar[i + 1].name, p->bar[i + 1].arrivals);
-    if (g->w.again) emit_line(e, e->scope, "    nc_vote_begin(vote, %d);", e->body->sched.threads);
-    emit_line(e, e->scope, "}");
-    emit_line(e, e->scope, "nc_bars_ready();");
+        emit(e, "    nc_ring_begin<%d>(%s, %d, %s, %d);", p->bar[i].places, p->bar[i].name,
+             p->bar[i].arrivals, p->bar[i + 1].name, p->bar[i + 1].arrivals);
+    if (g->w.again) emit(e, "    nc_vote_begin(vote, %d);", e->body->sched.threads);
+    emit(e, "}");
+    emit(e, "nc_bars_ready();");
 }
 
 static void print_await(GroupsPrint *g, const TileOp *op)
@@ -158,9 +156,9 @@ static void print_await(GroupsPrint *g, const TileOp *op)
     const Tile *t = tile_of(g, op);
     const char *at = position(g, t, op->shift),
                *over = t->places > 1 ? emit_text(e, "%s / %d", at, t->places) : at;
-    emit_line(e, e->scope, "nc_bar_wait(%s + %s, %s);%s", bar->name, place_text(g, t, op->shift),
-              op->count ? emit_text(e, "(%s + 1) %% 2", over) : emit_text(e, "%s %% 2", over),
-              reason(g, op));
+    emit(e, "nc_bar_wait(%s + %s, %s);%s", bar->name, place_text(g, t, op->shift),
+         op->count ? emit_text(e, "(%s + 1) %% 2", over) : emit_text(e, "%s %% 2", over),
+         reason(g, op));
 }
 
 // What is waited for is there from here on.
@@ -169,7 +167,7 @@ static void print_wait(GroupsPrint *g, int i)
     Emit *e = g->e;
     const TileProgram *p = g->p;
     const TileOp *op = &p->op[i], *next = op;
-    emit_line(e, e->scope, "nc_products_done<%d>();", op->count);
+    emit(e, "nc_products_done<%d>();", op->count);
     while (next->kind == T_WAIT || next->kind == T_ARRIVE) next++;
     uint32_t tiles = 0;
     if (next->dst >= 0 && next->kind != T_MOVE) tiles |= 1u << next->dst;
@@ -177,7 +175,7 @@ static void print_wait(GroupsPrint *g, int i)
     if (next->b >= 0) tiles |= 1u << next->b;
     for (; next->kind == T_MAP && next->dst < 0; next++) tiles |= 1u << next->a;
     for (int t = 0; t < p->ntiles; t++)
-        if (tiles >> t & 1) emit_line(e, e->scope, "nc_settled(%s);", p->tile[t].name);
+        if (tiles >> t & 1) emit(e, "nc_settled(%s);", p->tile[t].name);
 }
 
 static void print_ops(GroupsPrint *g, int from, int to);
@@ -189,11 +187,11 @@ static void print_steps(GroupsPrint *g, int from, int to)
     int begin = op->early < 0 ? 1 : 0;
     emit_open(e, 0);
     g->step = "step";
-    emit_line(e, e->scope, "const int next = first + %s * %d;",
-              g->w.down ? "(steps - 1 - step)" : "step", e->body->sched.tile.k);
+    emit(e, "const int next = first + %s * %d;", g->w.down ? "(steps - 1 - step)" : "step",
+         e->body->sched.tile.k);
     print_ops(g, from + 1, to);
     emit_line(e, e->scope->up, "#pragma unroll 1");
-    emit_close(e, emit_text(e, "for (int step = %d; step < steps; step++) {", begin), "}");
+    emit_end(e, "for (int step = %d; step < steps; step++) {", begin);
     g->step = "steps";
 }
 
@@ -207,20 +205,20 @@ static void print_op(GroupsPrint *g, int i)
     case T_READY: print_ready(g); break;
     case T_AWAIT: print_await(g, op); break;
     case T_ANNOUNCE:
-        emit_line(e, e->scope, "nc_bar_expect(%s + %s, %d);", p->bar[op->bar].name,
-                  place_text(g, tile_of(g, op), 0), p->bar[op->bar].bytes);
+        emit(e, "nc_bar_expect(%s + %s, %d);", p->bar[op->bar].name,
+             place_text(g, tile_of(g, op), 0), p->bar[op->bar].bytes);
         break;
     case T_ARRIVE:
-        emit_line(e, e->scope, "if (%slane == 0) nc_bar_arrive(%s + %s, 0);",
-                  op->shift && !strcmp(g->step, "step") && e->body->sched.skew == 0 ? "step > 0 && "
-                                                                                    : "",
-                  p->bar[op->bar].name, place_text(g, tile_of(g, op), op->shift));
+        emit(e, "if (%slane == 0) nc_bar_arrive(%s + %s, 0);",
+             op->shift && !strcmp(g->step, "step") && e->body->sched.skew == 0 ? "step > 0 && "
+                                                                               : "",
+             p->bar[op->bar].name, place_text(g, tile_of(g, op), op->shift));
         break;
     case T_LOAD: print_load(g, op); break;
     case T_FILL: break; // by the first product
-    case T_BEGIN: emit_line(e, e->scope, "nc_products_begin();"); break;
+    case T_BEGIN: emit(e, "nc_products_begin();"); break;
     case T_MMA: print_multiply(g, op); break;
-    case T_COMMIT: emit_line(e, e->scope, "nc_products_end();"); break;
+    case T_COMMIT: emit(e, "nc_products_end();"); break;
     case T_WAIT: print_wait(g, i); break;
     case T_MAP:
         if (op->dst < 0) {
@@ -229,8 +227,8 @@ static void print_op(GroupsPrint *g, int i)
         }
         g->w.edge = alone;
         if (alone)
-            emit_line(e, e->scope, "const int next = first%s;",
-                      g->w.down ? emit_text(e, " + (steps - 1) * %d", e->body->sched.tile.k) : "");
+            emit(e, "const int next = first%s;",
+                 g->w.down ? emit_text(e, " + (steps - 1) * %d", e->body->sched.tile.k) : "");
         attention_weights(&g->w);
         break;
     case T_SHRINK: print_shrink(g, op); break;
@@ -314,23 +312,20 @@ static void print_products(GroupsPrint *g)
     Emit *e = g->e;
     const TileProgram *p = g->p;
     const Body *b = e->body;
-    emit_line(e, e->scope,
-              "const int top = origin + group * %d + warp * 16, own_rows = top + lane / 4;",
-              GROUP_ROWS);
+    emit(e, "const int top = origin + group * %d + warp * 16, own_rows = top + lane / 4;",
+         GROUP_ROWS);
     for (int i = 0; i < b->attention.nscores; i++)
-        emit_line(e, e->scope, "float %s[1][%d][4];", p->tile[p->score[i].tile].name,
-                  p->side_n / 8);
+        emit(e, "float %s[1][%d][4];", p->tile[p->score[i].tile].name, p->side_n / 8);
     for (int i = 0; i < b->attention.nouts; i++) {
-        emit_line(e, e->scope, "float %s[1][%d][4];", p->tile[p->out[i].tile].name,
-                  p->tile[p->out[i].values].line / 8);
-        emit_line(e, e->scope, "uint32_t left_%s[%d][1][4];", p->tile[p->out[i].weights].name,
-                  p->side_n / 16);
+        emit(e, "float %s[1][%d][4];", p->tile[p->out[i].tile].name,
+             p->tile[p->out[i].values].line / 8);
+        emit(e, "uint32_t left_%s[%d][1][4];", p->tile[p->out[i].weights].name, p->side_n / 16);
     }
     for (int i = 0; i < p->score[0].tile; i++)
         if (p->tile[i].stays && p->tile[i].places > 1)
-            emit_line(e, e->scope, "const uint64_t %s_now = %s_x + round %% %d * %d;",
-                      p->tile[i].name, p->tile[i].name, p->tile[i].places, p->tile[i].bytes / 16);
-    if (b->attention.high >= 0) emit_line(e, e->scope, "float shrink[2];");
+            emit(e, "const uint64_t %s_now = %s_x + round %% %d * %d;", p->tile[i].name,
+                 p->tile[i].name, p->tile[i].places, p->tile[i].bytes / 16);
+    if (b->attention.high >= 0) emit(e, "float shrink[2];");
     attention_statistics(&g->w);
 }
 
@@ -345,20 +340,16 @@ static void print_tiles(GroupsPrint *g, int from, int to, const TileRole *role)
     g->step = "0";
     if (role->groups) print_products(g);
     print_ops(g, from + 1, to);
-    if (passes) emit_line(e, e->scope, "taken += steps;");
-    if (passes) emit_line(e, e->scope, "round++;");
+    if (passes) emit(e, "taken += steps;");
+    if (passes) emit(e, "round++;");
     if (!g->pairs)
-        emit_close(e,
-                   emit_text(e, "for (int tile = block; tile < %lld; tile += %d) {",
-                             (long long)op->trips, op->count),
-                   "}");
+        emit_end(e, "for (int tile = block; tile < %lld; tile += %d) {", (long long)op->trips,
+                 op->count);
     else
-        emit_close(e,
-                   emit_text(e,
-                             "for (int turn = 0, tile = block * 2; tile < %lld; "
-                             "turn++, tile = (turn / 2 * %d + block) * 2 + turn %% 2) {",
-                             (long long)op->trips, op->count),
-                   "}");
+        emit_end(e,
+                 "for (int turn = 0, tile = block * 2; tile < %lld; "
+                 "turn++, tile = (turn / 2 * %d + block) * 2 + turn %% 2) {",
+                 (long long)op->trips, op->count);
 }
 
 // What the role whose ops begin behind op [at] does once.
@@ -377,9 +368,8 @@ static void print_role(GroupsPrint *g, int at)
 static void begin_role(GroupsPrint *g)
 {
     Emit *e = g->e;
-    emit_line(e, e->scope, "uint32_t taken = 0, round = 0; // steps and tiles before");
-    if (g->w.again)
-        emit_line(e, e->scope, "bool low = false; // some row's scores are not all above the mask");
+    emit(e, "uint32_t taken = 0, round = 0; // steps and tiles before");
+    if (g->w.again) emit(e, "bool low = false; // some row's scores are not all above the mask");
     g->w.whole = attention_blind(&g->w);
 }
 
@@ -401,17 +391,16 @@ static void print_others(GroupsPrint *g, int at, int to)
         const TileRole *role = &p->role[p->op[i].role];
         emit_open(e, 0);
         print_role(g, i);
-        emit_close(e,
-                   role->thread ? emit_text(e, "if (threadIdx.x == 0) { // %s", role->name)
-                                : emit_text(e, "if (warp == %d) { // %s", role->first, role->name),
-                   "}");
+        emit_end(e, "%s",
+                 role->thread ? emit_text(e, "if (threadIdx.x == 0) { // %s", role->name)
+                              : emit_text(e, "if (warp == %d) { // %s", role->first, role->name));
     }
     if (!g->w.again) return;
-    emit_line(e, e->scope, "__syncwarp();");
+    emit(e, "__syncwarp();");
     g->w.whole = WHOLE_ALL;
     emit_open(e, 0);
     print_role(g, at);
-    emit_close(e, emit_text(e, "if (%s && threadIdx.x == 0) {", doubt(g, at)), "}");
+    emit_end(e, "if (%s && threadIdx.x == 0) {", doubt(g, at));
 }
 
 static void print_multiplying(GroupsPrint *g, int at)
@@ -423,7 +412,7 @@ static void print_multiplying(GroupsPrint *g, int at)
     g->w.whole = WHOLE_ALL;
     emit_open(e, 0);
     print_role(g, at);
-    emit_close(e, emit_text(e, "if (%s) { // again, with what is hidden", doubt(g, at)), "}");
+    emit_end(e, "if (%s) { // again, with what is hidden", doubt(g, at));
 }
 
 static void print_places(GroupsPrint *g)
@@ -458,15 +447,15 @@ void attention_groups_cuda(Emit *e, const TileProgram *p)
     for (; p->op[i].kind != T_ROLE; i++) print_op(&g, i);
     while (p->op[last].kind != T_ROLE) last--;
     emit_open(e, 0);
-    emit_line(e, e->scope, "nc_registers_give<%d>();", p->role[0].registers);
+    emit(e, "nc_registers_give<%d>();", p->role[0].registers);
     print_others(&g, i, last);
     emit_close(e, "if (group < 0) {", "} else {");
     emit_open(e, 0);
-    emit_line(e, e->scope, "nc_registers_take<%d>();", p->role[p->nroles - 1].registers);
+    emit(e, "nc_registers_take<%d>();", p->role[p->nroles - 1].registers);
     for (int t = 0; t < p->score[0].tile; t++)
         if (p->tile[t].stays)
-            emit_line(e, e->scope, "const uint64_t %s_x = nc_operand(%s + group * %d, %d);",
-                      p->tile[t].name, p->tile[t].name, GROUP_ROWS * LINE, p->tile[t].lines);
+            emit(e, "const uint64_t %s_x = nc_operand(%s + group * %d, %d);", p->tile[t].name,
+                 p->tile[t].name, GROUP_ROWS * LINE, p->tile[t].lines);
     print_multiplying(&g, last);
     emit_close(e, NULL, "}");
 }

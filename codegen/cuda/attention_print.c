@@ -71,23 +71,21 @@ static void print_low(AttentionPrint *w, const char *thread, int threads)
     const char *it = int_type(e), *at = e->axis[axis];
     emit_open(e, 1ull << axis);
     if (axis == 1)
-        emit_line(e, e->scope, "const %s %s = nc_min(origin + u, %lld);", it, at, extent - 1);
+        emit(e, "const %s %s = nc_min(origin + u, %lld);", it, at, extent - 1);
     else
-        emit_line(e, e->scope, "const %s %s = u;", it, at);
-    emit_line(e, e->scope, "low |= %s!(%s > %s);", w->whole == WHOLE_SOME ? "!blind && " : "",
-              emit_value(e, w->range.statistic), lowest(w));
-    emit_close(e,
-               emit_text(e, "for (int u = %s; u < %lld; u += %d) {", thread,
-                         axis == 1 ? (long long)b->sched.tile.m : extent, threads),
-               "}");
+        emit(e, "const %s %s = u;", it, at);
+    emit(e, "low |= %s!(%s > %s);", w->whole == WHOLE_SOME ? "!blind && " : "",
+         emit_value(e, w->range.statistic), lowest(w));
+    emit_end(e, "for (int u = %s; u < %lld; u += %d) {", thread,
+             axis == 1 ? (long long)b->sched.tile.m : extent, threads);
 }
 
 static void print_lows(AttentionPrint *w)
 {
     Emit *e = w->e;
-    emit_line(e, e->scope, "#pragma unroll");
-    emit_line(e, e->scope, "for (int i = 0; i < %d; i++) low |= %s!(high[i] > %s);", w->rows,
-              w->whole == WHOLE_SOME ? "!blind && " : "", lowest(w));
+    emit(e, "#pragma unroll");
+    emit(e, "for (int i = 0; i < %d; i++) low |= %s!(high[i] > %s);", w->rows,
+         w->whole == WHOLE_SOME ? "!blind && " : "", lowest(w));
 }
 
 void attention_judge(AttentionPrint *w)
@@ -103,13 +101,13 @@ void attention_judge(AttentionPrint *w)
 static void print_doubt(AttentionPrint *w)
 {
     Emit *e = w->e;
-    emit_line(e, e->scope, "bool low = false;");
+    emit(e, "bool low = false;");
     print_low(w, "threadIdx.x", e->body->sched.threads);
-    emit_line(e, e->scope, "const bool all = __syncthreads_or(low);");
-    emit_line(e, e->scope, "if (all) { // the mask is not below all scores");
-    emit_line(e, e->scope, "    first = 0;");
-    emit_line(e, e->scope, "    steps = %lld;", (long long)w->p->steps);
-    emit_line(e, e->scope, "}");
+    emit(e, "const bool all = __syncthreads_or(low);");
+    emit(e, "if (all) { // the mask is not below all scores");
+    emit(e, "    first = 0;");
+    emit(e, "    steps = %lld;", (long long)w->p->steps);
+    emit(e, "}");
 }
 
 // Some queries see nothing, and so all that a number hides.
@@ -123,8 +121,8 @@ void attention_whole(AttentionPrint *w)
 {
     const AttentionRange *r = &w->range;
     if (w->whole == WHOLE_SOME)
-        emit_line(w->e, w->e->scope, "const bool blind = origin >= %lld && origin < %lld;",
-                  (long long)r->blind - w->e->body->sched.tile.m + 1, (long long)r->blind_end);
+        emit(w->e, "const bool blind = origin >= %lld && origin < %lld;",
+             (long long)r->blind - w->e->body->sched.tile.m + 1, (long long)r->blind_end);
 }
 
 // Numbers beyond all rows and columns count as that far away.
@@ -135,12 +133,11 @@ static void print_shifts(AttentionPrint *w)
         const int shift = w->range.at[i].shift;
         const Ix *batch = w->range.at[i].batch;
         if (batch && attention_same_batch(w, i) == i)
-            emit_line(w->e, w->e->scope, "const int of_batch_%d = (int)(%s);", i,
-                      emit_index(w->e, batch));
+            emit(w->e, "const int of_batch_%d = (int)(%s);", i, emit_index(w->e, batch));
         if (shift < 0 || attention_same_shift(w, i) < i) continue;
         const char *type = w->e->body->insts.at[shift].type == DT_I64 ? "ll" : "";
-        emit_line(w->e, w->e->scope, "const int shift_%d = (int)nc_max(nc_min(%s, %d%s), -%d%s);",
-                  i, emit_value(w->e, shift), far, type, far, type);
+        emit(w->e, "const int shift_%d = (int)nc_max(nc_min(%s, %d%s), -%d%s);", i,
+             emit_value(w->e, shift), far, type, far, type);
     }
 }
 
@@ -166,25 +163,25 @@ void attention_columns(AttentionPrint *w)
                            attention_shifted(w, at_row(e, x->row, row, x->constant + 1), 1, i));
     }
     if (!r.n || w->whole == WHOLE_ALL) {
-        emit_line(e, e->scope, "const int first = 0, steps = %lld;", (long long)w->p->steps);
+        emit(e, "const int first = 0, steps = %lld;", (long long)w->p->steps);
         return;
     }
-    emit_line(e, e->scope, "// Columns that the mask leaves to some of the rows.");
+    emit(e, "// Columns that the mask leaves to some of the rows.");
     const char *fixed = isinf(r.mask) ? "const " : "";
-    emit_line(e, e->scope, "const int end = %s;", to);
+    emit(e, "const int end = %s;", to);
     if (w->groups) {
         const bool some = w->whole == WHOLE_SOME;
         attention_whole(w);
-        emit_line(e, e->scope, "const int first = %snc_min(%s, %lld) / %d * %d;",
-                  some ? "blind ? 0 : " : "", from, cols - 1, s->tile.k, s->tile.k);
-        emit_line(e, e->scope, "const int steps = %snc_max(end - first + %d, %d) / %d;",
-                  some ? emit_text(e, "blind ? %lld : ", (long long)w->p->steps) : "",
-                  s->tile.k - 1, s->tile.k, s->tile.k);
+        emit(e, "const int first = %snc_min(%s, %lld) / %d * %d;", some ? "blind ? 0 : " : "", from,
+             cols - 1, s->tile.k, s->tile.k);
+        emit(e, "const int steps = %snc_max(end - first + %d, %d) / %d;",
+             some ? emit_text(e, "blind ? %lld : ", (long long)w->p->steps) : "", s->tile.k - 1,
+             s->tile.k, s->tile.k);
         return;
     }
-    emit_line(e, e->scope, "%sint first = %s / %d * %d;", fixed, from, s->tile.k, s->tile.k);
-    emit_line(e, e->scope, "%sint steps = end > first ? (end - first + %d) / %d : 0;", fixed,
-              s->tile.k - 1, s->tile.k);
+    emit(e, "%sint first = %s / %d * %d;", fixed, from, s->tile.k, s->tile.k);
+    emit(e, "%sint steps = end > first ? (end - first + %d) / %d : 0;", fixed, s->tile.k - 1,
+         s->tile.k);
     if (!isinf(r.mask) && !w->again) print_doubt(w);
 }
 
@@ -204,31 +201,28 @@ static void print_copy(AttentionPrint *w, const Tile *t)
         threads = b->sched.threads;
     int64_t lines = b->axis[t->axis].extent, ends = b->axis[t->head].extent;
     emit_open(e, 1ull << t->axis | 1ull << t->head);
-    emit_line(e, e->scope, "const int slot = u * %d + threadIdx.x;", threads);
-    emit_line(e, e->scope, "const int line = slot / %d, part = slot %% %d%s;", parts, parts,
-              width > 1 ? emit_text(e, " * %d", width) : "");
+    emit(e, "const int slot = u * %d + threadIdx.x;", threads);
+    emit(e, "const int line = slot / %d, part = slot %% %d%s;", parts, parts,
+         width > 1 ? emit_text(e, " * %d", width) : "");
     const char *there =
         lines % t->lines ? emit_text(e, "%s + line < %lld", from, (long long)lines) : "";
     if (ends % t->line)
         there = emit_text(e, "%s%spart < %lld", there, *there ? " && " : "", (long long)ends);
     const char *to = emit_text(e, "%s + %sline * %d + part", t->name, place, t->pitch);
     if (t->plain) {
-        emit_line(e, e->scope, "const %s %s = %s + line, %s = part;", it, line, from, head);
-        emit_line(e, e->scope, "nc_copy16(%s, %s + (%s), %s);", to, e->buf_name[v->buf],
-                  emit_index(e, v->ix), *there ? there : "true");
+        emit(e, "const %s %s = %s + line, %s = part;", it, line, from, head);
+        emit(e, "nc_copy16(%s, %s + (%s), %s);", to, e->buf_name[v->buf], emit_index(e, v->ix),
+             *there ? there : "true");
     } else { // any expression, of elements there are
-        emit_line(e, e->scope, "const %s %s = nc_min(%s + line, %lld), %s = nc_min(part, %lld);",
-                  it, line, from, (long long)lines - 1, head, (long long)ends - 1);
+        emit(e, "const %s %s = nc_min(%s + line, %lld), %s = nc_min(part, %lld);", it, line, from,
+             (long long)lines - 1, head, (long long)ends - 1);
         const char *x = emit_stored(e, t->type, emit_value(e, t->inst));
-        emit_line(e, e->scope, "*(%s) = %s%s%s;", to, *there ? emit_text(e, "%s ? ", there) : "", x,
-                  *there ? " : 0" : "");
+        emit(e, "*(%s) = %s%s%s;", to, *there ? emit_text(e, "%s ? ", there) : "", x,
+             *there ? " : 0" : "");
     }
     emit_line(e, e->scope->up, t->plain ? "#pragma unroll" : "#pragma unroll 1");
-    emit_close(
-        e,
-        emit_text(e, "for (int u = 0; u < %d%s; u++) {", (int)ceil_div(n, threads),
-                  n % threads ? emit_text(e, " && u * %d + threadIdx.x < %d", threads, n) : ""),
-        "}");
+    emit_end(e, "for (int u = 0; u < %d%s; u++) {", (int)ceil_div(n, threads),
+             n % threads ? emit_text(e, " && u * %d + threadIdx.x < %d", threads, n) : "");
 }
 
 // Copies of the iteration [step], if there is one: ops from i on, up to what is none of them.
@@ -236,10 +230,10 @@ static int print_copies(AttentionPrint *w, int i, const char *step)
 {
     Emit *e = w->e;
     emit_open(e, 0);
-    emit_line(e, e->scope, "const int next = first + %s * %d, place = %s %% %d;", step,
-              e->body->sched.tile.k, step, e->body->sched.tile.ring);
+    emit(e, "const int next = first + %s * %d, place = %s %% %d;", step, e->body->sched.tile.k,
+         step, e->body->sched.tile.ring);
     for (; w->p->op[i].kind == T_LOAD; i++) print_copy(w, &w->p->tile[w->p->op[i].dst]);
-    emit_close(e, emit_text(e, "if (%s < steps) {", step), "}");
+    emit_end(e, "if (%s < steps) {", step);
     return i;
 }
 
@@ -303,8 +297,8 @@ static void print_result(AttentionPrint *w, int k)
     for (uint32_t i = 0; i < b->stores.n; i++)
         if (stored_along(&b->stores.at[i], head)) pairs &= in_pairs(b, &b->stores.at[i], head);
     emit_open(e, pairs ? 0 : 1ull << head)->guard = true;
-    emit_line(e, e->scope, "const %s %s = %s;", it, pairs ? "from" : h,
-              pairs ? "j * 8 + lane % 4 * 2" : "j / 2 * 8 + lane % 4 * 2 + j % 2");
+    emit(e, "const %s %s = %s;", it, pairs ? "from" : h,
+         pairs ? "j * 8 + lane % 4 * 2" : "j / 2 * 8 + lane % 4 * 2 + j % 2");
     const char *inside =
         line == b->axis[head].extent
             ? ""
@@ -315,29 +309,27 @@ static void print_result(AttentionPrint *w, int k)
         emit_open(e, 0)->guard = true;
         for (uint32_t i = 0; i < b->stores.n; i++)
             if (stored_along(&b->stores.at[i], head)) emit_store(e, &b->stores.at[i]);
-        emit_close(e, emit_text(e, "%s{", inside), "}");
+        emit_end(e, "%s{", inside);
     }
     for (uint32_t i = 0; i < b->stores.n && pairs; i++) {
         const BodyStore *s = &b->stores.at[i];
         if (!stored_along(s, head)) continue;
         DType t = b->bufs.at[s->buf].type;
-        emit_line(e, e->scope, "NcVec<float, 2> pair_%u;", i);
+        emit(e, "NcVec<float, 2> pair_%u;", i);
         emit_open(e, 1ull << head);
-        emit_line(e, e->scope, "const %s %s = from + v;", it, h);
+        emit(e, "const %s %s = from + v;", it, h);
         emit_bind(e, b->attention.out[k].sum, e->scope,
                   emit_text(e, "%s[i / 2][j][i %% 2 * 2 + v]", name));
-        emit_line(e, e->scope, "pair_%u.at[v] = %s;", i, emit_value(e, emit_unrounded(e, s)));
-        emit_line(e, e->scope->up, "#pragma unroll");
-        emit_close(e, "for (int v = 0; v < 2; v++) {", "}");
+        emit(e, "pair_%u.at[v] = %s;", i, emit_value(e, emit_unrounded(e, s)));
+        emit_times(e, "v", 2);
         const char *pack = t == DT_BF16 ? "nc_pack_b" : t == DT_F16 ? "nc_pack_h" : "";
         const char *axis = e->axis[head];
         e->axis[head] = "from";
-        emit_line(e, e->scope, "%snc_store<2>(%s + (%s), %s(pair_%u));", inside,
-                  e->buf_name[s->buf], emit_index(e, s->ix), pack, i);
+        emit(e, "%snc_store<2>(%s + (%s), %s(pair_%u));", inside, e->buf_name[s->buf],
+             emit_index(e, s->ix), pack, i);
         e->axis[head] = axis;
     }
-    emit_line(e, e->scope->up, "#pragma unroll");
-    emit_close(e, emit_text(e, "for (int j = 0; j < %d; j++) {", line / 8 * (pairs ? 1 : 2)), "}");
+    emit_times(e, "j", line / 8 * (pairs ? 1 : 2));
 }
 
 void attention_results(AttentionPrint *w)
@@ -346,8 +338,7 @@ void attention_results(AttentionPrint *w)
     const Body *b = e->body;
     bool rows = false;
     emit_open(e, 1ull << 1)->guard = true;
-    emit_line(e, e->scope, "const %s %s = own_rows + i / 2 * 16 + i %% 2 * 8;", int_type(e),
-              e->axis[1]);
+    emit(e, "const %s %s = own_rows + i / 2 * 16 + i %% 2 * 8;", int_type(e), e->axis[1]);
     emit_open(e, 0)->guard = true;
     if (b->attention.high >= 0) emit_bind(e, b->attention.high, e->scope, "high[i]");
     if (b->attention.total >= 0) {
@@ -364,10 +355,9 @@ void attention_results(AttentionPrint *w)
         rows = true;
         emit_store(e, &b->stores.at[i]);
     }
-    if (rows) emit_close(e, "if (lane % 4 == 0) {", "}");
-    emit_close(e, emit_text(e, "if (%s < %lld) {", e->axis[1], (long long)b->axis[1].extent), "}");
-    emit_line(e, e->scope->up, "#pragma unroll");
-    emit_close(e, emit_text(e, "for (int i = 0; i < %d; i++) {", w->rows), "}");
+    if (rows) emit_end(e, "if (lane %% 4 == 0) {");
+    emit_end(e, "if (%s < %lld) {", e->axis[1], (long long)b->axis[1].extent);
+    emit_times(e, "i", w->rows);
 }
 
 // -- ops ------------------------------------------------------------------------------------------
@@ -378,21 +368,21 @@ static void open_again(AttentionPrint *w)
     Emit *e = w->e;
     const TileProgram *p = w->p;
     for (int k = 0; k < e->body->attention.nouts; k++)
-        emit_line(e, e->scope, "float %s[%d][%d][4];", p->tile[p->out[k].tile].name, w->rows / 2,
-                  p->tile[p->out[k].values].line / p->atom->n);
-    emit_line(e, e->scope, "float high[%d], total[%d];", w->rows, w->rows);
+        emit(e, "float %s[%d][%d][4];", p->tile[p->out[k].tile].name, w->rows / 2,
+             p->tile[p->out[k].values].line / p->atom->n);
+    emit(e, "float high[%d], total[%d];", w->rows, w->rows);
     emit_open(e, 0);
 }
 
 static void close_again(AttentionPrint *w)
 {
     Emit *e = w->e;
-    emit_line(e, e->scope, "bool low = false; // a row's scores are not all above the mask");
+    emit(e, "bool low = false; // a row's scores are not all above the mask");
     print_lows(w);
-    emit_line(e, e->scope, "if (all || !__syncthreads_or(low)) break;");
-    emit_line(e, e->scope, "first = 0;");
-    emit_line(e, e->scope, "steps = %lld;", (long long)w->p->steps);
-    emit_close(e, "for (bool all = false;; all = true) {", "}");
+    emit(e, "if (all || !__syncthreads_or(low)) break;");
+    emit(e, "first = 0;");
+    emit(e, "steps = %lld;", (long long)w->p->steps);
+    emit_end(e, "for (bool all = false;; all = true) {");
 }
 
 static void print_fill(AttentionPrint *w, const TileOp *op)
@@ -400,13 +390,13 @@ static void print_fill(AttentionPrint *w, const TileOp *op)
     const TileProgram *p = w->p;
     Emit *e = w->e;
     if (w->again) {
-        emit_line(e, e->scope, "nc_clear(%s);", p->tile[op->dst].name);
+        emit(e, "nc_clear(%s);", p->tile[op->dst].name);
         return;
     }
     for (int k = 0; k < e->body->attention.nouts; k++)
         if (p->out[k].tile == op->dst)
-            emit_line(e, e->scope, "float %s[%d][%d][4] = {};", p->tile[op->dst].name, w->rows / 2,
-                      p->tile[p->out[k].values].line / p->atom->n);
+            emit(e, "float %s[%d][%d][4] = {};", p->tile[op->dst].name, w->rows / 2,
+                 p->tile[p->out[k].values].line / p->atom->n);
 }
 
 // Nothing in the loop from op i on waits for other warps.
@@ -442,29 +432,24 @@ static int print_op(AttentionPrint *w, int i)
         if (p->op[i + 1].kind == T_LOAD && !p->op[i + 1].shift) { // of the first iterations
             int end = print_copies(w, i + 1, "early");
             for (; p->op[end].kind != T_END; end++) print_op(w, end);
-            emit_close(
-                e,
-                emit_text(e, "for (int early = 0; early < %lld; early++) {", (long long)op->trips),
-                "}");
+            emit_end(e, "for (int early = 0; early < %lld; early++) {", (long long)op->trips);
             return end + 1;
         }
-        emit_line(e, e->scope, "const int next = first + step * %d, place = step %% %d;",
-                  e->body->sched.tile.k, e->body->sched.tile.ring);
+        emit(e, "const int next = first + step * %d, place = step %% %d;", e->body->sched.tile.k,
+             e->body->sched.tile.ring);
         for (i++; p->op[i].kind != T_END;) {
             if (p->op[i].kind == T_MMA && !inner && w->range.n && alone(p, i))
                 inner = emit_open(e, 0); // a warp's rows may not need what others do
             i = print_op(w, i);
         }
         if (inner)
-            emit_close(e,
-                       emit_text(e, "if (%s%s) {", isinf(w->range.mask) ? "" : "all || ",
-                                 attention_within(w, false)),
-                       "}");
+            emit_end(e, "if (%s%s) {", isinf(w->range.mask) ? "" : "all || ",
+                     attention_within(w, false));
         emit_line(e, e->scope->up, "#pragma unroll 1");
-        emit_close(e, "for (int step = 0; step < steps; step++) {", "}");
+        emit_end(e, "for (int step = 0; step < steps; step++) {");
         break;
-    case T_COMMIT: emit_line(e, e->scope, "nc_copies_end();"); break;
-    case T_WAIT: emit_line(e, e->scope, "nc_copied<%d>();", op->count); break;
+    case T_COMMIT: emit(e, "nc_copies_end();"); break;
+    case T_WAIT: emit(e, "nc_copied<%d>();", op->count); break;
     case T_BARRIER: tile_barrier(e, p, op); break;
     default: break; // none of these programs
     }
@@ -475,13 +460,12 @@ void attention_statistics(AttentionPrint *w)
 {
     Emit *e = w->e;
     if (e->body->attention.high < 0) return;
-    if (!w->again || w->groups)
-        emit_line(e, e->scope, "float high[%d], total[%d];", w->rows, w->rows);
-    emit_line(e, e->scope, "#pragma unroll");
-    emit_line(e, e->scope, "for (int i = 0; i < %d; i++) {", w->rows);
-    emit_line(e, e->scope, "    high[i] = -NC_INF;");
-    emit_line(e, e->scope, "    total[i] = 0;");
-    emit_line(e, e->scope, "}");
+    if (!w->again || w->groups) emit(e, "float high[%d], total[%d];", w->rows, w->rows);
+    emit(e, "#pragma unroll");
+    emit(e, "for (int i = 0; i < %d; i++) {", w->rows);
+    emit(e, "    high[i] = -NC_INF;");
+    emit(e, "    total[i] = 0;");
+    emit(e, "}");
 }
 
 AttentionPrint attention_begin(Emit *e, const TileProgram *p)

@@ -94,10 +94,9 @@ static void open_rows(const Weights *x)
     int64_t rows = e->body->axis[1].extent;
     const char *row = "own_rows + i / 2 * 16 + i % 2 * 8", *row_name = e->axis[1];
     emit_open(e, 1ull << 1);
-    emit_line(e, e->scope, "const %s %s = %s;", int_type(e), e->axis[1],
-              rows % e->body->sched.tile.m
-                  ? emit_text(e, "nc_min(%s, %lld)", row, (long long)rows - 1)
-                  : row);
+    emit(e, "const %s %s = %s;", int_type(e), e->axis[1],
+         rows % e->body->sched.tile.m ? emit_text(e, "nc_min(%s, %lld)", row, (long long)rows - 1)
+                                      : row);
     for (int i = 0; i < x->w->range.n && x->inside; i++)
         emit_bind(e, x->w->range.at[i].inst, e->scope, x->w->range.at[i].holds ? "true" : "false");
     for (int i = 0; i < x->w->range.n && limits(x); i++) {
@@ -105,7 +104,7 @@ static void open_rows(const Weights *x)
         const char *bound = attention_plus(e, "", -r->col * r->row, row_name);
         bound = attention_plus(e, bound, -r->col * r->constant, "1");
         bound = attention_shifted(x->w, bound, -r->col, i);
-        emit_line(e, e->scope, "const int limit_%d = %s - next - lane %% 4 * 2;", i, bound);
+        emit(e, "const int limit_%d = %s - next - lane %% 4 * 2;", i, bound);
     }
 }
 
@@ -140,7 +139,7 @@ static void print_seen(const Weights *x)
         int64_t most = r->constant + (r->row > 0 ? r->row * (x->w->p->side_m - 1) : 0);
         const char *sum = attention_plus(e, "", -r->col * r->row, "top");
         sum = attention_shifted(x->w, attention_plus(e, sum, -r->col * most, "1"), -r->col, i);
-        emit_line(e, e->scope, "const int seen_%d = %s - next;", i, *sum ? sum : "0");
+        emit(e, "const int seen_%d = %s - next;", i, *sum ? sum : "0");
     }
 }
 
@@ -160,8 +159,7 @@ static const char *hidden_part(const Weights *x)
 static void close_rows(const Weights *x)
 {
     Emit *e = x->w->e;
-    emit_line(e, e->scope->up, "#pragma unroll");
-    emit_close(e, emit_text(e, "for (int i = 0; i < %d; i++) {", x->w->rows), "}");
+    emit_times(e, "i", x->w->rows);
 }
 
 // A load of columns alone, which groups make before they look whether the mask cuts the tile: it
@@ -181,15 +179,15 @@ static void open_part(const Weights *x, bool weighs)
 {
     Emit *e = x->w->e;
     emit_open(e, 0);
-    emit_line(e, e->scope, "if (%s) {", hidden_part(x));
+    emit(e, "if (%s) {", hidden_part(x));
     for (int k = 0; k < e->body->attention.nouts && weighs; k++) {
-        emit_line(e, e->scope, "    #pragma unroll");
-        emit_line(e, e->scope, "    for (int j = 0; j < %d; j++)", PART * 2);
-        emit_line(e, e->scope, "        %s[i / 2][piece * %d + j / 2][i %% 2 * 2 + j %% 2] = 0;",
-                  weights_name(x->w, k), PART);
+        emit(e, "    #pragma unroll");
+        emit(e, "    for (int j = 0; j < %d; j++)", PART * 2);
+        emit(e, "        %s[i / 2][piece * %d + j / 2][i %% 2 * 2 + j %% 2] = 0;",
+             weights_name(x->w, k), PART);
     }
-    emit_line(e, e->scope, "    continue;");
-    emit_line(e, e->scope, "}");
+    emit(e, "    continue;");
+    emit(e, "}");
 }
 
 // Columns that the last tile has too many of are read where the last ones are.
@@ -203,11 +201,10 @@ static void open_cols(Weights *x, bool loads, bool weighs)
     bool pairs = loads && extent % 2 == 0;
     if (in_parts(x)) open_part(x, weighs);
     emit_open(e, 1ull << b->col);
-    emit_line(e, e->scope, "const int place_of = %s;", place);
+    emit(e, "const int place_of = %s;", place);
     if (pairs) {
-        emit_line(e, e->scope, "const %s %s = %s;", int_type(e), first,
-                  x->masks ? emit_text(e, "nc_min(place_of, %lld)", (long long)extent - 2)
-                           : "place_of");
+        emit(e, "const %s %s = %s;", int_type(e), first,
+             x->masks ? emit_text(e, "nc_min(place_of, %lld)", (long long)extent - 2) : "place_of");
         e->axis[b->col] = first;
         for (int i = 0; i < x->v.nloads; i++) {
             const int load = x->v.loads[i];
@@ -220,7 +217,7 @@ static void open_cols(Weights *x, bool loads, bool weighs)
     emit_open(e, 1ull << b->col);
     const char *own = pairs ? emit_text(e, "%s + v", first) : "place_of + v";
     if (x->masks && !pairs) own = emit_text(e, "nc_min(place_of + v, %lld)", (long long)extent - 1);
-    emit_line(e, e->scope, "const %s %s = %s;", int_type(e), col, own);
+    emit(e, "const %s %s = %s;", int_type(e), col, own);
     bind_limits(x);
 }
 
@@ -228,19 +225,14 @@ static void close_cols(Weights *x)
 {
     Emit *e = x->w->e;
     for (int i = 0; i < x->v.nloads; i++) e->element[x->v.loads[i]] = NULL;
-    emit_line(e, e->scope->up, "#pragma unroll");
-    emit_close(e, "for (int v = 0; v < 2; v++) {", "}");
+    emit_times(e, "v", 2);
     emit_line(e, e->scope->up, "#pragma unroll");
     if (!in_parts(x)) {
-        emit_close(e, emit_text(e, "for (int j = 0; j < %d; j++) {", x->w->cols / 2), "}");
+        emit_end(e, "for (int j = 0; j < %d; j++) {", x->w->cols / 2);
         return;
     }
-    emit_close(
-        e, emit_text(e, "for (int j = piece * %d; j < piece * %d + %d; j++) {", PART, PART, PART),
-        "}");
-    emit_line(e, e->scope->up, "#pragma unroll");
-    emit_close(e, emit_text(e, "for (int piece = 0; piece < %d; piece++) {", x->w->cols / 2 / PART),
-               "}");
+    emit_end(e, "for (int j = piece * %d; j < piece * %d + %d; j++) {", PART, PART, PART);
+    emit_times(e, "piece", x->w->cols / 2 / PART);
 }
 
 static const char *masked(const Weights *x, const char *value, const char *otherwise)
@@ -352,25 +344,24 @@ static void print_high(Weights *x, double times)
     const Body *b = e->body;
     const int high = b->attention.high, score = b->insts.at[high].a[0];
     const char *at = sum_at(e, score_name(x->w, 0));
-    emit_line(e, e->scope, "float most = -NC_INF;");
+    emit(e, "float most = -NC_INF;");
     open_cols(x, !times, false);
     if (!times) bind_scores(x);
     if (!times || !x->inside) {
         const char *value = times ? seen_score(x, score) : emit_value(e, score);
-        emit_line(e, e->scope, "%s = %s;", at, masked(x, value, "-NC_INF"));
+        emit(e, "%s = %s;", at, masked(x, value, "-NC_INF"));
     }
-    emit_line(e, e->scope, "most = fmaxf(most, %s);", at);
+    emit(e, "most = fmaxf(most, %s);", at);
     close_cols(x);
     const char *of_row = times && times != 1
                              ? emit_text(e, "nc_row_max(most) * %s", constant(e, times))
                              : "nc_row_max(most)";
-    emit_line(e, e->scope, "most = fmaxf(high[i], %s);", of_row);
-    emit_line(e, e->scope, "// (a row without a score yet has none to be below)");
-    emit_line(e, e->scope, "const float base = most == -NC_INF ? 0.0f : most;");
+    emit(e, "most = fmaxf(high[i], %s);", of_row);
+    emit(e, "// (a row without a score yet has none to be below)");
+    emit(e, "const float base = most == -NC_INF ? 0.0f : most;");
     const char *word = b->insts.at[b->attention.exp].approx ? "nc_exp_16" : "nc_exp";
-    emit_line(e, e->scope, "%s = %s(high[i] - base);",
-              x->w->groups ? "shrink[i]" : "const float shrink", word);
-    emit_line(e, e->scope, "high[i] = most;");
+    emit(e, "%s = %s(high[i] - base);", x->w->groups ? "shrink[i]" : "const float shrink", word);
+    emit(e, "high[i] = most;");
 }
 
 // The row's greatest score, or a number where it has none, below all others (as "base" is).
@@ -399,25 +390,24 @@ static void print_online(Weights *x)
     print_seen(x);
     open_rows(x);
     print_high(x, times);
-    if (plain && !x->exact)
-        emit_line(e, e->scope, "const float shift = base * -%sf;", "1.44269504");
-    emit_line(e, e->scope, "float more = 0;");
+    if (plain && !x->exact) emit(e, "const float shift = base * -%sf;", "1.44269504");
+    emit(e, "float more = 0;");
     emit_bind(e, high, e->scope, "base");
     open_cols(x, true, true);
     emit_bind(e, score, e->scope, at);
     if (plain) {
         const char *scale = constant(e, LOG2E * (times ? times : 1));
-        emit_line(e, e->scope, "const float part = nc_exp2_16(%s);",
-                  x->exact ? emit_text(e, "(%s - base) * %s", at, scale)
-                           : emit_text(e, "nc_fma(%s, %s, shift)", at, scale));
+        emit(e, "const float part = nc_exp2_16(%s);",
+             x->exact ? emit_text(e, "(%s - base) * %s", at, scale)
+                      : emit_text(e, "nc_fma(%s, %s, shift)", at, scale));
         emit_bind(e, below, e->scope, "part");
     }
     const char *part = emit_value(e, below);
     const char *weight = emit_value(e, unrounded(b, b->attention.out[0].weight, w->p->type));
-    emit_line(e, e->scope, "more += %s;", part);
-    emit_line(e, e->scope, "%s = %s;", sum_at(e, weights_name(w, 0)), weight);
+    emit(e, "more += %s;", part);
+    emit(e, "%s = %s;", sum_at(e, weights_name(w, 0)), weight);
     close_cols(x);
-    emit_line(e, e->scope, "total[i] = total[i] * shrink%s + more;", w->groups ? "[i]" : "");
+    emit(e, "total[i] = total[i] * shrink%s + more;", w->groups ? "[i]" : "");
     const TileProgram *p = w->p;
     if (w->groups) { // what there is of results is still being multiplied
         close_rows(x);
@@ -425,9 +415,9 @@ static void print_online(Weights *x)
     }
     int places = p->tile[p->out[0].values].line / p->atom->n;
     const char *result = p->tile[p->out[0].tile].name;
-    emit_line(e, e->scope, "#pragma unroll");
-    emit_line(e, e->scope, "for (int j = 0; j < %d; j++)", places * 2);
-    emit_line(e, e->scope, "    %s[i / 2][j / 2][i %% 2 * 2 + j %% 2] *= shrink;", result);
+    emit(e, "#pragma unroll");
+    emit(e, "for (int j = 0; j < %d; j++)", places * 2);
+    emit(e, "    %s[i / 2][j / 2][i %% 2 * 2 + j %% 2] *= shrink;", result);
     close_rows(x);
 }
 
@@ -449,9 +439,9 @@ static void bind_exponentials(const Weights *x)
         const char *from = times ? seen_score(x, sub->a[0]) : emit_value(e, sub->a[0]);
         const char *y = emit_value(e, sub->a[1]), *name = emit_text(e, "part_%u", i);
         const char *scale = constant(e, LOG2E * (times ? times : 1));
-        emit_line(e, e->scope, "const float %s = nc_exp2_16(%s);", name,
-                  x->exact ? emit_text(e, "(%s - %s) * %s", from, y, scale)
-                           : emit_text(e, "nc_fma(%s, %s, %s * -1.44269504f)", from, scale, y));
+        emit(e, "const float %s = nc_exp2_16(%s);", name,
+             x->exact ? emit_text(e, "(%s - %s) * %s", from, y, scale)
+                      : emit_text(e, "nc_fma(%s, %s, %s * -1.44269504f)", from, scale, y));
         emit_bind(e, (int)i, e->scope, name);
     }
 }
@@ -468,7 +458,7 @@ static void print_each(Weights *x)
     bind_exponentials(x);
     for (int k = 0; k < b->attention.nouts; k++) {
         const char *value = emit_value(e, unrounded(b, b->attention.out[k].weight, w->p->type));
-        emit_line(e, e->scope, "%s = %s;", sum_at(e, weights_name(w, k)), masked(x, value, "0.0f"));
+        emit(e, "%s = %s;", sum_at(e, weights_name(w, k)), masked(x, value, "0.0f"));
     }
     close_cols(x);
     close_rows(x);
@@ -496,16 +486,15 @@ static void print_early(AttentionPrint *w)
     for (int i = 0; i < v.nloads; i++) {
         const int load = v.loads[i];
         if (!is_early(w, load)) continue;
-        emit_line(e, e->scope, "%s %s[%d];", vec_type(e, b->bufs.at[b->insts.at[load].buf].type, 2),
-                  slot_name(e, load), w->cols / 2);
+        emit(e, "%s %s[%d];", vec_type(e, b->bufs.at[b->insts.at[load].buf].type, 2),
+             slot_name(e, load), w->cols / 2);
         emit_open(e, 1ull << b->col);
         e->axis[b->col] = w->masks ? emit_text(e, "nc_min(%s, %lld)", place,
                                                (long long)b->axis[b->col].extent - 2)
                                    : emit_text(e, "(%s)", place);
         print_vector_load(e, &v, load, emit_text(e, "%s[j]", slot_name(e, load)), false);
         e->axis[b->col] = col;
-        emit_line(e, e->scope->up, "#pragma unroll");
-        emit_close(e, emit_text(e, "for (int j = 0; j < %d; j++) {", w->cols / 2), "}");
+        emit_times(e, "j", w->cols / 2);
     }
 }
 
@@ -521,8 +510,7 @@ void attention_weights(AttentionPrint *w)
     Emit *e = w->e;
     const Body *b = e->body;
     for (int k = 0; k < b->attention.nouts; k++)
-        emit_line(e, e->scope, "float %s[%d][%d][4];", weights_name(w, k), w->rows / 2,
-                  w->cols / 2);
+        emit(e, "float %s[%d][%d][4];", weights_name(w, k), w->rows / 2, w->cols / 2);
     print_early(w);
     if (!w->range.n && !w->masks) {
         print_one(w, true, false);

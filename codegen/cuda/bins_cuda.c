@@ -12,36 +12,35 @@ static void print_find(Emit *e, int guard, int looks)
     const char *c = e->axis[b->col], *it = int_type(e);
     const long long cols = b->axis[b->col].extent;
     const int warps = b->sched.threads / 32;
-    emit_line(e, e->scope, "uint32_t hits[%d];", looks);
-    emit_line(e, e->scope, "%s place[%d];", it, looks);
-    emit_line(e, e->scope, "int all = 0, at = 0;");
-    emit_line(e, e->scope, "#pragma unroll");
+    emit(e, "uint32_t hits[%d];", looks);
+    emit(e, "%s place[%d];", it, looks);
+    emit(e, "int all = 0, at = 0;");
+    emit(e, "#pragma unroll");
     emit_open(e, 1ull << b->col);
-    emit_line(e, e->scope, "const %s own = from + (warp * %d + look) * 32 + lane;", it, looks);
-    emit_line(e, e->scope, "const %s %s = nc_min(own, (%s)%lld);", it, c, it, cols - 1);
+    emit(e, "const %s own = from + (warp * %d + look) * 32 + lane;", it, looks);
+    emit(e, "const %s %s = nc_min(own, (%s)%lld);", it, c, it, cols - 1);
     const char *hit = guard < 0 ? "true" : emit_value(e, guard);
-    emit_line(e, e->scope, "place[look] = %s / %lld;", emit_value(e, b->bins.place),
-              (long long)b->bins.shares);
-    emit_line(e, e->scope, "hits[look] = __ballot_sync(0xffffffffu, own < %lld && %s);", cols, hit);
-    emit_line(e, e->scope, "all += __popc(hits[look]);");
-    emit_close(e, emit_text(e, "for (int look = 0; look < %d; look++) {", looks), "}");
-    emit_line(e, e->scope, "if (lane == 0) found[warp] = all;");
-    emit_line(e, e->scope, "__syncthreads();");
-    emit_line(e, e->scope, "all = 0;");
+    emit(e, "place[look] = %s / %lld;", emit_value(e, b->bins.place), (long long)b->bins.shares);
+    emit(e, "hits[look] = __ballot_sync(0xffffffffu, own < %lld && %s);", cols, hit);
+    emit(e, "all += __popc(hits[look]);");
+    emit_end(e, "for (int look = 0; look < %d; look++) {", looks);
+    emit(e, "if (lane == 0) found[warp] = all;");
+    emit(e, "__syncthreads();");
+    emit(e, "all = 0;");
     emit_open(e, 0);
-    emit_line(e, e->scope, "at += other < warp ? found[other] : 0;");
-    emit_line(e, e->scope, "all += found[other];");
-    emit_close(e, emit_text(e, "for (int other = 0; other < %d; other++) {", warps), "}");
-    emit_line(e, e->scope, "#pragma unroll");
+    emit(e, "at += other < warp ? found[other] : 0;");
+    emit(e, "all += found[other];");
+    emit_end(e, "for (int other = 0; other < %d; other++) {", warps);
+    emit(e, "#pragma unroll");
     emit_open(e, 0);
     emit_open(e, 0);
-    emit_line(e, e->scope, "const int to = at + __popc(hits[look] & ((1u << lane) - 1));");
-    emit_line(e, e->scope, "hit[to] = from + (warp * %d + look) * 32 + lane;", looks);
-    emit_line(e, e->scope, "hit_place[to] = place[look];");
-    emit_close(e, "if (hits[look] >> lane & 1) {", "}");
-    emit_line(e, e->scope, "at += __popc(hits[look]);");
-    emit_close(e, emit_text(e, "for (int look = 0; look < %d; look++) {", looks), "}");
-    emit_line(e, e->scope, "__syncthreads();");
+    emit(e, "const int to = at + __popc(hits[look] & ((1u << lane) - 1));");
+    emit(e, "hit[to] = from + (warp * %d + look) * 32 + lane;", looks);
+    emit(e, "hit_place[to] = place[look];");
+    emit_end(e, "if (hits[look] >> lane & 1) {");
+    emit(e, "at += __popc(hits[look]);");
+    emit_end(e, "for (int look = 0; look < %d; look++) {", looks);
+    emit(e, "__syncthreads();");
 }
 
 // A guard's conditions hold for what was found.
@@ -61,25 +60,21 @@ static void print_add(Emit *e, int guard, int flight, bool last)
     const char *type = type_math(b->insts.at[b->bins.sum].type);
     const char *step = emit_text(e, "for (int u = 0; u < %d; u++) {", flight);
     emit_open(e, 0);
-    emit_line(e, e->scope, "%s x[%d];", type, flight);
-    emit_line(e, e->scope, "#pragma unroll");
+    emit(e, "%s x[%d];", type, flight);
+    emit(e, "#pragma unroll");
     emit_open(e, 1ull << b->col);
-    emit_line(e, e->scope, "const %s %s = hit[%s];", it, c,
-              last ? emit_text(e, "nc_min(%s, all - 1)", at) : at);
+    emit(e, "const %s %s = hit[%s];", it, c, last ? emit_text(e, "nc_min(%s, all - 1)", at) : at);
     if (guard >= 0) bind_true(e, guard);
-    emit_line(e, e->scope, "x[u] = %s;", emit_value(e, b->insts.at[b->bins.sum].a[0]));
-    emit_close(e, step, "}");
-    emit_line(e, e->scope, "#pragma unroll");
+    emit(e, "x[u] = %s;", emit_value(e, b->insts.at[b->bins.sum].a[0]));
+    emit_end(e, "%s", step);
+    emit(e, "#pragma unroll");
     emit_open(e, 0);
-    emit_line(e, e->scope, "%ssums[hit_place[%s] * %d] += x[u];",
-              last ? emit_text(e, "if (%s < all) ", at) : "", at, b->sched.threads);
-    emit_close(e, step, "}");
-    emit_close(e,
-               emit_text(e,
-                         last ? "for (; next < all; next += %d) {"
-                              : "for (; next + %d <= all; next += %d) {",
-                         flight, flight),
-               "}");
+    emit(e, "%ssums[hit_place[%s] * %d] += x[u];", last ? emit_text(e, "if (%s < all) ", at) : "",
+         at, b->sched.threads);
+    emit_end(e, "%s", step);
+    emit_end(e,
+             last ? "for (; next < all; next += %d) {" : "for (; next + %d <= all; next += %d) {",
+             flight, flight);
 }
 
 // The store's value with the sum of a place as the update.
@@ -88,19 +83,18 @@ static void print_results(Emit *e)
     const Body *b = e->body;
     BodyStore s = b->stores.at[0];
     s.guard = 0;
-    emit_line(e, e->scope, "#pragma unroll 8");
+    emit(e, "#pragma unroll 8");
     emit_open(e, 0);
-    emit_line(e, e->scope, "const %s place = held * %lld + %s %% %lld;", int_type(e),
-              (long long)b->bins.shares, e->axis[0], (long long)b->bins.shares);
+    emit(e, "const %s place = held * %lld + %s %% %lld;", int_type(e), (long long)b->bins.shares,
+         e->axis[0], (long long)b->bins.shares);
     emit_open(e, 0);
     emit_bind(e, b->bins.place, e->scope, "place");
-    emit_line(e, e->scope, "const %s sum = sums[held * %d];",
-              type_math(b->insts.at[b->bins.sum].type), b->sched.threads);
+    emit(e, "const %s sum = sums[held * %d];", type_math(b->insts.at[b->bins.sum].type),
+         b->sched.threads);
     emit_bind(e, b->bins.sum, e->scope, "sum");
     emit_store(e, &s);
-    emit_close(e, emit_text(e, "if (inside && place < %lld) {", (long long)b->bins.places), "}");
-    emit_close(
-        e, emit_text(e, "for (int held = 0; held < %lld; held++) {", (long long)b->bins.held), "}");
+    emit_end(e, "if (inside && place < %lld) {", (long long)b->bins.places);
+    emit_end(e, "for (int held = 0; held < %lld; held++) {", (long long)b->bins.held);
 }
 
 void bins_cuda(Emit *e)
@@ -127,13 +121,11 @@ void bins_cuda(Emit *e)
               (long long)b->bins.held, threads);
     emit_open(e, 0);
     print_find(e, guard, looks);
-    emit_line(e, e->scope, "int next = 0;");
+    emit(e, "int next = 0;");
     print_add(e, guard, FLIGHT, false);
     print_add(e, guard, FEW, true);
-    emit_close(e,
-               emit_text(e, "for (%s from = 0; from < %lld; from += %d) {", it,
-                         (long long)b->axis[b->col].extent, looks * threads),
-               "}");
+    emit_end(e, "for (%s from = 0; from < %lld; from += %d) {", it,
+             (long long)b->axis[b->col].extent, looks * threads);
     print_results(e);
     emit_close(e, NULL, NULL);
 }

@@ -143,12 +143,12 @@ static void add_column(Emit *e, int r, const char *column, const char *taken)
     if (inst_runs(v)) {
         const char *x = emit_value(e, v->a[0]);
         const char *run = emit_text(e, "%s_run[lane]", e->name[r]);
-        emit_line(e, e->scope, "if (%s%s == 0) %s.pivot = %s;",
-                  e->body->sched.unroll > 1 ? "u == 0 && " : "", taken, run, x);
-        emit_line(e, e->scope, "nc_add(%s, %s);", run, x);
+        emit(e, "if (%s%s == 0) %s.pivot = %s;", e->body->sched.unroll > 1 ? "u == 0 && " : "",
+             taken, run, x);
+        emit(e, "nc_add(%s, %s);", run, x);
     } else {
         const char *acc = emit_text(e, "%s[lane]", acc_name(e, r));
-        emit_line(e, e->scope, "%s = %s;", acc, acc_step(e, v, acc, column));
+        emit(e, "%s = %s;", acc, acc_step(e, v, acc, column));
     }
 }
 
@@ -180,16 +180,16 @@ static void settle(Emit *e, const int *r, int n, int width, const char *taken, b
         int from = squares_of(b, r, n, i);
         const char *t = type_math(acc_type(v)), *name = e->name[r[i]];
         if (!inst_runs(v) && (from < 0 || !last)) continue;
-        if (last) emit_line(e, e->scope, "%s %s_acc[%d];", acc_struct(e, v), name, width);
-        emit_line(e, e->scope, "#pragma unroll");
-        emit_line(e, e->scope, "for (int lane = 0; lane < %d; lane++)", width);
+        if (last) emit(e, "%s %s_acc[%d];", acc_struct(e, v), name, width);
+        emit(e, "#pragma unroll");
+        emit(e, "for (int lane = 0; lane < %d; lane++)", width);
         if (!last)
-            emit_line(e, e->scope, "    nc_settle(%s_run[lane], (%s)%s, nc_share((%s)1, (%s)%s));",
-                      name, t, taken, t, t, taken);
+            emit(e, "    nc_settle(%s_run[lane], (%s)%s, nc_share((%s)1, (%s)%s));", name, t, taken,
+                 t, t, taken);
         else
-            emit_line(e, e->scope, "    %s_acc[lane] = %s(%s_run[lane], (%s)%s);", name,
-                      from < 0 ? "nc_moments" : "nc_total", from < 0 ? name : e->name[r[from]], t,
-                      taken);
+            emit(e, "    %s_acc[lane] = %s(%s_run[lane], (%s)%s);", name,
+                 from < 0 ? "nc_moments" : "nc_total", from < 0 ? name : e->name[r[from]], t,
+                 taken);
     }
 }
 
@@ -199,11 +199,11 @@ static void join(Emit *e, const Columns *c, int r)
     const Body *b = e->body;
     const char *op = inst_acc(&b->insts.at[r])->functor;
     if (c->shifted)
-        emit_line(e, e->scope, "%s[0] = nc_aside<%s, %d, %d>(%s, nc_shared, shift);",
-                  acc_name(e, r), op, c->across, b->sched.team, acc_name(e, r));
+        emit(e, "%s[0] = nc_aside<%s, %d, %d>(%s, nc_shared, shift);", acc_name(e, r), op,
+             c->across, b->sched.team, acc_name(e, r));
     else
-        emit_line(e, e->scope, "nc_above<%s, %d, %d, %s>(%s, nc_shared);", op, c->across,
-                  b->sched.team, b->nstages > 1 ? "true" : "false", acc_name(e, r));
+        emit(e, "nc_above<%s, %d, %d, %s>(%s, nc_shared);", op, c->across, b->sched.team,
+             b->nstages > 1 ? "true" : "false", acc_name(e, r));
 }
 
 static bool joined_as_run(const Body *b, const int *r, int n, int i)
@@ -219,10 +219,10 @@ static const char *join_runs(Emit *e, const Columns *c, const int *r, int n, con
     for (int i = 0; i < n; i++) {
         const Inst *v = &b->insts.at[r[i]];
         if (!inst_runs(v)) continue;
-        emit_line(e, e->scope, "nc_level<%d>(%s_run, (%s)%s, nc_shared);", c->across, e->name[r[i]],
-                  type_math(acc_type(v)), taken);
-        emit_line(e, e->scope, "nc_above<NcRuns, %d, %d, %s>(%s_run, nc_shared);", c->across,
-                  b->sched.team, b->nstages > 1 ? "true" : "false", e->name[r[i]]);
+        emit(e, "nc_level<%d>(%s_run, (%s)%s, nc_shared);", c->across, e->name[r[i]],
+             type_math(acc_type(v)), taken);
+        emit(e, "nc_above<NcRuns, %d, %d, %s>(%s_run, nc_shared);", c->across, b->sched.team,
+             b->nstages > 1 ? "true" : "false", e->name[r[i]]);
     }
     return emit_text(e, "(%s - %s)", c->hi, c->lo);
 }
@@ -237,8 +237,7 @@ static void bind_lane(Emit *e, const Columns *c, int stage, bool column)
         for (int i = 0; i < n; i++) {
             const Inst *v = &b->insts.at[r[i]];
             const char *at = emit_text(e, "%s[lane]", acc_name(e, r[i]));
-            emit_line(e, e->scope, "const %s %s = %s;", type_math(v->type), e->name[r[i]],
-                      acc_result(e, v, at));
+            emit(e, "const %s %s = %s;", type_math(v->type), e->name[r[i]], acc_result(e, v, at));
             emit_bind(e, r[i], e->scope, e->name[r[i]]);
         }
     }
@@ -260,7 +259,7 @@ static void open_lanes(Emit *e, const Columns *c)
     const char *at = c->v.width > 1 ? emit_text(e, "%s + lane", c->base) : c->base;
     if (c->shifted && c->v.width > 1) // (of other tiles, then, but of some)
         at = emit_text(e, "nc_within(%s, %lld)", at, (long long)c->rows);
-    emit_line(e, e->scope, "const %s %s = %s;", int_type(e), c->row, at);
+    emit(e, "const %s %s = %s;", int_type(e), c->row, at);
     e->axis[0] = c->row;
 }
 
@@ -339,19 +338,17 @@ static void print_stage(Emit *e, const Columns *c, int stage)
     lane_stores(e, &c->v, stage);
     close_lanes(e, c);
     flush_stores(e, &c->v, stage);
-    if (squares) emit_line(e, e->scope, "%s++;", taken);
+    if (squares) emit(e, "%s++;", taken);
     close_steps(e, &flight);
     if (squares) { // (as often as what was taken has doubled)
         emit_open(e, 0);
         settle(e, r, n, c->v.width, taken, false);
-        emit_line(e, e->scope, "%s_due = 2 * %s;", taken, taken);
-        emit_close(e, emit_text(e, "if (%s >= %s_due) {", taken, taken), "}");
+        emit(e, "%s_due = 2 * %s;", taken, taken);
+        emit_end(e, "if (%s >= %s_due) {", taken, taken);
     }
-    if (written_out(b, c)) emit_line(e, e->scope->up, "#pragma unroll");
-    emit_close(e,
-               emit_text(e, "for (%s %s = %s + member; %s < %s; %s += %d) {", t, first, c->lo,
-                         first, hi, first, s->team * s->unroll),
-               "}");
+    if (written_out(b, c)) emit_line(e, outer, "#pragma unroll");
+    emit_end(e, "for (%s %s = %s + member; %s < %s; %s += %d) {", t, first, c->lo, first, hi, first,
+             s->team * s->unroll);
     bool runs = squares && !c->shifted && s->team > 1;
     if (runs) taken = join_runs(e, c, r, n, taken);
     settle(e, r, n, c->v.width, taken, true);
@@ -377,16 +374,15 @@ static void store_partial(Emit *e, const Columns *c)
             const char *buf = scratch_of(e, k), *field = a->parts[p] ? a->parts[p] : "";
             const char *t = type_math(acc_part_type(v, p));
             emit_open(e, 0);
-            emit_line(e, e->scope, "NcVec<%s, %d> all;", t, w);
-            emit_line(e, e->scope, "#pragma unroll");
-            emit_line(e, e->scope,
-                      "for (int lane = 0; lane < %d; lane++) all.at[lane] = (%s)%s[lane]%s;", w, t,
-                      acc_name(e, r[i]), field);
-            emit_line(e, e->scope, "nc_store<%d>(%s + (%s), all);", w, buf, partial_at(e, c));
-            emit_close(e, "{", "}");
+            emit(e, "NcVec<%s, %d> all;", t, w);
+            emit(e, "#pragma unroll");
+            emit(e, "for (int lane = 0; lane < %d; lane++) all.at[lane] = (%s)%s[lane]%s;", w, t,
+                 acc_name(e, r[i]), field);
+            emit(e, "nc_store<%d>(%s + (%s), all);", w, buf, partial_at(e, c));
+            emit_end(e, "{");
         }
     }
-    emit_close(e, emit_text(e, "if (%s) {", c->leader), "}");
+    emit_end(e, "if (%s) {", c->leader);
 }
 
 // The second kernel: joins the parts in order.
@@ -401,30 +397,27 @@ static void load_partials(Emit *e, const Columns *c)
     emit_open(e, 0);
     if (any_runs(b, r, n)) { // how many columns the part has
         long long cols = b->axis[b->col].extent, part = part_columns(b);
-        emit_line(e, e->scope, "const %s left = %lld - part * %lld;", int_type(e), cols, part);
-        emit_line(e, e->scope, "const %s count = left > %lld ? %lld : left > 0 ? left : 0;",
-                  int_type(e), part, part);
+        emit(e, "const %s left = %lld - part * %lld;", int_type(e), cols, part);
+        emit(e, "const %s count = left > %lld ? %lld : left > 0 ? left : 0;", int_type(e), part,
+             part);
     }
     for (int i = 0, k = 0; i < n; i++) {
         const Inst *v = &b->insts.at[r[i]];
         const char *name = e->name[r[i]], *acc = emit_text(e, "%s[lane]", acc_name(e, r[i])),
                    *part[2] = {"", ""};
         for (int p = 0; p < inst_acc(v)->nparts; p++, k++) {
-            emit_line(e, e->scope, "const NcVec<%s, %d> %s_part%d = nc_load<%d>(%s + (%s));",
-                      type_math(acc_part_type(v, p)), w, name, p, w, scratch_of(e, k),
-                      partial_at(e, c));
+            emit(e, "const NcVec<%s, %d> %s_part%d = nc_load<%d>(%s + (%s));",
+                 type_math(acc_part_type(v, p)), w, name, p, w, scratch_of(e, k), partial_at(e, c));
             part[p] = emit_text(e, "%s_part%d.at[lane]", name, p);
         }
-        emit_line(e, e->scope, "#pragma unroll");
-        emit_line(e, e->scope, "for (int lane = 0; lane < %d; lane++)", w);
-        emit_line(e, e->scope, "    %s = %s;", acc,
-                  acc_join(e, v, acc, acc_of_parts(e, v, part[0], part[1], "count")));
+        emit(e, "#pragma unroll");
+        emit(e, "for (int lane = 0; lane < %d; lane++)", w);
+        emit(e, "    %s = %s;", acc,
+             acc_join(e, v, acc, acc_of_parts(e, v, part[0], part[1], "count")));
     }
     emit_line(e, outer, "#pragma unroll 8");
-    emit_close(e,
-               emit_text(e, "for (%s part = member; part < %lld; part += %d) {", int_type(e),
-                         (long long)s->split, s->team),
-               "}");
+    emit_end(e, "for (%s part = member; part < %lld; part += %d) {", int_type(e),
+             (long long)s->split, s->team);
     for (int i = 0; i < n; i++) join(e, c, r[i]);
 }
 
@@ -451,16 +444,15 @@ static bool prefetch(Emit *e, const Columns *c)
     for (int i = 0; i < c->v.nloads; i++) {
         int load = c->v.loads[i];
         if (hoisted(e, load) && !c->walked[load])
-            emit_line(
-                e, e->scope, "%s %s;",
-                vec_type(e, b->bufs.at[b->insts.at[load].buf].type, vector_width(&c->v, load)),
-                slot_name(e, load));
+            emit(e, "%s %s;",
+                 vec_type(e, b->bufs.at[b->insts.at[load].buf].type, vector_width(&c->v, load)),
+                 slot_name(e, load));
     }
     emit_open(e, 0);
     for (int i = 0; i < c->v.nloads; i++)
         if (hoisted(e, c->v.loads[i]) && !c->walked[c->v.loads[i]])
             print_vector_load(e, &c->v, c->v.loads[i], slot_name(e, c->v.loads[i]), false);
-    emit_close(e, emit_text(e, "if (%s) {", c->leader), "}");
+    emit_end(e, "if (%s) {", c->leader);
     return true;
 }
 
@@ -472,7 +464,7 @@ static void print_results(Emit *e, const Columns *c)
     for (uint32_t i = 0; i < b->stores.n; i++) any |= !store_over(b, &b->stores.at[i], b->col);
     if (!any) return;
     if (b->commits && column_commits_late(b))
-        emit_line(e, e->scope, "if (failed) return; // a check has failed: nothing is committed");
+        emit(e, "if (failed) return; // a check has failed: nothing is committed");
     emit_open(e, 0);
     print_late_loads(e, c, -1);
     open_stores(e, &c->v, -1);
@@ -481,19 +473,17 @@ static void print_results(Emit *e, const Columns *c)
     lane_stores(e, &c->v, -1);
     close_lanes(e, c);
     flush_stores(e, &c->v, -1);
-    emit_close(e, emit_text(e, "if (%s) {", c->leader), "}");
+    emit_end(e, "if (%s) {", c->leader);
 }
 
 static void declare_base(Emit *e, const Columns *c, const char *vector, const char *lane)
 {
     const char *t = int_type(e);
-    emit_line(e, e->scope, "%s%s %s = (%s)(%s)%s;", c->exact ? "const " : "", t, c->base, t, vector,
-              lane);
+    emit(e, "%s%s %s = (%s)(%s)%s;", c->exact ? "const " : "", t, c->base, t, vector, lane);
     if (c->exact) return;
-    emit_line(e, e->scope, "const bool mine = %s < %lld; // the others have nothing to read",
-              c->base, (long long)c->rows);
-    emit_line(e, e->scope, "if (!mine) %s = %lld;", c->base,
-              (long long)(c->rows - e->body->sched.vector));
+    emit(e, "const bool mine = %s < %lld; // the others have nothing to read", c->base,
+         (long long)c->rows);
+    emit(e, "if (!mine) %s = %lld;", c->base, (long long)(c->rows - e->body->sched.vector));
 }
 
 // Columns a part's first one is away from others by multiples of the vector: shifts follow from the
@@ -503,16 +493,15 @@ static void declare_shift(Emit *e, const Columns *c, const char *block)
     const Body *b = e->body;
     const char *t = int_type(e), *col = e->axis[b->col];
     int width = b->sched.vector;
-    emit_line(e, e->scope, "const %s tile = (%s)(%s) * %d;", t, t, block, column_tile(b));
+    emit(e, "const %s tile = (%s)(%s) * %d;", t, t, block, column_tile(b));
     e->axis[0] = "tile";
     e->axis[b->col] = "member";
-    emit_line(e, e->scope, "const int shift = (int)(%s) & %d;", emit_index(e, b->uneven),
-              width - 1);
+    emit(e, "const int shift = (int)(%s) & %d;", emit_index(e, b->uneven), width - 1);
     e->axis[b->col] = col;
-    emit_line(e, e->scope, "const %s %s = tile - shift + (int)threadIdx.x %% %d * %d;", t, c->base,
-              c->across, width);
-    emit_line(e, e->scope, "const bool mine = %s < %lld && %s < tile + %d;", c->base,
-              (long long)c->rows, c->base, column_tile(b));
+    emit(e, "const %s %s = tile - shift + (int)threadIdx.x %% %d * %d;", t, c->base, c->across,
+         width);
+    emit(e, "const bool mine = %s < %lld && %s < tile + %d;", c->base, (long long)c->rows, c->base,
+         column_tile(b));
 }
 
 static void print_near(Emit *e, const Columns *c)
@@ -521,12 +510,11 @@ static void print_near(Emit *e, const Columns *c)
     for (int i = 0; i < (int)b->insts.n; i++) {
         if (!near(e, c, i)) continue;
         const Inst *v = &b->insts.at[i];
-        emit_line(e, e->scope, "%s %s_near[%d];", type_storage(b->bufs.at[v->buf].type), e->name[i],
-                  c->v.width);
-        emit_line(e, e->scope, "#pragma unroll");
+        emit(e, "%s %s_near[%d];", type_storage(b->bufs.at[v->buf].type), e->name[i], c->v.width);
+        emit(e, "#pragma unroll");
         e->axis[0] = emit_text(e, "nc_within(%s + lane, %lld)", c->base, (long long)c->rows);
-        emit_line(e, e->scope, "for (int lane = 0; lane < %d; lane++) %s_near[lane] = %s[%s];",
-                  c->v.width, e->name[i], e->buf_name[v->buf], emit_index(e, v->ix));
+        emit(e, "for (int lane = 0; lane < %d; lane++) %s_near[lane] = %s[%s];", c->v.width,
+             e->name[i], e->buf_name[v->buf], emit_index(e, v->ix));
         e->axis[0] = c->base;
     }
 }

@@ -25,23 +25,23 @@ static void print_shares(Emit *e, int guard)
     const char *c = e->axis[b->col], *it = int_type(e);
     long long cols = (long long)b->axis[b->col].extent;
     emit_open(e, 0);
-    emit_line(e, e->scope, "uint32_t hits;");
+    emit(e, "uint32_t hits;");
     emit_open(e, 1ull << b->col);
-    emit_line(e, e->scope, "const %s own = from + (int)threadIdx.x %% 32;", it);
-    emit_line(e, e->scope, "const %s %s = nc_min(own, (%s)%lld);", it, c, it, cols - 1);
+    emit(e, "const %s own = from + (int)threadIdx.x %% 32;", it);
+    emit(e, "const %s %s = nc_min(own, (%s)%lld);", it, c, it, cols - 1);
     const char *hit = emit_value(e, guard);
-    emit_line(e, e->scope, "hits = __ballot_sync(0xffffffffu, own < %lld && %s);", cols, hit);
-    emit_close(e, "{", "}");
+    emit(e, "hits = __ballot_sync(0xffffffffu, own < %lld && %s);", cols, hit);
+    emit_end(e, "{");
     emit_open(e, 1ull << b->col);
-    emit_line(e, e->scope, "const %s %s = from + __ffs(hits) - 1;", it, c);
+    emit(e, "const %s %s = from + __ffs(hits) - 1;", it, c);
     emit_bind(e, guard, e->scope, "true");
     for (uint32_t i = 0; i < b->stores.n; i++) {
         BodyStore s = b->stores.at[i];
         s.guard = 0;
         emit_store(e, &s);
     }
-    emit_close(e, "for (; hits; hits &= hits - 1) {", "}");
-    emit_close(e, emit_text(e, "for (%s from = 0; from < %lld; from += 32) {", it, cols), "}");
+    emit_end(e, "for (; hits; hits &= hits - 1) {");
+    emit_end(e, "for (%s from = 0; from < %lld; from += 32) {", it, cols);
 }
 
 void in_order_cuda(Emit *e)
@@ -63,10 +63,8 @@ void in_order_cuda(Emit *e)
         emit_open(e, 1ull << b->col);
         for (int i = 0; i < n; i++) accumulate(e, r[i], c);
         lane_stores(e, &none, stage);
-        emit_close(e,
-                   emit_text(e, "for (%s %s = 0; %s < %lld; %s += 1) {", int_type(e), c, c,
-                             (long long)b->axis[b->col].extent, c),
-                   "}");
+        emit_end(e, "for (%s %s = 0; %s < %lld; %s += 1) {", int_type(e), c, c,
+                 (long long)b->axis[b->col].extent, c);
         for (int i = 0; i < n; i++) print_joined(e, r[i]);
     }
     print_row_stores(e, leader);

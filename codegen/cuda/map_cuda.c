@@ -67,7 +67,7 @@ static void map_vector(Emit *e, const Map *m)
     e->axis[v->axis] = m->axis;
     open_stores(e, v, -1);
     emit_open(e, 1ull << v->axis);
-    emit_line(e, e->scope, "const %s %s = %s + lane;", int_type(e), m->axis, m->base);
+    emit(e, "const %s %s = %s + lane;", int_type(e), m->axis, m->base);
     print_lane(e, v, m->ahead ? "[u]" : "");
     lane_stores(e, v, -1);
     close_lane_loop(e, v->width);
@@ -83,9 +83,9 @@ static void map_tail(Emit *e, const Map *m)
     const Vectors none = {.axis = m->v.axis, .width = 1};
     for (int i = 0; i < m->v.nloads; i++) e->element[m->v.loads[i]] = NULL;
     emit_open(e, 1ull << m->v.axis);
-    emit_line(e, e->scope, "const %s %s = n - 1 - (%s)threadIdx.x;", t, m->axis, t);
+    emit(e, "const %s %s = n - 1 - (%s)threadIdx.x;", t, m->axis, t);
     lane_stores(e, &none, -1);
-    emit_close(e, emit_text(e, "if (block == 0 && threadIdx.x < n %% %d) {", m->v.width), "}");
+    emit_end(e, "if (block == 0 && threadIdx.x < n %% %d) {", m->v.width);
 }
 
 void map_cuda(Emit *e)
@@ -104,7 +104,7 @@ void map_cuda(Emit *e)
         e->axis[m.v.axis] = m.axis;
     }
     if (s->unroll == 1) { // the only step
-        emit_line(e, e->scope, "%s", m.steps.place);
+        emit(e, "%s", m.steps.place);
         m.steps.place = NULL;
     }
     open_steps(e, &m.steps);

@@ -18,7 +18,7 @@ bool *operand_expression(Emit *e, int a, int b)
 
 void operand_close(Emit *e, bool inside, const char *at, int64_t extent)
 {
-    emit_close(e, inside ? "{" : emit_text(e, "if (%s < %lld) {", at, (long long)extent), "}");
+    emit_end(e, "%s", inside ? "{" : emit_text(e, "if (%s < %lld) {", at, (long long)extent));
 }
 
 void operand_vector(Emit *e, int inst, int inner, int width, bool inside, const char *first,
@@ -41,15 +41,12 @@ void operand_vector(Emit *e, int inst, int inner, int width, bool inside, const 
     }
     e->axis[inner] = axis;
     emit_open(e, 0);
-    emit_line(e, e->scope, "const %s %s = %s + v;", it, axis, first);
+    emit(e, "const %s %s = %s + v;", it, axis, first);
     emit_open(e, 1ull << inner);
     const char *x = emit_value(e, inst);
-    emit_line(e, e->scope, "%s = %s;", to, x);
+    emit(e, "%s = %s;", to, x);
     operand_close(e, inside || fits, axis, extent);
-    emit_close(e,
-               emit_text(e, "#pragma unroll\n%*sfor (int v = 0; v < %d; v++) {",
-                         e->scope->up->indent * 4, "", width),
-               "}");
+    emit_times(e, "v", width);
     for (int i = 0; i < used; i++) e->element[loads[i]] = NULL;
     operand_close(e, inside, first, extent);
 }

@@ -88,8 +88,8 @@ void emit_prefetch(Emit *e, uint64_t axes)
 
 void emit_follow(Emit *e)
 {
-    if (e->follow) emit_line(e, e->scope, "%s", e->follow);
-    if (e->check) emit_line(e, e->scope, "%s", e->check);
+    if (e->follow) emit(e, "%s", e->follow);
+    if (e->check) emit(e, "%s", e->check);
     if (e->follow) e->floor = e->scope;
     e->follow = e->check = NULL;
 }

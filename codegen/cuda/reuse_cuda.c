@@ -42,7 +42,7 @@ static void print_lanes(Emit *e, const Vectors *v, const char *axis, const char 
     int inner = e->body->npar - 1;
     open_stores(e, v, -1);
     emit_open(e, 1ull << inner);
-    emit_line(e, e->scope, "const %s %s = %s + lane;", int_type(e), axis, base);
+    emit(e, "const %s %s = %s + lane;", int_type(e), axis, base);
     e->axis[inner] = axis;
     for (int i = 0; i < v->nloads; i++)
         e->element[v->loads[i]] = emit_text(e, "%s%s.at[lane]", slot_name(e, v->loads[i]),

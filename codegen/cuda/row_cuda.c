@@ -122,7 +122,7 @@ static void keep_edges(Rows *r)
         if (!kept(r, r->v.loads[i])) continue;
         const char *name = emit_text(e, "%s_edge", e->name[r->v.loads[i]]);
         emit_line(e, row, "%s %s = 0;", type_storage(b->bufs.at[x->buf].type), name);
-        emit_line(e, e->scope, "%s = %s[%s];", name, e->buf_name[x->buf], emit_index(e, x->ix));
+        emit(e, "%s = %s[%s];", name, e->buf_name[x->buf], emit_index(e, x->ix));
     }
     close_edge(r->e, NULL);
 }
@@ -142,8 +142,8 @@ static void print_early(Rows *r, bool computed_place)
             continue;
         DType t = b->bufs.at[x->buf].type;
         const char *name = emit_text(e, "%s_early", e->name[i]);
-        emit_line(e, e->scope, "const %s %s = %s[%s];", type_storage(t), name, e->buf_name[x->buf],
-                  emit_index(e, x->ix));
+        emit(e, "const %s %s = %s[%s];", type_storage(t), name, e->buf_name[x->buf],
+             emit_index(e, x->ix));
         e->element[i] = name;
         n++;
     }
@@ -155,14 +155,14 @@ static void open_lanes(Rows *r)
 {
     Emit *e = r->e;
     emit_open(e, 1ull << e->body->col);
-    if (r->v.width > 1) emit_line(e, e->scope, "const %s %s = %s + lane;", r->t, r->c, r->base);
+    if (r->v.width > 1) emit(e, "const %s %s = %s + lane;", r->t, r->c, r->base);
 }
 
 static void close_lanes(Rows *r)
 {
     Emit *e = r->e;
     if (r->v.width == 1)
-        emit_close(e, "{", "}");
+        emit_end(e, "{");
     else
         close_lane_loop(e, r->v.width);
 }
@@ -191,7 +191,7 @@ static void print_online(Rows *r, int stage, int max)
     emit_line(e, s, "float %s_top = %s_acc;", m, m);
     open_lanes(r);
     const char *x = emit_value(e, b->insts.at[max].a[0]);
-    emit_line(e, e->scope, "%s_top = nc_max(%s_top, %s);", m, m, x);
+    emit(e, "%s_top = nc_max(%s_top, %s);", m, m, x);
     close_lanes(r);
     emit_line(e, s, "const float %s_now = %s_top == -NC_INF ? 0.0f : %s_top;", m, m, m);
     for (int i = 0; i < n; i++)
@@ -207,8 +207,7 @@ static void print_online(Rows *r, int stage, int max)
     open_lanes(r);
     for (int i = 0; i < n; i++)
         if (red[i] != max)
-            emit_line(e, e->scope, "%s_acc += %s;", e->name[red[i]],
-                      emit_value(e, b->insts.at[red[i]].a[0]));
+            emit(e, "%s_acc += %s;", e->name[red[i]], emit_value(e, b->insts.at[red[i]].a[0]));
     lane_stores(e, &r->v, stage);
     close_lanes(r);
 }
@@ -250,12 +249,11 @@ static void print_picked(Rows *r, int stage, int pick)
     e->axis[b->col] = r->c;
     emit_open(e, 0);
     print_lanes(r, stage);
-    emit_close(e, emit_text(e, "if (%s >= %s && %s < %s + %d) {", at, first, at, first, r->v.width),
-               "}");
+    emit_end(e, "if (%s >= %s && %s < %s + %d) {", at, first, at, first, r->v.width);
     emit_open(e, 0);
     emit_bind(e, pick, e->scope, "false");
     print_lanes(r, stage);
-    emit_close(e, "else {", "}");
+    emit_end(e, "else {");
 }
 
 // What is done with one vector of columns, whose loads are there.
@@ -379,20 +377,20 @@ static void stream_load(Rows *r, const Stream *s, int load)
     const char *slot = slot_name(e, load);
     bool in_flight = s->unroll > 1 && s->ahead[load];
     if (!in_flight && kept(r, load) && !s->fills) {
-        emit_line(e, e->scope, "%s %s;", load_type(r, load), slot);
-        emit_line(e, e->scope, "%s%s = nc_load<%d>(%s + %s);", s->near, slot, r->v.width,
-                  row_name(e, load), r->base);
+        emit(e, "%s %s;", load_type(r, load), slot);
+        emit(e, "%s%s = nc_load<%d>(%s + %s);", s->near, slot, r->v.width, row_name(e, load),
+             r->base);
         if (*s->near) {
             emit_open(e, 0);
             print_load(r, load, slot, false);
-            emit_close(e, "else {", "}");
+            emit_end(e, "else {");
         }
     } else if (!in_flight) {
         print_load(r, load, slot, true);
     }
     if (s->fills && kept(r, load))
-        emit_line(e, e->scope, "%snc_store<%d>(%s + %s, %s%s);", s->near, r->v.width,
-                  row_name(e, load), r->base, slot, in_flight ? "[u]" : "");
+        emit(e, "%snc_store<%d>(%s + %s, %s%s);", s->near, r->v.width, row_name(e, load), r->base,
+             slot, in_flight ? "[u]" : "");
     bind_lane(r, load, in_flight ? "[u]" : "");
 }
 
@@ -425,10 +423,8 @@ static void stage_in_stream(Rows *r, int stage, bool fills)
     close_steps(e, &flight);
     if (s.unroll == 1 && (!writes || !ahead))
         emit_line(e, row, "#pragma unroll %d", writes ? 2 : 4);
-    emit_close(e,
-               emit_text(e, "for (%s %s = %s; %s < %s; %s += %d) {", r->t, s.chunk, start, s.chunk,
-                         r->hi, s.chunk, team * width * s.unroll),
-               "}");
+    emit_end(e, "for (%s %s = %s; %s < %s; %s += %d) {", r->t, s.chunk, start, s.chunk, r->hi,
+             s.chunk, team * width * s.unroll);
 }
 
 // The first load of the stage from wherever it starts that is moved equally far all along a row:
@@ -465,9 +461,9 @@ static void print_vectors(Rows *r, int stage, bool fills)
     else
         stage_in_stream(r, stage, fills);
     if (!ways) return;
-    emit_close(e, ways, "}");
+    emit_end(e, "%s", ways);
     emit_line(e, row, "#pragma unroll");
-    emit_close(e, "for (int words = 0; words < 4; words++) {", "}");
+    emit_end(e, "for (int words = 0; words < 4; words++) {");
 }
 
 static void print_stage(Rows *r, int stage, bool fills)
@@ -492,8 +488,7 @@ static void print_stage(Rows *r, int stage, bool fills)
     for (int i = 0; i < n; i++) {
         int under = e->body->insts.at[red[i]].under;
         const char *max = under ? e->name[under - 1] : "";
-        if (under)
-            emit_line(e, e->scope, "%s_acc *= nc_exp_16(%s_acc - %s);", e->name[red[i]], max, max);
+        if (under) emit(e, "%s_acc *= nc_exp_16(%s_acc - %s);", e->name[red[i]], max, max);
         print_joined(e, red[i]);
     }
 }
@@ -509,9 +504,9 @@ static void declare_rows(Rows *r)
         int load = r->v.loads[i];
         if (!kept(r, load)) continue;
         DType d = b->bufs.at[b->insts.at[load].buf].type;
-        emit_line(e, e->scope, "%s *const %s = (%s *)((char *)nc_shared + %lld)%s;",
-                  type_storage(d), row_name(e, load), type_storage(d), (long long)offset,
-                  from_zero(r) ? "" : emit_text(e, " - %s", r->lo));
+        emit(e, "%s *const %s = (%s *)((char *)nc_shared + %lld)%s;", type_storage(d),
+             row_name(e, load), type_storage(d), (long long)offset,
+             from_zero(r) ? "" : emit_text(e, " - %s", r->lo));
         offset += (b->sched.row.cols * (dtype_info[d].bits / 8) + 15) / 16 * 16;
     }
 }
@@ -524,7 +519,7 @@ static void print_parts(Rows *r, const char *leader)
     const int *red = stage_reductions(e, 0, &n);
     emit_open(e, 0);
     for (int i = 0, k = 0; i < n; i++) store_parts(e, red[i], &k, part_of_row(e));
-    emit_close(e, emit_text(e, "if (%s) {", leader), "}");
+    emit_end(e, "if (%s) {", leader);
 }
 
 // The columns of this block where several share a row.
@@ -534,11 +529,9 @@ static void print_part(Rows *r, long long blocks, bool partial)
     const Body *b = e->body;
     long long cols = b->axis[b->col].extent;
     long long part = partial ? ceil_div(ceil_div(cols, blocks), 16) * 16 : row_columns(b);
-    emit_line(e, e->scope, "const %s part = block %% %lld;", r->t, blocks);
-    emit_line(e, e->scope, "const %s lo = part * %lld < %lld ? part * %lld : %lld;", r->t, part,
-              cols, part, cols);
-    emit_line(e, e->scope, "const %s hi = lo + %lld < %lld ? lo + %lld : %lld;", r->t, part, cols,
-              part, cols);
+    emit(e, "const %s part = block %% %lld;", r->t, blocks);
+    emit(e, "const %s lo = part * %lld < %lld ? part * %lld : %lld;", r->t, part, cols, part, cols);
+    emit(e, "const %s hi = lo + %lld < %lld ? lo + %lld : %lld;", r->t, part, cols, part, cols);
     r->lo = "lo";
     r->hi = "hi";
     r->least = cols == part * blocks ? part : 0;
@@ -586,7 +579,7 @@ void row_cuda(Emit *e, KernelPhase phase)
         print_row_number(e, shared > 1 ? emit_text(e, "block / %lld", shared) : "block");
     if (shared > 1) print_part(&r, shared, partial);
     if (s->cluster > 1) {
-        emit_line(e, e->scope, "nc_cluster_begin();");
+        emit(e, "nc_cluster_begin();");
         leader = "part == 0 && member == 0";
     }
     open_row(e);

@@ -13,7 +13,7 @@ void scan_cuda(Emit *e)
                *type = type_math(v->acc);
     print_row_number(e, "block");
     open_row(e);
-    emit_line(e, e->scope, "%s %s_acc = 0; // of the tiles before", type, x);
+    emit(e, "%s %s_acc = 0; // of the tiles before", type, x);
     Steps own = {.index = "u", .count = s->unroll, .axes = 1ull << b->col};
     own.place = emit_text(e, "const %s %s = %s_first%s;", t, col, col, own.count > 1 ? " + u" : "");
     own.guard = emit_text(e, "%s%s < %lld", all_have_rows(b) ? "" : "mine && ", col, cols);
@@ -22,21 +22,19 @@ void scan_cuda(Emit *e)
     emit_line(e, tile, "%s %s_at[%d], %s_sum = 0, %s_all;", type, x, s->unroll, x, x);
     open_steps(e, &own);
     const char *value = emit_value(e, v->a[0]), *slot = steps_slot(e, &own);
-    emit_line(e, e->scope, "%s_sum = %s_sum + (%s_at%s = %s);", x, x, x, slot, value);
+    emit(e, "%s_sum = %s_sum + (%s_at%s = %s);", x, x, x, slot, value);
     close_steps(e, &own);
     emit_line(e, tile, "%s %s_run = %s_acc + nc_scan<%d>(%s_sum, %s_all);", type, x, x, s->team, x,
               x);
     emit_line(e, tile, "%s_acc = %s_acc + %s_all;", x, x, x);
     open_steps(e, &own);
-    if (v->exclusive) emit_line(e, e->scope, "const %s %s = %s_run;", type, x, x);
-    emit_line(e, e->scope, "%s_run = %s_run + %s_at%s;", x, x, x, slot);
-    if (!v->exclusive) emit_line(e, e->scope, "const %s %s = %s_run;", type, x, x);
+    if (v->exclusive) emit(e, "const %s %s = %s_run;", type, x, x);
+    emit(e, "%s_run = %s_run + %s_at%s;", x, x, x, slot);
+    if (!v->exclusive) emit(e, "const %s %s = %s_run;", type, x, x);
     emit_bind(e, at, e->scope, x);
     emit_stores(e, 0);
     close_steps(e, &own);
-    emit_close(e,
-               emit_text(e, "for (%s %s_tile = 0; %s_tile < %lld; %s_tile += %d) {", t, col, col,
-                         cols, col, s->team * s->unroll),
-               "}");
+    emit_end(e, "for (%s %s_tile = 0; %s_tile < %lld; %s_tile += %d) {", t, col, col, cols, col,
+             s->team * s->unroll);
     emit_close(e, NULL, NULL);
 }

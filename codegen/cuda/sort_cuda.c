@@ -25,15 +25,14 @@ void sort_cuda(Emit *e)
     emit_line(e, row, "%s *const %s_key = (%s *)nc_shared;", type, x, type);
     emit_line(e, row, "int *const %s_from = (int *)(%s_key + %lld);", x, x, n);
     const char *head = open_columns(e, cols);
-    emit_line(e, e->scope, "%s_key[%s] = %s;", x, col, emit_value(e, v->a[0]));
-    emit_close(e, head, "}");
+    emit(e, "%s_key[%s] = %s;", x, col, emit_value(e, v->a[0]));
+    emit_end(e, "%s", head);
     emit_line(e, row, "nc_sort<%lld, %d, %s>(%s_key, %s_from, %lld);", n, threads,
               v->down ? "true" : "false", x, x, cols);
     head = open_columns(e, cols);
-    emit_line(e, e->scope, "const %s %s = %s_%s[%s];", type_math(v->type), x, x,
-              v->places ? "from" : "key", col);
+    emit(e, "const %s %s = %s_%s[%s];", type_math(v->type), x, x, v->places ? "from" : "key", col);
     emit_bind(e, at, e->scope, x);
     emit_stores(e, 0);
-    emit_close(e, head, "}");
+    emit_end(e, "%s", head);
     emit_close(e, NULL, NULL);
 }

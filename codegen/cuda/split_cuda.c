@@ -31,8 +31,8 @@ static void print_position(Emit *e, const char *number, int64_t stride, int naxe
     for (int i = naxes; i-- > 0;) {
         const char *q =
             stride == 1 ? number : emit_text(e, "nc_quo(%s, %lld)", number, (long long)stride);
-        emit_line(e, e->scope, "const %s %s = %s;", int_type(e), e->axis[i],
-                  i == 0 ? q : emit_text(e, "nc_rem(%s, %lld)", q, (long long)b->axis[i].extent));
+        emit(e, "const %s %s = %s;", int_type(e), e->axis[i],
+             i == 0 ? q : emit_text(e, "nc_rem(%s, %lld)", q, (long long)b->axis[i].extent));
         stride *= b->axis[i].extent;
     }
 }
@@ -40,23 +40,20 @@ static void print_position(Emit *e, const char *number, int64_t stride, int naxe
 void open_steps(Emit *e, const Steps *s)
 {
     if (s->place || s->count > 1) emit_open(e, s->guard ? 0 : s->axes);
-    if (s->place) emit_line(e, e->scope, "%s", s->place);
+    if (s->place) emit(e, "%s", s->place);
     if (s->guard) emit_open(e, s->axes);
-    if (s->inside) emit_line(e, e->scope, "%s", s->inside);
+    if (s->inside) emit(e, "%s", s->inside);
     if (s->number) print_position(e, s->number, s->stride, s->naxes);
 }
 
 void close_steps(Emit *e, const Steps *s)
 {
-    if (s->guard) emit_close(e, emit_text(e, "if (%s) {", s->guard), "}");
+    if (s->guard) emit_end(e, "if (%s) {", s->guard);
     if (s->count > 1) {
-        emit_line(e, e->scope->up, "#pragma unroll");
-        emit_close(e,
-                   emit_text(e, "for (int %s = 0; %s < %d; %s++) {", s->index, s->index, s->count,
-                             s->index),
-                   "}");
+        emit_unrolled(e, "for (int %s = 0; %s < %d; %s++) {", s->index, s->index, s->count,
+                      s->index);
     } else if (s->place) {
-        emit_close(e, "{", "}");
+        emit_end(e, "{");
     }
 }
 
@@ -65,10 +62,10 @@ void load_steps(Emit *e, const Vectors *v, const bool *ahead, const Steps *s)
     const Body *b = e->body;
     for (int i = 0; i < v->nloads; i++)
         if (ahead[v->loads[i]])
-            emit_line(e, e->scope, "%s %s[%d];",
-                      vec_type(e, b->bufs.at[b->insts.at[v->loads[i]].buf].type,
-                               vector_width(v, v->loads[i])),
-                      slot_name(e, v->loads[i]), s->count);
+            emit(e, "%s %s[%d];",
+                 vec_type(e, b->bufs.at[b->insts.at[v->loads[i]].buf].type,
+                          vector_width(v, v->loads[i])),
+                 slot_name(e, v->loads[i]), s->count);
     open_steps(e, s);
     for (int i = 0; i < v->nloads; i++)
         if (ahead[v->loads[i]])
@@ -89,15 +86,15 @@ void declare_edges(Emit *e, const char *lo, const char *hi)
     e->axis[b->col] = lo;
     const char *first = emit_index(e, b->uneven);
     e->axis[b->col] = col;
-    emit_line(e, e->scope, "const int head = %s(int)(-(%s) & %d);",
-              whole ? "" : emit_text(e, "%s + ", lo), first, b->sched.row.line - 1);
+    emit(e, "const int head = %s(int)(-(%s) & %d);", whole ? "" : emit_text(e, "%s + ", lo), first,
+         b->sched.row.line - 1);
     const char *last = margin ? emit_text(e, "%s - %d", hi, margin) : hi;
     const char *vectors = emit_text(e, "(%s - head) / %d * %d", last, width, width);
     if (margin && !whole) vectors = emit_text(e, "(%s > head ? %s : 0)", last, vectors);
-    emit_line(e, e->scope, "const int end = head + %s;", vectors);
-    emit_line(e, e->scope, "const int edges = head%s + %s - end;", from, hi);
-    emit_line(e, e->scope, "const int edge = member + (member < head%s ? %s : end - head%s);", from,
-              whole ? "0" : lo, whole ? "" : emit_text(e, " + %s", lo));
+    emit(e, "const int end = head + %s;", vectors);
+    emit(e, "const int edges = head%s + %s - end;", from, hi);
+    emit(e, "const int edge = member + (member < head%s ? %s : end - head%s);", from,
+         whole ? "0" : lo, whole ? "" : emit_text(e, " + %s", lo));
 }
 
 int64_t least_between(const Body *b, int64_t cols)
@@ -110,13 +107,12 @@ int64_t least_between(const Body *b, int64_t cols)
 void open_edge(Emit *e)
 {
     emit_open(e, 1ull << e->body->col);
-    emit_line(e, e->scope, "const %s %s = edge;", int_type(e), e->axis[e->body->col]);
+    emit(e, "const %s %s = edge;", int_type(e), e->axis[e->body->col]);
 }
 
 void close_edge(Emit *e, const char *only)
 {
-    emit_close(e, emit_text(e, "if (%s%smember < edges) {", only ? only : "", only ? " && " : ""),
-               "}");
+    emit_end(e, "if (%s%smember < edges) {", only ? only : "", only ? " && " : "");
 }
 
 void store_between(const Emit *e, Vectors *v)

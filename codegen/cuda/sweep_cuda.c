@@ -196,17 +196,16 @@ static void declare_held(Sweep *w)
         const char *t = type_storage(loaded_type(w, at));
         if (!is_held(w, at)) continue;
         if (in_registers(w, at)) {
-            emit_line(e, e->scope, "%s %s[%d];", vec_type(e, loaded_type(w, at), w->v.width),
-                      slot_name(e, at), s->row.keep);
+            emit(e, "%s %s[%d];", vec_type(e, loaded_type(w, at), w->v.width), slot_name(e, at),
+                 s->row.keep);
         } else {
-            emit_line(e, e->scope,
-                      "%s *const %s = (%s *)((char *)nc_shared + %lld) + threadIdx.x * %d;", t,
-                      hold_name(w, at), t, (long long)offset, w->v.width);
+            emit(e, "%s *const %s = (%s *)((char *)nc_shared + %lld) + threadIdx.x * %d;", t,
+                 hold_name(w, at), t, (long long)offset, w->v.width);
             offset += sweep_held_bytes(w->b, &w->b->insts.at[at]);
         }
         for (int r = 0; w->uneven && r < (over_rows(w, at) ? s->sweep.together : 1); r++)
-            emit_line(e, e->scope, "%s %s_edge%s = 0;", t, w->of_row[r]->name[at],
-                      over_rows(w, at) ? "_next" : "");
+            emit(e, "%s %s_edge%s = 0;", t, w->of_row[r]->name[at],
+                 over_rows(w, at) ? "_next" : "");
     }
 }
 
@@ -225,11 +224,10 @@ static void fetch_shared(Sweep *w)
         const char *slot = in_registers(w, at) ? emit_text(e, "%s%s", slot_name(e, at), in_tile(w))
                                                : slot_name(e, at);
         if (!in_registers(w, at))
-            emit_line(e, e->scope, "%s %s;", vec_type(e, loaded_type(w, at), w->v.width), slot);
+            emit(e, "%s %s;", vec_type(e, loaded_type(w, at), w->v.width), slot);
         print_vector_load(e, &shared, at, slot, false);
         if (!in_registers(w, at))
-            emit_line(e, e->scope, "nc_store<%d>(%s, %s);", w->v.width, hold_place(w, at, ""),
-                      slot);
+            emit(e, "nc_store<%d>(%s, %s);", w->v.width, hold_place(w, at, ""), slot);
     }
     close_tiles(w);
     if (!w->uneven) return;
@@ -237,7 +235,7 @@ static void fetch_shared(Sweep *w)
     for (int i = 0; i < w->v.nloads; i++) {
         int at = w->v.loads[i];
         if (is_held(w, at) && !over_rows(w, at))
-            emit_line(e, e->scope, "%s_edge = *(%s);", e->name[at], loaded_place(w, at));
+            emit(e, "%s_edge = *(%s);", e->name[at], loaded_place(w, at));
     }
     close_edges(w);
 }
@@ -253,12 +251,12 @@ static void print_copies(Sweep *w, const char *slot)
     for (int i = 0; i < w->v.nloads; i++) {
         int at = w->v.loads[i];
         if (is_held(w, at) && over_rows(w, at))
-            emit_line(e, e->scope, "nc_copy<%d>(%s, %s);", w->v.width, hold_place(w, at, slot),
-                      loaded_place(w, at));
+            emit(e, "nc_copy<%d>(%s, %s);", w->v.width, hold_place(w, at, slot),
+                 loaded_place(w, at));
     }
     close_tiles(w);
     e->axis[0] = row;
-    emit_close(e, emit_text(e, "if (next < %lld) {", (long long)w->rows), "}");
+    emit_end(e, "if (next < %lld) {", (long long)w->rows);
 }
 
 // Copies of a turn's rows, the first of which is [begin], into their slots.
@@ -267,12 +265,12 @@ static void print_turn(Sweep *w, const char *begin, const char *slot)
     Emit *e = w->e;
     int together = w->b->sched.sweep.together;
     emit_open(e, 0);
-    emit_line(e, e->scope, "const %s next = %s%s;", w->t, begin,
-              together > 1 ? emit_text(e, " + r * %lld", w->step) : "");
+    emit(e, "const %s next = %s%s;", w->t, begin,
+         together > 1 ? emit_text(e, " + r * %lld", w->step) : "");
     print_copies(w, together > 1 ? emit_text(e, "(%s * %d + r)", slot, together) : slot);
-    emit_close(e, together > 1 ? emit_text(e, "for (int r = 0; r < %d; r++) {", together) : "{",
-               "}");
-    emit_line(e, e->scope, "nc_copies_end();");
+    emit_end(e, "%s",
+             together > 1 ? emit_text(e, "for (int r = 0; r < %d; r++) {", together) : "{");
+    emit(e, "nc_copies_end();");
 }
 
 // Elements of the edges are no copies: registers hold those of the next turn, whose first row is
@@ -288,11 +286,11 @@ static void fetch_edges(Sweep *w, const char *next)
     for (int i = 0; i < w->v.nloads; i++) {
         int at = w->v.loads[i];
         if (is_held(w, at) && over_rows(w, at))
-            emit_line(e, e->scope, "%s_edge_next = *(%s);", e->name[at], loaded_place(w, at));
+            emit(e, "%s_edge_next = *(%s);", e->name[at], loaded_place(w, at));
     }
     e->axis[0] = row;
     close_edges(w);
-    emit_close(e, emit_text(e, "if (%s < %lld) {", next, (long long)w->rows), "}");
+    emit_end(e, "if (%s < %lld) {", next, (long long)w->rows);
 }
 
 static const char *fold_type(const Sweep *w, const BodyStore *s)
@@ -308,10 +306,10 @@ static void declare_folds(Sweep *w)
         const BodyStore *x = &w->b->stores.at[i];
         if (!x->fold) continue;
         const char *zero = emit_identity(e, x->fold->op, w->b->bufs.at[x->buf].type);
-        emit_line(e, e->scope, "NcVec<%s, %d> part%u[%d]; // %s over the rows of this block",
-                  fold_type(w, x), s->vector, i, s->row.keep, op_info(x->fold->op)->name);
-        emit_line(e, e->scope, "nc_fill<%d>(part%u, %s);", s->row.keep, i, zero);
-        if (w->uneven) emit_line(e, e->scope, "%s part%u_edge = %s;", fold_type(w, x), i, zero);
+        emit(e, "NcVec<%s, %d> part%u[%d]; // %s over the rows of this block", fold_type(w, x),
+             s->vector, i, s->row.keep, op_info(x->fold->op)->name);
+        emit(e, "nc_fill<%d>(part%u, %s);", s->row.keep, i, zero);
+        if (w->uneven) emit(e, "%s part%u_edge = %s;", fold_type(w, x), i, zero);
     }
 }
 
@@ -444,7 +442,7 @@ static void print_folds(Sweep *w, int stage)
         const char *part = w->edges ? emit_text(e, "part%u_edge", i)
                                     : emit_text(e, "part%u%s.at[lane]", i, in_tile(w));
         const char *sum = emit_taken(e, s->fold->op, t, part, s->value);
-        emit_line(e, e->scope, "%s = %s;", part, sum);
+        emit(e, "%s = %s;", part, sum);
     }
 }
 
@@ -477,17 +475,15 @@ static void print_row_stage(Sweep *w, int stage)
         if (!is_held(w, at))
             print_vector_load(e, &w->v, at, slot_name(e, at), true);
         else if (!in_registers(w, at) && w->uses[at] >> stage % 64 & 1)
-            emit_line(e, e->scope, "const %s %s = nc_load<%d>(%s);",
-                      vec_type(e, loaded_type(w, at), w->v.width), slot_name(e, at), w->v.width,
-                      hold_place(w, at, slot));
+            emit(e, "const %s %s = nc_load<%d>(%s);", vec_type(e, loaded_type(w, at), w->v.width),
+                 slot_name(e, at), w->v.width, hold_place(w, at, slot));
     }
     open_stores(e, &w->v, stage);
     emit_open(e, 1ull << w->b->col);
     e->axis[w->b->col] = w->col;
-    emit_line(e, e->scope, "const %s %s = %s + lane;", w->t, w->col, w->first);
+    emit(e, "const %s %s = %s + lane;", w->t, w->col, w->first);
     print_column(w, &w->v, stage);
-    emit_line(e, e->scope->up, "#pragma unroll");
-    emit_close(e, emit_text(e, "for (int lane = 0; lane < %d; lane++) {", w->b->sched.vector), "}");
+    emit_times(e, "lane", w->b->sched.vector);
     e->axis[w->b->col] = w->first;
     flush_stores(e, &w->v, stage);
     close_tiles(w);
@@ -533,7 +529,7 @@ static void print_rare(Sweep *w)
     take_row(w, 0);
     emit_open(w->e, 0);
     print_stage(w, w->rare);
-    emit_close(w->e, emit_text(w->e, "if (!(%s)) {", unless.data), "}");
+    emit_end(w->e, "if (!(%s)) {", unless.data);
     for (int i = 0; i < n; i++) {
         Emit *e = w->of_row[sums[i].row];
         emit_bind(e, sums[i].r, row, e->name[sums[i].r]);
@@ -554,10 +550,10 @@ static void print_ahead(Sweep *w)
     emit_line(e, w->e->scope, "nc_copied<%d>();", w->b->sched.sweep.ahead - 2);
     take_row(w, 1);
     emit_open(e, 1);
-    emit_line(e, e->scope, "const %s %s = begin;", w->t, e->axis[0]);
+    emit(e, "const %s %s = begin;", w->t, e->axis[0]);
     print_row_stage(w, 0);
     print_joins(w, e->scope, sums, n);
-    emit_close(e, "{", "}");
+    emit_end(e, "{");
     take_row(w, 0);
 }
 
@@ -586,13 +582,11 @@ static void print_parts(Sweep *w)
         }
         open_tiles(w);
         if (!w->uneven && s->vector * bytes <= 32) {
-            emit_line(e, e->scope, "nc_store<%d>(%s + %s, part%u%s);", s->vector, share, w->first,
-                      i, in_tile(w));
+            emit(e, "nc_store<%d>(%s + %s, part%u%s);", s->vector, share, w->first, i, in_tile(w));
         } else {
-            emit_line(e, e->scope, "#pragma unroll");
-            emit_line(e, e->scope, "for (int lane = 0; lane < %d; lane++)", s->vector);
-            emit_line(e, e->scope, "    (%s)[%s + lane] = part%u%s.at[lane];", share, w->first, i,
-                      in_tile(w));
+            emit(e, "#pragma unroll");
+            emit(e, "for (int lane = 0; lane < %d; lane++)", s->vector);
+            emit(e, "    (%s)[%s + lane] = part%u%s.at[lane];", share, w->first, i, in_tile(w));
         }
         close_tiles(w);
         if (w->uneven)
@@ -600,19 +594,17 @@ static void print_parts(Sweep *w)
         if (!joined) continue;
         emit_line(e, outer, "__syncthreads();");
         emit_open(e, 0);
-        emit_line(e, e->scope, "%s all = ((%s *)nc_shared)[c];", t, t);
+        emit(e, "%s all = ((%s *)nc_shared)[c];", t, t);
         if (w->teams > 1) {
             const char *next =
                 emit_text(e, "((%s *)nc_shared)[k * %lld + c]", t, (long long)w->cols);
-            emit_line(e, e->scope, "for (int k = 1; k < %d; k++)", w->teams);
-            emit_line(e, e->scope, "    all = %s;",
-                      emit_combine(e, x->fold->op, w->b->bufs.at[x->buf].type, "all", next));
+            emit(e, "for (int k = 1; k < %d; k++)", w->teams);
+            emit(e, "    all = %s;",
+                 emit_combine(e, x->fold->op, w->b->bufs.at[x->buf].type, "all", next));
         }
-        emit_line(e, e->scope, "%s[(%s)block * %lld + c] = all;", to, w->t, (long long)w->cols);
-        emit_close(e,
-                   emit_text(e, "for (int c = threadIdx.x; c < %lld; c += %d) {",
-                             (long long)w->cols, s->threads),
-                   "}");
+        emit(e, "%s[(%s)block * %lld + c] = all;", to, w->t, (long long)w->cols);
+        emit_end(e, "for (int c = threadIdx.x; c < %lld; c += %d) {", (long long)w->cols,
+                 s->threads);
     }
 }
 
@@ -647,17 +639,16 @@ static void declare_turn(Sweep *w, const char *now)
     const Schedule *s = &w->b->sched;
     for (int r = 1; r < s->sweep.together + w->skewed; r++) {
         const char *place = emit_text(e, "%s + %lld", now, w->step * r);
-        emit_line(e, e->scope, "const bool more_%d = %s < %lld;", r, place, (long long)w->rows);
-        emit_line(e, e->scope, "const %s %s = more_%d ? %s : %s;", w->t, w->of_row[r]->axis[0], r,
-                  place, now);
+        emit(e, "const bool more_%d = %s < %lld;", r, place, (long long)w->rows);
+        emit(e, "const %s %s = more_%d ? %s : %s;", w->t, w->of_row[r]->axis[0], r, place, now);
     }
     for (int r = 0; w->uneven && r < s->sweep.together; r++) {
         take_row(w, r);
         for (int i = 0; i < w->v.nloads; i++) {
             int at = w->v.loads[i];
             if (over_rows(w, at))
-                emit_line(w->e, w->e->scope, "const %s %s_edge = %s_edge_next;",
-                          type_storage(loaded_type(w, at)), w->e->name[at], w->e->name[at]);
+                emit(w->e, "const %s %s_edge = %s_edge_next;", type_storage(loaded_type(w, at)),
+                     w->e->name[at], w->e->name[at]);
         }
         fetch_edges(w, emit_text(e, "(%s + %lld)", now, w->step * s->sweep.together));
     }
@@ -711,8 +702,7 @@ void sweep_cuda(Emit *e)
     if (s->sweep.ahead) {
         emit_open(e, 0);
         print_turn(&w, emit_text(e, "begin + slot * %lld", turn), "slot");
-        emit_close(e, emit_text(e, "for (int slot = 0; slot < %d; slot++) {", s->sweep.ahead - 1),
-                   "}");
+        emit_end(e, "for (int slot = 0; slot < %d; slot++) {", s->sweep.ahead - 1);
     }
     for (int r = 0; w.uneven && r < s->sweep.together; r++) {
         take_row(&w, r);
@@ -755,10 +745,8 @@ void sweep_cuda(Emit *e)
     }
     take_row(&w, 0);
     if (s->sweep.ahead) emit_line(e, loop, "slot = slot + 1 < %d ? slot + 1 : 0;", s->sweep.ahead);
-    emit_close(e,
-               emit_text(e, "for (%s %s = begin; %s < %lld; %s += %lld) {", w.t, now,
-                         w.even ? now : emit_text(e, "row%s", w.teams > 1 ? " - team" : ""),
-                         (long long)w.rows, now, turn),
-               "}");
+    emit_end(e, "for (%s %s = begin; %s < %lld; %s += %lld) {", w.t, now,
+             w.even ? now : emit_text(e, "row%s", w.teams > 1 ? " - team" : ""), (long long)w.rows,
+             now, turn);
     print_parts(&w);
 }

@@ -23,7 +23,7 @@ void accumulate(Emit *e, int r, const char *axis)
     if (v->kind == KI_SCAN)
         emit_scan(e, r, acc, emit_value(e, v->a[0]));
     else
-        emit_line(e, e->scope, "%s = %s;", acc, acc_step(e, v, acc, axis));
+        emit(e, "%s = %s;", acc, acc_step(e, v, acc, axis));
 }
 
 void declare_accumulator(Emit *e, Scope *row, int r)
@@ -40,18 +40,17 @@ void print_joined(Emit *e, int r)
     const Inst *x = &e->body->insts.at[r];
     const char *acc = emit_text(e, "%s_acc", e->name[r]);
     if (x->kind == KI_SCAN) return;
-    emit_line(e, e->scope, "const %s %s = %s;", type_math(x->type), e->name[r],
-              acc_joined(e, x, acc, join(e, x->op, acc)));
+    emit(e, "const %s %s = %s;", type_math(x->type), e->name[r],
+         acc_joined(e, x, acc, join(e, x->op, acc)));
     emit_bind(e, r, e->scope, e->name[r]);
 }
 
 void store_parts(Emit *e, int r, int *scratch, const char *at)
 {
     const Accumulator *a = inst_acc(&e->body->insts.at[r]);
-    emit_line(e, e->scope, "%s[%s] = %s;", scratch_of(e, (*scratch)++), at, e->name[r]);
+    emit(e, "%s[%s] = %s;", scratch_of(e, (*scratch)++), at, e->name[r]);
     for (int p = 1; p < a->nparts; p++)
-        emit_line(e, e->scope, "%s[%s] = %s_acc%s;", scratch_of(e, (*scratch)++), at, e->name[r],
-                  a->parts[p]);
+        emit(e, "%s[%s] = %s_acc%s;", scratch_of(e, (*scratch)++), at, e->name[r], a->parts[p]);
 }
 
 const char *scratch_of(Emit *e, int nth)
@@ -80,7 +79,7 @@ void print_row_stores(Emit *e, const char *leader)
     emit_open(e, 0);
     e->scope->guard = true;
     lane_stores(e, &none, -1);
-    emit_close(e, emit_text(e, "if (%s) {", leader), "}");
+    emit_end(e, "if (%s) {", leader);
 }
 
 bool all_have_rows(const Body *b)
@@ -96,18 +95,16 @@ const char *print_row_number(Emit *e, const char *block)
     int per_block = s->threads / s->team;
     bool exact = all_have_rows(e->body), alone = s->team == 1;
     if (!alone)
-        emit_line(e, e->scope, "const int member = threadIdx.x %% %d;", s->team);
+        emit(e, "const int member = threadIdx.x %% %d;", s->team);
     else if (s->row.keep)
-        emit_line(e, e->scope, "const int member = 0;");
-    emit_line(e, e->scope, "const %s row = (%s)(%s)%s;", t, t, block,
-              per_block == 1 ? ""
-                             : emit_text(e, " * %d + threadIdx.x%s", per_block,
-                                         alone ? "" : emit_text(e, " / %d", s->team)));
-    if (!exact && alone) emit_line(e, e->scope, "if (row >= %lld) return;", rows);
+        emit(e, "const int member = 0;");
+    emit(e, "const %s row = (%s)(%s)%s;", t, t, block,
+         per_block == 1 ? ""
+                        : emit_text(e, " * %d + threadIdx.x%s", per_block,
+                                    alone ? "" : emit_text(e, " / %d", s->team)));
+    if (!exact && alone) emit(e, "if (row >= %lld) return;", rows);
     if (!exact && !alone)
-        emit_line(e, e->scope,
-                  "const bool mine = row < %lld; // the others compute the last row once more",
-                  rows);
+        emit(e, "const bool mine = row < %lld; // the others compute the last row once more", rows);
     return alone ? "true" : exact ? "member == 0" : "mine && member == 0";
 }
 
@@ -118,8 +115,8 @@ void open_row(Emit *e)
     bool spare = !all_have_rows(b) && b->sched.team > 1;
     emit_open(e, 1);
     e->scope->indent = indent;
-    emit_line(e, e->scope, "const %s %s = %s;", int_type(e), e->axis[0],
-              spare ? emit_text(e, "mine ? row : %lld", (long long)body_rows(b) - 1) : "row");
+    emit(e, "const %s %s = %s;", int_type(e), e->axis[0],
+         spare ? emit_text(e, "mine ? row : %lld", (long long)body_rows(b) - 1) : "row");
 }
 
 const char *part_of_row(Emit *e)
@@ -141,10 +138,10 @@ void combine_cuda(Emit *e)
         declare_accumulator(e, e->scope, r[i]);
         for (int p = 0; p < inst_acc(x)->nparts; p++)
             part[p] = emit_text(e, "%s[%s]", scratch_of(e, k++), part_of_row(e));
-        emit_line(e, e->scope, "for (%s part = %s; part < %lld; part += %d)", int_type(e),
-                  s->team > 1 ? "member" : "0", (long long)s->split, s->team);
-        emit_line(e, e->scope, "    %s = %s;", acc,
-                  acc_join(e, x, acc, acc_of_parts(e, x, part[0], part[1], NULL)));
+        emit(e, "for (%s part = %s; part < %lld; part += %d)", int_type(e),
+             s->team > 1 ? "member" : "0", (long long)s->split, s->team);
+        emit(e, "    %s = %s;", acc,
+             acc_join(e, x, acc, acc_of_parts(e, x, part[0], part[1], NULL)));
         print_joined(e, r[i]);
     }
     print_row_stores(e, leader);

@@ -55,12 +55,12 @@ static void load_windows(RolePrint *w, const Tile *t, const BodyWindows *g, int 
     e->axis[b->col] = names[1];
     if (shares) text[2] = emit_text(e, "%s ? %s : %lld", there, text[2], (long long)g->map.rows);
     if (!one) {
-        emit_line(e, e->scope, "#pragma unroll");
-        emit_line(e, e->scope, "for (int i = 0; i < %d; i += %d)", side, STEP);
+        emit(e, "#pragma unroll");
+        emit(e, "for (int i = 0; i < %d; i += %d)", side, STEP);
     }
-    emit_line(e, e->scope, "%snc_copy_windows(%s%s, %s_map, %s, %s, %s, %s, %s, %s, %s);",
-              one ? "" : "    ", to, one ? "" : emit_text(e, " + i * %d", LINE), t->name, text[5],
-              text[0], text[1], text[2], text[3], text[4], filled(t));
+    emit(e, "%snc_copy_windows(%s%s, %s_map, %s, %s, %s, %s, %s, %s, %s);", one ? "" : "    ", to,
+         one ? "" : emit_text(e, " + i * %d", LINE), t->name, text[5], text[0], text[1], text[2],
+         text[3], text[4], filled(t));
 }
 
 // A step over strips is a line of the windows, of 64 channels: its first column.
@@ -70,7 +70,7 @@ void group_strip(RolePrint *w)
     const char *line = number(w->e, "step", s->deep / STEP, 0, s->pixels * s->deep);
     if (s->deep > STEP)
         line = emit_text(w->e, "%s + %s", line, number(w->e, "step", 1, s->deep / STEP, STEP));
-    emit_line(w->e, w->e->scope, "const int first = %s;", line);
+    emit(w->e, "const int first = %s;", line);
 }
 
 // All pixels of a line of each window: those of the tile's places, and of some behind them.
@@ -87,8 +87,8 @@ static void load_strip(RolePrint *w, const Tile *t)
     text[4] = emit_index(e, g->channel);
     e->axis[1] = names[0];
     e->axis[b->col] = names[1];
-    emit_line(e, e->scope, "nc_copy_windows(%s, %s_map, %s, %s, %s, %s, 0, %s, full + place);",
-              t->name, t->name, text[4], text[0], text[1], text[2], text[3]);
+    emit(e, "nc_copy_windows(%s, %s_map, %s, %s, %s, %s, 0, %s, full + place);", t->name, t->name,
+         text[4], text[0], text[1], text[2], text[3]);
 }
 
 // Places of a step, of strips of the right operand: dy's, or x's with those that follow. (dy's are
@@ -112,8 +112,8 @@ static void load_counted(RolePrint *w, const Tile *t, const char *to, const char
     if (right) channel = emit_index(e, g->channel), down = emit_index(e, g->tap[1]);
     e->axis[2] = names[0];
     e->axis[b->col] = names[1];
-    emit_line(e, e->scope, "nc_copy_windows(%s, %s_map, %s, %s, %s, %s, 0, %s, %s);", to, t->name,
-              channel, place[0], place[1], place[2], down, filled(t));
+    emit(e, "nc_copy_windows(%s, %s_map, %s, %s, %s, %s, 0, %s, %s);", to, t->name, channel,
+         place[0], place[1], place[2], down, filled(t));
 }
 
 // The copies of one step's tile to its place, [to], of the columns from [first] on.
@@ -144,18 +144,18 @@ static void load_tile(RolePrint *w, const Tile *t, const char *to, const char *f
     }
     if (t->along_k) {
         if (t->axis == 1 && w->apart > 1) share = emit_text(e, " / %d", w->apart);
-        emit_line(e, e->scope, "%s%s%s, %s, %s, %s%s%s, %s);", copy, to, behind, map, first, origin,
-                  share, plane, filled(t));
+        emit(e, "%s%s%s, %s, %s, %s%s%s, %s);", copy, to, behind, map, first, origin, share, plane,
+             filled(t));
         return;
     }
     bool one = side == STEP;
     if (!one) {
-        emit_line(e, e->scope, "#pragma unroll");
-        emit_line(e, e->scope, "for (int i = 0; i < %d; i += %d)", side, STEP);
+        emit(e, "#pragma unroll");
+        emit(e, "for (int i = 0; i < %d; i += %d)", side, STEP);
     }
-    emit_line(e, e->scope, "%s%s%s%s%s, %s, %s%s, %s%s%s%s, %s);", one ? "" : "    ", copy, to,
-              one ? "" : emit_text(e, " + i * %d", LINE), behind, map, origin, one ? "" : " + i",
-              first, group_uneven(e->body) ? " - shift" : "", share, plane, filled(t));
+    emit(e, "%s%s%s%s%s, %s, %s%s, %s%s%s%s, %s);", one ? "" : "    ", copy, to,
+         one ? "" : emit_text(e, " + i * %d", LINE), behind, map, origin, one ? "" : " + i", first,
+         group_uneven(e->body) ? " - shift" : "", share, plane, filled(t));
 }
 
 void group_load(RolePrint *w, const TileOp *op)
@@ -177,21 +177,18 @@ void group_load(RolePrint *w, const TileOp *op)
         group_strip(w);
     }
     emit_open(e, 0);
-    emit_line(e, e->scope, "const int column = first + pixel * %lld;", (long long)strips->deep);
-    emit_line(e, e->scope, "uint8_t *const to = %s + %s;", t->name,
-              t->stays ? emit_text(e, "(step * %d + pixel) * %d", strips->pixels, bytes)
-                       : emit_text(e, "pixel * %d", bytes));
+    emit(e, "const int column = first + pixel * %lld;", (long long)strips->deep);
+    emit(e, "uint8_t *const to = %s + %s;", t->name,
+         t->stays ? emit_text(e, "(step * %d + pixel) * %d", strips->pixels, bytes)
+                  : emit_text(e, "pixel * %d", bytes));
     load_tile(w, t, "to", "column");
-    emit_close(e, emit_text(e, "for (int pixel = 0; pixel < %d; pixel++) {", strips->pixels), "}");
-    if (t->stays)
-        emit_close(
-            e, emit_text(e, "for (int step = 0; step < %lld; step++) {", (long long)w->p->steps),
-            "}");
+    emit_end(e, "for (int pixel = 0; pixel < %d; pixel++) {", strips->pixels);
+    if (t->stays) emit_end(e, "for (int step = 0; step < %lld; step++) {", (long long)w->p->steps);
 }
 
 void group_clear(RolePrint *w)
 {
-    emit_line(w->e, w->e->scope, "nc_clear_before<%d>(%s, shift);", w->p->side_m, group_rows(w));
+    emit(w->e, "nc_clear_before<%d>(%s, shift);", w->p->side_m, group_rows(w));
 }
 
 // acc += left right, in columns of the atom. Strips: of all pixels of a line of the windows, each
@@ -204,8 +201,8 @@ void group_multiply(RolePrint *w, const TileOp *op)
     const BodyStrips *s = wgmma_strips(e->body);
     const char *in = "", *left = "", *right = "", *first = "step + k";
     if (s) {
-        emit_line(e, e->scope, "#pragma unroll");
-        emit_line(e, e->scope, "for (int pixel = 0; pixel < %d; pixel++)", s->pixels);
+        emit(e, "#pragma unroll");
+        emit(e, "for (int pixel = 0; pixel < %d; pixel++)", s->pixels);
         in = "    ";
         left = emit_text(e, " + %s * %d",
                          s->last_first ? emit_text(e, "(%d - pixel)", s->pixels - 1) : "pixel",
@@ -213,19 +210,18 @@ void group_multiply(RolePrint *w, const TileOp *op)
         right = emit_text(e, " + pixel * %d", wgmma_wide(e->body) * LINE / 16);
         first = "step + pixel + k";
     }
-    emit_line(e, e->scope, "%s#pragma unroll", in);
-    emit_line(e, e->scope, "%sfor (int k = 0; k < %d; k++)", in, STEP / atom->k);
+    emit(e, "%s#pragma unroll", in);
+    emit(e, "%sfor (int k = 0; k < %d; k++)", in, STEP / atom->k);
     in = emit_text(e, "%s    ", in);
     if (w->below > 1) {
-        emit_line(e, e->scope, "%s#pragma unroll", in);
-        emit_line(e, e->scope, "%sfor (int i = 0; i < %d; i++)", in, w->below);
+        emit(e, "%s#pragma unroll", in);
+        emit(e, "%sfor (int i = 0; i < %d; i++)", in, w->below);
         in = emit_text(e, "%s    ", in);
     }
-    emit_line(e, e->scope, "%s%s<%d, %d>(acc[%s], x%s + k * %d%s, y%s + k * %d, %s > 0);", in,
-              atom->multiply, !x->along_k, !y->along_k, w->below > 1 ? "i" : "0", left,
-              x->along_k ? 2 : LINE,
-              w->below > 1 ? emit_text(e, " + i * %d", atom->m * LINE / 16) : "", right,
-              y->along_k ? 2 : LINE, first);
+    emit(e, "%s%s<%d, %d>(acc[%s], x%s + k * %d%s, y%s + k * %d, %s > 0);", in, atom->multiply,
+         !x->along_k, !y->along_k, w->below > 1 ? "i" : "0", left, x->along_k ? 2 : LINE,
+         w->below > 1 ? emit_text(e, " + i * %d", atom->m * LINE / 16) : "", right,
+         y->along_k ? 2 : LINE, first);
 }
 
 // Tiles side by side read the same rows of the left operand, so each takes its share of the steps.
@@ -233,9 +229,9 @@ void group_reduce(RolePrint *w, const TileOp *op)
 {
     Emit *e = w->e;
     const Tile *t = &w->p->tile[op->a];
-    emit_line(e, e->scope, "float sum[8] = {};");
-    emit_line(e, e->scope, "if (due == 0) nc_sum_rows_%s<%d>(sum, nc_shared_place(left + piece));",
-              t->type == DT_BF16 ? "b" : "h", t->lines);
+    emit(e, "float sum[8] = {};");
+    emit(e, "if (due == 0) nc_sum_rows_%s<%d>(sum, nc_shared_place(left + piece));",
+         t->type == DT_BF16 ? "b" : "h", t->lines);
 }
 
 void group_row_sums(RolePrint *w)
@@ -266,15 +262,14 @@ void group_sums(RolePrint *w, const TileOp *op)
     const Tile *t = &w->p->tile[op->dst];
     if (t->of_warp) {
         const int wide = w->p->side_n, whole = wide / STEP; // the last part may have half a box
-        emit_line(w->e, w->e->scope, "nc_put_part(sums, acc[%s] + %s, %s);",
-                  w->below > 1 ? emit_text(w->e, "part %% %d", w->below) : "0",
-                  number(w->e, "part", w->below, 0, STEP / 2),
-                  wide % STEP ? emit_text(w->e, "part / %d < %d ? 16 : 8", w->below, whole) : "16");
+        emit(w->e, "nc_put_part(sums, acc[%s] + %s, %s);",
+             w->below > 1 ? emit_text(w->e, "part %% %d", w->below) : "0",
+             number(w->e, "part", w->below, 0, STEP / 2),
+             wide % STEP ? emit_text(w->e, "part / %d < %d ? 16 : 8", w->below, whole) : "16");
         return;
     }
-    emit_line(w->e, w->e->scope, "nc_settled(acc);");
-    emit_line(w->e, w->e->scope, "nc_put_group<%d>(sums + group * %d, acc);", t->pitch,
-              w->p->side_m * t->pitch);
+    emit(w->e, "nc_settled(acc);");
+    emit(w->e, "nc_put_group<%d>(sums + group * %d, acc);", t->pitch, w->p->side_m * t->pitch);
 }
 
 // -- results --------------------------------------------------------------------------------------
@@ -290,10 +285,8 @@ void group_place(Emit *e, const char *place)
 {
     const BodyStrips *s = wgmma_strips(e->body);
     const long long pitch = s->pitch, results = s->results;
-    emit_line(e, e->scope, "const %s place = %s, along = place %% %lld;", int_type(e), place,
-              pitch);
-    emit_line(e, e->scope, "const %s %s = place / %lld * %lld + along;", int_type(e), e->axis[1],
-              pitch, results);
+    emit(e, "const %s place = %s, along = place %% %lld;", int_type(e), place, pitch);
+    emit(e, "const %s %s = place / %lld * %lld + along;", int_type(e), e->axis[1], pitch, results);
 }
 
 // Where this part of the results is, and its boxes in shared memory.
@@ -324,8 +317,8 @@ static void store_pairs(Emit *e, Vectors *v)
         if (!is_staged(b, i)) continue;
         DType t = b->bufs.at[b->stores.at[i].buf].type;
         v->store[i] = false;
-        emit_line(e, e->scope, "pairs%u[pair %% 4] = %s(out%u).at.of[0];", i,
-                  t == DT_BF16 ? "nc_pack_b" : "nc_pack_h", i);
+        emit(e, "pairs%u[pair %% 4] = %s(out%u).at.of[0];", i,
+             t == DT_BF16 ? "nc_pack_b" : "nc_pack_h", i);
     }
     flush_stores(e, v, -1);
 }
@@ -336,12 +329,11 @@ static void put_pairs(RolePrint *w)
     Emit *e = w->e;
     int n = 0;
     if (!w->boxes) return;
-    emit_line(e, e->scope, "if (pair %% 4 == 3) {");
+    emit(e, "if (pair %% 4 == 3) {");
     for (uint32_t i = 0; i < e->body->stores.n; i++)
         if (is_staged(e->body, i))
-            emit_line(e, e->scope, "    nc_put_matrices4<%d>(to ^ pair / 4 * 32, pairs%u);",
-                      STAGE * 2 * n++, i);
-    emit_line(e, e->scope, "}");
+            emit(e, "    nc_put_matrices4<%d>(to ^ pair / 4 * 32, pairs%u);", STAGE * 2 * n++, i);
+    emit(e, "}");
 }
 
 void group_map(RolePrint *w)
@@ -356,29 +348,27 @@ void group_map(RolePrint *w)
     emit_open(e, 0);
     const int wide = w->p->side_n;
     if (wide % STEP) // the last part is not whole
-        emit_line(e, e->scope, "if (part / %d * %d + pair / 2 * 8 >= %d) continue;", w->below, STEP,
-                  wide);
-    emit_line(e, e->scope,
-              "const int row = pair %% 2 * 8 + thread / 4, from = pair / 2 * 8 + thread %% 4 * 2;");
-    emit_line(e, e->scope, "const float *const sums = acc[%s] + %s + pair * 2;",
-              w->below > 1 ? emit_text(e, "part %% %d", w->below) : "0",
-              number(e, "part", w->below, 0, STEP / 2));
+        emit(e, "if (part / %d * %d + pair / 2 * 8 >= %d) continue;", w->below, STEP, wide);
+    emit(e, "const int row = pair %% 2 * 8 + thread / 4, from = pair / 2 * 8 + thread %% 4 * 2;");
+    emit(e, "const float *const sums = acc[%s] + %s + pair * 2;",
+         w->below > 1 ? emit_text(e, "part %% %d", w->below) : "0",
+         number(e, "part", w->below, 0, STEP / 2));
     const BodyStrips *strips = wgmma_strips(b);
     if (strips) {
         group_place(e, "part_m + row");
-        emit_line(e, e->scope, "const %s %s = part_n + from;", int_type(e), base);
+        emit(e, "const %s %s = part_n + from;", int_type(e), base);
         emit_open(e, 0);
         finish_vector(e, base, 2, b->axis[1].extent + 1, "sums[lane]", store_pairs);
-        emit_close(e, emit_text(e, "if (along < %lld) {", (long long)strips->results), "}");
+        emit_end(e, "if (along < %lld) {", (long long)strips->results);
     } else {
-        emit_line(e, e->scope, "const %s %s = part_m + row%s, %s = part_n + from;", int_type(e),
-                  e->axis[1], w->apart > 1 ? emit_text(e, " * %d", w->apart) : "", base);
+        emit(e, "const %s %s = part_m + row%s, %s = part_n + from;", int_type(e), e->axis[1],
+             w->apart > 1 ? emit_text(e, " * %d", w->apart) : "", base);
         finish_vector(e, base, 2, (int64_t)b->sched.tile.m * b->sched.cluster * w->apart,
                       "sums[lane]", store_pairs);
     }
     put_pairs(w);
     emit_line(e, in, "#pragma unroll");
-    emit_close(e, "for (int pair = 0; pair < 16; pair++) {", "}");
+    emit_end(e, "for (int pair = 0; pair < 16; pair++) {");
 }
 
 // 16 bytes of a row each, of the places that are results.
@@ -389,27 +379,24 @@ static void store_strips(RolePrint *w)
     const char *across = e->axis[2];
     int n = 0;
     emit_open(e, 7)->guard = true;
-    emit_line(e, e->scope, "const int row = i * 4 + thread / 8;");
+    emit(e, "const int row = i * 4 + thread / 8;");
     group_place(e, "part_m + row");
     e->axis[2] = "column";
-    emit_line(e, e->scope, "const int column = part_n + thread %% 8 * 8;");
+    emit(e, "const int column = part_n + thread %% 8 * 8;");
     const char *end = emit_text(e, "%lld", (long long)b->axis[2].extent);
     if (w->p->side_n % STEP) end = emit_text(e, "min(origin_n + %d, %s)", w->p->side_n, end);
-    emit_line(e, e->scope, "if (along >= %lld || %s >= %lld || %s >= %s) continue;",
-              (long long)wgmma_strips(b)->results, e->axis[1], (long long)b->axis[1].extent,
-              e->axis[2], end);
+    emit(e, "if (along >= %lld || %s >= %lld || %s >= %s) continue;",
+         (long long)wgmma_strips(b)->results, e->axis[1], (long long)b->axis[1].extent, e->axis[2],
+         end);
     for (uint32_t i = 0; i < b->stores.n; i++) {
         if (!is_staged(b, i)) continue;
         const BodyStore *s = &b->stores.at[i];
-        emit_line(e, e->scope,
-                  "nc_store<8>(%s + (%s), nc_load<8>(box + %d + row * %d + (thread %% 8 ^ row %% "
-                  "8) * 8));",
-                  e->buf_name[s->buf], emit_index(e, s->ix), STAGE * n++, STEP);
+        emit(e,
+             "nc_store<8>(%s + (%s), nc_load<8>(box + %d + row * %d + (thread %% 8 ^ row %% "
+             "8) * 8));",
+             e->buf_name[s->buf], emit_index(e, s->ix), STAGE * n++, STEP);
     }
-    emit_close(e,
-               emit_text(e, "#pragma unroll\n%*sfor (int i = 0; i < %d; i++) {",
-                         e->scope->up->indent * 4, "", BOX / 4),
-               "}");
+    emit_times(e, "i", BOX / 4);
     e->axis[2] = across;
 }
 
@@ -422,16 +409,16 @@ void group_store(RolePrint *w)
         store_strips(w);
         return;
     }
-    emit_line(e, e->scope, "if (thread == 0) {");
+    emit(e, "if (thread == 0) {");
     for (uint32_t i = 0; i < e->body->stores.n; i++) {
         if (!is_staged(e->body, i)) continue;
-        emit_line(e, e->scope, "    nc_write_box(out%u_map%s, box%s, part_n, part_m%s);", i,
-                  w->apart > 1 ? ".of[rest]" : "", n ? emit_text(e, " + %d", STAGE * n) : "",
-                  w->apart > 1 ? emit_text(e, " / %d", w->apart) : "");
+        emit(e, "    nc_write_box(out%u_map%s, box%s, part_n, part_m%s);", i,
+             w->apart > 1 ? ".of[rest]" : "", n ? emit_text(e, " + %d", STAGE * n) : "",
+             w->apart > 1 ? emit_text(e, " / %d", w->apart) : "");
         n++;
     }
-    emit_line(e, e->scope, "    nc_boxes_end();");
-    emit_line(e, e->scope, "}");
+    emit(e, "    nc_boxes_end();");
+    emit(e, "}");
 }
 
 // -- the kernel's maps ----------------------------------------------------------------------------

@@ -10,9 +10,9 @@ int operand_vectors(const TileProgram *p, const Tile *t)
 // In a loop over u: the line, and the vector in it, that this thread takes care of.
 static void place_vector(Emit *e, const TileProgram *p, const Tile *t)
 {
-    emit_line(e, e->scope, "const int slot = u * %d + threadIdx.x;", e->body->sched.threads);
-    emit_line(e, e->scope, "const int line = slot / %d, part = slot %% %d;", t->line / p->vector,
-              t->line / p->vector);
+    emit(e, "const int slot = u * %d + threadIdx.x;", e->body->sched.threads);
+    emit(e, "const int line = slot / %d, part = slot %% %d;", t->line / p->vector,
+         t->line / p->vector);
 }
 
 static void close_vectors(Emit *e, const TileProgram *p, const Tile *t)
@@ -20,9 +20,7 @@ static void close_vectors(Emit *e, const TileProgram *p, const Tile *t)
     int threads = e->body->sched.threads, n = t->lines * t->line / p->vector;
     const char *there =
         n % threads ? emit_text(e, " && u * %d + threadIdx.x < %d", threads, n) : "";
-    emit_line(e, e->scope->up, "#pragma unroll");
-    emit_close(e, emit_text(e, "for (int u = 0; u < %d%s; u++) {", operand_vectors(p, t), there),
-               "}");
+    emit_unrolled(e, "for (int u = 0; u < %d%s; u++) {", operand_vectors(p, t), there);
 }
 
 // Where that vector lies.
@@ -54,10 +52,9 @@ void operand_copy(Emit *e, const TileProgram *p, const Tile *t)
     const char *it = int_type(e), *k = e->axis[b->col], *own = e->axis[t->axis];
     emit_open(e, 1ull << t->axis | 1ull << b->col);
     place_vector(e, p, t);
-    emit_line(e, e->scope, "const %s %s = %s + line;", it, t->along_k ? own : k,
-              t->along_k ? origin(t) : "next");
-    emit_line(e, e->scope, "const %s %s = %s + part * %d;", it, t->along_k ? k : own,
-              t->along_k ? "next" : origin(t), p->vector);
+    emit(e, "const %s %s = %s + line;", it, t->along_k ? own : k, t->along_k ? origin(t) : "next");
+    emit(e, "const %s %s = %s + part * %d;", it, t->along_k ? k : own,
+         t->along_k ? "next" : origin(t), p->vector);
     const char *given = v->pred >= 0 ? emit_value(e, v->pred) : NULL, *from = emit_index(e, v->ix);
     Buf there = buf_new(e->arena);
     int axes[] = {t->axis, b->col};
@@ -66,8 +63,8 @@ void operand_copy(Emit *e, const TileProgram *p, const Tile *t)
             buf_printf(&there, "%s%s < %lld", there.len ? " && " : "", e->axis[axes[i]],
                        (long long)b->axis[axes[i]].extent);
     if (given) buf_printf(&there, "%s%s", there.len ? " && " : "", given);
-    emit_line(e, e->scope, "nc_copy16(%s, %s + (%s), %s);", vector_place(e, p, t),
-              e->buf_name[v->buf], from, there.len ? there.data : "true");
+    emit(e, "nc_copy16(%s, %s + (%s), %s);", vector_place(e, p, t), e->buf_name[v->buf], from,
+         there.len ? there.data : "true");
     close_vectors(e, p, t);
 }
 
@@ -75,8 +72,7 @@ void operand_copy(Emit *e, const TileProgram *p, const Tile *t)
 static void name_inside(Emit *e, int axis, const char *name, const char *place, int width)
 {
     long long last = (long long)e->body->axis[axis].extent - width;
-    emit_line(e, e->scope, "const %s %s = %s < %lld ? %s : %lld;", int_type(e), name, place, last,
-              place, last);
+    emit(e, "const %s %s = %s < %lld ? %s : %lld;", int_type(e), name, place, last, place, last);
 }
 
 // What lies outside is read at the edge and, along the columns, put there as zeros: loads behind
@@ -102,19 +98,19 @@ void operand_fetch(Emit *e, const TileProgram *p, const Tile *t, const char *at)
     if (as_one)
         name_inside(e, inner, first, part, p->vector);
     else
-        emit_line(e, e->scope, "const %s %s = %s;", int_type(e), first, part);
+        emit(e, "const %s %s = %s;", int_type(e), first, part);
     if (p->atom->pack)
-        emit_line(e, e->scope, "NcVec<float, %d> %s = {};", p->vector, to);
+        emit(e, "NcVec<float, %d> %s = {};", p->vector, to);
     else
-        emit_line(e, e->scope, "%s = {};", to);
+        emit(e, "%s = {};", to);
     emit_open(e, 1ull << outer); // what only the line decides may be a lookup
     operand_vector(e, t->inst, inner, p->vector, whole || as_one, first,
                    emit_text(e, "%s.at[v]", to));
-    emit_close(e, "{", "}");
-    if (p->atom->pack) emit_line(e, e->scope, "%s = %s(%s);", kept, p->atom->pack, to);
+    emit_end(e, "{");
+    if (p->atom->pack) emit(e, "%s = %s(%s);", kept, p->atom->pack, to);
     if (!inside(p, t, b->col) && (!t->along_k || as_one))
-        emit_line(e, e->scope, "if (%s >= %lld) %s = {};", t->along_k ? part : line,
-                  (long long)b->axis[b->col].extent, kept);
+        emit(e, "if (%s >= %lld) %s = {};", t->along_k ? part : line,
+             (long long)b->axis[b->col].extent, kept);
     close_vectors(e, p, t);
 }
 
@@ -126,7 +122,6 @@ void operand_put(Emit *e, const TileProgram *p, const Tile *t, const char *at)
     }
     emit_open(e, 0);
     place_vector(e, p, t);
-    emit_line(e, e->scope, "nc_store<%d>(%s, %s_next[%su]);", p->vector, vector_place(e, p, t),
-              t->name, at);
+    emit(e, "nc_store<%d>(%s, %s_next[%su]);", p->vector, vector_place(e, p, t), t->name, at);
     close_vectors(e, p, t);
 }

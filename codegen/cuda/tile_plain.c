@@ -16,8 +16,7 @@ static const char *slot_part(Emit *e, const Tile *t, bool column)
 
 static void close_slots(Emit *e, const TileProgram *p, const Tile *t)
 {
-    emit_line(e, e->scope->up, "#pragma unroll");
-    emit_close(e, emit_text(e, "for (int u = 0; u < %d; u++) {", operand_vectors(p, t)), "}");
+    emit_times(e, "u", operand_vectors(p, t));
 }
 
 void plain_fetch(Emit *e, const TileProgram *p, const Tile *t)
@@ -25,75 +24,67 @@ void plain_fetch(Emit *e, const TileProgram *p, const Tile *t)
     const Body *b = e->body;
     const char *own = e->axis[t->axis], *k = e->axis[b->col];
     emit_open(e, 0);
-    emit_line(e, e->scope, "const int slot = u * %d + threadIdx.x;", b->sched.threads);
-    emit_line(e, e->scope, "const %s %s = %s + %s, %s = next + %s;", int_type(e), own,
-              t->axis == 1 ? "origin_m" : "origin_n", slot_part(e, t, false), k,
-              slot_part(e, t, true));
-    emit_line(e, e->scope, "%s_next[u] = 0;", t->name);
+    emit(e, "const int slot = u * %d + threadIdx.x;", b->sched.threads);
+    emit(e, "const %s %s = %s + %s, %s = next + %s;", int_type(e), own,
+         t->axis == 1 ? "origin_m" : "origin_n", slot_part(e, t, false), k, slot_part(e, t, true));
+    emit(e, "%s_next[u] = 0;", t->name);
     emit_open(e, 1ull << t->axis | 1ull << b->col);
     const char *x = emit_value(e, t->inst);
-    emit_line(e, e->scope, "%s_next[u] = %s;", t->name, x);
-    emit_close(e,
-               emit_text(e, "if (%s < %lld && %s < %lld) {", own,
-                         (long long)b->axis[t->axis].extent, k, (long long)b->axis[b->col].extent),
-               "}");
+    emit(e, "%s_next[u] = %s;", t->name, x);
+    emit_end(e, "if (%s < %lld && %s < %lld) {", own, (long long)b->axis[t->axis].extent, k,
+             (long long)b->axis[b->col].extent);
     close_slots(e, p, t);
 }
 
 void plain_put(Emit *e, const TileProgram *p, const Tile *t)
 {
     emit_open(e, 0);
-    emit_line(e, e->scope, "const int slot = u * %d + threadIdx.x;", e->body->sched.threads);
-    emit_line(e, e->scope, "%s[%s%s%s * %d + %s] = %s_next[u];", t->name, t->along_k ? "(" : "",
-              slot_part(e, t, true), t->along_k ? ")" : "", t->pitch, slot_part(e, t, false),
-              t->name);
+    emit(e, "const int slot = u * %d + threadIdx.x;", e->body->sched.threads);
+    emit(e, "%s[%s%s%s * %d + %s] = %s_next[u];", t->name, t->along_k ? "(" : "",
+         slot_part(e, t, true), t->along_k ? ")" : "", t->pitch, slot_part(e, t, false), t->name);
     close_slots(e, p, t);
 }
 
 void plain_fill(Emit *e, const TileProgram *p)
 {
     if (p->each)
-        emit_line(e, e->scope, "%s acc[%d][%d] = {};", plain_type(p), p->each, p->each);
+        emit(e, "%s acc[%d][%d] = {};", plain_type(p), p->each, p->each);
     else
-        emit_line(e, e->scope, "%s acc[8] = {};", plain_type(p));
+        emit(e, "%s acc[8] = {};", plain_type(p));
 }
 
 void plain_multiply(Emit *e, const TileProgram *p, const TileOp *op)
 {
     const Tile *left = &p->tile[op->a], *right = &p->tile[op->b];
-    emit_line(e, e->scope, "if (step >= 0) nc_multiply_%s<%d, %d, %d>(acc, left, right);",
-              p->each ? "square" : "shared", left->lines, left->pitch, right->pitch);
+    emit(e, "if (step >= 0) nc_multiply_%s<%d, %d, %d>(acc, left, right);",
+         p->each ? "square" : "shared", left->lines, left->pitch, right->pitch);
 }
 
 void plain_move(Emit *e, const TileProgram *p, const TileOp *op)
 {
     const Tile *sums = &p->tile[op->dst];
-    emit_line(e, e->scope, "%s *const sums = (%s *)nc_shared + %d;", plain_type(p), plain_type(p),
-              sums->offset / math_bytes(p->type));
-    emit_line(e, e->scope, "nc_put_shared(sums, acc);");
+    emit(e, "%s *const sums = (%s *)nc_shared + %d;", plain_type(p), plain_type(p),
+         sums->offset / math_bytes(p->type));
+    emit(e, "nc_put_shared(sums, acc);");
 }
 
 static void close_results(Emit *e)
 {
     const Body *b = e->body;
     emit_stores(e, -1);
-    emit_close(e,
-               emit_text(e, "if (%s < %lld && %s < %lld) {", e->axis[1],
-                         (long long)b->axis[1].extent, e->axis[2], (long long)b->axis[2].extent),
-               "}");
+    emit_end(e, "if (%s < %lld && %s < %lld) {", e->axis[1], (long long)b->axis[1].extent,
+             e->axis[2], (long long)b->axis[2].extent);
 }
 
 void plain_map(Emit *e, const TileProgram *p)
 {
     const Body *b = e->body;
-    Scope *top = e->scope;
     const char *t = int_type(e);
     int w = p->each < 4 ? p->each : 4; // neighbours of the square
     if (!p->each) {
-        emit_line(e, top, "const %s sum = nc_joined_shared(sums);", plain_type(p));
-        emit_line(e, top,
-                  "const %s %s = origin_m + threadIdx.x / 16, %s = origin_n + threadIdx.x %% 16;",
-                  t, e->axis[1], e->axis[2]);
+        emit(e, "const %s sum = nc_joined_shared(sums);", plain_type(p));
+        emit(e, "const %s %s = origin_m + threadIdx.x / 16, %s = origin_n + threadIdx.x %% 16;", t,
+             e->axis[1], e->axis[2]);
         emit_open(e, 1ull << 1 | 1ull << 2)->guard = true;
         emit_bind(e, b->dot.sum, e->scope, "sum");
         close_results(e);
@@ -101,16 +92,14 @@ void plain_map(Emit *e, const TileProgram *p)
     }
     emit_open(e, 0);
     for (int i = 1; i <= 2; i++)
-        emit_line(e, e->scope, "const %s %s = origin_%s + nc_in_square<%d>(%s, threadIdx.x %s 16);",
-                  t, e->axis[i], i == 1 ? "m" : "n", w, i == 1 ? "i" : "j", i == 1 ? "/" : "%");
+        emit(e, "const %s %s = origin_%s + nc_in_square<%d>(%s, threadIdx.x %s 16);", t, e->axis[i],
+             i == 1 ? "m" : "n", w, i == 1 ? "i" : "j", i == 1 ? "/" : "%");
     emit_open(e, 1ull << 1 | 1ull << 2)->guard = true;
     emit_bind(e, b->dot.sum, e->scope, "acc[i][j]");
     close_results(e);
-    emit_line(e, top, "#pragma unroll");
-    emit_close(e,
-               emit_text(e,
-                         "for (int i = 0; i < %d; i++)\n%*s#pragma unroll\n%*sfor (int j = 0; j < "
-                         "%d; j++) {",
-                         p->each, top->indent * 4, "", top->indent * 4, "", p->each),
-               "}");
+    emit_unrolled(e,
+                  "for (int i = 0; i < %d; i++)\n"
+                  "#pragma unroll\n"
+                  "for (int j = 0; j < %d; j++) {",
+                  p->each, p->each);
 }

@@ -44,16 +44,15 @@ static void print_tiles(Print *w)
     const TileProgram *p = w->p;
     Emit *e = w->e;
     const char *type = p->atom->word ? type_storage(p->type) : plain_type(p);
-    emit_line(e, e->scope, "%s *const left = (%s *)nc_shared, *const right = left + %d;", type,
-              type, p->tile[0].places * tile_elements(&p->tile[0]));
+    emit(e, "%s *const left = (%s *)nc_shared, *const right = left + %d;", type, type,
+         p->tile[0].places * tile_elements(&p->tile[0]));
     for (int i = 0; i < p->ntiles; i++) {
         const Tile *t = &p->tile[i];
         if (t->layout == L_VECTORS && !p->atom->word)
-            emit_line(e, e->scope, "%s %s[%d];", type, t->name,
-                      operand_vectors(p, &p->tile[t->axis - 1]));
+            emit(e, "%s %s[%d];", type, t->name, operand_vectors(p, &p->tile[t->axis - 1]));
         else if (t->layout == L_VECTORS)
-            emit_line(e, e->scope, "%s %s[%d];", vec_type(e, t->type, p->vector), t->name,
-                      t->places * operand_vectors(p, &p->tile[t->axis - 1]));
+            emit(e, "%s %s[%d];", vec_type(e, t->type, p->vector), t->name,
+                 t->places * operand_vectors(p, &p->tile[t->axis - 1]));
     }
 }
 
@@ -65,9 +64,9 @@ static void print_next(Print *w, const char *iteration)
     Emit *e = w->e;
     const char *t = int_type(e);
     int64_t columns = (int64_t)e->body->sched.tile.k * w->p->cluster;
-    emit_line(e, e->scope, "const %s next = %s%s * %lld%s;", t,
-              e->body->sched.wide ? "(int64_t)" : "", iteration, (long long)columns,
-              w->p->cluster > 1 ? emit_text(e, " + part * %d", e->body->sched.tile.k) : "");
+    emit(e, "const %s next = %s%s * %lld%s;", t, e->body->sched.wide ? "(int64_t)" : "", iteration,
+         (long long)columns,
+         w->p->cluster > 1 ? emit_text(e, " + part * %d", e->body->sched.tile.k) : "");
 }
 
 static void print_load(Print *w, const TileOp *op, const char *at)
@@ -111,15 +110,15 @@ static void print_sums(Print *w, const TileOp *op)
     Emit *e = w->e;
     const Tile *t = &p->tile[op->dst], *left = &p->tile[0];
     if (t->of_warp) {
-        emit_line(e, e->scope, "nc_put_strip<%d>(sums, acc[strip]);", t->pitch);
+        emit(e, "nc_put_strip<%d>(sums, acc[strip]);", t->pitch);
         return;
     }
     const char *row = p->warps_k == 1 ? "warp_m"
                                       : emit_text(e, "(warp %% %d * %d + warp_m)", p->warps_k,
                                                   e->body->sched.tile.m);
-    emit_line(e, e->scope, "float *const sums = (float *)nc_shared;");
-    emit_line(e, e->scope, "nc_put_sums<%d, %s>(sums + %s * %d + warp_n, acc);", t->pitch,
-              left->along_k ? "false" : "true", row, t->pitch);
+    emit(e, "float *const sums = (float *)nc_shared;");
+    emit(e, "nc_put_sums<%d, %s>(sums + %s * %d + warp_n, acc);", t->pitch,
+         left->along_k ? "false" : "true", row, t->pitch);
 }
 
 // -- synchronisation ------------------------------------------------------------------------------
@@ -128,9 +127,9 @@ void tile_barrier(Emit *e, const TileProgram *p, const TileOp *op)
 {
     static const char *const words[] = {"__syncwarp", "__syncthreads", "nc_cluster_wait",
                                         "nc_cluster_leave"};
-    emit_line(e, e->scope, "%s(); // %s: %s", words[op->scope],
-              tile_names(e, p, op->filled ? op->filled : op->freed),
-              op->filled ? "there" : "has been read");
+    emit(e, "%s(); // %s: %s", words[op->scope],
+         tile_names(e, p, op->filled ? op->filled : op->freed),
+         op->filled ? "there" : "has been read");
 }
 
 // -- loops ----------------------------------------------------------------------------------------
@@ -156,15 +155,14 @@ static void first_copies(Print *w, int from, int to)
     Emit *e = w->e;
     int n = (int)w->p->op[from].trips;
     emit_open(e, 0);
-    if (n == 1) emit_line(e, e->scope, "const int place = 0;");
+    if (n == 1) emit(e, "const int place = 0;");
     print_next(w, "place");
     for (int i = from + 1; i < to; i++)
         if (w->p->op[i].kind == T_LOAD)
             print_load(w, &w->p->op[i], "");
         else
             print_op(w, i, &w->p->op[from]);
-    emit_close(e, n == 1 ? "{" : emit_text(e, "for (int place = 0; place < %d; place++) {", n),
-               "}");
+    emit_end(e, "%s", n == 1 ? "{" : emit_text(e, "for (int place = 0; place < %d; place++) {", n));
 }
 
 // Those that are computed: [together] iterations are loaded, then moved.
@@ -181,24 +179,23 @@ static void first_fetches(Print *w, int from, int to)
     for (int pass = 0; pass < 2; pass++) {
         if (together > 1) emit_line(e, group, "#pragma unroll");
         emit_open(e, 0);
-        emit_line(e, e->scope, "const int place = %s;",
-                  n <= together  ? (together > 1 ? "at" : "0")
-                  : together > 1 ? "first + at"
-                                 : "first");
+        emit(e, "const int place = %s;",
+             n <= together  ? (together > 1 ? "at" : "0")
+             : together > 1 ? "first + at"
+                            : "first");
         if (pass == 0) {
             print_next(w, "place");
             operand_fetch(e, w->p, t, at);
         } else {
             operand_put(e, w->p, t, at);
         }
-        emit_close(e, together > 1 ? over : "{", "}");
+        emit_end(e, "%s", together > 1 ? over : "{");
     }
     if (n > together) emit_line(e, top, "#pragma unroll");
-    emit_close(e,
-               n > together
-                   ? emit_text(e, "for (int first = 0; first < %d; first += %d) {", n, together)
-                   : "{",
-               "}");
+    emit_end(e, "%s",
+             n > together
+                 ? emit_text(e, "for (int first = 0; first < %d; first += %d) {", n, together)
+                 : "{");
 }
 
 // What is done for an iteration to come, if there is one: ops from [i] on that are about the same.
@@ -216,13 +213,13 @@ static int print_later(Print *w, int i, const TileOp *loop)
     if (loads) print_next(w, later);
     if (p->tile[0].places > 1 &&
         (has(p, i, to, T_MOVE) || p->op[i].how == BY_ASYNC || p->op[to - 1].how == BY_ASYNC))
-        emit_line(e, e->scope, "const int place = %s %% %d;", later, p->tile[0].places);
+        emit(e, "const int place = %s %% %d;", later, p->tile[0].places);
     for (; i < to; i++)
         if (p->op[i].kind == T_LOAD)
             print_load(w, &p->op[i], "");
         else
             operand_put(e, p, &p->tile[p->op[i].dst], "");
-    emit_close(e, emit_text(e, "if (step + %d < %lld) {", shift, (long long)trips), "}");
+    emit_end(e, "if (step + %d < %lld) {", shift, (long long)trips);
     return to;
 }
 
@@ -236,12 +233,12 @@ static void print_loop(Print *w, int from, int to)
     if (columns && !loop->early)
         emit_settle(e); // numbers that the results need are fetched while the first tiles come
     else if (!columns)
-        emit_line(e, e->scope, "float *const sums = (float *)nc_shared + warp * %d;",
-                  16 * w->p->tile[w->p->op[to - 1].a].pitch);
+        emit(e, "float *const sums = (float *)nc_shared + warp * %d;",
+             16 * w->p->tile[w->p->op[to - 1].a].pitch);
     Scope *out = e->scope;
     emit_open(e, 0);
     bool once = loop->trips == 1 && !loop->early;
-    if (once) emit_line(e, e->scope, "const int %s = 0;", name);
+    if (once) emit(e, "const int %s = 0;", name);
     for (int i = from + 1; i < to;) i = print_op(w, i, loop);
     // Steps; of more, so many that a step's place is a number. Where several blocks share a
     // multiprocessor none: they have few registers, and each works while others wait.
@@ -251,11 +248,10 @@ static void print_loop(Print *w, int from, int to)
                   : !s->tile.staged || s->resident > 1 ? " 1"
                   : loop->trips <= MOST_UNROLLED       ? emit_text(e, " %d", (int)loop->trips)
                                                        : emit_text(e, " %d", s->tile.staged));
-    emit_close(e,
-               once ? "{"
-                    : emit_text(e, "for (int %s = %d; %s < %lld; %s++) {", name, -loop->early, name,
-                                (long long)loop->trips, name),
-               "}");
+    emit_end(e, "%s",
+             once ? "{"
+                  : emit_text(e, "for (int %s = %d; %s < %lld; %s++) {", name, -loop->early, name,
+                              (long long)loop->trips, name));
 }
 
 static int print_op(Print *w, int i, const TileOp *loop)
@@ -278,8 +274,8 @@ static int print_op(Print *w, int i, const TileOp *loop)
             plain_fill(e, w->p);
             break;
         }
-        emit_line(e, e->scope, "float acc[%d][%d][4] = {};", w->p->side_m / w->p->atom->m,
-                  w->p->side_n / w->p->atom->n);
+        emit(e, "float acc[%d][%d][4] = {};", w->p->side_m / w->p->atom->m,
+             w->p->side_n / w->p->atom->n);
         break;
     case T_LOAD:
         while (op->kind != T_MAP) op++;
@@ -303,8 +299,8 @@ static int print_op(Print *w, int i, const TileOp *loop)
         else
             rows_map(w, &w->p->tile[op->a]);
         break;
-    case T_COMMIT: emit_line(e, e->scope, "nc_copies_end();"); break;
-    case T_WAIT: emit_line(e, e->scope, "nc_copied<%d>();", op->count); break;
+    case T_COMMIT: emit(e, "nc_copies_end();"); break;
+    case T_WAIT: emit(e, "nc_copied<%d>();", op->count); break;
     case T_BARRIER: tile_barrier(e, w->p, op); break;
     case T_END:
     default: break; // of programs with roles

@@ -66,7 +66,7 @@ static void add_to_sums(Emit *e, const char *added)
         if (!s->fold) continue;
         const char *sum = emit_text(e, "%s[%u][lane]", added, n++);
         const char *more = emit_taken(e, s->fold->op, e->body->bufs.at[s->buf].type, sum, s->value);
-        emit_line(e, e->scope, "%s = %s;", sum, more);
+        emit(e, "%s = %s;", sum, more);
     }
 }
 
@@ -80,9 +80,9 @@ void result_vector(Emit *e, Vectors *v, const ResultVector *r)
         print_vector_load(e, v, v->loads[i], slot_name(e, v->loads[i]), true);
     e->axis[2] = axis;
     if (whole) open_stores(e, v, -1);
-    if (r->joined) emit_line(e, e->scope, "%s", r->joined);
+    if (r->joined) emit(e, "%s", r->joined);
     emit_open(e, 0);
-    emit_line(e, e->scope, "const %s %s = %s + lane;", int_type(e), axis, r->base);
+    emit(e, "const %s %s = %s + lane;", int_type(e), axis, r->base);
     emit_open(e, 1ull << 2)->guard = !whole;
     for (int i = 0; i < v->nloads; i++)
         e->element[v->loads[i]] = emit_text(e, "%s%s.at[lane]", slot_name(e, v->loads[i]),
@@ -107,5 +107,5 @@ void finish_vector(Emit *e, const char *base, int width, int64_t high, const cha
     emit_open(e, 1ull << 1)->guard = true; // in range
     Vectors v = result_vectors(e, width);
     result_vector(e, &v, &(ResultVector){.base = base, .width = width, .sum = sum, .store = store});
-    emit_close(e, result_inside(e, base, high), "}");
+    emit_end(e, "%s", result_inside(e, base, high));
 }

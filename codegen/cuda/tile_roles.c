@@ -20,9 +20,9 @@ static void print_barrier(RolePrint *w, const TileOp *op)
                                         [OF_CLUSTER] = "nc_cluster_wait()",
                                         [OF_GROUP] = "nc_group_wait(group)",
                                         [OF_ROLE] = "nc_groups_wait()"};
-    emit_line(w->e, w->e->scope, "%s;%s", words[op->scope],
-              op->scope == OF_CLUSTER ? " // none leaves while another arrives at its mbarriers"
-                                      : reason(w, op));
+    emit(w->e, "%s;%s", words[op->scope],
+         op->scope == OF_CLUSTER ? " // none leaves while another arrives at its mbarriers"
+                                 : reason(w, op));
 }
 
 // One thread of a warp, or one for each block of the cluster.
@@ -35,12 +35,11 @@ static void print_arrive(RolePrint *w, const TileOp *op, bool inside)
                         : w->p->cluster > 1 ? "rank"
                                             : "0";
     if (w->p->bar[op->bar].by_tile) {
-        emit_line(e, e->scope, "if (%s) nc_bar_tell(%s, %s);", who, w->p->bar[op->bar].name, block);
+        emit(e, "if (%s) nc_bar_tell(%s, %s);", who, w->p->bar[op->bar].name, block);
         return;
     }
-    emit_line(e, e->scope, "if (%s%s) nc_bar_arrive(%s + %s, %s);",
-              op->shift && inside ? "step > 0 && " : "", who, w->p->bar[op->bar].name,
-              op->shift ? "before" : "place", block);
+    emit(e, "if (%s%s) nc_bar_arrive(%s + %s, %s);", op->shift && inside ? "step > 0 && " : "", who,
+         w->p->bar[op->bar].name, op->shift ? "before" : "place", block);
 }
 
 // All mbarriers are set up by one thread.
@@ -135,12 +134,10 @@ static void print_banded(RolePrint *w, int blocks)
     const char *high = !rest    ? emit_text(e, "%d", blocks)
                        : !whole ? emit_text(e, "%lld", rest)
                                 : emit_text(e, "(band < %lld ? %d : %lld)", whole, blocks, rest);
-    emit_line(e, e->scope, "const int band = tile / %lld, in = tile %% %lld, high = %s;", band,
-              band, high);
-    emit_line(e, e->scope, "const int origin_n = (%sin / high) * %d;",
-              rising ? emit_text(e, "%lld - ", across - 1) : "", s->tile.n);
-    emit_line(e, e->scope, "const int origin_m = (band * %d + in %% high) * %d;", blocks,
-              s->tile.m);
+    emit(e, "const int band = tile / %lld, in = tile %% %lld, high = %s;", band, band, high);
+    emit(e, "const int origin_n = (%sin / high) * %d;",
+         rising ? emit_text(e, "%lld - ", across - 1) : "", s->tile.n);
+    emit(e, "const int origin_m = (band * %d + in %% high) * %d;", blocks, s->tile.m);
 }
 
 // Which pixels the tile has, a bit each, and so how many steps.
@@ -154,11 +151,10 @@ static void print_live(RolePrint *w, const TileRole *role)
         if (wgmma_live(b, i) != wgmma_live(b, i + 1))
             text = emit_text(e, "%sorigin_n < %lld ? 0x%x : ", text,
                              (long long)(i + 1) * b->sched.tile.n, (unsigned)wgmma_live(b, i));
-    emit_line(e, e->scope, "const uint32_t live = %s0x%x; // pixels there are weights for", text,
-              (unsigned)last);
+    emit(e, "const uint32_t live = %s0x%x; // pixels there are weights for", text, (unsigned)last);
     if (role->groups)
-        emit_line(e, e->scope, "const int steps = __popc(live) * %lld;",
-                  (long long)wgmma_skips(b)->live_run / STEP);
+        emit(e, "const int steps = __popc(live) * %lld;",
+             (long long)wgmma_skips(b)->live_run / STEP);
 }
 
 // The block's tiles, or those of a group, which knows its place in the ring by the steps that all
@@ -180,25 +176,22 @@ static void print_tiles(RolePrint *w, int from, int to, const TileRole *role)
     } else {
         print_origin(w, role);
     }
-    if (w->p->split) emit_line(e, e->scope, "round ^= 1;");
+    if (w->p->split) emit(e, "round ^= 1;");
     if (role->turns) {
-        emit_line(e, e->scope, "turn ^= 1;");
-        emit_line(e, e->scope, "if (turn == group) { // the other group's");
-        emit_line(e, e->scope, "    taken += %s;", steps);
-        emit_line(e, e->scope, "    continue;");
-        emit_line(e, e->scope, "}");
+        emit(e, "turn ^= 1;");
+        emit(e, "if (turn == group) { // the other group's");
+        emit(e, "    taken += %s;", steps);
+        emit(e, "    continue;");
+        emit(e, "}");
     }
     if (role->groups) {
         int places = w->p->tile[0].places;
-        emit_line(e, e->scope, "int place = taken %% %d%s, parity = taken / %d %% 2%s;", places,
-                  role->steps ? " + group" : "", places,
-                  given_later(w->p, from) ? ", before = 0" : "");
-        emit_line(e, e->scope, "taken += %s;", steps);
+        emit(e, "int place = taken %% %d%s, parity = taken / %d %% 2%s;", places,
+             role->steps ? " + group" : "", places, given_later(w->p, from) ? ", before = 0" : "");
+        emit(e, "taken += %s;", steps);
     }
     print_ops(w, from + 1, to, NULL);
-    emit_close(
-        e, emit_text(e, "for (int tile = first_tile; tile < %lld; tile += %d) {", tiles, op->count),
-        "}");
+    emit_end(e, "for (int tile = first_tile; tile < %lld; tile += %d) {", tiles, op->count);
 }
 
 // A loop over the places of the ring.
@@ -242,23 +235,20 @@ static void print_steps(RolePrint *w, int from, int to)
         emit_line(e, in, "if (++place == %d) place = 0, parity ^= 1;", left->places);
     long long trips = loop->trips;
     if (!multiplies && wgmma_strips(e->body)) {
-        emit_close(e, emit_text(e, "for (int step = 0; step < %lld; step++) {", trips), "}");
+        emit_end(e, "for (int step = 0; step < %lld; step++) {", trips);
         return;
     }
     if (!multiplies && p->split) { // this block's range of the columns
         const char *begin = p->cluster > 1 ? emit_text(e, "rank * %lld", trips * STEP) : "0";
-        emit_close(e,
-                   emit_text(e, "for (int first = %s, i = 0; i < %lld; i++, first += %d) {", begin,
-                             trips, STEP),
-                   "}");
+        emit_end(e, "for (int first = %s, i = 0; i < %lld; i++, first += %d) {", begin, trips,
+                 STEP);
         return;
     }
-    emit_close(e,
-               multiplies ? emit_text(e, "for (int step = 0; step < %s; step++) {",
-                                      p->skips ? "steps" : emit_text(e, "%lld", trips))
-                          : emit_text(e, "for (int first = 0; first < %lld; first += %d) {",
-                                      trips * STEP, STEP),
-               "}");
+    emit_end(e, "%s",
+             multiplies ? emit_text(e, "for (int step = 0; step < %s; step++) {",
+                                    p->skips ? "steps" : emit_text(e, "%lld", trips))
+                        : emit_text(e, "for (int first = 0; first < %lld; first += %d) {",
+                                    trips * STEP, STEP));
 }
 
 static void print_parts(RolePrint *w, int from, int to)
@@ -269,10 +259,7 @@ static void print_parts(RolePrint *w, int from, int to)
     group_part(w, "part");
     print_ops(w, from + 1, to, &w->p->op[from]);
     emit_line(e, out, "#pragma unroll");
-    emit_close(
-        e,
-        emit_text(e, "for (int part = 0; part < %lld; part++) {", (long long)w->p->op[from].trips),
-        "}");
+    emit_end(e, "for (int part = 0; part < %lld; part++) {", (long long)w->p->op[from].trips);
 }
 
 static const Tile *rows_of(const TileProgram *p)
@@ -293,10 +280,10 @@ static void print_rest(RolePrint *w, const TileOp *op, const TileOp *loop)
         return;
     }
     emit_open(e, 0);
-    emit_line(e, e->scope, "const int next = part + %d;", op->shift);
+    emit(e, "const int next = part + %d;", op->shift);
     group_part(w, "next");
     rows_load_part(&w->rows, sums, "next");
-    emit_close(e, emit_text(e, "if (part + %d < %lld) {", op->shift, (long long)loop->trips), "}");
+    emit_end(e, "if (part + %d < %lld) {", op->shift, (long long)loop->trips);
 }
 
 static void print_op(RolePrint *w, int i, const TileOp *loop)
@@ -403,7 +390,7 @@ static void print_ops(RolePrint *w, int from, int to, const TileOp *loop)
             emit_open(e, 0);
             for (; p->op[i].when == THE_FIRST; i++) print_op(w, i, loop);
             i--;
-            emit_close(e, "if (step == 0 && shift > 0) {", "}");
+            emit_end(e, "if (step == 0 && shift > 0) {");
         } else {
             print_op(w, i, loop);
         }
@@ -421,13 +408,12 @@ static void print_role(RolePrint *w, int at)
         int round = 0;
         for (int i = at + 1; p->op[i].kind != T_END; i++)
             if (p->op[i].kind == T_AWAIT) round = p->op[i].count;
-        emit_line(e, e->scope, "int place = 0, parity = %d;%s", round,
-                  round ? " // of the round before" : "");
+        emit(e, "int place = 0, parity = %d;%s", round, round ? " // of the round before" : "");
         if (!role->thread)
-            emit_line(e, e->scope,
-                      "const int piece = (warp %% 2 * 4 + thread / 8 ^ thread %% 8) * 16 + thread "
-                      "%% 8 * %d;",
-                      LINE);
+            emit(e,
+                 "const int piece = (warp %% 2 * 4 + thread / 8 ^ thread %% 8) * 16 + thread "
+                 "%% 8 * %d;",
+                 LINE);
     } else if (w->boxes) {
         emit_line(
             e, out,
@@ -442,10 +428,9 @@ static void print_role(RolePrint *w, int at)
             print_op(w, i, NULL);
         }
     if (role->groups) return;
-    emit_close(e,
-               role->thread ? emit_text(e, "if (threadIdx.x == 0) { // %s", role->name)
-                            : emit_text(e, "if (warp >= %d) { // %s", role->first, role->name),
-               "}");
+    emit_end(e, "%s",
+             role->thread ? emit_text(e, "if (threadIdx.x == 0) { // %s", role->name)
+                          : emit_text(e, "if (warp >= %d) { // %s", role->first, role->name));
 }
 
 static int next_role(const TileProgram *p, int i)
@@ -462,12 +447,12 @@ static void print_roles(RolePrint *w)
     int i = next_role(p, 0), last = p->nroles - 1;
     print_ops(w, 0, i, NULL);
     emit_open(e, 0);
-    emit_line(e, e->scope, "nc_registers_give<%d>();", p->role[0].registers);
+    emit(e, "nc_registers_give<%d>();", p->role[0].registers);
     for (; p->op[i].role != last; i = next_role(p, i + 1)) print_role(w, i);
-    emit_line(e, e->scope, "__syncwarp();");
+    emit(e, "__syncwarp();");
     emit_close(e, "if (group < 0) {", "} else {");
     emit_open(e, 0);
-    emit_line(e, e->scope, "nc_registers_take<%d>();", p->role[last].registers);
+    emit(e, "nc_registers_take<%d>();", p->role[last].registers);
     print_role(w, i);
     emit_close(e, NULL, "}");
     for (i = next_role(p, i + 1) + 1; i < p->nops; i++) print_op(w, i, NULL); // of all

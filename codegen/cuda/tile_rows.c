@@ -77,17 +77,17 @@ static void open_results(RowPrint *w, const Share *r, const char *base)
     Emit *e = w->e;
     const char *t = int_type(e);
     emit_open(e, 0);
-    emit_line(e, e->scope, "const int slot = u * %d + %s;", r->threads, r->thread);
-    emit_line(e, e->scope, "const int row = %sslot / %d, from = %s;", r->row, r->line,
-              number(e, "slot", 1, r->line, w->p->vector));
+    emit(e, "const int slot = u * %d + %s;", r->threads, r->thread);
+    emit(e, "const int row = %sslot / %d, from = %s;", r->row, r->line,
+         number(e, "slot", 1, r->line, w->p->vector));
     if (r->rest) emit_open(e, 0);
     const int apart = r->part ? group_apart(e->body) : 1;
     if (r->part && wgmma_strips(e->body))
         group_place(e, "part_m + row");
     else
-        emit_line(e, e->scope, "const %s %s = %s + row%s;", t, e->axis[1], r->m,
-                  apart > 1 ? emit_text(e, " * %d", apart) : "");
-    emit_line(e, e->scope, "const %s %s = %s + from;", t, base, r->n);
+        emit(e, "const %s %s = %s + row%s;", t, e->axis[1], r->m,
+             apart > 1 ? emit_text(e, " * %d", apart) : "");
+    emit(e, "const %s %s = %s + from;", t, base, r->n);
     if (r->part) emit_open(e, 0);
     emit_open(e, 1ull << 1)->guard = true;
 }
@@ -109,17 +109,14 @@ static const char *part_has(RowPrint *w, const Share *r)
 static void close_results(RowPrint *w, const Share *r, const char *base)
 {
     Emit *e = w->e;
-    emit_close(e, result_inside(e, base, r->high), "}");
-    if (r->part) emit_close(e, part_has(w, r), "}");
-    if (r->rest)
-        emit_close(
-            e, emit_text(e, "if (row < %d) { // else another block's", e->body->sched.tile.m), "}");
+    emit_end(e, "%s", result_inside(e, base, r->high));
+    if (r->part) emit_end(e, "%s", part_has(w, r));
+    if (r->rest) emit_end(e, "if (row < %d) { // else another block's", e->body->sched.tile.m);
     emit_line(e, e->scope->up, "#pragma unroll");
     const char *there = r->vectors % r->threads ? emit_text(e, " && u * %d + %s < %d", r->threads,
                                                             r->thread, r->vectors)
                                                 : "";
-    emit_close(e, emit_text(e, "for (int u = 0; u < %d%s; u++) {", results_a_thread(r), there),
-               "}");
+    emit_end(e, "for (int u = 0; u < %d%s; u++) {", results_a_thread(r), there);
 }
 
 // Its place, and whether it is there, are known before the sums are. (What all rows share stays in
@@ -147,8 +144,7 @@ static void choose_early(RowPrint *w, const Share *r, int parts)
         taken += registers;
         v->loads[i] = v->loads[w->early];
         v->loads[w->early++] = load;
-        emit_line(e, e->scope, "%s %s[%d];", vec_type(e, t, w->p->vector), slot_name(e, load),
-                  parts * each);
+        emit(e, "%s %s[%d];", vec_type(e, t, w->p->vector), slot_name(e, load), parts * each);
     }
 }
 
@@ -175,8 +171,7 @@ void rows_rest(RowPrint *w, const Tile *sums)
     choose_early(w, &r, 1);
     load_early(w, &r, "u");
     if (w->e->body->commits && !w->p->nroles) // (those have asked before)
-        emit_line(w->e, w->e->scope,
-                  "if (failed) return; // a check has failed: nothing is committed");
+        emit(w->e, "if (failed) return; // a check has failed: nothing is committed");
 }
 
 static const char *part_slot(Emit *e, const char *part, const Share *r)
@@ -220,12 +215,12 @@ void rows_map(RowPrint *w, const Tile *sums)
     const bool adds = body_folds_results(e->body);
     if (adds) {
         v.added = "added";
-        emit_line(e, e->scope, "float added[%d][8] = {};", ROW_SUMS);
+        emit(e, "float added[%d][8] = {};", ROW_SUMS);
     }
     open_results(w, &r, base);
     result_vector(e, &w->results, &v);
     close_results(w, &r, base);
     if (adds) // of this part's columns
-        emit_line(e, e->scope, "nc_add_rows<%d>(totals[%s], added, thread);", r.line,
-                  number(e, "part", p->side_m / p->atom->m, 0, 1));
+        emit(e, "nc_add_rows<%d>(totals[%s], added, thread);", r.line,
+             number(e, "part", p->side_m / p->atom->m, 0, 1));
 }

@@ -13,9 +13,9 @@ static int columns_of(const RolePrint *w) // each of 64
 
 void group_totals_begin(RolePrint *w)
 {
-    emit_line(w->e, w->e->scope,
-              wgmma_by_rows(w->e->body) ? "float totals[%d][8] = {};" : "NcTotals totals[%d] = {};",
-              columns_of(w));
+    emit(w->e,
+         wgmma_by_rows(w->e->body) ? "float totals[%d][8] = {};" : "NcTotals totals[%d] = {};",
+         columns_of(w));
 }
 
 // The rows of the boxes of this part of the results. Of strips some are none.
@@ -29,12 +29,12 @@ void group_add(RolePrint *w)
     ProgMap m;
     for (int i = 0; i < added; i++) box += group_result(b, (uint32_t)i, &m);
     if (w->p->side_n < STEP) // beyond are no results, and nothing was put into the box
-        emit_line(e, e->scope, "if (thread * 2 < %d)", w->p->side_n);
-    emit_line(e, e->scope, "nc_add_box_%s<%lld, %lld>(totals[%s], box%s, part_m, %lld);",
-              b->bufs.at[b->stores.at[added].buf].type == DT_BF16 ? "b" : "h",
-              s ? (long long)s->results : 1, s ? (long long)s->pitch : 1,
-              number(e, "part", w->below, 0, 1), box ? emit_text(e, " + %d", box * BOX * STEP) : "",
-              (long long)wgmma_rows(b));
+        emit(e, "if (thread * 2 < %d)", w->p->side_n);
+    emit(e, "nc_add_box_%s<%lld, %lld>(totals[%s], box%s, part_m, %lld);",
+         b->bufs.at[b->stores.at[added].buf].type == DT_BF16 ? "b" : "h",
+         s ? (long long)s->results : 1, s ? (long long)s->pitch : 1,
+         number(e, "part", w->below, 0, 1), box ? emit_text(e, " + %d", box * BOX * STEP) : "",
+         (long long)wgmma_rows(b));
 }
 
 // What the reduction keeps, of column i of two.
@@ -51,12 +51,11 @@ static void rows_kept(RolePrint *w, int sums)
     Emit *e = w->e;
     const int tile = w->p->side_n;
     emit_open(e, 0);
-    emit_line(e, e->scope, "const int from = i * %d + thread %% 8 * 8;", STEP);
-    emit_line(e, e->scope, "if (thread / 8 < %d && from < %d)", sums, tile);
-    emit_line(e, e->scope, "    for (int lane = 0; lane < 8; lane++)");
-    emit_line(e, e->scope, "        kept[thread / 8 * %d + from + lane] = totals[i][lane];", tile);
-    emit_line(e, e->scope->up, "#pragma unroll");
-    emit_close(e, emit_text(e, "for (int i = 0; i < %d; i++) {", columns_of(w)), "}");
+    emit(e, "const int from = i * %d + thread %% 8 * 8;", STEP);
+    emit(e, "if (thread / 8 < %d && from < %d)", sums, tile);
+    emit(e, "    for (int lane = 0; lane < 8; lane++)");
+    emit(e, "        kept[thread / 8 * %d + from + lane] = totals[i][lane];", tile);
+    emit_times(e, "i", columns_of(w));
 }
 
 void group_totals_kept(RolePrint *w, const Tile *joint)
@@ -64,25 +63,22 @@ void group_totals_kept(RolePrint *w, const Tile *joint)
     Emit *e = w->e;
     const Body *b = e->body;
     const int tile = w->p->side_n, warps = GROUPS * GROUP_WARPS;
-    emit_line(e, e->scope,
-              "float *const kept = (float *)(ring + %d) + (threadIdx.x / 32 - %d) * %d;",
-              joint->offset, GROUP_WARPS, joint->lines / warps * tile);
+    emit(e, "float *const kept = (float *)(ring + %d) + (threadIdx.x / 32 - %d) * %d;",
+         joint->offset, GROUP_WARPS, joint->lines / warps * tile);
     if (wgmma_by_rows(b)) {
         rows_kept(w, joint->lines / warps);
         return;
     }
     emit_open(e, 0);
-    emit_line(e, e->scope, "const int from = i * %d + thread * 2;", STEP);
-    emit_line(e, e->scope, "const float n = (float)totals[i].rows;");
+    emit(e, "const int from = i * %d + thread * 2;", STEP);
+    emit(e, "const float n = (float)totals[i].rows;");
     emit_open(e, 0);
-    emit_line(e, e->scope, "const NcRun<float> &sum = totals[i].of[lane];");
+    emit(e, "const NcRun<float> &sum = totals[i].of[lane];");
     for (uint32_t i = 0, line = 0; i < b->stores.n; i++)
         if (b->stores.at[i].fold)
-            emit_line(e, e->scope, "kept[%d + from + lane] = %s;", (int)line++ * tile,
-                      kept(e, &b->stores.at[i]));
-    emit_close(e, emit_text(e, "for (int lane = 0; lane < 2 && from < %d; lane++) {", tile), "}");
-    emit_line(e, e->scope->up, "#pragma unroll");
-    emit_close(e, emit_text(e, "for (int i = 0; i < %d; i++) {", columns_of(w)), "}");
+            emit(e, "kept[%d + from + lane] = %s;", (int)line++ * tile, kept(e, &b->stores.at[i]));
+    emit_end(e, "for (int lane = 0; lane < 2 && from < %d; lane++) {", tile);
+    emit_times(e, "i", columns_of(w));
 }
 
 // One sum of a column, of which the lines of a warp's memory from [line] on have what is kept:
@@ -97,30 +93,29 @@ static void join_warps(RolePrint *w, const Tile *joint, uint32_t store, int line
               apart = joint->lines / warps * tile;
     const char *type = a->type ? emit_text(e, a->type, "float") : "float";
     emit_open(e, 0);
-    emit_line(e, e->scope, "%s of[%d];", type, warps);
-    emit_line(e, e->scope, "#pragma unroll");
+    emit(e, "%s of[%d];", type, warps);
+    emit(e, "#pragma unroll");
     emit_open(e, 0);
-    emit_line(e, e->scope, "const float *const kept = joint + i * %d;", apart);
+    emit(e, "const float *const kept = joint + i * %d;", apart);
     for (int k = 0; a->runs && k < a->nparts; k++)
-        emit_line(e, e->scope, "of[i]%s = kept[%d];", a->parts[k], (line + k) * tile);
+        emit(e, "of[i]%s = kept[%d];", a->parts[k], (line + k) * tile);
     if (a->runs)
-        emit_line(e, e->scope, "of[i].n = kept[%d];", (line + a->nparts) * tile);
+        emit(e, "of[i].n = kept[%d];", (line + a->nparts) * tile);
     else
-        emit_line(e, e->scope, "of[i] = kept[%d];", line * tile);
-    emit_close(e, emit_text(e, "for (int i = 0; i < %d; i++) {", warps), "}");
-    emit_line(e, e->scope, "#pragma unroll");
-    emit_line(e, e->scope, "for (int by = 1; by < %d; by *= 2)", warps);
-    emit_line(e, e->scope, "#pragma unroll");
-    emit_line(e, e->scope,
-              "    for (int i = 0; i < %d; i += 2 * by) of[i] = %s::of(of[i], of[i + by]);", warps,
-              a->functor);
+        emit(e, "of[i] = kept[%d];", line * tile);
+    emit_end(e, "for (int i = 0; i < %d; i++) {", warps);
+    emit(e, "#pragma unroll");
+    emit(e, "for (int by = 1; by < %d; by *= 2)", warps);
+    emit(e, "#pragma unroll");
+    emit(e, "    for (int i = 0; i < %d; i += 2 * by) of[i] = %s::of(of[i], of[i + by]);", warps,
+         a->functor);
     for (int k = 0; k < (a->runs ? a->nparts + 1 : 1); k++)
-        emit_line(e, e->scope, "%s[(%s)part * %lld + column] = of[0]%s;", e->buf_name[s[k].buf],
-                  int_type(e), (long long)b->axis[2].extent,
-                  !a->runs        ? ""
-                  : k < a->nparts ? a->parts[k]
-                                  : ".n");
-    emit_close(e, "{", "}");
+        emit(e, "%s[(%s)part * %lld + column] = of[0]%s;", e->buf_name[s[k].buf], int_type(e),
+             (long long)b->axis[2].extent,
+             !a->runs        ? ""
+             : k < a->nparts ? a->parts[k]
+                             : ".n");
+    emit_end(e, "{");
 }
 
 void group_totals(RolePrint *w, const Tile *joint)
@@ -129,19 +124,16 @@ void group_totals(RolePrint *w, const Tile *joint)
     const Body *b = e->body;
     const int tile = w->p->side_n;
     emit_open(e, 0);
-    emit_line(e, e->scope, "const int from = threadIdx.x - %d, column = %s + from;",
-              GROUP_WARPS * 32, number(e, "first_tile", 1, w->across, tile));
-    emit_line(e, e->scope, "const int part = %s;", number(e, "first_tile", w->across, 0, 1));
+    emit(e, "const int from = threadIdx.x - %d, column = %s + from;", GROUP_WARPS * 32,
+         number(e, "first_tile", 1, w->across, tile));
+    emit(e, "const int part = %s;", number(e, "first_tile", w->across, 0, 1));
     emit_open(e, 0);
-    emit_line(e, e->scope, "const float *const joint = (const float *)(ring + %d) + from;",
-              joint->offset);
+    emit(e, "const float *const joint = (const float *)(ring + %d) + from;", joint->offset);
     for (uint32_t i = 0, line = 0; i < b->stores.n; i++) {
         if (!b->stores.at[i].fold) continue;
         if (!b->stores.at[i].kept) join_warps(w, joint, i, (int)line);
         line++;
     }
-    emit_close(
-        e, emit_text(e, "if (from < %d && column < %lld) {", tile, (long long)b->axis[2].extent),
-        "}");
-    emit_close(e, "{", "}");
+    emit_end(e, "if (from < %d && column < %lld) {", tile, (long long)b->axis[2].extent);
+    emit_end(e, "{");
 }

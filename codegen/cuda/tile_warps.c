@@ -38,7 +38,7 @@ static void fetch(Emit *e, const Tile *t, const char *at, const char *to)
     const char *outer_first = by_k ? "row_first" : "k_first",
                *inner_first = by_k ? "k_first" : "row_first";
     emit_open(e, 0);
-    emit_line(e, e->scope, "const %s row_first = %s;", it, at);
+    emit(e, "const %s row_first = %s;", it, at);
     emit_open(e, 0);
     Scope *each = e->scope;
     emit_line(e, each, "const %s %s = %s + o;", it, outer_axis, outer_first);
@@ -49,11 +49,8 @@ static void fetch(Emit *e, const Tile *t, const char *at, const char *to)
     emit_open(e, 1ull << outer);
     operand_vector(e, t->inst, inner, width, inside[by_k], inner_first, one);
     operand_close(e, inside[!by_k], outer_axis, extent[!by_k]);
-    emit_close(e,
-               emit_text(e, "#pragma unroll\n%*sfor (int o = 0; o < %d; o++) {",
-                         e->scope->up->indent * 4, "", by_k ? rows : columns),
-               "}");
-    emit_close(e, "{", "}");
+    emit_times(e, "o", by_k ? rows : columns);
+    emit_end(e, "{");
 }
 
 // The same of 16-bit floats that are anything but aligned vectors: computed as floats, then packed.
@@ -62,12 +59,11 @@ static void fetch_packed(Emit *e, const Tile *t, const char *at, const char *to,
 {
     const int rows = warp_rows(e->body, t->axis);
     emit_open(e, 0);
-    emit_line(e, e->scope, "NcVec<float, 8> given[%d];", rows);
+    emit(e, "NcVec<float, 8> given[%d];", rows);
     fetch(e, t, at, "given");
-    emit_line(e, e->scope, "#pragma unroll");
-    emit_line(e, e->scope, "for (int row = 0; row < %d; row++) %s[row] = %s(given[row]);", rows, to,
-              atom->pack);
-    emit_close(e, "{", "}");
+    emit(e, "#pragma unroll");
+    emit(e, "for (int row = 0; row < %d; row++) %s[row] = %s(given[row]);", rows, to, atom->pack);
+    emit_end(e, "{");
 }
 
 // The same of aligned vectors: as they lie, if along the columns; else a line of rows a column,
@@ -82,10 +78,10 @@ static void fetch_pairs(Emit *e, const Tile *t, const char *at, const char *to)
     bool inside[2];
     find_inside(b, axis, inside);
     emit_open(e, 0);
-    if (!by_k) emit_line(e, e->scope, "NcVec<uint16_t, %d> line[%d];", rows, columns);
+    if (!by_k) emit(e, "NcVec<uint16_t, %d> line[%d];", rows, columns);
     emit_open(e, 1ull << axis | 1ull << b->col);
-    emit_line(e, e->scope, "const %s %s = %s%s, %s = k_first%s;", it, a, at, by_k ? " + o" : "", k,
-              by_k ? "" : " + o");
+    emit(e, "const %s %s = %s%s, %s = k_first%s;", it, a, at, by_k ? " + o" : "", k,
+         by_k ? "" : " + o");
     const char *given = v->pred >= 0 ? emit_value(e, v->pred) : NULL, *from = emit_index(e, v->ix);
     Buf there = buf_new(e->arena);
     for (int i = 0; i < 2; i++)
@@ -98,21 +94,17 @@ static void fetch_pairs(Emit *e, const Tile *t, const char *at, const char *to)
     if (there.len)
         load = emit_text(e, "%s ? %s : NcVec<uint16_t, %d>{}", there.data, load,
                          by_k ? columns : rows);
-    emit_line(e, e->scope, "%s[o] = %s;", by_k ? to : "line", load);
-    emit_close(e,
-               emit_text(e, "#pragma unroll\n%*sfor (int o = 0; o < %d; o++) {",
-                         e->scope->up->indent * 4, "", by_k ? rows : columns),
-               "}");
+    emit(e, "%s[o] = %s;", by_k ? to : "line", load);
+    emit_times(e, "o", by_k ? rows : columns);
     if (!by_k) {
-        emit_line(e, e->scope, "#pragma unroll");
-        emit_line(e, e->scope, "for (int i = 0; i < %d; i++) // row, pair of columns",
-                  rows * columns / 2);
-        emit_line(e, e->scope,
-                  "    %s[i / 4].at.of[i %% 4] = line[i %% 4 * 2].at[i / 4] | "
-                  "(uint32_t)line[i %% 4 * 2 + 1].at[i / 4] << 16;",
-                  to);
+        emit(e, "#pragma unroll");
+        emit(e, "for (int i = 0; i < %d; i++) // row, pair of columns", rows * columns / 2);
+        emit(e,
+             "    %s[i / 4].at.of[i %% 4] = line[i %% 4 * 2].at[i / 4] | "
+             "(uint32_t)line[i %% 4 * 2 + 1].at[i / 4] << 16;",
+             to);
     }
-    emit_close(e, "{", "}");
+    emit_end(e, "{");
 }
 
 static void fetch_operand(Emit *e, const TileProgram *p, const Tile *t, const char *at,
@@ -171,11 +163,8 @@ static void close_results(Emit *e, const Results *r)
             buf_printf(&guard, "%s%s < %lld", guard.len ? " && " : "", e->axis[axis],
                        (long long)b->axis[axis].extent);
     if (*r->guard) buf_printf(&guard, "%s%s", guard.len ? " && " : "", r->guard);
-    emit_close(e, guard.len ? emit_text(e, "if (%s) {", guard.data) : "{", "}");
-    emit_close(e,
-               emit_text(e, "#pragma unroll\n%*sfor (int i = 0; i < %d; i++) {",
-                         e->scope->up->indent * 4, "", r->count),
-               "}");
+    emit_end(e, "%s", guard.len ? emit_text(e, "if (%s) {", guard.data) : "{");
+    emit_times(e, "i", r->count);
 }
 
 // What results are made of beside their sums is fetched before the product begins: [ready], by
@@ -193,8 +182,8 @@ static void fetch_results(Emit *e, Results *r, const bool *ready)
             continue;
         if (b->bufs.at[x->buf].kind == KA_LOOP_INDEX || ready[i] != (e->follow != NULL)) continue;
         r->loads[r->nloads++] = (int)i;
-        emit_line(e, e->scope, "%s %s[%d];", vec_type(e, b->bufs.at[x->buf].type, 1),
-                  slot_name(e, (int)i), r->count);
+        emit(e, "%s %s[%d];", vec_type(e, b->bufs.at[x->buf].type, 1), slot_name(e, (int)i),
+             r->count);
     }
     if (r->nloads == first) return;
     open_results(e, r);
@@ -214,21 +203,18 @@ static void finish(Emit *e, Results *r, const char *sum)
         e->element[r->loads[i]] = emit_text(e, "%s[i].at[0]", slot_name(e, r->loads[i]));
     if (b->sched.tile.share > 1) {
         const int share = b->sched.tile.share, size = b->sched.tile.m * b->sched.tile.n;
-        emit_line(e, e->scope, "const int at = %s;", r->at);
-        emit_line(e, e->scope, "float sum = 0;");
-        emit_line(e, e->scope, "#pragma unroll");
-        emit_line(e, e->scope, "for (int w = 0; w < %d; w++)", warp_sharing(b));
+        emit(e, "const int at = %s;", r->at);
+        emit(e, "float sum = 0;");
+        emit(e, "#pragma unroll");
+        emit(e, "for (int w = 0; w < %d; w++)", warp_sharing(b));
         if (b->sched.cluster > 1)
-            emit_line(e, e->scope,
-                      "    sum = sum + *nc_of_block(&parts[w %% %d][at], first_part + w / %d);",
-                      share, share);
+            emit(e, "    sum = sum + *nc_of_block(&parts[w %% %d][at], first_part + w / %d);",
+                 share, share);
         else
-            emit_line(e, e->scope, "    sum = sum + parts[at / %d * %d + w][at %% %d];", size,
-                      share, size);
+            emit(e, "    sum = sum + parts[at / %d * %d + w][at %% %d];", size, share, size);
     }
     emit_bind(e, b->dot.sum, e->scope, sum);
-    if (b->commits)
-        emit_line(e, e->scope, "if (failed) return; // a check has failed: nothing is committed");
+    if (b->commits) emit(e, "if (failed) return; // a check has failed: nothing is committed");
     emit_stores(e, -1);
     close_results(e, r);
 }
@@ -248,9 +234,8 @@ static void declare_operands(const Print *w, bool early)
     const Body *b = w->e->body;
     for (int i = 0; i < 2; i++)
         if (w->early[i] == early)
-            emit_line(w->e, w->e->scope,
-                      warp_narrow(b) ? "NcVec<uint16_t, 8> %s[%d][%d];" : "float %s[%d][%d][4];",
-                      w->p->tile[i].name, warp_chunks(b), warp_rows(b, 1 + i));
+            emit(w->e, warp_narrow(b) ? "NcVec<uint16_t, 8> %s[%d][%d];" : "float %s[%d][%d][4];",
+                 w->p->tile[i].name, warp_chunks(b), warp_rows(b, 1 + i));
 }
 
 // Fetches them for a stretch of columns, from chunk number "chunk" of the warp's own on.
@@ -259,21 +244,17 @@ static void fetch_operands(const Print *w, bool early)
     Emit *e = w->e;
     const Body *b = e->body;
     const int share = w->p->warps_k, cluster = w->p->cluster;
-    Scope *stretch = e->scope;
     emit_open(e, 0);
-    emit_line(e, e->scope, "const %s k_first = ((chunk + c) * %d%s%s) * %d + lane %% 4 * %d;",
-              int_type(e), share * cluster, cluster > 1 ? emit_text(e, " + part * %d", share) : "",
-              share > 1 ? emit_text(e, " + warp %% %d", share) : "", 4 * warp_columns(b),
-              warp_columns(b));
+    emit(e, "const %s k_first = ((chunk + c) * %d%s%s) * %d + lane %% 4 * %d;", int_type(e),
+         share * cluster, cluster > 1 ? emit_text(e, " + part * %d", share) : "",
+         share > 1 ? emit_text(e, " + warp %% %d", share) : "", 4 * warp_columns(b),
+         warp_columns(b));
     for (int i = 0; i < 2; i++)
         if (w->early[i] == early)
             fetch_operand(e, w->p, &w->p->tile[i],
                           emit_text(e, "first_%c + lane / 4 * %d", "mn"[i], warp_rows(b, 1 + i)),
                           emit_text(e, "%s[c]", w->p->tile[i].name));
-    emit_close(e,
-               emit_text(e, "#pragma unroll\n%*sfor (int c = 0; c < %d; c++) {",
-                         stretch->indent * 4, "", warp_chunks(b)),
-               "}");
+    emit_times(e, "c", warp_chunks(b));
 }
 
 // Opens what each tile does; closes it.
@@ -282,15 +263,14 @@ static void open_tile(Emit *e)
     int64_t m, n;
     count_tiles(e->body, &m, &n);
     emit_open(e, 1);
-    emit_line(e, e->scope, "const %s %s = tile / %lld;", int_type(e), e->axis[0],
-              (long long)(m * n));
+    emit(e, "const %s %s = tile / %lld;", int_type(e), e->axis[0], (long long)(m * n));
 }
 
 static void close_tile(Emit *e)
 {
     int64_t m, n, tiles = count_tiles(e->body, &m, &n);
     bool all = tiles % (8 / e->body->sched.tile.share) == 0;
-    emit_close(e, all ? "{" : emit_text(e, "if (tile < %lld) {", (long long)tiles), "}");
+    emit_end(e, "%s", all ? "{" : emit_text(e, "if (tile < %lld) {", (long long)tiles));
 }
 
 // What is known before the wait for the kernel in front: operands that are one stretch of columns,
@@ -303,7 +283,7 @@ static void prefetch(Print *w)
     if (w->early[0] || w->early[1]) {
         declare_operands(w, true);
         open_tile(e);
-        emit_line(e, e->scope, "const int chunk = 0;");
+        emit(e, "const int chunk = 0;");
         fetch_operands(w, true);
         close_tile(e);
     }
@@ -365,10 +345,9 @@ static void print_fill(const Print *w)
 {
     Emit *e = w->e;
     const int size = w->p->side_m * w->p->side_n;
-    emit_line(e, e->scope, "float sums[%d][%d][4] = {};", warp_rows(e->body, 1) / 2,
-              warp_rows(e->body, 2));
+    emit(e, "float sums[%d][%d][4] = {};", warp_rows(e->body, 1) / 2, warp_rows(e->body, 2));
     if (w->p->warps_k > 1)
-        emit_line(e, e->scope, "float (*const parts)[%d] = (float (*)[%d])nc_shared;", size, size);
+        emit(e, "float (*const parts)[%d] = (float (*)[%d])nc_shared;", size, size);
 }
 
 static void print_multiply(const Print *w)
@@ -418,7 +397,7 @@ static void print_loop(const Print *w, const TileOp *loop)
 {
     Emit *e = w->e;
     open_tile(e);
-    Scope *stretch = emit_open(e, 0);
+    emit_open(e, 0);
     for (const TileOp *op = loop + 1; op->kind != T_END; op++) {
         if (op->kind == T_MMA) print_multiply(w);
         if (op->kind != T_LOAD || op->dst > 0) continue; // (both operands' loads are one loop)
@@ -427,12 +406,10 @@ static void print_loop(const Print *w, const TileOp *loop)
     }
     int each = warp_chunks(e->body);
     if (loop->trips > 1)
-        emit_close(e,
-                   emit_text(e, "for (%s chunk = 0; chunk < %lld; chunk += %d) {", int_type(e),
-                             (long long)warp_all_chunks(e->body), each),
-                   "}");
+        emit_end(e, "for (%s chunk = 0; chunk < %lld; chunk += %d) {", int_type(e),
+                 (long long)warp_all_chunks(e->body), each);
     else
-        emit_close(e, emit_text(e, "{\n%*sconst int chunk = 0;", stretch->indent * 4, ""), "}");
+        emit_end(e, "{\n    const int chunk = 0;");
     close_tile(e);
 }
 
@@ -447,11 +424,10 @@ static void print_move(const Print *w)
 {
     Emit *e = w->e;
     const int left = warp_rows(e->body, 1), right = warp_rows(e->body, 2);
-    emit_line(e, e->scope, "#pragma unroll");
-    emit_line(e, e->scope, "for (int i = 0; i < %d; i++)", 2 * left * right);
-    emit_line(e, e->scope,
-              "    parts[warp][(lane / 4 * %d + i / %d) * %d + lane %% 4 * %d + i %% %d] = %s;",
-              left, 2 * right, w->p->side_n, 2 * right, 2 * right, result(w));
+    emit(e, "#pragma unroll");
+    emit(e, "for (int i = 0; i < %d; i++)", 2 * left * right);
+    emit(e, "    parts[warp][(lane / 4 * %d + i / %d) * %d + lane %% 4 * %d + i %% %d] = %s;", left,
+         2 * right, w->p->side_n, 2 * right, 2 * right, result(w));
 }
 
 void tile_warps_cuda(Emit *e, const TileProgram *p)
@@ -475,5 +451,5 @@ void tile_warps_cuda(Emit *e, const TileProgram *p)
         case T_MAP: finish(e, &w.results, p->warps_k > 1 ? "sum" : result(&w)); break;
         default: break;
         }
-    emit_close(e, "{", "}");
+    emit_end(e, "{");
 }

@@ -39,24 +39,24 @@ void transpose_cuda(Emit *e)
             emit_line(e, top, "__shared__ %s %s_tile[32][33];",
                       type_storage(b->bufs.at[b->insts.at[i].buf].type), e->name[i]);
     emit_open(e, 0);
-    emit_line(e, e->scope, "const %s %s = first_%s + ty + u, %s = first_%s + tx;", t, x, x, y, y);
+    emit(e, "const %s %s = first_%s + ty + u, %s = first_%s + tx;", t, x, x, y, y);
     emit_open(e, both);
     for (uint32_t i = 0; i < b->insts.n; i++)
         if (turned(e, i))
-            emit_line(e, e->scope, "%s_tile[ty + u][tx] = %s[%s];", e->name[i],
-                      e->buf_name[b->insts.at[i].buf], emit_index(e, b->insts.at[i].ix));
-    emit_close(e, emit_text(e, "if (%s < %lld && %s < %lld) {", x, nx, y, ny), "}");
+            emit(e, "%s_tile[ty + u][tx] = %s[%s];", e->name[i], e->buf_name[b->insts.at[i].buf],
+                 emit_index(e, b->insts.at[i].ix));
+    emit_end(e, "if (%s < %lld && %s < %lld) {", x, nx, y, ny);
     emit_line(e, top, "#pragma unroll");
-    emit_close(e, "for (int u = 0; u < 32; u += 8) {", "}");
+    emit_end(e, "for (int u = 0; u < 32; u += 8) {");
     emit_line(e, top, "__syncthreads();");
     for (uint32_t i = 0; i < b->insts.n; i++)
         if (turned(e, i)) e->element[i] = emit_text(e, "%s_tile[tx][ty + u]", e->name[i]);
     emit_open(e, 0);
-    emit_line(e, e->scope, "const %s %s = first_%s + tx, %s = first_%s + ty + u;", t, x, x, y, y);
+    emit(e, "const %s %s = first_%s + tx, %s = first_%s + ty + u;", t, x, x, y, y);
     emit_open(e, both);
     emit_stores(e, -1);
-    emit_close(e, emit_text(e, "if (%s < %lld && %s < %lld) {", x, nx, y, ny), "}");
+    emit_end(e, "if (%s < %lld && %s < %lld) {", x, nx, y, ny);
     emit_line(e, top, "#pragma unroll");
-    emit_close(e, "for (int u = 0; u < 32; u += 8) {", "}");
+    emit_end(e, "for (int u = 0; u < 32; u += 8) {");
     emit_close(e, NULL, NULL);
 }

@@ -163,7 +163,7 @@ void print_vector_load(Emit *e, const Vectors *v, int load, const char *slot, bo
     if (round)
         from = emit_text(e, "nc_load_round<%d>(%s, %s, %lld)", width, buf, at, (long long)round);
     if (pred) from = emit_text(e, "%s ? %s : %s{}", pred, from, t);
-    emit_line(e, e->scope, "%s%s%s = %s;", declare ? t : "", declare ? " " : "", slot, from);
+    emit(e, "%s%s%s = %s;", declare ? t : "", declare ? " " : "", slot, from);
 }
 
 const char *slot_name(Emit *e, int load)
@@ -185,7 +185,7 @@ void print_lane(Emit *e, const Vectors *v, const char *index)
 static void stop_if_failed(Emit *e)
 {
     if (e->body->commits && e->body->sched.kind == SCHED_MAP)
-        emit_line(e, e->scope, "if (failed) return; // a check has failed: nothing is committed");
+        emit(e, "if (failed) return; // a check has failed: nothing is committed");
 }
 
 static bool wants_store(const Emit *e, uint32_t i, int stage)
@@ -203,10 +203,7 @@ static const char *packs(DType t)
 
 void close_lane_loop(Emit *e, int width)
 {
-    emit_close(e,
-               emit_text(e, "#pragma unroll\n%*sfor (int lane = 0; lane < %d; lane++) {",
-                         e->scope->up->indent * 4, "", width),
-               "}");
+    emit_times(e, "lane", width);
 }
 
 void lane_stores(Emit *e, const Vectors *v, int stage)
@@ -225,10 +222,9 @@ void lane_stores(Emit *e, const Vectors *v, int stage)
             if (s->ix) emit_index(e, s->ix);
             if (pass == 0 || s->buf < 0) continue;
             if (i < 256 && v->store[i])
-                emit_line(e, e->scope, "out%u.at[lane] = %s;", i,
-                          packs(b->bufs.at[s->buf].type)
-                              ? x
-                              : emit_stored(e, b->bufs.at[s->buf].type, x));
+                emit(e, "out%u.at[lane] = %s;", i,
+                     packs(b->bufs.at[s->buf].type) ? x
+                                                    : emit_stored(e, b->bufs.at[s->buf].type, x));
             else
                 emit_store(e, s);
         }
@@ -240,10 +236,9 @@ void open_stores(Emit *e, const Vectors *v, int stage)
     for (uint32_t i = 0; i < e->body->stores.n && i < 256; i++)
         if (v->store[i] && wants_store(e, i, stage)) {
             DType t = e->body->bufs.at[e->body->stores.at[i].buf].type;
-            emit_line(e, e->scope, "%s out%u;",
-                      packs(t) ? emit_text(e, "NcVec<float, %d>", v->width)
-                               : vec_type(e, t, v->width),
-                      i);
+            emit(e, "%s out%u;",
+                 packs(t) ? emit_text(e, "NcVec<float, %d>", v->width) : vec_type(e, t, v->width),
+                 i);
         }
 }
 
@@ -254,8 +249,8 @@ void flush_stores(Emit *e, const Vectors *v, int stage)
         const BodyStore *s = &e->body->stores.at[i];
         DType t = s->buf < 0 ? DT_F32 : e->body->bufs.at[s->buf].type;
         if (v->store[i] && wants_store(e, i, stage))
-            emit_line(e, e->scope, "nc_store<%d>(%s + (%s), %s);", v->width, e->buf_name[s->buf],
-                      emit_index(e, s->ix),
-                      packs(t) ? emit_text(e, "%s(out%u)", packs(t), i) : emit_text(e, "out%u", i));
+            emit(e, "nc_store<%d>(%s + (%s), %s);", v->width, e->buf_name[s->buf],
+                 emit_index(e, s->ix),
+                 packs(t) ? emit_text(e, "%s(out%u)", packs(t), i) : emit_text(e, "out%u", i));
     }
 }

@@ -59,14 +59,21 @@ struct Emit {
 
 Emit emit_begin(const Kernel *k, const Body *b, bool pretty, bool cuda);
 Scope *emit_open(Emit *e, uint64_t axes); // a new innermost scope
-// Its text goes to the outer, between the two lines.
+// Its text goes to the outer, between the two lines; NULL: none.
 void emit_close(Emit *e, const char *head, const char *tail);
+// ... between the line [head] and "}".
+void emit_end(Emit *e, const char *head, ...) __attribute__((format(printf, 2, 3)));
+// ... as the body of a loop that is unrolled (CUDA); of one of [n] rounds, numbered by [name].
+void emit_unrolled(Emit *e, const char *head, ...) __attribute__((format(printf, 2, 3)));
+void emit_times(Emit *e, const char *name, int64_t n);
 // The innermost scope, which is closed without lines around it: what outer scopes are given from
 // now on comes behind what it has so far.
 void emit_settle(Emit *e);
 // Formatted in the arena.
 const char *emit_text(Emit *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 const char *int_type(const Emit *e); // of index arithmetic
+// Lines of text, in the innermost scope; in any that is open.
+void emit(Emit *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void emit_line(Emit *e, Scope *s, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void emit_bind(Emit *e, int inst, Scope *s, const char *text);
 const char *emit_value(Emit *e, int inst); // its name, printed first where needed

@@ -2,6 +2,8 @@
 // loop. The same for CUDA C and for C.
 #include "codegen/text/print.h"
 
+#include <string.h>
+
 const char *type_storage(DType t)
 {
     return dtype_info[t].c_storage;
@@ -89,11 +91,16 @@ Scope *emit_open(Emit *e, uint64_t axes)
     return e->scope = s;
 }
 
-static void line(Scope *s, int indent, const char *text)
+// One line, or several, each at the scope's own indentation.
+static void print_lines(Scope *s, const char *text)
 {
-    buf_pad(&s->text, indent * 4, ' ');
-    buf_str(&s->text, text);
-    buf_char(&s->text, '\n');
+    for (const char *end; *text; text = end) {
+        end = strchrnul(text, '\n');
+        buf_pad(&s->text, s->indent * 4, ' ');
+        buf_bytes(&s->text, text, (size_t)(end - text));
+        buf_char(&s->text, '\n');
+        end += *end == '\n';
+    }
 }
 
 const char *emit_text(Emit *e, const char *fmt, ...)
@@ -124,7 +131,15 @@ void emit_line(Emit *e, Scope *s, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    line(s, s->indent, arena_vprintf(e->arena, fmt, args));
+    print_lines(s, arena_vprintf(e->arena, fmt, args));
+    va_end(args);
+}
+
+void emit(Emit *e, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    print_lines(e->scope, arena_vprintf(e->arena, fmt, args));
     va_end(args);
 }
 
@@ -133,9 +148,31 @@ void emit_close(Emit *e, const char *head, const char *tail)
     Scope *s = e->scope;
     s->open = false;
     e->scope = s->up;
-    if (head) line(s->up, s->up->indent, head);
+    if (head) print_lines(s->up, head);
     buf_bytes(&s->up->text, s->text.data, s->text.len);
-    if (tail) line(s->up, s->up->indent, tail);
+    if (tail) print_lines(s->up, tail);
+}
+
+void emit_end(Emit *e, const char *head, ...)
+{
+    va_list args;
+    va_start(args, head);
+    emit_close(e, arena_vprintf(e->arena, head, args), "}");
+    va_end(args);
+}
+
+void emit_unrolled(Emit *e, const char *head, ...)
+{
+    va_list args;
+    va_start(args, head);
+    emit_line(e, e->scope->up, "#pragma unroll");
+    emit_close(e, arena_vprintf(e->arena, head, args), "}");
+    va_end(args);
+}
+
+void emit_times(Emit *e, const char *name, int64_t n)
+{
+    emit_unrolled(e, "for (int %s = 0; %s < %lld; %s++) {", name, name, (long long)n, name);
 }
 
 void emit_settle(Emit *e)
