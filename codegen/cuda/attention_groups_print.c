@@ -16,15 +16,6 @@ typedef struct GroupsPrint {
     const char *step; // the number of the op's step: in no loop the first one's, or behind the last
 } GroupsPrint;
 
-static int end_of(const TileProgram *p, int i)
-{
-    for (int depth = 0;; i++) {
-        depth += tile_begins(&p->op[i]);
-        depth -= p->op[i].kind == T_END;
-        if (!depth) return i;
-    }
-}
-
 static const Tile *tile_of(const GroupsPrint *g, const TileOp *op) // of the op's mbarrier
 {
     const TileBar *bar = &g->p->bar[op->bar];
@@ -243,7 +234,7 @@ static void print_ops(GroupsPrint *g, int from, int to)
     const TileProgram *p = g->p;
     for (int i = from; i < to; i++) {
         if (p->op[i].kind == T_LOOP) {
-            int end = end_of(p, i);
+            int end = tile_end_of(p, i);
             print_steps(g, i, end);
             i = end;
             continue;
@@ -359,7 +350,7 @@ static void print_role(GroupsPrint *g, int at)
     const TileRole *role = &p->role[p->op[at].role];
     for (int i = at + 1; i < p->nops && p->op[i].kind != T_ROLE; i++)
         if (p->op[i].kind == T_TILES) {
-            int end = end_of(p, i);
+            int end = tile_end_of(p, i);
             print_tiles(g, i, end, role);
             i = end;
         }
@@ -376,7 +367,7 @@ static void begin_role(GroupsPrint *g)
 // Whether all is done again, where the role's ops begin behind op [at].
 static const char *doubt(const GroupsPrint *g, int at)
 {
-    const TileOp *last = &g->p->op[end_of(g->p, at + 1) - 1];
+    const TileOp *last = &g->p->op[tile_end_of(g->p, at + 1) - 1];
     return last->kind == T_BARRIER ? "nc_any_role(vote, low)" : "low";
 }
 

@@ -134,19 +134,6 @@ void tile_barrier(Emit *e, const TileProgram *p, const TileOp *op)
 
 // -- loops ----------------------------------------------------------------------------------------
 
-static int end_of(const TileProgram *p, int i)
-{
-    while (p->op[i].kind != T_END) i++;
-    return i;
-}
-
-static bool has(const TileProgram *p, int from, int to, TileKind kind)
-{
-    for (int i = from; i < to; i++)
-        if (p->op[i].kind == kind) return true;
-    return false;
-}
-
 static int print_op(Print *w, int i, const TileOp *loop);
 
 // Copies of the first iterations: a place each.
@@ -208,11 +195,11 @@ static int print_later(Print *w, int i, const TileOp *loop)
     while (p->op[to].shift == shift) to++;
     if (shift - loop->early >= trips) return to; // no step is
     const char *later = emit_text(e, "(step + %d)", shift);
-    bool loads = has(p, i, to, T_LOAD);
+    bool loads = tile_has(p, i, to, T_LOAD);
     emit_open(e, 0);
     if (loads) print_next(w, later);
     if (p->tile[0].places > 1 &&
-        (has(p, i, to, T_MOVE) || p->op[i].how == BY_ASYNC || p->op[to - 1].how == BY_ASYNC))
+        (tile_has(p, i, to, T_MOVE) || p->op[i].how == BY_ASYNC || p->op[to - 1].how == BY_ASYNC))
         emit(e, "const int place = %s %% %d;", later, p->tile[0].places);
     for (; i < to; i++)
         if (p->op[i].kind == T_LOAD)
@@ -228,7 +215,7 @@ static void print_loop(Print *w, int from, int to)
     Emit *e = w->e;
     const TileOp *loop = &w->p->op[from];
     const Schedule *s = &e->body->sched;
-    bool columns = has(w->p, from, to, T_MMA);
+    bool columns = tile_has(w->p, from, to, T_MMA);
     const char *name = columns ? "step" : "strip";
     if (columns && !loop->early)
         emit_settle(e); // numbers that the results need are fetched while the first tiles come
@@ -262,8 +249,8 @@ static int print_op(Print *w, int i, const TileOp *loop)
     if (op->shift) return print_later(w, i, loop);
     switch (op->kind) {
     case T_LOOP: {
-        int end = end_of(w->p, i);
-        if (op->trips && (has(w->p, i, end, T_MMA) || has(w->p, i, end, T_MAP)))
+        int end = tile_end_of(w->p, i);
+        if (op->trips && (tile_has(w->p, i, end, T_MMA) || tile_has(w->p, i, end, T_MAP)))
             print_loop(w, i, end);
         else if (op->trips)
             (op->together ? first_fetches : first_copies)(w, i, end);

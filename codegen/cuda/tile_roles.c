@@ -58,22 +58,6 @@ static void print_ready(RolePrint *w)
 
 // -- roles and loops ------------------------------------------------------------------------------
 
-static int end_of(const TileProgram *p, int i)
-{
-    for (int depth = 0;; i++) {
-        depth += p->op[i].kind == T_LOOP || p->op[i].kind == T_TILES;
-        depth -= p->op[i].kind == T_END;
-        if (!depth) return i;
-    }
-}
-
-static bool has(const TileProgram *p, int from, TileKind kind)
-{
-    for (int i = from; p->op[i].kind != T_END; i++)
-        if (p->op[i].kind == kind) return true;
-    return false;
-}
-
 // Whether the role gives places back a step later.
 static bool given_later(const TileProgram *p, int i)
 {
@@ -203,7 +187,7 @@ static void print_steps(RolePrint *w, int from, int to)
     const Tile *left = &p->tile[0], *right = &p->tile[1];
     const BodyStrips *strips = wgmma_right_strips(e->body); // pixels begin so many rows apart
     Scope *out = e->scope;
-    bool multiplies = has(p, from, T_MMA), sums = has(p, from, T_REDUCE);
+    bool multiplies = tile_has(p, from, to, T_MMA), sums = tile_has(p, from, to, T_REDUCE);
     if (sums)
         emit_line(e, out, "int due = tile %% %lld; // 0: the step is this tile's",
                   (long long)w->across);
@@ -383,8 +367,8 @@ static void print_ops(RolePrint *w, int from, int to, const TileOp *loop)
     for (int i = from; i < to; i++) {
         const TileOp *op = &p->op[i];
         if (op->kind == T_LOOP) {
-            int end = end_of(p, i);
-            (has(p, i, T_AWAIT) ? print_steps : print_parts)(w, i, end);
+            int end = tile_end_of(p, i);
+            (tile_has(p, i, end, T_AWAIT) ? print_steps : print_parts)(w, i, end);
             i = end;
         } else if (op->when == THE_FIRST) {
             emit_open(e, 0);
@@ -421,7 +405,7 @@ static void print_role(RolePrint *w, int at)
     }
     for (int i = at + 1; i < p->nops && p->op[i].kind != T_ROLE; i++)
         if (p->op[i].kind == T_TILES) {
-            int end = end_of(p, i);
+            int end = tile_end_of(p, i);
             print_tiles(w, i, end, role);
             i = end;
         } else {

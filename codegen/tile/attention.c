@@ -158,38 +158,27 @@ void attention_tiles(const Body *b, TileProgram *p)
     }
 }
 
+// Loads of what stays, or of what passes through rings.
+static void load(TileProgram *p, bool stays)
+{
+    for (int i = 0; i < p->score[0].tile; i++)
+        if (p->tile[i].stays == stays) tile_load(p, BY_ASYNC, i);
+}
+
 void tile_attention(const Body *b, TileProgram *p)
 {
-    static const TileOp none = {.dst = -1, .a = -1, .b = -1};
+    const int n = b->attention.nouts, nscores = b->attention.nscores;
     attention_tiles(b, p);
-    int factors = p->score[0].tile, first = factors, second = -1;
-    if (b->attention.nscores > 1) second = p->score[1].tile;
-    TileOp op = none;
-    for (int i = 0; i < factors; i++) {
-        op = (TileOp){T_LOAD, BY_ASYNC, .dst = i, .a = -1, .b = -1};
-        if (p->tile[i].stays) tile_op(p, op);
-    }
-    for (int i = 0; i < b->attention.nouts; i++)
-        tile_op(p, (TileOp){T_FILL, .dst = p->out[i].tile, .a = -1, .b = -1});
-    op = none;
-    op.kind = T_LOOP;
-    op.trips = p->steps;
-    op.ahead = (int)at_most(b->sched.tile.ring - 1, p->steps);
-    tile_op(p, op);
-    for (int i = 0; i < factors; i++) {
-        op = (TileOp){T_LOAD, BY_ASYNC, .dst = i, .a = -1, .b = -1};
-        if (!p->tile[i].stays) tile_op(p, op);
-    }
-    for (int i = 0; i < b->attention.nscores; i++)
-        tile_op(p, (TileOp){T_MMA, .dst = p->score[i].tile, .a = p->score[i].rows,
-                            .b = p->score[i].cols});
-    tile_op(p, (TileOp){T_MAP, .dst = p->out[0].weights, .a = first, .b = second});
-    for (int i = 0; i < b->attention.nouts; i++)
-        tile_op(p, (TileOp){T_MMA, .dst = p->out[i].tile, .a = p->out[i].weights,
-                            .b = p->out[i].values});
-    op = none;
-    op.kind = T_END;
-    tile_op(p, op);
-    for (int i = 0; i < b->attention.nouts; i++)
-        tile_op(p, (TileOp){T_MAP, .dst = -1, .a = p->out[i].tile, .b = -1});
+    load(p, true);
+    for (int i = 0; i < n; i++) tile_do(p, T_FILL, p->out[i].tile, NO_TILE);
+    tile_begin(p, T_LOOP, p->steps)->ahead = (int)at_most(b->sched.tile.ring - 1, p->steps);
+    load(p, false);
+    for (int i = 0; i < nscores; i++)
+        tile_mma(p, BY_BODY, p->score[i].tile, p->score[i].rows, p->score[i].cols);
+    tile_do(p, T_MAP, p->out[0].weights, p->score[0].tile)->b =
+        nscores > 1 ? p->score[1].tile : NO_TILE;
+    for (int i = 0; i < n; i++)
+        tile_mma(p, BY_BODY, p->out[i].tile, p->out[i].weights, p->out[i].values);
+    tile_end(p);
+    for (int i = 0; i < n; i++) tile_do(p, T_MAP, NO_TILE, p->out[i].tile);
 }

@@ -202,62 +202,67 @@ bool attention_groups_plan(Body *b, const Target *t)
 
 // -- its program ----------------------------------------------------------------------------------
 
-static void op(TileProgram *p, TileKind kind, int dst, int a)
-{
-    tile_op(p, (TileOp){kind, .dst = dst, .a = a, .b = -1});
-}
-
-static void loop(TileProgram *p, int early)
-{
-    tile_op(p, (TileOp){T_LOOP, .dst = -1, .a = -1, .b = -1, .trips = p->steps, .early = early});
-}
-
 static void begin(TileProgram *p, int role)
 {
     const Schedule *s = &p->body->sched;
     int64_t tiles = p->body->axis[0].extent * ceil_div(p->body->axis[1].extent, s->tile.m);
-    tile_op(p, (TileOp){T_ROLE, .dst = -1, .a = -1, .b = -1, .role = role});
-    if (may_doubt(p->body)) op(p, T_AGAIN, -1, -1);
-    tile_op(
-        p, (TileOp){T_TILES, .dst = -1, .a = -1, .b = -1, .trips = tiles, .count = (int)s->blocks});
+    tile_role(p, role);
+    if (may_doubt(p->body)) tile_begin(p, T_AGAIN, 0);
+    tile_begin(p, T_TILES, tiles)->count = (int)s->blocks;
 }
 
 static void end(TileProgram *p)
 {
-    op(p, T_END, -1, -1);
-    if (may_doubt(p->body)) op(p, T_END, -1, -1);
+    tile_end(p);
+    if (may_doubt(p->body)) tile_end(p);
 }
 
 static void load(TileProgram *p, bool stays)
 {
     for (int i = 0; i < p->score[0].tile; i++)
-        if (p->tile[i].stays == stays)
-            tile_op(p, (TileOp){T_LOAD, BY_BULK, .dst = i, .a = -1, .b = -1});
+        if (p->tile[i].stays == stays) tile_load(p, BY_BULK, i);
 }
 
 static void multiply_scores(TileProgram *p)
 {
     for (int i = 0; i < p->body->attention.nscores; i++)
-        tile_op(p, (TileOp){T_MMA, BY_TENSOR, .dst = p->score[i].tile, .a = p->score[i].rows,
-                            .b = p->score[i].cols});
+        tile_mma(p, BY_TENSOR, p->score[i].tile, p->score[i].rows, p->score[i].cols);
 }
 
 // Weights of what the scores have become.
 static void weigh(TileProgram *p, bool first)
 {
     const Body *b = p->body;
-    tile_op(p, (TileOp){T_MAP, .dst = p->score[0].tile, .a = p->score[0].tile,
-                        .b = b->attention.nscores > 1 ? p->score[1].tile : -1});
-    if (b->attention.high >= 0 && !first) op(p, T_SHRINK, p->out[0].tile, -1);
+    const int scores = p->score[0].tile;
+    const bool two = b->attention.nscores > 1;
+    tile_do(p, T_MAP, scores, scores)->b = two ? p->score[1].tile : NO_TILE;
+    if (b->attention.high >= 0 && !first) tile_do(p, T_SHRINK, p->out[0].tile, NO_TILE);
     for (int i = 0; i < b->attention.nouts; i++)
-        op(p, T_MOVE, p->out[i].weights, p->score[b->attention.nscores > 1 ? i : 0].tile);
+        tile_do(p, T_MOVE, p->out[i].weights, p->score[two ? i : 0].tile);
 }
 
 static void multiply_values(TileProgram *p, int shift)
 {
     for (int i = 0; i < p->body->attention.nouts; i++)
-        tile_op(p, (TileOp){T_MMA, BY_TENSOR, .dst = p->out[i].tile, .a = p->out[i].weights,
-                            .b = p->out[i].values, .shift = shift});
+        tile_mma(p, BY_TENSOR, p->out[i].tile, p->out[i].weights, p->out[i].values)->shift = shift;
+}
+
+// The steps of a tile: with skew the products of the last weights and of the next scores stand side
+// by side.
+static void steps(TileProgram *p)
+{
+    const bool skew = p->body->sched.skew;
+    if (skew) {
+        multiply_scores(p);
+        weigh(p, true);
+    }
+    tile_begin(p, T_LOOP, p->steps)->early = skew ? -1 : 0;
+    multiply_scores(p);
+    if (skew) multiply_values(p, -1);
+    weigh(p, false);
+    if (!skew) multiply_values(p, 0);
+    tile_end(p);
+    if (skew) multiply_values(p, -1);
 }
 
 void tile_attention_groups(const Body *b, TileProgram *p)
@@ -275,42 +280,24 @@ void tile_attention_groups(const Body *b, TileProgram *p)
     p->role[p->nroles++] = (TileRole){"copies", 0, 1, registers_of(b, true), .thread = true};
     if (looks)
         p->role[p->nroles++] = (TileRole){"doubts", 1, 1, registers_of(b, true), .thread = false};
-    p->role[p->nroles++] = (TileRole){.name = "products",
-                                      .first = GROUP_WARPS,
-                                      .warps = groups * GROUP_WARPS,
-                                      .registers = registers_of(b, false),
-                                      .groups = groups};
+    p->role[p->nroles++] = (TileRole){"products", GROUP_WARPS, groups * GROUP_WARPS,
+                                      registers_of(b, false), .groups = groups};
     begin(p, 0);
     load(p, true);
-    loop(p, 0);
+    tile_begin(p, T_LOOP, p->steps);
     load(p, false);
-    op(p, T_END, -1, -1);
+    tile_end(p);
     end(p);
     if (looks) { // at what is in memory of the rows' scores, meanwhile
         begin(p, 1);
-        op(p, T_JUDGE, -1, -1);
+        tile_do(p, T_JUDGE, NO_TILE, NO_TILE);
         end(p);
     }
     begin(p, p->nroles - 1);
-    for (int i = 0; i < n; i++) op(p, T_FILL, p->out[i].tile, -1);
-    if (b->sched.skew) { // products of the last weights and the next scores side by side
-        multiply_scores(p);
-        weigh(p, true);
-        loop(p, -1);
-        multiply_scores(p);
-        multiply_values(p, -1);
-        weigh(p, false);
-        op(p, T_END, -1, -1);
-        multiply_values(p, -1);
-    } else {
-        loop(p, 0);
-        multiply_scores(p);
-        weigh(p, false);
-        multiply_values(p, 0);
-        op(p, T_END, -1, -1);
-    }
-    if (doubt && !looks) op(p, T_JUDGE, -1, -1);
-    for (int i = 0; i < n; i++) op(p, T_MAP, -1, p->out[i].tile);
+    for (int i = 0; i < n; i++) tile_do(p, T_FILL, p->out[i].tile, NO_TILE);
+    steps(p);
+    if (doubt && !looks) tile_do(p, T_JUDGE, NO_TILE, NO_TILE);
+    for (int i = 0; i < n; i++) tile_do(p, T_MAP, NO_TILE, p->out[i].tile);
     end(p);
 }
 

@@ -103,12 +103,12 @@ static int add_operand(TileProgram *p, int axis)
     return tile_add(p, t);
 }
 
-// Results of 16 bits, as bulk copies take them. -1: there are none.
+// Results of 16 bits, as bulk copies take them, if there are any.
 static int add_boxes(TileProgram *p)
 {
     const Body *b = p->body;
     int staged = wgmma_staged(b);
-    if (!staged) return -1;
+    if (!staged) return NO_TILE;
     Tile t = {.name = "boxes", .layout = L_BULK, .type = p->type, .of_warp = true};
     t.lines = GROUPS * GROUP_WARPS * staged * BOX;
     t.line = t.pitch = STEP;
@@ -172,16 +172,6 @@ static void add_roles(TileProgram *p)
                                       .steps = p->warps_k > 1};
 }
 
-static void op(TileProgram *p, TileKind kind, int dst, int a)
-{
-    tile_op(p, (TileOp){kind, .dst = dst, .a = a, .b = -1});
-}
-
-static void loop(TileProgram *p, TileKind kind, int64_t trips, int every)
-{
-    tile_op(p, (TileOp){kind, .dst = -1, .a = -1, .b = -1, .trips = trips, .count = every});
-}
-
 // Of a tile whose columns are shared: the sums of each group, where the ring was.
 static int add_rows(TileProgram *p)
 {
@@ -199,56 +189,108 @@ static int add_rest(TileProgram *p)
     return tile_add(p, (Tile){.name = "rest", .layout = L_RESULTS, .places = 1});
 }
 
-static void load_rest(TileProgram *p, int rest, int ahead)
+// What a role does for each of the block's tiles follows.
+static void begin_tiles(TileProgram *p)
 {
-    tile_op(p, (TileOp){T_LOAD, BY_BODY, .dst = rest, .a = -1, .b = -1, .shift = ahead});
+    const Schedule *s = &p->body->sched;
+    tile_begin(p, T_TILES, wgmma_tiles(p->body))->count = (int)(s->blocks / s->cluster);
+}
+
+// -- roles ----------------------------------------------------------------------------------------
+
+static void copies(TileProgram *p, int left, int right)
+{
+    const bool stays = p->tile[right].stays;
+    tile_role(p, 0);
+    if (stays) tile_load(p, BY_BULK, right);
+    begin_tiles(p);
+    tile_begin(p, T_LOOP, p->steps);
+    tile_load(p, BY_BULK, left);
+    if (!stays) tile_load(p, BY_BULK, right);
+    tile_end(p);
+    tile_end(p);
+}
+
+static void row_sums(TileProgram *p, int left)
+{
+    int sum = tile_add(p, (Tile){.name = "sum",
+                                 .layout = L_SUMS,
+                                 .type = DT_F32,
+                                 .places = 1,
+                                 .lines = 1,
+                                 .line = STEP});
+    tile_role(p, 1);
+    begin_tiles(p);
+    tile_begin(p, T_LOOP, p->steps);
+    tile_do(p, T_REDUCE, sum, left);
+    tile_do(p, T_MAP, NO_TILE, sum);
+    tile_end(p);
+    tile_end(p);
 }
 
 // The sums to where other blocks read them, and results of all of them.
 static void share_sums(TileProgram *p, int acc, int sums)
 {
-    op(p, T_MOVE, sums, acc);
-    load_rest(p, add_rest(p), 0);
-    op(p, T_MAP, -1, sums);
+    tile_do(p, T_MOVE, sums, acc);
+    tile_load(p, BY_BODY, add_rest(p));
+    tile_do(p, T_MAP, NO_TILE, sums);
 }
 
 // Part by part of a group's sums: [part] is where they, or staged results, pass through; [totals]:
-// sums of the columns of these, -1: none.
+// sums of the columns of these.
 static void store_parts(TileProgram *p, int acc, int part, int rest, int totals)
 {
-    const TileHow how = wgmma_strips(p->body) ? BY_BODY : BY_BULK;
     const int parts = wgmma_parts(p->body), ahead = wgmma_ahead(p->body);
-    loop(p, T_LOOP, parts, 0);
-    if (rest >= 0) {
-        if (ahead && ahead < parts) load_rest(p, rest, ahead);
-        op(p, T_MOVE, part, acc);
-        if (!ahead) load_rest(p, rest, 0); // to the registers that these sums had
-        op(p, T_MAP, totals, part);
+    tile_begin(p, T_LOOP, parts);
+    if (rest != NO_TILE) {
+        if (ahead && ahead < parts) tile_load(p, BY_BODY, rest)->shift = ahead;
+        tile_do(p, T_MOVE, part, acc);
+        if (!ahead) tile_load(p, BY_BODY, rest); // to the registers that these sums had
+        tile_do(p, T_MAP, totals, part);
     } else {
-        op(p, T_MAP, part, acc);
-        if (totals >= 0) op(p, T_REDUCE, totals, part);
-        if (part >= 0) tile_op(p, (TileOp){T_STORE, how, .dst = -1, .a = part, .b = -1});
+        tile_do(p, T_MAP, part, acc);
+        if (totals != NO_TILE) tile_do(p, T_REDUCE, totals, part);
+        if (part != NO_TILE)
+            tile_do(p, T_STORE, NO_TILE, part)->how = wgmma_strips(p->body) ? BY_BODY : BY_BULK;
     }
-    op(p, T_END, -1, -1);
+    tile_end(p);
 }
 
-// What the role does for each of the block's tiles follows; [once] before all of them.
-static void begin(TileProgram *p, int role, const TileOp *once)
+static void products(TileProgram *p, int left, int right, int acc, int part)
 {
-    const Schedule *s = &p->body->sched;
-    tile_op(p, (TileOp){T_ROLE, .dst = -1, .a = -1, .b = -1, .role = role});
-    if (once) tile_op(p, *once);
-    loop(p, T_TILES, wgmma_tiles(p->body), (int)(s->blocks / s->cluster));
+    const Body *b = p->body;
+    const int totals = wgmma_adds_columns(b) ? add_totals(p) : NO_TILE,
+              rest = wgmma_by_rows(b) ? add_rest(p) : NO_TILE;
+    tile_role(p, p->nroles - 1);
+    if (totals != NO_TILE) tile_do(p, T_FILL, totals, NO_TILE);
+    begin_tiles(p);
+    tile_do(p, T_FILL, acc, NO_TILE);
+    if (wgmma_ahead(b)) {
+        tile_begin(p, T_LOOP, wgmma_ahead(b));
+        tile_load(p, BY_BODY, rest);
+        tile_end(p);
+    }
+    tile_begin(p, T_LOOP, p->steps / p->warps_k);
+    if (group_uneven(b)) tile_do(p, T_CLEAR, left, NO_TILE)->when = THE_FIRST;
+    tile_mma(p, BY_TENSOR, acc, left, right);
+    tile_end(p);
+    if (p->split)
+        share_sums(p, acc, add_rows(p));
+    else
+        store_parts(p, acc, part, rest, totals);
+    tile_end(p);
+    if (totals == NO_TILE) return;
+    const int joint = add_joint(p);
+    tile_do(p, T_MOVE, joint, totals);
+    tile_do(p, T_MAP, NO_TILE, joint);
 }
 
 void tile_groups(const Body *b, TileProgram *p)
 {
     const Schedule *s = &b->sched;
-    *p = (TileProgram){.body = b, .atom = atom_of(b), .vector = 2, .cluster = s->cluster};
-    p->split = wgmma_shares(s);
-    if (p->split) p->vector = 4; // results leave by rows
-    const bool by_rows = wgmma_by_rows(b);
-    if (by_rows) p->vector = 8;
+    const bool by_rows = wgmma_by_rows(b), split = wgmma_shares(s);
+    *p = (TileProgram){.body = b, .atom = atom_of(b), .cluster = s->cluster, .split = split};
+    p->vector = by_rows ? 8 : split ? 4 : 2; // results leave by rows, or by pairs
     p->type = p->atom->operand;
     p->warps_k = s->tile.wgmma == WGMMA_STEPS ? GROUPS : 1;
     p->warps_m = wgmma_together(s) ? GROUPS : 1;
@@ -260,54 +302,14 @@ void tile_groups(const Body *b, TileProgram *p)
     p->shared = s->tile.ring * wgmma_place_apart(b);
     int left = add_operand(p, 1), right = add_operand(p, 2),
         part = by_rows ? add_part(p) : add_boxes(p);
-    Tile sums = {.name = "acc", .layout = L_SUMS, .type = DT_F32, .places = 1};
-    sums.lines = p->side_m;
-    sums.line = p->side_n;
-    int acc = tile_add(p, sums);
+    int acc = tile_add(p, (Tile){.name = "acc",
+                                 .layout = L_SUMS,
+                                 .type = DT_F32,
+                                 .places = 1,
+                                 .lines = p->side_m,
+                                 .line = p->side_n});
     add_roles(p);
-    const TileOp copies[] = {{T_LOAD, BY_BULK, .dst = left, .a = -1, .b = -1},
-                             {T_LOAD, BY_BULK, .dst = right, .a = -1, .b = -1}};
-    const bool stays = p->tile[right].stays;
-    begin(p, 0, stays ? &copies[1] : NULL);
-    loop(p, T_LOOP, p->steps, 0);
-    tile_op(p, copies[0]);
-    if (!stays) tile_op(p, copies[1]);
-    op(p, T_END, -1, -1);
-    op(p, T_END, -1, -1);
-    if (body_folds_left(b)) {
-        begin(p, 1, NULL);
-        loop(p, T_LOOP, p->steps, 0);
-        sums.name = "sum";
-        sums.lines = 1;
-        sums.line = STEP;
-        int sum = tile_add(p, sums);
-        op(p, T_REDUCE, sum, left);
-        op(p, T_MAP, -1, sum);
-        op(p, T_END, -1, -1);
-        op(p, T_END, -1, -1);
-    }
-    const int totals = wgmma_adds_columns(b) ? add_totals(p) : -1;
-    const TileOp none = {T_FILL, .dst = totals, .a = -1, .b = -1};
-    begin(p, p->nroles - 1, totals >= 0 ? &none : NULL);
-    op(p, T_FILL, acc, -1);
-    const int rest = by_rows ? add_rest(p) : -1;
-    if (wgmma_ahead(b)) {
-        loop(p, T_LOOP, wgmma_ahead(b), 0);
-        load_rest(p, rest, 0);
-        op(p, T_END, -1, -1);
-    }
-    loop(p, T_LOOP, p->steps / p->warps_k, 0);
-    if (group_uneven(b))
-        tile_op(p, (TileOp){T_CLEAR, .dst = left, .a = -1, .b = -1, .when = THE_FIRST});
-    tile_op(p, (TileOp){T_MMA, BY_TENSOR, .dst = acc, .a = left, .b = right});
-    op(p, T_END, -1, -1);
-    if (p->split)
-        share_sums(p, acc, add_rows(p));
-    else
-        store_parts(p, acc, part, rest, totals);
-    op(p, T_END, -1, -1);
-    if (totals < 0) return;
-    const int joint = add_joint(p);
-    op(p, T_MOVE, joint, totals);
-    op(p, T_MAP, -1, joint);
+    copies(p, left, right);
+    if (body_folds_left(b)) row_sums(p, left);
+    products(p, left, right, acc, part);
 }

@@ -9,9 +9,6 @@
 
 enum { MOST_FETCHED = 16 }; // vectors of a thread that are in registers at once
 
-static const TileOp loop = {T_LOOP, .dst = -1, .a = -1, .b = -1},
-                    end = {T_END, .dst = -1, .a = -1, .b = -1};
-
 static bool copies(const TileOp *op)
 {
     return op->kind == T_LOAD && op->how == BY_ASYNC;
@@ -22,12 +19,6 @@ static bool moves(const TileOp *op) // from registers, what a load has brought t
     return op->kind == T_MOVE;
 }
 
-static void at(TileProgram *p, TileOp op, int shift)
-{
-    op.shift = shift;
-    tile_op(p, op);
-}
-
 // Vectors of an operand's tile that a thread fetches.
 static int vectors_a_thread(const TileProgram *p, const Tile *t)
 {
@@ -36,28 +27,30 @@ static int vectors_a_thread(const TileProgram *p, const Tile *t)
 
 static void first_loads(TileProgram *p, const TileOp *in, int n, int ahead)
 {
-    TileOp over = loop;
-    over.trips = ahead;
     int copied = 0;
     for (int i = 0; i < n; i++) copied += copies(&in[i]);
     if (copied) {
-        tile_op(p, over);
+        tile_begin(p, T_LOOP, ahead);
         for (int i = 0; i < n; i++)
             if (copies(&in[i])) tile_op(p, in[i]);
-        tile_op(p, end);
+        tile_end(p);
     }
     for (int i = 0; i < n; i++) { // several at once, so that their loads are in flight together
         if (!moves(&in[i])) continue;
         int each = vectors_a_thread(p, &p->tile[in[i].dst]);
-        over.together = each >= MOST_FETCHED ? 1 : MOST_FETCHED / each;
-        if (over.together > ahead) over.together = ahead;
-        Tile *registers = &p->tile[in[i].a];
-        registers->places = over.together;
-        tile_op(p, over);
+        int together = (int)at_most(each >= MOST_FETCHED ? 1 : MOST_FETCHED / each, ahead);
+        p->tile[in[i].a].places = together; // in registers
+        tile_begin(p, T_LOOP, ahead)->together = together;
         tile_op(p, in[i - 1]);
         tile_op(p, in[i]);
-        tile_op(p, end);
+        tile_end(p);
     }
+}
+
+// Loads first, then products, then moves.
+static int turn_of(const TileOp *op)
+{
+    return op->kind == T_LOAD ? 0 : moves(op) ? 2 : 1;
 }
 
 static void expand(TileProgram *p, TileOp head, const TileOp *in, int n)
@@ -69,12 +62,13 @@ static void expand(TileProgram *p, TileOp head, const TileOp *in, int n)
         first_loads(p, in, n, ahead);
     head.ahead = 0;
     tile_op(p, head);
-    for (int pass = 0; pass < 3; pass++)
+    for (int turn = 0; turn < 3; turn++)
         for (int i = 0; i < n; i++) {
-            int turn = in[i].kind == T_LOAD ? 0 : moves(&in[i]) ? 2 : 1;
-            if (turn == pass) at(p, in[i], turn == 1 ? 0 : ahead);
+            if (turn_of(&in[i]) != turn) continue;
+            tile_op(p, in[i]);
+            p->op[p->nops - 1].shift = turn == 1 ? 0 : ahead;
         }
-    tile_op(p, end);
+    tile_end(p);
 }
 
 void tile_pipeline(TileProgram *p)

@@ -29,17 +29,6 @@ const TileAtom *tile_atom(const Body *b)
     return atom_of(type, b->dot.tensor);
 }
 
-int tile_add(TileProgram *p, Tile t)
-{
-    p->tile[p->ntiles] = t;
-    return p->ntiles++;
-}
-
-void tile_op(TileProgram *p, TileOp op)
-{
-    p->op[p->nops++] = op;
-}
-
 // Whether a vector along the axis holds neighbours in memory, wherever one begins.
 static bool runs_along(const Inst *v, int axis, int width)
 {
@@ -200,42 +189,32 @@ void tile_product(const Body *b, TileProgram *p)
     int acc = tile_add(p, (Tile){.name = "acc", .layout = L_SUMS, .type = DT_F32, .places = 1});
     bool plain = p->atom == &fma, direct = plain && p->each; // sums go to memory from registers
     int sums = direct ? acc : add_sums(p), places = p->tile[0].places;
-    tile_op(p, (TileOp){T_FILL, .dst = acc, .a = -1, .b = -1});
-    int ahead = (int)at_most(p->steps, p->steps <= places ? places : places - 1);
-    TileOp loop = {T_LOOP, .dst = -1, .a = -1, .b = -1, .trips = p->steps, .ahead = ahead};
-    loop.rolled = plain; // expressions of any length: once
-    if (plain) loop.ahead = 1;
-    tile_op(p, loop);
+    tile_do(p, T_FILL, acc, NO_TILE);
+    TileOp *loop = tile_begin(p, T_LOOP, p->steps);
+    loop->rolled = plain; // expressions of any length: once
+    loop->ahead = plain ? 1 : (int)at_most(p->steps, p->steps <= places ? places : places - 1);
     for (int i = 0; i < 2; i++) {
         if (p->tile[i].plain) {
-            tile_op(p, (TileOp){T_LOAD, BY_ASYNC, .dst = i, .a = -1, .b = -1});
+            tile_load(p, BY_ASYNC, i);
             continue;
         }
         Tile next = {i ? "right_next" : "left_next", L_VECTORS, p->tile[i].type, .places = 1};
         next.axis = i + 1;
         int registers = tile_add(p, next);
-        tile_op(p, (TileOp){T_LOAD, BY_BODY, .dst = registers, .a = -1, .b = -1});
-        tile_op(p, (TileOp){T_MOVE, .dst = i, .a = registers, .b = -1});
+        tile_load(p, BY_BODY, registers);
+        tile_do(p, T_MOVE, i, registers);
     }
-    tile_op(p, (TileOp){T_MMA, .dst = acc, .a = 0, .b = 1});
-    tile_op(p, (TileOp){T_END, .dst = -1, .a = -1, .b = -1});
-    if (plain) {
-        if (!direct) tile_op(p, (TileOp){T_MOVE, .dst = sums, .a = acc, .b = -1});
-        tile_op(p, (TileOp){T_MAP, .dst = -1, .a = sums, .b = -1});
-        return;
-    }
+    tile_mma(p, BY_BODY, acc, 0, 1);
+    tile_end(p);
+    const bool strips = !plain && s->variant != RUN_F32_RING;
+    if (strips) tile_begin(p, T_LOOP, p->side_m / MMA_STRIP);
+    if (!direct) tile_do(p, T_MOVE, sums, acc);
     if (s->variant == RUN_F32_RING) {
         Tile rest = {.name = "rest", .layout = L_RESULTS, .places = 1};
-        tile_op(p, (TileOp){T_MOVE, .dst = sums, .a = acc, .b = -1});
-        tile_op(p, (TileOp){T_LOAD, BY_BODY, .dst = tile_add(p, rest), .a = -1, .b = -1});
-        tile_op(p, (TileOp){T_MAP, .dst = -1, .a = sums, .b = -1});
-        return;
+        tile_load(p, BY_BODY, tile_add(p, rest));
     }
-    int strips = p->side_m / MMA_STRIP;
-    tile_op(p, (TileOp){T_LOOP, .dst = -1, .a = -1, .b = -1, .trips = strips});
-    tile_op(p, (TileOp){T_MOVE, .dst = sums, .a = acc, .b = -1});
-    tile_op(p, (TileOp){T_MAP, .dst = -1, .a = sums, .b = -1});
-    tile_op(p, (TileOp){T_END, .dst = -1, .a = -1, .b = -1});
+    tile_do(p, T_MAP, NO_TILE, sums);
+    if (strips) tile_end(p);
 }
 
 TileProgram tile_program(const Body *b)

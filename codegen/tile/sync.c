@@ -7,7 +7,7 @@
 // are chosen that cover all pairs: pairs with the fewest candidates come first, and a wait for
 // copies comes as late as possible. A second simulation counts how many groups of copies may still
 // be in flight at each wait.
-#include "codegen/tile/tile.h"
+#include "codegen/tile/sync.h"
 
 enum { MOST_NEEDS = 128, GAPS = TILE_MOST_OPS + 1 }; // a gap is the place before an op, or the end
 
@@ -24,7 +24,7 @@ typedef struct Spot { // a place of a tile
     int group; // of the copy that wrote it, 0: none; it is forgotten with the first read
 } Spot;
 
-typedef struct Sync {
+typedef struct Threads {
     const TileProgram *p;
     int now, iteration_began, groups;
     int passed[GAPS], begun[GAPS]; // the gap: last time, and groups begun by then
@@ -35,7 +35,7 @@ typedef struct Sync {
     bool chosen[GAPS];
     TileOp barrier[GAPS];
     int under_way[GAPS]; // -1: no copy is waited for
-} Sync;
+} Threads;
 
 // Whether a barrier may be there: loads that come together with their moves are not parted.
 static bool open_gap(const TileProgram *p, int gap)
@@ -45,7 +45,7 @@ static bool open_gap(const TileProgram *p, int gap)
     return true;
 }
 
-static void add_need(Sync *s, int since, int tile, bool filled, TileScope scope, bool arrives)
+static void add_need(Threads *s, int since, int tile, bool filled, TileScope scope, bool arrives)
 {
     Need n = {.scope = scope, .arrives = arrives};
     if (arrives && since < s->iteration_began) since = s->iteration_began;
@@ -65,7 +65,7 @@ static void add_need(Sync *s, int since, int tile, bool filled, TileScope scope,
 }
 
 // The copy of that group is read: it is waited for in the gap passed last that has a barrier.
-static void count_groups(Sync *s, const Spot *c)
+static void count_groups(Threads *s, const Spot *c)
 {
     int last = -1;
     for (int g = 0; g <= s->p->nops; g++)
@@ -78,7 +78,7 @@ static void count_groups(Sync *s, const Spot *c)
 }
 
 // An access of op number i.
-static void access(Sync *s, int i, int tile, int place, bool writes)
+static void access(Threads *s, int i, int tile, int place, bool writes)
 {
     const Tile *t = &s->p->tile[tile];
     Spot *own = &s->cell[tile][place];
@@ -104,7 +104,7 @@ static void access(Sync *s, int i, int tile, int place, bool writes)
     own->group = copied ? s->groups + 1 : 0;
 }
 
-static void visit(Sync *s, int gap)
+static void visit(Threads *s, int gap)
 {
     s->now++;
     s->passed[gap] = s->now;
@@ -119,7 +119,7 @@ static bool ends_group(const TileProgram *p, int i)
 }
 
 // Runs op number i in an iteration of a loop of so many; returns the next one's number.
-static int run(Sync *s, int i, int64_t iteration, int64_t trips)
+static int run(Threads *s, int i, int64_t iteration, int64_t trips)
 {
     const TileProgram *p = s->p;
     const TileOp *op = &p->op[i];
@@ -151,7 +151,7 @@ static int run(Sync *s, int i, int64_t iteration, int64_t trips)
     return i + 1;
 }
 
-static void run_all(Sync *s)
+static void run_all(Threads *s)
 {
     const TileProgram *p = s->p;
     s->now = s->groups = 0;
@@ -173,7 +173,7 @@ static bool before(const Need *a, const Need *b) // less choice
     return __builtin_popcountll(a->gaps) < __builtin_popcountll(b->gaps);
 }
 
-static bool served(const Sync *s, const Need *n)
+static bool served(const Threads *s, const Need *n)
 {
     for (int g = 0; g <= s->p->nops; g++)
         if (n->gaps >> g & 1 && s->chosen[g] && s->barrier[g].scope >= n->scope) return true;
@@ -181,7 +181,7 @@ static bool served(const Sync *s, const Need *n)
 }
 
 // How many needs a barrier there would serve.
-static int serves(const Sync *s, int gap, TileScope scope)
+static int serves(const Threads *s, int gap, TileScope scope)
 {
     int n = 0;
     for (int i = 0; i < s->nneeds; i++)
@@ -191,7 +191,7 @@ static int serves(const Sync *s, int gap, TileScope scope)
 
 // Chooses a gap: one that is passed less often than others, unless copies have to arrive, whose
 // wait belongs to their step; that serves more needs; the last one.
-static void serve(Sync *s, const Need *n)
+static void serve(Threads *s, const Need *n)
 {
     int best = -1, most = 0;
     if (served(s, n)) return;
@@ -205,11 +205,11 @@ static void serve(Sync *s, const Need *n)
     }
     if (best < 0) return;
     s->chosen[best] = true;
-    s->barrier[best] = (TileOp){T_BARRIER, .dst = -1, .a = -1, .b = -1, .scope = n->scope};
+    s->barrier[best] = (TileOp){T_BARRIER, .scope = n->scope};
 }
 
 // What each barrier is for.
-static void explain(Sync *s)
+static void explain(Threads *s)
 {
     for (int i = 0; i < s->nneeds; i++)
         for (int g = 0; g <= s->p->nops; g++)
@@ -219,36 +219,95 @@ static void explain(Sync *s)
             }
 }
 
-void tile_synchronise(TileProgram *p)
+// -- inserting ------------------------------------------------------------------------------------
+
+void sync_begin(Sync *s, TileProgram *p)
 {
-    static const TileOp none = {.dst = -1, .a = -1, .b = -1};
-    if (p->nroles) {
-        (p->varies ? tile_synchronise_scores : tile_synchronise_roles)(p);
-        return;
+    s->from = *p;
+    s->p = p;
+    for (int i = 0; i <= TILE_MOST_OPS; i++) s->before[i].n = s->behind[i].n = 0;
+}
+
+static void insert(Inserted *to, TileOp op)
+{
+    op.dst = op.a = op.b = NO_TILE;
+    to->op[to->n++] = op;
+}
+
+void sync_before(Sync *s, int i, TileOp op)
+{
+    insert(&s->before[i], op);
+}
+
+void sync_behind(Sync *s, int i, TileOp op)
+{
+    insert(&s->behind[i], op);
+}
+
+void sync_product(Sync *s, int i)
+{
+    Inserted own = {0}, *to = &s->behind[i];
+    insert(&s->before[i], (TileOp){.kind = T_BEGIN});
+    insert(&own, (TileOp){.kind = T_COMMIT, .how = BY_TENSOR});
+    for (int k = 0; k < to->n; k++) insert(&own, to->op[k]);
+    *to = own;
+}
+
+static void add_all(TileProgram *p, const Inserted *in)
+{
+    for (int k = 0; k < in->n; k++) tile_op(p, in->op[k]);
+}
+
+void sync_end(Sync *s)
+{
+    s->p->nops = 0;
+    for (int i = 0; i <= s->from.nops; i++) {
+        add_all(s->p, &s->before[i]);
+        if (i < s->from.nops) tile_op(s->p, s->from.op[i]);
+        add_all(s->p, &s->behind[i]);
     }
-    TileProgram from = *p;
-    Sync s = {.p = &from};
-    run_all(&s);
-    for (int i = 1; i < s.nneeds; i++)
-        for (int j = i; j > 0 && before(&s.need[j], &s.need[j - 1]); j--) {
-            Need swap = s.need[j];
-            s.need[j] = s.need[j - 1];
-            s.need[j - 1] = swap;
+}
+
+// -------------------------------------------------------------------------------------------------
+
+static void sort_needs(Threads *s)
+{
+    for (int i = 1; i < s->nneeds; i++)
+        for (int j = i; j > 0 && before(&s->need[j], &s->need[j - 1]); j--) {
+            Need swap = s->need[j];
+            s->need[j] = s->need[j - 1];
+            s->need[j - 1] = swap;
         }
+}
+
+static void synchronise_threads(TileProgram *p)
+{
+    Sync inserted;
+    sync_begin(&inserted, p);
+    Threads s = {.p = &inserted.from};
+    run_all(&s);
+    sort_needs(&s);
     for (int i = 0; i < s.nneeds; i++) serve(&s, &s.need[i]);
     explain(&s);
     for (int g = 0; g < GAPS; g++) s.under_way[g] = -1;
     s.counts = true;
     run_all(&s);
-    p->nops = 0;
-    for (int i = 0; i <= from.nops; i++) {
-        TileOp wait = none, commit = none;
-        wait.kind = T_WAIT;
-        wait.count = s.under_way[i];
-        commit.kind = T_COMMIT;
-        if (s.under_way[i] >= 0) tile_op(p, wait);
-        if (s.chosen[i]) tile_op(p, s.barrier[i]);
-        if (i < from.nops) tile_op(p, from.op[i]);
-        if (i < from.nops && ends_group(&from, i)) tile_op(p, commit);
+    for (int i = 0; i <= s.p->nops; i++) {
+        if (s.under_way[i] >= 0)
+            sync_before(&inserted, i, (TileOp){T_WAIT, .count = s.under_way[i]});
+        if (s.chosen[i]) sync_before(&inserted, i, s.barrier[i]);
+        if (i < s.p->nops && ends_group(s.p, i))
+            sync_behind(&inserted, i, (TileOp){.kind = T_COMMIT});
     }
+    sync_end(&inserted);
+}
+
+void tile_synchronise(TileProgram *p)
+{
+    if (!p->nroles)
+        synchronise_threads(p);
+    else if (p->varies)
+        tile_synchronise_scores(p);
+    else
+        tile_synchronise_roles(p);
 }

@@ -17,37 +17,10 @@
 // Products read their operands until they complete. A group goes on to the next step before that,
 // so it releases a place of the ring a step later; but not where the other group has the next step,
 // whose products run at the same time, and the ring has too few places for both.
-#include "codegen/tile/tile.h"
+#include "codegen/tile/sync.h"
 
-enum { MOST_ADDED = 6 };
 enum { FEW_PLACES = 3 };
 enum { UNDER_WAY = 1 }; // groups of products, while the next place is waited for: this step's
-
-typedef struct Added { // ops beside one of the program
-    TileOp op[MOST_ADDED];
-    int n;
-} Added;
-
-typedef struct Sync {
-    TileProgram *from;
-    TileProgram *p;
-    Added before[TILE_MOST_OPS + 1], behind[TILE_MOST_OPS + 1];
-} Sync;
-
-static void add(Added *to, TileOp op)
-{
-    op.dst = op.a = op.b = -1;
-    to->op[to->n++] = op;
-}
-
-static int end_of(const TileProgram *p, int i) // of the loop that begins there
-{
-    for (int depth = 0;; i++) {
-        depth += p->op[i].kind == T_LOOP || p->op[i].kind == T_TILES;
-        depth -= p->op[i].kind == T_END;
-        if (!depth) return i;
-    }
-}
 
 static int role_at(const TileProgram *p, int i)
 {
@@ -99,7 +72,7 @@ static int add_bar(TileProgram *p, const char *name, uint32_t tiles)
 // the one before has ended.
 static void guard_reader(Sync *s, int loop, int first, int last, int full, int empty)
 {
-    const TileProgram *p = s->from;
+    const TileProgram *p = &s->from;
     const TileRole *role = &p->role[role_at(p, loop)];
     uint32_t tiles = s->p->bar[full].tiles, read = 0;
     for (int i = first; i <= last; i++) read |= reads(p, &p->op[i]);
@@ -109,49 +82,49 @@ static void guard_reader(Sync *s, int loop, int first, int last, int full, int e
         role->warps / (role->turns || role->steps ? role->groups : 1) * (peers ? p->cluster : 1);
     s->p->bar[empty].of_cluster |= peers;
 
-    if (role->turns) add(&s->before[loop], (TileOp){T_TURN, .shift = -1});
-    add(&s->before[first], (TileOp){T_AWAIT, .bar = full, .filled = tiles});
-    if (role->turns) add(&s->before[first], (TileOp){T_PASS, .shift = 1, .when = THE_LAST});
+    if (role->turns) sync_before(s, loop, (TileOp){T_TURN, .shift = -1});
+    sync_before(s, first, (TileOp){T_AWAIT, .bar = full, .filled = tiles});
+    if (role->turns) sync_before(s, first, (TileOp){T_PASS, .shift = 1, .when = THE_LAST});
 
     TileOp arrive = {T_ARRIVE, .bar = empty, .scope = peers ? OF_CLUSTER : OF_BLOCK};
     if (!tensor) {
-        add(&s->behind[last], (TileOp){T_BARRIER, .scope = OF_WARP, .freed = read});
-        add(&s->behind[last], arrive);
+        sync_behind(s, last, (TileOp){T_BARRIER, .scope = OF_WARP, .freed = read});
+        sync_behind(s, last, arrive);
         return;
     }
     if (role->steps && p->tile[0].places < FEW_PLACES * role->groups) {
-        add(&s->behind[last], (TileOp){T_WAIT, BY_TENSOR, .count = 0});
-        add(&s->behind[last], arrive);
+        sync_behind(s, last, (TileOp){T_WAIT, BY_TENSOR, .count = 0});
+        sync_behind(s, last, arrive);
         return;
     }
     arrive.shift = -1;
     if (p->op[loop].trips > 1) {
-        add(&s->behind[last], (TileOp){T_WAIT, BY_TENSOR, .count = UNDER_WAY});
-        add(&s->behind[last], arrive);
+        sync_behind(s, last, (TileOp){T_WAIT, BY_TENSOR, .count = UNDER_WAY});
+        sync_behind(s, last, arrive);
     }
-    int end = end_of(p, loop);
-    add(&s->behind[end], (TileOp){T_WAIT, BY_TENSOR, .count = 0});
-    add(&s->behind[end], arrive);
+    int end = tile_end_of(p, loop);
+    sync_behind(s, end, (TileOp){T_WAIT, BY_TENSOR, .count = 0});
+    sync_behind(s, end, arrive);
 }
 
 // The loop that fills a ring, by [load] first, and those that read it.
 static void guard_ring(Sync *s, int loop, int load)
 {
-    const TileProgram *p = s->from;
+    const TileProgram *p = &s->from;
     uint32_t tiles = 0;
     for (int i = load; p->op[i].kind != T_END; i++) {
         if (!loads(&p->op[i])) continue;
         tiles |= 1u << p->op[i].dst;
-        s->from->op[i].bar = s->p->nbars; // "full"
+        s->from.op[i].bar = s->p->nbars; // "full"
     }
     int full = add_bar(s->p, "full", tiles), empty = add_bar(s->p, "empty", tiles);
     s->p->bar[full].arrivals = 1;
-    add(&s->before[load], (TileOp){T_AWAIT, .bar = empty, .count = 1, .freed = tiles});
-    add(&s->before[load], (TileOp){T_ANNOUNCE, .bar = full, .filled = tiles});
+    sync_before(s, load, (TileOp){T_AWAIT, .bar = empty, .count = 1, .freed = tiles});
+    sync_before(s, load, (TileOp){T_ANNOUNCE, .bar = full, .filled = tiles});
     for (int i = 0; i < p->nops; i++) {
         if (p->op[i].kind != T_LOOP || i == loop) continue;
         int first = -1, last = -1;
-        for (int in = i; in < end_of(p, i); in++)
+        for (int in = i; in < tile_end_of(p, i); in++)
             if (reads(p, &p->op[in]) & tiles) last = in, first = first < 0 ? in : first;
         if (first >= 0) guard_reader(s, i, first, last, full, empty);
     }
@@ -160,17 +133,17 @@ static void guard_ring(Sync *s, int loop, int load)
 // A tile that stays is copied once; who reads it waits for that before all of its tiles.
 static void guard_staying(Sync *s, int load)
 {
-    const TileProgram *p = s->from;
+    const TileProgram *p = &s->from;
     const uint32_t tile = 1u << p->op[load].dst;
     const int bar = add_bar(s->p, "stays", tile);
     s->p->bar[bar].once = true;
     s->p->bar[bar].arrivals = 1;
-    s->from->op[load].bar = bar;
-    add(&s->before[load], (TileOp){T_ANNOUNCE, .bar = bar, .filled = tile});
+    s->from.op[load].bar = bar;
+    sync_before(s, load, (TileOp){T_ANNOUNCE, .bar = bar, .filled = tile});
     for (int i = 0, tiles = 0; i < p->nops; i++) {
         if (p->op[i].kind == T_TILES) tiles = i;
         if (reads(p, &p->op[i]) & tile)
-            add(&s->before[tiles], (TileOp){T_AWAIT, .bar = bar, .filled = tile});
+            sync_before(s, tiles, (TileOp){T_AWAIT, .bar = bar, .filled = tile});
     }
 }
 
@@ -196,17 +169,17 @@ static uint32_t overlapped(const TileProgram *p, int by)
 // of them read it then.
 static void guard_joint(Sync *s, int move)
 {
-    const int joint = s->from->op[move].dst;
-    TileOp before = {T_BARRIER, .scope = OF_ROLE, .freed = overlapped(s->from, joint)};
-    add(&s->before[move], before);
-    add(&s->behind[move], (TileOp){T_BARRIER, .scope = OF_ROLE, .filled = 1u << joint});
+    const int joint = s->from.op[move].dst;
+    TileOp before = {T_BARRIER, .scope = OF_ROLE, .freed = overlapped(&s->from, joint)};
+    sync_before(s, move, before);
+    sync_behind(s, move, (TileOp){T_BARRIER, .scope = OF_ROLE, .filled = 1u << joint});
 }
 
 static int add_cluster_bar(Sync *s, const char *name, int tile, int warps)
 {
     int bar = add_bar(s->p, name, 1u << tile);
     s->p->bar[bar].by_tile = s->p->bar[bar].of_cluster = true;
-    s->p->bar[bar].arrivals = warps * s->from->cluster;
+    s->p->bar[bar].arrivals = warps * s->from.cluster;
     return bar;
 }
 
@@ -214,26 +187,26 @@ static int add_cluster_bar(Sync *s, const char *name, int tile, int warps)
 // the ring until they are done.
 static void guard_sums(Sync *s, int move, int map)
 {
-    const TileProgram *p = s->from;
+    const TileProgram *p = &s->from;
     const TileRole *role = &p->role[role_at(p, move)];
     int sums = p->op[move].dst;
     const uint32_t own = 1u << sums, ring = overlapped(p, sums);
     int written = add_cluster_bar(s, "written", sums, role->warps),
         read = add_cluster_bar(s, "read", sums, role->warps);
     if (role->groups > 1)
-        add(&s->before[move], (TileOp){T_BARRIER, .scope = OF_ROLE, .freed = ring});
-    add(&s->behind[move], (TileOp){T_BARRIER, .scope = OF_WARP, .filled = own});
-    add(&s->behind[move], (TileOp){T_ARRIVE, .bar = written, .scope = OF_CLUSTER});
-    add(&s->before[map], (TileOp){T_AWAIT, .bar = written, .filled = own});
-    add(&s->behind[map], (TileOp){T_FENCE, .freed = own});
-    add(&s->behind[map], (TileOp){T_BARRIER, .scope = OF_WARP, .freed = own});
-    add(&s->behind[map], (TileOp){T_ARRIVE, .bar = read, .scope = OF_CLUSTER});
+        sync_before(s, move, (TileOp){T_BARRIER, .scope = OF_ROLE, .freed = ring});
+    sync_behind(s, move, (TileOp){T_BARRIER, .scope = OF_WARP, .filled = own});
+    sync_behind(s, move, (TileOp){T_ARRIVE, .bar = written, .scope = OF_CLUSTER});
+    sync_before(s, map, (TileOp){T_AWAIT, .bar = written, .filled = own});
+    sync_behind(s, map, (TileOp){T_FENCE, .freed = own});
+    sync_behind(s, map, (TileOp){T_BARRIER, .scope = OF_WARP, .freed = own});
+    sync_behind(s, map, (TileOp){T_ARRIVE, .bar = read, .scope = OF_CLUSTER});
     for (int i = 0; i < p->nops; i++) { // before the loops that fill that memory
         if (p->op[i].kind != T_LOOP) continue;
         bool fills = false;
-        for (int in = i; in < end_of(p, i); in++)
+        for (int in = i; in < tile_end_of(p, i); in++)
             fills |= loads(&p->op[in]) && ring >> p->op[in].dst & 1;
-        if (fills) add(&s->before[i], (TileOp){T_AWAIT, .bar = read, .count = 1, .freed = own});
+        if (fills) sync_before(s, i, (TileOp){T_AWAIT, .bar = read, .count = 1, .freed = own});
     }
 }
 
@@ -262,37 +235,37 @@ static int stores_between(const Tile *t, int64_t trips)
 
 static void guard_writes(Sync *s, int i, int loop)
 {
-    const TileProgram *p = s->from;
+    const TileProgram *p = &s->from;
     uint32_t tiles = writes(p, &p->op[i]);
     TileOp fence = {T_FENCE, .filled = tiles, .when = p->op[i].when};
     TileOp barrier = {T_BARRIER, .scope = scope_of(p, tiles), .filled = tiles, .when = fence.when};
-    for (int j = i + 1; j < end_of(p, loop); j++) {
+    for (int j = i + 1; j < tile_end_of(p, loop); j++) {
         const TileOp *next = &p->op[j];
         if (!(reads(p, next) & tiles)) continue;
         bool threads = next->kind == T_MAP || (next->kind == T_STORE && next->how == BY_BODY);
         if (threads) { // the same ones
-            add(&s->behind[i], barrier);
-            add(&s->behind[j], (TileOp){T_BARRIER, .scope = scope_of(p, tiles), .freed = tiles});
+            sync_behind(s, i, barrier);
+            sync_behind(s, j, (TileOp){T_BARRIER, .scope = scope_of(p, tiles), .freed = tiles});
             return;
         }
         if (!asynchronous(next)) continue;
-        add(&s->behind[i], fence);
-        add(&s->behind[i], barrier);
+        sync_behind(s, i, fence);
+        sync_behind(s, i, barrier);
         if (next->kind != T_STORE) return;
         int count = stores_between(&p->tile[next->a], p->op[loop].trips);
-        add(&s->before[i], (TileOp){T_WAIT, BY_BULK, .count = count, .freed = tiles});
-        add(&s->before[i], (TileOp){T_BARRIER, .scope = scope_of(p, tiles), .freed = tiles});
-        add(&s->behind[j], (TileOp){T_COMMIT, .how = BY_BULK});
+        sync_before(s, i, (TileOp){T_WAIT, BY_BULK, .count = count, .freed = tiles});
+        sync_before(s, i, (TileOp){T_BARRIER, .scope = scope_of(p, tiles), .freed = tiles});
+        sync_behind(s, j, (TileOp){T_COMMIT, .how = BY_BULK});
         int end = j; // of the role
         while (end < p->nops && p->op[end].kind != T_ROLE) end++;
-        add(&s->before[end], (TileOp){T_WAIT, BY_BULK, .count = 0});
+        sync_before(s, end, (TileOp){T_WAIT, BY_BULK, .count = 0});
         return;
     }
 }
 
 static void guard(Sync *s)
 {
-    const TileProgram *p = s->from;
+    const TileProgram *p = &s->from;
     int loop = -1, guarded = -1;
     for (int i = 0; i < p->nops; i++) {
         const TileOp *op = &p->op[i];
@@ -305,12 +278,7 @@ static void guard(Sync *s)
     for (int i = 0; i < p->nops; i++) {
         const TileOp *op = &p->op[i];
         if (op->kind == T_LOOP) loop = i;
-        if (op->kind == T_MMA && op->how == BY_TENSOR) {
-            Added *to = &s->behind[i];
-            add(&s->before[i], (TileOp){.kind = T_BEGIN});
-            for (int k = to->n++; k > 0; k--) to->op[k] = to->op[k - 1];
-            to->op[0] = (TileOp){T_COMMIT, BY_TENSOR, .dst = -1, .a = -1, .b = -1};
-        }
+        if (op->kind == T_MMA && op->how == BY_TENSOR) sync_product(s, i);
         if (op->kind == T_MOVE && p->tile[op->dst].layout == L_JOINT) {
             guard_joint(s, i);
         } else if (op->kind == T_MOVE && p->tile[op->dst].layout == L_ROWS &&
@@ -326,21 +294,13 @@ static void guard(Sync *s)
 
 void tile_synchronise_roles(TileProgram *p)
 {
-    TileProgram from = *p;
-    Sync s = {.from = &from, .p = p};
+    Sync s;
+    sync_begin(&s, p);
+    sync_before(&s, 0, (TileOp){.kind = T_READY});
     guard(&s);
-    Added begin = {0}, end = {0};
-    add(&begin, (TileOp){.kind = T_READY});
     if (p->cluster > 1) { // blocks arrive at each other's mbarriers, and read each other's sums
-        add(&end, (TileOp){T_ROLE, .role = ALL_ROLES});
-        add(&end, (TileOp){T_BARRIER, .scope = OF_CLUSTER});
+        sync_behind(&s, s.from.nops, (TileOp){T_ROLE, .role = ALL_ROLES});
+        sync_behind(&s, s.from.nops, (TileOp){T_BARRIER, .scope = OF_CLUSTER});
     }
-    s.behind[from.nops] = end;
-    p->nops = 0;
-    for (int k = 0; k < begin.n; k++) tile_op(p, begin.op[k]);
-    for (int i = 0; i <= from.nops; i++) {
-        for (int k = 0; k < s.before[i].n; k++) tile_op(p, s.before[i].op[k]);
-        if (i < from.nops) tile_op(p, from.op[i]);
-        for (int k = 0; k < s.behind[i].n; k++) tile_op(p, s.behind[i].op[k]);
-    }
+    sync_end(&s);
 }

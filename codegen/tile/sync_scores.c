@@ -12,19 +12,14 @@
 //     product -> bulk copy                           an arrival at "empty", where it is known that
 //                                                    the last product that reads the place is done
 //     threads in doubt -> all that go on or end      a barrier of the block, which tells them
-#include "codegen/tile/tile.h"
+#include "codegen/tile/sync.h"
 
-enum { MOST_ADDED = 8, MOST_EVENTS = 160, MOST_STEPS = 4, NONE = -1 };
+enum { MOST_EVENTS = 160, MOST_STEPS = 4, NONE = -1 };
 
 typedef struct Event { // an op that is run
     int op;
     int64_t step; // of its loop; in none: the first one's, or behind the last
 } Event;
-
-typedef struct Added { // ops beside one of the program
-    TileOp op[MOST_ADDED];
-    int n;
-} Added;
 
 // Where it is known that the last product that reads a place of a tile is done: in front of an op.
 typedef struct Release {
@@ -32,22 +27,15 @@ typedef struct Release {
     int shift[TILE_MOST_OPS];
 } Release;
 
-typedef struct Sync {
-    TileProgram *from;
-    TileProgram *p;
+typedef struct Scores {
+    Sync *s;
+    TileProgram *from, *p; // of these
     Release release[TILE_MOST_TILES];
-    Added before[TILE_MOST_OPS + 1], behind[TILE_MOST_OPS + 1];
     int wait[TILE_MOST_OPS]; // in front of the op: so many groups may be under way; NONE: any
     int begin, end;          // the products' role
     Event event[MOST_EVENTS];
     int n;
-} Sync;
-
-static void add(Added *to, TileOp op)
-{
-    op.dst = op.a = op.b = -1;
-    to->op[to->n++] = op;
-}
+} Scores;
 
 static bool is_product(const TileOp *op)
 {
@@ -63,24 +51,15 @@ static int full_of(const TileProgram *p, int tile) // the bar's number; "empty" 
 
 // -- what is run ----------------------------------------------------------------------------------
 
-static int end_of(const TileProgram *p, int i)
-{
-    for (int depth = 0;; i++) {
-        depth += tile_begins(&p->op[i]);
-        depth -= p->op[i].kind == T_END;
-        if (!depth) return i;
-    }
-}
-
 // The loop over steps around the op, or NONE.
 static int loop_around(const TileProgram *p, int i)
 {
     for (int k = i; k >= 0 && p->op[k].kind != T_TILES; k--)
-        if (p->op[k].kind == T_LOOP && end_of(p, k) > i) return k;
+        if (p->op[k].kind == T_LOOP && tile_end_of(p, k) > i) return k;
     return NONE;
 }
 
-static void run(Sync *s, int64_t steps)
+static void run(Scores *s, int64_t steps)
 {
     const TileProgram *p = s->from;
     int64_t at = 0;
@@ -88,7 +67,7 @@ static void run(Sync *s, int64_t steps)
     for (int i = s->begin; i < s->end; i++) {
         const TileOp *op = &p->op[i];
         if (op->kind == T_LOOP) {
-            int end = end_of(p, i);
+            int end = tile_end_of(p, i);
             for (at = -op->early > 0 ? -op->early : 0; at < steps; at++)
                 for (int k = i + 1; k < end; k++) s->event[s->n++] = (Event){k, at};
             at = steps;
@@ -122,7 +101,7 @@ static bool waits_for(const TileProgram *p, const TileOp *op, const TileOp *prod
 }
 
 // Groups of products between two events.
-static int between(const Sync *s, int from, int to)
+static int between(const Scores *s, int from, int to)
 {
     int n = 0;
     for (int i = from + 1; i < to; i++) n += is_product(&s->from->op[s->event[i].op]);
@@ -131,7 +110,7 @@ static int between(const Sync *s, int from, int to)
 
 // Whether the product at [from] is known to be done before event [to], by the waits there are, that
 // of event [but] left aside.
-static bool done_before(const Sync *s, int from, int to, int but)
+static bool done_before(const Scores *s, int from, int to, int but)
 {
     for (int i = from + 1; i <= to; i++) {
         int count = s->wait[s->event[i].op];
@@ -142,7 +121,7 @@ static bool done_before(const Sync *s, int from, int to, int but)
 
 // -- waits ----------------------------------------------------------------------------------------
 
-static void find_waits(Sync *s)
+static void find_waits(Scores *s)
 {
     const TileProgram *p = s->from;
     for (int i = 0; i < p->nops; i++) s->wait[i] = NONE;
@@ -165,7 +144,7 @@ static void find_waits(Sync *s)
     }
     for (int op = s->begin; op < s->end; op++)
         if (s->wait[op] != NONE)
-            add(&s->before[op], (TileOp){T_WAIT, BY_TENSOR, .count = s->wait[op]});
+            sync_before(s->s, op, (TileOp){T_WAIT, BY_TENSOR, .count = s->wait[op]});
 }
 
 // -- places ---------------------------------------------------------------------------------------
@@ -180,7 +159,7 @@ static int64_t reads(const TileProgram *p, const Event *e, uint32_t tiles)
     return p->tile[op->a].stays && 1u << op->a & tiles ? 0 : e->step + op->shift;
 }
 
-static void find_release(Sync *s, int tile)
+static void find_release(Scores *s, int tile)
 {
     const TileProgram *p = s->from;
     const bool stays = p->tile[tile].stays;
@@ -192,7 +171,7 @@ static void find_release(Sync *s, int tile)
             bool last = place != NONE;
             for (int k = i + 1; k < s->n; k++) last &= reads(p, &s->event[k], 1u << tile) != place;
             if (place != NONE && loop_around(p, s->event[i].op) != NONE)
-                behind = end_of(p, loop_around(p, s->event[i].op)) + 1;
+                behind = tile_end_of(p, loop_around(p, s->event[i].op)) + 1;
             for (int k = i + 1; k < s->n && last && !stays; k++) {
                 if (!done_before(s, i, k, NONE)) continue;
                 s->release[tile].known[s->event[k].op] = true;
@@ -204,7 +183,7 @@ static void find_release(Sync *s, int tile)
     if (stays) s->release[tile].known[behind] = true;
 }
 
-static bool together(const Sync *s, int t, int u)
+static bool together(const Scores *s, int t, int u)
 {
     const Release *x = &s->release[t], *y = &s->release[u];
     for (int i = 0; i < s->from->nops; i++)
@@ -213,7 +192,7 @@ static bool together(const Sync *s, int t, int u)
 }
 
 // Two for each ring, of tiles that are given back together.
-static void add_bars(Sync *s)
+static void add_bars(Scores *s)
 {
     static const char *const names[][2] = {
         {"full_0", "empty_0"}, {"full_1", "empty_1"}, {"full_2", "empty_2"}, {"full_3", "empty_3"}};
@@ -236,7 +215,7 @@ static void add_bars(Sync *s)
 }
 
 // The first load into a place waits until it is free.
-static void guard_loads(Sync *s)
+static void guard_loads(Scores *s)
 {
     TileProgram *p = s->from;
     uint32_t seen = 0;
@@ -247,14 +226,14 @@ static void guard_loads(Sync *s)
         p->op[i].bar = full;
         if (seen & tiles) continue;
         seen |= tiles;
-        add(&s->before[i], (TileOp){T_AWAIT, .bar = full + 1, .count = 1, .freed = tiles});
-        add(&s->before[i], (TileOp){T_ANNOUNCE, .bar = full, .filled = tiles});
+        sync_before(s->s, i, (TileOp){T_AWAIT, .bar = full + 1, .count = 1, .freed = tiles});
+        sync_before(s->s, i, (TileOp){T_ANNOUNCE, .bar = full, .filled = tiles});
     }
 }
 
 // Where the first product that reads a place waits for it: in front of that, or of the loop around
 // it, where it stays.
-static void await(Sync *s, int full)
+static void await(Scores *s, int full)
 {
     const TileProgram *p = s->from;
     const uint32_t tiles = s->p->bar[full].tiles;
@@ -274,42 +253,44 @@ static void await(Sync *s, int full)
         int loop = loop_around(p, i), shift = p->op[i].shift;
         bool stays = false;
         for (int t = 0; t < p->ntiles; t++) stays |= tiles >> t & 1 && p->tile[t].stays;
-        add(&s->before[stays && loop != NONE ? loop : i],
-            (TileOp){T_AWAIT, .bar = full, .filled = tiles, .shift = shift});
+        sync_before(s->s, stays && loop != NONE ? loop : i,
+                    (TileOp){T_AWAIT, .bar = full, .filled = tiles, .shift = shift});
     }
 }
 
-static void give_back(Sync *s, int full)
+static void give_back(Scores *s, int full)
 {
     int t = 0;
     while (!(s->p->bar[full].tiles >> t & 1)) t++;
     const Release *r = &s->release[t];
     for (int i = 0; i < s->from->nops; i++)
         if (r->known[i])
-            add(&s->before[i], (TileOp){T_ARRIVE, .bar = full + 1, .shift = r->shift[i]});
+            sync_before(s->s, i, (TileOp){T_ARRIVE, .bar = full + 1, .shift = r->shift[i]});
 }
 
 // -------------------------------------------------------------------------------------------------
 
 // Where it is decided whether everything is done again.
-static void tell_doubts(Sync *s)
+static void tell_doubts(Scores *s)
 {
     const TileProgram *p = s->from;
     for (int i = 0; i < p->nops; i++)
         if (p->op[i].kind == T_AGAIN)
-            add(&s->before[end_of(p, i)],
-                (TileOp){T_BARRIER, .scope = OF_BLOCK, .when = THE_FIRST});
+            sync_before(s->s, tile_end_of(p, i),
+                        (TileOp){T_BARRIER, .scope = OF_BLOCK, .when = THE_FIRST});
 }
 
 void tile_synchronise_scores(TileProgram *p)
 {
-    TileProgram from = *p;
-    Sync s = {.from = &from, .p = p, .end = from.nops};
-    for (int i = 0; i < from.nops; i++)
-        if (from.op[i].kind == T_ROLE) s.begin = i;
+    Sync inserted;
+    sync_begin(&inserted, p);
+    sync_before(&inserted, 0, (TileOp){.kind = T_READY});
+    Scores s = {.s = &inserted, .from = &inserted.from, .p = p, .end = inserted.from.nops};
+    for (int i = 0; i < s.end; i++)
+        if (s.from->op[i].kind == T_ROLE) s.begin = i;
     find_waits(&s);
-    for (int t = 0; t < from.ntiles; t++)
-        if (tile_shared(&from.tile[t])) find_release(&s, t);
+    for (int t = 0; t < p->ntiles; t++)
+        if (tile_shared(&p->tile[t])) find_release(&s, t);
     add_bars(&s);
     guard_loads(&s);
     for (int i = 0; i < p->nbars; i += 2) {
@@ -318,17 +299,6 @@ void tile_synchronise_scores(TileProgram *p)
     }
     tell_doubts(&s);
     for (int i = s.begin; i < s.end; i++)
-        if (is_product(&from.op[i])) {
-            Added *to = &s.behind[i];
-            add(&s.before[i], (TileOp){.kind = T_BEGIN});
-            for (int k = to->n++; k > 0; k--) to->op[k] = to->op[k - 1];
-            to->op[0] = (TileOp){T_COMMIT, BY_TENSOR, .dst = -1, .a = -1, .b = -1};
-        }
-    p->nops = 0;
-    tile_op(p, (TileOp){T_READY, .dst = -1, .a = -1, .b = -1});
-    for (int i = 0; i < from.nops; i++) {
-        for (int k = 0; k < s.before[i].n; k++) tile_op(p, s.before[i].op[k]);
-        tile_op(p, from.op[i]);
-        for (int k = 0; k < s.behind[i].n; k++) tile_op(p, s.behind[i].op[k]);
-    }
+        if (is_product(&s.from->op[i])) sync_product(&inserted, i);
+    sync_end(&inserted);
 }

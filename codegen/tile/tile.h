@@ -106,7 +106,7 @@ typedef enum TileWhen { EACH_TIME, THE_FIRST, THE_LAST } TileWhen; // of a loop'
 typedef struct TileOp {
     TileKind kind;
     TileHow how;
-    int dst, a, b; // tiles; -1: none
+    int dst, a, b; // tiles; NO_TILE: none
     // It is about the iteration so many behind the loop's; where the loop has none it is left out.
     // (Of a ring behind its loop: about the place so many behind the next one.)
     int shift;
@@ -179,6 +179,20 @@ typedef struct TileProgram {
     } out[MOST_PRODUCTS];
 } TileProgram;
 
+enum { NO_TILE = -1 };
+// -- build.c: what a program has is added one by one, ops behind those there are
+int tile_add(TileProgram *p, Tile t); // its number
+void tile_op(TileProgram *p, TileOp op);
+// What they return may be given more, until the next one is added.
+TileOp *tile_do(TileProgram *p, TileKind kind, int dst, int a); // any op of two tiles, or none
+TileOp *tile_load(TileProgram *p, TileHow how, int dst);
+TileOp *tile_mma(TileProgram *p, TileHow how, int dst, int a, int b);
+TileOp *tile_begin(TileProgram *p, TileKind kind, int64_t trips); // T_LOOP, T_TILES
+void tile_end(TileProgram *p);                                    // of what was begun last
+void tile_role(TileProgram *p, int role);                         // whose ops follow
+int tile_end_of(const TileProgram *p, int i);                     // the T_END of what begins there
+bool tile_has(const TileProgram *p, int from, int to, TileKind kind); // some op before [to] is one
+
 // -- product.c
 const TileAtom *tile_atom(const Body *b); // NULL: none takes its operands
 // Instruction [inst] loads aligned vectors of a buffer of [type], [width] elements along axis
@@ -186,8 +200,6 @@ const TileAtom *tile_atom(const Body *b); // NULL: none takes its operands
 bool tile_copies(const Body *b, int inst, DType type, int inner, int width);
 // The program of a contraction in tiles, without synchronisation.
 void tile_product(const Body *b, TileProgram *p);
-void tile_op(TileProgram *p, TileOp op); // behind those there are
-int tile_add(TileProgram *p, Tile t);    // its number
 // -- warps.c: that of warp tiles
 void tile_warps(const Body *b, TileProgram *p);
 // A chunk is what a warp multiplies at once: 16 columns of f32, 32 of 16-bit floats, of which each

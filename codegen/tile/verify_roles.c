@@ -64,15 +64,6 @@ static void turn(Run *r, int who, int64_t about, bool stays)
 
 // -- control --------------------------------------------------------------------------------------
 
-static int end_of(const TileProgram *p, int i)
-{
-    for (int depth = 0;; i++) {
-        depth += tile_begins(&p->op[i]);
-        depth -= p->op[i].kind == T_END;
-        if (!depth) return i;
-    }
-}
-
 static int begin_of(const TileProgram *p, int i)
 {
     for (int depth = 0;; i--) {
@@ -127,7 +118,7 @@ static void next_tile(Run *r, Agent *a, int tiles, bool first)
     a->at = tiles + 1;
     if (a->tile < (a->pass + 1) * r->tiles) return;
     a->tile = NOTHING;
-    a->at = end_of(p, tiles) + 1;
+    a->at = tile_end_of(p, tiles) + 1;
 }
 
 static void end_pass(Run *r, Agent *a, int again)
@@ -238,7 +229,7 @@ static void step(Run *r, int who)
         a->iteration = r->p->varies ? -op->early : 0;
         if (trips_of(r, a) <= a->iteration) {
             a->passed |= r->p->varies;
-            a->at = end_of(r->p, a->loop) + 1;
+            a->at = tile_end_of(r->p, a->loop) + 1;
             a->loop = NOTHING;
         }
         return;

@@ -77,13 +77,13 @@ void tile_warps(const Body *b, TileProgram *p)
         t.bytes = t.lines * t.pitch * 4;
         sums = tile_add(p, t);
     }
-    tile_op(p, (TileOp){T_LOAD, BY_BODY, .dst = rest, .a = -1, .b = -1});
-    tile_op(p, (TileOp){T_FILL, .dst = acc, .a = -1, .b = -1});
-    tile_op(p, (TileOp){T_LOOP, .dst = -1, .a = -1, .b = -1, .trips = p->steps});
-    tile_op(p, (TileOp){T_LOAD, BY_BODY, .dst = left, .a = -1, .b = -1});
-    tile_op(p, (TileOp){T_LOAD, BY_BODY, .dst = right, .a = -1, .b = -1});
-    tile_op(p, (TileOp){T_MMA, .dst = acc, .a = left, .b = right});
-    tile_op(p, (TileOp){T_END, .dst = -1, .a = -1, .b = -1});
-    if (sums != acc) tile_op(p, (TileOp){T_MOVE, .dst = sums, .a = acc, .b = -1});
-    tile_op(p, (TileOp){T_MAP, .dst = -1, .a = sums, .b = -1});
+    tile_load(p, BY_BODY, rest);
+    tile_do(p, T_FILL, acc, NO_TILE);
+    tile_begin(p, T_LOOP, p->steps);
+    tile_load(p, BY_BODY, left);
+    tile_load(p, BY_BODY, right);
+    tile_mma(p, BY_BODY, acc, left, right);
+    tile_end(p);
+    if (sums != acc) tile_do(p, T_MOVE, sums, acc);
+    tile_do(p, T_MAP, NO_TILE, sums);
 }
