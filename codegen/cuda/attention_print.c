@@ -323,11 +323,8 @@ static void print_result(AttentionPrint *w, int k)
         emit(e, "pair_%u.at[v] = %s;", i, emit_value(e, emit_unrounded(e, s)));
         emit_times(e, "v", 2);
         const char *pack = t == DT_BF16 ? "nc_pack_b" : t == DT_F16 ? "nc_pack_h" : "";
-        const char *axis = e->axis[head];
-        e->axis[head] = "from";
         emit(e, "%snc_store<2>(%s + (%s), %s(pair_%u));", inside, e->buf_name[s->buf],
-             emit_index(e, s->ix), pack, i);
-        e->axis[head] = axis;
+             emit_index_at(e, s->ix, head, "from"), pack, i);
     }
     emit_times(e, "j", line / 8 * (pairs ? 1 : 2));
 }

@@ -205,14 +205,13 @@ static void open_cols(Weights *x, bool loads, bool weighs)
     if (pairs) {
         emit(e, "const %s %s = %s;", int_type(e), first,
              x->masks ? emit_text(e, "nc_min(place_of, %lld)", (long long)extent - 2) : "place_of");
-        e->axis[b->col] = first;
+        x->v.base = first;
         for (int i = 0; i < x->v.nloads; i++) {
             const int load = x->v.loads[i];
             bool there = is_early(x->w, load);
             if (!there) print_vector_load(e, &x->v, load, slot_name(e, load), true);
             e->element[load] = emit_text(e, "%s%s.at[v]", slot_name(e, load), there ? "[j]" : "");
         }
-        e->axis[b->col] = col;
     }
     emit_open(e, 1ull << b->col);
     const char *own = pairs ? emit_text(e, "%s + v", first) : "place_of + v";

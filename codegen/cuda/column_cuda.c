@@ -260,7 +260,6 @@ static void open_lanes(Emit *e, const Columns *c)
     if (c->shifted && c->v.width > 1) // (of other tiles, then, but of some)
         at = emit_text(e, "nc_within(%s, %lld)", at, (long long)c->rows);
     emit(e, "const %s %s = %s;", int_type(e), c->row, at);
-    e->axis[0] = c->row;
 }
 
 static void close_lanes(Emit *e, const Columns *c)
@@ -269,7 +268,6 @@ static void close_lanes(Emit *e, const Columns *c)
     for (int i = 0; i < (int)e->body->insts.n; i++)
         if (near(e, c, i)) e->element[i] = NULL;
     close_lane_loop(e, c->v.width);
-    e->axis[0] = c->base;
 }
 
 // Vector loads that are not in registers yet, in the innermost scope: of a stage's columns, or (-1)
@@ -491,13 +489,13 @@ static void declare_base(Emit *e, const Columns *c, const char *vector, const ch
 static void declare_shift(Emit *e, const Columns *c, const char *block)
 {
     const Body *b = e->body;
-    const char *t = int_type(e), *col = e->axis[b->col];
+    const char *t = int_type(e), *own = e->axis[0];
     int width = b->sched.vector;
     emit(e, "const %s tile = (%s)(%s) * %d;", t, t, block, column_tile(b));
     e->axis[0] = "tile";
-    e->axis[b->col] = "member";
-    emit(e, "const int shift = (int)(%s) & %d;", emit_index(e, b->uneven), width - 1);
-    e->axis[b->col] = col;
+    emit(e, "const int shift = (int)(%s) & %d;", emit_index_at(e, b->uneven, b->col, "member"),
+         width - 1);
+    e->axis[0] = own;
     emit(e, "const %s %s = tile - shift + (int)threadIdx.x %% %d * %d;", t, c->base, c->across,
          width);
     emit(e, "const bool mine = %s < %lld && %s < tile + %d;", c->base, (long long)c->rows, c->base,
@@ -512,10 +510,9 @@ static void print_near(Emit *e, const Columns *c)
         const Inst *v = &b->insts.at[i];
         emit(e, "%s %s_near[%d];", type_storage(b->bufs.at[v->buf].type), e->name[i], c->v.width);
         emit(e, "#pragma unroll");
-        e->axis[0] = emit_text(e, "nc_within(%s + lane, %lld)", c->base, (long long)c->rows);
+        const char *place = emit_text(e, "nc_within(%s + lane, %lld)", c->base, (long long)c->rows);
         emit(e, "for (int lane = 0; lane < %d; lane++) %s_near[lane] = %s[%s];", c->v.width,
-             e->name[i], e->buf_name[v->buf], emit_index(e, v->ix));
-        e->axis[0] = c->base;
+             e->name[i], e->buf_name[v->buf], emit_index_at(e, v->ix, 0, place));
     }
 }
 
@@ -553,7 +550,7 @@ void column_cuda(Emit *e, KernelPhase phase)
         declare_shift(e, &c, block);
     else
         declare_base(e, &c, emit_text(e, "%sthreadIdx.x %% %d", tile, c.across), lane);
-    e->axis[0] = c.base;
+    c.v.base = c.base;
     c.walked = phase == PHASE_COMBINE ? NEW_ARRAY(e->arena, bool, b->insts.n + 1) : mark_walked(e);
     for (int i = 0; i < c.v.nloads; i++)
         if (hoisted(e, c.v.loads[i]) && c.walked[c.v.loads[i]])
@@ -579,8 +576,8 @@ void column_cuda(Emit *e, KernelPhase phase)
         for (int i = 0; i < b->nstages; i++) print_stage(e, &c, i);
     }
     if (c.shifted) { // from here on a thread has one result
-        c.v = (Vectors){.axis = 0, .width = 1};
-        e->axis[0] = c.base = emit_text(e, "%s_own", c.row);
+        c.base = emit_text(e, "%s_own", c.row);
+        c.v = (Vectors){.axis = 0, .width = 1, .base = c.base};
         emit_line(e, root, "const %s %s = tile + (int)threadIdx.x;", t, c.base);
         c.leader =
             emit_text(e, "threadIdx.x < %d && %s < %lld", column_tile(b), c.base, (long long)rows);
@@ -589,5 +586,4 @@ void column_cuda(Emit *e, KernelPhase phase)
         store_partial(e, &c);
     else
         print_results(e, &c);
-    e->axis[0] = c.row;
 }

@@ -36,7 +36,7 @@ static Map map_of(Emit *e)
     const int64_t extent = b->axis[inner].extent / s->vector;
     const char *t = int_type(e), *by = s->vector > 1 ? emit_text(e, " * %d", s->vector) : "";
     Map m = {.v = find_vectors(e, inner, s->vector), .axis = e->axis[inner]};
-    m.base = s->vector > 1 ? emit_text(e, "%s_first", m.axis) : m.axis;
+    m.base = m.v.base = s->vector > 1 ? emit_text(e, "%s_first", m.axis) : m.axis;
     for (int i = 0; i < m.v.nloads; i++) m.ahead |= s->unroll > 1 && is_plain(e, m.v.loads[i]);
     m.steps = (Steps){.index = "u", .count = s->unroll, .stride = extent, .naxes = inner};
     m.steps.number = "j";
@@ -56,7 +56,6 @@ static Map map_of(Emit *e)
 static void map_vector(Emit *e, const Map *m)
 {
     const Vectors *v = &m->v;
-    e->axis[v->axis] = m->base;
     for (int i = 0; i < v->nloads && m->early; i++)
         if (m->early[v->loads[i]])
             print_vector_load(e, v, v->loads[i], slot_name(e, v->loads[i]), true);
@@ -64,16 +63,13 @@ static void map_vector(Emit *e, const Map *m)
     for (int i = 0; i < v->nloads; i++)
         if ((!m->ahead || !is_plain(e, v->loads[i])) && !(m->early && m->early[v->loads[i]]))
             print_vector_load(e, v, v->loads[i], slot_name(e, v->loads[i]), true);
-    e->axis[v->axis] = m->axis;
     open_stores(e, v, -1);
     emit_open(e, 1ull << v->axis);
     emit(e, "const %s %s = %s + lane;", int_type(e), m->axis, m->base);
     print_lane(e, v, m->ahead ? "[u]" : "");
     lane_stores(e, v, -1);
     close_lane_loop(e, v->width);
-    e->axis[v->axis] = m->base;
     flush_stores(e, v, -1);
-    e->axis[v->axis] = m->axis;
 }
 
 // The last elements, fewer than a vector.
@@ -99,9 +95,7 @@ void map_cuda(Emit *e)
     if (m.ahead) {
         bool *ahead = NEW_ARRAY(e->arena, bool, b->insts.n + 1);
         for (int i = 0; i < m.v.nloads; i++) ahead[m.v.loads[i]] = is_plain(e, m.v.loads[i]);
-        e->axis[m.v.axis] = m.base;
         load_steps(e, &m.v, ahead, &m.steps);
-        e->axis[m.v.axis] = m.axis;
     }
     if (s->unroll == 1) { // the only step
         emit(e, "%s", m.steps.place);

@@ -30,7 +30,7 @@ void operand_vector(Emit *e, int inst, int inner, int width, bool inside, const 
     bool fits = extent % width == 0; // a vector is inside or outside as a whole
     Vectors v = find_vectors(e, inner, width);
     const bool *mine = operand_expression(e, inst, inst);
-    e->axis[inner] = first;
+    v.base = first;
     emit_open(e, 0);
     int used = 0, loads[MAX_VECTORS];
     for (int i = 0; i < v.nloads; i++)
@@ -39,7 +39,6 @@ void operand_vector(Emit *e, int inst, int inner, int width, bool inside, const 
         print_vector_load(e, &v, loads[i], slot_name(e, loads[i]), true);
         e->element[loads[i]] = emit_text(e, "%s.at[v]", slot_name(e, loads[i]));
     }
-    e->axis[inner] = axis;
     emit_open(e, 0);
     emit(e, "const %s %s = %s + v;", it, axis, first);
     emit_open(e, 1ull << inner);

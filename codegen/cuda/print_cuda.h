@@ -32,6 +32,7 @@ enum { MAX_VECTORS = 64 }; // more loads than that go element by element
 // Loads and stores moved by whole vectors along an axis; everything else goes element by element.
 typedef struct Vectors {
     int axis, width;
+    const char *base; // the place along the axis where a vector begins; NULL: the axis has its name
     int loads[MAX_VECTORS], nloads;
     bool steady[MAX_VECTORS]; // the elements of a vector are one, which is loaded
     bool store[256];          // by store, the first 256

@@ -43,13 +43,11 @@ static void print_lanes(Emit *e, const Vectors *v, const char *axis, const char 
     open_stores(e, v, -1);
     emit_open(e, 1ull << inner);
     emit(e, "const %s %s = %s + lane;", int_type(e), axis, base);
-    e->axis[inner] = axis;
     for (int i = 0; i < v->nloads; i++)
         e->element[v->loads[i]] = emit_text(e, "%s%s.at[lane]", slot_name(e, v->loads[i]),
                                             ahead(e, v->loads[i]) ? "[u]" : "");
     lane_stores(e, v, -1);
     close_lane_loop(e, v->width);
-    e->axis[inner] = base;
     flush_stores(e, v, -1);
 }
 
@@ -69,7 +67,7 @@ void reuse_cuda(Emit *e)
               s->vector);
     if (b->axis[inner].extent / s->vector % across)
         emit_line(e, root, "if (%s >= %lld) return;", base, (long long)b->axis[inner].extent);
-    e->axis[inner] = base;
+    v.base = base;
     bool any = false, *early = NEW_ARRAY(e->arena, bool, b->insts.n + 1);
     for (int i = 0; i < v.nloads; i++) {
         int load = v.loads[i];
@@ -85,5 +83,4 @@ void reuse_cuda(Emit *e)
     print_lanes(e, &v, axis, base);
     close_steps(e, &positions);
     for (int i = 0; i < v.nloads; i++) e->element[v.loads[i]] = NULL;
-    e->axis[inner] = axis;
 }

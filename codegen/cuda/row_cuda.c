@@ -55,15 +55,6 @@ static int bytes_loaded(const Rows *r, int load)
     return dtype_info[b->bufs.at[b->insts.at[load].buf].type].bits / 8;
 }
 
-// A vector load at the column named base, into [slot].
-static void print_load(Rows *r, int load, const char *slot, bool declare)
-{
-    Emit *e = r->e;
-    e->axis[e->body->col] = r->base;
-    print_vector_load(e, &r->v, load, slot, declare);
-    e->axis[e->body->col] = r->c;
-}
-
 // Where the lane's element of a vector is.
 static void bind_lane(Rows *r, int load, const char *index)
 {
@@ -244,9 +235,7 @@ static void print_picked(Rows *r, int stage, int pick)
     const Inst *v = &b->insts.at[pick];
     int index = v->once - 1;
     const char *at = emit_value(e, v->a[1 - index]);
-    e->axis[b->col] = r->base;
-    const char *first = emit_index(e, b->insts.at[v->a[index]].ix);
-    e->axis[b->col] = r->c;
+    const char *first = emit_index_at(e, b->insts.at[v->a[index]].ix, b->col, r->base);
     emit_open(e, 0);
     print_lanes(r, stage);
     emit_end(e, "if (%s >= %s && %s < %s + %d) {", at, first, at, first, r->v.width);
@@ -268,11 +257,7 @@ static void print_vector(Rows *r, int stage)
         print_picked(r, stage, pick);
     else
         print_lanes(r, stage);
-    if (r->v.width > 1) {
-        e->axis[e->body->col] = r->base;
-        flush_stores(e, &r->v, stage);
-        e->axis[e->body->col] = r->c;
-    }
+    if (r->v.width > 1) flush_stores(e, &r->v, stage);
 }
 
 // The row lies in registers: [keep] tiles of one vector a thread.
@@ -301,9 +286,7 @@ static void fill_registers(Rows *r, bool early)
         any |= keep[load];
     }
     if (!any) return;
-    e->axis[e->body->col] = r->base;
     load_steps(e, &r->v, keep, &tiles);
-    e->axis[e->body->col] = r->c;
 }
 
 static void stage_in_registers(Rows *r, int stage)
@@ -314,7 +297,7 @@ static void stage_in_registers(Rows *r, int stage)
     for (int i = 0; i < r->v.nloads; i++) {
         int load = r->v.loads[i];
         if (!over(r, load) || !used(r, load, stage)) continue;
-        if (!kept(r, load)) print_load(r, load, slot_name(e, load), true);
+        if (!kept(r, load)) print_vector_load(e, &r->v, load, slot_name(e, load), true);
         bind_lane(r, load, kept(r, load) ? steps_slot(e, &tiles) : "");
     }
     print_vector(r, stage);
@@ -382,11 +365,11 @@ static void stream_load(Rows *r, const Stream *s, int load)
              r->base);
         if (*s->near) {
             emit_open(e, 0);
-            print_load(r, load, slot, false);
+            print_vector_load(e, &r->v, load, slot, false);
             emit_end(e, "else {");
         }
     } else if (!in_flight) {
-        print_load(r, load, slot, true);
+        print_vector_load(e, &r->v, load, slot, true);
     }
     if (s->fills && kept(r, load))
         emit(e, "%snc_store<%d>(%s + %s, %s%s);", s->near, r->v.width, row_name(e, load), r->base,
@@ -405,11 +388,7 @@ static void stage_in_stream(Rows *r, int stage, bool fills)
     start = !*start ? r->lo : from_zero(r) ? start : emit_text(e, "%s + %s", r->lo, start);
     emit_open(e, 0);
     const Steps flight = flight_of(r, &s);
-    if (s.unroll > 1) {
-        e->axis[b->col] = r->base;
-        load_steps(e, &r->v, s.ahead, &flight);
-        e->axis[b->col] = r->c;
-    }
+    if (s.unroll > 1) load_steps(e, &r->v, s.ahead, &flight);
     open_steps(e, &flight);
     bool ahead = false, writes = false;
     for (int i = 0; i < r->v.nloads; i++) {
@@ -449,10 +428,8 @@ static void print_vectors(Rows *r, int stage, bool fills)
     r->v.moved = first_moved(r, stage);
     if (r->v.moved >= 0) {
         const Inst *x = &e->body->insts.at[r->v.moved];
-        e->axis[e->body->col] = r->lo;
         ways = emit_text(e, "if (words == nc_words(%s + (%s))) {", e->buf_name[x->buf],
-                         emit_index(e, x->ix));
-        e->axis[e->body->col] = r->c;
+                         emit_index_at(e, x->ix, e->body->col, r->lo));
         emit_open(e, 0);
         emit_open(e, 0);
     }
@@ -476,7 +453,7 @@ static void print_stage(Rows *r, int stage, bool fills)
     if (r->uneven) {
         Rows edge = *r;
         edge.v.width = 1;
-        edge.base = r->c;
+        edge.base = edge.v.base = r->c;
         memset(edge.v.store, 0, sizeof edge.v.store);
         open_edge(r->e);
         for (int i = 0; i < r->v.nloads; i++)
@@ -543,6 +520,7 @@ static void find_loads(Rows *r)
     const Schedule *s = &e->body->sched;
     if (r->uneven) {
         find_uneven(r);
+        r->v.base = r->base;
         declare_edges(e, r->lo, r->hi);
         r->least = r->least ? least_between(e->body, r->least) : 0;
         r->lo = "head";
@@ -551,6 +529,7 @@ static void find_loads(Rows *r)
     }
     r->v = find_vectors(e, e->body->col, s->vector);
     r->v.width = s->vector;
+    r->v.base = r->base;
     if (s->vector == 1) add_single_loads(r);
 }
 

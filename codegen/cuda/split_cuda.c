@@ -82,10 +82,8 @@ void declare_edges(Emit *e, const char *lo, const char *hi)
     const Body *b = e->body;
     int width = b->sched.vector, margin = b->sched.row.margin;
     bool whole = !strcmp(lo, "0");
-    const char *col = e->axis[b->col], *from = whole ? "" : emit_text(e, " - %s", lo);
-    e->axis[b->col] = lo;
-    const char *first = emit_index(e, b->uneven);
-    e->axis[b->col] = col;
+    const char *from = whole ? "" : emit_text(e, " - %s", lo),
+               *first = emit_index_at(e, b->uneven, b->col, lo);
     emit(e, "const int head = %s(int)(-(%s) & %d);", whole ? "" : emit_text(e, "%s + ", lo), first,
          b->sched.row.line - 1);
     const char *last = margin ? emit_text(e, "%s - %d", hi, margin) : hi;

@@ -75,10 +75,9 @@ void result_vector(Emit *e, Vectors *v, const ResultVector *r)
     const Body *b = e->body;
     const char *axis = e->axis[2];
     bool whole = b->axis[2].extent % r->width == 0;
-    e->axis[2] = r->base;
+    v->base = r->base;
     for (int i = r->early; i < v->nloads; i++)
         print_vector_load(e, v, v->loads[i], slot_name(e, v->loads[i]), true);
-    e->axis[2] = axis;
     if (whole) open_stores(e, v, -1);
     if (r->joined) emit(e, "%s", r->joined);
     emit_open(e, 0);
@@ -93,12 +92,10 @@ void result_vector(Emit *e, Vectors *v, const ResultVector *r)
     operand_close(e, whole, axis, b->axis[2].extent);
     close_lane_loop(e, r->width);
     if (!whole) return;
-    e->axis[2] = r->base;
     if (r->store)
         r->store(e, v);
     else
         flush_stores(e, v, -1);
-    e->axis[2] = axis;
 }
 
 void finish_vector(Emit *e, const char *base, int width, int64_t high, const char *sum,

@@ -153,14 +153,13 @@ static void load_early(RowPrint *w, const Share *r, const char *slot)
 {
     Emit *e = w->e;
     const Vectors *v = &w->results;
-    const char *axis = e->axis[2], *base = emit_text(e, "%s_first", axis);
+    const char *base = emit_text(e, "%s_first", e->axis[2]);
     if (!w->early) return;
     open_results(w, r, base);
-    e->axis[2] = base;
+    w->results.base = base;
     for (int i = 0; i < w->early; i++)
         print_vector_load(e, v, v->loads[i],
                           emit_text(e, "%s[%s]", slot_name(e, v->loads[i]), slot), false);
-    e->axis[2] = axis;
     close_results(w, r, base);
 }
 

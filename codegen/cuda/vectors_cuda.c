@@ -136,7 +136,7 @@ static bool loaded_once(const Body *b, int buf)
     return loaded < 2 * (double)b->bufs.at[buf].elems;
 }
 
-void print_vector_load(Emit *e, const Vectors *v, int load, const char *slot, bool declare)
+static void print_load(Emit *e, const Vectors *v, int load, const char *slot, bool declare)
 {
     const Inst *x = &e->body->insts.at[load];
     int width = vector_width(v, load);
@@ -164,6 +164,14 @@ void print_vector_load(Emit *e, const Vectors *v, int load, const char *slot, bo
         from = emit_text(e, "nc_load_round<%d>(%s, %s, %lld)", width, buf, at, (long long)round);
     if (pred) from = emit_text(e, "%s ? %s : %s{}", pred, from, t);
     emit(e, "%s%s%s = %s;", declare ? t : "", declare ? " " : "", slot, from);
+}
+
+void print_vector_load(Emit *e, const Vectors *v, int load, const char *slot, bool declare)
+{
+    const char *own = e->axis[v->axis];
+    if (v->base) e->axis[v->axis] = v->base;
+    print_load(e, v, load, slot, declare);
+    e->axis[v->axis] = own;
 }
 
 const char *slot_name(Emit *e, int load)
@@ -250,7 +258,7 @@ void flush_stores(Emit *e, const Vectors *v, int stage)
         DType t = s->buf < 0 ? DT_F32 : e->body->bufs.at[s->buf].type;
         if (v->store[i] && wants_store(e, i, stage))
             emit(e, "nc_store<%d>(%s + (%s), %s);", v->width, e->buf_name[s->buf],
-                 emit_index(e, s->ix),
+                 emit_index_at(e, s->ix, v->axis, v->base ? v->base : e->axis[v->axis]),
                  packs(t) ? emit_text(e, "%s(out%u)", packs(t), i) : emit_text(e, "out%u", i));
     }
 }

@@ -80,6 +80,7 @@ const char *emit_value(Emit *e, int inst); // its name, printed first where need
 // A running sum takes x: r is the sum with x, or before it.
 void emit_scan(Emit *e, int r, const char *acc, const char *x);
 const char *emit_index(Emit *e, const Ix *x);
+const char *emit_index_at(Emit *e, const Ix *x, int axis, const char *place); // of that axis
 const char *emit_stored(Emit *e, DType t, const char *value); // arithmetic to storage
 // The instruction to store for a store's value: rounding once is enough where storing rounds.
 int emit_unrounded(const Emit *e, const BodyStore *s);

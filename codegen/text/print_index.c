@@ -109,6 +109,15 @@ static bool is_wide(const Ix *x)
     return span > INT32_MAX;
 }
 
+const char *emit_index_at(Emit *e, const Ix *x, int axis, const char *place)
+{
+    const char *own = e->axis[axis];
+    e->axis[axis] = place;
+    const char *text = emit_index(e, x);
+    e->axis[axis] = own;
+    return text;
+}
+
 const char *emit_index(Emit *e, const Ix *x)
 {
     return index_text(e, x, is_wide(x));
