@@ -57,11 +57,8 @@ static const char *reason(const GroupsPrint *g, const TileOp *op)
 
 static const char *plane_name(const GroupsPrint *g, int tile, int k)
 {
-    ProgMap m;
-    const Ix *plane[2];
     const Tile *t = &g->p->tile[tile];
-    group_factor(g->e->body, t->inst, t->axis, t->head, &m, plane);
-    return emit_index(g->e, plane[k]);
+    return emit_index(g->e, group_factor(g->e->body, t->inst, t->axis, t->head).plane[k]);
 }
 
 static void print_load(GroupsPrint *g, const TileOp *op)

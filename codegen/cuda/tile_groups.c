@@ -274,12 +274,6 @@ void group_sums(RolePrint *w, const TileOp *op)
 
 // -- results --------------------------------------------------------------------------------------
 
-static bool is_staged(const Body *b, uint32_t store)
-{
-    ProgMap m;
-    return group_result(b, store, &m);
-}
-
 // The result's place of number [place] among all that are counted.
 void group_place(Emit *e, const char *place)
 {
@@ -314,7 +308,7 @@ static void store_pairs(Emit *e, Vectors *v)
 {
     const Body *b = e->body;
     for (uint32_t i = 0; i < b->stores.n; i++) {
-        if (!is_staged(b, i)) continue;
+        if (!group_boxed(b, i)) continue;
         DType t = b->bufs.at[b->stores.at[i].buf].type;
         v->store[i] = false;
         emit(e, "pairs%u[pair %% 4] = %s(out%u).at.of[0];", i,
@@ -331,7 +325,7 @@ static void put_pairs(RolePrint *w)
     if (!w->boxes) return;
     emit(e, "if (pair %% 4 == 3) {");
     for (uint32_t i = 0; i < e->body->stores.n; i++)
-        if (is_staged(e->body, i))
+        if (group_boxed(e->body, i))
             emit(e, "    nc_put_matrices4<%d>(to ^ pair / 4 * 32, pairs%u);", STAGE * 2 * n++, i);
     emit(e, "}");
 }
@@ -344,7 +338,7 @@ void group_map(RolePrint *w)
     Scope *in = e->scope;
     if (w->boxes) emit_line(e, in, "const uint32_t to = nc_place_anew(box + at);");
     for (uint32_t i = 0; i < b->stores.n; i++)
-        if (is_staged(b, i)) emit_line(e, in, "uint32_t pairs%u[4];", i);
+        if (group_boxed(b, i)) emit_line(e, in, "uint32_t pairs%u[4];", i);
     emit_open(e, 0);
     const int wide = w->p->side_n;
     if (wide % STEP) // the last part is not whole
@@ -389,7 +383,7 @@ static void store_strips(RolePrint *w)
          (long long)wgmma_strips(b)->results, e->axis[1], (long long)b->axis[1].extent, e->axis[2],
          end);
     for (uint32_t i = 0; i < b->stores.n; i++) {
-        if (!is_staged(b, i)) continue;
+        if (!group_boxed(b, i)) continue;
         const BodyStore *s = &b->stores.at[i];
         emit(e,
              "nc_store<8>(%s + (%s), nc_load<8>(box + %d + row * %d + (thread %% 8 ^ row %% "
@@ -411,7 +405,7 @@ void group_store(RolePrint *w)
     }
     emit(e, "if (thread == 0) {");
     for (uint32_t i = 0; i < e->body->stores.n; i++) {
-        if (!is_staged(e->body, i)) continue;
+        if (!group_boxed(e->body, i)) continue;
         emit(e, "    nc_write_box(out%u_map%s, box%s, part_n, part_m%s);", i,
              w->apart > 1 ? ".of[rest]" : "", n ? emit_text(e, " + %d", STAGE * n) : "",
              w->apart > 1 ? emit_text(e, " / %d", w->apart) : "");
@@ -432,10 +426,9 @@ static const char *parameter(Emit *e, const ProgMap *m, const char *name)
 const char *wgmma_parameters(Emit *e)
 {
     ProgMap m;
-    bool along_k;
     const char *all = "";
     for (int axis = 1; axis <= 2; axis++) {
-        group_operand(e->body, axis, &m, &along_k);
+        m = group_operand(e->body, axis).map;
         all = emit_text(e, "%s%s", all, parameter(e, &m, axis == 1 ? "left_map" : "right_map"));
     }
     for (uint32_t i = 0; i < e->body->stores.n && !wgmma_strips(e->body); i++)

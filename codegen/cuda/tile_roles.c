@@ -77,11 +77,8 @@ static void print_origin(RolePrint *w, const TileRole *role)
     const char *rank =
         s->cluster > 1 && !w->p->split ? emit_text(e, " * %d + rank", s->cluster) : "";
     Scope *in = e->scope;
-    ProgMap m;
-    bool along_k;
     if (role->thread || role->groups) // row sums do without
         emit_line(e, in, "const int origin_n = %s;", number(e, "tile", 1, w->across, s->tile.n));
-    group_operand(e->body, 1, &m, &along_k);
     if (w->batch > 1)
         emit_line(e, in, "const int %s = %s;", e->axis[0],
                   number(e, "tile", w->across * w->down, 0, 1));
@@ -94,6 +91,7 @@ static void print_origin(RolePrint *w, const TileRole *role)
         emit_line(e, in, "const int origin_m = %s * %d;", down, s->tile.m);
     }
     if (!group_uneven(e->body)) return;
+    const ProgMap m = group_operand(e->body, 1).map;
     int pitch = (int)(m.pitch % 8), offset = (int)(m.offset % 8);
     const char *begins = w->apart == 1 ? ""
                          : pitch == 1  ? "rest"

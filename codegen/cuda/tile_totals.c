@@ -26,8 +26,7 @@ void group_add(RolePrint *w)
     const BodyStrips *s = wgmma_strips(b);
     const int added = wgmma_added(b);
     int box = 0;
-    ProgMap m;
-    for (int i = 0; i < added; i++) box += group_result(b, (uint32_t)i, &m);
+    for (int i = 0; i < added; i++) box += group_boxed(b, (uint32_t)i);
     if (w->p->side_n < STEP) // beyond are no results, and nothing was put into the box
         emit(e, "if (thread * 2 < %d)", w->p->side_n);
     emit(e, "nc_add_box_%s<%lld, %lld>(totals[%s], box%s, part_m, %lld);",

@@ -64,8 +64,8 @@ static inline int tile_columns(const Body *b)
 int64_t beside_pitch(const Body *b, const Ix *place);
 int64_t rows_beside(Arena *a, const Body *b);  // of a task; 0: rows are taken one by one
 bool beside_fits(const Body *b, int64_t rows); // a task's stack can have so many
-// CPU: 1, 2: the contraction's left or right operand is read where it lies, row by row (f32, f64); 0:
-// both are brought into order.
+// CPU: 1, 2: the contraction's left or right operand is read where it lies, row by row (f32, f64);
+// 0: both are brought into order.
 int tile_in_place(const Body *b);
 // column_plan.c: column reductions on CUDA
 void plan_column(const Target *t, Body *b);

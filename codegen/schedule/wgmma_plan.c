@@ -9,18 +9,15 @@ enum { ROWS = 64, SPARE = 1024 };
 // Several products beside each other are parts of one over windows: others are the library's.
 bool wgmma_fits(const Body *b, const Target *t)
 {
-    ProgMap m;
-    bool along_k;
     return t->group_products && b->dot.sum >= 0 && mma_fits(b) &&
-           b->axis[b->col].extent < INT32_MAX / 2 && group_operand(b, 1, &m, &along_k) &&
-           group_operand(b, 2, &m, &along_k) && (b->axis[0].extent == 1 || group_has_windows(b));
+           b->axis[b->col].extent < INT32_MAX / 2 && group_operand(b, 1).fits &&
+           group_operand(b, 2).fits && (b->axis[0].extent == 1 || group_has_windows(b));
 }
 
 bool wgmma_sums(const Body *b)
 {
-    ProgMap m;
-    bool along_k;
-    return group_operand(b, 1, &m, &along_k) && along_k && !m.image[0] && m.cols % 8 == 0 &&
+    const GroupOperand left = group_operand(b, 1);
+    return left.fits && left.along_k && !left.map.image[0] && left.map.cols % 8 == 0 &&
            b->axis[0].extent == 1 && !group_uneven(b);
 }
 
@@ -122,9 +119,8 @@ double wgmma_share(const Body *b, const Target *t)
 // Rows that begin within a line of memory straddle two.
 static bool straddles(const Body *b, int axis)
 {
-    ProgMap m;
-    bool along_k;
-    return group_operand(b, axis, &m, &along_k) && (m.pitch % STEP || m.offset % STEP);
+    const GroupOperand x = group_operand(b, axis);
+    return x.fits && (x.map.pitch % STEP || x.map.offset % STEP);
 }
 
 // Lines that a step of 64 columns copies.
@@ -242,14 +238,14 @@ void wgmma_maps(const Body *b, ProgKernel *k)
     k->nmaps = 2;
     for (int axis = 1; axis <= 2; axis++) {
         ProgMap *m = &k->maps[axis - 1];
-        bool along_k;
-        group_operand(b, axis, m, &along_k);
+        const GroupOperand x = group_operand(b, axis);
+        *m = x.map;
         // a block copies all of its left tile, and its share of the right one
         const BodyStrips *right = wgmma_right_strips(b);
         if (axis == 1 && right) group_right_strips(b, m);
         int side = axis == 1 ? s->tile.m : s->tile.n,
             share = axis == 1 ? 1 : s->cluster / wgmma_sharing(s);
-        m->box_rows = (along_k ? side : STEP) / share;
+        m->box_rows = (x.along_k ? side : STEP) / share;
         if (axis == 1 && wgmma_strips(b)) {
             m->box_rows = wgmma_strip_rows(b);
             m->places[0] = (int32_t)wgmma_strips(b)->pitch;

@@ -42,9 +42,9 @@ static int64_t divisor(int64_t a, int64_t b)
 
 // Terms of the batch number plane p's matrix: those below the lines' distance one number, those
 // beyond it another.
-static bool add_planes(const Body *b, const Ix *ix, int axis, int head, ProgMap *m,
-                       const Ix *plane[2])
+static bool add_planes(const Body *b, const Ix *ix, int axis, int head, GroupFactor *f)
 {
+    ProgMap *m = &f->map;
     const Ix *part[2] = {ix_const(b->ix, 0), ix_const(b->ix, 0)};
     int64_t pitch[2] = {0, 0};
     for (int pass = 0; pass < 2; pass++)
@@ -61,28 +61,31 @@ static bool add_planes(const Body *b, const Ix *ix, int axis, int head, ProgMap 
             part[k] = ix_add(b->ix, part[k], ix_scale(b->ix, ix_term(b->ix, t), by / pitch[k]));
         }
     for (int k = 0; k < 2; k++) {
-        plane[k] = part[k];
+        f->plane[k] = part[k];
         m->planes[k] = part[k]->high + 1;
         m->plane_pitch[k] = pitch[k] ? pitch[k] : m->pitch;
     }
     return true;
 }
 
-bool group_factor(const Body *b, int inst, int axis, int head, ProgMap *m, const Ix *plane[2])
+GroupFactor group_factor(const Body *b, int inst, int axis, int head)
 {
+    GroupFactor f = {
+        .map = {.rows = b->axis[axis].extent, .cols = b->axis[head].extent, .apart = 1}};
+    ProgMap *m = &f.map;
     const Inst *v = &b->insts.at[inst];
     int64_t step;
     while (v->kind == KI_CAST) v = &b->insts.at[v->a[0]];
-    *m = (ProgMap){.rows = b->axis[axis].extent, .cols = b->axis[head].extent, .apart = 1};
     if (v->kind != KI_LOAD || v->pred >= 0 || v->ix->has_value || v->ix->constant < 0 ||
         v->ix->constant % UNIT || b->bufs.at[v->buf].type != attention_type(b) ||
         b->bufs.at[v->buf].kind == KA_LOOP_INDEX || !ix_stride(v->ix, head, &step) || step != 1 ||
         !ix_stride(v->ix, axis, &m->pitch) || m->pitch < m->cols || m->pitch % UNIT)
-        return false;
+        return f;
     m->offset = v->ix->constant;
     m->box_cols = STEP;
     m->arg = v->buf;
-    return add_planes(b, v->ix, axis, head, m, plane);
+    f.fits = add_planes(b, v->ix, axis, head, &f);
+    return f;
 }
 
 // Whether the mask is a number, which scores may not be above: results are computed again there.
@@ -92,29 +95,25 @@ static bool may_doubt(const Body *b)
     return r.n && !isinf(r.mask);
 }
 
-static bool narrow_head(const Body *b, int head)
+static bool factor_fits(const Body *b, int inst, int axis, int head)
 {
-    return b->axis[head].extent <= MOST_WIDTH;
+    return b->axis[head].extent <= MOST_WIDTH && group_factor(b, inst, axis, head).fits;
 }
 
 bool attention_groups_fit(const Body *b, const Target *t)
 {
-    ProgMap m;
-    const Ix *plane[2];
     if (t->kind != TARGET_CUDA || !t->group_products || !b->attention.nouts ||
         dtype_info[attention_type(b)].bits != 16 || b->axis[1].extent < ATOM_ROWS ||
         b->axis[b->col].extent < STEP)
         return false;
     for (int i = 0; i < b->attention.nscores; i++) {
         const BodyScore *x = &b->attention.score[i];
-        if (!narrow_head(b, x->axis) || !group_factor(b, x->rows, 1, x->axis, &m, plane) ||
-            !group_factor(b, x->cols, b->col, x->axis, &m, plane))
+        if (!factor_fits(b, x->rows, 1, x->axis) || !factor_fits(b, x->cols, b->col, x->axis))
             return false;
     }
     for (int i = 0; i < b->attention.nouts; i++) {
         const BodyWeighted *x = &b->attention.out[i];
-        if (!narrow_head(b, x->axis) || !group_factor(b, x->value, b->col, x->axis, &m, plane))
-            return false;
+        if (!factor_fits(b, x->value, b->col, x->axis)) return false;
     }
     // (What the body may write where it reads it is computed once only.)
     return !b->commits || !may_doubt(b);
@@ -310,9 +309,8 @@ void attention_groups_maps(const Body *b, ProgKernel *k)
     k->nmaps = 0;
     for (int i = 0; i < p.score[0].tile; i++) {
         const Tile *t = &p.tile[i];
-        const Ix *plane[2];
         ProgMap *m = &k->maps[k->nmaps++];
-        group_factor(b, t->inst, t->axis, t->head, m, plane);
+        *m = group_factor(b, t->inst, t->axis, t->head).map;
         m->arg = b->arg[m->arg];
         m->box_rows = t->lines;
     }

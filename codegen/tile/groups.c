@@ -78,9 +78,9 @@ static int add_operand(TileProgram *p, int axis)
     const Schedule *s = &b->sched;
     int given = axis == 1 ? b->dot.a : b->dot.b, side = axis == 1 ? s->tile.m : wgmma_wide(b);
     Tile t = {.name = axis == 1 ? "left" : "right", .layout = L_BULK, .axis = axis};
-    ProgMap m;
-    group_operand(b, axis, &m, &t.along_k);
-    t.windows = m.image[0];
+    const GroupOperand x = group_operand(b, axis);
+    t.along_k = x.along_k;
+    t.windows = x.map.image[0];
     t.type = p->type;
     t.inst = b->insts.at[given].a[0];
     t.lines = t.along_k ? side : axis == 2 ? wgmma_right_rows(b) : STEP;

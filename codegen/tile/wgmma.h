@@ -13,9 +13,16 @@ enum { STEP = 64, LINE = STEP * 2, BOX = 16, GROUPS = 2, ATOM_ROWS = 64 };
 enum { MOST_ADDED = 128, ROW_SUMS = 4 };
 
 // -- wgmma_maps.c: the matrices as bulk copies see them; without boxes, which follow from the
-// schedule. false: they cannot.
-bool group_operand(const Body *b, int axis, ProgMap *m, bool *along_k); // 1: left, 2: right
+// schedule
+typedef struct GroupOperand {
+    bool fits; // bulk copies can read it
+    bool along_k;
+    ProgMap map; // of windows in images, or of a matrix
+} GroupOperand;
+GroupOperand group_operand(const Body *b, int axis); // 1: left, 2: right
+// false: this result is not stored by bulk copies, or from boxes.
 bool group_result(const Body *b, uint32_t store, ProgMap *m);
+bool group_boxed(const Body *b, uint32_t store); // ... it is
 // Rows of a tile are so many apart: those of a map each (ProgMap.apart).
 int group_apart(const Body *b);
 // The left operand's rows begin anywhere: its tiles begin up to seven columns before them.
@@ -87,7 +94,12 @@ void attention_groups_derive(Body *b, const Target *t);
 bool attention_groups_plan(Body *b, const Target *t); // false: mma.sync takes it
 // Tiles whose columns the second cache holds at once are taken before others: so many heads.
 int64_t attention_section(const Body *b);
-// The matrices of a factor, one a plane, and the planes' numbers. false: bulk copies cannot.
-bool group_factor(const Body *b, int inst, int axis, int head, ProgMap *m, const Ix *plane[2]);
+// The matrices of a factor, one a plane, and the planes' numbers.
+typedef struct GroupFactor {
+    bool fits; // bulk copies can read it
+    ProgMap map;
+    const Ix *plane[2];
+} GroupFactor;
+GroupFactor group_factor(const Body *b, int inst, int axis, int head);
 
 #endif

@@ -24,39 +24,38 @@ enum {
     MOST_BESIDE_HALF = 32
 };
 
-static bool matrix(const Body *b, int axis, ProgMap *m, bool *along_k)
+static GroupOperand matrix(const Body *b, int axis)
 {
+    GroupOperand x = {0};
     const Inst *v = &b->insts.at[b->insts.at[axis == 1 ? b->dot.a : b->dot.b].a[0]];
     int64_t by_axis, by_k, by_batch;
     if (v->kind != KI_LOAD || v->pred >= 0 || v->ix->has_value ||
         v->ix->axes & ~(1ull | 1ull << axis | 1ull << b->col) || v->ix->constant < 0 ||
         !ix_stride(v->ix, axis, &by_axis) || !ix_stride(v->ix, b->col, &by_k) ||
         !ix_stride(v->ix, 0, &by_batch))
-        return false;
-    *along_k = by_k == 1;
-    *m = (ProgMap){.offset = v->ix->constant,
-                   .rows = b->axis[*along_k ? axis : b->col].extent,
-                   .cols = b->axis[*along_k ? b->col : axis].extent,
-                   .pitch = *along_k ? by_axis : by_k,
-                   .box_cols = STEP,
-                   .apart = 1};
+        return x;
+    x.along_k = by_k == 1;
+    x.map = (ProgMap){.offset = v->ix->constant,
+                      .rows = b->axis[x.along_k ? axis : b->col].extent,
+                      .cols = b->axis[x.along_k ? b->col : axis].extent,
+                      .pitch = x.along_k ? by_axis : by_k,
+                      .box_cols = STEP,
+                      .apart = 1};
     if (b->axis[0].extent > 1) { // products beside each other, a plane each
-        m->planes[0] = b->axis[0].extent;
-        m->planes[1] = 1;
-        m->plane_pitch[0] = m->plane_pitch[1] = by_batch;
-        if (by_batch < UNIT || by_batch % UNIT) return false;
+        x.map.planes[0] = b->axis[0].extent;
+        x.map.planes[1] = 1;
+        x.map.plane_pitch[0] = x.map.plane_pitch[1] = by_batch;
+        if (by_batch < UNIT || by_batch % UNIT) return x;
     }
-    return (*along_k ? by_k : by_axis) == 1 && m->pitch >= m->cols;
+    x.fits = (x.along_k ? by_k : by_axis) == 1 && x.map.pitch >= x.map.cols;
+    return x;
 }
 
-static bool operand(const Body *b, int axis, ProgMap *m, bool *along_k)
+static GroupOperand operand(const Body *b, int axis)
 {
     const BodyWindows *w = b->dot.windows[axis - 1];
-    if (matrix(b, axis, m, along_k)) return true;
-    if (!w) return false;
-    *m = w->map;
-    *along_k = w->along_k;
-    return true;
+    GroupOperand x = matrix(b, axis);
+    return x.fits || !w ? x : (GroupOperand){true, w->along_k, w->map};
 }
 
 static bool is_even(const ProgMap *m)
@@ -66,39 +65,32 @@ static bool is_even(const ProgMap *m)
 
 bool group_uneven(const Body *b)
 {
-    ProgMap m;
-    bool along_k;
-    return operand(b, 1, &m, &along_k) && along_k && !is_even(&m);
+    const GroupOperand x = operand(b, 1);
+    return x.fits && x.along_k && !is_even(&x.map);
 }
 
 int group_apart(const Body *b)
 {
-    ProgMap m;
-    bool along_k;
-    if (!group_uneven(b) || !operand(b, 1, &m, &along_k)) return 1;
-    int64_t rest = m.pitch % UNIT;
+    if (!group_uneven(b)) return 1;
+    int64_t rest = operand(b, 1).map.pitch % UNIT;
     return rest % 2 ? 8 : rest % 4 ? 4 : rest ? 2 : 1;
 }
 
-bool group_operand(const Body *b, int axis, ProgMap *m, bool *along_k)
+GroupOperand group_operand(const Body *b, int axis)
 {
-    ProgMap left, right;
-    bool left_k, right_k;
-    if (!operand(b, 1, &left, &left_k) || !operand(b, 2, &right, &right_k)) return false;
-    *m = axis == 1 ? left : right;
-    *along_k = axis == 1 ? left_k : right_k;
-    if (axis == 1) m->apart = group_apart(b);
-    bool above = axis == 1 && left_k && !right_k && !right.image[0];
-    return (is_even(m) || above) && m->rows >= m->apart;
+    const GroupOperand left = operand(b, 1), right = operand(b, 2);
+    if (!left.fits || !right.fits) return (GroupOperand){0};
+    GroupOperand x = axis == 1 ? left : right;
+    if (axis == 1) x.map.apart = group_apart(b);
+    bool above = axis == 1 && left.along_k && !right.along_k && !right.map.image[0];
+    x.fits = (is_even(&x.map) || above) && x.map.rows >= x.map.apart;
+    return x;
 }
 
 bool group_has_windows(const Body *b)
 {
-    ProgMap m;
-    bool along_k, found = false;
-    for (int axis = 1; axis <= 2; axis++)
-        found |= group_operand(b, axis, &m, &along_k) && m.image[0];
-    return found;
+    const GroupOperand left = group_operand(b, 1), right = group_operand(b, 2);
+    return (left.fits && left.map.image[0]) || (right.fits && right.map.image[0]);
 }
 
 // (A kernel's parameters are 4 KB at most.)
@@ -123,22 +115,27 @@ bool group_result(const Body *b, uint32_t i, ProgMap *m)
     return step == 1 && pitch >= m->cols && is_even(m) && m->cols % unit == 0;
 }
 
+bool group_boxed(const Body *b, uint32_t i)
+{
+    ProgMap m;
+    return group_result(b, i, &m);
+}
+
 // -- what a schedule makes of them ----------------------------------------------------------------
 
 int wgmma_staged(const Body *b)
 {
-    ProgMap m;
     int n = 0;
-    for (uint32_t i = 0; i < b->stores.n; i++) n += group_result(b, i, &m);
+    for (uint32_t i = 0; i < b->stores.n; i++) n += group_boxed(b, i);
     return n;
 }
 
 // A copy of windows has one pixel's channels: it must not begin within those.
 int wgmma_grain(const Body *b)
 {
-    ProgMap m;
-    bool along_k, across = group_operand(b, 2, &m, &along_k) && m.image[0] && !along_k;
-    if (wgmma_strips(b)) return across && m.cols < b->axis[2].extent ? STEP : STEP / 2;
+    const GroupOperand right = group_operand(b, 2);
+    const bool across = right.fits && right.map.image[0] && !right.along_k;
+    if (wgmma_strips(b)) return across && right.map.cols < b->axis[2].extent ? STEP : STEP / 2;
     return b->sched.tile.wgmma == WGMMA_STEPS && !across ? STEP / 2 : STEP;
 }
 
@@ -175,7 +172,6 @@ bool wgmma_by_rows(const Body *b)
 int wgmma_added(const Body *b)
 {
     const BodyStore *fold = NULL;
-    ProgMap m;
     for (uint32_t i = 0; i < b->stores.n; i++) {
         const BodyStore *s = &b->stores.at[i];
         if (!s->fold) continue;
@@ -186,7 +182,7 @@ int wgmma_added(const Body *b)
         fold = s;
     }
     for (uint32_t i = 0; fold && i < b->stores.n; i++)
-        for (int at = fold->value; group_result(b, i, &m); at = b->insts.at[at].a[0]) {
+        for (int at = fold->value; group_boxed(b, i); at = b->insts.at[at].a[0]) {
             if (at == b->stores.at[i].value) return (int)i;
             if (b->insts.at[at].kind != KI_CAST || b->insts.at[at].type != DT_F32) break;
         }
@@ -306,10 +302,8 @@ const BodyWindows *wgmma_skips(const Body *b)
 {
     const Schedule *s = &b->sched;
     const BodyWindows *w = b->dot.windows[1];
-    ProgMap m;
-    bool along_k;
     if (!w || !w->live || wgmma_shares(s) || wgmma_strips(b) || s->cluster > 1 ||
-        group_apart(b) > 1 || matrix(b, 2, &m, &along_k))
+        group_apart(b) > 1 || matrix(b, 2).fits)
         return NULL;
     const int64_t all = b->axis[b->col].extent / STEP;
     for (int64_t i = 0; i < ceil_div(b->axis[2].extent, s->tile.n); i++)
@@ -335,10 +329,9 @@ int64_t wgmma_live_steps(const Body *b, int64_t across)
 
 int wgmma_wide(const Body *b)
 {
-    ProgMap m;
-    bool along_k;
+    const GroupOperand right = group_operand(b, 2);
     int n = b->sched.tile.n;
-    return group_operand(b, 2, &m, &along_k) && along_k ? n : (n + STEP - 1) / STEP * STEP;
+    return right.fits && right.along_k ? n : (n + STEP - 1) / STEP * STEP;
 }
 
 // -- strips ---------------------------------------------------------------------------------------
@@ -347,8 +340,9 @@ int wgmma_wide(const Body *b)
 // windows are.
 static bool image_of_rows(const Body *b, const BodyStrips *s, ProgMap *m)
 {
-    bool along_k;
-    if (!matrix(b, 1, m, &along_k) || along_k || !is_even(m)) return false;
+    const GroupOperand left = matrix(b, 1);
+    *m = left.map;
+    if (!left.fits || left.along_k || !is_even(m)) return false;
     const int64_t parts = m->planes[0] ? m->planes[0] : 1;
     if (parts > 1 && m->plane_pitch[0] != m->rows * m->pitch) return false;
     m->image[0] = s->results;
