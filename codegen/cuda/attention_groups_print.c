@@ -273,26 +273,22 @@ static void print_tile(GroupsPrint *g)
     const Body *b = e->body;
     long long heads = b->axis[0].extent, tiles = ceil_div(b->axis[1].extent, b->sched.tile.m);
     long long section = attention_section(b);
-    Scope *in = e->scope;
     if (g->pairs) {
-        emit_line(e, in, "const int %s = tile / %lld, nth = tile %% %lld;", e->axis[0], tiles,
-                  tiles);
-        emit_line(e, in, "const int down = nth %% 2 ? %lld - nth / 2 : nth / 2;", tiles - 1);
+        emit(e, "const int %s = tile / %lld, nth = tile %% %lld;", e->axis[0], tiles, tiles);
+        emit(e, "const int down = nth %% 2 ? %lld - nth / 2 : nth / 2;", tiles - 1);
     } else if (section >= heads) {
-        emit_line(e, in, "const int %s = tile %% %lld, down = tile / %lld;", e->axis[0], heads,
-                  heads);
+        emit(e, "const int %s = tile %% %lld, down = tile / %lld;", e->axis[0], heads, heads);
     } else {
-        emit_line(e, in, "const int begin = tile / %lld * %lld, heads = %s;", section * tiles,
-                  section,
-                  heads % section ? emit_text(e, "nc_min(%lld, %lld - begin)", section, heads)
-                                  : emit_text(e, "%lld", section));
-        emit_line(e, in, "const int inside = tile - begin * %lld, down = inside / heads;", tiles);
-        emit_line(e, in, "const int %s = begin + inside - down * heads;", e->axis[0]);
+        emit(e, "const int begin = tile / %lld * %lld, heads = %s;", section * tiles, section,
+             heads % section ? emit_text(e, "nc_min(%lld, %lld - begin)", section, heads)
+                             : emit_text(e, "%lld", section));
+        emit(e, "const int inside = tile - begin * %lld, down = inside / heads;", tiles);
+        emit(e, "const int %s = begin + inside - down * heads;", e->axis[0]);
     }
     if (attention_down(&g->w))
-        emit_line(e, in, "const int origin = (%lld - down) * %d;", tiles - 1, b->sched.tile.m);
+        emit(e, "const int origin = (%lld - down) * %d;", tiles - 1, b->sched.tile.m);
     else
-        emit_line(e, in, "const int origin = down * %d;", b->sched.tile.m);
+        emit(e, "const int origin = down * %d;", b->sched.tile.m);
 }
 
 static void print_products(GroupsPrint *g)
@@ -407,18 +403,16 @@ static void print_places(GroupsPrint *g)
 {
     Emit *e = g->e;
     const TileProgram *p = g->p;
-    Scope *top = e->scope;
     int bars = 0;
-    emit_line(e, top,
-              "const int group = (int)threadIdx.x / 128 - 1; // -1: copies, others: multiply");
-    emit_line(e, top, "const int warp = threadIdx.x / 32 %% 4, lane = threadIdx.x %% 32;");
-    emit_line(e, top, "uint8_t *const ring = nc_bulk_shared();");
+    emit(e, "const int group = (int)threadIdx.x / 128 - 1; // -1: copies, others: multiply");
+    emit(e, "const int warp = threadIdx.x / 32 %% 4, lane = threadIdx.x %% 32;");
+    emit(e, "uint8_t *const ring = nc_bulk_shared();");
     for (int i = 0; i < p->score[0].tile; i++)
-        emit_line(e, top, "uint8_t *const %s = ring + %d;", p->tile[i].name, p->tile[i].offset);
-    emit_line(e, top, "uint64_t *const bars = (uint64_t *)(ring + %d);", p->shared);
+        emit(e, "uint8_t *const %s = ring + %d;", p->tile[i].name, p->tile[i].offset);
+    emit(e, "uint64_t *const bars = (uint64_t *)(ring + %d);", p->shared);
     for (int i = 0; i < p->nbars; bars += p->bar[i++].places)
-        emit_line(e, top, "uint64_t *const %s = bars + %d;", p->bar[i].name, bars);
-    if (g->w.again) emit_line(e, top, "NcVote *const vote = (NcVote *)(bars + %d);", bars);
+        emit(e, "uint64_t *const %s = bars + %d;", p->bar[i].name, bars);
+    if (g->w.again) emit(e, "NcVote *const vote = (NcVote *)(bars + %d);", bars);
 }
 
 void attention_groups_cuda(Emit *e, const TileProgram *p)

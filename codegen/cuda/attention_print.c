@@ -18,24 +18,21 @@ static void print_places(AttentionPrint *w)
     Emit *e = w->e;
     const Body *b = e->body;
     const Schedule *s = &b->sched;
-    Scope *top = e->scope;
     long long tiles = (long long)ceil_div(b->axis[1].extent, s->tile.m);
-    emit_line(e, top, "const int warp = threadIdx.x / 32, lane = threadIdx.x %% 32;");
-    emit_line(e, top, "const %s %s = block / %lld;", int_type(e), e->axis[0], tiles);
+    emit(e, "const int warp = threadIdx.x / 32, lane = threadIdx.x %% 32;");
+    emit_int(e, e->axis[0], "block / %lld", tiles);
     // Those that take longest begin first.
     if (!attention_down(w))
-        emit_line(e, top, "const int origin = block %% %lld * %d;", tiles, s->tile.m);
+        emit(e, "const int origin = block %% %lld * %d;", tiles, s->tile.m);
     else
-        emit_line(e, top, "const int origin = (%lld - block %% %lld) * %d;", tiles - 1, tiles,
-                  s->tile.m);
-    emit_line(e, top, "const int top = origin + warp * %d, own_rows = top + lane / 4;",
-              w->p->side_m);
+        emit(e, "const int origin = (%lld - block %% %lld) * %d;", tiles - 1, tiles, s->tile.m);
+    emit(e, "const int top = origin + warp * %d, own_rows = top + lane / 4;", w->p->side_m);
     const char *type = type_storage(w->p->type);
     for (int i = 0; i < w->p->ntiles; i++) {
         const Tile *t = &w->p->tile[i];
         if (!tile_shared(t)) continue;
-        emit_line(e, top, "%s *const %s = (%s *)nc_shared + %d;", type, t->name, type,
-                  t->offset / (int)(dtype_info[t->type].bits / 8));
+        emit(e, "%s *const %s = (%s *)nc_shared + %d;", type, t->name, type,
+             t->offset / (int)(dtype_info[t->type].bits / 8));
     }
 }
 
@@ -68,12 +65,12 @@ static void print_low(AttentionPrint *w, const char *thread, int threads)
     const Body *b = e->body;
     const int axis = queries_of(w);
     long long extent = (long long)b->axis[axis].extent;
-    const char *it = int_type(e), *at = e->axis[axis];
+    const char *at = e->axis[axis];
     emit_open(e, 1ull << axis);
     if (axis == 1)
-        emit(e, "const %s %s = nc_min(origin + u, %lld);", it, at, extent - 1);
+        emit_int(e, at, "nc_min(origin + u, %lld)", extent - 1);
     else
-        emit(e, "const %s %s = u;", it, at);
+        emit_int(e, at, "u");
     emit(e, "low |= %s!(%s > %s);", w->whole == WHOLE_SOME ? "!blind && " : "",
          emit_value(e, w->range.statistic), lowest(w));
     emit_end(e, "for (int u = %s; u < %lld; u += %d) {", thread,
@@ -292,13 +289,13 @@ static void print_result(AttentionPrint *w, int k)
     Emit *e = w->e;
     const Body *b = e->body;
     const int head = b->attention.out[k].axis, line = w->p->tile[w->p->out[k].values].line;
-    const char *name = w->p->tile[w->p->out[k].tile].name, *it = int_type(e), *h = e->axis[head];
+    const char *name = w->p->tile[w->p->out[k].tile].name, *h = e->axis[head];
     bool pairs = true;
     for (uint32_t i = 0; i < b->stores.n; i++)
         if (stored_along(&b->stores.at[i], head)) pairs &= in_pairs(b, &b->stores.at[i], head);
     emit_open(e, pairs ? 0 : 1ull << head)->guard = true;
-    emit(e, "const %s %s = %s;", it, pairs ? "from" : h,
-         pairs ? "j * 8 + lane % 4 * 2" : "j / 2 * 8 + lane % 4 * 2 + j % 2");
+    emit_int(e, pairs ? "from" : h, "%s",
+             pairs ? "j * 8 + lane % 4 * 2" : "j / 2 * 8 + lane % 4 * 2 + j % 2");
     const char *inside =
         line == b->axis[head].extent
             ? ""
@@ -317,7 +314,7 @@ static void print_result(AttentionPrint *w, int k)
         DType t = b->bufs.at[s->buf].type;
         emit(e, "NcVec<float, 2> pair_%u;", i);
         emit_open(e, 1ull << head);
-        emit(e, "const %s %s = from + v;", it, h);
+        emit_int(e, h, "from + v");
         emit_bind(e, b->attention.out[k].sum, e->scope,
                   emit_text(e, "%s[i / 2][j][i %% 2 * 2 + v]", name));
         emit(e, "pair_%u.at[v] = %s;", i, emit_value(e, emit_unrounded(e, s)));
@@ -335,7 +332,7 @@ void attention_results(AttentionPrint *w)
     const Body *b = e->body;
     bool rows = false;
     emit_open(e, 1ull << 1)->guard = true;
-    emit(e, "const %s %s = own_rows + i / 2 * 16 + i %% 2 * 8;", int_type(e), e->axis[1]);
+    emit_int(e, e->axis[1], "own_rows + i / 2 * 16 + i %% 2 * 8");
     emit_open(e, 0)->guard = true;
     if (b->attention.high >= 0) emit_bind(e, b->attention.high, e->scope, "high[i]");
     if (b->attention.total >= 0) {

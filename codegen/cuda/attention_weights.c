@@ -94,9 +94,10 @@ static void open_rows(const Weights *x)
     int64_t rows = e->body->axis[1].extent;
     const char *row = "own_rows + i / 2 * 16 + i % 2 * 8", *row_name = e->axis[1];
     emit_open(e, 1ull << 1);
-    emit(e, "const %s %s = %s;", int_type(e), e->axis[1],
-         rows % e->body->sched.tile.m ? emit_text(e, "nc_min(%s, %lld)", row, (long long)rows - 1)
-                                      : row);
+    emit_int(e, e->axis[1], "%s",
+             rows % e->body->sched.tile.m
+                 ? emit_text(e, "nc_min(%s, %lld)", row, (long long)rows - 1)
+                 : row);
     for (int i = 0; i < x->w->range.n && x->inside; i++)
         emit_bind(e, x->w->range.at[i].inst, e->scope, x->w->range.at[i].holds ? "true" : "false");
     for (int i = 0; i < x->w->range.n && limits(x); i++) {
@@ -203,8 +204,9 @@ static void open_cols(Weights *x, bool loads, bool weighs)
     emit_open(e, 1ull << b->col);
     emit(e, "const int place_of = %s;", place);
     if (pairs) {
-        emit(e, "const %s %s = %s;", int_type(e), first,
-             x->masks ? emit_text(e, "nc_min(place_of, %lld)", (long long)extent - 2) : "place_of");
+        emit_int(e, first, "%s",
+                 x->masks ? emit_text(e, "nc_min(place_of, %lld)", (long long)extent - 2)
+                          : "place_of");
         x->v.base = first;
         for (int i = 0; i < x->v.nloads; i++) {
             const int load = x->v.loads[i];
@@ -216,7 +218,7 @@ static void open_cols(Weights *x, bool loads, bool weighs)
     emit_open(e, 1ull << b->col);
     const char *own = pairs ? emit_text(e, "%s + v", first) : "place_of + v";
     if (x->masks && !pairs) own = emit_text(e, "nc_min(place_of + v, %lld)", (long long)extent - 1);
-    emit(e, "const %s %s = %s;", int_type(e), col, own);
+    emit_int(e, col, "%s", own);
     bind_limits(x);
 }
 

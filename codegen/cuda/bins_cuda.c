@@ -18,7 +18,7 @@ static void print_find(Emit *e, int guard, int looks)
     emit(e, "#pragma unroll");
     emit_open(e, 1ull << b->col);
     emit(e, "const %s own = from + (warp * %d + look) * 32 + lane;", it, looks);
-    emit(e, "const %s %s = nc_min(own, (%s)%lld);", it, c, it, cols - 1);
+    emit_int(e, c, "nc_min(own, (%s)%lld)", it, cols - 1);
     const char *hit = guard < 0 ? "true" : emit_value(e, guard);
     emit(e, "place[look] = %s / %lld;", emit_value(e, b->bins.place), (long long)b->bins.shares);
     emit(e, "hits[look] = __ballot_sync(0xffffffffu, own < %lld && %s);", cols, hit);
@@ -56,14 +56,14 @@ static void bind_true(Emit *e, int guard)
 static void print_add(Emit *e, int guard, int flight, bool last)
 {
     const Body *b = e->body;
-    const char *c = e->axis[b->col], *it = int_type(e), *at = "next + u";
+    const char *c = e->axis[b->col], *at = "next + u";
     const char *type = type_math(b->insts.at[b->bins.sum].type);
     const char *step = emit_text(e, "for (int u = 0; u < %d; u++) {", flight);
     emit_open(e, 0);
     emit(e, "%s x[%d];", type, flight);
     emit(e, "#pragma unroll");
     emit_open(e, 1ull << b->col);
-    emit(e, "const %s %s = hit[%s];", it, c, last ? emit_text(e, "nc_min(%s, all - 1)", at) : at);
+    emit_int(e, c, "hit[%s]", last ? emit_text(e, "nc_min(%s, all - 1)", at) : at);
     if (guard >= 0) bind_true(e, guard);
     emit(e, "x[u] = %s;", emit_value(e, b->insts.at[b->bins.sum].a[0]));
     emit_end(e, "%s", step);
@@ -105,20 +105,19 @@ void bins_cuda(Emit *e)
     const long long cols = b->axis[1].extent, across = bins_blocks_across(cols);
     emit_open(e, 3);
     e->scope->indent = e->scope->up->indent;
-    Scope *s = e->scope;
-    emit_line(e, s, "const int lane = threadIdx.x %% 32, warp = threadIdx.x / 32;");
-    emit_line(e, s, "const %s %s = block / %lld;", it, e->axis[0], across);
-    emit_line(e, s, "const %s result = (%s)(block %% %lld) * %d + (int)threadIdx.x;", it, it,
-              across, threads);
-    emit_line(e, s, "const bool inside = result < %lld;", cols);
-    emit_line(e, s, "const %s %s = nc_min(result, (%s)%lld);", it, e->axis[1], it, cols - 1);
-    emit_line(e, s, "%s *const sums = (%s *)nc_shared + threadIdx.x;", type, type);
-    emit_line(e, s, "%s *const hit = (%s *)((%s *)nc_shared + %lld);", it, it, type,
-              (long long)b->bins.held * threads);
-    emit_line(e, s, "%s *const hit_place = hit + %d;", it, looks * threads);
-    emit_line(e, s, "int *const found = (int *)(hit_place + %d);", looks * threads);
-    emit_line(e, s, "for (int held = 0; held < %lld; held++) sums[held * %d] = 0;",
-              (long long)b->bins.held, threads);
+    emit(e, "const int lane = threadIdx.x %% 32, warp = threadIdx.x / 32;");
+    emit_int(e, e->axis[0], "block / %lld", across);
+    emit(e, "const %s result = (%s)(block %% %lld) * %d + (int)threadIdx.x;", it, it, across,
+         threads);
+    emit(e, "const bool inside = result < %lld;", cols);
+    emit_int(e, e->axis[1], "nc_min(result, (%s)%lld)", it, cols - 1);
+    emit(e, "%s *const sums = (%s *)nc_shared + threadIdx.x;", type, type);
+    emit(e, "%s *const hit = (%s *)((%s *)nc_shared + %lld);", it, it, type,
+         (long long)b->bins.held * threads);
+    emit(e, "%s *const hit_place = hit + %d;", it, looks * threads);
+    emit(e, "int *const found = (int *)(hit_place + %d);", looks * threads);
+    emit(e, "for (int held = 0; held < %lld; held++) sums[held * %d] = 0;", (long long)b->bins.held,
+         threads);
     emit_open(e, 0);
     print_find(e, guard, looks);
     emit(e, "int next = 0;");

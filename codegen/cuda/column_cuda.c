@@ -259,7 +259,7 @@ static void open_lanes(Emit *e, const Columns *c)
     const char *at = c->v.width > 1 ? emit_text(e, "%s + lane", c->base) : c->base;
     if (c->shifted && c->v.width > 1) // (of other tiles, then, but of some)
         at = emit_text(e, "nc_within(%s, %lld)", at, (long long)c->rows);
-    emit(e, "const %s %s = %s;", int_type(e), c->row, at);
+    emit_int(e, c->row, "%s", at);
 }
 
 static void close_lanes(Emit *e, const Columns *c)
@@ -496,8 +496,7 @@ static void declare_shift(Emit *e, const Columns *c, const char *block)
     emit(e, "const int shift = (int)(%s) & %d;", emit_index_at(e, b->uneven, b->col, "member"),
          width - 1);
     e->axis[0] = own;
-    emit(e, "const %s %s = tile - shift + (int)threadIdx.x %% %d * %d;", t, c->base, c->across,
-         width);
+    emit_int(e, c->base, "tile - shift + (int)threadIdx.x %% %d * %d", c->across, width);
     emit(e, "const bool mine = %s < %lld && %s < tile + %d;", c->base, (long long)c->rows, c->base,
          column_tile(b));
 }
@@ -533,17 +532,16 @@ void column_cuda(Emit *e, KernelPhase phase)
     if (s->vector == 1) add_single_loads(e, &c.v);
     const char *t = int_type(e);
     bool parts = phase == PHASE_PARTIAL && s->split > 1;
-    Scope *root = e->scope;
-    emit_line(e, root, "const int member = %s;",
-              s->team > 1 ? emit_text(e, "threadIdx.x / %d", c.across) : "0");
+    emit(e, "const int member = %s;",
+         s->team > 1 ? emit_text(e, "threadIdx.x / %d", c.across) : "0");
     // The tile's number: with one alone, a block's number is that of its part.
     const char *block = tiles > 1 ? "block" : "0",
                *lane = s->vector > 1 ? emit_text(e, " * %d", s->vector) : "";
     if (parts && tiles > 1) {
-        emit_line(e, root, "const %s part = block / %lld;", t, (long long)tiles);
+        emit(e, "const %s part = block / %lld;", t, (long long)tiles);
         block = emit_text(e, "block %% %lld", (long long)tiles);
     } else if (parts) {
-        emit_line(e, root, "const %s part = block;", t);
+        emit(e, "const %s part = block;", t);
     }
     const char *tile = tiles > 1 ? emit_text(e, "%s * %d + ", block, c.across) : "";
     if (c.shifted)
@@ -563,10 +561,10 @@ void column_cuda(Emit *e, KernelPhase phase)
         c.lo = "0";
         c.hi = emit_text(e, "%lld", cols);
         if (parts) {
-            emit_line(e, root, "const %s lo = part * %lld < %lld ? part * %lld : %lld;", t, part,
-                      cols, part, cols);
-            emit_line(e, root, "const %s hi = lo + %lld < %lld ? lo + %lld : %lld;", t, part, cols,
-                      part, cols);
+            emit(e, "const %s lo = part * %lld < %lld ? part * %lld : %lld;", t, part, cols, part,
+                 cols);
+            emit(e, "const %s hi = lo + %lld < %lld ? lo + %lld : %lld;", t, part, cols, part,
+                 cols);
             c.lo = "lo";
             c.hi = "hi";
         }
@@ -578,7 +576,7 @@ void column_cuda(Emit *e, KernelPhase phase)
     if (c.shifted) { // from here on a thread has one result
         c.base = emit_text(e, "%s_own", c.row);
         c.v = (Vectors){.axis = 0, .width = 1, .base = c.base};
-        emit_line(e, root, "const %s %s = tile + (int)threadIdx.x;", t, c.base);
+        emit_int(e, c.base, "tile + (int)threadIdx.x");
         c.leader =
             emit_text(e, "threadIdx.x < %d && %s < %lld", column_tile(b), c.base, (long long)rows);
     }

@@ -28,12 +28,12 @@ static void print_shares(Emit *e, int guard)
     emit(e, "uint32_t hits;");
     emit_open(e, 1ull << b->col);
     emit(e, "const %s own = from + (int)threadIdx.x %% 32;", it);
-    emit(e, "const %s %s = nc_min(own, (%s)%lld);", it, c, it, cols - 1);
+    emit_int(e, c, "nc_min(own, (%s)%lld)", it, cols - 1);
     const char *hit = emit_value(e, guard);
     emit(e, "hits = __ballot_sync(0xffffffffu, own < %lld && %s);", cols, hit);
     emit_end(e, "{");
     emit_open(e, 1ull << b->col);
-    emit(e, "const %s %s = from + __ffs(hits) - 1;", it, c);
+    emit_int(e, c, "from + __ffs(hits) - 1");
     emit_bind(e, guard, e->scope, "true");
     for (uint32_t i = 0; i < b->stores.n; i++) {
         BodyStore s = b->stores.at[i];

@@ -65,7 +65,7 @@ static void map_vector(Emit *e, const Map *m)
             print_vector_load(e, v, v->loads[i], slot_name(e, v->loads[i]), true);
     open_stores(e, v, -1);
     emit_open(e, 1ull << v->axis);
-    emit(e, "const %s %s = %s + lane;", int_type(e), m->axis, m->base);
+    emit_int(e, m->axis, "%s + lane", m->base);
     print_lane(e, v, m->ahead ? "[u]" : "");
     lane_stores(e, v, -1);
     close_lane_loop(e, v->width);
@@ -79,7 +79,7 @@ static void map_tail(Emit *e, const Map *m)
     const Vectors none = {.axis = m->v.axis, .width = 1};
     for (int i = 0; i < m->v.nloads; i++) e->element[m->v.loads[i]] = NULL;
     emit_open(e, 1ull << m->v.axis);
-    emit(e, "const %s %s = n - 1 - (%s)threadIdx.x;", t, m->axis, t);
+    emit_int(e, m->axis, "n - 1 - (%s)threadIdx.x", t);
     lane_stores(e, &none, -1);
     emit_end(e, "if (block == 0 && threadIdx.x < n %% %d) {", m->v.width);
 }

@@ -25,7 +25,7 @@ void operand_vector(Emit *e, int inst, int inner, int width, bool inside, const 
                     const char *to)
 {
     const Body *b = e->body;
-    const char *it = b->sched.wide ? "int64_t" : "int", *axis = e->axis[inner];
+    const char *axis = e->axis[inner];
     int64_t extent = b->axis[inner].extent;
     bool fits = extent % width == 0; // a vector is inside or outside as a whole
     Vectors v = find_vectors(e, inner, width);
@@ -40,7 +40,7 @@ void operand_vector(Emit *e, int inst, int inner, int width, bool inside, const 
         e->element[loads[i]] = emit_text(e, "%s.at[v]", slot_name(e, loads[i]));
     }
     emit_open(e, 0);
-    emit(e, "const %s %s = %s + v;", it, axis, first);
+    emit_int(e, axis, "%s + v", first);
     emit_open(e, 1ull << inner);
     const char *x = emit_value(e, inst);
     emit(e, "%s = %s;", to, x);

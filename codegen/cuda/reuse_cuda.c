@@ -42,7 +42,7 @@ static void print_lanes(Emit *e, const Vectors *v, const char *axis, const char 
     int inner = e->body->npar - 1;
     open_stores(e, v, -1);
     emit_open(e, 1ull << inner);
-    emit(e, "const %s %s = %s + lane;", int_type(e), axis, base);
+    emit_int(e, axis, "%s + lane", base);
     for (int i = 0; i < v->nloads; i++)
         e->element[v->loads[i]] = emit_text(e, "%s%s.at[lane]", slot_name(e, v->loads[i]),
                                             ahead(e, v->loads[i]) ? "[u]" : "");
@@ -57,16 +57,14 @@ void reuse_cuda(Emit *e)
     const Schedule *s = &b->sched;
     int inner = b->npar - 1, across = s->threads / s->team;
     Vectors v = find_vectors(e, inner, s->vector);
-    Scope *root = e->scope;
     const char *t = int_type(e), *axis = e->axis[inner], *base = emit_text(e, "%s_first", axis);
-    emit_line(e, root, "const int member = threadIdx.x / %d;", across);
+    emit(e, "const int member = threadIdx.x / %d;", across);
     const char *tile = reuse_tiles(b) > 1 ? emit_text(e, "block %% %lld * %d + ",
                                                       (long long)reuse_tiles(b), across)
                                           : "";
-    emit_line(e, root, "const %s %s = (%s)(%sthreadIdx.x %% %d) * %d;", t, base, t, tile, across,
-              s->vector);
+    emit_int(e, base, "(%s)(%sthreadIdx.x %% %d) * %d", t, tile, across, s->vector);
     if (b->axis[inner].extent / s->vector % across)
-        emit_line(e, root, "if (%s >= %lld) return;", base, (long long)b->axis[inner].extent);
+        emit(e, "if (%s >= %lld) return;", base, (long long)b->axis[inner].extent);
     v.base = base;
     bool any = false, *early = NEW_ARRAY(e->arena, bool, b->insts.n + 1);
     for (int i = 0; i < v.nloads; i++) {

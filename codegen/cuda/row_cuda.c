@@ -146,7 +146,7 @@ static void open_lanes(Rows *r)
 {
     Emit *e = r->e;
     emit_open(e, 1ull << e->body->col);
-    if (r->v.width > 1) emit(e, "const %s %s = %s + lane;", r->t, r->c, r->base);
+    if (r->v.width > 1) emit_int(e, r->c, "%s + lane", r->base);
 }
 
 static void close_lanes(Rows *r)
@@ -423,7 +423,6 @@ static int first_moved(const Rows *r, int stage)
 static void print_vectors(Rows *r, int stage, bool fills)
 {
     Emit *e = r->e;
-    Scope *row = e->scope;
     const char *ways = NULL;
     r->v.moved = first_moved(r, stage);
     if (r->v.moved >= 0) {
@@ -439,8 +438,7 @@ static void print_vectors(Rows *r, int stage, bool fills)
         stage_in_stream(r, stage, fills);
     if (!ways) return;
     emit_end(e, "%s", ways);
-    emit_line(e, row, "#pragma unroll");
-    emit_end(e, "for (int words = 0; words < 4; words++) {");
+    emit_times(e, "words", 4);
 }
 
 static void print_stage(Rows *r, int stage, bool fills)

@@ -17,16 +17,15 @@ void scan_cuda(Emit *e)
     Steps own = {.index = "u", .count = s->unroll, .axes = 1ull << b->col};
     own.place = emit_text(e, "const %s %s = %s_first%s;", t, col, col, own.count > 1 ? " + u" : "");
     own.guard = emit_text(e, "%s%s < %lld", all_have_rows(b) ? "" : "mine && ", col, cols);
-    Scope *tile = emit_open(e, 0);
-    emit_line(e, tile, "const %s %s_first = %s_tile + member * %d;", t, col, col, s->unroll);
-    emit_line(e, tile, "%s %s_at[%d], %s_sum = 0, %s_all;", type, x, s->unroll, x, x);
+    emit_open(e, 0);
+    emit(e, "const %s %s_first = %s_tile + member * %d;", t, col, col, s->unroll);
+    emit(e, "%s %s_at[%d], %s_sum = 0, %s_all;", type, x, s->unroll, x, x);
     open_steps(e, &own);
     const char *value = emit_value(e, v->a[0]), *slot = steps_slot(e, &own);
     emit(e, "%s_sum = %s_sum + (%s_at%s = %s);", x, x, x, slot, value);
     close_steps(e, &own);
-    emit_line(e, tile, "%s %s_run = %s_acc + nc_scan<%d>(%s_sum, %s_all);", type, x, x, s->team, x,
-              x);
-    emit_line(e, tile, "%s_acc = %s_acc + %s_all;", x, x, x);
+    emit(e, "%s %s_run = %s_acc + nc_scan<%d>(%s_sum, %s_all);", type, x, x, s->team, x, x);
+    emit(e, "%s_acc = %s_acc + %s_all;", x, x, x);
     open_steps(e, &own);
     if (v->exclusive) emit(e, "const %s %s = %s_run;", type, x, x);
     emit(e, "%s_run = %s_run + %s_at%s;", x, x, x, slot);

@@ -20,15 +20,14 @@ void sort_cuda(Emit *e)
     const char *col = e->axis[b->col], *x = e->name[at], *type = type_math(v->acc);
     emit_open(e, 1);
     e->scope->indent = e->scope->up->indent;
-    Scope *row = e->scope;
-    emit_line(e, row, "const %s %s = block;", int_type(e), e->axis[0]);
-    emit_line(e, row, "%s *const %s_key = (%s *)nc_shared;", type, x, type);
-    emit_line(e, row, "int *const %s_from = (int *)(%s_key + %lld);", x, x, n);
+    emit_int(e, e->axis[0], "block");
+    emit(e, "%s *const %s_key = (%s *)nc_shared;", type, x, type);
+    emit(e, "int *const %s_from = (int *)(%s_key + %lld);", x, x, n);
     const char *head = open_columns(e, cols);
     emit(e, "%s_key[%s] = %s;", x, col, emit_value(e, v->a[0]));
     emit_end(e, "%s", head);
-    emit_line(e, row, "nc_sort<%lld, %d, %s>(%s_key, %s_from, %lld);", n, threads,
-              v->down ? "true" : "false", x, x, cols);
+    emit(e, "nc_sort<%lld, %d, %s>(%s_key, %s_from, %lld);", n, threads, v->down ? "true" : "false",
+         x, x, cols);
     head = open_columns(e, cols);
     emit(e, "const %s %s = %s_%s[%s];", type_math(v->type), x, x, v->places ? "from" : "key", col);
     emit_bind(e, at, e->scope, x);

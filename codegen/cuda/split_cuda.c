@@ -31,8 +31,8 @@ static void print_position(Emit *e, const char *number, int64_t stride, int naxe
     for (int i = naxes; i-- > 0;) {
         const char *q =
             stride == 1 ? number : emit_text(e, "nc_quo(%s, %lld)", number, (long long)stride);
-        emit(e, "const %s %s = %s;", int_type(e), e->axis[i],
-             i == 0 ? q : emit_text(e, "nc_rem(%s, %lld)", q, (long long)b->axis[i].extent));
+        emit_int(e, e->axis[i], "%s",
+                 i == 0 ? q : emit_text(e, "nc_rem(%s, %lld)", q, (long long)b->axis[i].extent));
         stride *= b->axis[i].extent;
     }
 }
@@ -105,7 +105,7 @@ int64_t least_between(const Body *b, int64_t cols)
 void open_edge(Emit *e)
 {
     emit_open(e, 1ull << e->body->col);
-    emit(e, "const %s %s = edge;", int_type(e), e->axis[e->body->col]);
+    emit_int(e, e->axis[e->body->col], "edge");
 }
 
 void close_edge(Emit *e, const char *only)

@@ -481,7 +481,7 @@ static void print_row_stage(Sweep *w, int stage)
     open_stores(e, &w->v, stage);
     emit_open(e, 1ull << w->b->col);
     e->axis[w->b->col] = w->col;
-    emit(e, "const %s %s = %s + lane;", w->t, w->col, w->first);
+    emit_int(e, w->col, "%s + lane", w->first);
     print_column(w, &w->v, stage);
     emit_times(e, "lane", w->b->sched.vector);
     e->axis[w->b->col] = w->first;
@@ -550,7 +550,7 @@ static void print_ahead(Sweep *w)
     emit_line(e, w->e->scope, "nc_copied<%d>();", w->b->sched.sweep.ahead - 2);
     take_row(w, 1);
     emit_open(e, 1);
-    emit(e, "const %s %s = begin;", w->t, e->axis[0]);
+    emit_int(e, e->axis[0], "begin");
     print_row_stage(w, 0);
     print_joins(w, e->scope, sums, n);
     emit_end(e, "{");
@@ -640,7 +640,7 @@ static void declare_turn(Sweep *w, const char *now)
     for (int r = 1; r < s->sweep.together + w->skewed; r++) {
         const char *place = emit_text(e, "%s + %lld", now, w->step * r);
         emit(e, "const bool more_%d = %s < %lld;", r, place, (long long)w->rows);
-        emit(e, "const %s %s = more_%d ? %s : %s;", w->t, w->of_row[r]->axis[0], r, place, now);
+        emit_int(e, w->of_row[r]->axis[0], "more_%d ? %s : %s", r, place, now);
     }
     for (int r = 0; w->uneven && r < s->sweep.together; r++) {
         take_row(w, r);

@@ -115,8 +115,8 @@ void open_row(Emit *e)
     bool spare = !all_have_rows(b) && b->sched.team > 1;
     emit_open(e, 1);
     e->scope->indent = indent;
-    emit(e, "const %s %s = %s;", int_type(e), e->axis[0],
-         spare ? emit_text(e, "mine ? row : %lld", (long long)body_rows(b) - 1) : "row");
+    emit_int(e, e->axis[0], "%s",
+             spare ? emit_text(e, "mine ? row : %lld", (long long)body_rows(b) - 1) : "row");
 }
 
 const char *part_of_row(Emit *e)

@@ -238,23 +238,22 @@ void group_row_sums(RolePrint *w)
 {
     Emit *e = w->e;
     const Body *b = e->body;
-    Scope *in = e->scope;
     long long k = b->axis[b->col].extent;
-    emit_line(e, in, "if (due == 0) {");
-    emit_line(e, in, "    nc_sums_joined(sum);");
-    emit_line(e, in, "    #pragma unroll");
-    emit_line(e, in, "    for (int j = 0; j < 4; j++) {");
-    emit_line(e, in, "        const int i = first + (warp %% 2 * 4 + j) * 8 + thread * 2;");
-    emit_line(e, in, "        const NcVec<float, 2> pair = {sum[2 * j], sum[2 * j + 1]};");
+    emit(e, "if (due == 0) {");
+    emit(e, "    nc_sums_joined(sum);");
+    emit(e, "    #pragma unroll");
+    emit(e, "    for (int j = 0; j < 4; j++) {");
+    emit(e, "        const int i = first + (warp %% 2 * 4 + j) * 8 + thread * 2;");
+    emit(e, "        const NcVec<float, 2> pair = {sum[2 * j], sum[2 * j + 1]};");
     for (uint32_t i = 0; i < b->stores.n; i++)
         if (b->stores.at[i].fold)
-            emit_line(e, in,
-                      "        if (thread < 4 && origin_m < %lld && i < %lld) nc_store<2>(%s + "
-                      "((%s)(origin_m / %d) * %lld + i), pair);",
-                      (long long)b->axis[1].extent, k, e->buf_name[b->stores.at[i].buf],
-                      int_type(e), b->sched.tile.m, k);
-    emit_line(e, in, "    }");
-    emit_line(e, in, "}");
+            emit(e,
+                 "        if (thread < 4 && origin_m < %lld && i < %lld) nc_store<2>(%s + "
+                 "((%s)(origin_m / %d) * %lld + i), pair);",
+                 (long long)b->axis[1].extent, k, e->buf_name[b->stores.at[i].buf], int_type(e),
+                 b->sched.tile.m, k);
+    emit(e, "    }");
+    emit(e, "}");
 }
 
 void group_sums(RolePrint *w, const TileOp *op)
@@ -280,27 +279,26 @@ void group_place(Emit *e, const char *place)
     const BodyStrips *s = wgmma_strips(e->body);
     const long long pitch = s->pitch, results = s->results;
     emit(e, "const %s place = %s, along = place %% %lld;", int_type(e), place, pitch);
-    emit(e, "const %s %s = place / %lld * %lld + along;", int_type(e), e->axis[1], pitch, results);
+    emit_int(e, e->axis[1], "place / %lld * %lld + along", pitch, results);
 }
 
 // Where this part of the results is, and its boxes in shared memory.
 void group_part(RolePrint *w, const char *part)
 {
     Emit *e = w->e;
-    Scope *in = e->scope;
     const char *row = w->below > 1 ? emit_text(e, "%s %% %d * %d + ", part, w->below, w->p->atom->m)
                                    : "",
                *column = number(e, part, w->below, 0, STEP);
     if (together(w)) row = emit_text(e, "group * %d + %s", w->p->side_m, row);
     row = emit_text(e, "%swarp * %d", row, BOX);
     if (w->apart > 1) row = emit_text(e, "(%s) * %d", row, w->apart);
-    emit_line(e, in, "const int part_m = origin_m + %s, part_n = origin_n + %s;", row, column);
+    emit(e, "const int part_m = origin_m + %s, part_n = origin_n + %s;", row, column);
     if (!w->boxes) return;
     const char *place = w->boxes->places > 1
                             ? emit_text(e, " + %s %% %d * %d", part, w->boxes->places,
                                         wgmma_staged(e->body) * STAGE)
                             : "";
-    emit_line(e, in, "uint16_t *const box = boxes%s;", place);
+    emit(e, "uint16_t *const box = boxes%s;", place);
 }
 
 // Pairs of neighbours: kept for this warp's boxes, or to where they belong.
@@ -335,10 +333,9 @@ void group_map(RolePrint *w)
     Emit *e = w->e;
     const Body *b = e->body;
     const char *base = emit_text(e, "%s_first", e->axis[2]);
-    Scope *in = e->scope;
-    if (w->boxes) emit_line(e, in, "const uint32_t to = nc_place_anew(box + at);");
+    if (w->boxes) emit(e, "const uint32_t to = nc_place_anew(box + at);");
     for (uint32_t i = 0; i < b->stores.n; i++)
-        if (group_boxed(b, i)) emit_line(e, in, "uint32_t pairs%u[4];", i);
+        if (group_boxed(b, i)) emit(e, "uint32_t pairs%u[4];", i);
     emit_open(e, 0);
     const int wide = w->p->side_n;
     if (wide % STEP) // the last part is not whole
@@ -350,7 +347,7 @@ void group_map(RolePrint *w)
     const BodyStrips *strips = wgmma_strips(b);
     if (strips) {
         group_place(e, "part_m + row");
-        emit(e, "const %s %s = part_n + from;", int_type(e), base);
+        emit_int(e, base, "part_n + from");
         emit_open(e, 0);
         finish_vector(e, base, 2, b->axis[1].extent + 1, "sums[lane]", store_pairs);
         emit_end(e, "if (along < %lld) {", (long long)strips->results);
@@ -361,8 +358,7 @@ void group_map(RolePrint *w)
                       "sums[lane]", store_pairs);
     }
     put_pairs(w);
-    emit_line(e, in, "#pragma unroll");
-    emit_end(e, "for (int pair = 0; pair < 16; pair++) {");
+    emit_times(e, "pair", 16);
 }
 
 // 16 bytes of a row each, of the places that are results.

@@ -49,12 +49,11 @@ void operand_copy(Emit *e, const TileProgram *p, const Tile *t)
 {
     const Body *b = e->body;
     const Inst *v = &b->insts.at[t->inst];
-    const char *it = int_type(e), *k = e->axis[b->col], *own = e->axis[t->axis];
+    const char *k = e->axis[b->col], *own = e->axis[t->axis];
     emit_open(e, 1ull << t->axis | 1ull << b->col);
     place_vector(e, p, t);
-    emit(e, "const %s %s = %s + line;", it, t->along_k ? own : k, t->along_k ? origin(t) : "next");
-    emit(e, "const %s %s = %s + part * %d;", it, t->along_k ? k : own,
-         t->along_k ? "next" : origin(t), p->vector);
+    emit_int(e, t->along_k ? own : k, "%s + line", t->along_k ? origin(t) : "next");
+    emit_int(e, t->along_k ? k : own, "%s + part * %d", t->along_k ? "next" : origin(t), p->vector);
     const char *given = v->pred >= 0 ? emit_value(e, v->pred) : NULL, *from = emit_index(e, v->ix);
     Buf there = buf_new(e->arena);
     int axes[] = {t->axis, b->col};
@@ -72,7 +71,7 @@ void operand_copy(Emit *e, const TileProgram *p, const Tile *t)
 static void name_inside(Emit *e, int axis, const char *name, const char *place, int width)
 {
     long long last = (long long)e->body->axis[axis].extent - width;
-    emit(e, "const %s %s = %s < %lld ? %s : %lld;", int_type(e), name, place, last, place, last);
+    emit_int(e, name, "%s < %lld ? %s : %lld", place, last, place, last);
 }
 
 // What lies outside is read at the edge and, along the columns, put there as zeros: loads behind
@@ -98,7 +97,7 @@ void operand_fetch(Emit *e, const TileProgram *p, const Tile *t, const char *at)
     if (as_one)
         name_inside(e, inner, first, part, p->vector);
     else
-        emit(e, "const %s %s = %s;", int_type(e), first, part);
+        emit_int(e, first, "%s", part);
     if (p->atom->pack)
         emit(e, "NcVec<float, %d> %s = {};", p->vector, to);
     else

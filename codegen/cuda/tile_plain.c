@@ -92,8 +92,8 @@ void plain_map(Emit *e, const TileProgram *p)
     }
     emit_open(e, 0);
     for (int i = 1; i <= 2; i++)
-        emit(e, "const %s %s = origin_%s + nc_in_square<%d>(%s, threadIdx.x %s 16);", t, e->axis[i],
-             i == 1 ? "m" : "n", w, i == 1 ? "i" : "j", i == 1 ? "/" : "%");
+        emit_int(e, e->axis[i], "origin_%s + nc_in_square<%d>(%s, threadIdx.x %s 16)",
+                 i == 1 ? "m" : "n", w, i == 1 ? "i" : "j", i == 1 ? "/" : "%");
     emit_open(e, 1ull << 1 | 1ull << 2)->guard = true;
     emit_bind(e, b->dot.sum, e->scope, "acc[i][j]");
     close_results(e);

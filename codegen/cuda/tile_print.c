@@ -16,27 +16,25 @@ static void print_places(Print *w)
     const TileProgram *p = w->p;
     Emit *e = w->e;
     const Body *b = e->body;
-    Scope *top = e->scope;
     int64_t across = tiles_along(b, 2), down = tiles_along(b, 1);
     const char *tile = "block";
     if (p->atom->word) {
-        emit_line(e, top, "const int warp = threadIdx.x / 32, lane = threadIdx.x %% 32;");
-        emit_line(e, top, "const int warp_m = %s, warp_n = %s;",
-                  p->warps_m == 1 ? "0" : number(e, "warp", p->warps_n * p->warps_k, 0, p->side_m),
-                  number(e, "warp", p->warps_k, p->warps_n, p->side_n));
+        emit(e, "const int warp = threadIdx.x / 32, lane = threadIdx.x %% 32;");
+        emit(e, "const int warp_m = %s, warp_n = %s;",
+             p->warps_m == 1 ? "0" : number(e, "warp", p->warps_n * p->warps_k, 0, p->side_m),
+             number(e, "warp", p->warps_k, p->warps_n, p->side_n));
     }
     if (p->cluster > 1) {
-        emit_line(e, top, "const int part = block %% %d, first_part = nc_cluster_rank() - part;",
-                  p->cluster);
-        emit_line(e, top, "const int tile = block / %d;", p->cluster);
+        emit(e, "const int part = block %% %d, first_part = nc_cluster_rank() - part;", p->cluster);
+        emit(e, "const int tile = block / %d;", p->cluster);
         tile = "tile";
     }
-    emit_line(e, top, "const %s %s = %s;", int_type(e), e->axis[0],
-              b->axis[0].extent == 1 ? "0" : number(e, tile, down * across, 0, 1));
-    emit_line(e, top, "const int origin_m = %s, origin_n = %s;",
-              b->axis[0].extent == 1 && down > 1 ? number(e, tile, across, 0, b->sched.tile.m)
-                                                 : number(e, tile, across, down, b->sched.tile.m),
-              number(e, tile, 1, across, b->sched.tile.n));
+    emit_int(e, e->axis[0], "%s",
+             b->axis[0].extent == 1 ? "0" : number(e, tile, down * across, 0, 1));
+    emit(e, "const int origin_m = %s, origin_n = %s;",
+         b->axis[0].extent == 1 && down > 1 ? number(e, tile, across, 0, b->sched.tile.m)
+                                            : number(e, tile, across, down, b->sched.tile.m),
+         number(e, tile, 1, across, b->sched.tile.n));
 }
 
 static void print_tiles(Print *w)
@@ -83,24 +81,23 @@ static void print_multiply(Print *w, const TileOp *op, const char *iteration)
     const TileProgram *p = w->p;
     Emit *e = w->e;
     const TileAtom *atom = p->atom;
-    Scope *in = e->scope;
     int down = p->side_m / atom->m, across = p->side_n / atom->n,
         chunks = e->body->sched.tile.k / atom->k, by = p->warps_k;
-    emit_line(e, in, "const int place = %s %% %d;", iteration, p->tile[0].places);
-    emit_line(e, in, "#pragma unroll");
+    emit(e, "const int place = %s %% %d;", iteration, p->tile[0].places);
+    emit(e, "#pragma unroll");
     if (by > 1)
-        emit_line(e, in, "for (int c = warp %% %d; c < %d; c += %d) {", by, chunks, by);
+        emit(e, "for (int c = warp %% %d; c < %d; c += %d) {", by, chunks, by);
     else
-        emit_line(e, in, "for (int c = 0; c < %d; c++) {", chunks);
-    emit_line(e, in, "    uint32_t x[%d][4], y[%d][2];", down, across);
+        emit(e, "for (int c = 0; c < %d; c++) {", chunks);
+    emit(e, "    uint32_t x[%d][4], y[%d][2];", down, across);
     for (int side = 0; side < 2; side++) {
         const Tile *t = &p->tile[side ? op->b : op->a];
-        emit_line(e, in, "    nc_%s_%s<%d, %s>(%s, %s + place * %d, %s, c);", t->name, atom->word,
-                  t->pitch, t->along_k ? "true" : "false", side ? "y" : "x", t->name,
-                  tile_elements(t), side ? "warp_n" : "warp_m");
+        emit(e, "    nc_%s_%s<%d, %s>(%s, %s + place * %d, %s, c);", t->name, atom->word, t->pitch,
+             t->along_k ? "true" : "false", side ? "y" : "x", t->name, tile_elements(t),
+             side ? "warp_n" : "warp_m");
     }
-    emit_line(e, in, "    %s(acc, x, y);", atom->multiply);
-    emit_line(e, in, "}");
+    emit(e, "    %s(acc, x, y);", atom->multiply);
+    emit(e, "}");
 }
 
 // Rows of the left operand that lie side by side in shared memory were taken by pairs.
@@ -162,7 +159,7 @@ static void first_fetches(Print *w, int from, int to)
     const char *at = together > 1 ? emit_text(e, "at * %d + ", operand_vectors(w->p, t)) : "",
                *rest = n > together && n % together ? emit_text(e, " && first + at < %d", n) : "",
                *over = emit_text(e, "for (int at = 0; at < %d%s; at++) {", together, rest);
-    Scope *top = e->scope, *group = emit_open(e, 0);
+    Scope *group = emit_open(e, 0);
     for (int pass = 0; pass < 2; pass++) {
         if (together > 1) emit_line(e, group, "#pragma unroll");
         emit_open(e, 0);
@@ -178,7 +175,7 @@ static void first_fetches(Print *w, int from, int to)
         }
         emit_end(e, "%s", together > 1 ? over : "{");
     }
-    if (n > together) emit_line(e, top, "#pragma unroll");
+    if (n > together) emit_line(e, e->scope->up, "#pragma unroll");
     emit_end(e, "%s",
              n > together
                  ? emit_text(e, "for (int first = 0; first < %d; first += %d) {", n, together)

@@ -81,7 +81,7 @@ void result_vector(Emit *e, Vectors *v, const ResultVector *r)
     if (whole) open_stores(e, v, -1);
     if (r->joined) emit(e, "%s", r->joined);
     emit_open(e, 0);
-    emit(e, "const %s %s = %s + lane;", int_type(e), axis, r->base);
+    emit_int(e, axis, "%s + lane", r->base);
     emit_open(e, 1ull << 2)->guard = !whole;
     for (int i = 0; i < v->nloads; i++)
         e->element[v->loads[i]] = emit_text(e, "%s%s.at[lane]", slot_name(e, v->loads[i]),

@@ -47,13 +47,12 @@ static void print_ready(RolePrint *w)
 {
     const TileProgram *p = w->p;
     Emit *e = w->e;
-    Scope *top = e->scope;
     const TileBar *full = &p->bar[0], *empty = &p->bar[1];
-    emit_line(e, top, "if (threadIdx.x == 0) nc_ring_begin<%d>(%s, %d, %s, %d);", full->places,
-              full->name, full->arrivals, empty->name, empty->arrivals);
+    emit(e, "if (threadIdx.x == 0) nc_ring_begin<%d>(%s, %d, %s, %d);", full->places, full->name,
+         full->arrivals, empty->name, empty->arrivals);
     for (const TileBar *b = empty + 1; b < &p->bar[p->nbars]; b++)
-        emit_line(e, top, "if (threadIdx.x == 0) nc_bar_init(%s, %d);", b->name, b->arrivals);
-    emit_line(e, top, "nc_bars_ready();");
+        emit(e, "if (threadIdx.x == 0) nc_bar_init(%s, %d);", b->name, b->arrivals);
+    emit(e, "nc_bars_ready();");
 }
 
 // -- roles and loops ------------------------------------------------------------------------------
@@ -76,19 +75,17 @@ static void print_origin(RolePrint *w, const TileRole *role)
     const Schedule *s = &e->body->sched;
     const char *rank =
         s->cluster > 1 && !w->p->split ? emit_text(e, " * %d + rank", s->cluster) : "";
-    Scope *in = e->scope;
     if (role->thread || role->groups) // row sums do without
-        emit_line(e, in, "const int origin_n = %s;", number(e, "tile", 1, w->across, s->tile.n));
+        emit(e, "const int origin_n = %s;", number(e, "tile", 1, w->across, s->tile.n));
     if (w->batch > 1)
-        emit_line(e, in, "const int %s = %s;", e->axis[0],
-                  number(e, "tile", w->across * w->down, 0, 1));
+        emit(e, "const int %s = %s;", e->axis[0], number(e, "tile", w->across * w->down, 0, 1));
     const char *down = number(e, "tile", w->across * w->apart, w->batch > 1 ? w->down : 0, 1);
     if (*rank) down = emit_text(e, "(%s%s)", down, rank);
     if (w->apart > 1) {
-        emit_line(e, in, "const int rest = %s;", number(e, "tile", w->across, w->apart, 1));
-        emit_line(e, in, "const int origin_m = %s * %d + rest;", down, s->tile.m * w->apart);
+        emit(e, "const int rest = %s;", number(e, "tile", w->across, w->apart, 1));
+        emit(e, "const int origin_m = %s * %d + rest;", down, s->tile.m * w->apart);
     } else {
-        emit_line(e, in, "const int origin_m = %s * %d;", down, s->tile.m);
+        emit(e, "const int origin_m = %s * %d;", down, s->tile.m);
     }
     if (!group_uneven(e->body)) return;
     const ProgMap m = group_operand(e->body, 1).map;
@@ -100,7 +97,7 @@ static void print_origin(RolePrint *w, const TileRole *role)
         begins = emit_text(e, "%d", offset);
     else if (offset)
         begins = emit_text(e, "(%s + %d)", begins, offset);
-    emit_line(e, in, "const int shift = %s %% 8;", begins);
+    emit(e, "const int shift = %s %% 8;", begins);
 }
 
 // Tiles in one row of them have different numbers of steps. So the blocks take those of one column
@@ -193,28 +190,26 @@ static void print_steps(RolePrint *w, int from, int to)
     Scope *in = e->scope;
     if (!multiplies && wgmma_strips(e->body)) group_strip(w);
     if (p->skips && !multiplies)
-        emit_line(e, in, "if (!(live >> first / %lld & 1)) continue;",
-                  (long long)wgmma_skips(e->body)->live_run);
+        emit(e, "if (!(live >> first / %lld & 1)) continue;",
+             (long long)wgmma_skips(e->body)->live_run);
     int at = from + 1; // where the place is used first
     while (!multiplies && p->op[at].kind != T_LOAD && p->op[at].kind != T_REDUCE) at++;
     print_ops(w, from + 1, at, loop);
-    emit_line(e, in, "%suint8_t *const left = ring + place * %d%s;",
-              multiplies || sums ? "const " : "", left->apart,
-              sums || right->stays ? ""
-                                   : emit_text(e, ", *const right = left + %d", right->offset));
+    emit(e, "%suint8_t *const left = ring + place * %d%s;", multiplies || sums ? "const " : "",
+         left->apart,
+         sums || right->stays ? "" : emit_text(e, ", *const right = left + %d", right->offset));
     if (multiplies)
         emit_line(
             e, in, "const uint64_t x = nc_operand(%s), y = nc_operand(right%s%s);", group_rows(w),
             right->stays ? emit_text(e, " + step * %lld", (long long)right->bytes / p->steps) : "",
             strips ? emit_text(e, ", %d", strips->apart) : "");
     print_ops(w, at, to, loop);
-    if (multiplies && given_later(p, from)) emit_line(e, in, "before = place;");
-    if (sums) emit_line(e, in, "if (++due == %lld) due = 0;", (long long)w->across);
+    if (multiplies && given_later(p, from)) emit(e, "before = place;");
+    if (sums) emit(e, "if (++due == %lld) due = 0;", (long long)w->across);
     if (multiplies && p->warps_k > 1) // the groups' places by turns
-        emit_line(e, in, "if ((place += %d) >= %d) place = group, parity ^= 1;", p->warps_k,
-                  left->places);
+        emit(e, "if ((place += %d) >= %d) place = group, parity ^= 1;", p->warps_k, left->places);
     else
-        emit_line(e, in, "if (++place == %d) place = 0, parity ^= 1;", left->places);
+        emit(e, "if (++place == %d) place = 0, parity ^= 1;", left->places);
     long long trips = loop->trips;
     if (!multiplies && wgmma_strips(e->body)) {
         emit_end(e, "for (int step = 0; step < %lld; step++) {", trips);
@@ -236,12 +231,10 @@ static void print_steps(RolePrint *w, int from, int to)
 static void print_parts(RolePrint *w, int from, int to)
 {
     Emit *e = w->e;
-    Scope *out = e->scope;
     emit_open(e, 0);
     group_part(w, "part");
     print_ops(w, from + 1, to, &w->p->op[from]);
-    emit_line(e, out, "#pragma unroll");
-    emit_end(e, "for (int part = 0; part < %lld; part++) {", (long long)w->p->op[from].trips);
+    emit_times(e, "part", w->p->op[from].trips);
 }
 
 static const Tile *rows_of(const TileProgram *p)
@@ -273,51 +266,49 @@ static void print_op(RolePrint *w, int i, const TileOp *loop)
     const TileOp *op = &w->p->op[i];
     const TileProgram *p = w->p;
     Emit *e = w->e;
-    Scope *in = e->scope;
     const char *bar = p->bar[op->bar].name;
     switch (op->kind) {
     case T_READY: print_ready(w); break;
     case T_AWAIT:
         if (p->bar[op->bar].once)
-            emit_line(e, in, "nc_bar_wait(%s, 0);%s", bar, reason(w, op));
+            emit(e, "nc_bar_wait(%s, 0);%s", bar, reason(w, op));
         else if (p->bar[op->bar].by_tile)
-            emit_line(e, in, "nc_bar_hear(%s, round%s);%s", bar, op->count ? " ^ 1" : "",
-                      reason(w, op));
+            emit(e, "nc_bar_hear(%s, round%s);%s", bar, op->count ? " ^ 1" : "", reason(w, op));
         else
-            emit_line(e, in, "nc_bar_wait(%s + place, parity);%s", bar, reason(w, op));
+            emit(e, "nc_bar_wait(%s + place, parity);%s", bar, reason(w, op));
         break;
     case T_ANNOUNCE:
-        emit_line(e, in, "nc_bar_expect(%s%s, %d);", bar, p->bar[op->bar].once ? "" : " + place",
-                  p->bar[op->bar].bytes);
+        emit(e, "nc_bar_expect(%s%s, %d);", bar, p->bar[op->bar].once ? "" : " + place",
+             p->bar[op->bar].bytes);
         break;
     case T_ARRIVE: print_arrive(w, op, loop); break;
-    case T_TURN: emit_line(e, in, "if (tile != first_tile) nc_turn_wait(group);"); break;
+    case T_TURN: emit(e, "if (tile != first_tile) nc_turn_wait(group);"); break;
     case T_PASS: {
         int tiles = i;
         while (p->op[tiles].kind != T_TILES) tiles--;
         const char *last =
             p->skips ? "steps - 1" : emit_text(e, "%lld", (long long)loop->trips - 1);
-        emit_line(e, in, "if (step == %s && tile + %d < %lld) nc_turn_pass(group ^ 1);", last,
-                  p->op[tiles].count, (long long)p->op[tiles].trips);
+        emit(e, "if (step == %s && tile + %d < %lld) nc_turn_pass(group ^ 1);", last,
+             p->op[tiles].count, (long long)p->op[tiles].trips);
         break;
     }
-    case T_FENCE: emit_line(e, in, "nc_fence_written();"); break;
+    case T_FENCE: emit(e, "nc_fence_written();"); break;
     case T_BARRIER: print_barrier(w, op); break;
-    case T_BEGIN: emit_line(e, in, "nc_products_begin();"); break;
+    case T_BEGIN: emit(e, "nc_products_begin();"); break;
     case T_COMMIT:
-        if (op->how == BY_TENSOR) emit_line(e, in, "nc_products_end();");
+        if (op->how == BY_TENSOR) emit(e, "nc_products_end();");
         break; // (that of stores is the storing thread's)
     case T_WAIT:
-        emit_line(e, in, "%s<%d>();%s", op->how == BY_TENSOR ? "nc_products_done" : "nc_boxes_read",
-                  op->count, reason(w, op));
-        if (op->how == BY_TENSOR && !op->count && !p->split) emit_line(e, in, "nc_settled(acc);");
+        emit(e, "%s<%d>();%s", op->how == BY_TENSOR ? "nc_products_done" : "nc_boxes_read",
+             op->count, reason(w, op));
+        if (op->how == BY_TENSOR && !op->count && !p->split) emit(e, "nc_settled(acc);");
         break;
     case T_FILL: // by the first product
         if (p->tile[op->dst].layout == L_TOTALS) {
             group_totals_begin(w);
             break;
         }
-        emit_line(e, in, "float acc[%d][%d];", w->below, p->side_n / 2);
+        emit(e, "float acc[%d][%d];", w->below, p->side_n / 2);
         if (wgmma_by_rows(e->body)) rows_declare_part(&w->rows, rows_of(p));
         break;
     case T_LOAD:
@@ -445,30 +436,24 @@ static void print_places(RolePrint *w)
 {
     const TileProgram *p = w->p;
     Emit *e = w->e;
-    Scope *top = e->scope;
-    if (w->batch == 1) emit_line(e, top, "const int %s = 0;", e->axis[0]);
-    emit_line(e, top,
-              "const int group = (int)threadIdx.x / 128 - 1; // -1: copies, others: multiply");
-    emit_line(e, top, "const int warp = threadIdx.x / 32 %% 4, thread = threadIdx.x %% 32;");
-    if (p->cluster > 1) emit_line(e, top, "const int rank = nc_cluster_rank();");
-    emit_line(e, top, "const int first_tile = %s;", number(e, "block", p->cluster, 0, 1));
-    emit_line(e, top, "uint8_t *const ring = nc_bulk_shared();");
+    if (w->batch == 1) emit(e, "const int %s = 0;", e->axis[0]);
+    emit(e, "const int group = (int)threadIdx.x / 128 - 1; // -1: copies, others: multiply");
+    emit(e, "const int warp = threadIdx.x / 32 %% 4, thread = threadIdx.x %% 32;");
+    if (p->cluster > 1) emit(e, "const int rank = nc_cluster_rank();");
+    emit(e, "const int first_tile = %s;", number(e, "block", p->cluster, 0, 1));
+    emit(e, "uint8_t *const ring = nc_bulk_shared();");
     if (w->boxes)
-        emit_line(e, top,
-                  "uint16_t *const boxes = (uint16_t *)(ring + %d) + (threadIdx.x / 32 - %d) * %d;",
-                  w->boxes->offset, GROUP_WARPS,
-                  w->boxes->places * wgmma_staged(e->body) * BOX * STEP);
-    emit_line(e, top, "uint64_t *const full = (uint64_t *)(ring + %d), *const empty = full + %d;",
-              p->shared, p->tile[0].places);
-    if (p->tile[1].stays) emit_line(e, top, "uint8_t *const right = ring + %d;", p->tile[1].offset);
-    if (p->split) emit_line(e, top, "float *const sums = (float *)ring;");
+        emit(e, "uint16_t *const boxes = (uint16_t *)(ring + %d) + (threadIdx.x / 32 - %d) * %d;",
+             w->boxes->offset, GROUP_WARPS, w->boxes->places * wgmma_staged(e->body) * BOX * STEP);
+    emit(e, "uint64_t *const full = (uint64_t *)(ring + %d), *const empty = full + %d;", p->shared,
+         p->tile[0].places);
+    if (p->tile[1].stays) emit(e, "uint8_t *const right = ring + %d;", p->tile[1].offset);
+    if (p->split) emit(e, "float *const sums = (float *)ring;");
     if (wgmma_by_rows(e->body))
-        emit_line(e, top,
-                  "float *const sums = (float *)(ring + %d) + (threadIdx.x / 32 - %d) * %d;",
-                  rows_of(p)->offset, GROUP_WARPS, BOX * STEP);
+        emit(e, "float *const sums = (float *)(ring + %d) + (threadIdx.x / 32 - %d) * %d;",
+             rows_of(p)->offset, GROUP_WARPS, BOX * STEP);
     for (int i = 2; i < p->nbars; i++)
-        emit_line(e, top, "uint64_t *const %s = full + %d;", p->bar[i].name,
-                  2 * p->tile[0].places + i - 2);
+        emit(e, "uint64_t *const %s = full + %d;", p->bar[i].name, 2 * p->tile[0].places + i - 2);
 }
 
 void tile_roles_cuda(Emit *e, const TileProgram *p)

@@ -75,7 +75,6 @@ static int results_a_thread(const Share *r)
 static void open_results(RowPrint *w, const Share *r, const char *base)
 {
     Emit *e = w->e;
-    const char *t = int_type(e);
     emit_open(e, 0);
     emit(e, "const int slot = u * %d + %s;", r->threads, r->thread);
     emit(e, "const int row = %sslot / %d, from = %s;", r->row, r->line,
@@ -85,9 +84,8 @@ static void open_results(RowPrint *w, const Share *r, const char *base)
     if (r->part && wgmma_strips(e->body))
         group_place(e, "part_m + row");
     else
-        emit(e, "const %s %s = %s + row%s;", t, e->axis[1], r->m,
-             apart > 1 ? emit_text(e, " * %d", apart) : "");
-    emit(e, "const %s %s = %s + from;", t, base, r->n);
+        emit_int(e, e->axis[1], "%s + row%s", r->m, apart > 1 ? emit_text(e, " * %d", apart) : "");
+    emit_int(e, base, "%s + from", r->n);
     if (r->part) emit_open(e, 0);
     emit_open(e, 1ull << 1)->guard = true;
 }

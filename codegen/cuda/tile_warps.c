@@ -40,11 +40,10 @@ static void fetch(Emit *e, const Tile *t, const char *at, const char *to)
     emit_open(e, 0);
     emit(e, "const %s row_first = %s;", it, at);
     emit_open(e, 0);
-    Scope *each = e->scope;
-    emit_line(e, each, "const %s %s = %s + o;", it, outer_axis, outer_first);
-    emit_line(e, each, "#pragma unroll");
+    emit_int(e, outer_axis, "%s + o", outer_first);
+    emit(e, "#pragma unroll");
     const char *one = element(e, to, by_k ? "o" : "v", by_k ? "v" : "o");
-    emit_line(e, each, "for (int v = 0; v < %d; v++) %s = 0;", width, one);
+    emit(e, "for (int v = 0; v < %d; v++) %s = 0;", width, one);
     // What only the row (column) decides may be a lookup: none outside.
     emit_open(e, 1ull << outer);
     operand_vector(e, t->inst, inner, width, inside[by_k], inner_first, one);
@@ -142,13 +141,11 @@ static void open_results(Emit *e, const Results *r)
     int64_t tiles_m, tiles_n;
     count_tiles(b, &tiles_m, &tiles_n);
     emit_open(e, 0);
-    Scope *in = e->scope;
-    emit_line(e, in, "const %s own = %s;", it, r->tile);
-    emit_line(e, in, "const %s %s = own / %lld;", it, e->axis[0], (long long)(tiles_m * tiles_n));
-    emit_line(e, in, "const %s %s = own / %lld %% %lld * %d + %s;", it, e->axis[1],
-              (long long)tiles_n, (long long)tiles_m, b->sched.tile.m, r->m);
-    emit_line(e, in, "const %s %s = own %% %lld * %d + %s;", it, e->axis[2], (long long)tiles_n,
-              b->sched.tile.n, r->n);
+    emit(e, "const %s own = %s;", it, r->tile);
+    emit_int(e, e->axis[0], "own / %lld", (long long)(tiles_m * tiles_n));
+    emit_int(e, e->axis[1], "own / %lld %% %lld * %d + %s", (long long)tiles_n, (long long)tiles_m,
+             b->sched.tile.m, r->m);
+    emit_int(e, e->axis[2], "own %% %lld * %d + %s", (long long)tiles_n, b->sched.tile.n, r->n);
     emit_open(e, 7)->guard = true; // (a matrix beyond the last one has nothing to load, either)
 }
 
@@ -263,7 +260,7 @@ static void open_tile(Emit *e)
     int64_t m, n;
     count_tiles(e->body, &m, &n);
     emit_open(e, 1);
-    emit(e, "const %s %s = tile / %lld;", int_type(e), e->axis[0], (long long)(m * n));
+    emit_int(e, e->axis[0], "tile / %lld", (long long)(m * n));
 }
 
 static void close_tile(Emit *e)
@@ -297,19 +294,17 @@ static void print_places(Print *w)
     const Schedule *s = &e->body->sched;
     const char *it = int_type(e);
     int64_t tiles_m, tiles_n;
-    Scope *top = e->scope;
     count_tiles(e->body, &tiles_m, &tiles_n);
-    emit_line(e, top, "const int warp = threadIdx.x / 32, lane = threadIdx.x %% 32;");
+    emit(e, "const int warp = threadIdx.x / 32, lane = threadIdx.x %% 32;");
     if (s->cluster > 1) {
-        emit_line(e, top, "const int part = block %% %d, first_part = nc_cluster_rank() - part;",
-                  s->cluster);
-        emit_line(e, top, "const %s tile = block / %d;", it, s->cluster);
+        emit(e, "const int part = block %% %d, first_part = nc_cluster_rank() - part;", s->cluster);
+        emit(e, "const %s tile = block / %d;", it, s->cluster);
     } else {
-        emit_line(e, top, "const %s tile = (%s)block * %d + warp%s;", it, it, w->p->warps_m,
-                  s->tile.share > 1 ? emit_text(e, " / %d", s->tile.share) : "");
+        emit(e, "const %s tile = (%s)block * %d + warp%s;", it, it, w->p->warps_m,
+             s->tile.share > 1 ? emit_text(e, " / %d", s->tile.share) : "");
     }
-    emit_line(e, top, "const int first_m = tile / %lld %% %lld * %d, first_n = tile %% %lld * %d;",
-              (long long)tiles_n, (long long)tiles_m, s->tile.m, (long long)tiles_n, s->tile.n);
+    emit(e, "const int first_m = tile / %lld %% %lld * %d, first_n = tile %% %lld * %d;",
+         (long long)tiles_n, (long long)tiles_m, s->tile.m, (long long)tiles_n, s->tile.n);
 }
 
 // Of a warp's own tile, or of tiles whose sums lie in shared memory.
@@ -356,40 +351,34 @@ static void print_multiply(const Print *w)
     Scope *in = e->scope;
     const int left = warp_rows(e->body, 1), right = warp_rows(e->body, 2);
     const bool narrow = warp_narrow(e->body);
-    if (narrow) emit_line(e, in, "nc_begin(sums, left, right);");
-    emit_line(e, in, "#pragma unroll");
+    if (narrow) emit(e, "nc_begin(sums, left, right);");
+    emit(e, "#pragma unroll");
     if (w->p->atom->tensor == TENSOR_F32) {
-        emit_line(e, in, "for (int i = 0; i < %d; i++) { // chunk, tiles of 16 x 8",
-                  warp_chunks(e->body) * (left / 2) * right);
-        emit_line(e, in, "    const int c = i / %d, m = i / %d %% %d, n = i %% %d;",
-                  left / 2 * right, right, left / 2, right);
-        emit_line(e, in,
-                  "    nc_mma_f32(sums[m][n], left[c][2 * m], left[c][2 * m + 1], right[c][n]);");
-        emit_line(e, in, "}");
+        emit(e, "for (int i = 0; i < %d; i++) { // chunk, tiles of 16 x 8",
+             warp_chunks(e->body) * (left / 2) * right);
+        emit(e, "    const int c = i / %d, m = i / %d %% %d, n = i %% %d;", left / 2 * right, right,
+             left / 2, right);
+        emit(e, "    nc_mma_f32(sums[m][n], left[c][2 * m], left[c][2 * m + 1], right[c][n]);");
+        emit(e, "}");
         return;
     }
-    emit_line(e, in,
-              "for (int i = 0; i < %d; i++) { // chunk, half of its columns, tiles of 16 x 8",
-              warp_chunks(e->body) * 2 * (left / 2) * right);
-    emit_line(e, in,
-              "    const int c = i / %d, q = i / %d %% 2 * 2, m = i / %d %% %d, n = i %% %d;",
-              left * right, left / 2 * right, right, left / 2, right);
+    emit(e, "for (int i = 0; i < %d; i++) { // chunk, half of its columns, tiles of 16 x 8",
+         warp_chunks(e->body) * 2 * (left / 2) * right);
+    emit(e, "    const int c = i / %d, q = i / %d %% 2 * 2, m = i / %d %% %d, n = i %% %d;",
+         left * right, left / 2 * right, right, left / 2, right);
     if (narrow) {
         emit_line(
             e, in,
             "    const uint32_t a[4] = {left[c][2 * m].at.of[q], left[c][2 * m + 1].at.of[q],");
-        emit_line(e, in, "        left[c][2 * m].at.of[q + 1], left[c][2 * m + 1].at.of[q + 1]};");
-        emit_line(e, in,
-                  "    const uint32_t b[2] = {right[c][n].at.of[q], right[c][n].at.of[q + 1]};");
-        emit_line(e, in, "    nc_mma_%s(sums[m][n], a, b);",
-                  w->p->atom->operand == DT_BF16 ? "b" : "h");
+        emit(e, "        left[c][2 * m].at.of[q + 1], left[c][2 * m + 1].at.of[q + 1]};");
+        emit(e, "    const uint32_t b[2] = {right[c][n].at.of[q], right[c][n].at.of[q + 1]};");
+        emit(e, "    nc_mma_%s(sums[m][n], a, b);", w->p->atom->operand == DT_BF16 ? "b" : "h");
     } else {
-        emit_line(e, in, "    nc_mma(sums[m][n], left[c][2 * m][q], left[c][2 * m + 1][q],");
-        emit_line(e, in,
-                  "        left[c][2 * m][q + 1], left[c][2 * m + 1][q + 1], right[c][n][q],");
-        emit_line(e, in, "        right[c][n][q + 1]);");
+        emit(e, "    nc_mma(sums[m][n], left[c][2 * m][q], left[c][2 * m + 1][q],");
+        emit(e, "        left[c][2 * m][q + 1], left[c][2 * m + 1][q + 1], right[c][n][q],");
+        emit(e, "        right[c][n][q + 1]);");
     }
-    emit_line(e, in, "}");
+    emit(e, "}");
 }
 
 // The warp's stretches of columns, up to its T_END.

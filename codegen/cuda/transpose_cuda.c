@@ -20,14 +20,13 @@ void transpose_cuda(Emit *e)
     int inner = b->npar - 1, p = b->sched.map.transpose - 1;
     const char *x = e->axis[inner], *y = e->axis[p];
     long long nx = (long long)b->axis[inner].extent, ny = (long long)b->axis[p].extent;
-    Scope *root = e->scope;
-    emit_line(e, root, "const int tx = threadIdx.x %% 32, ty = threadIdx.x / 32;");
-    emit_line(e, root, "const %s first_%s = (%s)(block %% %lld) * 32;", t, x, t, (nx + 31) / 32);
+    emit(e, "const int tx = threadIdx.x %% 32, ty = threadIdx.x / 32;");
+    emit(e, "const %s first_%s = (%s)(block %% %lld) * 32;", t, x, t, (nx + 31) / 32);
     int64_t stride = (nx + 31) / 32;
     for (int i = inner; i-- > 0;) {
         int64_t count = i == p ? (ny + 31) / 32 : b->axis[i].extent;
-        emit_line(e, root, "const %s %s%s = block / %lld %% %lld%s;", t, i == p ? "first_" : "",
-                  e->axis[i], (long long)stride, (long long)count, i == p ? " * 32" : "");
+        emit(e, "const %s %s%s = block / %lld %% %lld%s;", t, i == p ? "first_" : "", e->axis[i],
+             (long long)stride, (long long)count, i == p ? " * 32" : "");
         stride *= count;
     }
     uint64_t both = 1ull << inner | 1ull << p, others = ((1ull << b->npar) - 1) & ~both;
@@ -46,8 +45,7 @@ void transpose_cuda(Emit *e)
             emit(e, "%s_tile[ty + u][tx] = %s[%s];", e->name[i], e->buf_name[b->insts.at[i].buf],
                  emit_index(e, b->insts.at[i].ix));
     emit_end(e, "if (%s < %lld && %s < %lld) {", x, nx, y, ny);
-    emit_line(e, top, "#pragma unroll");
-    emit_end(e, "for (int u = 0; u < 32; u += 8) {");
+    emit_unrolled(e, "for (int u = 0; u < 32; u += 8) {");
     emit_line(e, top, "__syncthreads();");
     for (uint32_t i = 0; i < b->insts.n; i++)
         if (turned(e, i)) e->element[i] = emit_text(e, "%s_tile[tx][ty + u]", e->name[i]);
@@ -56,7 +54,6 @@ void transpose_cuda(Emit *e)
     emit_open(e, both);
     emit_stores(e, -1);
     emit_end(e, "if (%s < %lld && %s < %lld) {", x, nx, y, ny);
-    emit_line(e, top, "#pragma unroll");
-    emit_end(e, "for (int u = 0; u < 32; u += 8) {");
+    emit_unrolled(e, "for (int u = 0; u < 32; u += 8) {");
     emit_close(e, NULL, NULL);
 }

@@ -74,6 +74,9 @@ const char *emit_text(Emit *e, const char *fmt, ...) __attribute__((format(print
 const char *int_type(const Emit *e); // of index arithmetic
 // Lines of text, in the innermost scope; in any that is open.
 void emit(Emit *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+// const int NAME = ...;, in the type of index arithmetic.
+void emit_int(Emit *e, const char *name, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 void emit_line(Emit *e, Scope *s, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void emit_bind(Emit *e, int inst, Scope *s, const char *text);
 const char *emit_value(Emit *e, int inst); // its name, printed first where needed

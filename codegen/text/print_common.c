@@ -143,6 +143,14 @@ void emit(Emit *e, const char *fmt, ...)
     va_end(args);
 }
 
+void emit_int(Emit *e, const char *name, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    emit(e, "const %s %s = %s;", int_type(e), name, arena_vprintf(e->arena, fmt, args));
+    va_end(args);
+}
+
 void emit_close(Emit *e, const char *head, const char *tail)
 {
     Scope *s = e->scope;
