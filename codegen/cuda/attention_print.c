@@ -189,22 +189,20 @@ static void print_copy(AttentionPrint *w, const Tile *t)
 {
     Emit *e = w->e;
     const Body *b = e->body;
-    const Inst *v = &b->insts.at[t->inst];
-    while (v->kind == KI_CAST && t->plain) v = &b->insts.at[v->a[0]];
+    const Inst *v = t->plain ? inst_uncast(b, t->inst) : &b->insts.at[t->inst];
     const char *it = int_type(e), *line = e->axis[t->axis], *head = e->axis[t->head],
                *from = t->stays ? "origin" : "next",
                *place = t->places > 1 ? emit_text(e, "place * %d + ", tile_elements(t)) : "";
     int width = t->plain ? w->p->vector : 1, parts = t->line / width, n = t->lines * parts,
         threads = b->sched.threads;
     int64_t lines = b->axis[t->axis].extent, ends = b->axis[t->head].extent;
-    emit_open(e, 1ull << t->axis | 1ull << t->head);
-    emit(e, "const int slot = u * %d + threadIdx.x;", threads);
+    slots_open(e, threads, "threadIdx.x");
+    e->scope->axes = 1ull << t->axis | 1ull << t->head;
     emit(e, "const int line = slot / %d, part = slot %% %d%s;", parts, parts,
          width > 1 ? emit_text(e, " * %d", width) : "");
     const char *there =
-        lines % t->lines ? emit_text(e, "%s + line < %lld", from, (long long)lines) : "";
-    if (ends % t->line)
-        there = emit_text(e, "%s%spart < %lld", there, *there ? " && " : "", (long long)ends);
+        emit_below(e, emit_text(e, "%s + line", from), lines, lines % t->lines == 0);
+    there = emit_and(e, there, emit_below(e, "part", ends, ends % t->line == 0));
     const char *to = emit_text(e, "%s + %sline * %d + part", t->name, place, t->pitch);
     if (t->plain) {
         emit(e, "const %s %s = %s + line, %s = part;", it, line, from, head);

@@ -75,7 +75,7 @@ const char *attention_within(AttentionPrint *w, bool all)
         if ((x->col > 0) != all) least += x->col * (w->p->side_n - 1);
         const char *sum = attention_plus(e, attention_plus(e, "", x->col, "next"), x->row, "top");
         sum = attention_shifted(w, sum, 1, i);
-        text = emit_text(e, "%s%s%s >= %lld", text, *text ? " && " : "", sum, -(long long)least);
+        text = emit_and(e, text, emit_text(e, "%s >= %lld", sum, -(long long)least));
     }
     return text;
 }
@@ -529,8 +529,9 @@ void attention_weights(AttentionPrint *w)
     }
     const char *within = attention_within(w, true);
     if (w->masks)
-        within = emit_text(e, "%s%snext + %d <= %lld", within, *within ? " && " : "",
-                           b->sched.tile.k, (long long)b->axis[b->col].extent);
+        within = emit_and(
+            e, within,
+            emit_text(e, "next + %d <= %lld", b->sched.tile.k, (long long)b->axis[b->col].extent));
     if (w->edge) {
         if (whole) emit_open(e, 0);
         print_one(w, false, false);

@@ -18,7 +18,7 @@ bool *operand_expression(Emit *e, int a, int b)
 
 void operand_close(Emit *e, bool inside, const char *at, int64_t extent)
 {
-    emit_end(e, "%s", inside ? "{" : emit_text(e, "if (%s < %lld) {", at, (long long)extent));
+    emit_if(e, emit_below(e, at, extent, inside));
 }
 
 void operand_vector(Emit *e, int inst, int inner, int width, bool inside, const char *first,

@@ -110,7 +110,7 @@ void open_edge(Emit *e)
 
 void close_edge(Emit *e, const char *only)
 {
-    emit_end(e, "if (%s%smember < edges) {", only ? only : "", only ? " && " : "");
+    emit_if(e, emit_and(e, only ? only : "", "member < edges"));
 }
 
 void store_between(const Emit *e, Vectors *v)

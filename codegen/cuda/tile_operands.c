@@ -7,20 +7,29 @@ int operand_vectors(const TileProgram *p, const Tile *t)
     return (int)ceil_div((int64_t)t->lines * t->line / p->vector, p->body->sched.threads);
 }
 
-// In a loop over u: the line, and the vector in it, that this thread takes care of.
-static void place_vector(Emit *e, const TileProgram *p, const Tile *t)
+void slots_open(Emit *e, int threads, const char *thread)
 {
-    emit(e, "const int slot = u * %d + threadIdx.x;", e->body->sched.threads);
+    emit_open(e, 0);
+    emit(e, "const int slot = u * %d + %s;", threads, thread);
+}
+
+void slots_close(Emit *e, int n, int threads, const char *thread)
+{
+    const char *there = n % threads ? emit_text(e, " && u * %d + %s < %d", threads, thread, n) : "";
+    emit_unrolled(e, "for (int u = 0; u < %d%s; u++) {", (int)ceil_div(n, threads), there);
+}
+
+// In a loop over u: the line, and the vector in it, that this thread takes care of.
+static void open_vectors(Emit *e, const TileProgram *p, const Tile *t)
+{
+    slots_open(e, e->body->sched.threads, "threadIdx.x");
     emit(e, "const int line = slot / %d, part = slot %% %d;", t->line / p->vector,
          t->line / p->vector);
 }
 
 static void close_vectors(Emit *e, const TileProgram *p, const Tile *t)
 {
-    int threads = e->body->sched.threads, n = t->lines * t->line / p->vector;
-    const char *there =
-        n % threads ? emit_text(e, " && u * %d + threadIdx.x < %d", threads, n) : "";
-    emit_unrolled(e, "for (int u = 0; u < %d%s; u++) {", operand_vectors(p, t), there);
+    slots_close(e, t->lines * t->line / p->vector, e->body->sched.threads, "threadIdx.x");
 }
 
 // Where that vector lies.
@@ -50,20 +59,17 @@ void operand_copy(Emit *e, const TileProgram *p, const Tile *t)
     const Body *b = e->body;
     const Inst *v = &b->insts.at[t->inst];
     const char *k = e->axis[b->col], *own = e->axis[t->axis];
-    emit_open(e, 1ull << t->axis | 1ull << b->col);
-    place_vector(e, p, t);
+    open_vectors(e, p, t);
+    e->scope->axes = 1ull << t->axis | 1ull << b->col;
     emit_int(e, t->along_k ? own : k, "%s + line", t->along_k ? origin(t) : "next");
     emit_int(e, t->along_k ? k : own, "%s + part * %d", t->along_k ? "next" : origin(t), p->vector);
-    const char *given = v->pred >= 0 ? emit_value(e, v->pred) : NULL, *from = emit_index(e, v->ix);
-    Buf there = buf_new(e->arena);
-    int axes[] = {t->axis, b->col};
-    for (int i = 0; i < 2; i++)
-        if (!inside(p, t, axes[i]))
-            buf_printf(&there, "%s%s < %lld", there.len ? " && " : "", e->axis[axes[i]],
-                       (long long)b->axis[axes[i]].extent);
-    if (given) buf_printf(&there, "%s%s", there.len ? " && " : "", given);
+    const char *given = v->pred >= 0 ? emit_value(e, v->pred) : "", *from = emit_index(e, v->ix);
+    const char *there =
+        emit_and(e, emit_below(e, own, b->axis[t->axis].extent, inside(p, t, t->axis)),
+                 emit_below(e, k, b->axis[b->col].extent, inside(p, t, b->col)));
+    there = emit_and(e, there, given);
     emit(e, "nc_copy16(%s, %s + (%s), %s);", vector_place(e, p, t), e->buf_name[v->buf], from,
-         there.len ? there.data : "true");
+         *there ? there : "true");
     close_vectors(e, p, t);
 }
 
@@ -79,7 +85,7 @@ static void name_inside(Emit *e, int axis, const char *name, const char *place, 
 void operand_fetch(Emit *e, const TileProgram *p, const Tile *t, const char *at)
 {
     if (t->layout == L_ACROSS) {
-        plain_fetch(e, p, t);
+        plain_fetch(e, t);
         return;
     }
     const Body *b = e->body;
@@ -91,8 +97,7 @@ void operand_fetch(Emit *e, const TileProgram *p, const Tile *t, const char *at)
                *part = emit_text(e, "%s + part * %d", t->along_k ? "next" : origin(t), p->vector);
     // A vector is in or out as a whole.
     bool as_one = b->axis[inner].extent % p->vector == 0, whole = inside(p, t, inner);
-    emit_open(e, 0);
-    place_vector(e, p, t);
+    open_vectors(e, p, t);
     name_inside(e, outer, e->axis[outer], line, 1);
     if (as_one)
         name_inside(e, inner, first, part, p->vector);
@@ -116,11 +121,10 @@ void operand_fetch(Emit *e, const TileProgram *p, const Tile *t, const char *at)
 void operand_put(Emit *e, const TileProgram *p, const Tile *t, const char *at)
 {
     if (t->layout == L_ACROSS) {
-        plain_put(e, p, t);
+        plain_put(e, t);
         return;
     }
-    emit_open(e, 0);
-    place_vector(e, p, t);
+    open_vectors(e, p, t);
     emit(e, "nc_store<%d>(%s, %s_next[%su]);", p->vector, vector_place(e, p, t), t->name, at);
     close_vectors(e, p, t);
 }

@@ -14,17 +14,16 @@ static const char *slot_part(Emit *e, const Tile *t, bool column)
                       : emit_text(e, column ? "slot / %d" : "slot %% %d", t->line);
 }
 
-static void close_slots(Emit *e, const TileProgram *p, const Tile *t)
+static void close_slots(Emit *e, const Tile *t)
 {
-    emit_times(e, "u", operand_vectors(p, t));
+    slots_close(e, t->lines * t->line, e->body->sched.threads, "threadIdx.x");
 }
 
-void plain_fetch(Emit *e, const TileProgram *p, const Tile *t)
+void plain_fetch(Emit *e, const Tile *t)
 {
     const Body *b = e->body;
     const char *own = e->axis[t->axis], *k = e->axis[b->col];
-    emit_open(e, 0);
-    emit(e, "const int slot = u * %d + threadIdx.x;", b->sched.threads);
+    slots_open(e, b->sched.threads, "threadIdx.x");
     emit(e, "const %s %s = %s + %s, %s = next + %s;", int_type(e), own,
          t->axis == 1 ? "origin_m" : "origin_n", slot_part(e, t, false), k, slot_part(e, t, true));
     emit(e, "%s_next[u] = 0;", t->name);
@@ -33,16 +32,15 @@ void plain_fetch(Emit *e, const TileProgram *p, const Tile *t)
     emit(e, "%s_next[u] = %s;", t->name, x);
     emit_end(e, "if (%s < %lld && %s < %lld) {", own, (long long)b->axis[t->axis].extent, k,
              (long long)b->axis[b->col].extent);
-    close_slots(e, p, t);
+    close_slots(e, t);
 }
 
-void plain_put(Emit *e, const TileProgram *p, const Tile *t)
+void plain_put(Emit *e, const Tile *t)
 {
-    emit_open(e, 0);
-    emit(e, "const int slot = u * %d + threadIdx.x;", e->body->sched.threads);
+    slots_open(e, e->body->sched.threads, "threadIdx.x");
     emit(e, "%s[%s%s%s * %d + %s] = %s_next[u];", t->name, t->along_k ? "(" : "",
          slot_part(e, t, true), t->along_k ? ")" : "", t->pitch, slot_part(e, t, false), t->name);
-    close_slots(e, p, t);
+    close_slots(e, t);
 }
 
 void plain_fill(Emit *e, const TileProgram *p)

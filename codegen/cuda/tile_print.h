@@ -22,6 +22,10 @@ static inline const char *tile_names(Emit *e, const TileProgram *p, uint32_t til
         if (tiles >> i & 1) s = emit_text(e, "%s%s%s", s, *s ? ", " : "", p->tile[i].name);
     return s;
 }
+// Of [n] parts of something this thread of so many takes every [threads]th: opens the scope that
+// takes one, number "slot"; closes the loop over "u" around it.
+void slots_open(Emit *e, int threads, const char *thread);
+void slots_close(Emit *e, int n, int threads, const char *thread);
 static inline int tile_elements(const Tile *t) // from place to place
 {
     return t->lines * t->pitch;
@@ -94,8 +98,8 @@ int operand_vectors(const TileProgram *p, const Tile *t); // that a thread fetch
 
 // -- plain.c: the ops of products without tensor cores
 const char *plain_type(const TileProgram *p);
-void plain_fetch(Emit *e, const TileProgram *p, const Tile *t);
-void plain_put(Emit *e, const TileProgram *p, const Tile *t);
+void plain_fetch(Emit *e, const Tile *t);
+void plain_put(Emit *e, const Tile *t);
 void plain_fill(Emit *e, const TileProgram *p);
 void plain_multiply(Emit *e, const TileProgram *p, const TileOp *op);
 void plain_move(Emit *e, const TileProgram *p, const TileOp *op);
@@ -115,7 +119,7 @@ typedef struct ResultVector {
     void (*store)(Emit *e, Vectors *v); // of whole vectors of results; NULL: to memory
 } ResultVector;
 void result_vector(Emit *e, Vectors *v, const ResultVector *r);
-// Opens what runs where that place of the result is one: tiles are [high] rows apart. (Those that
+// Whether that place of the result is one, as a condition: tiles are [high] rows apart. (Those that
 // end with the result need no test: what follows from several vectors may overlap.)
 const char *result_inside(Emit *e, const char *base, int64_t high);
 

@@ -53,10 +53,8 @@ const char *result_inside(Emit *e, const char *base, int64_t high)
 {
     const Body *b = e->body;
     int64_t m = b->axis[1].extent, n = b->axis[2].extent;
-    const char *row = m % high ? emit_text(e, "%s < %lld", e->axis[1], (long long)m) : "",
-               *col = n % b->sched.tile.n ? emit_text(e, "%s < %lld", base, (long long)n) : "";
-    if (!*row && !*col) return "{";
-    return emit_text(e, "if (%s%s%s) {", row, *row && *col ? " && " : "", col);
+    return emit_and(e, emit_below(e, e->axis[1], m, m % high == 0),
+                    emit_below(e, base, n, n % b->sched.tile.n == 0));
 }
 
 static void add_to_sums(Emit *e, const char *added)
@@ -104,5 +102,5 @@ void finish_vector(Emit *e, const char *base, int width, int64_t high, const cha
     emit_open(e, 1ull << 1)->guard = true; // in range
     Vectors v = result_vectors(e, width);
     result_vector(e, &v, &(ResultVector){.base = base, .width = width, .sum = sum, .store = store});
-    emit_end(e, "%s", result_inside(e, base, high));
+    emit_if(e, result_inside(e, base, high));
 }

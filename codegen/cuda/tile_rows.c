@@ -75,8 +75,7 @@ static int results_a_thread(const Share *r)
 static void open_results(RowPrint *w, const Share *r, const char *base)
 {
     Emit *e = w->e;
-    emit_open(e, 0);
-    emit(e, "const int slot = u * %d + %s;", r->threads, r->thread);
+    slots_open(e, r->threads, r->thread);
     emit(e, "const int row = %sslot / %d, from = %s;", r->row, r->line,
          number(e, "slot", 1, r->line, w->p->vector));
     if (r->rest) emit_open(e, 0);
@@ -100,21 +99,16 @@ static const char *part_has(RowPrint *w, const Share *r)
                          ? emit_text(e, "part_n + from < origin_n + %d", wide)
                          : "",
                *along = strips ? emit_text(e, "along < %lld", (long long)strips->results) : "";
-    if (!*in && !*along) return "{";
-    return emit_text(e, "if (%s%s%s) {", in, *in && *along ? " && " : "", along);
+    return emit_and(e, in, along);
 }
 
 static void close_results(RowPrint *w, const Share *r, const char *base)
 {
     Emit *e = w->e;
-    emit_end(e, "%s", result_inside(e, base, r->high));
-    if (r->part) emit_end(e, "%s", part_has(w, r));
+    emit_if(e, result_inside(e, base, r->high));
+    if (r->part) emit_if(e, part_has(w, r));
     if (r->rest) emit_end(e, "if (row < %d) { // else another block's", e->body->sched.tile.m);
-    emit_line(e, e->scope->up, "#pragma unroll");
-    const char *there = r->vectors % r->threads ? emit_text(e, " && u * %d + %s < %d", r->threads,
-                                                            r->thread, r->vectors)
-                                                : "";
-    emit_end(e, "for (int u = 0; u < %d%s; u++) {", results_a_thread(r), there);
+    slots_close(e, r->vectors, r->threads, r->thread);
 }
 
 // Its place, and whether it is there, are known before the sums are. (What all rows share stays in

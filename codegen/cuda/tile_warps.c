@@ -81,18 +81,14 @@ static void fetch_pairs(Emit *e, const Tile *t, const char *at, const char *to)
     emit_open(e, 1ull << axis | 1ull << b->col);
     emit(e, "const %s %s = %s%s, %s = k_first%s;", it, a, at, by_k ? " + o" : "", k,
          by_k ? "" : " + o");
-    const char *given = v->pred >= 0 ? emit_value(e, v->pred) : NULL, *from = emit_index(e, v->ix);
-    Buf there = buf_new(e->arena);
-    for (int i = 0; i < 2; i++)
-        if (!inside[i])
-            buf_printf(&there, "%s%s < %lld", there.len ? " && " : "", i ? k : a,
-                       (long long)b->axis[i ? b->col : axis].extent);
-    if (given) buf_printf(&there, "%s%s", there.len ? " && " : "", given);
+    const char *given = v->pred >= 0 ? emit_value(e, v->pred) : "", *from = emit_index(e, v->ix);
+    const char *there = emit_and(e, emit_below(e, a, b->axis[axis].extent, inside[0]),
+                                 emit_below(e, k, b->axis[b->col].extent, inside[1]));
+    there = emit_and(e, there, given);
     const char *load = emit_text(e, "nc_%s<%d>(%s + (%s))", e->follow ? "prefetch" : "load",
                                  by_k ? columns : rows, e->buf_name[v->buf], from);
-    if (there.len)
-        load = emit_text(e, "%s ? %s : NcVec<uint16_t, %d>{}", there.data, load,
-                         by_k ? columns : rows);
+    if (*there)
+        load = emit_text(e, "%s ? %s : NcVec<uint16_t, %d>{}", there, load, by_k ? columns : rows);
     emit(e, "%s[o] = %s;", by_k ? to : "line", load);
     emit_times(e, "o", by_k ? rows : columns);
     if (!by_k) {
@@ -153,14 +149,13 @@ static void close_results(Emit *e, const Results *r)
 {
     const Body *b = e->body;
     int64_t tiles_m, tiles_n, tiles = count_tiles(b, &tiles_m, &tiles_n);
-    Buf guard = buf_new(e->arena);
-    if (tiles % (8 / b->sched.tile.share)) buf_printf(&guard, "own < %lld", (long long)tiles);
-    for (int axis = 1; axis <= 2; axis++)
-        if (b->axis[axis].extent % (8 * warp_rows(b, axis)))
-            buf_printf(&guard, "%s%s < %lld", guard.len ? " && " : "", e->axis[axis],
-                       (long long)b->axis[axis].extent);
-    if (*r->guard) buf_printf(&guard, "%s%s", guard.len ? " && " : "", r->guard);
-    emit_end(e, "%s", guard.len ? emit_text(e, "if (%s) {", guard.data) : "{");
+    const char *there = emit_below(e, "own", tiles, tiles % (8 / b->sched.tile.share) == 0);
+    for (int axis = 1; axis <= 2; axis++) {
+        const int64_t extent = b->axis[axis].extent;
+        const bool certain = extent % (8 * warp_rows(b, axis)) == 0;
+        there = emit_and(e, there, emit_below(e, e->axis[axis], extent, certain));
+    }
+    emit_if(e, emit_and(e, there, r->guard));
     emit_times(e, "i", r->count);
 }
 
@@ -266,8 +261,7 @@ static void open_tile(Emit *e)
 static void close_tile(Emit *e)
 {
     int64_t m, n, tiles = count_tiles(e->body, &m, &n);
-    bool all = tiles % (8 / e->body->sched.tile.share) == 0;
-    emit_end(e, "%s", all ? "{" : emit_text(e, "if (tile < %lld) {", (long long)tiles));
+    emit_if(e, emit_below(e, "tile", tiles, tiles % (8 / e->body->sched.tile.share) == 0));
 }
 
 // What is known before the wait for the kernel in front: operands that are one stretch of columns,

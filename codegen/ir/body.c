@@ -56,6 +56,12 @@ static void need_place(Live *l, const Ix *x)
     }
 }
 
+const Inst *inst_uncast(const Body *b, int inst)
+{
+    while (b->insts.at[inst].kind == KI_CAST) inst = b->insts.at[inst].a[0];
+    return &b->insts.at[inst];
+}
+
 bool body_skips(const Body *b)
 {
     for (uint32_t i = 0; i < b->insts.n; i++)

@@ -114,9 +114,9 @@ static bool folds_left(const Body *b)
     if (b->sched.variant != RUN_GROUPS || body_folds_results(b) || !wgmma_sums(b)) return false;
     for (uint32_t i = 0; i < b->stores.n; i++) {
         const BodyStore *s = &b->stores.at[i];
-        const Inst *v = &b->insts.at[s->value];
-        while (v->kind == KI_CAST) v = &b->insts.at[v->a[0]];
-        if (s->fold && (s->fold->op != OP_sum || v != &b->insts.at[left->a[0]])) return false;
+        if (s->fold &&
+            (s->fold->op != OP_sum || inst_uncast(b, s->value) != &b->insts.at[left->a[0]]))
+            return false;
     }
     return true;
 }

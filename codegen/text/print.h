@@ -69,6 +69,10 @@ void emit_times(Emit *e, const char *name, int64_t n);
 // The innermost scope, which is closed without lines around it: what outer scopes are given from
 // now on comes behind what it has so far.
 void emit_settle(Emit *e);
+// Conditions, "" where they always hold: x && y; at < end, unless that is certain.
+const char *emit_and(Emit *e, const char *x, const char *y);
+const char *emit_below(Emit *e, const char *at, int64_t end, bool certain);
+void emit_if(Emit *e, const char *condition); // ends the innermost scope, on that condition
 // Formatted in the arena.
 const char *emit_text(Emit *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 const char *int_type(const Emit *e); // of index arithmetic

@@ -190,6 +190,21 @@ void emit_settle(Emit *e)
     s->text = buf_new(e->arena);
 }
 
+const char *emit_and(Emit *e, const char *x, const char *y)
+{
+    return !*x ? y : !*y ? x : emit_text(e, "%s && %s", x, y);
+}
+
+const char *emit_below(Emit *e, const char *at, int64_t end, bool certain)
+{
+    return certain ? "" : emit_text(e, "%s < %lld", at, (long long)end);
+}
+
+void emit_if(Emit *e, const char *condition)
+{
+    emit_end(e, "%s", *condition ? emit_text(e, "if (%s) {", condition) : "{");
+}
+
 void emit_bind(Emit *e, int inst, Scope *s, const char *text)
 {
     e->bind[inst] = (Binding){s, text};

@@ -78,9 +78,7 @@ void attention_derive(Body *b, const Target *t)
 // of their heads' axes.
 static bool same_matrix(const Body *b, int x, int head_x, int y, int head_y)
 {
-    const Inst *u = &b->insts.at[x], *v = &b->insts.at[y];
-    while (u->kind == KI_CAST) u = &b->insts.at[u->a[0]];
-    while (v->kind == KI_CAST) v = &b->insts.at[v->a[0]];
+    const Inst *u = inst_uncast(b, x), *v = inst_uncast(b, y);
     int64_t sx, sy;
     if (u->kind != KI_LOAD || v->kind != KI_LOAD || u->buf != v->buf || u->pred >= 0 ||
         v->pred >= 0 || b->axis[head_x].extent != b->axis[head_y].extent ||
@@ -100,8 +98,7 @@ static int add_factor(const Body *b, TileProgram *p, int inst, int axis, int hea
             return i;
     const Schedule *s = &b->sched;
     Tile t = {.name = name, .layout = L_PAD, .type = p->type, .axis = axis, .head = head};
-    const Inst *v = &b->insts.at[inst];
-    while (v->kind == KI_CAST) v = &b->insts.at[v->a[0]];
+    const Inst *v = inst_uncast(b, inst);
     int64_t step = 0;
     t.inst = inst;
     t.stays = axis == 1;

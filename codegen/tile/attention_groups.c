@@ -73,9 +73,8 @@ GroupFactor group_factor(const Body *b, int inst, int axis, int head)
     GroupFactor f = {
         .map = {.rows = b->axis[axis].extent, .cols = b->axis[head].extent, .apart = 1}};
     ProgMap *m = &f.map;
-    const Inst *v = &b->insts.at[inst];
+    const Inst *v = inst_uncast(b, inst);
     int64_t step;
-    while (v->kind == KI_CAST) v = &b->insts.at[v->a[0]];
     if (v->kind != KI_LOAD || v->pred >= 0 || v->ix->has_value || v->ix->constant < 0 ||
         v->ix->constant % UNIT || b->bufs.at[v->buf].type != attention_type(b) ||
         b->bufs.at[v->buf].kind == KA_LOOP_INDEX || !ix_stride(v->ix, head, &step) || step != 1 ||

@@ -24,12 +24,8 @@ typedef struct Look {
     int left;
 } Look;
 
-typedef struct Linear { // row * rows + col * cols + constant + sign * shift + side * batch
-    int64_t row, col, constant;
-    int shift, sign; // an instruction, or -1
-    const Ix *batch; // an index along the batch alone, or NULL
-    int side;
-} Linear;
+// A sum of row, column, numbers of the run and of the batch, in the terms of a bound.
+typedef AttentionBound Linear;
 
 static bool small(const Linear *x)
 {
@@ -46,7 +42,7 @@ static bool linear_index(const Body *b, const Ix *ix, Linear *out)
     rest = ix_add(c, rest, ix_scale(c, ix_axis(c, 1, b->axis[1].extent), -row));
     rest = ix_add(c, rest, ix_scale(c, ix_axis(c, b->col, b->axis[b->col].extent), -col));
     if (rest->axes & ~1ull || rest->low <= -MOST_PLACE || rest->high >= MOST_PLACE) return false;
-    *out = (Linear){row, col, ix->constant, -1, 0, rest->n ? rest : NULL, 1};
+    *out = (Linear){row, col, ix->constant, -1, 0, rest->n ? rest : NULL, 1, -1, false};
     return true;
 }
 
@@ -67,7 +63,9 @@ static bool add_up(const Linear *x, int by, const Linear *y, Linear *out)
                     x->shift >= 0 ? x->shift : y->shift,
                     x->shift >= 0 ? x->sign : by * y->sign,
                     x->batch ? x->batch : y->batch,
-                    x->batch ? x->side : by * y->side};
+                    x->batch ? x->side : by * y->side,
+                    -1,
+                    false};
     return small(out);
 }
 
@@ -99,15 +97,17 @@ static bool linear(Look *k, int inst, Linear *out)
     return add_up(&x, v->op == OP_sub ? -1 : 1, &y, out);
 }
 
-// Adds "left >= right + least" of two instructions.
+// Adds "left >= right + least" of two instructions, of which comparison [inst] says so.
 static void add_bound(Look *k, int left, int right, int64_t least, AttentionRange *r, int inst,
                       bool holds)
 {
     Linear x, y, d;
     if (r->n == ATTENTION_BOUNDS || !linear(k, left, &x) || !linear(k, right, &y)) return;
     if (!add_up(&x, -1, &y, &d) || (d.col != 1 && d.col != -1)) return;
-    r->at[r->n++] = (AttentionBound){
-        d.row, (int)d.col, d.constant - least, d.shift, d.sign, d.batch, d.side, inst, holds};
+    d.constant -= least;
+    d.inst = inst;
+    d.holds = holds;
+    r->at[r->n++] = d;
 }
 
 // Adds the bounds that follow where the condition holds, or where it does not.
@@ -125,29 +125,14 @@ static void add_condition(Look *k, int inst, bool holds, AttentionRange *r)
         add_condition(k, y, holds, r);
         return;
     case OP_ge:
-        if (holds)
-            add_bound(k, x, y, 0, r, inst, true);
-        else
-            add_bound(k, y, x, 1, r, inst, false);
-        return;
     case OP_gt:
-        if (holds)
-            add_bound(k, x, y, 1, r, inst, true);
-        else
-            add_bound(k, y, x, 0, r, inst, false);
-        return;
     case OP_le:
-        if (holds)
-            add_bound(k, y, x, 0, r, inst, true);
-        else
-            add_bound(k, x, y, 1, r, inst, false);
+    case OP_lt: { // x >= y, x > y, or these of y and x; where it does not hold y > x, y >= x
+        const bool strict = v->op == OP_gt || v->op == OP_lt,
+                   turned = (v->op == OP_le || v->op == OP_lt) == holds;
+        add_bound(k, turned ? y : x, turned ? x : y, strict == holds, r, inst, holds);
         return;
-    case OP_lt:
-        if (holds)
-            add_bound(k, y, x, 1, r, inst, true);
-        else
-            add_bound(k, x, y, 0, r, inst, false);
-        return;
+    }
     default: return;
     }
 }
@@ -199,16 +184,8 @@ static int common_exp(const Body *b)
 // A constant for scores that do not count.
 static bool is_mask(const Body *b, int inst)
 {
-    const Inst *v = &b->insts.at[inst];
-    while (v->kind == KI_CAST) v = &b->insts.at[v->a[0]];
+    const Inst *v = inst_uncast(b, inst);
     return v->kind == KI_CONST && dtype_is_float(v->type) && v->fvalue <= HIGHEST_MASK;
-}
-
-static double mask_of(const Body *b, int inst)
-{
-    const Inst *v = &b->insts.at[inst];
-    while (v->kind == KI_CAST) v = &b->insts.at[v->a[0]];
-    return v->fvalue;
 }
 
 // Narrows low..high, places along an axis, to those with step * place >= least.
@@ -264,7 +241,7 @@ AttentionRange attention_range(const Body *b)
         if (otherwise == there) break;
         int before = r.n;
         add_condition(&(Look){b, MOST_VISITS}, v->a[0], otherwise, &r);
-        if (r.n > before) r.mask = fmax(r.mask, mask_of(b, v->a[otherwise ? 2 : 1]));
+        if (r.n > before) r.mask = fmax(r.mask, inst_uncast(b, v->a[otherwise ? 2 : 1])->fvalue);
         v = &b->insts.at[v->a[otherwise ? 1 : 2]];
     }
     // Which rows see nothing has to be known: their gradients are not numbers, wherever they are

@@ -235,8 +235,7 @@ void attention_groups_maps(const Body *b, ProgKernel *k); // the launch's maps
 // [constant] + [sign] * [shift] >= 0, for all of these bounds
 enum { ATTENTION_BOUNDS = 8 };
 typedef struct AttentionBound {
-    int64_t row;
-    int col; // 1 or -1
+    int64_t row, col; // col: 1 or -1
     int64_t constant;
     int shift, sign; // a whole number of the batch that only the run knows (a length); -1: none
     const Ix *batch; // and [side] times an index along the batch; NULL: none
