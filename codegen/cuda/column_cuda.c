@@ -10,7 +10,7 @@ typedef struct Columns {
     const char *base;    // the first of this thread's neighbouring results
     const char *lo, *hi; // this block's columns
     const char *row;     // the axis's own name
-    int64_t rows;
+    int64_t rows, tiles;
     int across;         // threads side by side; [team] of them above each other
     bool exact;         // every thread has results
     bool shifted;       // vectors start before the tile, by thread
@@ -474,24 +474,27 @@ static void print_results(Emit *e, const Columns *c)
     emit_end(e, "if (%s) {", c->leader);
 }
 
-static void declare_base(Emit *e, const Columns *c, const char *vector, const char *lane)
+static void declare_base(Emit *e, const Columns *c, const char *tile)
 {
-    const char *t = int_type(e);
-    emit(e, "%s%s %s = (%s)(%s)%s;", c->exact ? "const " : "", t, c->base, t, vector, lane);
+    const int vector = e->body->sched.vector;
+    const char *t = int_type(e),
+               *of = c->tiles > 1 ? emit_text(e, "%s * %d + ", tile, c->across) : "";
+    emit(e, "%s%s %s = (%s)(%sthreadIdx.x %% %d)%s;", c->exact ? "const " : "", t, c->base, t, of,
+         c->across, vector > 1 ? emit_text(e, " * %d", vector) : "");
     if (c->exact) return;
     emit(e, "const bool mine = %s < %lld; // the others have nothing to read", c->base,
          (long long)c->rows);
-    emit(e, "if (!mine) %s = %lld;", c->base, (long long)(c->rows - e->body->sched.vector));
+    emit(e, "if (!mine) %s = %lld;", c->base, (long long)(c->rows - vector));
 }
 
 // Columns a part's first one is away from others by multiples of the vector: shifts follow from the
 // thread alone.
-static void declare_shift(Emit *e, const Columns *c, const char *block)
+static void declare_shift(Emit *e, const Columns *c, const char *tile)
 {
     const Body *b = e->body;
     const char *t = int_type(e), *own = e->axis[0];
     int width = b->sched.vector;
-    emit(e, "const %s tile = (%s)(%s) * %d;", t, t, block, column_tile(b));
+    emit(e, "const %s tile = (%s)(%s) * %d;", t, t, tile, column_tile(b));
     e->axis[0] = "tile";
     emit(e, "const int shift = (int)(%s) & %d;", emit_index_at(e, b->uneven, b->col, "member"),
          width - 1);
@@ -515,73 +518,75 @@ static void print_near(Emit *e, const Columns *c)
     }
 }
 
-void column_cuda(Emit *e, KernelPhase phase)
+static Columns columns_of(Emit *e, KernelPhase phase)
 {
     const Body *b = e->body;
     const Schedule *s = &b->sched;
-    int64_t rows = body_rows(b);
-    Columns c = {.rows = rows, .across = s->threads / s->team, .row = e->axis[0]};
+    Columns c = {.rows = body_rows(b), .across = s->threads / s->team, .row = e->axis[0]};
+    const int64_t vectors = c.rows / s->vector;
     c.base = emit_text(e, "%s_first", c.row);
-    int64_t vectors = rows / s->vector, tiles = (vectors + c.across - 1) / c.across;
     c.exact = vectors % c.across == 0;
     c.shifted = b->uneven && s->vector > 1;
+    c.tiles = c.shifted ? column_tiles(b) : ceil_div(vectors, c.across);
     c.leader = c.exact ? "member == 0" : "mine && member == 0";
     c.v = c.shifted ? find_shifted(e, s->vector) : find_vectors(e, 0, s->vector);
     c.v.streams = true;
-    if (c.shifted) tiles = column_tiles(b);
-    if (s->vector == 1) add_single_loads(e, &c.v);
-    const char *t = int_type(e);
-    bool parts = phase == PHASE_PARTIAL && s->split > 1;
-    emit(e, "const int member = %s;",
-         s->team > 1 ? emit_text(e, "threadIdx.x / %d", c.across) : "0");
-    // The tile's number: with one alone, a block's number is that of its part.
-    const char *block = tiles > 1 ? "block" : "0",
-               *lane = s->vector > 1 ? emit_text(e, " * %d", s->vector) : "";
-    if (parts && tiles > 1) {
-        emit(e, "const %s part = block / %lld;", t, (long long)tiles);
-        block = emit_text(e, "block %% %lld", (long long)tiles);
-    } else if (parts) {
-        emit(e, "const %s part = block;", t);
-    }
-    const char *tile = tiles > 1 ? emit_text(e, "%s * %d + ", block, c.across) : "";
-    if (c.shifted)
-        declare_shift(e, &c, block);
-    else
-        declare_base(e, &c, emit_text(e, "%sthreadIdx.x %% %d", tile, c.across), lane);
     c.v.base = c.base;
+    if (s->vector == 1) add_single_loads(e, &c.v);
     c.walked = phase == PHASE_COMBINE ? NEW_ARRAY(e->arena, bool, b->insts.n + 1) : mark_walked(e);
+    return c;
+}
+
+// Which results and [parts] which part of the columns this thread has.
+static void declare_place(Emit *e, const Columns *c, bool parts)
+{
+    const int team = e->body->sched.team;
+    const char *tile = c->tiles > 1 ? "block" : "0"; // (then a block's number is its part's)
+    emit(e, "const int member = %s;", team > 1 ? emit_text(e, "threadIdx.x / %d", c->across) : "0");
+    if (parts && c->tiles > 1) {
+        emit_int(e, "part", "block / %lld", (long long)c->tiles);
+        tile = emit_text(e, "block %% %lld", (long long)c->tiles);
+    } else if (parts) {
+        emit_int(e, "part", "block");
+    }
+    (c->shifted ? declare_shift : declare_base)(e, c, tile);
+}
+
+static void print_stages(Emit *e, Columns *c, bool parts)
+{
+    const Body *b = e->body;
+    c->lo = parts ? "lo" : "0";
+    c->hi = parts ? "hi" : emit_text(e, "%lld", (long long)b->axis[b->col].extent);
+    if (parts) declare_part(e, part_columns(b));
+    if ((!c->exact && !written_out(b, c)) || c->shifted)
+        c->hi = emit_text(e, "(mine ? %s : 0)", c->hi);
+    c->fetched = prefetch(e, c);
+    for (int i = 0; i < b->nstages; i++) print_stage(e, c, i);
+}
+
+// Behind a shifted walk a thread has one result.
+static void take_own(Emit *e, Columns *c)
+{
+    c->base = emit_text(e, "%s_own", c->row);
+    c->v = (Vectors){.axis = 0, .width = 1, .base = c->base};
+    emit_int(e, c->base, "tile + (int)threadIdx.x");
+    c->leader = emit_text(e, "threadIdx.x < %d && %s < %lld", column_tile(e->body), c->base,
+                          (long long)c->rows);
+}
+
+void column_cuda(Emit *e, KernelPhase phase)
+{
+    Columns c = columns_of(e, phase);
+    const bool parts = phase == PHASE_PARTIAL && e->body->sched.split > 1;
+    declare_place(e, &c, parts);
     for (int i = 0; i < c.v.nloads; i++)
         if (hoisted(e, c.v.loads[i]) && c.walked[c.v.loads[i]])
             print_vector_load(e, &c.v, c.v.loads[i], slot_name(e, c.v.loads[i]), true);
     print_near(e, &c);
-    if (phase == PHASE_COMBINE) {
+    if (phase == PHASE_COMBINE)
         load_partials(e, &c);
-    } else {
-        long long cols = b->axis[b->col].extent, part = part_columns(b);
-        c.lo = "0";
-        c.hi = emit_text(e, "%lld", cols);
-        if (parts) {
-            emit(e, "const %s lo = part * %lld < %lld ? part * %lld : %lld;", t, part, cols, part,
-                 cols);
-            emit(e, "const %s hi = lo + %lld < %lld ? lo + %lld : %lld;", t, part, cols, part,
-                 cols);
-            c.lo = "lo";
-            c.hi = "hi";
-        }
-        if ((!c.exact && !written_out(b, &c)) || c.shifted)
-            c.hi = emit_text(e, "(mine ? %s : 0)", c.hi);
-        c.fetched = prefetch(e, &c);
-        for (int i = 0; i < b->nstages; i++) print_stage(e, &c, i);
-    }
-    if (c.shifted) { // from here on a thread has one result
-        c.base = emit_text(e, "%s_own", c.row);
-        c.v = (Vectors){.axis = 0, .width = 1, .base = c.base};
-        emit_int(e, c.base, "tile + (int)threadIdx.x");
-        c.leader =
-            emit_text(e, "threadIdx.x < %d && %s < %lld", column_tile(b), c.base, (long long)rows);
-    }
-    if (parts)
-        store_partial(e, &c);
     else
-        print_results(e, &c);
+        print_stages(e, &c, parts);
+    if (c.shifted) take_own(e, &c);
+    (parts ? store_partial : print_results)(e, &c);
 }

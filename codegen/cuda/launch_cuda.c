@@ -7,15 +7,26 @@
 
 enum { MOST_CLUSTER = 16 };
 
-static const char *parameter(Emit *e, uint32_t i)
+// A parameter of a kernel or of a body's function: a number, or an array with promises.
+typedef struct Parameter {
+    const char *type;
+    bool array, constant, alone; // alone: nothing else leads to its elements
+} Parameter;
+
+static Parameter parameter_of(const Body *b, uint32_t buf)
 {
-    const BodyBuf *u = &e->body->bufs.at[i];
-    const char *name = e->buf_name[i];
-    if (u->kind == KA_ERROR) return emit_text(e, "NcError *%s", name);
-    if (u->kind == KA_LOOP_INDEX || u->kind == KA_INT) return emit_text(e, "int64_t %s", name);
+    const BodyBuf *u = &b->bufs.at[buf];
+    if (u->kind == KA_ERROR) return (Parameter){"NcError", .array = true};
+    if (u->kind == KA_LOOP_INDEX || u->kind == KA_INT) return (Parameter){.type = "int64_t"};
     const char *t = u->kind == KA_SCRATCH ? type_math(u->type) : type_storage(u->type);
-    return emit_text(e, "%s%s *%s%s", u->written ? "" : "const ", t,
-                     u->in_place ? "" : "__restrict__ ", name);
+    return (Parameter){t, true, !u->written, !u->in_place};
+}
+
+// "const T *__restrict__ ", or "int64_t "
+static const char *parameter_text(Emit *e, Parameter p)
+{
+    return emit_text(e, "%s%s %s%s", p.constant ? "const " : "", p.type, p.array ? "*" : "",
+                     p.alone ? "__restrict__ " : "");
 }
 
 // The launch of a short kernel is worth hiding. A longer one only loses. With more blocks than fit
@@ -83,7 +94,8 @@ static const char *print_body(const Kernel *k, Body *b, bool pretty, bool alone,
     if (body_rows(b) > 0) body_cuda(&e, phase);
     buf_str(&out, "(");
     for (uint32_t i = 0; i < b->bufs.n; i++)
-        buf_printf(&out, "%s%s", i ? ", " : "", parameter(&e, i));
+        buf_printf(&out, "%s%s%s", i ? ", " : "", parameter_text(&e, parameter_of(b, i)),
+                   e.buf_name[i]);
     if (!alone) buf_printf(&out, "%s%s n, int block", b->bufs.n ? ", " : "", int_type(&e));
     if (schedule_in_groups(s))
         buf_str(&out, b->attention.nouts ? attention_groups_parameters(&e) : wgmma_parameters(&e));
@@ -114,13 +126,6 @@ typedef struct Place {
     int64_t rows, blocks, first;
     int nargs, threads;
 } Place;
-
-// "T *" of parameter j.
-static const char *parameter_type(Emit *e, uint32_t j)
-{
-    const char *p = parameter(e, j);
-    return emit_text(e, "%.*s", (int)(strlen(p) - strlen(e->buf_name[j])), p);
-}
 
 // Whether all n bodies take the same argument j.
 static bool common(const Place *p, int n, int j)
@@ -164,7 +169,7 @@ static void print_arguments(Buf *out, Emit *e, const Place *p, int n, const char
     for (int j = 0; j < p->nargs; j++)
         if (!common(p, n, j))
             buf_printf(out, n > FEW ? "        %sa%d;\n" : "        %sa%d = %s;\n",
-                       parameter_type(e, (uint32_t)j), j, p->arg[j]);
+                       parameter_text(e, parameter_of(e->body, (uint32_t)j)), j, p->arg[j]);
     if (n > FEW) {
         buf_printf(out, "        %s n;\n        int first;\n", number);
         choose_arguments(out, p, n, 0, n, 0);
@@ -207,33 +212,26 @@ static void print_parameters(Kernel *k, bool pretty, Emit *names, Place *place, 
     for (int i = 0; i < k->nbodies; i++)
         for (uint32_t j = 0; j < k->body[i]->bufs.n; j++)
             most = k->body[i]->arg[j] > most ? k->body[i]->arg[j] : most;
-    const char **name = NEW_ARRAY(k->arena, const char *, most + 1),
-               **type = NEW_ARRAY(k->arena, const char *, most + 1);
+    const char **name = NEW_ARRAY(k->arena, const char *, most + 1);
+    Parameter *given = NEW_ARRAY(k->arena, Parameter, most + 1);
     for (int i = 0; i < k->nbodies; i++)
         for (uint32_t j = 0; j < k->body[i]->bufs.n; j++) {
-            int at = k->body[i]->arg[j];
-            const char *t = parameter_type(&names[i], j);
+            const int at = k->body[i]->arg[j];
+            const Parameter own = parameter_of(k->body[i], j);
             if (!name[at]) {
                 name[at] = names[i].buf_name[j];
                 if (!pretty || strmap_has(&used, name[at]))
                     name[at] = arena_printf(k->arena, "p%d", at);
                 strmap_set(&used, name[at], k);
-                type[at] = t;
-            } else if (strncmp(t, "const", 5) ||
-                       !strstr(t, "__restrict__")) { // the weaker promise holds
-                bool constant = !strncmp(t, "const", 5) && !strncmp(type[at], "const", 5);
-                bool restricted = strstr(t, "__restrict__") && strstr(type[at], "__restrict__");
-                const BodyBuf *u = &k->body[i]->bufs.at[j];
-                const char *base =
-                    u->kind == KA_SCRATCH ? type_math(u->type) : type_storage(u->type);
-                if (u->kind != KA_ERROR && u->kind != KA_LOOP_INDEX && u->kind != KA_INT)
-                    type[at] = arena_printf(k->arena, "%s%s *%s", constant ? "const " : "", base,
-                                            restricted ? "__restrict__ " : "");
+                given[at] = own;
+            } else { // the weaker promise holds
+                given[at].constant &= own.constant;
+                given[at].alone &= own.alone;
             }
             place[i].arg[j] = name[at];
         }
     for (int at = 0; at <= most; at++)
-        buf_printf(params, "%s%s%s", at ? ", " : "", type[at], name[at]);
+        buf_printf(params, "%s%s%s", at ? ", " : "", parameter_text(names, given[at]), name[at]);
 }
 
 // How many blocks a multiprocessor must be able to hold, where all bodies ask for it. Beside

@@ -81,6 +81,8 @@ void open_steps(Emit *e, const Steps *s);
 void close_steps(Emit *e, const Steps *s);
 // The loads of [ahead] (by instruction) of all steps, before anything is done with one of them.
 void load_steps(Emit *e, const Vectors *v, const bool *ahead, const Steps *s);
+// This block's columns, of parts of so many, all but the last of which are whole: "lo" to "hi".
+void declare_part(Emit *e, int64_t columns);
 // Rows that start anywhere: whole vectors from "head" to "end", and "edges" single elements before
 // and behind them, of which a thread has "edge". Declares these for the columns from lo to hi.
 void declare_edges(Emit *e, const char *lo, const char *hi);

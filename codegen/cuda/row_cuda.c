@@ -505,8 +505,7 @@ static void print_part(Rows *r, long long blocks, bool partial)
     long long cols = b->axis[b->col].extent;
     long long part = partial ? ceil_div(ceil_div(cols, blocks), 16) * 16 : row_columns(b);
     emit(e, "const %s part = block %% %lld;", r->t, blocks);
-    emit(e, "const %s lo = part * %lld < %lld ? part * %lld : %lld;", r->t, part, cols, part, cols);
-    emit(e, "const %s hi = lo + %lld < %lld ? lo + %lld : %lld;", r->t, part, cols, part, cols);
+    declare_part(e, part);
     r->lo = "lo";
     r->hi = "hi";
     r->least = cols == part * blocks ? part : 0;

@@ -75,6 +75,15 @@ void load_steps(Emit *e, const Vectors *v, const bool *ahead, const Steps *s)
     close_steps(e, s);
 }
 
+// -- parts of the columns -------------------------------------------------------------------------
+
+void declare_part(Emit *e, int64_t columns)
+{
+    const long long cols = e->body->axis[e->body->col].extent, part = columns;
+    emit_int(e, "lo", "part * %lld < %lld ? part * %lld : %lld", part, cols, part, cols);
+    emit_int(e, "hi", "lo + %lld < %lld ? lo + %lld : %lld", part, cols, part, cols);
+}
+
 // -- rows that start anywhere ---------------------------------------------------------------------
 
 void declare_edges(Emit *e, const char *lo, const char *hi)

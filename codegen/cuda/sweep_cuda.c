@@ -664,7 +664,7 @@ static Sweep sweep_of(Emit *e)
     w.skewed = s->skew;
     w.rare = s->team >= 32 ? b->rare : 0;
     for (int r = 1; r < s->sweep.together + w.skewed; r++) w.of_row[r] = another_row(e, r);
-    w.t = s->wide ? "int64_t" : "int";
+    w.t = int_type(e);
     w.col = e->axis[b->col];
     w.first = emit_text(e, "%s_first", w.col);
     w.teams = s->threads / s->team;
@@ -680,73 +680,101 @@ static Sweep sweep_of(Emit *e)
     return w;
 }
 
-void sweep_cuda(Emit *e)
+// Which rows this block's teams begin with, and where their edges are.
+static void declare_place(Sweep *w)
 {
-    const Body *b = e->body;
-    const Schedule *s = &b->sched;
-    Sweep w = sweep_of(e);
-    const char *row = e->axis[0], *own = w.teams > 1 ? " + team" : "";
-    Scope *outer = e->scope;
-    long long turn = w.step * s->sweep.together;
-    emit_line(e, outer, "const int member = threadIdx.x%s;",
-              w.teams > 1 ? emit_text(e, " %% %d", s->team) : "");
-    if (w.teams > 1) emit_line(e, outer, "const int team = threadIdx.x / %d;", s->team);
-    emit_line(e, outer, "const %s begin = (%s)block%s%s;", w.t, w.t,
-              w.teams > 1 ? emit_text(e, " * %d", w.teams) : "", own);
-    if (w.uneven) { // the same in every row of the team
-        e->axis[0] = "begin";
-        declare_edges(e, "0", emit_text(e, "%lld", (long long)w.cols));
-        e->axis[0] = row;
+    Emit *e = w->e;
+    const int team = w->b->sched.team;
+    const char *row = e->axis[0];
+    if (w->teams > 1) {
+        emit(e, "const int member = threadIdx.x %% %d;", team);
+        emit(e, "const int team = threadIdx.x / %d;", team);
+        emit(e, "const %s begin = (%s)block * %d + team;", w->t, w->t, w->teams);
+    } else {
+        emit(e, "const int member = threadIdx.x;");
+        emit(e, "const %s begin = (%s)block;", w->t, w->t);
     }
-    declare_held(&w);
+    if (!w->uneven) return;
+    e->axis[0] = "begin"; // (the edges are the same in every row of the team)
+    declare_edges(e, "0", emit_text(e, "%lld", (long long)w->cols));
+    e->axis[0] = row;
+}
+
+// What is there before the first turn: copies of the turns before the last, edges, what all rows
+// share, no sums yet.
+static void print_begin(Sweep *w, long long turn)
+{
+    Emit *e = w->e;
+    const Schedule *s = &w->b->sched;
+    declare_held(w);
     if (s->sweep.ahead) {
         emit_open(e, 0);
-        print_turn(&w, emit_text(e, "begin + slot * %lld", turn), "slot");
+        print_turn(w, emit_text(e, "begin + slot * %lld", turn), "slot");
         emit_end(e, "for (int slot = 0; slot < %d; slot++) {", s->sweep.ahead - 1);
     }
-    for (int r = 0; w.uneven && r < s->sweep.together; r++) {
-        take_row(&w, r);
-        fetch_edges(&w, "begin");
+    for (int r = 0; w->uneven && r < s->sweep.together; r++) {
+        take_row(w, r);
+        fetch_edges(w, "begin");
     }
-    take_row(&w, 0);
-    fetch_shared(&w);
-    declare_folds(&w);
-    if (w.skewed) print_ahead(&w);
-    if (s->sweep.ahead) emit_line(e, outer, "int slot = 0; // of this turn in shared memory");
-    emit_open(e, 1);
-    Scope *loop = e->scope;
-    if (!w.even) {
-        emit_line(e, loop, "const bool mine = row < %lld;", (long long)w.rows);
-        emit_line(e, loop, "const %s %s = mine ? row : %lld;", w.t, row, (long long)w.rows - 1);
-    }
-    const char *now = w.even ? row : "row";
-    if (s->sweep.ahead) {
-        if (!w.skewed) emit_line(e, loop, "nc_copied<%d>();", s->sweep.ahead - 2);
-        emit_line(e, loop, "const int freed = slot ? slot - 1 : %d;", s->sweep.ahead - 1);
-        print_turn(&w, emit_text(e, "%s + %lld", now, turn * (s->sweep.ahead - 1)), "freed");
-    }
-    if (w.skewed) {
-        emit_line(e, loop, "nc_copied<%d>(); // the next row's, too", s->sweep.ahead - 2);
-        emit_line(e, loop, "const int after = slot + 1 < %d ? slot + 1 : 0;", s->sweep.ahead);
-    }
-    declare_turn(&w, now);
-    w.in_row = true;
-    if (w.skewed) take_ahead(&w);
-    for (int i = w.skewed; i < b->nstages; i++)
-        if (w.rare && i == w.rare)
-            print_rare(&w);
+    take_row(w, 0);
+    fetch_shared(w);
+    declare_folds(w);
+    if (w->skewed) print_ahead(w);
+    if (s->sweep.ahead) emit(e, "int slot = 0; // of this turn in shared memory");
+}
+
+// Waits for this turn's copies and begins those of the last one.
+static void print_copied(Sweep *w, const char *now, long long turn)
+{
+    Emit *e = w->e;
+    const int ahead = w->b->sched.sweep.ahead;
+    if (!ahead) return;
+    if (!w->skewed) emit(e, "nc_copied<%d>();", ahead - 2);
+    emit(e, "const int freed = slot ? slot - 1 : %d;", ahead - 1);
+    print_turn(w, emit_text(e, "%s + %lld", now, turn * (ahead - 1)), "freed");
+    if (!w->skewed) return;
+    emit(e, "nc_copied<%d>(); // the next row's, too", ahead - 2);
+    emit(e, "const int after = slot + 1 < %d ? slot + 1 : 0;", ahead);
+}
+
+// The rows of a turn, stage by stage.
+static void print_rows(Sweep *w)
+{
+    w->in_row = true;
+    if (w->skewed) take_ahead(w);
+    for (int i = w->skewed; i < w->b->nstages; i++)
+        if (w->rare && i == w->rare)
+            print_rare(w);
         else
-            print_stage(&w, i);
-    w.in_row = false;
-    print_row_stores(e, w.even ? "member == 0" : "mine && member == 0");
-    for (int r = 1; r < s->sweep.together; r++) {
-        take_row(&w, r);
-        print_row_stores(w.e, emit_text(e, "more_%d && member == 0", r));
+            print_stage(w, i);
+    w->in_row = false;
+    print_row_stores(w->e, w->even ? "member == 0" : "mine && member == 0");
+    for (int r = 1; r < w->b->sched.sweep.together; r++) {
+        take_row(w, r);
+        print_row_stores(w->e, emit_text(w->e, "more_%d && member == 0", r));
     }
-    take_row(&w, 0);
-    if (s->sweep.ahead) emit_line(e, loop, "slot = slot + 1 < %d ? slot + 1 : 0;", s->sweep.ahead);
-    emit_end(e, "for (%s %s = begin; %s < %lld; %s += %lld) {", w.t, now,
-             w.even ? now : emit_text(e, "row%s", w.teams > 1 ? " - team" : ""), (long long)w.rows,
-             now, turn);
+    take_row(w, 0);
+}
+
+void sweep_cuda(Emit *e)
+{
+    Sweep w = sweep_of(e);
+    const Schedule *s = &e->body->sched;
+    const long long turn = w.step * s->sweep.together, rows = w.rows;
+    const char *row = e->axis[0], *now = w.even ? row : "row";
+    declare_place(&w);
+    print_begin(&w, turn);
+    emit_open(e, 1);
+    if (!w.even) {
+        emit(e, "const bool mine = row < %lld;", rows);
+        emit_int(e, row, "mine ? row : %lld", rows - 1);
+    }
+    print_copied(&w, now, turn);
+    declare_turn(&w, now);
+    print_rows(&w);
+    if (s->sweep.ahead) emit(e, "slot = slot + 1 < %d ? slot + 1 : 0;", s->sweep.ahead);
+    // (teams that share a warp stay as long as the block's first one has a row)
+    const char *first = w.even ? now : w.teams > 1 ? "row - team" : "row";
+    emit_end(e, "for (%s %s = begin; %s < %lld; %s += %lld) {", w.t, now, first, rows, now, turn);
     print_parts(&w);
 }
