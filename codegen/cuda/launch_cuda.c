@@ -269,67 +269,95 @@ static const int *by_cluster(const Kernel *k)
     return order;
 }
 
-// [words]: the launch's first ones; where some body fetches ahead each has its own.
-static void print_side_by_side(Kernel *k, bool pretty, const char *words, int threads,
-                               int64_t *blocks, Buf *out)
+// Bodies side by side, and the functions they become.
+typedef struct Sides {
+    Kernel *k;
+    bool pretty;
+    Emit *names;         // by body
+    Place *place;        // by body
+    int *function;       // by body: its number
+    int *count, *sample; // by function: bodies, one of them
+    int functions;
+} Sides;
+
+// The text of each function, once; which of them each body is.
+static void print_functions(Sides *s, const char *words, Buf *out)
 {
-    Buf params = buf_new(k->arena), calls = buf_new(k->arena);
+    Kernel *k = s->k;
     StrMap seen = strmap_new(k->arena);  // canonical text -> function number + 1
     IdMap printed = idmap_new(k->arena); // body_text_key -> function number + 1
-    Place *place = NEW_ARRAY(k->arena, Place, k->nbodies);
-    int *function = NEW_ARRAY(k->arena, int, k->nbodies),
-        *sample = NEW_ARRAY(k->arena, int, k->nbodies), functions = 0;
-    Emit *names = NEW_ARRAY(k->arena, Emit, k->nbodies);
     const int *order = by_cluster(k);
-    bool ahead = false;
-    for (int i = 0; i < k->nbodies; i++) ahead |= *words && prefetches(k, k->body[i]);
-    const char *own = ahead ? words : "";
     for (int at = 0; at < k->nbodies; at++) {
-        int i = order[at];
+        const int i = order[at];
         Body *b = k->body[i];
-        Emit *e = &names[i];
+        Emit *e = &s->names[i];
         uint64_t key = body_text_key(k->ctx, b), known = 0;
         if (idmap_get(&printed, key, &known)) {
-            *e = emit_begin(k, b, pretty, true);
+            *e = emit_begin(k, b, s->pretty, true);
         } else {
-            const char *text = print_body(k, b, false, false, own, e);
+            const char *text = print_body(k, b, false, false, words, e);
             known = (uint64_t)(uintptr_t)strmap_get(&seen, text);
-            const char *shown = pretty ? print_body(k, b, true, false, own, e) : text;
+            const char *shown = s->pretty ? print_body(k, b, true, false, words, e) : text;
             if (!known) { // (the text for people shows the first of equal bodies)
-                strmap_set(&seen, text, (void *)(intptr_t)++functions);
+                strmap_set(&seen, text, (void *)(intptr_t)++s->functions);
                 buf_printf(out, "static __device__ __forceinline__ void %s_%d%s",
-                           pretty ? "body" : k->symbol, functions - 1, shown);
-                sample[functions - 1] = i;
-                known = (uint64_t)functions;
+                           s->pretty ? "body" : k->symbol, s->functions - 1, shown);
+                s->sample[s->functions - 1] = i;
+                known = (uint64_t)s->functions;
             }
             idmap_set(&printed, key, known);
         }
-        function[i] = (int)known - 1;
-        Place *p = &place[i];
-        p->nargs = (int)b->bufs.n;
-        p->arg = NEW_ARRAY(k->arena, const char *, p->nargs + 1);
-        p->rows = body_rows(b);
-        p->blocks = b->sched.blocks;
-        p->threads = b->sched.threads;
+        s->function[i] = (int)known - 1;
+        s->count[s->function[i]]++;
     }
-    print_parameters(k, pretty, names, place, &params);
-    int *count = NEW_ARRAY(k->arena, int, functions + 1),
-        *start = NEW_ARRAY(k->arena, int, functions + 1);
-    Place *sorted = NEW_ARRAY(k->arena, Place, k->nbodies);
-    for (int i = 0; i < k->nbodies; i++) count[function[i]]++;
-    for (int n = 1; n < functions; n++) start[n] = start[n - 1] + count[n - 1];
-    for (int i = 0; i < k->nbodies; i++) sorted[start[function[i]]++] = place[i];
-    *blocks = 0;
-    for (int i = 0; i < k->nbodies; i++) {
-        sorted[i].first = *blocks;
-        *blocks += sorted[i].blocks;
+}
+
+// The places of all bodies, those of one function together, and their blocks. Returns these.
+static int64_t place_bodies(const Sides *s, Place *sorted)
+{
+    int *start = NEW_ARRAY(s->k->arena, int, s->functions + 1);
+    int64_t blocks = 0;
+    for (int n = 1; n < s->functions; n++) start[n] = start[n - 1] + s->count[n - 1];
+    for (int i = 0; i < s->k->nbodies; i++) sorted[start[s->function[i]]++] = s->place[i];
+    for (int i = 0; i < s->k->nbodies; i++) {
+        sorted[i].first = blocks;
+        blocks += sorted[i].blocks;
     }
-    for (int n = 0, i = 0; n < functions; i += count[n++]) {
-        sorted[i].function = arena_printf(k->arena, "%s_%d", pretty ? "body" : k->symbol, n);
-        print_calls(&calls, &names[sample[n]], &sorted[i], count[n], threads);
+    return blocks;
+}
+
+// [words]: the launch's first ones; where some body fetches ahead each has its own. Returns how
+// many blocks there are.
+static int64_t print_side_by_side(Kernel *k, bool pretty, const char *words, int threads, Buf *out)
+{
+    Buf params = buf_new(k->arena), calls = buf_new(k->arena);
+    const int n = k->nbodies;
+    Sides s = {.k = k, .pretty = pretty, .names = NEW_ARRAY(k->arena, Emit, n)};
+    s.place = NEW_ARRAY(k->arena, Place, n);
+    s.function = NEW_ARRAY(k->arena, int, n);
+    s.count = NEW_ARRAY(k->arena, int, n);
+    s.sample = NEW_ARRAY(k->arena, int, n);
+    bool ahead = false;
+    for (int i = 0; i < n; i++) ahead |= *words && prefetches(k, k->body[i]);
+    print_functions(&s, ahead ? words : "", out);
+    for (int i = 0; i < n; i++) {
+        const Body *b = k->body[i];
+        s.place[i] = (Place){.nargs = (int)b->bufs.n,
+                             .arg = NEW_ARRAY(k->arena, const char *, b->bufs.n + 1),
+                             .rows = body_rows(b),
+                             .blocks = b->sched.blocks,
+                             .threads = b->sched.threads};
+    }
+    print_parameters(k, pretty, s.names, s.place, &params);
+    Place *sorted = NEW_ARRAY(k->arena, Place, n);
+    const int64_t blocks = place_bodies(&s, sorted);
+    for (int f = 0, i = 0; f < s.functions; i += s.count[f++]) {
+        sorted[i].function = arena_printf(k->arena, "%s_%d", pretty ? "body" : k->symbol, f);
+        print_calls(&calls, &s.names[s.sample[f]], &sorted[i], s.count[f], threads);
     }
     buf_printf(out, "extern \"C\" __global__ void %s %s(%s)\n{\n%s%s}\n", launch_bounds(k, threads),
                pretty ? k->name : k->symbol, params.data, ahead ? "" : words, calls.data);
+    return blocks;
 }
 
 const char *print_cuda(Kernel *k, bool pretty, ProgKernel *launch)
@@ -359,7 +387,7 @@ const char *print_cuda(Kernel *k, bool pretty, ProgKernel *launch)
         buf_printf(&out, "extern \"C\" __global__ void %s %s%s", launch_bounds(k, threads),
                    pretty ? k->name : k->symbol, text);
     } else {
-        print_side_by_side(k, pretty, words, threads, &blocks, &out);
+        blocks = print_side_by_side(k, pretty, words, threads, &out);
     }
     for (int i = 0; i < k->nbodies; i++) k->body[i]->sched = own[i];
     if (launch->cluster > 1)
