@@ -45,14 +45,6 @@ static const char *at_place(const GroupsPrint *g, const Tile *t, int shift)
     return emit_text(g->e, "%s + %s * %d", t->name, place_text(g, t, shift), t->bytes);
 }
 
-static const char *reason(const GroupsPrint *g, const TileOp *op)
-{
-    if (!op->filled && !op->freed) return "";
-    return emit_text(g->e, " // %s: %s",
-                     tile_names(g->e, g->p, op->filled ? op->filled : op->freed),
-                     op->filled ? "there" : "free");
-}
-
 // -- copies ---------------------------------------------------------------------------------------
 
 static const char *plane_name(const GroupsPrint *g, int tile, int k)
@@ -146,7 +138,7 @@ static void print_await(GroupsPrint *g, const TileOp *op)
                *over = t->places > 1 ? emit_text(e, "%s / %d", at, t->places) : at;
     emit(e, "nc_bar_wait(%s + %s, %s);%s", bar->name, place_text(g, t, op->shift),
          op->count ? emit_text(e, "(%s + 1) %% 2", over) : emit_text(e, "%s %% 2", over),
-         reason(g, op));
+         tile_reason(e, g->p, op));
 }
 
 // What is waited for is there from here on.

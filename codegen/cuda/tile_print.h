@@ -22,6 +22,13 @@ static inline const char *tile_names(Emit *e, const TileProgram *p, uint32_t til
         if (tiles >> i & 1) s = emit_text(e, "%s%s%s", s, *s ? ", " : "", p->tile[i].name);
     return s;
 }
+// " // left, right: there", of what a wait is for.
+static inline const char *tile_reason(Emit *e, const TileProgram *p, const TileOp *op)
+{
+    if (!op->filled && !op->freed) return "";
+    return emit_text(e, " // %s: %s", tile_names(e, p, op->filled ? op->filled : op->freed),
+                     op->filled ? "there" : "free");
+}
 // Of [n] parts of something this thread of so many takes every [threads]th: opens the scope that
 // takes one, number "slot"; closes the loop over "u" around it.
 void slots_open(Emit *e, int threads, const char *thread);

@@ -3,15 +3,6 @@
 #include "codegen/cuda/tile_print.h"
 #include "codegen/tile/wgmma.h"
 
-// "// left, right: there"
-static const char *reason(RolePrint *w, const TileOp *op)
-{
-    if (!op->filled && !op->freed) return "";
-    return emit_text(w->e, " // %s: %s",
-                     tile_names(w->e, w->p, op->filled ? op->filled : op->freed),
-                     op->filled ? "there" : "free");
-}
-
 // -- synchronisation ------------------------------------------------------------------------------
 
 static void print_barrier(RolePrint *w, const TileOp *op)
@@ -22,7 +13,7 @@ static void print_barrier(RolePrint *w, const TileOp *op)
                                         [OF_ROLE] = "nc_groups_wait()"};
     emit(w->e, "%s;%s", words[op->scope],
          op->scope == OF_CLUSTER ? " // none leaves while another arrives at its mbarriers"
-                                 : reason(w, op));
+                                 : tile_reason(w->e, w->p, op));
 }
 
 // One thread of a warp, or one for each block of the cluster.
@@ -271,11 +262,12 @@ static void print_op(RolePrint *w, int i, const TileOp *loop)
     case T_READY: print_ready(w); break;
     case T_AWAIT:
         if (p->bar[op->bar].once)
-            emit(e, "nc_bar_wait(%s, 0);%s", bar, reason(w, op));
+            emit(e, "nc_bar_wait(%s, 0);%s", bar, tile_reason(w->e, w->p, op));
         else if (p->bar[op->bar].by_tile)
-            emit(e, "nc_bar_hear(%s, round%s);%s", bar, op->count ? " ^ 1" : "", reason(w, op));
+            emit(e, "nc_bar_hear(%s, round%s);%s", bar, op->count ? " ^ 1" : "",
+                 tile_reason(w->e, w->p, op));
         else
-            emit(e, "nc_bar_wait(%s + place, parity);%s", bar, reason(w, op));
+            emit(e, "nc_bar_wait(%s + place, parity);%s", bar, tile_reason(w->e, w->p, op));
         break;
     case T_ANNOUNCE:
         emit(e, "nc_bar_expect(%s%s, %d);", bar, p->bar[op->bar].once ? "" : " + place",
@@ -300,7 +292,7 @@ static void print_op(RolePrint *w, int i, const TileOp *loop)
         break; // (that of stores is the storing thread's)
     case T_WAIT:
         emit(e, "%s<%d>();%s", op->how == BY_TENSOR ? "nc_products_done" : "nc_boxes_read",
-             op->count, reason(w, op));
+             op->count, tile_reason(w->e, w->p, op));
         if (op->how == BY_TENSOR && !op->count && !p->split) emit(e, "nc_settled(acc);");
         break;
     case T_FILL: // by the first product

@@ -26,6 +26,13 @@ static int powers(const Body *b, int64_t least, int64_t most, bool (*ok)(const B
     return n;
 }
 
+// [n] numbers from [first] on.
+static int numbers(int64_t first, int64_t step, int n, int64_t *out)
+{
+    for (int i = 0; i < n; i++) out[i] = first + i * step;
+    return n;
+}
+
 // Of n values of a field of the schedule, those with which a sweep, or attention, still fits shared
 // memory, and has a warp at least.
 static int fit_shared(const Body *b, const Target *t, size_t field, int64_t *out, int n)
@@ -107,40 +114,30 @@ static int legal_vector(const Body *b, const Target *t, int64_t *out)
 
 static int legal_reuse(const Body *b, const Target *t, int64_t *out)
 {
-    if (!cuda_of(b, t, SCHED_MAP) || !reuse_possible(b)) return 0;
-    out[0] = 0;
-    out[1] = 1;
-    return 2;
+    return cuda_of(b, t, SCHED_MAP) && reuse_possible(b) ? numbers(0, 1, 2, out) : 0;
 }
 
 static int legal_unroll(const Body *b, const Target *t, int64_t *out)
 {
     if (runs(b, t, RUN_COLUMNS)) return powers(b, 1, 16, NULL, out);
-    if (runs(b, t, RUN_ROWS) && b->sched.row.keep_in != KEEP_REGISTERS) {
-        for (int v = 1; v <= 8; v++) out[v - 1] = v;
-        return 8;
-    }
+    if (runs(b, t, RUN_ROWS) && b->sched.row.keep_in != KEEP_REGISTERS)
+        return numbers(1, 1, 8, out);
     return cuda_of(b, t, SCHED_MAP) && !b->sched.map.transpose ? powers(b, 1, 8, NULL, out) : 0;
 }
 
 static int legal_transpose(const Body *b, const Target *t, int64_t *out)
 {
     int axis = b->sched.kind == SCHED_MAP ? schedule_transposed_axis(b, t) : -1;
-    if (axis < 0) return 0;
-    out[0] = 0;
-    out[1] = axis + 1;
-    return 2;
+    return axis < 0 ? 0 : numbers(0, axis + 1, 2, out);
 }
 
 static int legal_keep(const Body *b, const Target *t, int64_t *out)
 {
     int n = 0;
     if (cuda_of(b, t, SCHED_SWEEP) && !b->sched.sweep.ahead) return 0; // holds nothing
-    if (cuda_of(b, t, SCHED_SWEEP)) {                                  // what all rows share
-        out[0] = KEEP_REGISTERS;
-        out[1] = KEEP_SHARED;
-        return fit_shared(b, t, offsetof(Schedule, row.keep_in), out, 2);
-    }
+    if (cuda_of(b, t, SCHED_SWEEP))                                    // what all rows share
+        return fit_shared(b, t, offsetof(Schedule, row.keep_in), out,
+                          numbers(KEEP_REGISTERS, KEEP_SHARED - KEEP_REGISTERS, 2, out));
     if (!cuda_of(b, t, SCHED_ROW) || !b->sched.row.keep_bytes) return 0;
     for (int where = KEEP_AGAIN; where <= KEEP_SHARED; where++)
         if (schedule_can_keep(b, t, where)) out[n++] = where;
@@ -167,17 +164,13 @@ static int legal_split(const Body *b, const Target *t, int64_t *out)
 static int legal_ring(const Body *b, const Target *t, int64_t *out)
 {
     if (!cuda_of(b, t, SCHED_ATTENTION)) return 0;
-    for (int v = 2; v <= 4; v++) out[v - 2] = v;
-    return fit_shared(b, t, offsetof(Schedule, tile.ring), out, 3);
+    return fit_shared(b, t, offsetof(Schedule, tile.ring), out, numbers(2, 1, 3, out));
 }
 
 static int legal_wgmma(const Body *b, const Target *t, int64_t *out)
 {
-    if (cuda_of(b, t, SCHED_ATTENTION) && attention_groups_fit(b, t)) {
-        out[0] = 0;
-        out[1] = WGMMA_SHARED;
-        return 2;
-    }
+    if (cuda_of(b, t, SCHED_ATTENTION) && attention_groups_fit(b, t))
+        return numbers(0, WGMMA_SHARED, 2, out);
     if (!cuda_of(b, t, SCHED_TILE) || !wgmma_fits(b, t)) return 0;
     int n = 0;
     int last = wgmma_splits(b) && t->max_cluster > 1 ? WGMMA_STEPS : WGMMA_OWN;
@@ -194,10 +187,7 @@ static int legal_each(const Body *b, const Target *t, int64_t *out)
     if (cuda_of(b, t, SCHED_ATTENTION))
         return fit_shared(b, t, offsetof(Schedule, tile.each), out, powers(b, 1, 2, NULL, out));
     if (!cuda_of(b, t, SCHED_TILE) || b->sched.tile.wgmma || b->sched.tile.staged) return 0;
-    if (b->sched.tile.share) {
-        for (int i = 0; i <= WARP_TILE_MOST; i++) out[i] = i;
-        return WARP_TILE_MOST + 1;
-    }
+    if (b->sched.tile.share) return numbers(0, 1, WARP_TILE_MOST + 1, out);
     bool narrow = math_bytes(b->insts.at[b->dot.sum].acc) == 4;
     int n = 0;
     if (narrow && !mma_fits(b)) out[n++] = 0;
@@ -218,11 +208,8 @@ static bool tile_fits(const Body *b, int64_t v)
 
 static int legal_tile_k(const Body *b, const Target *t, int64_t *out)
 {
-    if (cuda_of(b, t, SCHED_ATTENTION) && b->sched.tile.wgmma) {
-        int n = 0;
-        while (n < 10) out[n] = 32 + 16 * n, n++;
-        return fit_shared(b, t, offsetof(Schedule, tile.k), out, n);
-    }
+    if (cuda_of(b, t, SCHED_ATTENTION) && b->sched.tile.wgmma)
+        return fit_shared(b, t, offsetof(Schedule, tile.k), out, numbers(32, 16, 10, out));
     if (cuda_of(b, t, SCHED_ATTENTION))
         return fit_shared(b, t, offsetof(Schedule, tile.k), out, powers(b, 16, 128, NULL, out));
     if (b->sched.tile.share || b->sched.tile.wgmma || b->sched.tile.staged) return 0;
@@ -262,10 +249,8 @@ static bool staged_tall(const Body *b, int64_t v)
 
 static int legal_tile_m(const Body *b, const Target *t, int64_t *out)
 {
-    if (cuda_of(b, t, SCHED_ATTENTION) && b->sched.tile.wgmma) {
-        for (int i = 0; i < 3; i++) out[i] = 64 * (i + 1);
-        return fit_shared(b, t, offsetof(Schedule, tile.m), out, 3);
-    }
+    if (cuda_of(b, t, SCHED_ATTENTION) && b->sched.tile.wgmma)
+        return fit_shared(b, t, offsetof(Schedule, tile.m), out, numbers(64, 64, 3, out));
     if (cuda_of(b, t, SCHED_ATTENTION))
         return fit_shared(b, t, offsetof(Schedule, tile.m), out, powers(b, 16, 256, NULL, out));
     return t->kind == TARGET_CUDA && b->sched.tile.staged ? powers(b, 32, 128, staged_tall, out)
@@ -335,11 +320,8 @@ static bool fills_blocks(const Body *b, int64_t v)
 
 static int legal_cluster(const Body *b, const Target *t, int64_t *out)
 {
-    if (cuda_of(b, t, SCHED_TILE) && wgmma_shares(&b->sched)) {
-        int most = t->max_cluster < t->units ? t->max_cluster : t->units;
-        for (int i = 0; i < most; i++) out[i] = i + 1;
-        return most;
-    }
+    if (cuda_of(b, t, SCHED_TILE) && wgmma_shares(&b->sched))
+        return numbers(1, 1, (int)at_most(t->max_cluster, t->units), out);
     if (cuda_of(b, t, SCHED_TILE) && b->sched.tile.wgmma)
         return powers(b, 1, group_has_windows(b) ? 1 : 2, NULL, out);
     if (cuda_of(b, t, SCHED_TILE) && b->sched.tile.staged)
@@ -360,17 +342,14 @@ static int legal_together(const Body *b, const Target *t, int64_t *out)
 static int legal_ahead(const Body *b, const Target *t, int64_t *out)
 {
     if (!cuda_of(b, t, SCHED_SWEEP) || !b->sched.sweep.ahead) return 0;
-    for (int v = 2; v <= 8; v++) out[v - 2] = v;
-    return fit_shared(b, t, offsetof(Schedule, sweep.ahead), out, 7);
+    return fit_shared(b, t, offsetof(Schedule, sweep.ahead), out, numbers(2, 1, 7, out));
 }
 
 static int legal_skew(const Body *b, const Target *t, int64_t *out)
 {
     bool groups = cuda_of(b, t, SCHED_ATTENTION) && b->sched.tile.wgmma;
-    if (!groups && (!cuda_of(b, t, SCHED_SWEEP) || !sweep_skews(b))) return 0;
-    out[0] = 0;
-    out[1] = 1;
-    return 2;
+    bool sweep = cuda_of(b, t, SCHED_SWEEP) && sweep_skews(b);
+    return groups || sweep ? numbers(0, 1, 2, out) : 0;
 }
 
 // How many blocks of this many threads a multiprocessor can hold at all.

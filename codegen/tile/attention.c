@@ -121,6 +121,14 @@ static int add_factor(const Body *b, TileProgram *p, int inst, int axis, int hea
     return tile_add(p, t);
 }
 
+static int add_registers(TileProgram *p, const char *name, TileLayout layout, DType type)
+{
+    Tile t = {name, layout, type, .places = 1};
+    t.lines = p->side_m;
+    t.line = p->side_n;
+    return tile_add(p, t);
+}
+
 void attention_tiles(const Body *b, TileProgram *p)
 {
     static const char *const rows[] = {"rows_0", "rows_1"}, *const cols[] = {"cols_0", "cols_1"};
@@ -148,10 +156,10 @@ void attention_tiles(const Body *b, TileProgram *p)
         p->out[i].values = add_factor(b, p, x->value, b->col, x->axis, values[i]);
     }
     for (int i = 0; i < b->attention.nscores; i++)
-        p->score[i].tile = tile_add(p, (Tile){scores[i], L_SCORES, DT_F32, .places = 1});
+        p->score[i].tile = add_registers(p, scores[i], L_SCORES, DT_F32);
     for (int i = 0; i < b->attention.nouts; i++) {
-        p->out[i].weights = tile_add(p, (Tile){weights[i], L_WEIGHTS, p->type, .places = 1});
-        p->out[i].tile = tile_add(p, (Tile){results[i], L_SUMS, DT_F32, .places = 1});
+        p->out[i].weights = add_registers(p, weights[i], L_WEIGHTS, p->type);
+        p->out[i].tile = add_registers(p, results[i], L_SUMS, DT_F32);
     }
 }
 

@@ -186,8 +186,12 @@ void tile_product(const Body *b, TileProgram *p)
     }
     begin(b, p);
     const Schedule *s = &b->sched;
-    int acc = tile_add(p, (Tile){.name = "acc", .layout = L_SUMS, .type = DT_F32, .places = 1});
-    bool plain = p->atom == &fma, direct = plain && p->each; // sums go to memory from registers
+    bool plain = p->atom == &fma;
+    Tile own = {.name = "acc", .layout = L_SUMS, .type = plain ? p->type : DT_F32, .places = 1};
+    own.lines = !plain ? p->side_m : p->each ? p->each : 4; // of a warp, or of a thread
+    own.line = !plain ? p->side_n : p->each ? p->each : 2;
+    int acc = tile_add(p, own);
+    bool direct = plain && p->each; // sums go to memory from registers
     int sums = direct ? acc : add_sums(p), places = p->tile[0].places;
     tile_do(p, T_FILL, acc, NO_TILE);
     TileOp *loop = tile_begin(p, T_LOOP, p->steps);

@@ -5,53 +5,58 @@
 
 enum { MOST_DEPTH = 4 };
 
+// Registers: of whom they are.
+static const char *owner(const TileProgram *p, const Tile *t)
+{
+    if (p->nroles) return t->lines > 1 ? " of each group" : "";
+    return p->atom->word ? " of each warp" : " of each thread";
+}
+
+// Shared memory: how a tile comes there.
+static const char *origin(const Tile *t)
+{
+    if (t->of_warp) return "; each warp its own part";
+    if (t->stays && t->plain) return "; from memory as it lies, once";
+    if (t->layout == L_ROWS || t->layout == L_JOINT) return "";
+    if (t->windows) return "; windows in images, copied in bulk";
+    if (t->layout == L_BULK) return "; copied in bulk";
+    return t->plain ? "; from memory as it lies" : "; computed";
+}
+
 static void print_tile(const TileProgram *p, const Tile *t, Buf *out)
 {
-    static const char *const layouts[] = {"sums",   "totals",  "vectors", "results", "operand",
-                                          "scores", "weights", "padded",  "across",  "swizzled",
-                                          "rows",   "joint",   "in boxes"};
+    static const char *const layouts[] = {
+        [L_PAD] = "padded", [L_ACROSS] = "across", [L_SWIZZLE] = "swizzled",
+        [L_ROWS] = "rows",  [L_JOINT] = "joint",   [L_BULK] = "in boxes"};
+    const char *type = dtype_info[t->type].name;
     buf_printf(out, "  %-10s ", t->name);
-    if (p->varies && (t->layout == L_SUMS || t->layout == L_WEIGHTS || t->layout == L_SCORES))
-        buf_printf(out, "registers: %s of %d rows of each group\n", dtype_info[t->type].name,
-                   p->atom->m);
-    else if (t->layout == L_TOTALS)
+    switch (t->layout) {
+    case L_SUMS:
+    case L_SCORES:
+    case L_WEIGHTS:
+        if (p->varies)
+            buf_printf(out, "registers: %s of %d rows of each group\n", type, p->atom->m);
+        else
+            buf_printf(out, "registers: %s %dx%d%s\n", type, t->lines, t->line, owner(p, t));
+        break;
+    case L_OPERAND:
+        buf_printf(out, "registers: %s %dx%d%s, from memory\n", type, t->lines, t->line,
+                   owner(p, t));
+        break;
+    case L_TOTALS:
         buf_printf(out, "registers: of %d columns of results, of each warp, of all its tiles\n",
                    t->line);
-    else if (t->layout == L_SUMS && p->nroles)
-        buf_printf(out, "registers: %s %dx%d%s\n", dtype_info[t->type].name, t->lines, t->line,
-                   t->lines > 1 ? " of each group" : "");
-    else if (t->layout == L_SUMS)
-        buf_printf(out, "registers: %s %dx%d of each %s\n",
-                   dtype_info[p->type == DT_BF16 || p->type == DT_F16 ? DT_F32 : p->type].name,
-                   p->atom->word ? p->side_m
-                   : p->each     ? p->each
-                                 : 4,
-                   p->atom->word ? p->side_n
-                   : p->each     ? p->each
-                                 : 2,
-                   p->atom->word ? "warp" : "thread");
-    else if (t->layout == L_VECTORS)
+        break;
+    case L_VECTORS:
         buf_printf(out, "registers: the share of a thread of %d tiles %s\n", t->places,
                    p->tile[t->axis - 1].name);
-    else if (t->layout == L_SCORES || t->layout == L_WEIGHTS)
-        buf_printf(out, "registers: %s %dx%d of each warp\n", dtype_info[t->type].name, p->side_m,
-                   p->side_n);
-    else if (t->layout == L_OPERAND)
-        buf_printf(out, "registers: %s %dx%d of each warp, from memory\n", dtype_info[t->type].name,
-                   t->lines, t->line);
-    else if (t->layout == L_RESULTS)
-        buf_str(out, "registers: what results need besides the sums\n");
-    else
+        break;
+    case L_RESULTS: buf_str(out, "registers: what results need besides the sums\n"); break;
+    default:
         buf_printf(out, "shared:    %s %dx%d, %s, lines of %d, %d place%s of %d bytes at %d%s\n",
-                   dtype_info[t->type].name, t->lines, t->line, layouts[t->layout], t->pitch,
-                   t->places, t->places > 1 ? "s" : "", t->bytes, t->offset,
-                   t->of_warp                                    ? "; each warp its own part"
-                   : t->stays && t->plain                        ? "; from memory as it lies, once"
-                   : t->layout == L_ROWS || t->layout == L_JOINT ? ""
-                   : t->windows          ? "; windows in images, copied in bulk"
-                   : t->layout == L_BULK ? "; copied in bulk"
-                   : t->plain            ? "; from memory as it lies"
-                                         : "; computed");
+                   type, t->lines, t->line, layouts[t->layout], t->pitch, t->places,
+                   t->places > 1 ? "s" : "", t->bytes, t->offset, origin(t));
+    }
 }
 
 static void print_names(const TileProgram *p, uint32_t tiles, const char *what, Buf *out)

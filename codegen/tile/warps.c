@@ -68,7 +68,12 @@ void tile_warps(const Body *b, TileProgram *p)
     int64_t chunks = warp_all_chunks(b);
     p->steps = chunks ? ceil_div(chunks, warp_chunks(b)) : 1;
     int left = tile_add(p, operand(b, 1)), right = tile_add(p, operand(b, 2));
-    int acc = tile_add(p, (Tile){.name = "sums", .layout = L_SUMS, .type = DT_F32, .places = 1});
+    int acc = tile_add(p, (Tile){.name = "sums",
+                                 .layout = L_SUMS,
+                                 .type = DT_F32,
+                                 .places = 1,
+                                 .lines = p->side_m,
+                                 .line = p->side_n});
     int rest = tile_add(p, (Tile){.name = "rest", .layout = L_RESULTS, .places = 1}), sums = acc;
     if (s->tile.share > 1) {
         Tile t = {.name = "parts", .layout = L_ROWS, .type = DT_F32, .places = 1};
