@@ -18,7 +18,7 @@ static void print_places(AttentionPrint *w)
     Emit *e = w->e;
     const Body *b = e->body;
     const Schedule *s = &b->sched;
-    long long tiles = (long long)ceil_div(b->axis[1].extent, s->tile.m);
+    long long tiles = ceil_div(b->axis[1].extent, s->tile.m);
     emit(e, "const int warp = threadIdx.x / 32, lane = threadIdx.x %% 32;");
     emit_int(e, e->axis[0], "block / %lld", tiles);
     // Those that take longest begin first.
@@ -64,7 +64,7 @@ static void print_low(AttentionPrint *w, const char *thread, int threads)
     Emit *e = w->e;
     const Body *b = e->body;
     const int axis = queries_of(w);
-    long long extent = (long long)b->axis[axis].extent;
+    long long extent = extent_of(b, axis);
     const char *at = e->axis[axis];
     emit_open(e, 1ull << axis);
     if (axis == 1)
@@ -145,7 +145,7 @@ void attention_columns(AttentionPrint *w)
     const Body *b = e->body;
     const Schedule *s = &b->sched;
     const AttentionRange r = w->range;
-    long long cols = (long long)b->axis[b->col].extent, last = s->tile.m - 1;
+    long long cols = extent_of(b, b->col), last = s->tile.m - 1;
     const char *from = "0", *to = emit_text(e, "%lld", cols);
     print_shifts(w);
     for (int i = 0; i < r.n; i++) {
@@ -297,7 +297,7 @@ static void print_result(AttentionPrint *w, int k)
     const char *inside =
         line == b->axis[head].extent
             ? ""
-            : emit_text(e, "if (%s < %lld) ", pairs ? "from" : h, (long long)b->axis[head].extent);
+            : emit_text(e, "if (%s < %lld) ", pairs ? "from" : h, extent_of(b, head));
     if (!pairs) {
         emit_bind(e, b->attention.out[k].sum, e->scope,
                   emit_text(e, "%s[i / 2][j / 2][i %% 2 * 2 + j %% 2]", name));
@@ -348,7 +348,7 @@ void attention_results(AttentionPrint *w)
         emit_store(e, &b->stores.at[i]);
     }
     if (rows) emit_end(e, "if (lane %% 4 == 0) {");
-    emit_end(e, "if (%s < %lld) {", e->axis[1], (long long)b->axis[1].extent);
+    emit_end(e, "if (%s < %lld) {", e->axis[1], extent_of(b, 1));
     emit_times(e, "i", w->rows);
 }
 

@@ -240,8 +240,8 @@ static const char *masked(const Weights *x, const char *value, const char *other
 {
     const Body *b = x->w->e->body;
     if (!x->masks) return value;
-    return emit_text(x->w->e, "place_of + v < %lld ? %s : %s", (long long)b->axis[b->col].extent,
-                     value, otherwise);
+    return emit_text(x->w->e, "place_of + v < %lld ? %s : %s", extent_of(b, b->col), value,
+                     otherwise);
 }
 
 static const char *score_name(const AttentionPrint *w, int k)
@@ -490,9 +490,9 @@ static void print_early(AttentionPrint *w)
         emit(e, "%s %s[%d];", vec_type(e, b->bufs.at[b->insts.at[load].buf].type, 2),
              slot_name(e, load), w->cols / 2);
         emit_open(e, 1ull << b->col);
-        e->axis[b->col] = w->masks ? emit_text(e, "nc_min(%s, %lld)", place,
-                                               (long long)b->axis[b->col].extent - 2)
-                                   : emit_text(e, "(%s)", place);
+        e->axis[b->col] = w->masks
+                              ? emit_text(e, "nc_min(%s, %lld)", place, extent_of(b, b->col) - 2)
+                              : emit_text(e, "(%s)", place);
         print_vector_load(e, &v, load, emit_text(e, "%s[j]", slot_name(e, load)), false);
         e->axis[b->col] = col;
         emit_times(e, "j", w->cols / 2);
@@ -529,9 +529,8 @@ void attention_weights(AttentionPrint *w)
     }
     const char *within = attention_within(w, true);
     if (w->masks)
-        within = emit_and(
-            e, within,
-            emit_text(e, "next + %d <= %lld", b->sched.tile.k, (long long)b->axis[b->col].extent));
+        within = emit_and(e, within,
+                          emit_text(e, "next + %d <= %lld", b->sched.tile.k, extent_of(b, b->col)));
     if (w->edge) {
         if (whole) emit_open(e, 0);
         print_one(w, false, false);

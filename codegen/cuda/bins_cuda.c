@@ -10,7 +10,7 @@ static void print_find(Emit *e, int guard, int looks)
 {
     const Body *b = e->body;
     const char *c = e->axis[b->col], *it = int_type(e);
-    const long long cols = b->axis[b->col].extent;
+    const long long cols = extent_of(b, b->col);
     const int warps = b->sched.threads / 32;
     emit(e, "uint32_t hits[%d];", looks);
     emit(e, "%s place[%d];", it, looks);
@@ -123,8 +123,8 @@ void bins_cuda(Emit *e)
     emit(e, "int next = 0;");
     print_add(e, guard, FLIGHT, false);
     print_add(e, guard, FEW, true);
-    emit_end(e, "for (%s from = 0; from < %lld; from += %d) {", it,
-             (long long)b->axis[b->col].extent, looks * threads);
+    emit_end(e, "for (%s from = 0; from < %lld; from += %d) {", it, extent_of(b, b->col),
+             looks * threads);
     print_results(e);
     emit_close(e, NULL, NULL);
 }

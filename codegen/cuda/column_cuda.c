@@ -10,11 +10,11 @@ typedef struct Columns {
     const char *base;    // the first of this thread's neighbouring results
     const char *lo, *hi; // this block's columns
     const char *row;     // the axis's own name
-    int64_t rows, tiles;
+    long long rows, tiles;
     int across;         // threads side by side; [team] of them above each other
     bool exact;         // every thread has results
     bool shifted;       // vectors start before the tile, by thread
-    bool *walked;       // by instruction: the walk over the columns needs it
+    uint64_t *walked;   // by instruction: the walk over the columns needs it
     bool fetched;       // what else the results need and waits for nothing was fetched before
     const char *leader; // who stores results
 } Columns;
@@ -66,36 +66,20 @@ static bool near(const Emit *e, const Columns *c, int load)
            c->walked[load] && e->body->bufs.at[v->buf].kind == KA_NODE;
 }
 
-static void mark_places(const Ix *x, bool *needed)
-{
-    for (int i = 0; x && x->has_value && i < x->n; i++) {
-        if (x->at[i].term->kind == IT_VALUE)
-            needed[x->at[i].term->id] = true;
-        else if (x->at[i].term->e)
-            mark_places(x->at[i].term->e, needed);
-    }
-}
-
 // What reductions and stores over the columns need. All else is left to the thread that stores the
 // results: another one may read a cell which that thread has written already.
-static bool *mark_walked(const Emit *e)
+static uint64_t *mark_walked(const Emit *e)
 {
     const Body *b = e->body;
-    bool *needed = NEW_ARRAY(e->arena, bool, b->insts.n + 1);
+    uint64_t *needed = NEW_ARRAY(e->arena, uint64_t, b->insts.n + 1);
     for (uint32_t i = 0; i < b->stores.n; i++) {
         const BodyStore *s = &b->stores.at[i];
-        if (!store_over(b, s, b->col)) continue;
-        needed[s->value] = true;
-        if (s->guard) needed[s->guard - 1] = true;
-        mark_places(s->ix, needed);
+        if (store_over(b, s, b->col)) store_mark(s, true, needed);
     }
     for (uint32_t i = b->insts.n; i-- > 0;) { // operands come first
         const Inst *v = &b->insts.at[i];
         bool sum = v->kind == KI_REDUCE && v->axis == b->col && e->live[i];
-        if (!needed[i] && !sum) continue;
-        for (int k = 0; k < v->na; k++) needed[v->a[k]] = true;
-        if ((v->kind == KI_LOAD || v->kind == KI_CHECK) && v->pred >= 0) needed[v->pred] = true;
-        mark_places(v->ix, needed);
+        if (needed[i] || sum) inst_mark(b, (int)i, true, needed);
     }
     return needed;
 }
@@ -258,7 +242,7 @@ static void open_lanes(Emit *e, const Columns *c)
     emit_open(e, 1);
     const char *at = c->v.width > 1 ? emit_text(e, "%s + lane", c->base) : c->base;
     if (c->shifted && c->v.width > 1) // (of other tiles, then, but of some)
-        at = emit_text(e, "nc_within(%s, %lld)", at, (long long)c->rows);
+        at = emit_text(e, "nc_within(%s, %lld)", at, c->rows);
     emit_int(e, c->row, "%s", at);
 }
 
@@ -356,7 +340,7 @@ static void print_stage(Emit *e, const Columns *c, int stage)
 
 static const char *partial_at(Emit *e, const Columns *c)
 {
-    return emit_text(e, "part * %lld + %s", (long long)c->rows, c->base);
+    return emit_text(e, "part * %lld + %s", c->rows, c->base);
 }
 
 // What the blocks of a part leave for the second kernel.
@@ -482,9 +466,8 @@ static void declare_base(Emit *e, const Columns *c, const char *tile)
     emit(e, "%s%s %s = (%s)(%sthreadIdx.x %% %d)%s;", c->exact ? "const " : "", t, c->base, t, of,
          c->across, vector > 1 ? emit_text(e, " * %d", vector) : "");
     if (c->exact) return;
-    emit(e, "const bool mine = %s < %lld; // the others have nothing to read", c->base,
-         (long long)c->rows);
-    emit(e, "if (!mine) %s = %lld;", c->base, (long long)(c->rows - vector));
+    emit(e, "const bool mine = %s < %lld; // the others have nothing to read", c->base, c->rows);
+    emit(e, "if (!mine) %s = %lld;", c->base, c->rows - vector);
 }
 
 // Columns a part's first one is away from others by multiples of the vector: shifts follow from the
@@ -500,7 +483,7 @@ static void declare_shift(Emit *e, const Columns *c, const char *tile)
          width - 1);
     e->axis[0] = own;
     emit_int(e, c->base, "tile - shift + (int)threadIdx.x %% %d * %d", c->across, width);
-    emit(e, "const bool mine = %s < %lld && %s < tile + %d;", c->base, (long long)c->rows, c->base,
+    emit(e, "const bool mine = %s < %lld && %s < tile + %d;", c->base, c->rows, c->base,
          column_tile(b));
 }
 
@@ -512,7 +495,7 @@ static void print_near(Emit *e, const Columns *c)
         const Inst *v = &b->insts.at[i];
         emit(e, "%s %s_near[%d];", type_storage(b->bufs.at[v->buf].type), e->name[i], c->v.width);
         emit(e, "#pragma unroll");
-        const char *place = emit_text(e, "nc_within(%s + lane, %lld)", c->base, (long long)c->rows);
+        const char *place = emit_text(e, "nc_within(%s + lane, %lld)", c->base, c->rows);
         emit(e, "for (int lane = 0; lane < %d; lane++) %s_near[lane] = %s[%s];", c->v.width,
              e->name[i], e->buf_name[v->buf], emit_index_at(e, v->ix, 0, place));
     }
@@ -533,7 +516,8 @@ static Columns columns_of(Emit *e, KernelPhase phase)
     c.v.streams = true;
     c.v.base = c.base;
     if (s->vector == 1) add_single_loads(e, &c.v);
-    c.walked = phase == PHASE_COMBINE ? NEW_ARRAY(e->arena, bool, b->insts.n + 1) : mark_walked(e);
+    c.walked =
+        phase == PHASE_COMBINE ? NEW_ARRAY(e->arena, uint64_t, b->insts.n + 1) : mark_walked(e);
     return c;
 }
 
@@ -544,8 +528,8 @@ static void declare_place(Emit *e, const Columns *c, bool parts)
     const char *tile = c->tiles > 1 ? "block" : "0"; // (then a block's number is its part's)
     emit(e, "const int member = %s;", team > 1 ? emit_text(e, "threadIdx.x / %d", c->across) : "0");
     if (parts && c->tiles > 1) {
-        emit_int(e, "part", "block / %lld", (long long)c->tiles);
-        tile = emit_text(e, "block %% %lld", (long long)c->tiles);
+        emit_int(e, "part", "block / %lld", c->tiles);
+        tile = emit_text(e, "block %% %lld", c->tiles);
     } else if (parts) {
         emit_int(e, "part", "block");
     }
@@ -556,7 +540,7 @@ static void print_stages(Emit *e, Columns *c, bool parts)
 {
     const Body *b = e->body;
     c->lo = parts ? "lo" : "0";
-    c->hi = parts ? "hi" : emit_text(e, "%lld", (long long)b->axis[b->col].extent);
+    c->hi = parts ? "hi" : emit_text(e, "%lld", extent_of(b, b->col));
     if (parts) declare_part(e, part_columns(b));
     if ((!c->exact && !written_out(b, c)) || c->shifted)
         c->hi = emit_text(e, "(mine ? %s : 0)", c->hi);
@@ -570,8 +554,8 @@ static void take_own(Emit *e, Columns *c)
     c->base = emit_text(e, "%s_own", c->row);
     c->v = (Vectors){.axis = 0, .width = 1, .base = c->base};
     emit_int(e, c->base, "tile + (int)threadIdx.x");
-    c->leader = emit_text(e, "threadIdx.x < %d && %s < %lld", column_tile(e->body), c->base,
-                          (long long)c->rows);
+    c->leader =
+        emit_text(e, "threadIdx.x < %d && %s < %lld", column_tile(e->body), c->base, c->rows);
 }
 
 void column_cuda(Emit *e, KernelPhase phase)

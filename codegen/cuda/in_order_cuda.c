@@ -23,7 +23,7 @@ static void print_shares(Emit *e, int guard)
 {
     const Body *b = e->body;
     const char *c = e->axis[b->col], *it = int_type(e);
-    long long cols = (long long)b->axis[b->col].extent;
+    long long cols = extent_of(b, b->col);
     emit_open(e, 0);
     emit(e, "uint32_t hits;");
     emit_open(e, 1ull << b->col);
@@ -64,7 +64,7 @@ void in_order_cuda(Emit *e)
         for (int i = 0; i < n; i++) accumulate(e, r[i], c);
         lane_stores(e, &none, stage);
         emit_end(e, "for (%s %s = 0; %s < %lld; %s += 1) {", int_type(e), c, c,
-                 (long long)b->axis[b->col].extent, c);
+                 extent_of(b, b->col), c);
         for (int i = 0; i < n; i++) print_joined(e, r[i]);
     }
     print_row_stores(e, leader);

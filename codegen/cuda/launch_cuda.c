@@ -123,7 +123,7 @@ static Schedule combine_schedule(const Body *b)
 typedef struct Place {
     const char *function;
     const char **arg; // by buffer: the kernel's parameter
-    int64_t rows, blocks, first;
+    long long rows, blocks, first;
     int nargs, threads;
 } Place;
 
@@ -140,7 +140,7 @@ static void assign_arguments(Buf *out, const Place *p, int n, int i)
 {
     for (int j = 0; j < p->nargs; j++)
         if (!common(p, n, j)) buf_printf(out, " a%d = %s,", j, p[i].arg[j]);
-    buf_printf(out, " n = %lld, first = %lld;\n", (long long)p[i].rows, (long long)p[i].first);
+    buf_printf(out, " n = %lld, first = %lld;\n", p[i].rows, p[i].first);
 }
 
 // Those of bodies [from] to [to], of which the block's is one, found by halves: a step for each of
@@ -154,7 +154,7 @@ static void choose_arguments(Buf *out, const Place *p, int n, int from, int to, 
     }
     int mid = (from + to) / 2;
     buf_pad(out, 8 + 4 * depth, ' ');
-    buf_printf(out, "if (blockIdx.x < %lld) {\n", (long long)p[mid].first);
+    buf_printf(out, "if (blockIdx.x < %lld) {\n", p[mid].first);
     choose_arguments(out, p, n, from, mid, depth + 1);
     buf_pad(out, 8 + 4 * depth, ' ');
     buf_str(out, "} else {\n");
@@ -175,10 +175,9 @@ static void print_arguments(Buf *out, Emit *e, const Place *p, int n, const char
         choose_arguments(out, p, n, 0, n, 0);
         return;
     }
-    buf_printf(out, "        %s n = %lld;\n        int first = %lld;\n", number, (long long)p->rows,
-               (long long)p->first);
+    buf_printf(out, "        %s n = %lld;\n        int first = %lld;\n", number, p->rows, p->first);
     for (int i = 1; i < n; i++) {
-        buf_printf(out, "        if (blockIdx.x >= %lld) {\n           ", (long long)p[i].first);
+        buf_printf(out, "        if (blockIdx.x >= %lld) {\n           ", p[i].first);
         assign_arguments(out, p, n, i);
         buf_str(out, "        }\n");
     }
@@ -189,7 +188,7 @@ static void print_calls(Buf *out, Emit *e, const Place *p, int n, int threads)
 {
     const Place *last = &p[n - 1];
     const char *number = e->body->sched.wide ? "int64_t" : "int";
-    buf_printf(out, "    if (blockIdx.x < %lld) {\n", (long long)(last->first + last->blocks));
+    buf_printf(out, "    if (blockIdx.x < %lld) {\n", last->first + last->blocks);
     if (p->threads < threads)
         buf_printf(out, "        if (threadIdx.x >= %d) return;\n", p->threads);
     if (n > 1) print_arguments(out, e, p, n, number);
@@ -199,8 +198,7 @@ static void print_calls(Buf *out, Emit *e, const Place *p, int n, int threads)
     if (n > 1)
         buf_str(out, "n, (int)blockIdx.x - first);\n");
     else
-        buf_printf(out, "%lld, (int)blockIdx.x - %lld);\n", (long long)p->rows,
-                   (long long)p->first);
+        buf_printf(out, "%lld, (int)blockIdx.x - %lld);\n", p->rows, p->first);
     buf_str(out, "        return;\n    }\n");
 }
 

@@ -64,7 +64,7 @@ void reuse_cuda(Emit *e)
                                           : "";
     emit_int(e, base, "(%s)(%sthreadIdx.x %% %d) * %d", t, tile, across, s->vector);
     if (b->axis[inner].extent / s->vector % across)
-        emit(e, "if (%s >= %lld) return;", base, (long long)b->axis[inner].extent);
+        emit(e, "if (%s >= %lld) return;", base, extent_of(b, inner));
     v.base = base;
     bool any = false, *early = NEW_ARRAY(e->arena, bool, b->insts.n + 1);
     for (int i = 0; i < v.nloads; i++) {

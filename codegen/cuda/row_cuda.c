@@ -502,7 +502,7 @@ static void print_part(Rows *r, long long blocks, bool partial)
 {
     Emit *e = r->e;
     const Body *b = e->body;
-    long long cols = b->axis[b->col].extent;
+    long long cols = extent_of(b, b->col);
     long long part = partial ? ceil_div(ceil_div(cols, blocks), 16) * 16 : row_columns(b);
     emit(e, "const %s part = block %% %lld;", r->t, blocks);
     declare_part(e, part);
@@ -547,7 +547,7 @@ void row_cuda(Emit *e, KernelPhase phase)
     long long shared = partial ? s->split : s->cluster; // blocks that share a row
     Rows r = {.e = e, .c = e->axis[b->col], .t = int_type(e), .lo = "0"};
     r.base = s->vector > 1 ? emit_text(e, "%s_first", r.c) : r.c;
-    r.hi = emit_text(e, "%lld", (long long)b->axis[b->col].extent);
+    r.hi = emit_text(e, "%lld", extent_of(b, b->col));
     r.uses = body_stage_uses(e->arena, b);
     r.least = b->axis[b->col].extent;
     r.uneven = b->uneven && s->vector > 1;

@@ -8,7 +8,7 @@ void scan_cuda(Emit *e)
     const Schedule *s = &b->sched;
     int at = body_scan(b);
     const Inst *v = &b->insts.at[at];
-    long long cols = b->axis[b->col].extent;
+    long long cols = extent_of(b, b->col);
     const char *t = int_type(e), *col = e->axis[b->col], *x = e->name[at],
                *type = type_math(v->acc);
     print_row_number(e, "block");

@@ -32,7 +32,7 @@ static void print_position(Emit *e, const char *number, int64_t stride, int naxe
         const char *q =
             stride == 1 ? number : emit_text(e, "nc_quo(%s, %lld)", number, (long long)stride);
         emit_int(e, e->axis[i], "%s",
-                 i == 0 ? q : emit_text(e, "nc_rem(%s, %lld)", q, (long long)b->axis[i].extent));
+                 i == 0 ? q : emit_text(e, "nc_rem(%s, %lld)", q, extent_of(b, i)));
         stride *= b->axis[i].extent;
     }
 }

@@ -21,7 +21,7 @@ typedef struct Sweep {
     Vectors v;
     const char *t;           // of index arithmetic
     const char *col, *first; // a column, and the first one of a vector
-    int64_t rows, cols;
+    long long rows, cols;
     long long step;       // rows from one of a team's to its next one
     int teams;            // of a block
     bool uneven;          // rows that start anywhere
@@ -123,9 +123,8 @@ static Steps tiles_of(Sweep *w)
     t.place = emit_text(e, "const %s %s = %s%s%s;", w->t, w->first, w->uneven ? "head + " : "", at,
                         s->vector > 1 ? emit_text(e, " * %d", s->vector) : "");
     int64_t least = w->uneven ? least_between(w->b, w->cols) : w->cols;
-    t.guard =
-        steps_guard(e, &t, w->first, w->uneven ? "end" : emit_text(e, "%lld", (long long)w->cols),
-                    least / ((int64_t)s->team * s->vector));
+    t.guard = steps_guard(e, &t, w->first, w->uneven ? "end" : emit_text(e, "%lld", w->cols),
+                          least / ((int64_t)s->team * s->vector));
     if (row) t.guard = t.guard ? emit_text(e, "%s && (%s)", row, t.guard) : row;
     return t;
 }
@@ -256,7 +255,7 @@ static void print_copies(Sweep *w, const char *slot)
     }
     close_tiles(w);
     e->axis[0] = row;
-    emit_end(e, "if (next < %lld) {", (long long)w->rows);
+    emit_end(e, "if (next < %lld) {", w->rows);
 }
 
 // Copies of a turn's rows, the first of which is [begin], into their slots.
@@ -290,7 +289,7 @@ static void fetch_edges(Sweep *w, const char *next)
     }
     e->axis[0] = row;
     close_edges(w);
-    emit_end(e, "if (%s < %lld) {", next, (long long)w->rows);
+    emit_end(e, "if (%s < %lld) {", next, w->rows);
 }
 
 static const char *fold_type(const Sweep *w, const BodyStore *s)
@@ -574,9 +573,9 @@ static void print_parts(Sweep *w)
         const char *t = fold_type(w, x), *to = e->buf_name[x->buf];
         int bytes = math_bytes(w->b->bufs.at[x->buf].type);
         bool joined = w->teams > 1 || (w->uneven && s->shared_bytes >= w->cols * bytes);
-        const char *share = emit_text(e, "%s + (%s)block * %lld", to, w->t, (long long)w->cols);
+        const char *share = emit_text(e, "%s + (%s)block * %lld", to, w->t, w->cols);
         if (joined) {
-            const char *team = emit_text(e, " + team * %lld", (long long)w->cols);
+            const char *team = emit_text(e, " + team * %lld", w->cols);
             emit_line(e, outer, "__syncthreads();");
             share = emit_text(e, "(%s *)nc_shared%s", t, w->teams > 1 ? team : "");
         }
@@ -596,15 +595,13 @@ static void print_parts(Sweep *w)
         emit_open(e, 0);
         emit(e, "%s all = ((%s *)nc_shared)[c];", t, t);
         if (w->teams > 1) {
-            const char *next =
-                emit_text(e, "((%s *)nc_shared)[k * %lld + c]", t, (long long)w->cols);
+            const char *next = emit_text(e, "((%s *)nc_shared)[k * %lld + c]", t, w->cols);
             emit(e, "for (int k = 1; k < %d; k++)", w->teams);
             emit(e, "    all = %s;",
                  emit_combine(e, x->fold->op, w->b->bufs.at[x->buf].type, "all", next));
         }
-        emit(e, "%s[(%s)block * %lld + c] = all;", to, w->t, (long long)w->cols);
-        emit_end(e, "for (int c = threadIdx.x; c < %lld; c += %d) {", (long long)w->cols,
-                 s->threads);
+        emit(e, "%s[(%s)block * %lld + c] = all;", to, w->t, w->cols);
+        emit_end(e, "for (int c = threadIdx.x; c < %lld; c += %d) {", w->cols, s->threads);
     }
 }
 
@@ -639,7 +636,7 @@ static void declare_turn(Sweep *w, const char *now)
     const Schedule *s = &w->b->sched;
     for (int r = 1; r < s->sweep.together + w->skewed; r++) {
         const char *place = emit_text(e, "%s + %lld", now, w->step * r);
-        emit(e, "const bool more_%d = %s < %lld;", r, place, (long long)w->rows);
+        emit(e, "const bool more_%d = %s < %lld;", r, place, w->rows);
         emit_int(e, w->of_row[r]->axis[0], "more_%d ? %s : %s", r, place, now);
     }
     for (int r = 0; w->uneven && r < s->sweep.together; r++) {
@@ -696,7 +693,7 @@ static void declare_place(Sweep *w)
     }
     if (!w->uneven) return;
     e->axis[0] = "begin"; // (the edges are the same in every row of the team)
-    declare_edges(e, "0", emit_text(e, "%lld", (long long)w->cols));
+    declare_edges(e, "0", emit_text(e, "%lld", w->cols));
     e->axis[0] = row;
 }
 

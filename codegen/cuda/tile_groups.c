@@ -45,7 +45,7 @@ static void load_windows(RolePrint *w, const Tile *t, const BodyWindows *g, int 
     const Body *b = e->body;
     const bool one = t->along_k || side == STEP, shares = wgmma_shares(&b->sched);
     const char *names[2] = {e->axis[t->axis], e->axis[b->col]}, *origin = origin_of(t), *text[6];
-    const char *there = emit_text(e, "%s < %lld", first, (long long)b->axis[b->col].extent);
+    const char *there = emit_text(e, "%s < %lld", first, extent_of(b, b->col));
     e->axis[t->axis] = one ? origin : emit_text(e, "(%s + i)", origin);
     e->axis[b->col] = shares ? emit_text(e, "(%s ? %s : 0)", there, first) : first;
     for (int i = 0; i < 3; i++) text[i] = emit_index(e, g->place[i]);
@@ -238,7 +238,7 @@ void group_row_sums(RolePrint *w)
 {
     Emit *e = w->e;
     const Body *b = e->body;
-    long long k = b->axis[b->col].extent;
+    long long k = extent_of(b, b->col);
     emit(e, "if (due == 0) {");
     emit(e, "    nc_sums_joined(sum);");
     emit(e, "    #pragma unroll");
@@ -250,8 +250,8 @@ void group_row_sums(RolePrint *w)
             emit(e,
                  "        if (thread < 4 && origin_m < %lld && i < %lld) nc_store<2>(%s + "
                  "((%s)(origin_m / %d) * %lld + i), pair);",
-                 (long long)b->axis[1].extent, k, e->buf_name[b->stores.at[i].buf], int_type(e),
-                 b->sched.tile.m, k);
+                 extent_of(b, 1), k, e->buf_name[b->stores.at[i].buf], int_type(e), b->sched.tile.m,
+                 k);
     emit(e, "    }");
     emit(e, "}");
 }
@@ -373,11 +373,10 @@ static void store_strips(RolePrint *w)
     group_place(e, "part_m + row");
     e->axis[2] = "column";
     emit(e, "const int column = part_n + thread %% 8 * 8;");
-    const char *end = emit_text(e, "%lld", (long long)b->axis[2].extent);
+    const char *end = emit_text(e, "%lld", extent_of(b, 2));
     if (w->p->side_n % STEP) end = emit_text(e, "min(origin_n + %d, %s)", w->p->side_n, end);
     emit(e, "if (along >= %lld || %s >= %lld || %s >= %s) continue;",
-         (long long)wgmma_strips(b)->results, e->axis[1], (long long)b->axis[1].extent, e->axis[2],
-         end);
+         (long long)wgmma_strips(b)->results, e->axis[1], extent_of(b, 1), e->axis[2], end);
     for (uint32_t i = 0; i < b->stores.n; i++) {
         if (!group_boxed(b, i)) continue;
         const BodyStore *s = &b->stores.at[i];

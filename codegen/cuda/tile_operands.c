@@ -76,7 +76,7 @@ void operand_copy(Emit *e, const TileProgram *p, const Tile *t)
 // Names a place along an axis; one outside becomes the last [width] inside.
 static void name_inside(Emit *e, int axis, const char *name, const char *place, int width)
 {
-    long long last = (long long)e->body->axis[axis].extent - width;
+    long long last = extent_of(e->body, axis) - width;
     emit_int(e, name, "%s < %lld ? %s : %lld", place, last, place, last);
 }
 
@@ -113,8 +113,7 @@ void operand_fetch(Emit *e, const TileProgram *p, const Tile *t, const char *at)
     emit_end(e, "{");
     if (p->atom->pack) emit(e, "%s = %s(%s);", kept, p->atom->pack, to);
     if (!inside(p, t, b->col) && (!t->along_k || as_one))
-        emit(e, "if (%s >= %lld) %s = {};", t->along_k ? part : line,
-             (long long)b->axis[b->col].extent, kept);
+        emit(e, "if (%s >= %lld) %s = {};", t->along_k ? part : line, extent_of(b, b->col), kept);
     close_vectors(e, p, t);
 }
 

@@ -30,8 +30,8 @@ void plain_fetch(Emit *e, const Tile *t)
     emit_open(e, 1ull << t->axis | 1ull << b->col);
     const char *x = emit_value(e, t->inst);
     emit(e, "%s_next[u] = %s;", t->name, x);
-    emit_end(e, "if (%s < %lld && %s < %lld) {", own, (long long)b->axis[t->axis].extent, k,
-             (long long)b->axis[b->col].extent);
+    emit_end(e, "if (%s < %lld && %s < %lld) {", own, extent_of(b, t->axis), k,
+             extent_of(b, b->col));
     close_slots(e, t);
 }
 
@@ -70,8 +70,8 @@ static void close_results(Emit *e)
 {
     const Body *b = e->body;
     emit_stores(e, -1);
-    emit_end(e, "if (%s < %lld && %s < %lld) {", e->axis[1], (long long)b->axis[1].extent,
-             e->axis[2], (long long)b->axis[2].extent);
+    emit_end(e, "if (%s < %lld && %s < %lld) {", e->axis[1], extent_of(b, 1), e->axis[2],
+             extent_of(b, 2));
 }
 
 void plain_map(Emit *e, const TileProgram *p)

@@ -68,9 +68,9 @@ typedef struct RolePrint {
     const TileProgram *p;
     const Tile *boxes; // NULL: none
     int below;         // 64 rows each: parts of a group's sums that lie below each other
-    int64_t across;    // tiles side by side
-    int64_t down;      // ... and below each other, of each product
-    int64_t batch;     // products beside each other
+    long long across;  // tiles side by side
+    long long down;    // ... and below each other, of each product
+    long long batch;   // products beside each other
     int apart;         // rows of a tile are so many apart
     RowPrint rows;     // of a tile whose columns blocks share
 } RolePrint;

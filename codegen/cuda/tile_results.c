@@ -1,48 +1,26 @@
 // What follows from the sums of a product, as CUDA C: a vector of neighbours of a row at a time.
 #include "codegen/cuda/tile_print.h"
 
-typedef struct Needed { // by instruction: results need it, besides the sum
-    const Body *b;
-    bool *is;
-} Needed;
-
-static void need(Needed *n, int inst);
-
-static void need_place(Needed *n, const Ix *x)
+// What results need besides the sum.
+static const uint64_t *mark_results(const Emit *e)
 {
-    for (int i = 0; x && x->has_value && i < x->n; i++) {
-        const IxTerm *t = x->at[i].term;
-        if (t->kind == IT_VALUE)
-            need(n, t->id);
-        else
-            need_place(n, t->e);
-    }
-}
-
-static void need(Needed *n, int inst)
-{
-    const Inst *v = &n->b->insts.at[inst];
-    if (n->is[inst] || inst == n->b->dot.sum) return;
-    n->is[inst] = true;
-    for (int k = 0; k < v->na; k++) need(n, v->a[k]);
-    if ((v->kind == KI_LOAD || v->kind == KI_CHECK) && v->pred >= 0) need(n, v->pred);
-    need_place(n, v->ix);
+    const Body *b = e->body;
+    uint64_t *needed = NEW_ARRAY(e->arena, uint64_t, b->insts.n + 1);
+    for (uint32_t i = 0; i < b->stores.n; i++) store_mark(&b->stores.at[i], true, needed);
+    for (uint32_t i = b->insts.n; i-- > 0;)
+        if (needed[i] && (int)i != b->dot.sum) inst_mark(b, (int)i, true, needed);
+    return needed;
 }
 
 Vectors result_vectors(const Emit *e, int width)
 {
     const Body *b = e->body;
-    Needed n = {b, NEW_ARRAY(e->arena, bool, b->insts.n + 1)};
-    for (uint32_t i = 0; i < b->stores.n; i++) {
-        need(&n, b->stores.at[i].value);
-        if (b->stores.at[i].guard) need(&n, b->stores.at[i].guard - 1);
-        need_place(&n, b->stores.at[i].ix);
-    }
+    const uint64_t *needed = mark_results(e);
     Vectors v = find_vectors(e, 2, b->axis[2].extent % width == 0 ? width : 1);
     int kept = 0;
     for (int i = 0; i < v.nloads; i++) {
         const Inst *x = &b->insts.at[v.loads[i]];
-        if (n.is[v.loads[i]] && !inst_over(x, b->col) && b->bufs.at[x->buf].kind != KA_LOOP_INDEX)
+        if (needed[v.loads[i]] && !inst_over(x, b->col) && b->bufs.at[x->buf].kind != KA_LOOP_INDEX)
             v.loads[kept++] = v.loads[i];
     }
     v.nloads = kept;

@@ -174,9 +174,7 @@ static void print_steps(RolePrint *w, int from, int to)
     const BodyStrips *strips = wgmma_right_strips(e->body); // pixels begin so many rows apart
     Scope *out = e->scope;
     bool multiplies = tile_has(p, from, to, T_MMA), sums = tile_has(p, from, to, T_REDUCE);
-    if (sums)
-        emit_line(e, out, "int due = tile %% %lld; // 0: the step is this tile's",
-                  (long long)w->across);
+    if (sums) emit_line(e, out, "int due = tile %% %lld; // 0: the step is this tile's", w->across);
     emit_open(e, 0);
     Scope *in = e->scope;
     if (!multiplies && wgmma_strips(e->body)) group_strip(w);
@@ -196,7 +194,7 @@ static void print_steps(RolePrint *w, int from, int to)
             strips ? emit_text(e, ", %d", strips->apart) : "");
     print_ops(w, at, to, loop);
     if (multiplies && given_later(p, from)) emit(e, "before = place;");
-    if (sums) emit(e, "if (++due == %lld) due = 0;", (long long)w->across);
+    if (sums) emit(e, "if (++due == %lld) due = 0;", w->across);
     if (multiplies && p->warps_k > 1) // the groups' places by turns
         emit(e, "if ((place += %d) >= %d) place = group, parity ^= 1;", p->warps_k, left->places);
     else

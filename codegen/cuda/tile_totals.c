@@ -110,7 +110,7 @@ static void join_warps(RolePrint *w, const Tile *joint, uint32_t store, int line
          a->functor);
     for (int k = 0; k < (a->runs ? a->nparts + 1 : 1); k++)
         emit(e, "%s[(%s)part * %lld + column] = of[0]%s;", e->buf_name[s[k].buf], int_type(e),
-             (long long)b->axis[2].extent,
+             extent_of(b, 2),
              !a->runs        ? ""
              : k < a->nparts ? a->parts[k]
                              : ".n");
@@ -133,6 +133,6 @@ void group_totals(RolePrint *w, const Tile *joint)
         if (!b->stores.at[i].kept) join_warps(w, joint, i, (int)line);
         line++;
     }
-    emit_end(e, "if (from < %d && column < %lld) {", tile, (long long)b->axis[2].extent);
+    emit_end(e, "if (from < %d && column < %lld) {", tile, extent_of(b, 2));
     emit_end(e, "{");
 }

@@ -122,7 +122,7 @@ typedef struct Results {
     int loads[MAX_VECTORS], nloads;
 } Results;
 
-static int64_t count_tiles(const Body *b, int64_t *m, int64_t *n)
+static long long count_tiles(const Body *b, long long *m, long long *n)
 {
     *m = (b->axis[1].extent + b->sched.tile.m - 1) / b->sched.tile.m;
     *n = (b->axis[2].extent + b->sched.tile.n - 1) / b->sched.tile.n;
@@ -134,21 +134,21 @@ static void open_results(Emit *e, const Results *r)
 {
     const Body *b = e->body;
     const char *it = b->sched.wide ? "int64_t" : "int";
-    int64_t tiles_m, tiles_n;
+    long long tiles_m, tiles_n;
     count_tiles(b, &tiles_m, &tiles_n);
     emit_open(e, 0);
     emit(e, "const %s own = %s;", it, r->tile);
-    emit_int(e, e->axis[0], "own / %lld", (long long)(tiles_m * tiles_n));
-    emit_int(e, e->axis[1], "own / %lld %% %lld * %d + %s", (long long)tiles_n, (long long)tiles_m,
-             b->sched.tile.m, r->m);
-    emit_int(e, e->axis[2], "own %% %lld * %d + %s", (long long)tiles_n, b->sched.tile.n, r->n);
+    emit_int(e, e->axis[0], "own / %lld", tiles_m * tiles_n);
+    emit_int(e, e->axis[1], "own / %lld %% %lld * %d + %s", tiles_n, tiles_m, b->sched.tile.m,
+             r->m);
+    emit_int(e, e->axis[2], "own %% %lld * %d + %s", tiles_n, b->sched.tile.n, r->n);
     emit_open(e, 7)->guard = true; // (a matrix beyond the last one has nothing to load, either)
 }
 
 static void close_results(Emit *e, const Results *r)
 {
     const Body *b = e->body;
-    int64_t tiles_m, tiles_n, tiles = count_tiles(b, &tiles_m, &tiles_n);
+    long long tiles_m, tiles_n, tiles = count_tiles(b, &tiles_m, &tiles_n);
     const char *there = emit_below(e, "own", tiles, tiles % (8 / b->sched.tile.share) == 0);
     for (int axis = 1; axis <= 2; axis++) {
         const int64_t extent = b->axis[axis].extent;
@@ -252,15 +252,15 @@ static void fetch_operands(const Print *w, bool early)
 // Opens what each tile does; closes it.
 static void open_tile(Emit *e)
 {
-    int64_t m, n;
+    long long m, n;
     count_tiles(e->body, &m, &n);
     emit_open(e, 1);
-    emit_int(e, e->axis[0], "tile / %lld", (long long)(m * n));
+    emit_int(e, e->axis[0], "tile / %lld", m * n);
 }
 
 static void close_tile(Emit *e)
 {
-    int64_t m, n, tiles = count_tiles(e->body, &m, &n);
+    long long m, n, tiles = count_tiles(e->body, &m, &n);
     emit_if(e, emit_below(e, "tile", tiles, tiles % (8 / e->body->sched.tile.share) == 0));
 }
 
@@ -287,7 +287,7 @@ static void print_places(Print *w)
     Emit *e = w->e;
     const Schedule *s = &e->body->sched;
     const char *it = int_type(e);
-    int64_t tiles_m, tiles_n;
+    long long tiles_m, tiles_n;
     count_tiles(e->body, &tiles_m, &tiles_n);
     emit(e, "const int warp = threadIdx.x / 32, lane = threadIdx.x %% 32;");
     if (s->cluster > 1) {
@@ -297,8 +297,8 @@ static void print_places(Print *w)
         emit(e, "const %s tile = (%s)block * %d + warp%s;", it, it, w->p->warps_m,
              s->tile.share > 1 ? emit_text(e, " / %d", s->tile.share) : "");
     }
-    emit(e, "const int first_m = tile / %lld %% %lld * %d, first_n = tile %% %lld * %d;",
-         (long long)tiles_n, (long long)tiles_m, s->tile.m, (long long)tiles_n, s->tile.n);
+    emit(e, "const int first_m = tile / %lld %% %lld * %d, first_n = tile %% %lld * %d;", tiles_n,
+         tiles_m, s->tile.m, tiles_n, s->tile.n);
 }
 
 // Of a warp's own tile, or of tiles whose sums lie in shared memory.

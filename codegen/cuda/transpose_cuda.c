@@ -19,7 +19,7 @@ void transpose_cuda(Emit *e)
     const char *t = b->sched.wide ? "int64_t" : "int";
     int inner = b->npar - 1, p = b->sched.map.transpose - 1;
     const char *x = e->axis[inner], *y = e->axis[p];
-    long long nx = (long long)b->axis[inner].extent, ny = (long long)b->axis[p].extent;
+    long long nx = extent_of(b, inner), ny = extent_of(b, p);
     emit(e, "const int tx = threadIdx.x %% 32, ty = threadIdx.x / 32;");
     emit(e, "const %s first_%s = (%s)(block %% %lld) * 32;", t, x, t, (nx + 31) / 32);
     int64_t stride = (nx + 31) / 32;

@@ -56,6 +56,32 @@ static void need_place(Live *l, const Ix *x)
     }
 }
 
+void ix_mark(const Ix *x, uint64_t bits, uint64_t *marks)
+{
+    for (int i = 0; x && x->has_value && i < x->n; i++) {
+        const IxTerm *t = x->at[i].term;
+        if (t->kind == IT_VALUE)
+            marks[t->id] |= bits;
+        else
+            ix_mark(t->e, bits, marks);
+    }
+}
+
+void inst_mark(const Body *b, int inst, uint64_t bits, uint64_t *marks)
+{
+    const Inst *v = &b->insts.at[inst];
+    for (int i = 0; i < v->na; i++) marks[v->a[i]] |= bits;
+    if ((v->kind == KI_LOAD || v->kind == KI_CHECK) && v->pred >= 0) marks[v->pred] |= bits;
+    ix_mark(v->ix, bits, marks);
+}
+
+void store_mark(const BodyStore *s, uint64_t bits, uint64_t *marks)
+{
+    marks[s->value] |= bits;
+    if (s->guard) marks[s->guard - 1] |= bits;
+    ix_mark(s->ix, bits, marks);
+}
+
 const Inst *inst_uncast(const Body *b, int inst)
 {
     while (b->insts.at[inst].kind == KI_CAST) inst = b->insts.at[inst].a[0];

@@ -253,9 +253,14 @@ bool body_begins(const Body *b);
 // A load of which every row and every column has elements of its own; not one that a batch of rows
 // shares, which is in a cache, nor one that few rows make.
 bool inst_streams(const Body *b, const Inst *v);
-bool body_skips(const Body *b);                   // some load is left out where a condition says so
-const Inst *inst_uncast(const Body *b, int inst); // it, or what it is a cast of
-const bool *body_live(Arena *a, const Body *b);   // by instruction: what is stored depends on it
+bool body_skips(const Body *b); // some load is left out where a condition says so
+// Marks what an instruction reads, itself, in its place or as its condition; the values in an
+// index.
+void inst_mark(const Body *b, int inst, uint64_t bits, uint64_t *marks);
+void ix_mark(const Ix *x, uint64_t bits, uint64_t *marks);
+void store_mark(const BodyStore *s, uint64_t bits, uint64_t *marks); // what the store needs
+const Inst *inst_uncast(const Body *b, int inst);                    // it, or what it is a cast of
+const bool *body_live(Arena *a, const Body *b); // by instruction: what is stored depends on it
 // The same if the select [choice] never chose its second operand.
 const bool *body_live_without(Arena *a, const Body *b, int choice);
 enum { BODY_FEW = 8 }; // elements of an axis that the CPU's loops write out

@@ -71,16 +71,6 @@ int schedule_line(const Body *b)
     return line;
 }
 
-static void mark_ix(const Ix *x, uint64_t m, uint64_t *stages)
-{
-    for (int i = 0; x && x->has_value && i < x->n; i++) {
-        if (x->at[i].term->kind == IT_VALUE)
-            stages[x->at[i].term->id] |= m;
-        else if (x->at[i].term->e)
-            mark_ix(x->at[i].term->e, m, stages);
-    }
-}
-
 // By instruction over the columns: a bit for each stage that needs it.
 uint64_t *body_stage_uses(Arena *a, const Body *b)
 {
@@ -89,18 +79,14 @@ uint64_t *body_stage_uses(Arena *a, const Body *b)
         const BodyStore *s = &b->stores.at[i];
         if (b->insts.at[s->value].axes >> b->col & 1 || (s->ix && s->ix->axes >> b->col & 1)) {
             stages[s->value] |= 1ull << s->stage % 64;
-            mark_ix(s->ix, 1ull << s->stage % 64, stages);
+            ix_mark(s->ix, 1ull << s->stage % 64, stages);
         }
     }
     for (uint32_t i = b->insts.n; i-- > 0;) {
         const Inst *v = &b->insts.at[i];
         if (v->kind == KI_REDUCE && v->axis == b->col)
             stages[v->a[0]] |= 1ull << (v->stage - 1) % 64;
-        if (!(v->axes >> b->col & 1)) continue;
-        for (int k = 0; k < v->na; k++) stages[v->a[k]] |= stages[i];
-        if ((v->kind == KI_LOAD || v->kind == KI_CHECK) && v->pred >= 0)
-            stages[v->pred] |= stages[i];
-        mark_ix(v->ix, stages[i], stages);
+        if (v->axes >> b->col & 1) inst_mark(b, (int)i, stages[i], stages);
     }
     return stages;
 }

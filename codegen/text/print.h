@@ -99,6 +99,11 @@ const char *emit_literal(Arena *a, DType t, int64_t i, double f);
 const char *type_storage(DType t);
 const char *type_math(DType t);
 
+static inline long long extent_of(const Body *b, int axis) // as text takes it
+{
+    return b->axis[axis].extent;
+}
+
 // Whether instruction v varies over the axis, itself or through its place (stores).
 static inline bool inst_over(const Inst *v, int axis)
 {
