@@ -250,56 +250,50 @@ static void print_rest(RolePrint *w, const TileOp *op, const TileOp *loop)
     emit_end(e, "if (part + %d < %lld) {", op->shift, (long long)loop->trips);
 }
 
-static void print_op(RolePrint *w, int i, const TileOp *loop)
+static void print_await(RolePrint *w, const TileOp *op)
 {
-    const TileOp *op = &w->p->op[i];
+    const TileBar *bar = &w->p->bar[op->bar];
+    const char *why = tile_reason(w->e, w->p, op);
+    if (bar->once)
+        emit(w->e, "nc_bar_wait(%s, 0);%s", bar->name, why);
+    else if (bar->by_tile)
+        emit(w->e, "nc_bar_hear(%s, round%s);%s", bar->name, op->count ? " ^ 1" : "", why);
+    else
+        emit(w->e, "nc_bar_wait(%s + place, parity);%s", bar->name, why);
+}
+
+// In the last step, if there is a next tile.
+static void print_pass(RolePrint *w, int i, const TileOp *loop)
+{
+    const TileOp *tiles = &w->p->op[i];
+    while (tiles->kind != T_TILES) tiles--;
+    emit(w->e, "if (step == %s && tile + %d < %lld) nc_turn_pass(group ^ 1);",
+         w->p->skips ? "steps - 1" : emit_text(w->e, "%lld", (long long)loop->trips - 1),
+         tiles->count, (long long)tiles->trips);
+}
+
+static void print_wait(RolePrint *w, const TileOp *op)
+{
+    const bool products = op->how == BY_TENSOR;
+    emit(w->e, "%s<%d>();%s", products ? "nc_products_done" : "nc_boxes_read", op->count,
+         tile_reason(w->e, w->p, op));
+    if (products && !op->count && !w->p->split) emit(w->e, "nc_settled(acc);");
+}
+
+// What is done with tiles.
+static void print_tile_op(RolePrint *w, const TileOp *op, const TileOp *loop)
+{
     const TileProgram *p = w->p;
-    Emit *e = w->e;
-    const char *bar = p->bar[op->bar].name;
+    const Tile *dst = op->dst >= 0 ? &p->tile[op->dst] : NULL,
+               *a = op->a >= 0 ? &p->tile[op->a] : NULL;
     switch (op->kind) {
-    case T_READY: print_ready(w); break;
-    case T_AWAIT:
-        if (p->bar[op->bar].once)
-            emit(e, "nc_bar_wait(%s, 0);%s", bar, tile_reason(w->e, w->p, op));
-        else if (p->bar[op->bar].by_tile)
-            emit(e, "nc_bar_hear(%s, round%s);%s", bar, op->count ? " ^ 1" : "",
-                 tile_reason(w->e, w->p, op));
-        else
-            emit(e, "nc_bar_wait(%s + place, parity);%s", bar, tile_reason(w->e, w->p, op));
-        break;
-    case T_ANNOUNCE:
-        emit(e, "nc_bar_expect(%s%s, %d);", bar, p->bar[op->bar].once ? "" : " + place",
-             p->bar[op->bar].bytes);
-        break;
-    case T_ARRIVE: print_arrive(w, op, loop); break;
-    case T_TURN: emit(e, "if (tile != first_tile) nc_turn_wait(group);"); break;
-    case T_PASS: {
-        int tiles = i;
-        while (p->op[tiles].kind != T_TILES) tiles--;
-        const char *last =
-            p->skips ? "steps - 1" : emit_text(e, "%lld", (long long)loop->trips - 1);
-        emit(e, "if (step == %s && tile + %d < %lld) nc_turn_pass(group ^ 1);", last,
-             p->op[tiles].count, (long long)p->op[tiles].trips);
-        break;
-    }
-    case T_FENCE: emit(e, "nc_fence_written();"); break;
-    case T_BARRIER: print_barrier(w, op); break;
-    case T_BEGIN: emit(e, "nc_products_begin();"); break;
-    case T_COMMIT:
-        if (op->how == BY_TENSOR) emit(e, "nc_products_end();");
-        break; // (that of stores is the storing thread's)
-    case T_WAIT:
-        emit(e, "%s<%d>();%s", op->how == BY_TENSOR ? "nc_products_done" : "nc_boxes_read",
-             op->count, tile_reason(w->e, w->p, op));
-        if (op->how == BY_TENSOR && !op->count && !p->split) emit(e, "nc_settled(acc);");
-        break;
-    case T_FILL: // by the first product
-        if (p->tile[op->dst].layout == L_TOTALS) {
+    case T_FILL: // (sums by the first product)
+        if (dst->layout == L_TOTALS) {
             group_totals_begin(w);
             break;
         }
-        emit(e, "float acc[%d][%d];", w->below, p->side_n / 2);
-        if (wgmma_by_rows(e->body)) rows_declare_part(&w->rows, rows_of(p));
+        emit(w->e, "float acc[%d][%d];", w->below, p->side_n / 2);
+        if (wgmma_by_rows(w->e->body)) rows_declare_part(&w->rows, rows_of(p));
         break;
     case T_LOAD:
         if (op->how == BY_BULK)
@@ -310,31 +304,56 @@ static void print_op(RolePrint *w, int i, const TileOp *loop)
             print_rest(w, op, loop);
         break;
     case T_MOVE:
-        if (p->tile[op->dst].layout == L_JOINT)
-            group_totals_kept(w, &p->tile[op->dst]);
+        if (dst->layout == L_JOINT)
+            group_totals_kept(w, dst);
         else
             group_sums(w, op);
         break;
     case T_CLEAR: group_clear(w); break;
     case T_MMA: group_multiply(w, op); break;
     case T_REDUCE:
-        if (p->tile[op->dst].layout == L_TOTALS)
+        if (dst->layout == L_TOTALS)
             group_add(w);
         else
             group_reduce(w, op);
         break;
     case T_MAP:
-        if (p->tile[op->a].layout == L_ROWS)
-            rows_map(&w->rows, &p->tile[op->a]);
-        else if (p->tile[op->a].layout == L_JOINT)
-            group_totals(w, &p->tile[op->a]);
-        else if (p->tile[op->a].lines > 1)
+        if (a->layout == L_ROWS)
+            rows_map(&w->rows, a);
+        else if (a->layout == L_JOINT)
+            group_totals(w, a);
+        else if (a->lines > 1)
             group_map(w);
         else
             group_row_sums(w);
         break;
     case T_STORE: group_store(w); break;
     default: break;
+    }
+}
+
+static void print_op(RolePrint *w, int i, const TileOp *loop)
+{
+    const TileOp *op = &w->p->op[i];
+    const TileBar *bar = &w->p->bar[op->bar];
+    Emit *e = w->e;
+    switch (op->kind) {
+    case T_READY: print_ready(w); break;
+    case T_AWAIT: print_await(w, op); break;
+    case T_ANNOUNCE:
+        emit(e, "nc_bar_expect(%s%s, %d);", bar->name, bar->once ? "" : " + place", bar->bytes);
+        break;
+    case T_ARRIVE: print_arrive(w, op, loop); break;
+    case T_TURN: emit(e, "if (tile != first_tile) nc_turn_wait(group);"); break;
+    case T_PASS: print_pass(w, i, loop); break;
+    case T_FENCE: emit(e, "nc_fence_written();"); break;
+    case T_BARRIER: print_barrier(w, op); break;
+    case T_BEGIN: emit(e, "nc_products_begin();"); break;
+    case T_COMMIT: // (that of stores is the storing thread's)
+        if (op->how == BY_TENSOR) emit(e, "nc_products_end();");
+        break;
+    case T_WAIT: print_wait(w, op); break;
+    default: print_tile_op(w, op, loop); break;
     }
 }
 

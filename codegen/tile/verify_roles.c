@@ -211,38 +211,44 @@ static void wait(Run *r, int who, const TileOp *op)
         a->at++;
 }
 
-// One op of a thread that can go on.
-static void step(Run *r, int who)
+static void begin_loop(Run *r, Agent *a, const TileOp *op)
+{
+    a->loop = a->at++;
+    a->iteration = r->p->varies ? -op->early : 0;
+    if (trips_of(r, a) > a->iteration) return;
+    a->passed |= r->p->varies;
+    a->at = tile_end_of(r->p, a->loop) + 1;
+    a->loop = NOTHING;
+}
+
+// Ops that decide where the thread goes on, and behind whom; false: it is none of them.
+static bool go_on(Run *r, int who, const TileOp *op)
 {
     Agent *a = &r->agent[who];
-    const TileOp *op = &r->p->op[a->at];
-    int64_t position = position_of(r, a, op);
-    if (left_out(r, a, op)) {
-        a->at++;
-        return;
-    }
     switch (op->kind) {
-    case T_ROLE: begin_role(r, a, op); return;
-    case T_TILES: next_tile(r, a, a->at, true); return;
-    case T_LOOP:
-        a->loop = a->at++;
-        a->iteration = r->p->varies ? -op->early : 0;
-        if (trips_of(r, a) <= a->iteration) {
-            a->passed |= r->p->varies;
-            a->at = tile_end_of(r->p, a->loop) + 1;
-            a->loop = NOTHING;
-        }
-        return;
-    case T_AGAIN: break;
-    case T_END: end_loop(r, a); return;
+    case T_ROLE: begin_role(r, a, op); return true;
+    case T_TILES: next_tile(r, a, a->at, true); return true;
+    case T_LOOP: begin_loop(r, a, op); return true;
+    case T_END: end_loop(r, a); return true;
     case T_READY:
         a->ready = true;
         meet(r, who, OF_CLUSTER);
-        return;
-    case T_BARRIER: meet(r, who, op->scope); return;
-    case T_TURN: turn(r, who, a->tile, true); return;
-    case T_PASS: turn(r, who, a->tile + op->shift, false); return;
-    case T_WAIT: wait(r, who, op); return;
+        return true;
+    case T_BARRIER: meet(r, who, op->scope); return true;
+    case T_TURN: turn(r, who, a->tile, true); return true;
+    case T_PASS: turn(r, who, a->tile + op->shift, false); return true;
+    case T_WAIT: wait(r, who, op); return true;
+    default: return false;
+    }
+}
+
+// Ops that tell others something, and what is done to tiles.
+static void act(Run *r, int who, const TileOp *op, int64_t position)
+{
+    Agent *a = &r->agent[who];
+    const bool scores = r->p->varies;
+    switch (op->kind) {
+    case T_AGAIN: break;
     case T_AWAIT: agent_await(r, who, op, position); break;
     case T_ANNOUNCE:
         agent_arrive(r, who, a->block, op->bar, position, r->p->bar[op->bar].bytes);
@@ -251,17 +257,11 @@ static void step(Run *r, int who)
     case T_FENCE: agent_fence(r, who); break;
     case T_BEGIN: a->begun = true; break;
     case T_COMMIT: (op->how == BY_TENSOR ? &a->by_products : &a->by_stores)->groups++; break;
-    case T_MOVE:
-        if (r->p->varies)
-            agent_score_op(r, who, op);
-        else
-            agent_move(r, who, op);
-        break;
-    case T_SHRINK: agent_score_op(r, who, op); break;
     case T_JUDGE: agent_judge(r, who); break;
     case T_FILL:
-        if (r->p->varies) agent_score_op(r, who, op);
-        if (r->p->tile[op->dst].layout == L_TOTALS)
+        if (scores)
+            agent_score_op(r, who, op);
+        else if (r->p->tile[op->dst].layout == L_TOTALS)
             a->totals = true;
         else
             a->products = 0;
@@ -273,8 +273,11 @@ static void step(Run *r, int who)
             a->rest |= 1u << (a->iteration + op->shift);
         break;
     case T_CLEAR: agent_clear(r, who, op, position); break;
+    case T_MOVE: (scores ? agent_score_op : agent_move)(r, who, op); break;
+    case T_SHRINK: agent_score_op(r, who, op); break;
+    case T_MAP: (scores ? agent_score_op : agent_map)(r, who, op); break;
     case T_MMA:
-        if (r->p->varies)
+        if (scores)
             agent_score_op(r, who, op);
         else
             agent_multiply(r, who, op, position);
@@ -287,15 +290,19 @@ static void step(Run *r, int who)
         agent_read(r, who, op->a, position, NULL);
         a->products++;
         break;
-    case T_MAP:
-        if (r->p->varies)
-            agent_score_op(r, who, op);
-        else
-            agent_map(r, who, op);
-        break;
     case T_STORE: agent_store(r, who, op); break;
     default: agent_wrong(r, a->at, "is none of a program with roles", "an op"); break;
     }
+}
+
+// One op of a thread that can go on.
+static void step(Run *r, int who)
+{
+    Agent *a = &r->agent[who];
+    const TileOp *op = &r->p->op[a->at];
+    const bool out = left_out(r, a, op);
+    if (!out && go_on(r, who, op)) return;
+    if (!out) act(r, who, op, position_of(r, a, op));
     a->at++;
 }
 
