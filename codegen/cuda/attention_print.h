@@ -36,8 +36,6 @@ void attention_groups_cuda(Emit *e, const TileProgram *p);
 void attention_weights(AttentionPrint *w);
 // Whether some place of the warp's tile, or (all) every one, is within the bounds, as a condition.
 const char *attention_within(AttentionPrint *w, bool all);
-// "text + by * name"; by: 0 adds nothing.
-const char *attention_plus(Emit *e, const char *text, int64_t by, const char *name);
 int attention_same_shift(const AttentionPrint *w, int bound); // the first bound that has it
 int attention_same_batch(const AttentionPrint *w, int bound);
 // ... and [by] times what the run and the batch add to the bound, which attention_columns has

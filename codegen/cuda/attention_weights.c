@@ -26,7 +26,8 @@ static const char *sum_at(Emit *e, const char *name)
 
 // -- masks of positions ---------------------------------------------------------------------------
 
-const char *attention_plus(Emit *e, const char *text, int64_t by, const char *name)
+// "text + by * name"; by: 0 adds nothing.
+static const char *plus(Emit *e, const char *text, int64_t by, const char *name)
 {
     if (!by) return text;
     const char *sign = by < 0 ? (*text ? " - " : "-") : *text ? " + " : "";
@@ -55,11 +56,11 @@ const char *attention_shifted(AttentionPrint *w, const char *text, int64_t by, i
     if (x->shift < 0 && !x->batch) return text;
     if (!strcmp(text, "0")) text = "";
     if (x->shift >= 0)
-        text = attention_plus(w->e, text, by * x->sign,
-                              emit_text(w->e, "shift_%d", attention_same_shift(w, bound)));
+        text = plus(w->e, text, by * x->sign,
+                    emit_text(w->e, "shift_%d", attention_same_shift(w, bound)));
     if (x->batch)
-        text = attention_plus(w->e, text, by * x->side,
-                              emit_text(w->e, "of_batch_%d", attention_same_batch(w, bound)));
+        text = plus(w->e, text, by * x->side,
+                    emit_text(w->e, "of_batch_%d", attention_same_batch(w, bound)));
     return text;
 }
 
@@ -73,7 +74,7 @@ const char *attention_within(AttentionPrint *w, bool all)
         int64_t least = x->constant;
         if ((x->row > 0) != all) least += x->row * (w->p->side_m - 1);
         if ((x->col > 0) != all) least += x->col * (w->p->side_n - 1);
-        const char *sum = attention_plus(e, attention_plus(e, "", x->col, "next"), x->row, "top");
+        const char *sum = plus(e, plus(e, "", x->col, "next"), x->row, "top");
         sum = attention_shifted(w, sum, 1, i);
         text = emit_and(e, text, emit_text(e, "%s >= %lld", sum, -(long long)least));
     }
@@ -102,8 +103,8 @@ static void open_rows(const Weights *x)
         emit_bind(e, x->w->range.at[i].inst, e->scope, x->w->range.at[i].holds ? "true" : "false");
     for (int i = 0; i < x->w->range.n && limits(x); i++) {
         const AttentionBound *r = &x->w->range.at[i];
-        const char *bound = attention_plus(e, "", -r->col * r->row, row_name);
-        bound = attention_plus(e, bound, -r->col * r->constant, "1");
+        const char *bound = plus(e, "", -r->col * r->row, row_name);
+        bound = plus(e, bound, -r->col * r->constant, "1");
         bound = attention_shifted(x->w, bound, -r->col, i);
         emit(e, "const int limit_%d = %s - next - lane %% 4 * 2;", i, bound);
     }
@@ -138,8 +139,8 @@ static void print_seen(const Weights *x)
         const AttentionBound *r = &x->w->range.at[i];
         // How far the warp's rows see, whichever sees furthest.
         int64_t most = r->constant + (r->row > 0 ? r->row * (x->w->p->side_m - 1) : 0);
-        const char *sum = attention_plus(e, "", -r->col * r->row, "top");
-        sum = attention_shifted(x->w, attention_plus(e, sum, -r->col * most, "1"), -r->col, i);
+        const char *sum = plus(e, "", -r->col * r->row, "top");
+        sum = attention_shifted(x->w, plus(e, sum, -r->col * most, "1"), -r->col, i);
         emit(e, "const int seen_%d = %s - next;", i, *sum ? sum : "0");
     }
 }

@@ -97,7 +97,8 @@ static int64_t array_bytes(const BodyBuf *b)
 // bf16[32768, 4096] went from 4080 to 4247 GB/s. Not where rows share lines of memory: of rows of
 // 1000 columns softmax went from 4091 to 4147, but layer norm made 3800 where a build without had
 // made 4159.
-const char *load_word(const Emit *e, const Inst *load)
+// (The load's function in the prelude is "nc_" and this.)
+static const char *load_word(const Emit *e, const Inst *load)
 {
     const Body *b = e->body;
     int64_t cache = e->kernel->ctx->target->l2_bytes, written = 0;

@@ -80,7 +80,7 @@ typedef struct Agent {
 typedef struct Run {
     Arena *arena;
     const TileProgram *p;
-    int blocks, nagents, agents_a_block;
+    int blocks, nagents;
     int64_t tiles, steps;
     uint64_t seed;
     int begin[TILE_MOST_TILES], parts[TILE_MOST_TILES], ncells; // cells of a tile, in a block
@@ -120,12 +120,9 @@ bool agent_adds(const Run *r, const Agent *a);      // it has to
 void agent_move(Run *r, int who, const TileOp *op); // its sums, to where other blocks read them
 void agent_fence(Run *r, int who);
 int64_t agent_parts(const TileProgram *p); // of a group's sums, that results are made of one by one
-int agent_arrivals(const Run *r,
-                   int bar); // that end a phase, with as many blocks as there are here
 
 // -- verify_scores.c: what ops do whose scores stay in registers
-int64_t agent_steps(const Run *r, int64_t tile);  // those of a tile
-int64_t agent_step(const Run *r, const Agent *a); // the step that an op is about
+int64_t agent_steps(const Run *r, int64_t tile); // those of a tile
 // The place of the tile's ring that an op is about, counted from the block's first.
 int64_t agent_place(const Run *r, const Agent *a, int tile, int shift);
 void agent_begin_tile(Agent *a);

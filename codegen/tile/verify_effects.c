@@ -139,7 +139,8 @@ static Bar *bar_at(Run *r, int block, int bar, int64_t position)
     return &r->bar[block][bar][position % r->p->bar[bar].places];
 }
 
-int agent_arrivals(const Run *r, int bar)
+// That end a phase, with as many blocks as there are here.
+static int arrivals(const Run *r, int bar)
 {
     const TileBar *b = &r->p->bar[bar];
     return b->of_cluster ? b->arrivals / r->p->cluster * r->blocks : b->arrivals;
@@ -147,7 +148,7 @@ int agent_arrivals(const Run *r, int bar)
 
 static void end_phase(Run *r, Bar *b, int bar)
 {
-    if (b->arrived < agent_arrivals(r, bar) || b->bytes) return;
+    if (b->arrived < arrivals(r, bar) || b->bytes) return;
     b->open[AGENTS + (b - &r->bar[0][0][0])] = ++b->phase;
     b->arrived = 0;
     memcpy(b->closed, b->open, sizeof b->open);
@@ -161,7 +162,7 @@ void agent_arrive(Run *r, int who, int block, int bar, int64_t position, int64_t
     b->bytes += bytes;
     b->touched[who] = tick(r, who);
     agent_learn(b->open, a->clock);
-    if (++b->arrived > agent_arrivals(r, bar))
+    if (++b->arrived > arrivals(r, bar))
         agent_wrong(r, a->at, "gets more arrivals than it waits for", r->p->bar[bar].name);
     end_phase(r, b, bar);
 }

@@ -11,7 +11,8 @@ int64_t agent_steps(const Run *r, int64_t tile)
     return 1 + (int64_t)((x ^ x >> 29) >> 20 & 1023) % most;
 }
 
-int64_t agent_step(const Run *r, const Agent *a)
+// The step that an op is about.
+static int64_t step_of(const Run *r, const Agent *a)
 {
     return a->loop != NOTHING ? a->iteration : a->passed ? agent_steps(r, a->tile) : 0;
 }
@@ -21,7 +22,7 @@ int64_t agent_place(const Run *r, const Agent *a, int tile, int shift)
     if (r->p->tile[tile].stays) return a->tile;
     int64_t before = 0;
     for (int64_t t = 0; t < a->tile; t++) before += agent_steps(r, t);
-    return before + agent_step(r, a) + shift;
+    return before + step_of(r, a) + shift;
 }
 
 void agent_begin_tile(Agent *a)
@@ -54,7 +55,7 @@ static void multiply(Run *r, int who, const TileOp *op)
     Agent *a = &r->agent[who];
     const TileProgram *p = r->p;
     Held *to = &a->held[op->dst];
-    int64_t step = agent_step(r, a) + op->shift;
+    int64_t step = step_of(r, a) + op->shift;
     const char *name = p->tile[op->dst].name;
     if (!a->begun) agent_wrong(r, a->at, "may still be in use by threads", name);
     agent_read(r, who, op->b, agent_place(r, a, op->b, op->shift), &a->by_products);
@@ -104,7 +105,7 @@ static void move_weights(Run *r, Agent *a, const TileOp *op, int64_t step)
 void agent_score_op(Run *r, int who, const TileOp *op)
 {
     Agent *a = &r->agent[who];
-    int64_t step = agent_step(r, a);
+    int64_t step = step_of(r, a);
     if (op->kind == T_MMA) {
         multiply(r, who, op);
         return;

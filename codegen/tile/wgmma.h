@@ -39,7 +39,6 @@ int wgmma_stages(const Body *b); // times a warp has room for them
 // through shared memory, so that a thread has eight neighbours of a row and loads 16 bytes.
 bool wgmma_by_rows(const Body *b);
 int wgmma_ahead(const Body *b);      // parts whose loads begin before the products: there is room
-int wgmma_group_rows(const Body *b); // of a tile, that a group multiplies
 int wgmma_parts(const Body *b);      // of a group's results
 int wgmma_part_bytes(const Body *b); // of shared memory, for a part of the results of each warp
 int wgmma_registers(const Body *b);  // of a thread that multiplies

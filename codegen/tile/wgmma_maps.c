@@ -139,9 +139,15 @@ int wgmma_grain(const Body *b)
     return b->sched.tile.wgmma == WGMMA_STEPS && !across ? STEP / 2 : STEP;
 }
 
+// Of a tile, that a group multiplies.
+static int group_rows_of(const Body *b)
+{
+    return b->sched.tile.m / (wgmma_together(&b->sched) ? GROUPS : 1);
+}
+
 static int sums_registers(const Body *b)
 {
-    return b->sched.tile.n * wgmma_group_rows(b) / (GROUP_WARPS * 32);
+    return b->sched.tile.n * group_rows_of(b) / (GROUP_WARPS * 32);
 }
 
 // What a thread loads for a part of the results, 16 rows of 64 a warp, in vectors of eight.
@@ -241,14 +247,9 @@ int wgmma_ahead(const Body *b)
     return rest && room > 0 ? (int)at_most(room / rest, wgmma_parts(b)) : 0;
 }
 
-int wgmma_group_rows(const Body *b)
-{
-    return b->sched.tile.m / (wgmma_together(&b->sched) ? GROUPS : 1);
-}
-
 int wgmma_parts(const Body *b)
 {
-    return wgmma_group_rows(b) / ATOM_ROWS * (int)ceil_div(b->sched.tile.n, STEP);
+    return group_rows_of(b) / ATOM_ROWS * (int)ceil_div(b->sched.tile.n, STEP);
 }
 
 int wgmma_part_bytes(const Body *b)
