@@ -8,15 +8,7 @@
 
 enum { GROUP_ROWS = 64 };
 
-typedef struct GroupsPrint {
-    AttentionPrint w;
-    Emit *e;
-    const TileProgram *p;
-    bool pairs;       // a block takes tiles two by two
-    const char *step; // the number of the op's step: in no loop the first one's, or behind the last
-} GroupsPrint;
-
-static const Tile *tile_of(const GroupsPrint *g, const TileOp *op) // of the op's mbarrier
+static const Tile *tile_of(const AttentionPrint *g, const TileOp *op) // of the op's mbarrier
 {
     const TileBar *bar = &g->p->bar[op->bar];
     int t = 0;
@@ -27,19 +19,19 @@ static const Tile *tile_of(const GroupsPrint *g, const TileOp *op) // of the op'
 // -- places ---------------------------------------------------------------------------------------
 
 // The number of the step's place among all that the block takes.
-static const char *position(const GroupsPrint *g, const Tile *t, int shift)
+static const char *position(const AttentionPrint *g, const Tile *t, int shift)
 {
     if (t->stays) return "round";
     if (!strcmp(g->step, "0")) return "taken";
     return emit_text(g->e, shift ? "(taken + %s - 1)" : "(taken + %s)", g->step);
 }
 
-static const char *place_text(const GroupsPrint *g, const Tile *t, int shift)
+static const char *place_text(const AttentionPrint *g, const Tile *t, int shift)
 {
     return t->places == 1 ? "0" : emit_text(g->e, "%s %% %d", position(g, t, shift), t->places);
 }
 
-static const char *at_place(const GroupsPrint *g, const Tile *t, int shift)
+static const char *at_place(const AttentionPrint *g, const Tile *t, int shift)
 {
     if (t->places == 1) return t->name;
     return emit_text(g->e, "%s + %s * %d", t->name, place_text(g, t, shift), t->bytes);
@@ -47,13 +39,13 @@ static const char *at_place(const GroupsPrint *g, const Tile *t, int shift)
 
 // -- copies ---------------------------------------------------------------------------------------
 
-static const char *plane_name(const GroupsPrint *g, int tile, int k)
+static const char *plane_name(const AttentionPrint *g, int tile, int k)
 {
     const Tile *t = &g->p->tile[tile];
     return emit_index(g->e, group_factor(g->e->body, t->inst, t->axis, t->head).plane[k]);
 }
 
-static void print_load(GroupsPrint *g, const TileOp *op)
+static void print_load(AttentionPrint *g, const TileOp *op)
 {
     Emit *e = g->e;
     const Tile *t = &g->p->tile[op->dst];
@@ -68,7 +60,7 @@ static void print_load(GroupsPrint *g, const TileOp *op)
 
 // -- products -------------------------------------------------------------------------------------
 
-static void print_multiply(GroupsPrint *g, const TileOp *op)
+static void print_multiply(AttentionPrint *g, const TileOp *op)
 {
     Emit *e = g->e;
     const TileProgram *p = g->p;
@@ -96,7 +88,7 @@ static void print_multiply(GroupsPrint *g, const TileOp *op)
          word, to->name, left->name, y, LINE, more);
 }
 
-static void print_pack(GroupsPrint *g, const TileOp *op)
+static void print_pack(AttentionPrint *g, const TileOp *op)
 {
     Emit *e = g->e;
     const char *name = g->p->tile[op->dst].name;
@@ -105,7 +97,7 @@ static void print_pack(GroupsPrint *g, const TileOp *op)
          g->p->atom->pack, name, name);
 }
 
-static void print_shrink(GroupsPrint *g, const TileOp *op)
+static void print_shrink(AttentionPrint *g, const TileOp *op)
 {
     Emit *e = g->e;
     const TileProgram *p = g->p;
@@ -116,7 +108,7 @@ static void print_shrink(GroupsPrint *g, const TileOp *op)
 
 // -- ops ------------------------------------------------------------------------------------------
 
-static void print_ready(GroupsPrint *g)
+static void print_ready(AttentionPrint *g)
 {
     const TileProgram *p = g->p;
     Emit *e = g->e;
@@ -124,12 +116,12 @@ static void print_ready(GroupsPrint *g)
     for (int i = 0; i < p->nbars; i += 2)
         emit(e, "    nc_ring_begin<%d>(%s, %d, %s, %d);", p->bar[i].places, p->bar[i].name,
              p->bar[i].arrivals, p->bar[i + 1].name, p->bar[i + 1].arrivals);
-    if (g->w.again) emit(e, "    nc_vote_begin(vote, %d);", e->body->sched.threads);
+    if (g->again) emit(e, "    nc_vote_begin(vote, %d);", e->body->sched.threads);
     emit(e, "}");
     emit(e, "nc_bars_ready();");
 }
 
-static void print_await(GroupsPrint *g, const TileOp *op)
+static void print_await(AttentionPrint *g, const TileOp *op)
 {
     Emit *e = g->e;
     const TileBar *bar = &g->p->bar[op->bar];
@@ -142,7 +134,7 @@ static void print_await(GroupsPrint *g, const TileOp *op)
 }
 
 // What is waited for is there from here on.
-static void print_wait(GroupsPrint *g, int i)
+static void print_wait(AttentionPrint *g, int i)
 {
     Emit *e = g->e;
     const TileProgram *p = g->p;
@@ -158,16 +150,16 @@ static void print_wait(GroupsPrint *g, int i)
         if (tiles >> t & 1) emit(e, "nc_settled(%s);", p->tile[t].name);
 }
 
-static void print_ops(GroupsPrint *g, int from, int to);
+static void print_ops(AttentionPrint *g, int from, int to);
 
-static void print_steps(GroupsPrint *g, int from, int to)
+static void print_steps(AttentionPrint *g, int from, int to)
 {
     Emit *e = g->e;
     const TileOp *op = &g->p->op[from];
     int begin = op->early < 0 ? 1 : 0;
     emit_open(e, 0);
     g->step = "step";
-    emit(e, "const int next = first + %s * %d;", g->w.down ? "(steps - 1 - step)" : "step",
+    emit(e, "const int next = first + %s * %d;", g->down ? "(steps - 1 - step)" : "step",
          e->body->sched.tile.k);
     print_ops(g, from + 1, to);
     emit_line(e, e->scope->up, "#pragma unroll 1");
@@ -175,7 +167,7 @@ static void print_steps(GroupsPrint *g, int from, int to)
     g->step = "steps";
 }
 
-static void print_op(GroupsPrint *g, int i)
+static void print_op(AttentionPrint *g, int i)
 {
     Emit *e = g->e;
     const TileProgram *p = g->p;
@@ -202,23 +194,23 @@ static void print_op(GroupsPrint *g, int i)
     case T_WAIT: print_wait(g, i); break;
     case T_MAP:
         if (op->dst < 0) {
-            if (!more) attention_results(&g->w);
+            if (!more) attention_results(g);
             break;
         }
-        g->w.edge = alone;
+        g->edge = alone;
         if (alone)
             emit(e, "const int next = first%s;",
-                 g->w.down ? emit_text(e, " + (steps - 1) * %d", e->body->sched.tile.k) : "");
-        attention_weights(&g->w);
+                 g->down ? emit_text(e, " + (steps - 1) * %d", e->body->sched.tile.k) : "");
+        attention_weights(g);
         break;
     case T_SHRINK: print_shrink(g, op); break;
     case T_MOVE: print_pack(g, op); break;
-    case T_JUDGE: attention_judge(&g->w); break;
+    case T_JUDGE: attention_judge(g); break;
     default: break;
     }
 }
 
-static void print_ops(GroupsPrint *g, int from, int to)
+static void print_ops(AttentionPrint *g, int from, int to)
 {
     const TileProgram *p = g->p;
     for (int i = from; i < to; i++) {
@@ -238,7 +230,7 @@ static void print_ops(GroupsPrint *g, int from, int to)
 // one with fewest of those that are left of a head, two by two. Where that leaves more of the
 // device idle (few tiles) they are taken in order, those that take longest first, of so many heads
 // as the second cache holds the columns of.
-static int64_t idle_in(const GroupsPrint *g, bool pairs)
+static int64_t idle_in(const AttentionPrint *g, bool pairs)
 {
     enum { MOST_TILES = 1 << 17, BEGIN = 96, UNITS = 1024 }; // BEGIN: columns that a tile costs
     const Body *b = g->e->body;
@@ -249,8 +241,8 @@ static int64_t idle_in(const GroupsPrint *g, bool pairs)
         int64_t section = attention_section(b) * n, in = i % section,
                 heads = at_most(section, tiles - i + in) / n;
         int64_t nth = i % n, down = pairs ? (nth % 2 ? n - 1 - nth / 2 : nth / 2) : in / heads;
-        int64_t row = attention_down(&g->w) ? n - 1 - down : down;
-        int64_t cost = BEGIN + attention_columns_at(b, &g->w.range, row * b->sched.tile.m);
+        int64_t row = attention_down(g) ? n - 1 - down : down;
+        int64_t cost = BEGIN + attention_columns_at(b, &g->range, row * b->sched.tile.m);
         int64_t *own = &load[(pairs ? i / 2 : i) % blocks];
         *own += cost;
         all += cost;
@@ -259,7 +251,7 @@ static int64_t idle_in(const GroupsPrint *g, bool pairs)
     return most * blocks - all;
 }
 
-static void print_tile(GroupsPrint *g)
+static void print_tile(AttentionPrint *g)
 {
     Emit *e = g->e;
     const Body *b = e->body;
@@ -277,13 +269,13 @@ static void print_tile(GroupsPrint *g)
         emit(e, "const int inside = tile - begin * %lld, down = inside / heads;", tiles);
         emit(e, "const int %s = begin + inside - down * heads;", e->axis[0]);
     }
-    if (attention_down(&g->w))
+    if (attention_down(g))
         emit(e, "const int origin = (%lld - down) * %d;", tiles - 1, b->sched.tile.m);
     else
         emit(e, "const int origin = down * %d;", b->sched.tile.m);
 }
 
-static void print_products(GroupsPrint *g)
+static void print_products(AttentionPrint *g)
 {
     Emit *e = g->e;
     const TileProgram *p = g->p;
@@ -302,17 +294,17 @@ static void print_products(GroupsPrint *g)
             emit(e, "const uint64_t %s_now = %s_x + round %% %d * %d;", p->tile[i].name,
                  p->tile[i].name, p->tile[i].places, p->tile[i].bytes / 16);
     if (b->attention.high >= 0) emit(e, "float shrink[2];");
-    attention_statistics(&g->w);
+    attention_statistics(g);
 }
 
-static void print_tiles(GroupsPrint *g, int from, int to, const TileRole *role)
+static void print_tiles(AttentionPrint *g, int from, int to, const TileRole *role)
 {
     const bool passes = role->groups || role->thread; // the rings
     Emit *e = g->e;
     const TileOp *op = &g->p->op[from];
     emit_open(e, 1); // batch
     print_tile(g);
-    (passes ? attention_columns : attention_whole)(&g->w);
+    (passes ? attention_columns : attention_whole)(g);
     g->step = "0";
     if (role->groups) print_products(g);
     print_ops(g, from + 1, to);
@@ -329,7 +321,7 @@ static void print_tiles(GroupsPrint *g, int from, int to, const TileRole *role)
 }
 
 // What the role whose ops begin behind op [at] does once.
-static void print_role(GroupsPrint *g, int at)
+static void print_role(AttentionPrint *g, int at)
 {
     const TileProgram *p = g->p;
     const TileRole *role = &p->role[p->op[at].role];
@@ -341,23 +333,23 @@ static void print_role(GroupsPrint *g, int at)
         }
 }
 
-static void begin_role(GroupsPrint *g)
+static void begin_role(AttentionPrint *g)
 {
     Emit *e = g->e;
     emit(e, "uint32_t taken = 0, round = 0; // steps and tiles before");
-    if (g->w.again) emit(e, "bool low = false; // some row's scores are not all above the mask");
-    g->w.whole = attention_blind(&g->w);
+    if (g->again) emit(e, "bool low = false; // some row's scores are not all above the mask");
+    g->whole = attention_blind(g);
 }
 
 // Whether all is done again, where the role's ops begin behind op [at].
-static const char *doubt(const GroupsPrint *g, int at)
+static const char *doubt(const AttentionPrint *g, int at)
 {
     const TileOp *last = &g->p->op[tile_end_of(g->p, at + 1) - 1];
     return last->kind == T_BARRIER ? "nc_any_role(vote, low)" : "low";
 }
 
 // Warps 0 to 3 have the roles that do not multiply.
-static void print_others(GroupsPrint *g, int at, int to)
+static void print_others(AttentionPrint *g, int at, int to)
 {
     const TileProgram *p = g->p;
     Emit *e = g->e;
@@ -371,27 +363,27 @@ static void print_others(GroupsPrint *g, int at, int to)
                  role->thread ? emit_text(e, "if (threadIdx.x == 0) { // %s", role->name)
                               : emit_text(e, "if (warp == %d) { // %s", role->first, role->name));
     }
-    if (!g->w.again) return;
+    if (!g->again) return;
     emit(e, "__syncwarp();");
-    g->w.whole = WHOLE_ALL;
+    g->whole = WHOLE_ALL;
     emit_open(e, 0);
     print_role(g, at);
     emit_end(e, "if (%s && threadIdx.x == 0) {", doubt(g, at));
 }
 
-static void print_multiplying(GroupsPrint *g, int at)
+static void print_multiplying(AttentionPrint *g, int at)
 {
     Emit *e = g->e;
     begin_role(g);
     print_role(g, at);
-    if (!g->w.again) return;
-    g->w.whole = WHOLE_ALL;
+    if (!g->again) return;
+    g->whole = WHOLE_ALL;
     emit_open(e, 0);
     print_role(g, at);
     emit_end(e, "if (%s) { // again, with what is hidden", doubt(g, at));
 }
 
-static void print_places(GroupsPrint *g)
+static void print_places(AttentionPrint *g)
 {
     Emit *e = g->e;
     const TileProgram *p = g->p;
@@ -404,18 +396,19 @@ static void print_places(GroupsPrint *g)
     emit(e, "uint64_t *const bars = (uint64_t *)(ring + %d);", p->shared);
     for (int i = 0; i < p->nbars; bars += p->bar[i++].places)
         emit(e, "uint64_t *const %s = bars + %d;", p->bar[i].name, bars);
-    if (g->w.again) emit(e, "NcVote *const vote = (NcVote *)(bars + %d);", bars);
+    if (g->again) emit(e, "NcVote *const vote = (NcVote *)(bars + %d);", bars);
 }
 
 void attention_groups_cuda(Emit *e, const TileProgram *p)
 {
-    GroupsPrint g = {.w = attention_begin(e, p), .e = e, .p = p, .step = "0"};
-    g.w.groups = true;
-    g.w.down = attention_down(&g.w) && g.w.range.n;
-    g.pairs = g.w.range.n && idle_in(&g, true) < idle_in(&g, false);
+    AttentionPrint g = attention_begin(e, p);
+    g.step = "0";
+    g.groups = true;
+    g.down = attention_down(&g) && g.range.n;
+    g.pairs = g.range.n && idle_in(&g, true) < idle_in(&g, false);
     int i = 0, last = p->nops - 1;
     while (p->op[i].kind != T_ROLE) i++;
-    g.w.again = p->op[i + 1].kind == T_AGAIN;
+    g.again = p->op[i + 1].kind == T_AGAIN;
     print_places(&g);
     i = 0;
     for (; p->op[i].kind != T_ROLE; i++) print_op(&g, i);

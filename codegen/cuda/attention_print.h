@@ -13,10 +13,14 @@ typedef struct AttentionPrint {
     int rows, cols; // of scores, that a thread has
     bool masks;     // the last tile of columns reaches beyond them
     AttentionRange range;
-    bool again;        // with all columns, where the mask is no lower than scores: known at the end
-    bool groups, down; // by groups of warps; these take the last columns first
-    bool edge;         // of groups: a tile that the mask cuts, most often
-    AttentionWhole whole; // of groups
+    bool again; // with all columns, where the mask is no lower than scores: known at the end
+    // By groups of warps:
+    bool groups;
+    bool down;  // they take the last columns first
+    bool edge;  // a tile that the mask cuts, most often
+    bool pairs; // a block takes tiles two by two
+    AttentionWhole whole;
+    const char *step; // the number of the op's: in no loop the first one's, or behind the last
 } AttentionPrint;
 
 // attention_print.c: what both kinds print
