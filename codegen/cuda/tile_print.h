@@ -1,4 +1,4 @@
-// Tile programs as CUDA C: what print.c, operands.c and results.c share.
+// Tile programs as CUDA C: what the files tile_*.c share.
 #ifndef CODEGEN_TILE_PRINT_H
 #define CODEGEN_TILE_PRINT_H
 
@@ -38,10 +38,10 @@ static inline int tile_elements(const Tile *t) // from place to place
     return t->lines * t->pitch;
 }
 
-// -- print.c: a barrier, of programs without roles
+// -- tile_print.c: a barrier, of programs without roles
 void tile_barrier(Emit *e, const TileProgram *p, const TileOp *op);
 
-// -- rows.c: results of sums that lie in shared memory by rows
+// -- tile_rows.c: results of sums that lie in shared memory by rows
 typedef struct RowPrint {
     Emit *e;
     const TileProgram *p;
@@ -59,10 +59,10 @@ void rows_load_part(RowPrint *w, const Tile *sums, const char *part);
 // -- tile_warps.c: the whole text, of a program of warp tiles
 void tile_warps_cuda(Emit *e, const TileProgram *p);
 
-// -- print_roles.c: the whole kernel's text, of a program with roles
+// -- tile_roles.c: the whole kernel's text, of a program with roles
 void tile_roles_cuda(Emit *e, const TileProgram *p);
 
-// -- print_groups.c: its ops on tiles
+// -- tile_groups.c: its ops on tiles
 typedef struct RolePrint {
     Emit *e;
     const TileProgram *p;
@@ -87,15 +87,17 @@ void group_row_sums(RolePrint *w);
 void group_part(RolePrint *w, const char *part);
 void group_place(Emit *e, const char *place); // strips: "along" the line, and axis 1
 void group_map(RolePrint *w);
+void group_store(RolePrint *w);
+
 // -- tile_totals.c: sums of columns of results, which a warp keeps from tile to tile: none yet;
 // with the rows of the boxes; for the block to join; to memory, joined
 void group_totals_begin(RolePrint *w);
 void group_add(RolePrint *w);
 void group_totals_kept(RolePrint *w, const Tile *joint);
 void group_totals(RolePrint *w, const Tile *joint);
-void group_store(RolePrint *w);
 
-// -- operands.c: an operand's tile, in a scope that knows "next", the first column of its iteration
+// -- tile_operands.c: an operand's tile, in a scope that knows "next", the first column of its
+// iteration
 // Begins copying it to place "place" of the ring.
 void operand_copy(Emit *e, const TileProgram *p, const Tile *t);
 // Computes it into registers, from number [first] on of those that are named; moves these there.
@@ -103,7 +105,7 @@ void operand_fetch(Emit *e, const TileProgram *p, const Tile *t, const char *fir
 void operand_put(Emit *e, const TileProgram *p, const Tile *t, const char *first);
 int operand_vectors(const TileProgram *p, const Tile *t); // that a thread fetches
 
-// -- plain.c: the ops of products without tensor cores
+// -- tile_plain.c: the ops of products without tensor cores
 const char *plain_type(const TileProgram *p);
 void plain_fetch(Emit *e, const Tile *t);
 void plain_put(Emit *e, const Tile *t);
@@ -112,7 +114,7 @@ void plain_multiply(Emit *e, const TileProgram *p, const TileOp *op);
 void plain_move(Emit *e, const TileProgram *p, const TileOp *op);
 void plain_map(Emit *e, const TileProgram *p);
 
-// -- results.c
+// -- tile_results.c
 // The loads that results of neighbours along axis 2 need besides their sums.
 Vectors result_vectors(const Emit *e, int width);
 typedef struct ResultVector {

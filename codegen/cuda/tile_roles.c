@@ -1,5 +1,5 @@
 // Tile programs with roles as CUDA C, op by op, in the words of prelude/cuda_wgmma.h: roles, loops,
-// and what keeps them apart. What is done with tiles is in print_groups.c.
+// and what keeps them apart. What is done with tiles is in tile_groups.c.
 #include "codegen/cuda/tile_print.h"
 #include "codegen/tile/wgmma.h"
 
