@@ -212,7 +212,7 @@ static void open_cols(Weights *x, bool loads, bool weighs)
         for (int i = 0; i < x->v.nloads; i++) {
             const int load = x->v.loads[i];
             bool there = is_early(x->w, load);
-            if (!there) print_vector_load(e, &x->v, load, slot_name(e, load), true);
+            if (!there) print_slot(e, &x->v, load);
             e->element[load] = emit_text(e, "%s%s.at[v]", slot_name(e, load), there ? "[j]" : "");
         }
     }
@@ -494,7 +494,7 @@ static void print_early(AttentionPrint *w)
         e->axis[b->col] = w->masks
                               ? emit_text(e, "nc_min(%s, %lld)", place, extent_of(b, b->col) - 2)
                               : emit_text(e, "(%s)", place);
-        print_vector_load(e, &v, load, emit_text(e, "%s[j]", slot_name(e, load)), false);
+        print_vector_load(e, &v, load, emit_text(e, "%s[j]", slot_name(e, load)));
         e->axis[b->col] = col;
         emit_times(e, "j", w->cols / 2);
     }

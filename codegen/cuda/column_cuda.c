@@ -266,7 +266,7 @@ static void print_late_loads(Emit *e, const Columns *c, int stage)
             continue;
         if (stage < 0 && (over_columns(e, load) || (early && (c->walked[load] || c->fetched))))
             continue;
-        print_vector_load(e, &c->v, load, slot_name(e, load), true);
+        print_slot(e, &c->v, load);
     }
 }
 
@@ -433,7 +433,7 @@ static bool prefetch(Emit *e, const Columns *c)
     emit_open(e, 0);
     for (int i = 0; i < c->v.nloads; i++)
         if (hoisted(e, c->v.loads[i]) && !c->walked[c->v.loads[i]])
-            print_vector_load(e, &c->v, c->v.loads[i], slot_name(e, c->v.loads[i]), false);
+            print_vector_load(e, &c->v, c->v.loads[i], slot_name(e, c->v.loads[i]));
     emit_end(e, "if (%s) {", c->leader);
     return true;
 }
@@ -564,8 +564,7 @@ void column_cuda(Emit *e, KernelPhase phase)
     const bool parts = phase == PHASE_PARTIAL && e->body->sched.split > 1;
     declare_place(e, &c, parts);
     for (int i = 0; i < c.v.nloads; i++)
-        if (hoisted(e, c.v.loads[i]) && c.walked[c.v.loads[i]])
-            print_vector_load(e, &c.v, c.v.loads[i], slot_name(e, c.v.loads[i]), true);
+        if (hoisted(e, c.v.loads[i]) && c.walked[c.v.loads[i]]) print_slot(e, &c.v, c.v.loads[i]);
     print_near(e, &c);
     if (phase == PHASE_COMBINE)
         load_partials(e, &c);

@@ -57,12 +57,11 @@ static void map_vector(Emit *e, const Map *m)
 {
     const Vectors *v = &m->v;
     for (int i = 0; i < v->nloads && m->early; i++)
-        if (m->early[v->loads[i]])
-            print_vector_load(e, v, v->loads[i], slot_name(e, v->loads[i]), true);
+        if (m->early[v->loads[i]]) print_slot(e, v, v->loads[i]);
     if (m->early) emit_follow(e);
     for (int i = 0; i < v->nloads; i++)
         if ((!m->ahead || !is_plain(e, v->loads[i])) && !(m->early && m->early[v->loads[i]]))
-            print_vector_load(e, v, v->loads[i], slot_name(e, v->loads[i]), true);
+            print_slot(e, v, v->loads[i]);
     open_stores(e, v, -1);
     emit_open(e, 1ull << v->axis);
     emit_int(e, m->axis, "%s + lane", m->base);

@@ -36,7 +36,7 @@ void operand_vector(Emit *e, int inst, int inner, int width, bool inside, const 
     for (int i = 0; i < v.nloads; i++)
         if (mine[v.loads[i]] && fits) loads[used++] = v.loads[i];
     for (int i = 0; i < used; i++) {
-        print_vector_load(e, &v, loads[i], slot_name(e, loads[i]), true);
+        print_slot(e, &v, loads[i]);
         e->element[loads[i]] = emit_text(e, "%s.at[v]", slot_name(e, loads[i]));
     }
     emit_open(e, 0);

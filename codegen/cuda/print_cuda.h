@@ -50,8 +50,9 @@ int vector_width(const Vectors *v, int load); // elements that are loaded
 const char *slot_name(Emit *e, int load);     // of the vector a load fills
 // In the lane scope: where the elements of what was loaded are; [index]: "" or "[u]".
 void print_lane(Emit *e, const Vectors *v, const char *index);
-// Prints a vector load in the innermost scope, into [slot].
-void print_vector_load(Emit *e, const Vectors *v, int load, const char *slot, bool declare);
+// Prints a vector load in the innermost scope, into [slot]; into one of its own, declared there.
+void print_vector_load(Emit *e, const Vectors *v, int load, const char *slot);
+void print_slot(Emit *e, const Vectors *v, int load);
 // Stores of the stage (-1: those of whole rows): into vectors (declared by open_stores, written by
 // flush_stores) or straight to memory.
 void open_stores(Emit *e, const Vectors *v, int stage);

@@ -69,15 +69,14 @@ void reuse_cuda(Emit *e)
     bool any = false, *early = NEW_ARRAY(e->arena, bool, b->insts.n + 1);
     for (int i = 0; i < v.nloads; i++) {
         int load = v.loads[i];
-        if (hoisted(e, load)) print_vector_load(e, &v, load, slot_name(e, load), true);
+        if (hoisted(e, load)) print_slot(e, &v, load);
         any |= early[load] = ahead(e, load);
     }
     const Steps positions = positions_of(e);
     if (any) load_steps(e, &v, early, &positions);
     open_steps(e, &positions);
     for (int i = 0; i < v.nloads; i++)
-        if (!ahead(e, v.loads[i]) && !hoisted(e, v.loads[i]))
-            print_vector_load(e, &v, v.loads[i], slot_name(e, v.loads[i]), true);
+        if (!ahead(e, v.loads[i]) && !hoisted(e, v.loads[i])) print_slot(e, &v, v.loads[i]);
     print_lanes(e, &v, axis, base);
     close_steps(e, &positions);
     for (int i = 0; i < v.nloads; i++) e->element[v.loads[i]] = NULL;

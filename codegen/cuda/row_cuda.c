@@ -297,7 +297,7 @@ static void stage_in_registers(Rows *r, int stage)
     for (int i = 0; i < r->v.nloads; i++) {
         int load = r->v.loads[i];
         if (!over(r, load) || !used(r, load, stage)) continue;
-        if (!kept(r, load)) print_vector_load(e, &r->v, load, slot_name(e, load), true);
+        if (!kept(r, load)) print_slot(e, &r->v, load);
         bind_lane(r, load, kept(r, load) ? steps_slot(e, &tiles) : "");
     }
     print_vector(r, stage);
@@ -365,11 +365,11 @@ static void stream_load(Rows *r, const Stream *s, int load)
              r->base);
         if (*s->near) {
             emit_open(e, 0);
-            print_vector_load(e, &r->v, load, slot, false);
+            print_vector_load(e, &r->v, load, slot);
             emit_end(e, "else {");
         }
     } else if (!in_flight) {
-        print_vector_load(e, &r->v, load, slot, true);
+        print_slot(e, &r->v, load);
     }
     if (s->fills && kept(r, load))
         emit(e, "%snc_store<%d>(%s + %s, %s%s);", s->near, r->v.width, row_name(e, load), r->base,

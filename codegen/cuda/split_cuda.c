@@ -70,8 +70,7 @@ void load_steps(Emit *e, const Vectors *v, const bool *ahead, const Steps *s)
     for (int i = 0; i < v->nloads; i++)
         if (ahead[v->loads[i]])
             print_vector_load(e, v, v->loads[i],
-                              emit_text(e, "%s%s", slot_name(e, v->loads[i]), steps_slot(e, s)),
-                              false);
+                              emit_text(e, "%s%s", slot_name(e, v->loads[i]), steps_slot(e, s)));
     close_steps(e, s);
 }
 

@@ -61,7 +61,7 @@ static void print_row_stage(Sweep *w, int stage)
         if (!inst_over(&w->b->insts.at[at], w->b->col) || w->b->insts.at[at].stage > stage)
             continue;
         if (!sweep_is_held(w, at))
-            print_vector_load(e, &w->v, at, slot_name(e, at), true);
+            print_slot(e, &w->v, at);
         else if (!sweep_in_registers(w, at) && w->uses[at] >> stage % 64 & 1)
             emit(e, "const %s %s = nc_load<%d>(%s);",
                  vec_type(e, sweep_loaded_type(w, at), w->v.width), slot_name(e, at), w->v.width,

@@ -197,7 +197,7 @@ void sweep_fetch_shared(Sweep *w)
                                : slot_name(e, at);
         if (!sweep_in_registers(w, at))
             emit(e, "%s %s;", vec_type(e, sweep_loaded_type(w, at), w->v.width), slot);
-        print_vector_load(e, &shared, at, slot, false);
+        print_vector_load(e, &shared, at, slot);
         if (!sweep_in_registers(w, at))
             emit(e, "nc_store<%d>(%s, %s);", w->v.width, sweep_hold_place(w, at, ""), slot);
     }

@@ -52,8 +52,7 @@ void result_vector(Emit *e, Vectors *v, const ResultVector *r)
     const char *axis = e->axis[2];
     bool whole = b->axis[2].extent % r->width == 0;
     v->base = r->base;
-    for (int i = r->early; i < v->nloads; i++)
-        print_vector_load(e, v, v->loads[i], slot_name(e, v->loads[i]), true);
+    for (int i = r->early; i < v->nloads; i++) print_slot(e, v, v->loads[i]);
     if (whole) open_stores(e, v, -1);
     if (r->joined) emit(e, "%s", r->joined);
     emit_open(e, 0);

@@ -151,7 +151,7 @@ static void load_early(RowPrint *w, const Share *r, const char *slot)
     w->results.base = base;
     for (int i = 0; i < w->early; i++)
         print_vector_load(e, v, v->loads[i],
-                          emit_text(e, "%s[%s]", slot_name(e, v->loads[i]), slot), false);
+                          emit_text(e, "%s[%s]", slot_name(e, v->loads[i]), slot));
     close_results(w, r, base);
 }
 

@@ -181,8 +181,7 @@ static void fetch_results(Emit *e, Results *r, const bool *ready)
     open_results(e, r);
     Vectors v = {.axis = 2, .width = 1};
     for (int i = first; i < r->nloads; i++)
-        print_vector_load(e, &v, r->loads[i], emit_text(e, "%s[i]", slot_name(e, r->loads[i])),
-                          false);
+        print_vector_load(e, &v, r->loads[i], emit_text(e, "%s[i]", slot_name(e, r->loads[i])));
     close_results(e, r);
 }
 

@@ -137,7 +137,7 @@ static bool loaded_once(const Body *b, int buf)
     return loaded < 2 * (double)b->bufs.at[buf].elems;
 }
 
-static void print_load(Emit *e, const Vectors *v, int load, const char *slot, bool declare)
+static const char *load_text(Emit *e, const Vectors *v, int load)
 {
     const Inst *x = &e->body->insts.at[load];
     int width = vector_width(v, load);
@@ -163,16 +163,24 @@ static void print_load(Emit *e, const Vectors *v, int load, const char *slot, bo
     int64_t round = goes_round(e, x, v->axis);
     if (round)
         from = emit_text(e, "nc_load_round<%d>(%s, %s, %lld)", width, buf, at, (long long)round);
-    if (pred) from = emit_text(e, "%s ? %s : %s{}", pred, from, t);
-    emit(e, "%s%s%s = %s;", declare ? t : "", declare ? " " : "", slot, from);
+    return pred ? emit_text(e, "%s ? %s : %s{}", pred, from, t) : from;
 }
 
-void print_vector_load(Emit *e, const Vectors *v, int load, const char *slot, bool declare)
+void print_vector_load(Emit *e, const Vectors *v, int load, const char *slot)
 {
     const char *own = e->axis[v->axis];
     if (v->base) e->axis[v->axis] = v->base;
-    print_load(e, v, load, slot, declare);
+    const char *from = load_text(e, v, load);
     e->axis[v->axis] = own;
+    emit(e, "%s = %s;", slot, from);
+}
+
+void print_slot(Emit *e, const Vectors *v, int load)
+{
+    const DType t = e->body->bufs.at[e->body->insts.at[load].buf].type;
+    print_vector_load(
+        e, v, load,
+        emit_text(e, "%s %s", vec_type(e, t, vector_width(v, load)), slot_name(e, load)));
 }
 
 const char *slot_name(Emit *e, int load)
