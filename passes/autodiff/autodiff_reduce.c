@@ -57,22 +57,28 @@ void grad_min(Rule *r)
     grad_extremum(r);
 }
 
-// The product of all others: prod / x without zeros; with one zero only that element has a
-// gradient.
+// The product of all others: the product of those that are not 0, over x where it is one of them,
+// times the zeros but for x itself. That is 0 in value where a zero is left over, but not in what
+// it is differentiated to: [sum], of all zeros, is the only one or, less x, the other of two. (Of
+// more, second derivatives are 0, too.)
 void grad_prod(Rule *r)
 {
     int naxes;
     const int64_t *axes = attr_ints(r->n, ATTR_axes, &naxes);
-    Node *x = A(0), *zero = number(r, x, 0), *one = number(r, x, 1);
+    Node *x = A(0), *zero = number(r, x, 0), *one = number(r, x, 1), *two = number(r, x, 2);
     Node *is_zero = B(eq, x, zero);
     Node *safe = graph_select(r->g, is_zero, one, x);
-    Node *zeros =
-        graph_reduce(r->g, OP_sum, graph_cast(r->g, is_zero, x->type.dtype), axes, naxes, false);
+    Node *count = unreduce(r, graph_reduce(r->g, OP_sum, graph_cast(r->g, is_zero, x->type.dtype),
+                                           axes, naxes, false));
+    Node *sum = unreduce(
+        r, graph_reduce(r->g, OP_sum, graph_select(r->g, is_zero, x, zero), axes, naxes, false));
     Node *rest = graph_node(r->g, OP_prod, &safe, 1, r->n->attrs);
     Node *scaled = unreduce(r, B(mul, r->dy, graph_cast(r->g, rest, x->type.dtype)));
-    Node *count = unreduce(r, zeros);
-    Node *only = graph_select(r->g, B(and, is_zero, B(eq, count, one)), scaled, zero);
-    rule_give(r, 0, graph_select(r->g, B(eq, count, zero), B(div, scaled, safe), only));
+    Node *of_two = graph_select(r->g, B(and, is_zero, B(eq, count, two)), B(sub, sum, x), zero);
+    Node *of_one = graph_select(r->g, is_zero, one, sum);
+    Node *zeros = graph_select(r->g, B(eq, count, one), of_one, of_two);
+    zeros = graph_select(r->g, B(eq, count, zero), one, zeros);
+    rule_give(r, 0, B(mul, B(div, scaled, safe), zeros));
 }
 
 // -- contraction ----------------------------------------------------------------------------------
