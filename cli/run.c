@@ -36,19 +36,29 @@ typedef struct Input {
     bool of_data; // the data set's: read as the input asks
 } Input;
 
-// Folders, archives and tables have no type of their own: they are read as --data is.
+// Folders, archives and tables have no type of their own, and only data have parts: they are read
+// as
+// --data is.
 static bool as_data(const char *path)
 {
     static const char *const ends[] = {".csv", ".tsv", ".npz", ".tar"};
     struct stat st;
     bool there = !stat(path, &st);
     if (there && S_ISDIR(st.st_mode)) return true;
-    const char *part = there ? NULL : strrchr(path, ':');
-    size_t n = part ? (size_t)(part - path) : strlen(path);
+    if (!there && strchr(path, ':')) return true;
+    size_t n = strlen(path);
     if (n > 3 && !strncasecmp(path + n - 3, ".gz", 3)) n -= 3;
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         if (n > 4 && !strncasecmp(path + n - 4, ends[i], 4)) return true;
     return false;
+}
+
+// Whether what was read of a file is all its bytes: it has no header that says its type and shape.
+static bool bare(const char *path, const netc_tensor *t)
+{
+    struct stat st;
+    return t->dtype == NETC_U8 && t->rank == 1 && !stat(path, &st) && S_ISREG(st.st_mode) &&
+           st.st_size == t->dim[0];
 }
 
 // Reads NAME=FILE; the array's shape fixes the dimensions of the input.
@@ -62,6 +72,12 @@ static netc_status read_input(netc_dataset *d, const char *word, Input *in, netc
     in->of_data = as_data(eq + 1);
     if (in->of_data) return add_data(d, &(const StringList){&word, 1}, err);
     netc_status status = netc_array_read(eq + 1, &in->t, err);
+    if (status == NETC_OK && bare(eq + 1, &in->t)) {
+        netc_free(in->t.data);
+        in->t = (netc_tensor){0};
+        in->of_data = true;
+        return add_data(d, &(const StringList){&word, 1}, err);
+    }
     if (status == NETC_OK && !tensor_elements(&in->t))
         return fail("%s has no elements", eq + 1), NETC_INVALID;
     if (status == NETC_OK && in->t.rank) status = netc_dataset_add_array(d, in->name, &in->t, err);

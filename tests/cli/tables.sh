@@ -37,6 +37,13 @@ expect 0 "y f32[4, 3] 2 4 6 2 4 8 4 4 ..." "${RUN[@]}" --input x=t.csv.gz:0-2
 printf '9,1,2,3,4\n-9,5,6,7,255\n' >p.csv # no line of names; an image's elements side by side
 expect 0 "z f32[2] 19 264" "$NETC" run m.net --entry pixels --input image=p.csv:1-4 --input label=p.csv:0 --device cpu
 
+# into run, files without a header: elements of the input's type, as --data reads them
+printf '\0\0\200\77\0\0\0\100\0\0\100\100' >raw # 1, 2, 3 of f32
+expect 0 "y f32[1, 3] 2 4 6" "${RUN[@]}" --input x=raw
+expect 0 "y f32[1, 3] 2 4 6" "${RUN[@]}" --input x=raw:raw
+printf x >>raw
+expect 1 "raw has 13 bytes, no whole number of f32 elements" "${RUN[@]}" --input x=raw
+
 # out of run: tables and archives, which Python reads, and its own
 expect 0 "" "${RUN[@]}" --input x=t.csv:a-c -o y=out.csv -o s=out.tsv
 [ "$(cat out.csv)" = $'2,4,6\n2,4,8\n4,4,7\n6,4,-0.02' ] && pass || fail "out.csv: $(cat out.csv)"
