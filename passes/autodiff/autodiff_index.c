@@ -25,16 +25,44 @@ void grad_gather(Rule *r)
     rule_give(r, 0, indexed(r, OP_scatter_add, (Node *[]){zero, index, updates}, 3, axis));
 }
 
-// Where an index occurs twice the last update wins; the earlier ones get no gradient only when
-// their value is not read, so scatter asks for distinct indices where gradients matter.
+static Node *counted(Rule *r, DType t, const int64_t *dim, int rank, int64_t axis)
+{
+    Attrs at = {0};
+    attr_set_ints(r->g, &at, ATTR_shape, dim, rank);
+    attr_set_int(&at, ATTR_dtype, t);
+    attr_set_int(&at, ATTR_axis, axis);
+    return graph_node(r->g, OP_iota, NULL, 0, &at);
+}
+
+// Bools (n): which of the n updates of a scatter into an axis of [length] is the last at its place,
+// and so is the one that is read. NULL: all of them, as far as the index itself tells.
+static Node *last_updates(Rule *r, Node *index, int64_t length)
+{
+    int64_t n = index->type.dim[0];
+    if (n == 1 || index->op == OP_iota) return NULL;
+    Type places = {.dtype = n > INT32_MAX ? DT_I64 : DT_I32, .rank = 1, .dim = {length}};
+    Node *number = counted(r, places.dtype, &n, 1, 0);
+    Node *none = zeros_like(r->g, &places);
+    Node *last = indexed(r, OP_scatter, (Node *[]){none, index, number}, 3, 0);
+    return B(eq, indexed(r, OP_gather, (Node *[]){last, index}, 2, 0), number);
+}
+
 void grad_scatter(Rule *r)
 {
-    int64_t axis = attr_int(r->n, ATTR_axis, 0);
+    int64_t axis = attr_int(r->n, ATTR_axis, 0), row[MAX_RANK];
     if (rule_wants(r, 0)) {
         Node *zero = zeros_like(r->g, &A(2)->type);
         rule_give(r, 0, indexed(r, OP_scatter, (Node *[]){r->dy, A(1), zero}, 3, axis));
     }
-    if (rule_wants(r, 2)) rule_give(r, 2, indexed(r, OP_gather, (Node *[]){r->dy, A(1)}, 2, axis));
+    if (!rule_wants(r, 2)) return;
+    Node *d = indexed(r, OP_gather, (Node *[]){r->dy, A(1)}, 2, axis);
+    Node *last = last_updates(r, A(1), A(0)->type.dim[axis]);
+    if (last) {
+        for (int i = 0; i < d->type.rank; i++) row[i] = i == axis ? d->type.dim[i] : 1;
+        last = graph_reshape(r->g, last, d->type.rank, row);
+        d = graph_select(r->g, last, d, zeros_like(r->g, &d->type));
+    }
+    rule_give(r, 2, d);
 }
 
 void grad_scatter_add(Rule *r)
@@ -132,11 +160,7 @@ void grad_sort(Rule *r)
     }
     DType it = all > INT32_MAX ? DT_I64 : DT_I32;
     int64_t grid[2] = {rows, length};
-    Attrs at = {0};
-    attr_set_ints(r->g, &at, ATTR_shape, grid, 2);
-    attr_set_int(&at, ATTR_dtype, it);
-    attr_set_int(&at, ATTR_axis, 0);
-    Node *row = graph_node(r->g, OP_iota, NULL, 0, &at);
+    Node *row = counted(r, it, grid, 2, 0);
     Node *flat = graph_reshape(r->g, graph_permute(r->g, place, perm), 2, grid);
     flat = B(add, graph_cast(r->g, flat, it), B(mul, row, graph_const_int(r->g, it, length)));
     flat = graph_reshape(r->g, flat, 1, &all);
