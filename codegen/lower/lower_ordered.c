@@ -35,6 +35,18 @@ int64_t lower_rows_around(const Type *t, int64_t axis)
     return n;
 }
 
+enum {
+    LONG_SCAN = 4096
+}; // rows up to it: f64 takes up to four times as long, and gains few digits
+
+// What a running sum is kept in. On a CPU one thread adds up a whole row, element by element: in
+// f32 a row of ones would stay at 2^24. On a GPU sums of sums are added, which are few.
+static DType scan_accumulator(const Target *target, DType t, int64_t cols)
+{
+    bool alone = target->kind != TARGET_CUDA && cols > LONG_SCAN;
+    return alone && dtype_is_float(t) ? DT_F64 : dtype_accumulator(t);
+}
+
 // cumsum, and sort and argsort of rows that shared memory holds: an element a column, whose value
 // depends on the others.
 bool lower_ordered(LowerCtx *ctx, Graph *g, const Group *group, const Node *n, BodyList *out)
@@ -52,7 +64,8 @@ bool lower_ordered(LowerCtx *ctx, Graph *g, const Group *group, const Node *n, B
     if (attr_int(n, ATTR_reverse, 0)) col = ix_add(c, ix_const(c, cols - 1), ix_scale(c, col, -1));
     lower_around(c, t, axis, row, col, at);
     bool sums = n->op == OP_cumsum, places = n->op == OP_argsort;
-    DType in = n->args[0]->type.dtype, acc = sums ? dtype_accumulator(t->dtype) : in;
+    DType in = n->args[0]->type.dtype,
+          acc = sums ? scan_accumulator(ctx->target, t->dtype, cols) : in;
     int v = lower_cast(&l, lower_value(&l, n->args[0], at, -1), acc, NULL);
     v = lower_inst(&l, (Inst){.kind = sums ? KI_SCAN : KI_SORT,
                               .type = places ? DT_I32 : acc,
