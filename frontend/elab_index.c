@@ -128,6 +128,10 @@ static bool plan(Elab *e, const Expr *x, const Type *t, Plan *p)
         }
     }
     if (given > t->rank) {
+        for (uint32_t i = 0; i < x->items.n; i++) // an unknown name, such as None, is no index
+            if (x->items.at[i].value->kind == EXPR_NAME &&
+                eval(e, x->items.at[i].value).kind == V_POISON)
+                return false;
         fail(e, x->span, "%d indices of %s", given, type_text(e, t));
         return false;
     }
