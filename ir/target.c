@@ -123,7 +123,7 @@ bool target_small_product(const Target *t, int64_t batch, int64_t m, int64_t n, 
 
 bool target_row_by_row(const Target *t, int64_t m, int64_t n, int64_t k)
 {
-    enum { SHORT = 8, BESIDE = 4 };
+    enum { SHORT = 4, BESIDE = 2 };
     return t->kind != TARGET_CUDA && (m == 1 || n == 1 || (k <= SHORT && n >= BESIDE));
 }
 

@@ -166,6 +166,18 @@ static bool is_few(const Body *b)
            cols * b->nstages * (int64_t)b->insts.n <= (cols <= COLUMNS ? INSTS : INSTS_WINDOWS);
 }
 
+// (Sums of neighbouring rows do not wait for each other, so that they take products.)
+static void few_accumulate(Emit *e, int r)
+{
+    const Body *b = e->body;
+    const Inst *v = &b->insts.at[r];
+    const char *acc = emit_text(e, "%s_acc", e->name[r]);
+    if (v->kind == KI_REDUCE && !inst_acc(v)->place)
+        emit_line(e, e->scope, "%s = %s;", acc, emit_fused(e, v->op, v->acc, acc, v->a[0]));
+    else
+        c_accumulate(e, r, acc, emit_text(e, "%s_best", e->name[r]), e->axis[b->col]);
+}
+
 static void few_stage(Emit *e, int stage)
 {
     const Body *b = e->body;
@@ -184,9 +196,7 @@ static void few_stage(Emit *e, int stage)
     for (int64_t k = 0; k < b->axis[b->col].extent; k++) {
         e->axis[b->col] = emit_text(e, "%lld", (long long)k);
         emit_open(e, 1ull << b->col);
-        for (int i = 0; i < n; i++)
-            c_accumulate(e, r[i], emit_text(e, "%s_acc", e->name[r[i]]),
-                         emit_text(e, "%s_best", e->name[r[i]]), e->axis[b->col]);
+        for (int i = 0; i < n; i++) few_accumulate(e, r[i]);
         emit_stores(e, stage);
         emit_end(e, "{");
     }

@@ -116,8 +116,26 @@ static void store_sums(Emit *e, const Sums *s)
     emit_end(e, "%s", tile_loop(e, outer, from[outer], to[outer]));
 }
 
+// Where results are the sums as they are, and lie as these do: rows [pitch] apart. NULL: they do
+// not.
+static const BodyStore *stores_sums(const Body *b, int rows, int64_t *pitch)
+{
+    const BodyStore *s = &b->stores.at[0];
+    int64_t along;
+    const bool plain = b->stores.n == 1 && !b->commits && s->buf >= 0 && s->value == b->dot.sum &&
+                       !s->guard && !s->joins && !s->fold && !s->ix->has_value;
+    return plain && !b->bufs.at[s->buf].in_place &&
+                   b->bufs.at[s->buf].type == b->insts.at[b->dot.sum].acc &&
+                   ix_stride(s->ix, 3 - rows, &along) && along == 1 &&
+                   ix_stride(s->ix, rows, pitch) && *pitch > 0
+               ? s
+               : NULL;
+}
+
 // One operand is read where it lies: by the place of each of its rows, and of each column behind
-// that. Sums of few columns are stored some rows at a time, so that they stay in the first cache.
+// that. Sums are computed where the results lie, if these are no more, but for the edges of what is
+// no whole tile. Others, of few columns, are stored some rows at a time, so that they stay in the
+// first cache.
 static int64_t in_place_c(Emit *e, int rows)
 {
     enum { SOME = 48 };
@@ -146,7 +164,14 @@ static int64_t in_place_c(Emit *e, int rows)
               most, m);
     emit_line(e, task, "const long last_n = first_n + %d < %lld ? first_n + %d : %lld;", wide, n,
               wide, n);
-    if (!once) emit_line(e, task, "memset(sums, 0, sizeof sums);");
+    int64_t pitch;
+    const BodyStore *direct = stores_sums(b, rows, &pitch);
+    const char *sums_from = direct ? "whole_m" : "first_m";
+    if (direct)
+        emit_line(e, task,
+                  "const long whole_m = last_n - first_n == %d ? last_m - (last_m - first_m) %% "
+                  "NC_ROWS_OF_%s : first_m;",
+                  wide, kind);
     c_open_loop(e, rows, c_period(e, rows, ROUND));
     emit(e, "row[%s - first_m] = %s + (%s);", r, e->buf_name[x->buf],
          part_of_place(e, x->ix, 1ull << b->col, true));
@@ -159,21 +184,26 @@ static int64_t in_place_c(Emit *e, int rows)
     emit(e, "at[%s - first_k] = %s;", c, part_of_place(e, x->ix, 1ull << b->col, false));
     c_close_loop(e, "first_k", "last_k", false, C_SIMD);
     right_tile(e, right, cols, wide);
-    const Sums part = {once ? "some_m" : "first_m", once ? "end_m" : "last_m", rows, cols, wide};
+    const char *rest = "row + i, at, from, step, last_k - first_k";
+    if (direct) {
+        const char *place = turn_begin(e, direct->buf, direct->ix, (const int[]){rows, cols},
+                                       (const char *[]){"(first_m + i)", "first_n"});
+        emit_line(e, e->scope, "for (long i = 0; i < whole_m - first_m; i += NC_ROWS_OF_%s)", kind);
+        emit_line(e, e->scope, "    nc_rows_%s(%s, %lld, first_k > 0, %s);", kind, place,
+                  (long long)pitch, rest);
+    }
+    const Sums part = {once ? "some_m" : sums_from, once ? "end_m" : "last_m", rows, cols, wide};
     if (once) {
         emit_open(e, 0);
         emit(e, "const long end_m = some_m + %d < last_m ? some_m + %d : last_m;", SOME, SOME);
-        emit(e, "memset(sums, 0, sizeof sums);");
     }
     emit(e, "for (long i = %s - first_m; i < %s - first_m; i += NC_ROWS_OF_%s)", part.first,
          part.last, kind);
-    emit(e,
-         "    nc_rows_%s(sums + (i + first_m - %s) * %d, row + i, at, from, step, last_k - "
-         "first_k);",
-         kind, part.first, wide);
+    emit(e, "    nc_rows_%s(sums + (i + first_m - %s) * %d, %d, first_k > 0, %s);", kind,
+         part.first, wide, wide, rest);
     if (once) {
         store_sums(e, &part);
-        emit_end(e, "for (long some_m = first_m; some_m < last_m; some_m += %d) {", SOME);
+        emit_end(e, "for (long some_m = %s; some_m < last_m; some_m += %d) {", sums_from, SOME);
     }
     emit_end(e, "for (long first_k = 0; first_k < %lld; first_k += %d) {", k, step);
     if (!once) store_sums(e, &part);

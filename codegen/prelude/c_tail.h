@@ -144,16 +144,18 @@ NC_JOIN_PLACES(double, int64_t, d)
         }                                                                                          \
     }
 
-// Of some rows by W sums each, those n more products each: row[at[k]] * right[k * step + column]. The
-// rows are read where they lie, as many of them as there are registers for: a multiple of
-// NC_ROWS_OF_16_f and so on begins at row. R rows by V vectors of some bytes at a time.
+// Of some rows by W sums each, [pitch] apart, n products each, and what they were where there is more than
+// these: row[at[k]] * right[k * step + column]. The rows are read where they lie, as many of them as there
+// are registers for: a multiple of NC_ROWS_OF_16_f and so on begins at row. R rows by V vectors of some
+// bytes at a time.
 #define NC_ROW(r)                                                                                  \
     for (int v = 0; v < (int)(sizeof acc[r] / sizeof *y); v++) acc[r][v] += x##r[o] * y[v];
 #define NC_SIX_ROWS   NC_ROW(0) NC_ROW(1) NC_ROW(2) NC_ROW(3) NC_ROW(4) NC_ROW(5)
 #define NC_EIGHT_ROWS NC_SIX_ROWS NC_ROW(6) NC_ROW(7)
 #define NC_ROWS(name, T, W, bytes, R, V, STEP)                                                     \
     __attribute__((unused)) NC_ONE_OPERATION NC_BODY void name(                                    \
-        T *sums, const T *const *row, const long *at, const T *right, long step, long n)           \
+        T *sums, long pitch, bool more, const T *const *row, const long *at, const T *right,       \
+        long step, long n)                                                                         \
     {                                                                                              \
         NC_CONTRACTS                                                                               \
         typedef T nc_some __attribute__((vector_size(bytes), aligned(sizeof(T)), may_alias));      \
@@ -162,13 +164,14 @@ NC_JOIN_PLACES(double, int64_t, d)
                 *const x7 = row[R > 6 ? 7 : 0];                                                    \
         for (int c = 0; c < W; c += V * bytes / (int)sizeof(T)) {                                  \
             nc_some acc[R][V];                                                                     \
-            for (int r = 0; r < R; r++) memcpy(acc[r], sums + r * W + c, sizeof acc[r]);           \
+            memset(acc, 0, sizeof acc);                                                            \
+            for (int r = 0; r < R && more; r++) memcpy(acc[r], sums + r * pitch + c, sizeof acc[r]);  \
             for (long k = 0; k < n; k++) {                                                         \
                 const nc_some *y = (const nc_some *)(right + step * k + c);                        \
                 const long o = at[k];                                                              \
                 STEP                                                                               \
             }                                                                                      \
-            for (int r = 0; r < R; r++) memcpy(sums + r * W + c, acc[r], sizeof acc[r]);           \
+            for (int r = 0; r < R; r++) memcpy(sums + r * pitch + c, acc[r], sizeof acc[r]);       \
         }                                                                                          \
     }
 #define NC_ROWS_OF_8_f 8
@@ -193,6 +196,85 @@ NC_ROWS(nc_rows_16_f, float, 16, 32, 6, 2, NC_SIX_ROWS)
 NC_ROWS(nc_rows_8_d, double, 8, 32, 6, 2, NC_SIX_ROWS)
 NC_ROWS(nc_rows_32_f, float, 32, 32, 6, 2, NC_SIX_ROWS)
 NC_ROWS(nc_rows_16_d, double, 16, 32, 6, 2, NC_SIX_ROWS)
+#endif
+
+// Four columns of eight rows that lie one element behind the other: a vector has those of several rows, in
+// lanes of four.
+#define NC_ROWS_OF_4_f 8
+#if defined __AVX__
+typedef float nc_four __attribute__((vector_size(16), aligned(4), may_alias));
+typedef float nc_fours __attribute__((vector_size(NC_WIDTH), aligned(4), may_alias));
+typedef int nc_fours_at __attribute__((vector_size(NC_WIDTH)));
+// (As compilers do not make one instruction of either.)
+#if defined __AVX512F__
+#define NC_TO_ALL     "vbroadcastf32x4 %1, %0"
+#define NC_TO_LANE(l) "vinsertf32x4 $" #l ", %1, %0, %0"
+#define NC_LANES(i)   i, i, i, i, i + 4, i + 4, i + 4, i + 4, i + 8, i + 8, i + 8, i + 8, i + 12, i + 12, i + 12, i + 12
+#else
+#define NC_TO_ALL     "vbroadcastf128 %1, %0"
+#define NC_TO_LANE(l) "vinsertf128 $" #l ", %1, %0, %0"
+#define NC_LANES(i)   i, i, i, i, i + 4, i + 4, i + 4, i + 4
+#endif
+#if defined __clang__
+#define NC_OF_LANES(x, i) __builtin_shufflevector(x, x, NC_LANES(i))
+#else
+#define NC_OF_LANES(x, i) __builtin_shuffle(x, (nc_fours_at){NC_LANES(i)})
+#endif
+NC_FN nc_fours nc_to_all(const float *a)
+{
+    nc_fours x;
+    __asm__(NC_TO_ALL : "=v"(x) : "m"(*(const nc_four *)a));
+    return x;
+}
+NC_FN nc_fours nc_lanes_of(const float *const *row, long at)
+{
+    nc_fours x = nc_to_all(row[0] + at);
+    __asm__(NC_TO_LANE(1) : "+v"(x) : "m"(*(const nc_four *)(row[1] + at)));
+#if NC_WIDTH == 64
+    __asm__(NC_TO_LANE(2) : "+v"(x) : "m"(*(const nc_four *)(row[2] + at)));
+    __asm__(NC_TO_LANE(3) : "+v"(x) : "m"(*(const nc_four *)(row[3] + at)));
+#endif
+    return x;
+}
+__attribute__((unused)) NC_ONE_OPERATION NC_BODY void nc_rows_4_f(
+    float *sums, long pitch, bool more, const float *const *row, const long *at, const float *right,
+    long step, long n)
+{
+    NC_CONTRACTS
+    enum { ROWS = NC_WIDTH / 16, VECTORS = 8 / ROWS };
+    const float *const x[8] = {row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7]};
+    nc_fours acc[VECTORS][2];
+    float all[8][4];
+    memset(acc, 0, sizeof acc);
+    long k = 0;
+    for (; k + 4 <= n; k += 4) {
+        const nc_fours y0 = nc_to_all(right + step * k), y1 = nc_to_all(right + step * (k + 1)),
+                       y2 = nc_to_all(right + step * (k + 2)), y3 = nc_to_all(right + step * (k + 3));
+        NC_PRAGMA(GCC unroll 4)
+        for (int v = 0; v < VECTORS; v++) {
+            const nc_fours a = nc_lanes_of(x + v * ROWS, at[0] + k);
+            acc[v][0] += NC_OF_LANES(a, 0) * y0;
+            acc[v][1] += NC_OF_LANES(a, 1) * y1;
+            acc[v][0] += NC_OF_LANES(a, 2) * y2;
+            acc[v][1] += NC_OF_LANES(a, 3) * y3;
+        }
+    }
+    NC_PRAGMA(GCC unroll 4)
+    for (int v = 0; v < VECTORS; v++) {
+        acc[v][0] += acc[v][1];
+        memcpy(all[v * ROWS], &acc[v][0], sizeof acc[v][0]);
+    }
+    for (int r = 0; r < 8; r++) {
+        nc_four sum, was = {0};
+        memcpy(&sum, all[r], sizeof sum);
+        for (long i = k; i < n; i++) sum += x[r][at[i]] * *(const nc_four *)(right + step * i);
+        if (more) memcpy(&was, sums + r * pitch, sizeof was);
+        sum += was;
+        memcpy(sums + r * pitch, &sum, sizeof sum);
+    }
+}
+#else
+NC_ROWS(nc_rows_4_f, float, 4, 16, 8, 1, NC_EIGHT_ROWS)
 #endif
 
 NC_TILE(float, f)

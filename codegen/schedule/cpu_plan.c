@@ -23,6 +23,13 @@ static bool lies_apart(const Body *b, const Inst *v)
     return true;
 }
 
+// Whether each row lies one element behind the other.
+static bool lies_along(const Body *b, int inst)
+{
+    int64_t along;
+    return ix_stride(b->insts.at[inst].ix, b->col, &along) && along == 1;
+}
+
 static double reads_of_each(const Body *b, int inst, int axis)
 {
     const BodyBuf *from = &b->bufs.at[b->insts.at[inst].buf];
@@ -50,6 +57,8 @@ static void cpu_rows(Body *b, int rows)
     const int64_t m = b->axis[rows].extent, n = b->axis[cols].extent, k = b->axis[b->col].extent;
     const int narrow = 32 / math_bytes(b->insts.at[b->dot.sum].acc); // what a vector holds
     int wide = n > narrow ? 2 * narrow : narrow;
+    if (n <= narrow / 2 && narrow == 8 && lies_along(b, rows == 1 ? b->dot.a : b->dot.b))
+        wide = narrow / 2; // with several rows in a vector
     // Twice as many where that adds few columns that are not there.
     if (ceil_div(n, 2 * wide) * 14 <= ceil_div(n, wide) * 8) wide *= 2;
     const int64_t each = ceil_div(m * ceil_div(n, wide) * b->axis[0].extent, TASKS);

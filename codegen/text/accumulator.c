@@ -25,15 +25,23 @@ const char *emit_combine(Emit *e, Op op, DType t, const char *acc, const char *v
     return arena_printf(e->arena, t == DT_BOOL && a->bool_step ? a->bool_step : a->step, acc, v);
 }
 
-const char *emit_taken(Emit *e, Op op, DType t, const char *acc, int value)
+const char *emit_fused(Emit *e, Op op, DType t, const char *acc, int value)
 {
     const Inst *x = &e->body->insts.at[value];
     bool product = x->kind == KI_EW && x->op == OP_mul && x->type == t;
-    if (!e->cuda || !product || accumulator(op)->start != START_ZERO ||
-        !(t == DT_F32 || t == DT_F64))
+    if (!product || accumulator(op)->start != START_ZERO || !(t == DT_F32 || t == DT_F64))
         return emit_combine(e, op, t, acc, emit_value(e, value));
-    const char *a = emit_value(e, x->a[0]), *b = emit_value(e, x->a[1]);
-    return arena_printf(e->arena, "nc_fma(%s, %s, %s)", a, b, acc);
+    const char *a = emit_value(e, x->a[0]), *b = emit_value(e, x->a[1]),
+               *f = e->cuda       ? "nc_fma"
+                    : t == DT_F32 ? "NC_MADF"
+                                  : "NC_MADD";
+    return arena_printf(e->arena, "%s(%s, %s, %s)", f, a, b, acc);
+}
+
+const char *emit_taken(Emit *e, Op op, DType t, const char *acc, int value)
+{
+    return e->cuda ? emit_fused(e, op, t, acc, value)
+                   : emit_combine(e, op, t, acc, emit_value(e, value));
 }
 
 // -- CUDA -----------------------------------------------------------------------------------------

@@ -8,12 +8,14 @@
 const char *emit_identity(Emit *e, Op op, DType t); // what the value starts from
 const char *emit_combine(Emit *e, Op op, DType t, const char *acc, const char *v); // a new acc
 
-// The same with an instruction of the open scope. CUDA: a sum takes a product of its type without
-// rounding it first. That is not the graph's to say (the pass `contract`), no more than the order
-// of the additions: a reduction belongs to one cluster (fuse_place.c), and who reads it elsewhere
-// reads what that one stores, so that no second kernel has another value of it. The product by
-// itself is rounded wherever it is computed. (On the CPU that would be slower: a chain of longer
-// operations, which not every compiler spreads over a vector.)
+// The same with an instruction of the open scope. emit_fused: a sum takes a product of its type
+// without rounding it first (where the processor does that). That is not the graph's to say (the
+// pass `contract`), no more than the order of the additions: a reduction belongs to one cluster
+// (fuse_place.c), and who reads it elsewhere reads what that one stores, so that no second kernel
+// has another value of it. The product by itself is rounded wherever it is computed. emit_taken:
+// so on CUDA only. (On the CPU a sum along a vector would be slower: a chain of longer operations,
+// which not every compiler spreads over a vector.)
+const char *emit_fused(Emit *e, Op op, DType t, const char *acc, int value);
 const char *emit_taken(Emit *e, Op op, DType t, const char *acc, int value);
 
 // -- CUDA -----------------------------------------------------------------------------------------
