@@ -14,9 +14,7 @@ const char *c_stored_order(const Emit *e, int r)
     const Inst *v = &e->body->insts.at[r];
     if (!c_ordered(v)) return NULL;
     const Inst *x = &e->body->insts.at[v->a[0]];
-    if (x->kind != KI_LOAD || x->pred >= 0 || x->ix->has_value || x->keep ||
-        e->body->sched.variant == RUN_BESIDE) // whose rows are turned
-        return NULL;
+    if (x->kind != KI_LOAD || x->pred >= 0 || x->ix->has_value || x->keep) return NULL;
     const DType t = e->body->bufs.at[x->buf].type;
     return t != x->type ? NULL : t == DT_F16 ? "h" : t == DT_BF16 ? "b" : NULL;
 }
@@ -31,8 +29,11 @@ void c_order_accumulate(Emit *e, int r, const char *acc)
 {
     const Inst *v = &e->body->insts.at[r], *x = &e->body->insts.at[v->a[0]];
     const char *turned = inst_acc(v)->start == START_HIGH ? " ^ 0x8000" : "";
-    emit(e, "%s = nc_max_s(%s, nc_order_%s(%s[%s]%s));", acc, acc, c_stored_order(e, r),
-         e->buf_name[x->buf], emit_index(e, x->ix), turned);
+    // (of rows that lie as columns, else where it lies)
+    const char *element = e->converted[v->a[0]] ? NULL : e->element[v->a[0]];
+    if (!element) element = emit_text(e, "%s[%s]", e->buf_name[x->buf], emit_index(e, x->ix));
+    emit(e, "%s = nc_max_s(%s, nc_order_%s(%s%s));", acc, acc, c_stored_order(e, r), element,
+         turned);
 }
 
 const char *c_order_result(Emit *e, int r, const char *acc)

@@ -121,6 +121,95 @@ static void close_rounds(Emit *e, const char *turn, const char *to)
     e->period = 0;
 }
 
+// Lanes lie in memory, and a turn waits for what the one before has written. Where a stage has few
+// instructions, and nothing but reductions, TOGETHER turns (or rounds) join their elements first.
+enum { TOGETHER = 4, FEW_INSTS = 8, MOST_TOGETHER = 1024 };
+
+static bool is_light(const Emit *e, const int *r, int n)
+{
+    const Body *b = e->body;
+    bool light = b->nstages == 1 && b->insts.n <= FEW_INSTS;
+    for (int i = 0; i < n; i++)
+        light &= b->insts.at[r[i]].kind == KI_REDUCE && !inst_acc(&b->insts.at[r[i]])->place;
+    for (uint32_t i = 0; i < b->stores.n; i++) light &= !store_over(b, &b->stores.at[i], b->col);
+    return light;
+}
+
+// Of turns of [lanes] elements, or rounds, as many as are together and whole. Returns where the
+// rest begins.
+static const char *together(Emit *e, const int *r, int n, const char *from, const char *to,
+                            int64_t lanes, bool rounds)
+{
+    const Body *b = e->body;
+    const char *c = e->axis[b->col], *turn = emit_text(e, "%s_first", c);
+    const long long turns = TOGETHER * lanes;
+    emit_open(e, 0);
+    emit_open(e, 0);
+    for (int i = 0; i < n; i++) {
+        const Inst *v = &b->insts.at[r[i]];
+        const bool stored = c_stored_order(e, r[i]);
+        emit_line(e, e->scope, "%s %s_some = %s;", stored ? "int16_t" : c_acc_type(v->acc),
+                  e->name[r[i]], stored ? c_order_start(e, r[i]) : emit_identity(e, v->op, v->acc));
+    }
+    for (int k = 0; k < TOGETHER; k++) {
+        e->axis[b->col] = emit_text(e, "(%s + %lld)", c, k * (long long)lanes);
+        if (rounds) {
+            e->round_axis = b->col;
+            e->period = lanes;
+            e->round = emit_text(e, "(%s + %lld)", turn, k * (long long)lanes);
+        }
+        emit_open(e, 1ull << b->col);
+        for (int i = 0; i < n; i++) {
+            const char *some = emit_text(e, "%s_some", e->name[r[i]]);
+            if (c_stored_order(e, r[i]))
+                c_order_accumulate(e, r[i], some);
+            else
+                c_accumulate(e, r[i], some, "", c);
+        }
+        emit_close(e, "{", "}");
+    }
+    e->axis[b->col] = c;
+    e->period = 0;
+    for (int i = 0; i < n; i++) {
+        const Inst *v = &b->insts.at[r[i]];
+        const char *lane = emit_text(e, "%s_lane[%s - %s]", e->name[r[i]], c, turn),
+                   *some = emit_text(e, "%s_some", e->name[r[i]]);
+        emit_line(e, e->scope, "%s = %s;", lane,
+                  c_stored_order(e, r[i]) ? emit_text(e, "nc_max_s(%s, %s)", lane, some)
+                                          : emit_combine(e, v->op, v->acc, lane, some));
+    }
+    emit_close(e,
+               emit_text(e, "#pragma omp simd\n%*sfor (long %s = %s; %s < %s + %lld; %s++) {",
+                         e->scope->up->indent * 4, "", c, turn, c, turn, (long long)lanes, c),
+               "}");
+    emit_close(e,
+               emit_text(e, "for (long %s = %s; %s + %lld <= %s; %s += %lld) {", turn, from, turn,
+                         turns, to, turn, turns),
+               "}");
+    return emit_text(e, "(%s - (%s - %s) %% %lld)", to, to, from, turns);
+}
+
+// What the reductions of a stage begin with: in the row, what goes on over chunks, and in a chunk.
+static void declare_sums(Emit *e, Scope *row, Scope *chunk, const int *r, int n, int64_t lanes,
+                         const char *lo)
+{
+    for (int i = 0; i < n; i++) {
+        const Inst *v = &e->body->insts.at[r[i]];
+        const char *t = c_acc_type(v->acc), *name = e->name[r[i]];
+        if (v->kind == KI_SCAN) {
+            emit_line(e, row, "%s %s_acc = 0;", t, name);
+            continue;
+        }
+        bool part = chunk != row && c_float_sum(v);
+        if (part) emit_line(e, row, "double %s_total = 0;", name);
+        emit_line(e, part ? chunk : row, "%s %s_acc = %s;", inst_acc(v)->place ? "int32_t" : t,
+                  name, c_start(e, v, lo));
+        if (inst_acc(v)->place)
+            emit_line(e, row, "%s %s_best = %s;", t, name, emit_identity(e, v->op, v->acc));
+        if (lanes) declare_lanes(e, chunk, r[i], lanes, lo);
+    }
+}
+
 static void row_stage(Emit *e, int stage, const char *lo, const char *hi, int64_t length)
 {
     const Body *b = e->body;
@@ -140,11 +229,23 @@ static void row_stage(Emit *e, int stage, const char *lo, const char *hi, int64_
     turns &= simd && c_plain_in_turns(e, b->col) && !(period && (chunked || !in_rounds)) &&
              (period ? period : length) >= LEAST_TURNS * TURN;
     simd &= turns || c_plain_over(e, b->col);
+    const bool light = simd && is_light(e, r, n);
+    if (light && in_rounds && !chunked && period <= MOST_TOGETHER &&
+        b->axis[b->col].extent >= 2 * TOGETHER * period)
+        turns = false; // whole rounds together instead
+    const int64_t lanes = turns                                            ? TURN
+                          : period <= (light ? MOST_TOGETHER : MOST_LANES) ? period
+                                                                           : 0;
+    const bool in_turns = turns && !period,
+               many = light && lanes && (in_turns || (!turns && in_rounds && !chunked));
+    if (many) {
+        declare_sums(e, row, chunk, r, n, lanes, lo);
+        from = together(e, r, n, from, to, lanes, !in_turns);
+    }
     c_open_loop(e, b->col, period);
     const char *turn = turns ? emit_text(e, "%s_turn", c) : e->round;
     if (turns) emit_open(e, 1ull << b->col);
     c_recall(e, stage, c);
-    int64_t lanes = turns ? TURN : period <= MOST_LANES ? period : 0;
     for (int i = 0; i < n; i++)
         if (lanes)
             lane_accumulate(e, r[i], emit_text(e, "[%s - %s]", c, turn), c);
@@ -154,21 +255,7 @@ static void row_stage(Emit *e, int stage, const char *lo, const char *hi, int64_
     emit_stores(e, stage);
     c_remember(e, stage, c);
     // (operands that do not vary over the columns are in the row's text by now)
-    for (int i = 0; i < n; i++) {
-        const Inst *v = &b->insts.at[r[i]];
-        const char *t = c_acc_type(v->acc), *name = e->name[r[i]];
-        if (v->kind == KI_SCAN) {
-            emit_line(e, row, "%s %s_acc = 0;", t, name);
-            continue;
-        }
-        bool part = chunked && c_float_sum(v);
-        if (part) emit_line(e, row, "double %s_total = 0;", name);
-        emit_line(e, part ? chunk : row, "%s %s_acc = %s;", inst_acc(v)->place ? "int32_t" : t,
-                  name, c_start(e, v, lo));
-        if (inst_acc(v)->place)
-            emit_line(e, row, "%s %s_best = %s;", t, name, emit_identity(e, v->op, v->acc));
-        if (lanes) declare_lanes(e, chunk, r[i], lanes, lo);
-    }
+    if (!many) declare_sums(e, row, chunk, r, n, lanes, lo);
     const char *joined = lanes ? "" : c_omp_reduction(e, r, n, "_acc");
     bool all = lanes ? b->axis[b->col].extent % lanes == 0 : !strcmp(from, "0");
     if (turns && period)
@@ -234,45 +321,66 @@ int64_t row_c(Emit *e, bool partial)
     return b->axis[0].extent * split;
 }
 
-// Joins the parts of each row in order, then whatever follows.
+static const char *part_of(Emit *e, int nth, const char *part)
+{
+    return emit_text(e, "%s[%s]", c_scratch(e, nth), c_part_place(e, part));
+}
+
+// Of the reduction whose parts are scratch number k (a place's values are the next number).
+static void join_parts(Emit *e, Scope *row, const Inst *v, const char *name, int k)
+{
+    const char *loop =
+        emit_text(e, "for (long part = 0; part < %lld; part++)", (long long)e->body->sched.split);
+    const char *t = c_float_sum(v) ? "double" : c_acc_type(v->acc), *x = part_of(e, k, "part");
+    if (inst_acc(v)->place) {
+        emit_line(e, row, "%s %s_best = 0;", t, name);
+        emit_line(e, row, "int32_t %s_acc = 0;", name);
+        emit_line(e, row, "%s {", loop);
+        emit_line(e, row, "    const %s v = %s;", t, part_of(e, k + 1, "part"));
+        emit_line(e, row, "    if (part == 0 || v > %s_best || (v != v && %s_best == %s_best)) {",
+                  name, name, name);
+        emit_line(e, row, "        %s_best = v;", name);
+        emit_line(e, row, "        %s_acc = %s;", name, x);
+        emit_line(e, row, "    }");
+        emit_line(e, row, "}");
+        return;
+    }
+    emit_line(e, row, "%s %s_acc = %s;", t, name, emit_identity(e, v->op, v->acc));
+    emit_line(e, row, "%s", loop);
+    emit_line(e, row, "    %s_acc = %s;", name,
+              emit_combine(e, v->op, v->acc, emit_text(e, "%s_acc", name), x));
+}
+
+// Joins the parts of each row in order, then whatever follows. Parts of columns lie side by side:
+// vectors of them, in a loop of their own, of which compilers make vectors whatever follows.
 int64_t combine_c(Emit *e)
 {
     const Body *b = e->body;
-    const char *r = e->axis[0];
-    emit_open(e, 1);
-    Scope *row = e->scope;
     int n;
     const int *red = stage_reductions(e, 0, &n);
+    bool beside = b->sched.kind == SCHED_COLUMN && c_plain_over(e, 0);
+    for (int i = 0; i < n; i++) beside &= !inst_acc(&b->insts.at[red[i]])->place;
+    const char *r = e->axis[0], *pragma = beside ? "#pragma omp simd\n    " : "",
+               *rows = emit_text(e, "%sfor (long %s = begin; %s < end; %s++) {", pragma, r, r, r);
+    for (int i = 0; i < n && beside; i++) {
+        const Inst *v = &b->insts.at[red[i]];
+        emit_open(e, 0);
+        join_parts(e, e->scope, v, e->name[red[i]], i);
+        emit_line(e, e->scope, "%s = %s_acc;", part_of(e, i, "0"), e->name[red[i]]);
+        emit_end(e, "%s", rows);
+    }
+    emit_open(e, 1);
+    Scope *row = e->scope;
     for (int i = 0, k = 0; i < n; i++) {
         const Inst *v = &b->insts.at[red[i]];
-        const char *t = c_float_sum(v) ? "double" : c_acc_type(v->acc), *name = e->name[red[i]];
-        const char *loop =
-            emit_text(e, "for (long part = 0; part < %lld; part++)", (long long)b->sched.split);
-        const char *x = emit_text(e, "%s[%s]", c_scratch(e, k++), c_part_place(e, "part"));
-        if (inst_acc(v)->place) {
-            const char *best = emit_text(e, "%s[%s]", c_scratch(e, k++), c_part_place(e, "part"));
-            emit_line(e, row, "%s %s_best = 0;", t, name);
-            emit_line(e, row, "int32_t %s_acc = 0;", name);
-            emit_line(e, row, "%s {", loop);
-            emit_line(e, row, "    const %s v = %s;", t, best);
-            emit_line(e, row,
-                      "    if (part == 0 || v > %s_best || (v != v && %s_best == %s_best)) {", name,
-                      name, name);
-            emit_line(e, row, "        %s_best = v;", name);
-            emit_line(e, row, "        %s_acc = %s;", name, x);
-            emit_line(e, row, "    }");
-            emit_line(e, row, "}");
-        } else {
-            emit_line(e, row, "%s %s_acc = %s;", t, name, emit_identity(e, v->op, v->acc));
-            emit_line(e, row, "%s", loop);
-            emit_line(e, row, "    %s_acc = %s;", name,
-                      emit_combine(e, v->op, v->acc, emit_text(e, "%s_acc", name), x));
-        }
-        emit_line(e, row, "const %s %s = (%s)%s_acc;", type_math(v->type), name, type_math(v->type),
-                  name);
+        const char *t = type_math(v->type), *name = e->name[red[i]];
+        if (!beside) join_parts(e, row, v, name, k);
+        emit_line(e, row, "const %s %s = (%s)%s;", t, name, t,
+                  beside ? part_of(e, i, "0") : emit_text(e, "%s_acc", name));
         emit_bind(e, red[i], row, name);
+        k += inst_acc(v)->place ? 2 : 1;
     }
     emit_stores(e, -1);
-    emit_end(e, "for (long %s = begin; %s < end; %s++) {", r, r, r);
+    emit_end(e, "%s", rows);
     return b->axis[0].extent;
 }

@@ -195,19 +195,20 @@ NC_FN int32_t nc_order_f(float a)
     return a != a ? INT32_MAX : k;
 }
 NC_FN float nc_in_order_f(int32_t k) { return nc_from_bits((uint32_t)(k ^ (k >> 31 & INT32_MAX))); }
-// The same of the bits of 16-bit floats.
-#define NC_ORDER_16(s, infinity, wide)                                                             \
+// The same of the bits of 16-bit floats, NaN anywhere behind infinity: so much lower that those of negative
+// NaN, which lie below minus infinity, come round to the end.
+#define NC_ORDER_16(s, digits, wide)                                                               \
     NC_FN int16_t nc_order_##s(uint16_t u)                                                         \
     {                                                                                              \
-        int16_t k = (int16_t)(u ^ ((int16_t)u >> 15 & INT16_MAX));                                 \
-        return (u & INT16_MAX) > infinity ? INT16_MAX : k;                                         \
+        return (int16_t)((u ^ ((int16_t)u >> 15 & INT16_MAX)) - digits);                           \
     }                                                                                              \
     NC_FN float nc_in_order_##s(int16_t k)                                                         \
     {                                                                                              \
-        return wide((uint16_t)(k ^ (k >> 15 & INT16_MAX)));                                        \
+        int16_t u = (int16_t)(k + digits);                                                         \
+        return wide((uint16_t)(u ^ (u >> 15 & INT16_MAX)));                                        \
     }
-NC_ORDER_16(h, 0x7c00, nc_h2f)
-NC_ORDER_16(b, 0x7f80, nc_b2f)
+NC_ORDER_16(h, 0x3ff, nc_h2f)
+NC_ORDER_16(b, 0x7f, nc_b2f)
 NC_FN int16_t nc_max_s(int16_t a, int16_t b) { return a > b ? a : b; }
 
 // With n added to 1.5 * 2^23: 2^floor(n / 2), and 2^n over that. (The low digits of z are n.)
