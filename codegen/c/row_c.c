@@ -230,17 +230,15 @@ static void row_stage(Emit *e, int stage, const char *lo, const char *hi, int64_
              (period ? period : length) >= LEAST_TURNS * TURN;
     simd &= turns || c_plain_over(e, b->col);
     const bool light = simd && is_light(e, r, n);
-    if (light && in_rounds && !chunked && period <= MOST_TOGETHER &&
-        b->axis[b->col].extent >= 2 * TOGETHER * period)
-        turns = false; // whole rounds together instead
-    const int64_t lanes = turns                                            ? TURN
-                          : period <= (light ? MOST_TOGETHER : MOST_LANES) ? period
-                                                                           : 0;
-    const bool in_turns = turns && !period,
-               many = light && lanes && (in_turns || (!turns && in_rounds && !chunked));
+    // Whole rounds together rather than turns in each.
+    const bool rounds = light && in_rounds && !chunked && period <= MOST_TOGETHER &&
+                        b->axis[b->col].extent >= 2 * TOGETHER * period;
+    turns &= !rounds;
+    const int64_t lanes = turns ? TURN : rounds || period <= MOST_LANES ? period : 0;
+    const bool many = rounds || (light && turns && !period);
     if (many) {
         declare_sums(e, row, chunk, r, n, lanes, lo);
-        from = together(e, r, n, from, to, lanes, !in_turns);
+        from = together(e, r, n, from, to, lanes, rounds);
     }
     c_open_loop(e, b->col, period);
     const char *turn = turns ? emit_text(e, "%s_turn", c) : e->round;

@@ -21,10 +21,12 @@ enum { F32, F64, F16, BF16 };
 static const int bytes[] = {4, 8, 2, 2};
 static const netc_dtype dtypes[] = {NETC_F32, NETC_F64, NETC_F16, NETC_BF16};
 
-// y = matmul(a, b) of a batch; or y = max, min or sum of x over some of its axes.
+// y = matmul(a, b) of a batch; or y = max, min or sum over some axes of a, or of a + b, where b is
+// a row along the last one.
 typedef struct Model {
     int type, form;
-    int batch, m, n, k;     // products
+    int batch, m, n, k; // products
+    bool row;
     int rank, dim[4], axes; // reductions: bits
     int64_t count[3];       // elements of the inputs and of the result
 } Model;
@@ -85,7 +87,7 @@ static void product(const Model *p)
 static size_t say_reduction(Model *r, char *at, size_t n, int number)
 {
     static const char *const name[] = {"max", "min", "sum"};
-    *r = (Model){.type = any(0, 3), .form = any(0, 2), .rank = any(1, 4)};
+    *r = (Model){.type = any(0, 3), .form = any(0, 2), .row = any(0, 1), .rank = any(1, 4)};
     int64_t count = 1;
     for (int i = 0; i < r->rank; i++) {
         r->dim[i] = any(0, 4) ? any_size() : any(1, 1500);
@@ -93,6 +95,10 @@ static size_t say_reduction(Model *r, char *at, size_t n, int number)
         count *= r->dim[i];
     }
     r->axes = any(1, (1 << r->rank) - 1);
+    if (number % 8 == 0) { // cut into parts that begin within a row of b
+        r->rank = 2, r->axes = 3, r->row = true;
+        r->dim[0] = any(100, 127), r->dim[1] = any(700, 1000);
+    }
     r->count[0] = r->count[2] = 1;
     size_t len = (size_t)snprintf(at, n, "model m%d(a: %s[", number, types[r->type]);
     for (int i = 0; i < r->rank; i++) {
@@ -100,7 +106,11 @@ static size_t say_reduction(Model *r, char *at, size_t n, int number)
         r->count[0] *= r->dim[i];
         if (!(r->axes >> i & 1)) r->count[2] *= r->dim[i];
     }
-    len += (size_t)snprintf(at + len, n - len, "]) { return y = %s(a, [", name[r->form]);
+    r->count[1] = r->row ? r->dim[r->rank - 1] : 0;
+    if (r->row)
+        len += (size_t)snprintf(at + len, n - len, "], b: %s[%d", types[r->type], (int)r->count[1]);
+    len += (size_t)snprintf(at + len, n - len, "]) { return y = %s(%s, [", name[r->form],
+                            r->row ? "a + b" : "a");
     for (int i = 0, some = 0; i < r->rank; i++)
         if (r->axes >> i & 1)
             len += (size_t)snprintf(at + len, n - len, "%s%d", some++ ? ", " : "", i);
@@ -118,7 +128,7 @@ static void reduction(const Model *r)
                 to += rest % r->dim[a] * step;
                 step *= r->dim[a];
             }
-        const double x = in[0][i], was = want[to];
+        const double x = in[0][i] + (r->row ? in[1][i % r->count[1]] : 0), was = want[to];
         want[to] = isnan(was) || r->form == 2 ? was + x
                    : isnan(x)                 ? x
                    : r->form == 0             ? fmax(was, x)
