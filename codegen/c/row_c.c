@@ -210,6 +210,33 @@ static void declare_sums(Emit *e, Scope *row, Scope *chunk, const int *r, int n,
     }
 }
 
+static bool is_sum(const Inst *v)
+{
+    return v->kind == KI_REDUCE && inst_acc(v)->adds && inst_acc(v)->start == START_ZERO;
+}
+
+// Of short rows the longest vectors leave much over, and their lanes take longest to be joined. How
+// many lanes are best for sums of elements that cost little; 0: the processor's own.
+static int lanes_of_short(const Emit *e, const int *r, int n, int64_t length)
+{
+    enum { SHORTEST = 5, MIDDLE = 72, LONGEST = 128 };
+    const Body *b = e->body;
+    const int bytes = math_bytes(b->insts.at[r[0]].acc);
+    if (length < SHORTEST || length >= LONGEST || bytes < 4) return 0;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        const bool costly =
+            v->kind == KI_RANDOM || (v->kind == KI_EW && op_info(v->op)->flags & OPF_COSTLY);
+        if (e->live[i] && costly && v->axes >> b->col & 1) return 0;
+    }
+    for (int i = 0; i < n; i++) {
+        const Inst *v = &b->insts.at[r[i]];
+        if (!is_sum(v) || math_bytes(v->acc) != bytes) return 0;
+    }
+    if (bytes == 8) return length % 8 ? 4 : 0;
+    return length % 8 == 0 || length >= MIDDLE ? 8 : 4;
+}
+
 static void row_stage(Emit *e, int stage, const char *lo, const char *hi, int64_t length)
 {
     const Body *b = e->body;
@@ -255,6 +282,8 @@ static void row_stage(Emit *e, int stage, const char *lo, const char *hi, int64_
     // (operands that do not vary over the columns are in the row's text by now)
     if (!many) declare_sums(e, row, chunk, r, n, lanes, lo);
     const char *joined = lanes ? "" : c_omp_reduction(e, r, n, "_acc");
+    const int few = n && !lanes && !period && simd ? lanes_of_short(e, r, n, length) : 0;
+    if (few) joined = emit_text(e, " simdlen(%d)%s", few, joined);
     bool all = lanes ? b->axis[b->col].extent % lanes == 0 : !strcmp(from, "0");
     if (turns && period)
         close_rounds(e, turn, to);
