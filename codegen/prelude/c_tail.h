@@ -47,8 +47,26 @@ NC_FN float nc_erf_f(float a)
 #define nc_sign(a)        NC_ANY(a, nc_sign)
 #define nc_min(a, b)      NC_ANY2(a, b, nc_min)
 #define nc_max(a, b)      NC_ANY2(a, b, nc_max)
-#define nc_floordiv(a, b) NC_ANY2(a, b, nc_floordiv)
-#define nc_mod(a, b)      NC_ANY2(a, b, nc_mod)
+// By a positive constant a remainder below zero is all that there is to look at.
+#define NC_BY(T, s)                                                                                \
+    NC_FN T nc_mod_by_##s(T a, T b)                                                                \
+    {                                                                                              \
+        T r = a % b;                                                                               \
+        return r + (b & -(T)(r < 0));                                                              \
+    }                                                                                              \
+    NC_FN T nc_floordiv_by_##s(T a, T b) { return a / b - (a % b < 0); }
+NC_BY(int32_t, i)
+NC_BY(int64_t, l)
+#define nc_mod_by_f        nc_mod_f
+#define nc_mod_by_d        nc_mod_d
+#define nc_mod_by_u        nc_mod_u
+#define nc_floordiv_by_f   nc_floordiv_f
+#define nc_floordiv_by_d   nc_floordiv_d
+#define nc_floordiv_by_u   nc_floordiv_u
+#define NC_WHOLE(a, b, f)                                                                          \
+    (__builtin_constant_p(b) && (b) > 0 ? NC_ANY2(a, b, f##_by) : NC_ANY2(a, b, f))
+#define nc_floordiv(a, b) NC_WHOLE(a, b, nc_floordiv)
+#define nc_mod(a, b)      NC_WHOLE(a, b, nc_mod)
 #define nc_stays(a, b)    NC_FLOAT2(a, b, nc_stays)
 #define nc_order(a)       NC_FLOAT(a, nc_order)
 #define nc_either(m, a, b) _Generic((a), float : nc_either_f, double : nc_either_d)(m, a, b)
