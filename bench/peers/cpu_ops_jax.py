@@ -57,6 +57,34 @@ def distances(x, y):
     return jnp.sum(jnp.sqrt(jnp.sum(d * d, 2) + 1e-6))
 
 
+def convolve(x, w, axes, groups=1):
+    order = ("NWC", "OWI", "NWC") if axes == 1 else ("NHWC", "OHWI", "NHWC")
+    return jax.lax.conv_general_dilated(x, w, (1,) * axes, "SAME", dimension_numbers=order, feature_group_count=groups)
+
+
+def pool(x, n, start, step):
+    return jax.lax.reduce_window(x, start, step, (1, n, n, 1), (1, n, n, 1), "VALID")
+
+
+def bce(x, y):
+    return jnp.mean(jnp.maximum(x, 0) - x * y + jnp.log1p(jnp.exp(-jnp.abs(x))))
+
+
+def huber(x, y):
+    d = jnp.abs(x - y)
+    return jnp.mean(jnp.where(d < 1, 0.5 * d * d, d - 0.5))
+
+
+def adam(p, g, m, v):
+    m, v = F32(0.9) * m + F32(0.1) * g, F32(0.999) * v + F32(0.001) * g * g
+    return p - F32(0.001) * m / (jnp.sqrt(jnp.abs(v)) + F32(1e-8)), m, v
+
+
+def momentum(p, g, m):
+    m = BF16(0.9) * m + g
+    return p - BF16(0.01) * m, m
+
+
 # name: function, the types and shapes of its arguments, of integers with what they are below
 MODELS = {
     "concat25": (lambda x: jnp.concatenate(slices(x), 1), (F32, (1024, 2000))),
@@ -235,6 +263,53 @@ MODELS = {
     "eigh_16": (lambda x: jnp.linalg.eigh(x + x.T), (F32, (16, 16))),
     "rounds": (rounds, (F32, (512, 16, 32)), (F32, (32, 32))),
     "lstm_backward": (jax.grad(lstm, (0, 1)), (F32, (64, 32, 256)), (F32, (64, 256))),
+    "sum_middle": (lambda x: jnp.sum(x, 1), (F32, (64, 100, 77))),
+    "sum_outer_two": (lambda x: jnp.sum(x, (0, 1)), (F32, (30, 40, 500))),
+    "max_middle_f64": (lambda x: jnp.max(x, 1), (F64, (40, 90, 51))),
+    "min_short_f16": (lambda x: jnp.min(x, 1), (F16, (20000, 24))),
+    "mean_first_bf16": (lambda x: jnp.mean(x, 0), (BF16, (129, 3000))),
+    "sum_i32_rows": (lambda x: jnp.sum(x, 1), (I32, (999, 257), 1000)),
+    "transposed_odd": (lambda x: x.T, (F32, (777, 333))),
+    "transposed_i32": (lambda x: x.transpose(1, 2, 0), (I32, (50, 60, 70), 1000)),
+    "concat_columns": (lambda x, y, z: jnp.concatenate([x, y, z], 1),
+                       (F32, (2000, 30)), (F32, (2000, 17)), (F32, (2000, 5))),
+    "gather_elements": (lambda x, i: x[i], (F32, (100000,)), (I32, (50000,), 100000)),
+    "take_along": (lambda x, i: jnp.take_along_axis(x, i, 1), (F32, (1000, 200)), (I32, (1000, 20), 200)),
+    "cumsum_i32": (jnp.cumsum, (I32, (100000,), 10)),
+    "cummax_rows": (lambda x: jax.lax.cummax(x, 1), (F32, (100, 512))),
+    "sort_f64": (lambda x: jnp.sort(x, 1), (F64, (100, 200))),
+    "argsort_i32": (jnp.argsort, (I32, (5000,), 100000)),
+    "conv1d_small": (lambda x, w: convolve(x, w, 1), (F32, (8, 200, 16)), (F32, (24, 5, 16))),
+    "depthwise": (lambda x, w: convolve(x, w, 2, 32), (F32, (4, 28, 28, 32)), (F32, (32, 3, 3, 1))),
+    "depthwise_1d": (lambda x, w: convolve(x, w, 1, 64), (F32, (8, 256, 64)), (F32, (64, 7, 1))),
+    "conv_1x1": (lambda x, w: convolve(x, w, 2), (F32, (4, 20, 20, 48)), (F32, (96, 1, 1, 48))),
+    "batched_20": (jnp.matmul, (F32, (200, 20, 20)), (F32, (200, 20, 20))),
+    "batched_3": (jnp.matmul, (F32, (5000, 3, 3)), (F32, (5000, 3, 3))),
+    "batched_4_f64": (jnp.matmul, (F64, (1000, 4, 4)), (F64, (1000, 4, 4))),
+    "batched_matvec": (jnp.matmul, (F32, (500, 20, 20)), (F32, (500, 20, 1))),
+    "matmul_33": (jnp.matmul, (F32, (33, 65)), (F32, (65, 97))),
+    "matmul_tn": (lambda a, b: a.T @ b, (F32, (200, 150)), (F32, (200, 170))),
+    "matmul_nt": (lambda a, b: a @ b.T, (F32, (64, 300)), (F32, (128, 300))),
+    "linear_gelu": (lambda x, w, b: jax.nn.gelu(x @ w.T + b, approximate=True),
+                    (F32, (128, 256)), (F32, (512, 256)), (F32, (512,))),
+    "norm_32": (lambda x, g, b: norm(x) * g + b, (F32, (5000, 32)), (F32, (32,)), (F32, (32,))),
+    "norm_33_f64": (norm, (F64, (1000, 33))),
+    "norm_slope": (jax.grad(lambda x, y: jnp.sum(norm(x) * y)), (F32, (1000, 64)), (F32, (1000, 64))),
+    "sum_33": (lambda x: jnp.sum(x, 1), (F32, (10000, 33))),
+    "length_36": (lambda x: jnp.sqrt(jnp.sum(x * x, 1)), (F32, (9000, 36))),
+    "softmax_3": (jax.nn.softmax, (F32, (30000, 3))),
+    "bce": (bce, (F32, (5000, 10)), (F32, (5000, 10))),
+    "huber_slope": (jax.grad(huber), (F32, (100000,)), (F32, (100000,))),
+    "cosine": (lambda x, y: jnp.sum(normalize(x, 1) * normalize(y, 1), 1), (F32, (1000, 128)), (F32, (1000, 128))),
+    "adam_step": (adam, *[(F32, (300000,))] * 4),
+    "momentum_bf16": (momentum, *[(BF16, (300000,))] * 3),
+    "max_pool_1": (lambda x: pool(x, 2, -jnp.inf, jax.lax.max), (F32, (16, 28, 28, 1))),
+    "avg_pool_3": (lambda x: pool(x, 3, 0.0, jax.lax.add) / 9, (F32, (8, 30, 30, 3))),
+    "scatter_maximum": (lambda x, i: jnp.zeros(1000, F32).at[i].max(x), (F32, (50000,)), (I32, (50000,), 1000)),
+    "scalar_loop": (lambda x: jax.lax.scan(lambda h, t: (F32(0.9) * h + t,) * 2, F32(0.5), x)[1], (F32, (5000,))),
+    "eigh_64": (lambda x: jnp.linalg.eigh(x + x.T), (F32, (64, 64))),
+    "int_bits": (lambda x: (x * 3 + 7) % 1000, (I32, (200000,), 100000)),
+    "tiny_add": (jnp.add, (F32, (10,)), (F32, (10,))),
 }
 
 
@@ -261,7 +336,7 @@ def microseconds(name):
 # What of the outputs is compared, where not all of it.
 SAME = {"dropout_f32": np.shape, "normals": np.shape, "uniforms": np.shape,  # random numbers of their own
         "rounds": lambda y: y[:8], "lstm_backward": np.shape,  # little differences grow
-        "eigh_16": np.abs}  # eigenvectors have either sign
+        "eigh_16": np.abs, "eigh_64": np.abs}  # eigenvectors have either sign
 
 
 def one_core(names):
