@@ -210,31 +210,39 @@ static void declare_sums(Emit *e, Scope *row, Scope *chunk, const int *r, int n,
     }
 }
 
-static bool is_sum(const Inst *v)
+static bool is_light_sum(const Inst *v, int bytes)
 {
-    return v->kind == KI_REDUCE && inst_acc(v)->adds && inst_acc(v)->start == START_ZERO;
+    return v->kind == KI_REDUCE && inst_acc(v)->adds && !inst_acc(v)->runs &&
+           math_bytes(v->acc) == bytes;
 }
 
 // Of short rows the longest vectors leave much over, and their lanes take longest to be joined. How
-// many lanes are best for sums of elements that cost little; 0: the processor's own.
+// many lanes are best for sums and products of elements that cost little; 0: the processor's own.
 static int lanes_of_short(const Emit *e, const int *r, int n, int64_t length)
 {
     enum { SHORTEST = 5, MIDDLE = 72, LONGEST = 128 };
     const Body *b = e->body;
     const int bytes = math_bytes(b->insts.at[r[0]].acc);
+    bool few = true; // four lanes do
     if (length < SHORTEST || length >= LONGEST || bytes < 4) return 0;
     for (uint32_t i = 0; i < b->insts.n; i++) {
         const Inst *v = &b->insts.at[i];
         const bool costly =
             v->kind == KI_RANDOM || (v->kind == KI_EW && op_info(v->op)->flags & OPF_COSTLY);
-        if (e->live[i] && costly && v->axes >> b->col & 1) return 0;
+        if (!e->live[i] || !(v->axes >> b->col & 1)) continue;
+        if (costly) return 0;
+        if (v->kind != KI_LOAD) continue;
+        const DType t = b->bufs.at[v->buf].type;
+        few &= dtype_info[t].bits >= 32;
+        if (t == DT_F16 && length % 16 == 0) return 0; // which are converted so many at a time
     }
     for (int i = 0; i < n; i++) {
         const Inst *v = &b->insts.at[r[i]];
-        if (!is_sum(v) || math_bytes(v->acc) != bytes) return 0;
+        if (!is_light_sum(v, bytes)) return 0;
+        few &= inst_acc(v)->start == START_ZERO;
     }
-    if (bytes == 8) return length % 8 ? 4 : 0;
-    return length % 8 == 0 || length >= MIDDLE ? 8 : 4;
+    if (bytes == 8) return length % 8 && few ? 4 : 0;
+    return length % 8 && length < MIDDLE && few ? 4 : 8;
 }
 
 static void row_stage(Emit *e, int stage, const char *lo, const char *hi, int64_t length)
