@@ -363,10 +363,10 @@ int verb_bench(int argc, char **argv)
         repeats_option(&a.timing),
         seed_option(&a.timing.seed, "random seed of made-up data (default 0)"),
         {"--compiles", NULL, OPT_INT, &a.compiles, "N",
-         "how often it is compiled, cold and warm (default 3; 0: not)"},
+         "number of compilations, cold and warm (default 3; 0: none)"},
         {"--least", NULL, OPT_REAL, &a.least, "SHARE",
-         "--compare: smaller differences do not count (default 0.02)"},
-        {"--json", NULL, OPT_FLAG, &a.json, NULL, "as JSON lines"},
+         "with --compare: ignore smaller differences (default 0.02)"},
+        {"--json", NULL, OPT_FLAG, &a.json, NULL, "print JSON lines"},
     };
     int code = 0;
     if (!read_command("bench", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))
@@ -377,9 +377,9 @@ int verb_bench(int argc, char **argv)
     } else if (a.compare) {
         code = a.least >= 0
                    ? compare_results(a.common.words.at[0], a.common.words.at[1], a.least, a.json)
-                   : fail("--least wants a share from 0 up, as 0.02");
+                   : fail("--least needs a share from 0 up, as 0.02");
     } else if (a.compiles < 0 || a.compiles > MOST_COMPILES) {
-        code = fail("--compiles wants a number from 0 to 64");
+        code = fail("--compiles needs a number from 0 to 64");
     } else if (output_of_objects(a.out, "file of results", &code)) {
         netc_context *ctx = NULL;
         a.command = join(argc, argv);

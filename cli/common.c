@@ -164,7 +164,7 @@ bool arrays_possible(const StringList *words, bool bare, bool archives, const ch
     for (int i = 0; i < words->n && !*code; i++) {
         const char *word = words->at[i], *eq = strchr(word, '='), *path = path_of(word);
         if (eq ? eq == word || !eq[1] : !bare || !*word)
-            *code = fail("--output wants NAME=FILE, not '%s'", word);
+            *code = fail("--output needs NAME=FILE, not '%s'", word);
         else if (output_possible(path, model, code) && output_no_data(path, data, code) &&
                  !is_table(path))
             output_named(path, ".npy", "an output is written", code);
@@ -287,7 +287,7 @@ netc_status add_data(netc_dataset *d, const StringList *words, netc_error **err)
     for (int i = 0; i < words->n; i++) {
         const char *word = words->at[i], *eq = strchr(word, '='), *colon;
         if (!eq || eq == word || !eq[1]) {
-            fail("--data wants NAME=FILE, not '%s'", word);
+            fail("--data needs NAME=FILE, not '%s'", word);
             return NETC_INVALID;
         }
         char *name = strndup(word, (size_t)(eq - word)), *path = strdup(eq + 1);
@@ -383,7 +383,7 @@ static netc_status apply_settings(netc_session *s, const StringList *words, netc
         double value = eq ? strtod(eq + 1, &end) : 0;
         netc_status status = NETC_INVALID;
         if (!name || end == eq + 1 || *end)
-            fail("--set wants NAME=NUMBER, not '%s'", word);
+            fail("--set needs NAME=NUMBER, not '%s'", word);
         else
             status = netc_set(s, name, value, err);
         free(name);

@@ -51,7 +51,7 @@ static bool read_batches(CompileArgs *a, int *code)
     }
     if (!sound)
         *code =
-            fail("--batch wants sizes, %d at most, as in 1,100; not '%s'", MOST_BATCHES, a->batch);
+            fail("--batch needs sizes, %d at most, as in 1,100; not '%s'", MOST_BATCHES, a->batch);
     else if (a->batch && (!a->out || a->emit))
         *code = fail("--batch says what a compiled model is for; name it with -o FILE");
     return !*code;
@@ -162,7 +162,7 @@ int verb_compile(int argc, char **argv)
         {"--weights", NULL, OPT_STRING, &a.weights, "FILE", "put these weights into model.bin"},
         {"--batch", NULL, OPT_STRING, &a.batch, "LIST",
          "further batch sizes that model.bin can run without a compiler: 1,100"},
-        {"--json", NULL, OPT_FLAG, &a.json, NULL, "errors as JSON on standard output"},
+        {"--json", NULL, OPT_FLAG, &a.json, NULL, "print errors as JSON on standard output"},
     };
     int code;
     if (!read_command("compile", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))

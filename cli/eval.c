@@ -129,7 +129,7 @@ int verb_eval(int argc, char **argv)
         set_option(&a.set),
         {"--output", "-o", OPT_LIST, &a.outputs, "NAME=FILE",
          "write an output over all examples (a confusion matrix) as .npy"},
-        {"--json", NULL, OPT_FLAG, &a.json, NULL, "the results as one JSON object"},
+        {"--json", NULL, OPT_FLAG, &a.json, NULL, "print the results as one JSON object"},
     };
     int code;
     if (!read_command("eval", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))

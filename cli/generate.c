@@ -164,7 +164,7 @@ static netc_status write_texts(GenerateArgs *a, netc_session *s, const netc_toke
     o.user = &w;
     if (ntexts > 1) { // nothing of them is written yet
         catch_interrupt();
-        signal(SIGPIPE, SIG_DFL); // who reads no further wants no more
+        signal(SIGPIPE, SIG_DFL); // end quietly when the reader closes the pipe
     }
     if (status == NETC_OK) status = netc_generate(s, &o, err);
     if (w.lost) status = NETC_OUT_OF_MEMORY;
@@ -232,7 +232,7 @@ int verb_generate(int argc, char **argv)
     GenerateArgs a = {.entry = "next", .tokenizer = "bytes", .length = 500, .temperature = 1};
     const Option options[] = {
         {"--prompt", NULL, OPT_LIST, &a.prompt, "TEXT",
-         "how the text begins; several: a text for each (default: a new line)"},
+         "beginning of the text; if repeated, one text for each (default: a new line)"},
         {"--prompts", NULL, OPT_STRING, &a.prompts, "FILE",
          "read prompts from a file, one per line"},
         {"--length", NULL, OPT_COUNT, &a.length, "N", "tokens to write (default 500)"},
@@ -240,13 +240,13 @@ int verb_generate(int argc, char **argv)
          "below 1 favours likely tokens, 0 always takes the most likely (default 1)"},
         {"--top-k", NULL, OPT_COUNT, &a.top_k, "N", "draw from the N most likely tokens"},
         {"--top-p", NULL, OPT_REAL, &a.top_p, "P",
-         "draw from the fewest tokens whose probabilities add up to P"},
+         "draw from the fewest tokens whose probabilities sum to P"},
         {"--repetition-penalty", NULL, OPT_POSITIVE, &a.penalty, "X",
          "above 1 makes tokens that the text already has less likely (default: off)"},
         {"--stop", NULL, OPT_LIST, &a.stop, "TEXT",
          "end the text before TEXT; may be given several times"},
         {"--tokenizer", NULL, OPT_STRING, &a.tokenizer, "FILE",
-         "which tokenizer, as for netc tokenize (default: bytes)"},
+         "the tokenizer, as for netc tokenize (default: bytes)"},
         {"--pattern", NULL, OPT_STRING, &a.pattern, "NAME",
          "how a tokenizer of ranks splits text, as for netc tokenize"},
         {"--entry", NULL, OPT_STRING, &a.entry, "NAME",

@@ -99,18 +99,18 @@ int verb_inspect(int argc, char **argv)
         {"--why", NULL, OPT_FLAG, &a.why, NULL,
          "which values are stored between kernels, and why (causes: docs/fusion.md)"},
         {"--target", NULL, OPT_STRING, &a.target, "T",
-         "cpu, cuda, sm_80, sm_90, sm_100; default: what would run here"},
+         "cpu, cuda, sm_80, sm_90, sm_100; default: what would run on this machine"},
         {"--order", NULL, OPT_FLAG, &a.in_order, NULL,
          "list steps in the order in which they run, not by cost"},
         {"--cards", NULL, OPT_FLAG, &a.cards, NULL,
          "registers, local and shared memory, remarks of each kernel (needs NVRTC, no GPU)"},
         {"--knobs", NULL, OPT_FLAG, &a.knobs, NULL,
-         "the kernels' schedules as a tuning file has them; for a named kernel its legal values"},
+         "the kernels' schedules in a tuning file's form; for a named kernel, its legal values"},
         {"--eject", NULL, OPT_STRING, &a.eject, "KERNEL",
          "write a CUDA kernel to MODEL.kernels/KERNEL.cu, to be edited there"},
         {"--compare", NULL, OPT_STRING, &a.other, "OTHER",
-         "what differs in another build; also as a second word"},
-        {"--json", NULL, OPT_FLAG, &a.json, NULL, "as JSON"},
+         "compare with another build, which may also be the second argument"},
+        {"--json", NULL, OPT_FLAG, &a.json, NULL, "print JSON"},
     };
     return run_verb("inspect", OPTIONS(options), &a.common, argc, argv, run, &a);
 }

@@ -11,9 +11,9 @@ int verb_lsp(int argc, char **argv)
     int code;
     const Option options[] = {
         {"--define", "-D", OPT_LIST, &defines, "NAME=VALUE",
-         "override a const, dim or setting, as the other verbs do"},
+         "override a const, dim or setting, as for the other verbs"},
         {"--stdio", NULL, OPT_FLAG, &stdio, NULL,
-         "speak on standard input and output: it always does; some editors ask for it"},
+         "use standard input and output (always the case; some editors pass this option)"},
     };
     if (!read_command("lsp", OPTIONS(options), NULL, &words, argc, argv, &code)) return code;
     code = lsp_serve(STDIN_FILENO, STDOUT_FILENO, defines.at, defines.n);

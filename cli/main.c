@@ -29,7 +29,7 @@ const Verb verbs[] = {
      "label=t10k-labels-idx1-ubyte.gz "
      "--weights mlp.safetensors",
      verb_eval, 1, 1, "one model"},
-    {"predict", "Run a model over a data set and write an output of every example.",
+    {"predict", "Run a model over a data set and write its output for every example.",
      "predict MODEL --data NAME=FILE ... -o [NAME=]FILE.npy [--weights FILE]",
      "netc predict mlp.net --weights mlp.safetensors --data image=t10k-images-idx3-ubyte.gz "
      "-o logits=logits.npy",
@@ -39,7 +39,7 @@ const Verb verbs[] = {
      "netc run mlp.bin --input image=digits.npy --output logits=logits.npy --weights "
      "mlp.safetensors",
      verb_run, 1, 1, "one model"},
-    {"generate", "Write text with a trained model.",
+    {"generate", "Generate text with a trained model.",
      "generate MODEL --weights FILE [--prompt TEXT] [--length N]",
      "netc generate samples/shakespeare/gpt.net --weights gpt.safetensors --prompt \"ROMEO:\"",
      verb_generate, 1, 1, "one model"},
@@ -49,7 +49,7 @@ const Verb verbs[] = {
      "echo Hello | netc tokenize --tokenizer gpt2/\n"
      "netc tokenize --decode book.bin --tokenizer gpt2/",
      verb_tokenize, 0, INT_MAX, "files of text"},
-    {"inspect", "Show kernels, their cost and the memory plan, or how another build differs.",
+    {"inspect", "Show kernels, their cost and the memory plan, or compare two builds.",
      "inspect MODEL [KERNEL | OTHER] [--params] [--why] [--target T] [--cards]",
      "netc inspect mlp.net --params\nnetc inspect mlp.net --target sm_90 --cards\n"
      "netc inspect mlp.net --why\n"
@@ -63,12 +63,12 @@ const Verb verbs[] = {
      verb_report, 1, 1, "one model"},
     {"check", "Check gradients and kernels against the reference.", "check MODEL",
      "netc check mlp.net", verb_check, 1, 1, "one model"},
-    {"profile", "Time every kernel of an entry and compare it with what the device can do.",
+    {"profile", "Time every kernel of an entry and compare it with the device's limits.",
      "profile MODEL [--entry NAME] [--data NAME=FILE] [--cold] [--trace FILE]",
      "netc profile mlp.net --device cuda:0\nnetc profile mlp.net --entry mlp -D batch=512 --json\n"
      "netc profile mlp.net --trace mlp.trace.json",
      verb_profile, 1, 1, "one model"},
-    {"bench", "Measure a model's steps, compilation and memory, or compare two such results.",
+    {"bench", "Measure a model's steps, compilation and memory, or compare two results.",
      "bench MODEL [-o FILE.jsonl] | --compare FIRST.jsonl SECOND.jsonl",
      "netc bench mlp.net --device cuda:0 -o before.jsonl\n"
      "netc bench --compare before.jsonl after.jsonl",
@@ -79,7 +79,7 @@ const Verb verbs[] = {
      1, "one model"},
     {"doctor", "Show what this machine has and what to install.", "doctor", "netc doctor",
      verb_doctor, 0, 0, "no file: it looks at this machine"},
-    {"show", "Show what is in files of tensors, data and compiled models.", "show FILE ...",
+    {"show", "Show the contents of files of tensors, data and compiled models.", "show FILE ...",
      "netc show mlp.safetensors\nnetc show train-images-idx3-ubyte.gz mlp.bin", verb_show, 1,
      INT_MAX, "files to look into"},
     {"fmt", "Format model files.", "fmt FILE.net ... [--check]", "netc fmt mlp.net", verb_fmt, 1,

@@ -58,18 +58,18 @@ static bool store(const Option *o, const char *value)
     case OPT_COUNT:
         *(int64_t *)o->to = strtoll(value, &end, 10);
         if (*value && !*end && !errno && (o->kind == OPT_INT || *(int64_t *)o->to > 0)) return true;
-        fail("%s wants a whole number%s, not '%s'", o->name, above[o->kind == OPT_COUNT], value);
+        fail("%s needs a whole number%s, not '%s'", o->name, above[o->kind == OPT_COUNT], value);
         return false;
     case OPT_BYTES:
         if (read_bytes(value, o->to)) return true;
-        fail("%s wants a number of bytes, like 5e9, 6GB or 512MiB, not '%s'", o->name, value);
+        fail("%s needs a number of bytes, like 5e9, 6GB or 512MiB, not '%s'", o->name, value);
         return false;
     case OPT_REAL:
     case OPT_POSITIVE:
         real = *(double *)o->to = strtod(value, &end);
         if (*value && !*end && !errno && (o->kind == OPT_REAL || (real > 0 && real - real == 0)))
             return true;
-        fail("%s wants a number%s, not '%s'", o->name, above[o->kind == OPT_POSITIVE], value);
+        fail("%s needs a number%s, not '%s'", o->name, above[o->kind == OPT_POSITIVE], value);
         return false;
     }
     return false;
@@ -99,14 +99,16 @@ static const char *suggest_option(const char *name, const char *const *options, 
 static const char *elsewhere(const char *name)
 {
     static const char *const known[][2] = {
-        {"--lr", "the rate stands in the model's 'update'; a setting there is changed with --set"},
-        {"--learning-rate", "the rate stands in the model's 'update'; --set changes a setting"},
-        {"--batch", "a model's 'dim batch' is changed with -D batch=N"},
-        {"--batch-size", "a model's 'dim batch' is changed with -D batch=N"},
+        {"--lr",
+         "the learning rate is in the model's 'update'; if it is a setting, --set changes it"},
+        {"--learning-rate",
+         "the learning rate is in the model's 'update'; if it is a setting, --set changes it"},
+        {"--batch", "-D batch=N changes a model's 'dim batch'"},
+        {"--batch-size", "-D batch=N changes a model's 'dim batch'"},
         {"--cpu", "write --device cpu"},
         {"--gpu", "write --device cuda"},
         {"--cuda", "write --device cuda"},
-        {"--load", "parameters are read with --weights FILE"},
+        {"--load", "--weights FILE reads parameters"},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(known[i][0], name)) return known[i][1];
@@ -161,7 +163,7 @@ static bool parse(const Verb *verb, const Option *options, int noptions, int arg
         if (!o || (o->kind == OPT_FLAG && value)) return unknown(verb, options, noptions, word);
         if (o->kind != OPT_FLAG && !value) {
             if (i + 1 == argc)
-                return fail("%s wants a value: %s %s", o->name, o->name, o->value), false;
+                return fail("%s needs a value: %s %s", o->name, o->name, o->value), false;
             value = argv[++i];
         }
         if (!store(o, value)) return false;
@@ -178,7 +180,7 @@ static bool parse(const Verb *verb, const Option *options, int noptions, int arg
 Option device_option(const char **to)
 {
     return (Option){"--device", NULL, OPT_STRING,
-                    to,         "D",  "cuda:0, cpu; default: a GPU when there is one"};
+                    to,         "D",  "cuda:0, cpu; default: a GPU if there is one"};
 }
 
 Option examples_option(StringList *to)
@@ -201,7 +203,8 @@ Option seed_option(int64_t *to, const char *help)
 
 Option entry_option(const char **to)
 {
-    return (Option){"--entry", NULL, OPT_STRING, to, "NAME", "which model of the file"};
+    return (Option){"--entry", NULL,   OPT_STRING,
+                    to,        "NAME", "the model to use, if the file has several"};
 }
 
 Option set_option(StringList *to)
@@ -218,7 +221,7 @@ Option resize_option(ImageOptions *i)
 Option skip_option(ImageOptions *i)
 {
     return (Option){"--skip-bad", NULL, OPT_FLAG,
-                    &i->skip_bad, NULL, "leave out images that cannot be decoded"};
+                    &i->skip_bad, NULL, "skip images that cannot be decoded"};
 }
 
 Option weights_option(Weights *w)
@@ -238,7 +241,7 @@ Option missing_option(Weights *w)
 {
     return (Option){
         "--allow-missing", NULL, OPT_FLAG,
-        &w->allow_missing, NULL, "keep initial values of tensors missing in the weights file"};
+        &w->allow_missing, NULL, "keep the initial values of tensors that the weights file lacks"};
 }
 
 Option ignore_option(Weights *w)
@@ -273,8 +276,9 @@ Option steps_option(Timing *t)
 
 Option repeats_option(Timing *t)
 {
-    return (Option){"--repeats", NULL, OPT_COUNT,
-                    &t->repeats, "N",  "measurements, of which the median counts (default 25)"};
+    return (Option){"--repeats", NULL,
+                    OPT_COUNT,   &t->repeats,
+                    "N",         "number of measurements; the median is reported (default 25)"};
 }
 
 enum { COMMON_OPTIONS = 13 };
@@ -287,23 +291,23 @@ static void common_options(Common *c, Option out[COMMON_OPTIONS])
         {"--program", NULL, OPT_STRING, &c->program, "NAME",
          "choose one of several train blocks by its name (default: the first)"},
         {"--precision", NULL, OPT_STRING, &c->precision, "P", "f32 (default), tf32, bf16 or f16"},
-        {"--skip-passes", NULL, OPT_STRING, &c->skip_passes, "A,B", "leave out optional passes"},
+        {"--skip-passes", NULL, OPT_STRING, &c->skip_passes, "A,B", "skip these optional passes"},
         {"--memory-limit", NULL, OPT_BYTES, &c->memory_limit, "BYTES",
-         "keep temporaries within this, 6e9 or 6GB: recompute values, split large products"},
+         "limit for temporaries (6e9, 6GB): recompute values, split large products"},
         {"--no-reuse", NULL, OPT_FLAG, &c->no_reuse, NULL, "do not let temporaries share memory"},
         {"--no-library", NULL, OPT_FLAG, &c->no_matmul_library, NULL,
-         "use no matrix library, only generated products"},
+         "compute matrix products with generated kernels, without a library"},
         {"--rebuild", NULL, OPT_FLAG, &c->rebuild, NULL,
-         "compile a model.bin's source; do not use its code, which runs with your rights"},
+         "compile the source in a model.bin instead of running its machine code"},
         {"--tune-file", NULL, OPT_STRING, &c->tune_file, "FILE",
-         "measured schedules (default: MODEL.tune where it exists; '' for none)"},
+         "measured schedules (default: MODEL.tune if it exists; '' for none)"},
         {"--locked", NULL, OPT_FLAG, &c->locked, NULL,
          "fail unless the tuning file has a line for each of the model's kernels"},
         {"--cache-dir", NULL, OPT_STRING, &c->cache_dir, "DIR",
          "folder of the compile cache; '' for none"},
         {"--quiet", "-q", OPT_FLAG, &c->quiet, NULL, "errors and results only"},
         {"--verbose", "-v", OPT_FLAG, &c->verbose, NULL,
-         "say what is compiled and which fallbacks are taken"},
+         "report what is compiled and which fallbacks are used"},
     };
     _Static_assert(sizeof rows / sizeof *rows == COMMON_OPTIONS, "one more, or one less");
     memcpy(out, rows, sizeof rows);

@@ -359,7 +359,7 @@ int verb_profile(int argc, char **argv)
         {"--cold", NULL, OPT_FLAG, &a.cold, NULL, "empty the cache before each call"},
         {"--trace", NULL, OPT_OUTPUT, &a.trace, "FILE",
          "write a trace for ui.perfetto.dev (Chrome's trace events)"},
-        {"--json", NULL, OPT_FLAG, &a.json, NULL, "as JSON"},
+        {"--json", NULL, OPT_FLAG, &a.json, NULL, "print JSON"},
     };
     return run_verb("profile", OPTIONS(options), &a.common, argc, argv, run, &a);
 }

@@ -43,7 +43,7 @@ int verb_report(int argc, char **argv)
         {"--log", NULL, OPT_LIST, &a.logs, "FILE",
          "curves: what 'netc train --log FILE' wrote; several are compared"},
         {"--target", NULL, OPT_STRING, &a.target, "T",
-         "cpu, cuda, sm_80, sm_90, sm_100; default: what was profiled, or would run here"},
+         "cpu, cuda, sm_80, sm_90, sm_100; default: the profile's, or what would run here"},
     };
     int code;
     if (!read_command("report", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))

@@ -66,7 +66,7 @@ static netc_status read_input(netc_dataset *d, const char *word, Input *in, netc
 {
     const char *eq = strchr(word, '=');
     if (!eq || eq == word || !eq[1])
-        return fail("--input wants NAME=FILE, not '%s'", word), NETC_INVALID;
+        return fail("--input needs NAME=FILE, not '%s'", word), NETC_INVALID;
     in->name = strndup(word, (size_t)(eq - word));
     if (!in->name) return NETC_OUT_OF_MEMORY;
     in->of_data = as_data(eq + 1);
@@ -338,9 +338,9 @@ int verb_run(int argc, char **argv)
         WEIGHTS_OPTIONS(&a.weights),
         device_option(&a.device),
         seed_option(&a.seed, "random seed of initial weights and random numbers (default 0)"),
-        {"--times", NULL, OPT_COUNT, &a.times, "N", "run it N times in a row"},
+        {"--times", NULL, OPT_COUNT, &a.times, "N", "run the model N times in a row"},
         set_option(&a.set),
-        {"--json", NULL, OPT_FLAG, &a.json, NULL, "the outputs as one JSON object"},
+        {"--json", NULL, OPT_FLAG, &a.json, NULL, "print the outputs as one JSON object"},
     };
     int code;
     if (!read_command("run", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))

@@ -176,7 +176,7 @@ int verb_tokenize(int argc, char **argv)
         {"--raw", NULL, OPT_FLAG, &a.raw, NULL,
          "write no header: tokens of 16 or 32 bits (FILE:u16, FILE:u32 for --data)"},
         {"--end", NULL, OPT_STRING, &a.end, "TOKEN",
-         "put this token after every file, such as '<|endoftext|>'"},
+         "add this token after every file, for example '<|endoftext|>'"},
         {"--plain", NULL, OPT_FLAG, &a.plain, NULL,
          "treat the texts of special tokens as ordinary text"},
         {"--decode", NULL, OPT_FLAG, &a.decode, NULL, "turn tokens into text"},

@@ -55,9 +55,9 @@ int verb_check(int argc, char **argv)
     const Option options[] = {
         seed_option(&a.seed, "random seed of made-up data (default 0)"),
         device_option(&a.device),
-        {"--json", NULL, OPT_FLAG, &a.json, NULL, "as one JSON object: ok, report"},
+        {"--json", NULL, OPT_FLAG, &a.json, NULL, "print one JSON object: ok, report"},
         {"--kernel", NULL, OPT_STRING, &a.kernel, "NAME",
-         "only this kernel, edited or tuned: against the generated one, and timed"},
+         "compare only this kernel, edited or tuned, with the generated one, and time both"},
     };
     return run_verb("check", OPTIONS(options), &a.common, argc, argv, check, &a);
 }
@@ -88,7 +88,7 @@ int verb_doctor(int argc, char **argv)
     StringList words = {0};
     Doctor d = {.color = color_wanted(STDOUT_FILENO)};
     int code;
-    const Option options[] = {{"--json", NULL, OPT_FLAG, &d.json, NULL, "as JSON"}};
+    const Option options[] = {{"--json", NULL, OPT_FLAG, &d.json, NULL, "print JSON"}};
     if (!read_command("doctor", OPTIONS(options), NULL, &words, argc, argv, &code)) return code;
     netc_context *ctx = NULL;
     netc_error *err = NULL;

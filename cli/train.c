@@ -213,7 +213,7 @@ int verb_train(int argc, char **argv)
         {"--save-best", NULL, OPT_STRING, &a.save_best, "METRIC",
          "also keep the checkpoint of the best evaluation by METRIC: accuracy, loss, x:min"},
         {"--patience", NULL, OPT_COUNT, &a.o.patience, "N",
-         "stop after N evaluations without a better one (by METRIC, or else loss)"},
+         "stop after N evaluations without improvement of METRIC, or else of the loss"},
         {"--resume", NULL, OPT_STRING, &a.resume, "FILE",
          "continue from a checkpoint, to the same bits"},
         WEIGHTS_OPTIONS(&a.weights),
@@ -225,14 +225,14 @@ int verb_train(int argc, char **argv)
         {"--tensorboard", NULL, OPT_STRING, &a.tensorboard, "DIR",
          "write event files for TensorBoard, and scalars.csv"},
         {"--watch", NULL, OPT_LIST, &a.watch, "NAME",
-         "log mean, deviation, extremes of a parameter or tap, or of all that match: 'h.*.attn'"},
+         "log mean, deviation and extremes of parameters, taps: a name or a pattern, 'h.*.attn'"},
         set_option(&a.set),
         {"--random-windows", NULL, OPT_FLAG, &a.random_windows, NULL,
-         "begin windows of tokens at random places, drawn from the seed"},
+         "start windows of tokens at random positions, drawn from the seed"},
         {"--no-shuffle", NULL, OPT_FLAG, &a.o.no_shuffle, NULL, "read the examples in order"},
         {"--keep-last", NULL, OPT_FLAG, &a.o.keep_last_partial, NULL,
-         "train on an epoch's last, smaller batch too"},
-        {"--json", NULL, OPT_FLAG, &a.json, NULL, "the log's lines on standard output"},
+         "also train on the last, smaller batch of an epoch"},
+        {"--json", NULL, OPT_FLAG, &a.json, NULL, "print the log's lines on standard output"},
     };
     int code;
     if (!read_command("train", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))

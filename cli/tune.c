@@ -82,9 +82,9 @@ int verb_tune(int argc, char **argv)
         device_option(&a.device),
         {"--kernel", NULL, OPT_STRING, &a.o.kernel, "NAME",
          "only this kernel (netc inspect names it)"},
-        {"--again", NULL, OPT_FLAG, &a.o.again, NULL, "measure anew what was measured before"},
+        {"--again", NULL, OPT_FLAG, &a.o.again, NULL, "repeat earlier measurements"},
         {"--prune", NULL, OPT_FLAG, &a.o.prune, NULL,
-         "drop the device's lines whose kernel is gone from the model"},
+         "remove this device's lines of kernels that the model no longer has"},
     };
     int code;
     if (!read_command("tune", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))

@@ -198,7 +198,7 @@ static void define(Elab *e, const Define *d)
 {
     Advice advice;
     if (!*d->name) {
-        diag_error(e->diags, 0, "-D wants NAME=VALUE, not '=%s'", d->value);
+        diag_error(e->diags, 0, "-D needs NAME=VALUE, not '=%s'", d->value);
         return;
     }
     if (!d->value[strspn(d->value, " \t")]) {

@@ -209,7 +209,7 @@ static void bound_value(Eval *e, const Node *n, const StrMap *from, const char *
     } else if (!type_equal(&v->type, &n->type)) {
         Buf b = buf_new(e->env->arena);
         type_print(&b, &v->type, NULL);
-        buf_str(&b, ", the graph wants ");
+        buf_str(&b, ", the graph expects ");
         type_print(&b, &n->type, NULL);
         diag_error(e->diags, n->loc, "%s '%s': given %s", op_info(n->op)->name, name, b.data);
         e->failed = true;

@@ -266,7 +266,8 @@ netc_status netc_predict(netc_session *s, const netc_predict_options *options, i
     netc_predict_options o = {0};
     memcpy(&o, options, options->size < sizeof o ? options->size : sizeof o);
     if (o.noutputs < 1 || !o.data)
-        return lib_fail(err, NETC_INVALID, "a prediction wants data, and an output to write");
+        return lib_fail(err, NETC_INVALID,
+                        "netc_predict needs data and at least one output to write");
     Predicting p = {.s = s, .o = &o};
     netc_status status = predict(&p, err);
     if (examples) *examples = status == NETC_OK ? p.examples : 0;

@@ -355,7 +355,7 @@ static netc_status write_texts(Writer *w, Kept *const *kept, netc_error **err)
 netc_status netc_generate(netc_session *s, const netc_generate_options *options, netc_error **err)
 {
     netc_generate_options o = {0};
-    if (!options) return lib_fail(err, NETC_INVALID, "netc_generate wants options");
+    if (!options) return lib_fail(err, NETC_INVALID, "netc_generate needs options");
     memcpy(&o, options, options->size < sizeof o ? options->size : sizeof o);
     Writer w = {.s = s,
                 .o = &o,

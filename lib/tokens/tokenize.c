@@ -85,7 +85,7 @@ netc_status netc_tokenize(const netc_tokenizer *tokenizer, const netc_tokenize_o
                           int64_t *tokens, int64_t *bytes, netc_error **err)
 {
     netc_tokenize_options o = {0};
-    if (!options) return lib_fail(err, NETC_INVALID, "netc_tokenize wants options");
+    if (!options) return lib_fail(err, NETC_INVALID, "netc_tokenize needs options");
     memcpy(&o, options, options->size < sizeof o ? options->size : sizeof o);
     Tokenizing t = {.encoder = {.t = tokenizer, .plain = o.plain, .take = take},
                     .o = &o,

@@ -118,8 +118,8 @@ static RtCode check(const char *path, const ProgType *t, const ProgType *wanted,
     }
     prog_type_text(have, sizeof have, t);
     prog_type_text(want, sizeof want, &w);
-    return rt_fail(e, RT_USER, "%s holds %s, the model wants %s (axis 0 is the examples)%s%s", path,
-                   have, want, element ? "" : "; convert the file, or declare the input as ",
+    return rt_fail(e, RT_USER, "%s holds %s, the model expects %s (axis 0 is the examples)%s%s",
+                   path, have, want, element ? "" : "; convert the file, or declare the input as ",
                    element ? "" : prog_dtype_name(t->dtype));
 }
 

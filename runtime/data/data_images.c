@@ -273,13 +273,13 @@ static RtCode find_size(RtImages *s, const ProgType *wanted, RtError *e)
         prog_type_text(text, sizeof text, wanted);
         return rt_fail(
             e, RT_USER,
-            "%s is a set of images, u8[height, width, 1 or 3] each; the model wants %s of "
+            "%s is a set of images, u8[height, width, 1 or 3] each; the model expects %s of "
             "an example",
             s->path, text);
     }
     if (wanted) h = wanted->dim[0], w = wanted->dim[1], c = wanted->dim[2];
     if (c != -1 && c != 1 && c != 3)
-        return rt_fail(e, RT_USER, "%s: images have 1 or 3 channels, the model wants %" PRId64,
+        return rt_fail(e, RT_USER, "%s: images have 1 or 3 channels, the model expects %" PRId64,
                        s->path, c);
     if (s->resize && (w < 1 || h < 1))
         return rt_fail(e, RT_USER,
@@ -322,7 +322,7 @@ static RtCode make_labels(RtImages *s, const ProgType *t, RtArray *out, RtError 
 {
     int64_t width = prog_dtype_bytes(t->dtype), most = t->dtype == PD_U8 ? 255 : INT32_MAX;
     if (t->dtype < PD_U8 || t->dtype > PD_I64)
-        return rt_fail(e, RT_USER, "%s: labels are integers, the model wants %s", s->path,
+        return rt_fail(e, RT_USER, "%s: labels are integers, the model expects %s", s->path,
                        prog_dtype_name(t->dtype));
     char *p = malloc((size_t)(s->list.n * width) + 1);
     if (!p) return rt_fail(e, RT_OOM, "out of memory");

@@ -168,8 +168,8 @@ RtCode rt_cells_attach(RtCells *c, RtStream *stream, const Program *p, RtCell **
             char have[160], want[160];
             prog_type_text(have, sizeof have, &x->info.type);
             prog_type_text(want, sizeof want, &p->cells[i].type);
-            code = rt_fail(e, RT_USER, "'%s' is %s in this session, the program wants %s", x->name,
-                           have, want);
+            code = rt_fail(e, RT_USER, "'%s' is %s in this session, the program expects %s",
+                           x->name, have, want);
         }
     }
     for (int i = 0; i < p->ncells && !code; i++) {

@@ -142,7 +142,7 @@ alone 0 "" run again.bin "${SMALL[@]}" -q
 same small .out
 alone 0 "" run again.bin "${BOTH[@]}" -q
 same all .out
-for list in 0 1, a -1 ,1 1:2 ''; do expect 1 "--batch wants sizes" "$NETC" m.net -o q.bin --batch "$list"; done
+for list in 0 1, a -1 ,1 1:2 ''; do expect 1 "--batch needs sizes" "$NETC" m.net -o q.bin --batch "$list"; done
 expect 1 "-o FILE" "$NETC" m.net --batch 1
 printf 'model m(x: f32[4, 2]) {\n    return y = x * 2\n}\n' >fixed.net
 expect 1 "no model has a batch to choose" "$NETC" fixed.net -o q.bin --batch 1

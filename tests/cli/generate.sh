@@ -148,7 +148,7 @@ expect 0 "" "$NETC" generate counts.net --device cpu --temperature 0 -q --prompt
 [ "$(cat .out)" = abcdefgGHIJ ] && pass || fail "a prefill without states took the prompt: $(cat .out)"
 expect 1 "it does not write all of its states" "$NETC" generate counts.net --device cpu --prompt abcdefg --prefill prefill
 expect 1 "has no entry 'none'" "${G[@]}" --prefill none
-expect 1 "repetition-penalty wants a number above 0" "${G[@]}" --repetition-penalty -1
+expect 1 "repetition-penalty needs a number above 0" "${G[@]}" --repetition-penalty -1
 expect 0 "" "${G[@]}" --length 60 --temperature 0 --repetition-penalty 1
 cmp -s greedy .out && pass || fail "a penalty of 1 is one"
 expect 0 "" "${G[@]}" --length 60 --temperature 0 --repetition-penalty 1000

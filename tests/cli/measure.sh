@@ -48,8 +48,8 @@ cp "$W/.out" b.json
 json b.json "d['items'] == 64 and d['model'] == 'a.bin'"
 expect 0 "a.bin on cpu" "$NETC" bench a.bin --device cpu --repeats 2 --steps 1 --compiles 0 --entry eval
 # What cannot be
-expect 1 "--steps wants" "${P[@]}" --steps 0
-expect 1 "--repeats wants" "${P[@]}" --repeats 0
+expect 1 "--steps needs" "${P[@]}" --steps 0
+expect 1 "--repeats needs" "${P[@]}" --repeats 0
 expect 1 "did you mean 'train'" "${P[@]}" --entry tran
 expect 1 "nofile.net" "$NETC" profile nofile.net
 expect 1 "cannot write" "${P[@]}" --trace "$W/none/t.json"
@@ -118,8 +118,8 @@ expect 0 '"what":"mlp.net batch=64 train: step"' "${B[@]}" --compiles 0 -D batch
 grep -q ': compile' "$W/.out" && fail "--compiles 0 compiles" || pass
 expect 1 "did you mean 'train'" "${B[@]}" --entry tran
 expect 1 "cannot write" "${B[@]}" -o "$W/none/a.jsonl"
-expect 1 "--steps wants" "${B[@]}" --steps 0
-expect 1 "--compiles wants" "${B[@]}" --compiles -1
+expect 1 "--steps needs" "${B[@]}" --steps 0
+expect 1 "--compiles needs" "${B[@]}" --compiles -1
 
 # -- compare: outside the spread and not, rates and times, files that have nothing to do with each other
 line() { printf '{"what":"%s","value":%s,"unit":"%s"%s}\n' "$1" "$2" "$3" "${4:+,\"low\":$4,\"high\":$5}"; }

@@ -39,7 +39,7 @@ same() { # with BATCH
 for b in 101 16 100 1; do same $b; done
 expect 0 "confused i64[7, 7]" "$NETC" eval m.net "${D[@]}" --weights w.safetensors
 expect 1 "no output 'logits' over all examples" "$NETC" eval m.net "${D[@]}" -o logits=no.npy
-expect 1 "--output wants NAME=FILE" "$NETC" eval m.net "${D[@]}" -o logits
+expect 1 "--output needs NAME=FILE" "$NETC" eval m.net "${D[@]}" -o logits
 
 if command -v python3 >/dev/null; then
     expect 0 "" "$NETC" run m.net --input x=x.npy --input label=l.npy --weights w.safetensors --device cpu --json -q

@@ -22,15 +22,15 @@ expect 1 "looks at this machine" "$NETC" doctor x
 expect 1 "netc inspect MODEL --target cpu lists them" "$NETC" inspect "$MLP" nothing --target cpu
 expect 1 "--input image=FILE" "$NETC" run "$MLP" --device cpu
 expect 1 "encode, decode" "$NETC" run "$ROOT/samples/autoencoder/autoencoder.net" --device cpu
-for n in -5 0.5 6XB nan 1e30 ''; do expect 1 "--memory-limit wants a number of bytes, like 5e9" "$NETC" "$MLP" --memory-limit "$n"; done
+for n in -5 0.5 6XB nan 1e30 ''; do expect 1 "--memory-limit needs a number of bytes, like 5e9" "$NETC" "$MLP" --memory-limit "$n"; done
 for n in 1000 1e3 1kB 1K 1.0e-3M 0.9765625KiB; do
     expect 0 "more than the limit of 1000" "$NETC" "$MLP" --memory-limit $n
 done
 expect 0 "note: the temporaries of 'train' need" "$NETC" "$MLP" --memory-limit 1000
 expect 1 "no device 'gpu'" "$NETC" "${T[@]}" --device gpu
-for n in -1 0 nan inf; do expect 1 "--epochs wants a number above 0" "$NETC" "${T[@]}" --epochs $n; done
+for n in -1 0 nan inf; do expect 1 "--epochs needs a number above 0" "$NETC" "${T[@]}" --epochs $n; done
 expect 1 "more than can be counted" "$NETC" "${T[@]}" --epochs 1e300
-for n in -1 0 1.5; do expect 1 "--steps wants a whole number above 0" "$NETC" "${T[@]}" --steps $n; done
+for n in -1 0 1.5; do expect 1 "--steps needs a whole number above 0" "$NETC" "${T[@]}" --steps $n; done
 expect 1 "--save FILE" "$NETC" "${T[@]}" --save-every 3
 expect 1 "split" "$NETC" "${T[@]}" --split 1.5
 expect 1 "leaves none of 2000 examples" "$NETC" "${T[@]}" --split 0.99999
@@ -134,7 +134,7 @@ for verb in train eval; do expect 0 "" "$NETC" $verb wide.net --data x=x.npy --d
 expect 0 "" "$NETC" predict wide.net -o y=sums.npy --data x=x.npy --device cpu
 expect 1 "is f32[1, 2]" "$NETC" eval wide.net --data x=x.npy --device cpu -D C=2
 sed 's/dim C/const C/' wide.net >fixed.net
-expect 1 "the model wants f32[*, 2]" "$NETC" eval fixed.net --data x=x.npy --device cpu
+expect 1 "the model expects f32[*, 2]" "$NETC" eval fixed.net --data x=x.npy --device cpu
 expect 1 "setting 'k' is given as nan" "$NETC" run set.net --input x=x.npy --device cpu --set k=nan
 expect 1 "x.npy is not text" "$NETC" fmt x.npy
 expect 0 "" "$NETC" run set.net --input x=x.npy --output y=y.npy --device cpu --set k=1

@@ -524,7 +524,7 @@ static void roots(void)
     strmap_set(&other.cells, "w", zero);
     CHECK(eval_graph(g, &other, &r) && r.failed_assert == check && r.first_nonfinite == ratio);
     give(&other, "x", shape(DT_F32, 1, 3), DATA(0, 0, 0));
-    CHECK(!eval_graph(g, &other, &r) && errors_say("given f32[3], the graph wants f32[2]"));
+    CHECK(!eval_graph(g, &other, &r) && errors_say("given f32[3], the graph expects f32[2]"));
     unsigned char bytes[8];
     value_to_bytes(weights, bytes);
     CHECK(!memcmp(bytes, (float[]){1, 2}, 8));

@@ -65,10 +65,10 @@ static void test_idx(void)
     CHECK(rt_array_check_range(&a, p, 0, 6, &e) == RT_USER && strstr(e.text, "example 2 holds 6"));
     rt_array_free(&a);
     wanted.dim[0] = 4;
-    bad(p, NULL, &wanted, "u8[3, 2], the model wants u8[*, 4]");
+    bad(p, NULL, &wanted, "u8[3, 2], the model expects u8[*, 4]");
     wanted.dim[0] = -1;
     wanted.dtype = PD_F32;
-    bad(p, NULL, &wanted, "wants f32[*, *]");
+    bad(p, NULL, &wanted, "expects f32[*, *]");
     bad(put("b-idx2-ubyte", idx, sizeof idx - 1), NULL, NULL, "truncated");
     bad(put("b-idx2-ubyte", idx, 6), NULL, NULL, "within its header");
     bad(put("b-idx2-ubyte", "\0\0\x09\1\0\0\0\0", 8), NULL, NULL, "type 0x09");
@@ -351,7 +351,7 @@ static void test_packed(void)
 #endif
     setrlimit(RLIMIT_AS, &small);
     bad(at("p-idx1-ubyte.gz"), NULL, &byte, "has bytes after its end: its header says u8[3]");
-    bad(at("q-idx1-ubyte.gz"), NULL, &image, "the model wants");
+    bad(at("q-idx1-ubyte.gz"), NULL, &image, "the model expects");
     bad(at("r.gz"), NULL, &byte, "something compressed that is neither");
     bad(at("s.gz"), NULL, &byte, "something compressed that is neither");
     setrlimit(RLIMIT_AS, &old);

@@ -383,9 +383,11 @@ static void test_bad(void)
         ProgType t;
         const char *part, *text;
     } wrong[] = {
-        {{.dtype = PD_F32, .rank = 3, .dim = {6, 6, 3}}, NULL, "the model wants f32[6, 6, 3]"},
-        {{.dtype = PD_U8, .rank = 3, .dim = {6, 6, 4}}, NULL, "1 or 3 channels, the model wants 4"},
-        {{.dtype = PD_U8, .rank = 1, .dim = {108}}, NULL, "the model wants u8[108]"},
+        {{.dtype = PD_F32, .rank = 3, .dim = {6, 6, 3}}, NULL, "the model expects f32[6, 6, 3]"},
+        {{.dtype = PD_U8, .rank = 3, .dim = {6, 6, 4}},
+         NULL,
+         "1 or 3 channels, the model expects 4"},
+        {{.dtype = PD_U8, .rank = 1, .dim = {108}}, NULL, "the model expects u8[108]"},
         {{.dtype = PD_F32}, NULL, "labels are integers"},
         {{.dtype = PD_U8, .rank = 3, .dim = {6, 6, 3}},
          "masks",

@@ -210,7 +210,7 @@ static void test_archives(void)
     rt_array_free(&a);
     bad(at("a.npz"), NULL, NULL, "holds 3 arrays; say which, as in");
     bad(at("a.npz"), "layer.z", NULL, "has no array 'layer.z'; did you mean 'layer.y'?");
-    bad(at("a.npz"), "x", &i32, "the model wants i32");
+    bad(at("a.npz"), "x", &i32, "the model expects i32");
     const RtTensor slash = {"a/b", t[0].type, x};
     CHECK(rt_npz_write(at("s.npz"), &slash, 1, &e) == RT_USER && access(at("s.npz"), F_OK));
 
