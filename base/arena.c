@@ -1,8 +1,8 @@
-// Bump allocation in chunks that double up to a bound; oversized requests get a chunk of their own.
-// The largest chunks are mapped with all their pages: a graph of many layers fills hundreds of
-// megabytes, and a fault for every 4 KB of them costs more than to clear it. (Huge pages cost
-// least, but not where a virtual machine gives free ones back to its host: each then comes at 30
-// times the price.)
+// Bump allocation in chunks whose size doubles up to a bound; a larger request gets a chunk of its
+// own. The largest chunks are mapped with all their pages present: a graph of many layers fills
+// hundreds of megabytes, and a page fault for every 4 KB would cost more than clearing them. (Huge
+// pages are the cheapest, except where a virtual machine returns freed ones to its host: each new
+// one then costs 30 times as much.)
 #include "base/arena.h"
 
 #include <stdbool.h>

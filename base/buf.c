@@ -1,4 +1,4 @@
-// Growing buffers: doubling, the old memory stays in the arena.
+// Growing buffers: the size doubles, and the old memory stays in the arena.
 #include "base/buf.h"
 
 #include <math.h>

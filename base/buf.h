@@ -1,4 +1,4 @@
-// A growing text or byte buffer in an arena. data is always NUL-terminated.
+// A growing text or byte buffer in an arena. [data] always ends with a NUL.
 #ifndef BASE_BUF_H
 #define BASE_BUF_H
 

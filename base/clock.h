@@ -1,4 +1,4 @@
-// Seconds of a clock that only goes forward, from any beginning.
+// A monotonic clock in seconds, counted from an arbitrary point in time.
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 

@@ -1,4 +1,4 @@
-// Suggestions for misspelt names, and lists of those there are.
+// Suggestions for misspelt names, and lists of the names that exist.
 #include "base/names.h"
 
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-// What an error says of a name that nothing has: the name that could be meant, or those there are.
+// The end of an error about an unknown name: a similar name, or the names that exist.
 #ifndef BASE_NAMES_H
 #define BASE_NAMES_H
 

@@ -1,5 +1,5 @@
-// Numbers and characters as text, the same whatever locale the process chose: a host with a decimal
-// comma reads and writes the same models, files and kernels.
+// Numbers and characters as text, independent of the process's locale: a host whose locale has a
+// decimal comma reads and writes the same models, files and kernels.
 #ifndef BASE_PLAIN_H
 #define BASE_PLAIN_H
 

@@ -71,7 +71,7 @@ bool output_apart(const char *path, const char *other, const char *what, int *co
 
 bool output_no_data(const char *path, const StringList *words, int *code)
 {
-    static const char what[] = "data that are read";
+    static const char what[] = "also read as data";
     bool apart = true;
     for (int i = 0; i < words->n && apart; i++) {
         const char *eq = strchr(words->at[i], '='), *file = eq ? eq + 1 : words->at[i];
@@ -97,7 +97,7 @@ bool output_of_objects(const char *path, const char *what, int *code)
     FILE *f = fopen(path, "r");
     bool fits = !f || fgetc(f) == '{'; // what cannot be read is not known
     if (f) fclose(f);
-    if (!fits) *code = fail("%s is there and no %s; name another file", path, what);
+    if (!fits) *code = fail("%s exists and is not a %s; name another file", path, what);
     return fits;
 }
 
@@ -106,7 +106,7 @@ bool output_possible(const char *path, const char *model, int *code)
     struct stat out;
     bool there = !stat(path, &out);
     if (!strcmp(path, "-")) {
-        *code = fail("- is no file: what goes into a pipe is written to /dev/stdout");
+        *code = fail("- is not a file name: to write into a pipe, name /dev/stdout");
         return false;
     }
     if (!output_apart(path, model, "the model", code)) return false;
@@ -127,7 +127,7 @@ bool output_named(const char *path, const char *suffix, const char *what, int *c
     const char *dot = strrchr(path, '.');
     for (size_t i = 0; dot && i < sizeof formats / sizeof *formats; i++)
         if (!strcmp(dot, formats[i]) && strcmp(dot, suffix)) {
-            *code = fail("%s: %s as %s; name the file so", path, what, suffix);
+            *code = fail("%s: %s as %s; name the file accordingly", path, what, suffix);
             return false;
         }
     return true;
@@ -346,8 +346,7 @@ static netc_status load_weights(netc_session *s, const Weights *w, netc_error **
                        : w->transpose.n   ? "--transpose"
                                           : NULL;
     if (!w->file && idle)
-        return fail("%s says how the file of --weights is taken; give --weights FILE", idle),
-               NETC_INVALID;
+        return fail("%s applies to the file of --weights; give --weights FILE", idle), NETC_INVALID;
     if (!w->file) return NETC_OK;
     NETC_INIT(netc_load_options, o);
     o.map = w->map.at;
@@ -370,8 +369,7 @@ bool is_source(const char *path)
 void note_untrained(netc_session *s, const Weights *w, const Common *c)
 {
     if (w->file || c->quiet || !is_source(c->words.at[0]) || netc_state_count(s) < 1) return;
-    fputs("note: parameters have their initial values; --weights FILE.safetensors gives them "
-          "others\n",
+    fputs("note: parameters have their initial values; --weights FILE.safetensors loads others\n",
           stderr);
 }
 

@@ -50,10 +50,10 @@ static bool read_batches(CompileArgs *a, int *code)
         at = *end ? end + 1 : NULL;
     }
     if (!sound)
-        *code =
-            fail("--batch needs sizes, %d at most, as in 1,100; not '%s'", MOST_BATCHES, a->batch);
+        *code = fail("--batch needs sizes, at most %d, such as 1,100, not '%s'", MOST_BATCHES,
+                     a->batch);
     else if (a->batch && (!a->out || a->emit))
-        *code = fail("--batch says what a compiled model is for; name it with -o FILE");
+        *code = fail("--batch applies to a compiled model; name its file with -o FILE");
     return !*code;
 }
 

@@ -172,7 +172,7 @@ static netc_status write_texts(GenerateArgs *a, netc_session *s, const netc_toke
     if (w.strange >= 0) {
         fail("'%s' drew the token %lld, which %s does not have%s", a->entry, (long long)w.strange,
              a->tokenizer,
-             strcmp(a->tokenizer, "bytes") ? "" : "; say what tokens are with --tokenizer");
+             strcmp(a->tokenizer, "bytes") ? "" : "; name the model's tokenizer with --tokenizer");
         status = NETC_INVALID;
     }
     for (int64_t i = 0; w.text && i < ntexts; i++) free(w.text[i].at);
@@ -223,7 +223,7 @@ static bool read_prompts(const char *path, StringList *to, char **text)
         if (*end) *end++ = 0;
         if (*line && !list_add(to, line)) return false;
     }
-    if (to->n == before) fail("%s holds no prompt; each of its lines is one", path);
+    if (to->n == before) fail("%s holds no prompts; it must have one per line", path);
     return to->n > before;
 }
 

@@ -35,13 +35,14 @@ static const char *kernel_asked(InspectArgs *a)
 static const char *contradiction(const InspectArgs *a, const char *kernel)
 {
     if (a->other && kernel) return "give a kernel or another build, not both";
-    if (a->other && (a->why || a->knobs)) return "--why and --knobs are about one build";
-    if (a->model && a->other) return "--model is about one build";
-    if (a->params && (a->other || kernel)) return "--params is about a whole model";
+    if (a->other && (a->why || a->knobs))
+        return "--why and --knobs show one build and cannot compare two";
+    if (a->model && a->other) return "--model shows one build and cannot compare two";
+    if (a->params && (a->other || kernel)) return "--params shows a whole model, not a kernel";
     bool cards = a->cards && !a->json && !a->other; // else they are beside the rest
     if (a->knobs + a->why + a->params + a->model + cards + !!a->eject > 1)
-        return "--model, --params, --why, --knobs, --cards and --eject: one of them at a time";
-    if (a->knobs && a->json) return "--knobs is text, as a tuning file has it";
+        return "give only one of --model, --params, --why, --knobs, --cards and --eject";
+    if (a->knobs && a->json) return "--knobs prints the text of a tuning file and has no JSON form";
     return NULL;
 }
 
@@ -50,7 +51,7 @@ static netc_status eject(netc_program *p, const InspectArgs *a, netc_error **err
     char *path = NULL;
     netc_status status = netc_program_eject(p, a->eject, &path, err);
     if (status == NETC_OK)
-        printf("wrote %s: compiling %s takes it from now on\n", path, a->common.words.at[0]);
+        printf("wrote %s: compiling %s uses it from now on\n", path, a->common.words.at[0]);
     netc_free(path);
     return status;
 }

@@ -78,14 +78,14 @@ const Verb verbs[] = {
      "netc tune mlp.net --budget 30\nnetc tune mlp.net --device cuda:0 -D batch=512", verb_tune, 1,
      1, "one model"},
     {"doctor", "Show what this machine has and what to install.", "doctor", "netc doctor",
-     verb_doctor, 0, 0, "no file: it looks at this machine"},
+     verb_doctor, 0, 0, "no file: it examines this machine"},
     {"show", "Show the contents of files of tensors, data and compiled models.", "show FILE ...",
      "netc show mlp.safetensors\nnetc show train-images-idx3-ubyte.gz mlp.bin", verb_show, 1,
-     INT_MAX, "files to look into"},
+     INT_MAX, "files to show"},
     {"fmt", "Format model files.", "fmt FILE.net ... [--check]", "netc fmt mlp.net", verb_fmt, 1,
      INT_MAX, "files to format"},
     {"lsp", "Language server for editors (docs/editors.md).", "lsp [-D NAME=VALUE]", "netc lsp",
-     verb_lsp, 0, 0, "no file: it reads messages"},
+     verb_lsp, 0, 0, "no file: it reads messages from standard input"},
     {0},
 };
 const int verb_count = sizeof verbs / sizeof *verbs - 1;
@@ -108,11 +108,8 @@ static void usage(FILE *out)
         fprintf(out, "  %-8s %s\n", verbs[i].name, verbs[i].summary);
     fprintf(out, "\nexample:\n  %s\n\n", find_verb("train")->example);
     fputs("A MODEL.bin holds machine code, and init, train, eval, predict, run, generate, profile "
-          "and bench "
-          "run it with "
-          "your rights:\ntake it only from whom you would take a program. With --rebuild they "
-          "compile "
-          "its source instead.\n",
+          "and bench run it with your rights:\ntake one only from a source you would take a "
+          "program from. With --rebuild they compile its source instead.\n",
           out);
 }
 

@@ -49,7 +49,7 @@ static netc_status only_output(const PredictArgs *a, netc_context *ctx, const ne
     }
     netc_program_release(p);
     if (status != NETC_OK || n == 1) return status;
-    return fail(n ? "there is more than one output for each example; say which: %s"
+    return fail(n ? "the model has more than one output for each example; choose one: %s"
                   : "the model has no output for each example%s",
                 list),
            NETC_INVALID;
@@ -156,7 +156,7 @@ int verb_predict(int argc, char **argv)
     int code;
     if (!read_command("predict", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))
         return code;
-    if (!a.outputs.n) code = fail("say where the predictions go: -o FILE.npy");
+    if (!a.outputs.n) code = fail("name the file for the predictions: -o FILE.npy");
     if (!code) arrays_possible(&a.outputs, true, true, a.common.words.at[0], &a.data, &code);
     if (!code) return run_command(OPTIONS(options), &a.common, run, &a);
     free_command(OPTIONS(options), &a.common);

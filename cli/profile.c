@@ -80,38 +80,39 @@ static void explain(FILE *out, const netc_profile_result *r)
     int calls = 0;
     for (int i = 0; i < r->nsteps; i++) calls += r->steps[i].calls;
     if (w->graph)
-        fprintf(out,
-                "enqueued as a CUDA graph: %d kernel nodes an execution, %d execution%s a launch\n",
-                w->graph_kernels, w->graph_steps, w->graph_steps == 1 ? "" : "s");
+        fprintf(
+            out,
+            "enqueued as a CUDA graph: %d kernel nodes per execution, %d execution%s per launch\n",
+            w->graph_kernels, w->graph_steps, w->graph_steps == 1 ? "" : "s");
     else
         fprintf(out, "enqueued call by call: %s\n", w->why_not);
     if (*w->way) fprintf(out, "executions enqueued together: %s\n", w->way);
     print_time(out, w->median, 10);
-    fprintf(out, "  an execution, %lld in a row, median of %lld (quartiles", (long long)w->steps,
+    fprintf(out, "  one execution, %lld in a row, median of %lld (quartiles", (long long)w->steps,
             (long long)w->repeats);
     print_time(out, w->low, 8), fputs(" to", out), print_time(out, w->high, 8);
     fputs(")\n", out);
     double bound = floors(r);
     print_time(out, bound, 10);
-    fprintf(out, "  the floors of its calls: %.1f %% of the execution\n",
+    fprintf(out, "  the sum of the floors of its calls: %.1f %% of the execution\n",
             100 * share(bound, w->median));
     double launches = r->empty * calls, rest = w->median - (r->sum - launches);
     print_time(out, r->sum, 10);
     fprintf(out, "  the sum of its %d calls, each timed alone\n", calls);
     if (r->empty > 0) {
         print_time(out, launches, 10);
-        fputs("  of that are launches: around an empty one events read", out);
+        fputs("  of that is launch overhead: events around an empty launch read", out);
         print_time(out, r->empty, 5), fputs(", and", out), print_time(out, r->pair, 5);
-        fputs(" around nothing, which is taken off\n", out);
+        fputs(" around nothing, which is subtracted\n", out);
     }
     print_time(out, fabs(rest), 10);
-    fprintf(out, "  the execution needs %s the calls%s: %s\n", rest < 0 ? "less than" : "beyond",
-            r->empty > 0 ? " less their launches" : "",
-            rest < 0   ? "calls overlap, or find their data in the cache"
+    fprintf(out, "  the execution takes this much %s than the calls%s: %s\n",
+            rest < 0 ? "less" : "more", r->empty > 0 ? " without launch overhead" : "",
+            rest < 0   ? "calls overlap or find their data in the cache"
             : w->graph ? "edges of the graph, gaps"
                        : "launching, gaps");
     print_time(out, r->apart, 10);
-    fprintf(out, "  the calls one after another with events between, from begin to end\n");
+    fprintf(out, "  the calls one after another with events between them, from start to end\n");
 }
 
 static int by_cost(const void *a, const void *b)
@@ -140,7 +141,8 @@ static void print_profile(FILE *out, const char *model, const char *entry, const
                     flops);
     fprintf(out, " (measured now)\ncache: %s\n\n",
             cold ? "emptied before each call"
-                 : "as the call before left it; what comes from it can pass the floor of 100 %");
+                 : "as the previous call left it; calls that read from it can exceed 100 % of the "
+                   "floor");
     fprintf(out, "%12s %5s %6s %8s %8s %7s %4s %6s %5s %5s  %s\n", "time a call", "calls", "share",
             "GB/s", flops, "floor", "regs", "shared", "local", "occ.", "name and line");
     const netc_step **order = calloc((size_t)r->nsteps + 1, sizeof *order);

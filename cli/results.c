@@ -54,14 +54,14 @@ static bool take_line(Arena *a, const char *path, int row, const char *line, siz
 {
     const char *error = NULL;
     JsonValue *v = json_parse(a, arena_strndup(a, line, n), n, &error);
-    if (!v) return fail("%s:%d: this is no JSON: %s", path, row, error), false;
+    if (!v) return fail("%s:%d: this is not JSON: %s", path, row, error), false;
     Result r = {.what = text(v, "what"),
                 .unit = text(v, "unit"),
                 .precision = text(v, "precision"),
                 .peer = text(v, "peer"),
                 .hardware = text(v, "hardware")};
     if (!*r.what || !number(v, "value", &r.value))
-        return fail("%s:%d: a result has \"what\" and \"value\"", path, row), false;
+        return fail("%s:%d: a result must have \"what\" and \"value\"", path, row), false;
     r.low = r.high = r.value;
     r.spread = number(v, "low", &r.low) && number(v, "high", &r.high);
     Result *old = find(out, &r);
@@ -86,7 +86,7 @@ static bool read_results(Arena *a, const char *path, Results *out)
         line += n + (line[n] == '\n');
     }
     free(whole);
-    if (ok && !out->rows.n) ok = !fail("%s holds no result", path);
+    if (ok && !out->rows.n) ok = !fail("%s holds no results", path);
     return ok;
 }
 

@@ -34,7 +34,7 @@ static netc_status print_tokens(const TokenizeArgs *a, const netc_tokenizer *t, 
         int32_t *tokens = NULL;
         int64_t n = 0, end = a->end ? netc_tokenizer_find(t, a->end) : -1;
         if (a->end && end < 0)
-            status = (fail("%s has no token '%s' (a file of ranks has no special ones)",
+            status = (fail("%s has no token '%s' (a file of ranks has no special tokens)",
                            a->tokenizer, a->end),
                       NETC_INVALID);
         else
@@ -90,7 +90,8 @@ static bool put_binary(const netc_tokenizer *t, const char *path, const unsigned
                        int width)
 {
     if (n % (size_t)width)
-        return fail("%s: %zu bytes are no whole number of tokens of %d bits", path, n, 8 * width),
+        return fail("%s: %zu bytes are not a whole number of tokens of %d bits", path, n,
+                    8 * width),
                false;
     bool ok = true;
     for (size_t i = 0; ok && i < n / (size_t)width; i++) {
@@ -116,7 +117,7 @@ static bool put_numbers(const netc_tokenizer *t, const char *path, const char *t
             digits = false;
             token = 0;
         } else {
-            return fail("%s holds neither tokens with a header nor numbers; --raw takes tokens "
+            return fail("%s holds neither tokens with a header nor numbers; --raw reads tokens "
                         "without a header",
                         path),
                    false;
@@ -193,7 +194,7 @@ int verb_tokenize(int argc, char **argv)
     netc_status status = NETC_OK;
     if (!input_open(&a.words)) status = NETC_INVALID;
     if (status == NETC_OK && !a.tokenizer)
-        status = (fail("say how with --tokenizer FILE"), NETC_INVALID);
+        status = (fail("name a tokenizer with --tokenizer FILE"), NETC_INVALID);
     if (status == NETC_OK && a.output &&
         !output_named(a.output, ".bin", "tokens are written", &code))
         status = NETC_INVALID;

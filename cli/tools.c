@@ -131,7 +131,7 @@ int verb_fmt(int argc, char **argv)
         netc_error *err = NULL;
         if (!text) {
             if (errno == EILSEQ)
-                fail("%s is not text: netc fmt writes model files anew", path);
+                fail("%s is not text: netc fmt formats model files", path);
             else
                 fail("cannot read %s: %s", path, strerror(errno));
             code = code ? code : 1;

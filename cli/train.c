@@ -243,7 +243,7 @@ int verb_train(int argc, char **argv)
     if (!code && a.save) checkpoint_named(a.save, "a checkpoint is written", &code);
     const char *const checkpoints[] = {a.save, a.resume, a.weights.file};
     for (int i = 0; i < 3 && !code; i++) output_apart(a.log, checkpoints[i], "a checkpoint", &code);
-    if (!code) output_of_objects(a.log, "log of a training", &code);
+    if (!code) output_of_objects(a.log, "training log", &code);
     if (code) {
         free_command(OPTIONS(options), &a.common);
         return code;

@@ -19,11 +19,12 @@ static void show(void *user, const netc_tune_event *e)
         if (e->total)
             printf("%s: %d launches to search\n", e->device, e->total);
         else
-            printf("%s: every kernel has its schedule; --again measures anew\n", e->device);
+            printf("%s: every kernel already has a schedule; --again repeats the measurements\n",
+                   e->device);
         break;
     case NETC_TUNE_SKIPPED:
         if (!e->schedule)
-            fprintf(stderr, "note: kernel %s is left as it is: %s\n", e->kernel, e->text);
+            fprintf(stderr, "note: kernel %s is left unchanged: %s\n", e->kernel, e->text);
         else
             fprintf(stderr, "note: kernel %s: %s: skipped: %s\n", e->kernel, e->schedule, e->text);
         break;
@@ -35,15 +36,15 @@ static void show(void *user, const netc_tune_event *e)
         if (s->quiet) break;
         printf("%5.1f %%  %9.2f -> %9.2f us  %3d tried%s  %s\n         %s\n", 100 * e->share,
                e->before * 1e6, e->after * 1e6, e->tried, e->finished ? "" : " (time over)",
-               e->kernel, e->after < e->before ? e->schedule : "the cost model's schedule stays");
+               e->kernel, e->after < e->before ? e->schedule : "the cost model's schedule is kept");
         break;
     case NETC_TUNE_END:
         if (s->quiet || !e->total) break;
         printf("%d of %d searched, %d faster: %.2f -> %.2f us for one call of each\n", e->done,
                e->total, s->faster, s->before * 1e6, s->after * 1e6);
         printf("wrote %s%s\n", e->text,
-               e->finished ? "; compilation uses it by itself"
-                           : "; the same command goes on where this ended");
+               e->finished ? "; compilation uses it automatically"
+                           : "; run the same command to continue");
         break;
     }
     fflush(stdout);

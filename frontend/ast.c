@@ -1,4 +1,5 @@
-// Constructors of the tree, and the rules that are about places rather than grammar.
+// Constructors of the syntax tree, and the rules about where a construct may appear that are not
+// part of the grammar.
 #include "frontend/syntax.h"
 #include <string.h>
 
@@ -156,7 +157,7 @@ void stmt_targets(Parser *p, Stmt *s, const Exprs *targets)
                 p->diags, e->span,
                 "'=' names a value; to write a parameter, a state or a part of one, use '<-'");
         else if (e->kind != EXPR_NAME)
-            diag_span(p->diags, e->span, "only a name can stand to the left of '='");
+            diag_span(p->diags, e->span, "only a name can be on the left of '='");
         vec_push(p->arena, &s->names, (Item){e->text, e->span, NULL});
     }
 }
@@ -181,8 +182,8 @@ static void check_extern(Parser *p, const Block *b)
     for (uint32_t k = 0; k < b->stmts.n; k++)
         if (!in_extern_kind(b->stmts.at[k]->kind))
             diag_span(p->diags, b->stmts.at[k]->span,
-                      "an extern fn holds 'out', 'launch', 'reference' and 'cpu'; what is computed "
-                      "in the language stands in its 'reference { … }'");
+                      "an extern fn holds 'out', 'launch', 'reference' and 'cpu'; code in the "
+                      "language belongs in its 'reference { … }'");
 }
 
 static void check_block(Parser *p, const Block *b, bool train)
@@ -191,7 +192,7 @@ static void check_block(Parser *p, const Block *b, bool train)
         const Stmt *s = b->stmts.at[k];
         if (top_level_kind(s->kind))
             diag_span(p->diags, s->name_span,
-                      "'%s' is declared inside a block; declarations stand at the top level",
+                      "'%s' is declared inside a block; declarations belong at the top level",
                       s->name);
         if (in_extern_kind(s->kind))
             diag_span(p->diags, s->span, "this statement belongs in an 'extern fn'");

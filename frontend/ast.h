@@ -1,4 +1,5 @@
-// The tree the grammar builds: names and places, no meaning. Elaboration gives it meaning.
+// The syntax tree that the grammar builds: names and places in the source. Elaboration gives it
+// meaning.
 #ifndef FRONTEND_AST_H
 #define FRONTEND_AST_H
 
@@ -152,12 +153,12 @@ struct Stmt {
     Span span;
     Span name_span;
     const char *name;
-    const char *text;    // FN: the file an extern one is from; CPU: the file
-    const char *cuda;    // FN: an elementwise one in CUDA; expr is its reference, items its gradients
-    Span text_span;      // of either
+    const char *text; // FN: the file an extern one is from; CPU: the file
+    const char *cuda; // FN: an elementwise one in CUDA; expr is its reference, items its gradients
+    Span text_span;   // of either
     const char *program; // TRAIN: what it is called, which is the model's name unless it says
-    VEC(Item) names; // LET, FOR, LOOP carried: name and name_span
-    VEC(Item) items; // RETURN; LOOP scanned (name = expr); ENTRY, CELL, MODULE attributes
+    VEC(Item) names;     // LET, FOR, LOOP carried: name and name_span
+    VEC(Item) items;     // RETURN; LOOP scanned (name = expr); ENTRY, CELL, MODULE attributes
     VEC(Param) params, gparams;
     TypeExpr *type;
     Expr *target, *expr, *set;

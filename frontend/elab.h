@@ -1,5 +1,5 @@
-// Elaboration, the inside: AST -> graphs. Compile-time values, scopes, cells, regions. Only elab*.c
-// and frontend.c include this.
+// Internals of elaboration, AST -> graphs: compile-time values, scopes, cells, regions. Included
+// only by elab*.c and frontend.c.
 #ifndef FRONTEND_ELAB_H
 #define FRONTEND_ELAB_H
 

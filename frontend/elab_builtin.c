@@ -1,6 +1,6 @@
-// Built-in functions that ask about values or make leaves. Those that move data are in
-// elab_shape.c and elab_index.c; elementwise ops and reductions come from the op table by name; the
-// rest is written in std/*.net.
+// Built-in functions that inspect values or create leaves. Those that move data are in elab_shape.c
+// and elab_index.c; elementwise ops and reductions are found in the op table by name; the rest is
+// written in std/*.net.
 #include <string.h>
 
 #include "frontend/elab.h"
@@ -153,7 +153,8 @@ static Val run_zip(Elab *e, const Call *c)
     uint32_t n, m;
     if (!seq_length(&c->arg[0], &n) || !seq_length(&c->arg[1], &m))
         return fail(e, c->span, "zip needs two lists");
-    if (n != m) return fail(e, c->span, "zip of a list of %u and a list of %u", n, m);
+    if (n != m)
+        return fail(e, c->span, "zip needs lists of the same length, found %u and %u items", n, m);
     if (!list_fits(e, n, c->span)) return val_poison();
     Val v = val_seq(e, V_LIST, n);
     for (uint32_t i = 0; i < n; i++) {
@@ -267,11 +268,11 @@ static Val run_grad(Elab *e, const Call *c)
                         val_text(e, &xv));
         if (region_cuts(e, y, x)) {
             Diag *d = error_at(e, c->span,
-                               "this gradient would be zero: what comes from around a loop is "
-                               "fixed in its rounds");
+                               "this gradient would be zero: values from outside a loop are "
+                               "constant in its iterations");
             diag_note(e->diags, d,
-                      "compute what is differentiated inside the loop, from what the gradient is "
-                      "taken by");
+                      "compute the differentiated value inside the loop, from the values that the "
+                      "gradient is taken with respect to");
             return val_poison();
         }
         at_span(e, c->span);

@@ -77,7 +77,7 @@ const char *fn_lack(Elab *e, const Fn *fn)
     // Which one was left out is a guess: fewer than needed are the last ones.
     return has ? arena_printf(e->arena, "has %d of the %d arguments that it needs: %s", has, needs,
                               sig_text(e, fn))
-               : arena_printf(e->arena, "still waits for %s", missing);
+               : arena_printf(e->arena, "still needs %s", missing);
 }
 
 static bool bind_named(Elab *e, const Fn *fn, const Sig *s, const Arg *a, Val *out, Span *spans)

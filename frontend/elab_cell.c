@@ -319,13 +319,15 @@ void exec_param(Elab *e, const Stmt *s)
     Type t;
     name_bind(e, s->name, val_poison());
     if (e->root == e->init) {
-        fail(e, s->span, "an initial value defines no parameters");
+        fail(e, s->span, "an initial value cannot define parameters");
         return;
     }
     for (Region *r = e->region; r; r = r->up)
         if (r->no_cells) {
-            fail(e, s->span, "a function with its own gradient holds no parameters; pass '%s' in",
-                 s->name);
+            fail(
+                e, s->span,
+                "a function with its own gradient cannot hold parameters; pass '%s' as an argument",
+                s->name);
             return;
         }
     if (!s->type) {
@@ -371,10 +373,10 @@ static void cell_write(Elab *e, ECell *c, Val v, Span span, Span value_span)
     // (an `update` goes on with what one before it has written)
     if (c->written && c->writer != e->frame->id && (!c->pass || c->pass == e->pass)) {
         Diag *d = error_at(e, span, "'%s' is written by two calls", c->cell.name);
-        diag_note(e->diags, d,
-                  "one value per cell is kept when the step ends; write it in one "
-                  "place. evaluated(f)(…) is a call as outside of training: it reads running "
-                  "statistics and writes none");
+        diag_note(
+            e->diags, d,
+            "one value per cell is kept when the step ends; write it in one place. evaluated(f)(…) "
+            "calls f as outside of training: it reads running statistics and writes none");
         return;
     }
     c->in_model |= e->model != NULL;
@@ -422,15 +424,14 @@ void exec_update_cell(Elab *e, const Stmt *s)
     if (cell.kind != V_CELL) {
         bool named = e->region && target->kind == EXPR_NAME && e->diags->errors == errors;
         if (named && path_value(e, target->text, target->span).kind == V_CELL)
-            fail(
-                e, target->span,
-                "'%s' is carried, a value of the loop's own; a round writes the state of that name "
-                "where the loop does not carry it",
-                target->text);
+            fail(e, target->span,
+                 "'%s' is a value that the loop carries; to write the state of that name, do not "
+                 "carry it",
+                 target->text);
         else if (e->diags->errors == errors)
             fail(e, target->span, "<- writes a state or a parameter, found %s; %s",
                  val_text(e, &cell),
-                 index ? "a value with other elements is another value: scatter(x, index, values), "
+                 index ? "a value cannot be changed; compute a new one: scatter(x, index, values), "
                          "where(condition, a, x)"
                        : "= gives a name to a value");
         return;

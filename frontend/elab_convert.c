@@ -20,17 +20,21 @@ static Node *weak_const(Elab *e, const Val *v, DType t, Span span)
     const char *name = dtype_info[t].name;
     if (v->kind == V_BOOL) {
         if (t == DT_BOOL) return graph_const(e->g, t, v->b);
-        fail(e, span, "%s meets %s values; write cast(…, %s)", val_text(e, v), name, name);
+        fail(e, span, "%s cannot be combined with %s values; write cast(…, %s)", val_text(e, v),
+             name, name);
         return NULL;
     }
     if (t == DT_BOOL) {
-        fail(e, span, "%s meets bool values; compare (x != 0) or cast to get a bool",
+        fail(e, span,
+             "%s cannot be combined with bool values; compare (x != 0) or cast to get a bool",
              val_text(e, v));
         return NULL;
     }
     if (dtype_is_float(t)) return graph_const(e->g, t, v->kind == V_INT ? (double)v->i : v->f);
     if (v->kind == V_FLOAT) {
-        fail(e, span, "%s meets %s values; integers meet floats only through a cast: cast(…, f32)",
+        fail(e, span,
+             "%s cannot be combined with %s values; integers become floats only through a cast: "
+             "cast(…, f32)",
              val_text(e, v), name);
         return NULL;
     }
@@ -50,8 +54,8 @@ static bool list_flatten(Elab *e, const Val *v, int depth, Type *t, int64_t *bit
         double x;
         if (depth != t->rank || *n >= cap || !(v->kind == V_BOOL || val_number(v, &x))) {
             fail(e, span,
-                 "a list stands for a tensor only when it holds numbers, with equally "
-                 "long rows; found %s",
+                 "a list can be used as a tensor only if it holds numbers in rows of the same "
+                 "length; found %s",
                  val_text(e, v));
             return false;
         }
@@ -63,7 +67,7 @@ static bool list_flatten(Elab *e, const Val *v, int depth, Type *t, int64_t *bit
         return true;
     }
     if (depth >= t->rank || t->dim[depth] != len) {
-        fail(e, span, "a list stands for a tensor only when its rows are equally long");
+        fail(e, span, "a list can be used as a tensor only if its rows have the same length");
         return false;
     }
     for (uint32_t i = 0; i < len; i++) {
@@ -145,7 +149,7 @@ Node *to_tensor(Elab *e, const Val *v, DType weak, Span span)
     case V_LIST:
     case V_RANGE: return list_const(e, v, weak, span);
     case V_NONE:
-        fail(e, span, "expected a tensor, found none: what a function without 'return' gives");
+        fail(e, span, "expected a tensor, found none, the result of a function without 'return'");
         return NULL;
     default: fail(e, span, "expected a tensor, found %s", val_text(e, v)); return NULL;
     }
@@ -210,7 +214,7 @@ bool to_axis(Elab *e, const Val *v, Span span, int rank, int *out)
     int64_t i;
     if (!to_int(e, v, span, "an axis", &i)) return false;
     if (i < -rank || i >= rank) {
-        fail(e, span, "axis %lld of a tensor with %d ax%ss", (long long)i, rank,
+        fail(e, span, "there is no axis %lld in a tensor with %d ax%ss", (long long)i, rank,
              rank == 1 ? "i" : "e");
         return false;
     }
@@ -299,8 +303,8 @@ bool join_operands(Elab *e, const char *what, Val *v, const Span *span, int n, N
             const Type *wide = dtype_is_float(a->dtype) ? a : b;
             Diag *d = error_at(e, at, "'%s' of %s and %s", what, type_text(e, a), type_text(e, b));
             diag_note(e->diags, d,
-                      "integers, bools and floats meet only through a cast: "
-                      "cast(…, %s) of the %s operand",
+                      "integers, bools and floats can be combined only after a cast: cast(…, %s) "
+                      "of the %s operand",
                       dtype_info[wide->dtype].name, dtype_info[narrow->dtype].name);
             return false;
         }

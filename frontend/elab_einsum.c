@@ -1,8 +1,10 @@
-// einsum("ij,jk->ik", a, b): sums of products of any number of tensors, by a letter for each axis.
+// einsum("ij,jk->ik", a, b): sums of products of any number of tensors, with a letter for each
+// axis.
 //
-// Two at a time, in an order that is found greedily as by NumPy and opt_einsum ("greedy"): next are
-// the two whose product has the fewest elements beyond those of the two themselves; among equals
-// the first as they are written. Two without a common letter wait until there are no others.
+// Operands are multiplied two at a time, in a greedy order as in NumPy and opt_einsum ("greedy"):
+// the next two are those whose product adds the fewest elements compared with the two themselves;
+// the written order breaks ties. Two operands without a common letter wait until only such pairs
+// are left.
 #include <stdarg.h>
 #include <string.h>
 
@@ -66,7 +68,7 @@ static bool read_labels(const Einsum *s, const char **text, Labels *out)
     for (;; out->n++) {
         bool upper = *p >= 'A' && *p <= 'Z', dots = !strncmp(p, "...", 3);
         if (!upper && !(*p >= 'a' && *p <= 'z') && !dots) break;
-        if (dots && out->dots) return fail_text(s, "'...' stands twice for one tensor");
+        if (dots && out->dots) return fail_text(s, "'...' appears twice for one tensor");
         if (out->n - out->dots >= MAX_RANK + dots)
             return fail_text(s, "a tensor has at most %d axes, more are named", MAX_RANK);
         out->at[out->n] = (uint8_t)(dots    ? DOTS_HERE
@@ -342,9 +344,9 @@ static bool stated(const Einsum *s, const Labels *result, Term *out)
     for (int i = 0; i < result->n; i++) {
         int l = result->at[i];
         if (l != DOTS_HERE && (out->has & bit(l)))
-            return fail_text(s, "'%c' stands twice in the result", letter(l));
+            return fail_text(s, "'%c' appears twice in the result", letter(l));
         if (l != DOTS_HERE && !s->size[l])
-            return fail_text(s, "'%c' of the result is no axis of an operand", letter(l));
+            return fail_text(s, "'%c' of the result is not an axis of an operand", letter(l));
         int first = l == DOTS_HERE ? 0 : l, end = l == DOTS_HERE ? DOTS : l + 1;
         for (int k = first; k < end; k++) {
             if (!s->size[k]) continue;
@@ -378,7 +380,7 @@ static Val run_einsum(Elab *e, const Call *c)
     int given = 0;
     if (c->arg[0].kind == V_POISON) return val_poison();
     if (c->arg[0].kind != V_STRING)
-        return fail(e, c->arg_span[0], "expected text as \"ij,jk->ik\", found %s",
+        return fail(e, c->arg_span[0], "expected a text such as \"ij,jk->ik\", found %s",
                     val_text(e, &c->arg[0]));
     s.text = without_spaces(e, c->arg[0].s);
     while (given < MOST && c->arg[1 + given].kind != V_ABSENT) given++;

@@ -1,5 +1,5 @@
-// fn f(a) = cuda "…" reference … grad "…": an elementwise function of the user's own, as a node
-// with its text and, as regions, what it computes and its gradient.
+// fn f(a) = cuda "…" reference … grad "…": a user-defined elementwise function becomes a node that
+// holds its text and, as regions, its reference and its gradient.
 #include <string.h>
 
 #include "base/plain.h"
@@ -33,7 +33,7 @@ static const char *element_text(Element *x, const char *text, Span span)
     Buf b = buf_new(e->arena);
     for (const char *p = text; *p;) {
         if (*p == '$' || *p == '\n' || *p == '"' || *p == '#' || *p == ';') {
-            fail(e, span, "a text in CUDA is one expression: it holds no %s",
+            fail(e, span, "a text in CUDA must be one expression: it cannot contain %s",
                  *p == '\n' ? "line end" : arena_printf(e->arena, "'%c'", *p));
             return NULL;
         }
@@ -85,7 +85,8 @@ static Node *reference(Element *x, Node *const *on)
     if (y->type.rank == 0) y = graph_broadcast_to(e->g, y, t);
     if (dtype_is_float(y->type.dtype)) y = graph_cast(e->g, y, t->dtype);
     if (type_equal(&y->type, t)) return y;
-    fail(e, x->s->expr->span, "'%s' gives each element of %s one of its type, its reference %s",
+    fail(e, x->s->expr->span,
+         "'%s' gives one element of its type for each element of %s, its reference gives %s",
          x->fn->name, type_text(e, t), type_text(e, &y->type));
     return NULL;
 }
@@ -110,7 +111,7 @@ static bool region_end(Element *x, Region *r, Node *result)
     if (result) vec_push(x->e->arena, &r->g->results, result);
     region_close(x->e, r);
     if (!result || !r->outer.n) return result;
-    fail(x->e, x->s->expr->span, "'%s' computes from its arguments only", x->fn->name);
+    fail(x->e, x->s->expr->span, "'%s' can use only its arguments", x->fn->name);
     return false;
 }
 

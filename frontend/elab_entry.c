@@ -23,7 +23,7 @@ bool input_range(Elab *e, const Param *p, ModelInput *in)
         !to_int(e, &high, p->type->high->span, "the end of a range", &in->high))
         return false;
     if (!dtype_is_int(in->type.dtype)) {
-        fail(e, p->type->span, "a range is stated for integers; '%s' is %s", p->name,
+        fail(e, p->type->span, "only integers can have a range; '%s' is %s", p->name,
              dtype_info[in->type.dtype].name);
         return false;
     }
@@ -53,8 +53,8 @@ bool model_inputs(Elab *e, const Stmt *model, EFile *f, ModelInputs *out, const 
         if (p->otherwise) {
             Diag *d = error_at(e, p->otherwise->span, "an input of a model has no default");
             diag_note(e->diags, d,
-                      "who runs it gives it a value; a const, a setting or a function's "
-                      "parameter may have one");
+                      "whoever runs it gives it a value; a const, a setting or a function's "
+                      "parameter may have a default");
             ok = false;
         }
         if (!eval_type(e, p->type, &in.type) || !input_range(e, p, &in)) {

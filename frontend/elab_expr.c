@@ -141,8 +141,8 @@ static Val member(Elab *e, const Expr *x)
             uint32_t n = 0;
             for (uint32_t i = 0; i < e->cell_list.n; i++)
                 names[n++] = e->cell_list.at[i]->cell.name;
-            Diag *d = error_at(e, x->span, "no parameter or state '%s' up to here%s", b.data,
-                               advise(b.data, names, n).text);
+            Diag *d = error_at(e, x->span, "no parameter or state '%s' is defined up to here%s",
+                               b.data, advise(b.data, names, n).text);
             const char *instead = foreign_name(x->text, false); // torch.cat, F.relu
             if (name_try(e, x->text, x->span, &any) && any.kind == V_FN)
                 diag_note(e->diags, d, "the function is '%s', as in %s(x)", x->text, x->text);
@@ -269,12 +269,12 @@ static Val scoped(Elab *e, const Expr *x)
     if (!odd) return call_expr(e, &at);
     if (at.with)
         return fail(e, x->span,
-                    "'with' gives a call its weights, one function of a parameter; what stands "
-                    "before it is no call, or has some: x + (f(x) with ema)");
+                    "'with' applies a function to the parameters of a call; what is before it is "
+                    "not a call, or already has one: x + (f(x) with ema)");
     const char *word = x->kind == EXPR_AS ? "as" : "reuse", *name = scope_name_text(e, x->scope);
     return fail(e, x->scope->span,
-                "'%s' names the parameters of a call, and what stands before it is none as a "
-                "whole; put a call in brackets: x + (f(x) %s %s)",
+                "'%s' names the parameters of a call, and what is before it is not a call as a "
+                "whole; put the call in brackets: x + (f(x) %s %s)",
                 word, word, name ? name : "name");
 }
 
@@ -311,7 +311,7 @@ static Val eval_inner(Elab *e, const Expr *x)
     case EXPR_WITH: return scoped(e, x);
     case EXPR_COND: return cond(e, x);
     case EXPR_SLICE:
-    case EXPR_ELLIPSIS: return fail(e, x->span, "a slice stands only inside x[…]");
+    case EXPR_ELLIPSIS: return fail(e, x->span, "a slice can be used only inside x[…]");
     case EXPR_ERROR: return val_poison();
     }
     return val_poison();

@@ -1,5 +1,5 @@
-// extern fn f(x) from "f.cu" { … } grad(dy) { … }: kernels of the user's own, as a node that holds
-// their text, their launches, and as regions what they compute and its gradient.
+// extern fn f(x) from "f.cu" { … } grad(dy) { … }: user-written kernels become a node that holds
+// their text, their launches and, as regions, their reference and their gradient.
 #include <string.h>
 
 #include "base/names.h"
@@ -51,7 +51,7 @@ static const char *read_text(Extern *x, const char *name, Span span)
         return NULL;
     }
     if (memchr(text, 0, len)) {
-        fail(e, span, "'%s' is no text: it holds a zero byte", path ? path : name);
+        fail(e, span, "'%s' is not text: it holds a zero byte", path ? path : name);
         return NULL;
     }
     const char *key = arena_strdup(e->arena, path ? path : name);
@@ -120,11 +120,11 @@ static bool print_constant(Extern *x, const Expr *arg, bool types)
     case V_BOOL: buf_str(&x->kernels, v.b ? "true" : "false"); return true;
     default: break;
     }
-    Diag *d = error_at(x->e, arg->span, "%s cannot be given to a kernel", val_text(x->e, &v));
-    diag_note(x->e->diags, d,
-              types ? "in brackets stand numbers known while compiling"
-                    : "a kernel takes operands and outputs, by name, and numbers known while "
-                      "compiling");
+    Diag *d = error_at(x->e, arg->span, "%s cannot be passed to a kernel", val_text(x->e, &v));
+    diag_note(
+        x->e->diags, d,
+        types ? "the numbers in brackets must be known at compile time"
+              : "a kernel takes operands and outputs, by name, and numbers known at compile time");
     return false;
 }
 
@@ -297,9 +297,8 @@ static bool take_results(Extern *x, Region *r, Val v, const Type *const *want, u
 static bool captures_nothing(Extern *x, const Region *r, Span span)
 {
     if (!r->outer.n) return true;
-    fail(x->e, span, "'%s' computes from what it is given only: pass %s%s%s as an argument",
-         x->fn->name, r->outer.at[0]->name ? "'" : "",
-         r->outer.at[0]->name ? r->outer.at[0]->name : "the value",
+    fail(x->e, span, "'%s' can use only its arguments: pass %s%s%s as one", x->fn->name,
+         r->outer.at[0]->name ? "'" : "", r->outer.at[0]->name ? r->outer.at[0]->name : "the value",
          r->outer.at[0]->name ? "'" : "");
     return false;
 }

@@ -1,5 +1,5 @@
-// Entries that are not run. They are elaborated for the cells they define, which others may share;
-// what is wrong with them stops nobody, and is told as a note.
+// Entries that are not run. They are still elaborated for the cells they define, which other
+// entries may share; an error in them is only reported as a note.
 #include "frontend/elab.h"
 
 Before elab_before(const Elab *e)
@@ -13,7 +13,7 @@ static void tell(Elab *e, const Before *b, const char *name)
     wrong.list.at += b->diags;
     wrong.list.n = wrong.errors = 1;
     Buf text = buf_new(e->arena);
-    buf_printf(&text, "note: '%s' is not run here, and could not be:\n", name);
+    buf_printf(&text, "note: '%s' is not run here, and it has errors:\n", name);
     diags_render(&wrong, &text, false);
     if (text.len && text.data[text.len - 1] == '\n') text.data[text.len - 1] = 0;
     vec_push(e->arena, &e->module->notes, text.data);

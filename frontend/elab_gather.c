@@ -1,4 +1,4 @@
-// Built-in functions that read and write by index, and that put in order.
+// Built-in functions that read and write by index, and that sort.
 #include <string.h>
 
 #include "frontend/elab.h"
@@ -164,7 +164,7 @@ static bool starts(Elab *e, const Call *c, int i, int rank, Node **out)
 {
     uint32_t n;
     if (!seq_length(&c->arg[i], &n) || n != (uint32_t)rank) {
-        fail(e, c->arg_span[i], "expected a list of %d starts, one an axis, found %s", rank,
+        fail(e, c->arg_span[i], "expected a list of %d starts, one per axis, found %s", rank,
              val_text(e, &c->arg[i]));
         return false;
     }
@@ -191,7 +191,7 @@ static Val run_dynamic_slice(Elab *e, const Call *c)
         !to_ints(e, &c->arg[2], c->arg_span[2], sizes, MAX_RANK, &n))
         return val_poison();
     if (n != x->type.rank)
-        return fail(e, c->arg_span[2], "expected one size an axis of %s", type_text(e, &x->type));
+        return fail(e, c->arg_span[2], "expected one size per axis of %s", type_text(e, &x->type));
     args[0] = x;
     Attrs attrs = {0};
     attr_set_ints(e->g, &attrs, ATTR_sizes, sizes, n);

@@ -119,7 +119,7 @@ static bool plan(Elab *e, const Expr *x, const Type *t, Plan *p)
         const Expr *v = x->items.at[i].value;
         if (v->kind == EXPR_ELLIPSIS) {
             if (ellipsis >= 0) {
-                fail(e, v->span, "only one … in an index");
+                fail(e, v->span, "an index can have only one …");
                 return false;
             }
             ellipsis = (int)i;
@@ -132,7 +132,7 @@ static bool plan(Elab *e, const Expr *x, const Type *t, Plan *p)
             if (x->items.at[i].value->kind == EXPR_NAME &&
                 eval(e, x->items.at[i].value).kind == V_POISON)
                 return false;
-        fail(e, x->span, "%d indices of %s", given, type_text(e, t));
+        fail(e, x->span, "%d indices for %s", given, type_text(e, t));
         return false;
     }
     for (uint32_t i = 0; i < x->items.n; i++) {
@@ -253,7 +253,8 @@ static Val index_seq(Elab *e, const Expr *x, Val base)
     int64_t i;
     if (!to_int(e, &v, at->span, "the index of a list", &i)) return val_poison();
     if (i < -(int64_t)n || i >= (int64_t)n)
-        return fail(e, at->span, "index %lld of %s", (long long)i, val_text(e, &base));
+        return fail(e, at->span, "index %lld is out of range for %s", (long long)i,
+                    val_text(e, &base));
     return seq_item(e, &base, (uint32_t)(i < 0 ? i + n : i));
 }
 
@@ -387,7 +388,7 @@ Val index_update(Elab *e, const Expr *x, Node *base, Val value)
 {
     Plan p;
     if (!plan(e, x, &base->type, &p)) return val_poison();
-    if (p.nnew) return fail(e, x->span, "no new axis on the left of <-");
+    if (p.nnew) return fail(e, x->span, "a new axis is not allowed on the left of <-");
     Node *v = to_tensor(e, &value, base->type.dtype, x->span);
     if (!v) return val_poison();
     if (v->type.dtype != base->type.dtype)

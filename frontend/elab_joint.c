@@ -1,4 +1,4 @@
-// Several tensors as one index, x[i, j]: of the axes that they stand for, taken as one.
+// Several tensors as one index, x[i, j]: the axes that they index are treated as one axis.
 #include <string.h>
 
 #include "frontend/elab.h"

@@ -1,5 +1,5 @@
-// What a text may grow to while it is elaborated: `l = l + l` doubles a list, a function that calls
-// another twice doubles the work. Each ends in one error, long before memory does.
+// Limits on what elaboration may produce: `l = l + l` doubles a list, and a function that calls
+// another one twice doubles the work. Exceeding a limit is one error, long before memory runs out.
 #include <string.h>
 
 #include "frontend/elab.h"
@@ -10,7 +10,7 @@ enum { MOST_BYTES = 1 << 30 }; // of what was elaborated: some 500,000 nodes
 bool list_fits(Elab *e, uint64_t n, Span span)
 {
     if (n <= MOST_ITEMS) return true;
-    fail(e, span, "a list of %llu; a list known at compile time has at most %d items",
+    fail(e, span, "a list of %llu items; a list known at compile time has at most %d",
          (unsigned long long)n, MOST_ITEMS);
     return false;
 }

@@ -233,12 +233,12 @@ void name_assign(Elab *e, const char *name, Span span, Val v)
         lost |= strmap_has(&r->borrowed, name) && !strmap_has(&r->own, name);
     if (lost && v.kind != V_POISON) {
         Diag *d = error_at(e, span,
-                           "'%s' is assigned in a loop that does not carry it: every round would "
-                           "begin with what it was before the loop",
+                           "'%s' is assigned in a loop that does not carry it: every iteration "
+                           "would start with its value from before the loop",
                            name);
         diag_note(e->diags, d,
-                  "loop … carry %s takes it from round to round; what a round makes for itself "
-                  "needs another name",
+                  "loop … carry %s passes it from iteration to iteration; a value that only one "
+                  "iteration uses needs another name",
                   name);
     }
     name_bind(e, name, v);

@@ -65,7 +65,8 @@ Val apply_op(Elab *e, Op op, Val *v, const Span *spans, int n, Span at)
         arg[0] = to_tensor(e, &v[0], DT_BOOL, spans[0]);
         if (!arg[0]) return val_poison();
         if (arg[0]->type.dtype != DT_BOOL)
-            return fail(e, spans[0], "where chooses by a bool, found %s; compare: x > 0, x != 0",
+            return fail(e, spans[0],
+                        "the condition of where must be a bool, found %s; compare: x > 0, x != 0",
                         type_text(e, &arg[0]->type));
         if (!join_operands(e, name, v + 1, spans + 1, n - 1, arg + 1, at)) return val_poison();
     } else if (!join_operands(e, name, v, spans, n, arg, at)) {
@@ -133,7 +134,7 @@ Val binary_values(Elab *e, BinaryOp op, Val a, Val b, Span sa, Span sb, Span at)
         Diag *d = error_at(e, at, "this operator does not take %s and %s", val_text(e, &a),
                            val_text(e, &b));
         if (a.kind == V_LIST || b.kind == V_LIST)
-            diag_note(e->diags, d, "a list is computed with as a tensor: tensor([1, 2])");
+            diag_note(e->diags, d, "to compute with a list, make it a tensor: tensor([1, 2])");
         return val_poison();
     }
     if (weak && (op == BIN_EQ || op == BIN_NE) && (a.kind == V_BOOL || b.kind == V_BOOL))
@@ -181,7 +182,7 @@ Val apply_reduce(Elab *e, Op op, const Call *c)
         return val_poison();
     const char *of_two = op == OP_max ? "maximum" : op == OP_min ? "minimum" : NULL;
     if (of_two && !val_missing(&c->arg[1]) && (val_is_weak(&x) || val_is_tensor(&c->arg[1])))
-        return fail(e, c->span, "%s(x, axis) reduces a tensor; of two values it is %s(a, b)", name,
+        return fail(e, c->span, "%s(x, axis) reduces a tensor; for two values write %s(a, b)", name,
                     of_two);
     Node *t = to_tensor(e, &x, DT_COUNT, c->arg_span[0]);
     if (!t) return val_poison();

@@ -1,4 +1,4 @@
-// The train blocks of a file, each a program with a name; one is chosen and gives the entries
+// The train blocks of a file. Each is a program with a name; the chosen one provides the entries
 // `train` and `eval`.
 #include <string.h>
 

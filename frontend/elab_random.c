@@ -1,12 +1,12 @@
-// Random numbers. A draw is Philox words (ir/philox.h) of
+// Random numbers. A draw is a few Philox words (ir/philox.h), a function of
 //     seed      the cell @seed;
-//     site      its scope's path and its number there, so that equal layers draw apart and adding a
-//               layer elsewhere changes nothing;
-//     count     the execution of the entry, with the round of every loop around it: the draws of an
-//               update, a micro-batch or a round are those of no other;
-//     element.
-// All are values of the graph, so the backward loop, which computes a round again from its number,
-// draws what the forward loop drew.
+//     site      the path of its scope and its number there, so that equal layers draw different
+//               numbers and adding a layer elsewhere changes none;
+//     count     the number of the entry's execution and the iteration of every enclosing loop, so
+//               that no two updates, micro-batches or iterations draw the same numbers;
+//     element   its index in the tensor.
+// All of these are values of the graph, so the backward loop, which computes an iteration again
+// from its number, draws the same numbers as the forward loop.
 #include <string.h>
 
 #include "frontend/elab.h"

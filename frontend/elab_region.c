@@ -1,4 +1,4 @@
-// Regions: run-time loops; values from around are captured.
+// Regions: run-time loops. Values from outside are captured.
 #include <string.h>
 
 #include "frontend/elab.h"
@@ -66,8 +66,7 @@ static Node *own_as(Elab *e, const void *key, Node *n, Span span)
     else
         fail(e, span, "this value belongs to %s and cannot be read here",
              of_closed_loop(e, n)
-                 ? "the rounds of a loop (carry it for its last value, emit it for "
-                   "that of each)"
+                 ? "the iterations of a loop (carry it for its last value, emit it for all of them)"
                  : "another entry or loop");
     return NULL;
 }
@@ -224,7 +223,7 @@ static bool loop_open(Elab *e, Loop *l)
         ok &= n != NULL;
         if (n && (n->type.rank == 0 || n->type.dim[0] != l->hi - l->lo)) {
             fail(e, s->items.at[i].value->span,
-                 "the loop makes %lld rounds, axis 0 of %s must be as long",
+                 "the loop makes %lld iterations, so axis 0 of %s must have that size",
                  (long long)(l->hi - l->lo), type_text(e, &n->type));
             ok = false;
         }
@@ -246,10 +245,10 @@ static bool loop_results(Elab *e, Loop *l, Region *r)
             continue;
         }
         if (!type_equal(&n->type, &l->init[i]->type)) {
-            Diag *d = error_at(e, item->name_span,
-                               "the carried value '%s' enters the loop as %s and leaves a round "
-                               "as %s",
-                               item->name, type_text(e, &l->init[i]->type), type_text(e, &n->type));
+            Diag *d = error_at(
+                e, item->name_span,
+                "the carried value '%s' enters the loop as %s and leaves an iteration as %s",
+                item->name, type_text(e, &l->init[i]->type), type_text(e, &n->type));
             diag_note(e->diags, d, "start it with the right type: zeros(shape) or cast(…)");
             ok = false;
         }
@@ -394,7 +393,7 @@ void exec_emit(Elab *e, const Stmt *s)
     Region *r = e->region;
     Val v = eval_named(e, s->expr, s->name);
     if (!r || !r->loop) {
-        fail(e, s->span, "'emit' stands only inside a loop");
+        fail(e, s->span, "'emit' can be used only inside a loop");
         return;
     }
     Node *n = to_tensor(e, &v, DT_COUNT, s->expr->span);

@@ -1,8 +1,8 @@
-// Loss scaling. In f16 small gradients vanish, so losses are differentiated times a scale, and what
-// the program sees of the gradients is divided by it. The scale is a cell: a step whose loss or
-// gradients are not finite is skipped (it writes back what it read) and halves the scale,
-// GROW_AFTER steps without that double it. Powers of two: scaling rounds nothing that f32 holds.
-// All of this is ordinary graph, so the host takes no part in it.
+// Loss scaling. In f16 small gradients vanish, so losses are multiplied by a scale before they are
+// differentiated, and the gradients that the program sees are divided by it. The scale is a cell. A
+// step whose loss or gradients are not finite is skipped (it writes back what it read) and halves
+// the scale; GROW_AFTER steps in a row without that double it. Since the scale is a power of two,
+// scaling does not round in f32. All of this is part of the graph, so the host takes no part in it.
 #include "frontend/elab_train.h"
 
 enum { GROW_AFTER = 2000, LEAST = 1, MOST = 1 << 24 };

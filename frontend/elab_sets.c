@@ -44,7 +44,7 @@ bool train_set(Elab *e, const Expr *x, CellList *out)
     for (uint32_t i = 0; i < n; i++) {
         Val item = many ? seq_item(e, &v, i) : v;
         if (item.kind != V_CELL || item.cell->cell.kind != CELL_PARAM) {
-            fail(e, x->span, "expected parameters, as params('*.weight') gives, found %s",
+            fail(e, x->span, "expected parameters such as params('*.weight'), found %s",
                  val_text(e, &item));
             return false;
         }

@@ -1,4 +1,4 @@
-// Built-in functions that move and contract.
+// Built-in functions that change shapes and that contract.
 #include <string.h>
 
 #include "frontend/elab.h"
@@ -77,7 +77,7 @@ static Val run_reshape(Elab *e, const Call *c)
     if (known != count) {
         Buf b = buf_new(e->arena);
         for (int i = 0; i < n; i++) buf_printf(&b, "%s%lld", i ? ", " : "", (long long)dim[i]);
-        return fail(e, c->span, "reshape of %s, which has %lld elements, to [%s]",
+        return fail(e, c->span, "cannot reshape %s, which has %lld elements, to [%s]",
                     type_text(e, &x->type), (long long)count, b.data);
     }
     at_span(e, c->span);
@@ -98,7 +98,7 @@ static Val run_flatten(Elab *e, const Call *c)
         !to_int(e, &c->arg[1], c->arg_span[1], "the number of axes kept", &keep))
         return val_poison();
     if (keep < 0 || keep > x->type.rank)
-        return fail(e, c->span, "flatten keeps %lld axes of %s", (long long)keep,
+        return fail(e, c->span, "flatten cannot keep %lld axes of %s", (long long)keep,
                     type_text(e, &x->type));
     int64_t dim[MAX_RANK], rest = 1;
     int n = 0;
@@ -184,7 +184,7 @@ static Val run_stack(Elab *e, const Call *c)
     for (uint32_t i = 0; i < n; i++) {
         int64_t dim[MAX_RANK];
         if (!shape_equal(&parts[i]->type, &first))
-            return fail(e, c->span, "stack of %s and %s", type_text(e, &first),
+            return fail(e, c->span, "cannot stack %s and %s", type_text(e, &first),
                         type_text(e, &parts[i]->type));
         for (int k = 0; k <= rank; k++)
             dim[k] = k < axis ? parts[i]->type.dim[k] : k == axis ? 1 : parts[i]->type.dim[k - 1];
@@ -251,7 +251,7 @@ static Val run_pad(Elab *e, const Call *c)
         !to_ints(e, &c->arg[2], c->arg_span[2], high, MAX_RANK, &m))
         return val_poison();
     if (n != x->type.rank || m != x->type.rank)
-        return fail(e, c->span, "pad needs one amount an axis of %s on each side",
+        return fail(e, c->span, "pad needs one amount per axis of %s on each side",
                     type_text(e, &x->type));
     for (int i = 0; i < n; i++)
         if (low[i] < 0 || high[i] < 0)

@@ -129,8 +129,8 @@ static void exec_for(Elab *e, const Stmt *s)
     for (uint32_t i = 0; i < n && !e->frame->returned; i++) {
         if (++e->unrolled > MAX_UNROLLED) {
             fail(e, s->expr->span,
-                 "'for' unrolls at compile time, and this is too much: more than "
-                 "%d rounds; a 'loop' repeats at run time",
+                 "'for' unrolls at compile time, and this is too much: more than %d iterations; a "
+                 "'loop' repeats at run time",
                  MAX_UNROLLED);
             return;
         }

@@ -1,4 +1,4 @@
-// Inside the frontend: how a survey is taken.
+// Internal to the frontend: how a survey is recorded.
 #ifndef FRONTEND_ELAB_SURVEY_H
 #define FRONTEND_ELAB_SURVEY_H
 

@@ -1,7 +1,8 @@
-// tally(x): what is summed over all examples of an evaluation, not batch by batch. In an eval entry
-// the sum is a cell that the runtime zeroes when an evaluation begins; elsewhere tally(x) is x of
-// this batch. An output that is made of such sums is no mean of batches: eval keeps its value
-// behind the last batch, and training, which has no data set's sum, leaves it out.
+// tally(x): a sum over all examples of an evaluation instead of one batch. In an eval entry the sum
+// is a cell that the runtime clears when an evaluation begins; elsewhere tally(x) is x of the
+// current batch. An output that is computed from such sums is not a mean over batches: eval reports
+// its value after the last batch, and training, which has no sum over a data set, does not report
+// it.
 #include <string.h>
 
 #include "frontend/elab.h"
@@ -11,11 +12,12 @@ Val run_tally(Elab *e, const Call *c)
     Node *x = tensor_arg(e, c, 0);
     if (!x) return val_poison();
     if (e->root == e->init)
-        return fail(e, c->span, "tally(x) sums over an evaluation, which no initial value sees");
+        return fail(e, c->span,
+                    "tally(x) sums over an evaluation, so an initial value cannot use it");
     if (e->g != e->root && e->kind == ENTRY_EVAL)
         return fail(e, c->span,
-                    "tally(x) sums over batches: it cannot stand inside a loop, nor in "
-                    "a function with a gradient of its own");
+                    "tally(x) sums over batches: it cannot be used inside a loop or in a function "
+                    "with its own gradient");
     at_span(e, c->span);
     x = graph_cast(e->g, x, dtype_is_float(x->type.dtype) ? DT_F64 : DT_I64);
     x = graph_unary(e->g, OP_stop_gradient, x); // a node of its own, which no other output is

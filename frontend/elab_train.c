@@ -1,6 +1,6 @@
-// train M { minimize loss; clip f; update opt for set; accumulate n }: takes gradients, clips,
-// updates. Each `minimize` opens a group: its set of parameters, their gradients, and the updates
-// that follow.
+// train M { minimize loss; clip f; update opt for set; accumulate n }: takes gradients, clips them
+// and updates parameters. Each `minimize` opens a group: its set of parameters, their gradients,
+// and the updates that follow.
 #include <string.h>
 
 #include "base/plain.h"
@@ -275,7 +275,7 @@ static void exec_clip(Elab *e, TrainState *t, const Stmt *s)
         return;
     }
     if (t->updating) {
-        fail(e, s->span, "clip comes before the updates it serves");
+        fail(e, s->span, "clip must come before the updates that use it");
         return;
     }
     Role role = e->g->role;
@@ -318,7 +318,7 @@ static void apply_update(Elab *e, Val fn, const char *as, ECell *c, Node *grad, 
     Val v = call_leading(e, fn, args, 2, span, scope);
     const char *missing = v.kind == V_FN ? fn_missing(e, v.fn) : NULL;
     if (missing)
-        fail(e, span, "the update '%s' still waits for %s", v.fn->name, missing);
+        fail(e, span, "the update '%s' still needs %s", v.fn->name, missing);
     else if (v.kind != V_POISON && e->writes == writes && reported(e) == before) // else that is why
         fail(e, span,
              "this update writes neither the parameter nor a state: its function needs p <- …");
@@ -326,7 +326,8 @@ static void apply_update(Elab *e, Val fn, const char *as, ECell *c, Node *grad, 
     if (!c->in_set && !s->set) {
         Diag *d = error_at(e, s->span, "parameter '%s' is updated already", c->cell.name);
         diag_note(e->diags, d,
-                  "'for rest' takes what is left; 'for params()' updates all of them once more");
+                  "'for rest' updates the remaining parameters; 'for params()' updates all of them "
+                  "again");
     }
     c->in_set = false;
     c->updated = true;
@@ -448,7 +449,8 @@ bool exec_train_stmt(Elab *e, const Stmt *s)
     case STMT_RECOMPUTE: exec_recompute(e, t, s); return true;
     case STMT_EVALUATE:
         if (s != program_evaluate(t->train))
-            fail(e, s->span, "'evaluate with' stands once in a train block, and directly in it");
+            fail(e, s->span,
+                 "'evaluate with' can be used once in a train block, and only directly in it");
         return true;
     default: return false;
     }

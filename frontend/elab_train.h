@@ -1,4 +1,4 @@
-// Inside the elaboration of a train block: elab_train.c, elab_sets.c, elab_accumulate.c.
+// Internal to the elaboration of a train block: elab_train.c, elab_sets.c, elab_accumulate.c.
 #ifndef FRONTEND_ELAB_TRAIN_H
 #define FRONTEND_ELAB_TRAIN_H
 

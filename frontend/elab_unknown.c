@@ -1,4 +1,4 @@
-// A name that nothing in sight defines: what could be meant, or what is to be written for it.
+// Advice for a name that is not defined: a similar name, or what to write instead of it.
 #include <string.h>
 
 #include "base/embedded.h"
@@ -113,7 +113,7 @@ const char *foreign_name(const char *name, bool member)
         {"uint32", "the type is 'u32'"},
         {"newaxis", "write 'none'"},
         {"jit", "leave it out: every model is compiled"},
-        {"vmap", "leave it out: functions take tensors with an axis more"},
+        {"vmap", "leave it out: functions accept tensors with additional axes"},
         {"scan", "write 'loop i in 0..n carry s over x = xs { ... }'"},
         {"arange", "write 'iota(n)', integers from 0 on"},
         {"linspace", "write 'low + (high - low) / (n - 1) * cast(iota(n), f32)'"},
@@ -122,7 +122,7 @@ const char *foreign_name(const char *name, bool member)
         {"full_like", "write 'full(shape(x), value)'"},
         {"tril", "write 'where(iota(n)[:, none] >= iota(n), x, 0)'"},
         {"triu", "write 'where(iota(n)[:, none] <= iota(n), x, 0)'"},
-        {"diag", "of a matrix write 'sum(x * eye(n), -1)', of a vector 'x[:, none] * eye(n)'"},
+        {"diag", "for a matrix write 'sum(x * eye(n), -1)', for a vector 'x[:, none] * eye(n)'"},
         {"trace", "write 'sum(x * eye(n))'"},
         {"outer", "write 'x[:, none] * y'"},
         {"dot", "write 'matmul(x, y)'"},
@@ -141,7 +141,7 @@ const char *foreign_name(const char *name, bool member)
         {"roll", "write 'concat([x[n:], x[:n]])'"},
         {"repeat", "write 'broadcast(x, shape)' along an axis of size 1"},
         {"tile", "write 'concat([x, x], axis)'"},
-        {"topk", "write 'sort(x, descending = true)[..., :k]', and argsort for the places"},
+        {"topk", "write 'sort(x, descending = true)[..., :k]', and argsort for the indices"},
         {"clip", "write 'clamp(x, low, high)'"},
         {"amax", "write 'max(x, axis)'"},
         {"amin", "write 'min(x, axis)'"},
@@ -161,7 +161,7 @@ const char *foreign_name(const char *name, bool member)
         {"l1_loss", "write 'l1(x, y)' with 'use nn'"},
         {"huber_loss", "write 'huber(x, y)' with 'use nn'"},
         {"smooth_l1", "write 'huber(x, y)' with 'use nn'"},
-        {"nll_loss", "write 'cross_entropy(logits, label)' with 'use nn', of logits as they are"},
+        {"nll_loss", "write 'cross_entropy(logits, label)' with 'use nn', which takes logits"},
         {"rand", "write 'uniform(shape, 0, 1)'"},
         {"randn", "write 'normal(shape, 1)'"},
         {"randint", "write 'cast(floor(uniform(shape, low, high)), i32)'"},
@@ -175,7 +175,7 @@ const char *foreign_name(const char *name, bool member)
         {"segment_sum", "write 'scatter_add(zeros([n]), index, values)'"},
         {"segment_max", "write 'scatter_max(full([n], -inf), index, values)'"},
         {"scatter_reduce", "write 'scatter_add', 'scatter_max' or 'scatter_min'"},
-        {"index_put", "write 'scatter(x, [i, j], values)', of a state 'x[i, j] <- values'"},
+        {"index_put", "write 'scatter(x, [i, j], values)', for a state 'x[i, j] <- values'"},
         {"lerp", "write 'x + share * (y - x)'"},
         {"binary_cross_entropy", "write 'bce_with_logits(logits, target)' with 'use nn'"},
         {"max_pool2d", "write 'max_pool(x, size)' with 'use conv'"},
@@ -194,7 +194,7 @@ const char *foreign_name(const char *name, bool member)
         {"contiguous", "leave it out: there are no strides"},
         {"item", "leave it out: a tensor without axes is a number"},
         {"grad", "write 'grad(loss, x)'"},
-        {"at", "of a state write 'x[i] <- value', of a value 'scatter(x, index, values)'"},
+        {"at", "for a state write 'x[i] <- value', for a value 'scatter(x, index, values)'"},
     };
     for (size_t i = 0; member && i < sizeof members / sizeof *members; i++)
         if (!strcmp(members[i][0], name)) return members[i][1];
@@ -223,8 +223,8 @@ Val name_unknown(Elab *e, const char *name, Span span, bool size)
     const char *first = layer_of(e, name);
     if (first)
         return fail(e, span,
-                    "unknown name '%s'; it names layers: one parameter of them is %s, all are "
-                    "params(\"%s.*\")",
+                    "unknown name '%s'; layers have this name: one of their parameters is %s, all "
+                    "are params(\"%s.*\")",
                     name, first, name);
     StrMap standard = standard_names(e);
     const char *file = strmap_get(&standard, name);

@@ -1,4 +1,4 @@
-// Compile-time values: made, compared, named in messages.
+// Compile-time values: creating and comparing them, and naming them in messages.
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
-// `f(x) with F`: the call's layers with other weights. Wherever its body reads a parameter p, it
-// reads F(p): an average, a target network's copy, p with a low-rank change. F is called once for
-// each parameter, where the call stands; its states and parameters are named after p, as those of
-// an update are.
+// `f(x) with F`: the layers of a call with other weights. Wherever its body reads a parameter p, it
+// reads F(p) instead: an average, a target network's copy, p with a low-rank change. F is called
+// once for each parameter, at the place of the call; the states and parameters of F are named after
+// p, as those of an update are.
 #include <string.h>
 
 #include "frontend/elab.h"
@@ -46,7 +46,7 @@ static Val replaced(Elab *e, const With *w, ECell *c, Span span)
     if (w->as) scope = scope_child(e, scope, w->as, false);
     Val v = call_leading(e, w->fn, &p, 1, w->span, scope);
     const char *missing = v.kind == V_FN ? fn_missing(e, v.fn) : NULL;
-    if (missing) return fail(e, w->span, "'%s' still waits for %s", v.fn->name, missing);
+    if (missing) return fail(e, w->span, "'%s' still needs %s", v.fn->name, missing);
     if (v.kind == V_POISON) return v;
     Node *n = to_tensor(e, &v, c->cell.type.dtype, w->span);
     if (!n || type_equal(&n->type, &c->cell.type)) return n ? val_node(n) : val_poison();

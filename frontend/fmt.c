@@ -1,5 +1,5 @@
-// netc fmt: the source in the one layout. Works on tokens, so comments and the writer's line breaks
-// stay; indentation, spaces, blank lines and stray semicolons are decided here.
+// netc fmt: formats a source. It works on tokens, so comments and the author's line breaks stay;
+// indentation, spaces, blank lines and superfluous semicolons are decided here.
 #include <string.h>
 
 #include "frontend/ast.h"

@@ -1,4 +1,5 @@
-// .net text -> Module: loads the file and what it uses, binds -D and data, elaborates the entries.
+// .net text -> Module: loads the file and the files it uses, binds -D and data, elaborates the
+// entries.
 #include "frontend/frontend.h"
 
 #include <stdio.h>
@@ -189,7 +190,7 @@ static bool define_value(Elab *e, const Define *d, const Global *g, Val *out)
     e->frame = NULL;
     if (e->diags->errors != errors && g->stmt->expr && g->stmt->expr->kind == EXPR_STRING)
         diag_note(e->diags, &e->diags->list.at[e->diags->list.n - 1],
-                  "a string stands in quotes, which a shell leaves there in others: -D '%s=\"%s\"'",
+                  "a string needs quotes, protected from the shell by others: -D '%s=\"%s\"'",
                   d->name, d->value);
     return true;
 }

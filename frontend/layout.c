@@ -1,6 +1,6 @@
-// Layout: which newlines end a statement, which words are keywords, and that brackets balance.
-// The grammar then needs no feedback into the scanner, and a missing bracket is reported where it
-// was opened instead of at the end of the file.
+// Layout: decides which newlines end a statement and which words are keywords, and checks that
+// brackets balance. So the grammar needs no feedback into the scanner, and a missing bracket is
+// reported where it was opened instead of at the end of the file.
 #include <string.h>
 
 #include "base/names.h"

@@ -1,4 +1,4 @@
-// The tree as text, one statement a line: for netc --emit ast and for comparing trees.
+// The syntax tree as text, one statement per line: for netc --emit ast and for comparing trees.
 #include <string.h>
 
 #include "frontend/frontend.h"

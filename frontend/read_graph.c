@@ -1,4 +1,4 @@
-// Reads a dump of graphs: every statement of the tree is one node made through the door.
+// Reads the text form of graphs: each statement of the tree is one node, made by graph_node.
 #include "frontend/read_graph.h"
 #include "base/names.h"
 
@@ -280,7 +280,7 @@ static Graph *read_region(Reader *r, const Block *b)
             vec_push(r->arena, &s.graph->results, n);
         }
         if (k + 1 == b->stmts.n) return s.graph;
-        fail(r, stmt->span, "'return' stands last in a region");
+        fail(r, stmt->span, "'return' must be last in a region");
         return NULL;
     }
     fail(r, b->span, "a region ends with 'return'");

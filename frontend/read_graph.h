@@ -1,4 +1,4 @@
-// Dumps of graphs (ir/print.c) back to a Module.
+// Reads the text form of graphs (ir/print.c) back into a Module.
 #ifndef FRONTEND_READ_GRAPH_H
 #define FRONTEND_READ_GRAPH_H
 

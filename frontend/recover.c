@@ -1,4 +1,4 @@
-// Syntax errors: what to say, and where to go on.
+// Syntax errors: their messages, and where parsing continues after them.
 #include <string.h>
 
 #include "ir/type.h"
@@ -134,7 +134,7 @@ static void note_continuation(Parser *p, Diag *g, uint32_t start, uint32_t k)
     for (uint32_t i = k; i > start; i--) {
         if (line_of(p, &t[i - 1]) == line) continue;
         diag_note_span(p->diags, g, t[i - 1].span,
-                       "the statement goes on from here: a line does not end after '%.*s'",
+                       "the statement continues from here: a line does not end after '%.*s'",
                        (int)(t[i - 1].span.end - t[i - 1].span.begin),
                        p->diags->sources.at[p->source].text + t[i - 1].span.begin);
         return;
@@ -153,8 +153,8 @@ static bool note_foreign(Parser *p, Diag *g, const Token *head)
         {"function", "functions begin with 'fn'"},
         {"import", "other files are read with 'use'"},
         {"from", "other files are read with 'use'"},
-        {"let", "a value is named by 'x = ...' alone"},
-        {"var", "a value is named by 'x = ...' alone"},
+        {"let", "a value gets its name by 'x = ...' alone"},
+        {"var", "a value gets its name by 'x = ...' alone"},
         {"while", "loops run a known number of times: 'for i in 0..n' or 'loop t in 0..n'"},
         {"class", "layers are functions: 'fn name(x) { ... }'"},
     };
@@ -176,20 +176,20 @@ static void note_meant(Parser *p, Diag *g, int head, uint32_t k)
     const Token *t = &p->tokens->list.at[k];
     DType type;
     if (t->kind == '(' && k && t[-1].kind == T_NAME && dtype_parse(t[-1].text, &type))
-        diag_note(p->diags, g, "a shape stands in square brackets: %s[4, 3]", t[-1].text);
+        diag_note(p->diags, g, "a shape is written in square brackets: %s[4, 3]", t[-1].text);
     if (t->kind == '=' && (head == T_PARAM || head == T_STATE) && k && t[-1].kind == T_NAME)
-        diag_note(p->diags, g, "a type stands before the value: %s: f32[3] = 0", t[-1].text);
+        diag_note(p->diags, g, "the type comes before the value: %s: f32[3] = 0", t[-1].text);
     if (k > 1 && t[-1].kind == '.' && t[-2].kind == T_INT)
-        diag_note(p->diags, g, "a number has digits behind its point, too: %s.0", t[-2].text);
+        diag_note(p->diags, g, "a number needs digits after its point: %s.0", t[-2].text);
     if ((t->kind == T_INT || t->kind == T_FLOAT) && k && t[-1].kind == T_NAME &&
         !strcmp(t[-1].text, "clip"))
         diag_note(p->diags, g, "clip takes a function of the gradients: clip_global_norm(1.0)");
     if (k && t[-1].kind == T_NAME && !strcmp(t[-1].text, "lambda"))
         diag_note(p->diags, g, "a function has a name: fn f(x) { return ... }, beside the model");
     if (t->kind == T_STRING && k && t[-1].kind == T_NAME && !strcmp(t[-1].text, "f"))
-        diag_note(p->diags, g, "strings are put together: \"h.\" + str(i)");
+        diag_note(p->diags, g, "strings are concatenated with +: \"h.\" + str(i)");
     if (compares(t->kind) && k && (starts_operand(t[-1].kind) || closes(t[-1].kind)))
-        diag_note(p->diags, g, "comparisons are joined: a < b and b < c");
+        diag_note(p->diags, g, "comparisons cannot be chained; write a < b and b < c");
     if (t->kind == ',' && enclosing(p->tokens, k) == '(' &&
         (starts_operand(t[-1].kind) || closes(t[-1].kind)))
         diag_note(p->diags, g, "a list, a shape too, is written in square brackets: [3, 4]");
@@ -205,7 +205,7 @@ static void describe(Parser *p, uint32_t k, uint32_t start, const Expected *e)
         diag_span(p->diags, t->span, "'=' gives a name to a value; to compare, write '=='");
     else if (is_word(t) && ((e->name && !e->integer) || t[1].kind == '=' || t[1].kind == T_GETS ||
                             (in == '(' && (head == T_FN || head == T_MODEL))))
-        diag_span(p->diags, t->span, "%s is a word of the language and cannot be a name", what);
+        diag_span(p->diags, t->span, "%s is a keyword and cannot be a name", what);
     else if (after_operand && starts_operand(t->kind) && (in == '(' || in == '[' || in == T_ATTRS))
         diag_span(p->diags, t->span, "missing ',' before %s", what);
     else if (t->kind == T_GETS)
@@ -216,17 +216,17 @@ static void describe(Parser *p, uint32_t k, uint32_t start, const Expected *e)
         Diag *g = diag_span(p->diags, t->span, "unexpected %s%s%s", what,
                             *words ? ", expected " : "", words);
         if (head == T_ENTRY)
-            diag_note(p->diags, g,
-                      "what is run begins with 'model'; entries are those of printed graphs");
+            diag_note(p->diags, g, "write 'model'; 'entry' is for printed graphs only");
         if (t->kind == T_IF && after_operand)
             diag_note(p->diags, g, "a choice is written 'if condition then a else b'");
         if (t->kind == T_FOR && in == '[')
             diag_note(p->diags, g,
-                      "a list is made in a loop: l = []; for v in list { l = l + [2 * v] }");
+                      "a list is built in a loop: l = []; for v in list { l = l + [2 * v] }");
         if (head == T_ASSERT && (t->kind == T_SEP || t->kind == '}'))
             diag_note(p->diags, g, "say what went wrong: assert condition, \"message\"");
         if ((head == T_PARAM || head == T_STATE) && t->kind == T_SEP)
-            diag_note(p->diags, g, "say what it begins as: '= 0', or a function as uniform(-1, 1)");
+            diag_note(p->diags, g,
+                      "give its initial value: '= 0', or a function such as uniform(-1, 1)");
         if (k == start && t->kind == T_FLOORDIV)
             diag_note(p->diags, g, "a comment begins with '#'");
         note_meant(p, g, head, k);

@@ -1,4 +1,4 @@
-// Surveys: what values became, heads and comments of declarations, built-ins.
+// Surveys: the values of names, the heads and comments of declarations, built-in functions.
 #include "frontend/survey.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-// What an editor asks about a file: where names are defined and used, and what values became. A
-// survey is taken while the file is compiled; of a text with mistakes it holds what could be read.
+// What an editor asks about a file: where names are defined and used, and their values. A survey is
+// recorded while the file is compiled; if the text has errors it holds what could be read.
 #ifndef FRONTEND_SURVEY_H
 #define FRONTEND_SURVEY_H
 

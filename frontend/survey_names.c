@@ -1,6 +1,7 @@
-// A survey's names: every use of a name led to what defines it, from the tree alone, so that also
-// what no entry reaches is known. A name that a function gives a value to is one variable in all of
-// it, arguments and the names of loops included. After a mistake the tree has holes.
+// The names in a survey: finds the definition of every use of a name from the syntax tree alone, so
+// that code which no entry reaches is covered, too. All assignments to a name in a function define
+// one variable, which includes arguments and loop variables. After a syntax error the tree has
+// holes.
 #include <string.h>
 
 #include "base/plain.h"

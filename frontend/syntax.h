@@ -1,4 +1,4 @@
-// Inside the parser: its state and the constructors of the tree.
+// Internal to the parser: its state and the constructors of the tree.
 #ifndef FRONTEND_SYNTAX_H
 #define FRONTEND_SYNTAX_H
 

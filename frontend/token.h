@@ -1,5 +1,5 @@
-// Tokens: what the scanner finds (everything, comments and newlines too) and what the layout stage
-// makes of it for the grammar: statement ends, contextual keywords, balanced brackets.
+// Tokens: what the scanner finds (everything, comments and newlines too), and what the layout stage
+// turns it into for the grammar: ends of statements, contextual keywords, balanced brackets.
 #ifndef FRONTEND_TOKEN_H
 #define FRONTEND_TOKEN_H
 

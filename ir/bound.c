@@ -1,4 +1,5 @@
-// The errors of values: rounding, and the rules of views and of reductions that choose (bound.h).
+// Error bounds of values: rounding, and the rules of views and of reductions that choose an element
+// (see bound.h).
 #include <float.h>
 #include <string.h>
 

@@ -1,30 +1,30 @@
-// How far a right computation may be from the evaluator's value: the one tolerance of netc.
+// How far a correct computation may be from the evaluator's value: the only tolerance in netc.
 //
-// With EvalEnv.bound the evaluator keeps beside every value an error, element by element, downwards
-// and upwards: all that a right program may compute in its place lies within. u is the unit
-// roundoff of a type, sums and contractions round in their accumulator's.
+// With EvalEnv.bound the evaluator keeps error bounds with every element of every value, one
+// downwards and one upwards: whatever a correct program may compute for the element lies within
+// them. u is the unit roundoff of a type; sums and contractions use that of their accumulator.
 //
-//   rounding           BOUND_SLACK u |result|: a right program may compute the same in another form
-//                      (of casts only those to 16 bits inside a call: its kernel may scale first)
-//   every operation    whatever its operands' values within their errors make of it: where they
-//                      reach a step (a comparison, a cast, an index) it may be taken, and it is one
-//                      step; where they reach a condition both branches may be right
-//   a sum of K terms   the errors of the terms, and 4 u sqrt(sum n^2) sum |terms|, n how often
-//                      each value stands among them: sqrt(K) where all differ. Never more than
-//                      K u sum |terms|, which no order exceeds
-//   a contraction      the same, but the errors of its terms count as independent of each other
-//                      where they differ: the root of the sum of n times their squares; operands
-//                      rounded to tf32 are such errors
-//   a product of K     K u |result|; where factors taken first may leave the range, anything
+//   rounding           BOUND_SLACK u |result|: a correct program may compute the same in another
+//                      form (of casts, only those to 16 bits in a call: its kernel may scale first)
+//   every operation    what it can make of its operands within their errors. If these reach a
+//                      discontinuity (a comparison, a cast, an index), it may be crossed, by one
+//                      step; if they reach a condition, both branches may be correct
+//   a sum of K terms   the errors of the terms, and 4 u sqrt(sum n^2) sum |terms|, where n is how
+//                      often each value occurs among them: sqrt(K) if all differ. Never more than
+//                      K u sum |terms|, which no order of additions exceeds
+//   a contraction      the same, but the errors of different terms count as independent of each
+//                      other: the root of the sum of n times their squares. Rounding operands to
+//                      tf32 is such an error
+//   a product of K     K u |result|; unbounded if a product of some factors may leave the range
 //
-// So a sum that cancels may be far off and one that does not may not, and a narrow type loosens
-// what is computed from it and nothing else. Values without error are exact: data, indices,
-// integers. An infinite error on one side: infinity, too, may be right; on both: anything, NaN too.
+// So a sum may be far off only if its terms cancel, and a narrow type increases only the errors of
+// what is computed from it. Data, indices and integers are exact: their error is zero. If the error
+// is infinite on one side, infinity is also correct; on both sides, anything is, NaN included.
 //
-// An element is right when it differs by no more than 2 u |want| and its error. NaN and infinities
-// match exactly, unless an error reaches the end of the type's range. An element is undecided when
-// its allowance is as large as the element and as the root mean square of its tensor: zero would
-// do; or where what was there before would.
+// An element is correct if it differs by no more than 2 u |want| plus its error. NaN and infinities
+// must match exactly, unless the error reaches the end of the type's range. An element is undecided
+// if its allowance is as large as the element and as the root mean square of its tensor, so that
+// zero would pass, or if the value that was there before would pass.
 #ifndef IR_BOUND_H
 #define IR_BOUND_H
 

@@ -1,4 +1,4 @@
-// What a device computed against the evaluator's values and their errors.
+// Compares what a device computed with the evaluator's values and their error bounds.
 #include "ir/bound_ops.h"
 
 void bound_allowed(const Value *want, int64_t i, double *below, double *above)

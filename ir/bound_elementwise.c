@@ -1,4 +1,5 @@
-// The errors of elementwise ops, found by moving the operands. No rule knows which op it is.
+// Error bounds of elementwise ops, found by varying the operands. No rule depends on the particular
+// op.
 #include "ir/bound_ops.h"
 
 enum { COSTLY_ULPS = 2 }; // what prelude functions lose beside their operand's last place

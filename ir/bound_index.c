@@ -1,4 +1,5 @@
-// The errors of what is found at, or is, a place: where an index is uncertain, or an order.
+// Error bounds of values that are read by an index, or that are an index: where an index or an
+// order is uncertain.
 #include "ir/bound_ops.h"
 
 // -- indexed access -------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
-// What the files of the errors of values share: one rule a class of ops. Private to ir/.
+// Shared by the files that compute error bounds: one rule per class of ops. Private to ir/.
 //
-// Most rules run the op's own rule of the evaluator on other numbers: on the operands at the ends
-// of their errors, on magnitudes, on the errors themselves. So few rules know an index or an axis.
+// Most rules evaluate the op with the evaluator's own rule on other numbers: on the operands at the
+// ends of their error intervals, on magnitudes, on the errors themselves. So few rules deal with
+// indices or axes.
 #ifndef IR_BOUND_OPS_H
 #define IR_BOUND_OPS_H
 

@@ -1,9 +1,10 @@
-// The errors of sums, products of many factors and contractions: of K roundings in any order.
+// Error bounds of sums, products of many factors and contractions: K roundings in any order.
 //
-// Adding up K terms t in some order rounds K - 1 partial sums, each no larger than sum |t|: never
-// more than K u sum |t| is lost. Roundings of terms that differ fall either way and leave the root
-// of their number; those of equal terms are alike, as each meets partial sums on the same grid.
-// Terms that stand n times each therefore count as sqrt(sum n^2): between sqrt(K) and K.
+// Adding K terms t in some order rounds K - 1 partial sums, none larger than sum |t|, so the error
+// is never more than K u sum |t|. The roundings of different terms have either sign and grow like
+// the square root of their number. Those of equal terms are alike, since each meets partial sums on
+// the same grid. With n the number of times that a term occurs, the terms therefore count as
+// sqrt(sum n^2), which is between sqrt(K) and K.
 #include <float.h>
 #include <string.h>
 

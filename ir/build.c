@@ -1,5 +1,5 @@
-// Conveniences over the door: each inserts the views and attributes a caller would have to spell
-// out.
+// Helpers on top of graph_node: each inserts the views and attributes that a caller would have to
+// write out.
 #include <math.h>
 #include <string.h>
 

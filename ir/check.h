@@ -1,9 +1,9 @@
-// Gradients against finite differences, in double precision, random numbers fixed.
+// Compares gradients with finite differences, in double precision and with fixed random numbers.
 //
-// Each tensor is probed along at least 8 random directions and 32 coordinates (all, when it has
-// fewer), each with three step sizes extrapolated to zero. A probe that crosses a kink (its
-// differences disagree with each other; the gradient is not asked) is drawn again, and nine of ten
-// must survive. A probe passes when |fd - g| <= 1e-6 * max(|fd|, |g|) + 1e-9.
+// Each tensor is probed along at least 8 random directions and 32 coordinates (all of them if it
+// has fewer), each with three step sizes extrapolated to zero. A probe that crosses a kink (its
+// differences disagree with each other; the gradient is not consulted) is drawn again, and nine of
+// ten probes must survive. A probe passes if |fd - g| <= 1e-6 * max(|fd|, |g|) + 1e-9.
 #ifndef IR_CHECK_H
 #define IR_CHECK_H
 

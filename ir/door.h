@@ -1,5 +1,5 @@
-// What the files behind the door share: graph.c, infer*.c, fold.c, verify.c, equal.c. Private to
-// ir/.
+// Shared by the files behind graph_node, the only constructor of nodes ("the door"): graph.c,
+// infer*.c, fold.c, verify.c, equal.c. Private to ir/.
 #ifndef IR_DOOR_H
 #define IR_DOOR_H
 

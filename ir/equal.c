@@ -1,5 +1,5 @@
-// Structural equality: both graphs are interned, unfolded, into one scratch graph, where equal
-// computations become one node; the roots must then agree in order.
+// Structural equality: both graphs are interned, without folding, into one scratch graph, where
+// equal computations become one node; then the roots must agree in order.
 #include <string.h>
 
 #include "ir/door.h"

@@ -1,4 +1,4 @@
-// The evaluator: values, the walk over a graph's nodes, leaves, regions and roots.
+// The evaluator: values, the traversal of a graph's nodes, leaves, regions and roots.
 #include "ir/eval.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
-// The reference evaluator: any graph, in double precision and exact integers, slowly and obviously.
+// The reference evaluator: runs any graph in double precision and exact integers, with simple and
+// slow code.
 #ifndef IR_EVAL_H
 #define IR_EVAL_H
 

@@ -1,4 +1,4 @@
-// What the evaluator's files share: one function an op, named after it. Private to ir/.
+// Shared by the files of the evaluator: one function per op, named after it. Private to ir/.
 #ifndef IR_EVAL_OPS_H
 #define IR_EVAL_OPS_H
 

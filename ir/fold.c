@@ -1,5 +1,5 @@
-// Folding: nodes that need not be made. A rule may only replace a node by one that gives the same
-// bits in the node's own type for every operand, NaN, infinities and both zeros included.
+// Folding: nodes that need not be created. A rule may replace a node only by one with the same bits
+// in the node's own type for all operands, including NaN, infinities and both zeros.
 #include "ir/fold.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-// What the two halves of folding share. Private to ir/.
+// Shared by fold.c and fold_view.c. Private to ir/.
 #ifndef IR_FOLD_H
 #define IR_FOLD_H
 

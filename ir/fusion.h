@@ -1,8 +1,9 @@
-// What the fuse pass leaves on a graph: which values are stored, which are computed together, why
-// not more.
+// The result of the fuse pass on a graph: which values are stored, which are computed together, and
+// why not more.
 //
-// A node is MATERIALIZED when some kernel stores it to a buffer; all others are recomputed wherever
-// they are read (lowering walks from a group's outputs down to materialized nodes and leaves).
+// A node is MATERIALIZED if some kernel stores it to a buffer; all others are recomputed wherever
+// they are read (lowering follows operands from a group's outputs to materialized nodes and
+// leaves).
 #ifndef IR_FUSION_H
 #define IR_FUSION_H
 

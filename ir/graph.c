@@ -1,4 +1,4 @@
-// The door: inference, canonical operand order, folding, hash-consing.
+// graph_node: type inference, canonical operand order, folding, hash-consing.
 #include "ir/graph.h"
 
 #include <stddef.h>

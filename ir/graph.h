@@ -1,5 +1,6 @@
-// The graph: nodes in topological order, made through one door. A graph belongs to an entry of a
-// Module or is a region of a node. Passes rebuild a graph (old -> new map), they never patch one.
+// The graph: nodes in topological order, created only by graph_node. A graph belongs to an entry of
+// a Module or is a region of a node. Passes build a new graph from the old one (old -> new map);
+// they never patch one.
 #ifndef IR_GRAPH_H
 #define IR_GRAPH_H
 

@@ -1,4 +1,4 @@
-// Type inference: the rule of the op, after what all ops share was checked.
+// Type inference: checks what all ops have in common, then calls the op's rule.
 #include "ir/infer.h"
 
 #include <stdarg.h>
@@ -70,7 +70,7 @@ bool infer_dtype_attr(const Infer *in, AttrKey key, DType *out)
 {
     int64_t v = attrs_int(in->attrs, key, -1);
     *out = (DType)v;
-    return (v >= 0 && v < DT_COUNT) || infer_fail(in, "%s is no element type", attr_name(key));
+    return (v >= 0 && v < DT_COUNT) || infer_fail(in, "%s is not an element type", attr_name(key));
 }
 
 bool infer_set_axis(Infer *in, int to, const Type *from, int axis)

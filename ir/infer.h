@@ -1,6 +1,6 @@
-// What the type rules share. A rule, one function a name in ops.def's column, checks operands and
-// attributes and fills in->out, or reports one error naming the op and the types, and returns
-// false.
+// Shared by the type rules. There is one function for each name in the column of ops.def. A rule
+// checks operands and attributes and fills in->out, or reports one error that names the op and the
+// types, and returns false.
 #ifndef IR_INFER_H
 #define IR_INFER_H
 

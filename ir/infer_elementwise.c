@@ -1,4 +1,4 @@
-// Type rules of what works element by element.
+// Type rules of elementwise ops.
 #include <string.h>
 
 #include "ir/infer.h"

@@ -1,4 +1,4 @@
-// Type rules of what changes the shape: views and reductions.
+// Type rules of ops that change the shape: views and reductions.
 #include "ir/axes.h"
 #include "ir/infer.h"
 

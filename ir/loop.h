@@ -1,7 +1,7 @@
-// Which values of a loop can lie in one stack. A value that the loop carries, and of which it also
-// stacks what an iteration begins or ends with, needs no place of its own and no copy: the stack
-// has one slice more, an iteration reads the slice that the one before has written, and both stacks
-// are parts of it, one slice apart.
+// Which values of a loop can share one stack. If a loop carries a value and also stacks its value
+// at the beginning or the end of each iteration, the carried value needs no memory of its own and
+// no copy: the stack gets one more slice, each iteration reads the slice that the previous one has
+// written, and both stacks are parts of it, one slice apart.
 #ifndef IR_LOOP_H
 #define IR_LOOP_H
 

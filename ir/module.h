@@ -1,5 +1,4 @@
-// What the frontend leaves: cells (parameters and states), entries with a graph each, and the
-// names.
+// The result of the frontend: cells (parameters and states), entries with a graph each, and names.
 #ifndef IR_MODULE_H
 #define IR_MODULE_H
 

@@ -1,4 +1,4 @@
-// The text form: a module as a program of primitives that the frontend reads back to an equal
+// The text form: a module as a program of primitives, which the frontend reads back to an equal
 // module.
 #include <string.h>
 

@@ -1,4 +1,5 @@
-// Ranges of integers: interval arithmetic, a rule a name in the range column of ops.def.
+// Ranges of integers: interval arithmetic, with one rule for each name in the range column of
+// ops.def.
 #include "ir/range.h"
 
 #include "ir/scalar.h"

@@ -1,4 +1,5 @@
-// The range that integers and bools stay in, as far as their op and their operands' ranges tell.
+// The range of an integer or bool value, as far as its op and the ranges of its operands determine
+// it.
 #ifndef IR_RANGE_H
 #define IR_RANGE_H
 

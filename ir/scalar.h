@@ -1,6 +1,6 @@
-// One element: the helpers that the element expressions of ops.def call, on double and on int64_t,
-// and the conversions between element types. The evaluator and constant folding share them;
-// generated code has its own in codegen/prelude, which must agree.
+// Single elements: the helpers that the element expressions of ops.def call, on double and on
+// int64_t, and conversions between element types. Used by the evaluator and by constant folding;
+// generated code has its own versions in codegen/prelude, which must agree.
 #ifndef IR_SCALAR_H
 #define IR_SCALAR_H
 

@@ -1,4 +1,4 @@
-// Settling: a plain graph is made again through the door, which now folds and shares.
+// Settling: rebuilds a plain graph through graph_node, which now folds and shares nodes.
 #include <stdlib.h>
 
 #include "ir/door.h"

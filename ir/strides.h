@@ -1,6 +1,6 @@
-// How a value lies in memory: its axes as steps over the stored value it is a view of. What a
-// matmul library can be asked (codegen/matmul/gemm.c), and what has to be copied for it
-// (passes/fuse/fuse_dot.c), is the same question.
+// How a value lies in memory: its axes as strides over the stored value that it is a view of. Both
+// what a matmul library can read (codegen/matmul/gemm.c) and what has to be copied for it
+// (passes/fuse/fuse_dot.c) follow from this.
 #ifndef IR_STRIDES_H
 #define IR_STRIDES_H
 

@@ -1,4 +1,4 @@
-// Limits of typical devices, from the vendor's published tables; rates are measured ceilings.
+// Limits of typical devices, from the vendors' published tables; rates are measured upper limits.
 #include "ir/target.h"
 
 enum { ALL_EPILOGUES = EPI_BIAS | EPI_RELU | EPI_GELU | EPI_GELU_AUX | EPI_DGELU | EPI_CASTS };

@@ -1,5 +1,4 @@
-// A device's limits as plain data: what fusion, scheduling and planning may ask. No device is
-// opened.
+// A device's limits as plain data for fusion, scheduling and planning. No device is opened.
 #ifndef IR_TARGET_H
 #define IR_TARGET_H
 

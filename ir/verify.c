@@ -1,4 +1,4 @@
-// Every invariant of a graph (when: passes/runner.c). The first violation is reported.
+// Checks every invariant of a graph (passes/runner.c says when) and reports the first violation.
 #include <stdarg.h>
 #include <string.h>
 

@@ -176,12 +176,12 @@ void analysis_begin(Server *s, Document *d)
 {
     if (d->len > LSP_LARGEST_TEXT) {
         d->stale = false;
-        d->fault = "this text is too long to be looked at as it is typed (more than 4 MiB); "
-                   "'netc' compiles it";
+        d->fault = "this text is too long to be analysed while typing (more than 4 MiB); 'netc' "
+                   "compiles it";
         diagnostics_publish(s, d);
     } else if (!begin(s, &d->job, make_survey, &(Child){s, d}, SURVEY_SECONDS)) {
         d->stale = false;
-        server_log(s, "cannot start a process to look at %s: %s", d->path, strerror(errno));
+        server_log(s, "cannot start a process to analyse %s: %s", d->path, strerror(errno));
     }
 }
 

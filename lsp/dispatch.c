@@ -271,13 +271,13 @@ static void did_change(Server *s, Message *m)
     const JsonValue *changes = json_get(m->params, "contentChanges");
     int64_t version = json_number(json_get(m->params, "textDocument"), "version", d->version);
     if (version < d->version)
-        server_log(s, "didChange: version %lld of %s comes after %lld; it is taken as it comes",
+        server_log(s, "didChange: version %lld of %s comes after %lld; it is applied in this order",
                    (long long)version, d->path, (long long)d->version);
     d->version = version;
     for (const JsonValue *c = changes ? changes->child : NULL; c; c = c->next)
         if (!document_change(s, d, c))
             server_log(s,
-                       "didChange: a change of %s without a text or with no range; it is left out",
+                       "didChange: a change of %s without a text or with no range; it is ignored",
                        d->path);
 }
 

@@ -181,7 +181,7 @@ void document_analysed(Document *d)
     }
     if (!d->survey || !d->survey_text) {
         forget_survey(d);
-        d->fault = "netc could not look at this text: its analysis ended by itself";
+        d->fault = "netc could not analyse this text: the analysis process ended";
     }
     free(text);
     d->job = (Job){0};

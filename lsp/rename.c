@@ -28,7 +28,7 @@ static const char *refusal(Message *m, const Document *d, const Decl *decl)
     const Survey *v = d->survey;
     if (!decl) return "only a name that a file defines can be renamed";
     if (d->library || (decl->source < v->sources.n && v->sources.at[decl->source].library))
-        return arena_printf(m->arena, "'%s' is the standard library's", decl->name);
+        return arena_printf(m->arena, "'%s' belongs to the standard library", decl->name);
     return NULL;
 }
 
@@ -43,7 +43,7 @@ static const char *collision(Message *m, const Document *d, const Decl *decl, co
     const Survey *v = d->survey;
     Arena *a = m->arena;
     if (!is_word(to))
-        return arena_printf(a, "'%s' is no name: letters, digits and '_', no digit first", to);
+        return arena_printf(a, "'%s' is not a name: letters, digits and '_', no digit first", to);
     if (lists(json_get(v->json, "reserved"), to)) return arena_printf(a, "'%s' is a keyword", to);
     if (lists(json_get(v->json, "types"), to)) return arena_printf(a, "'%s' is a type", to);
     if (survey_builtin(v, to)) return arena_printf(a, "'%s' is built in", to);
@@ -161,7 +161,7 @@ static const char *difference(Trial *t)
     if (!new) return "it could not be tried";
     if (!survey_elaborated(new)) {
         const JsonValue *list = json_get(new->json, "diagnostics");
-        return arena_printf(t->m->arena, "the text would be wrong then: %s",
+        return arena_printf(t->m->arena, "the text would then have an error: %s",
                             list && list->child ? json_text(list->child, "message") : "?");
     }
     static const char *const meant[] = {"param", "state", "model", "output", "train", "setting"};

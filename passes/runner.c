@@ -7,41 +7,41 @@
 
 const Pass pass_table[] = {
     {"autodiff", "gradients as ordinary graph; calls are inlined", pass_autodiff, false},
-    {"extern", "kernels of the user's own that a device cannot run give way to their references",
+    {"extern", "the user's kernels that a device cannot run are replaced by their references",
      pass_extern, false},
     {"precision", "low-precision operands of matmuls, f32 everywhere else", pass_precision, false},
-    {"narrow", "scratch states that are only read rounded to 16 bits are kept so", pass_narrow,
+    {"narrow", "states that are only read rounded to 16 bits are stored in 16 bits", pass_narrow,
      true},
-    {"invariants", "what does not change from round to round is computed before the loop",
+    {"invariants", "values that do not change between iterations are computed before the loop",
      pass_invariants, true},
     {"loop_sums", "sums that a loop carries become one sum after it", pass_loop_sums, true},
-    {"loop_casts", "what loops carry or stack only to be rounded is stored rounded",
+    {"loop_casts", "values that loops carry or stack only to be rounded are stored rounded",
      pass_loop_casts, true},
     {"simplify", "algebra over several nodes, dead code, transposes into matmuls", pass_simplify,
      true},
-    {"variance",
-     "deviations from a mean add up to nothing; variance of columns in one round over memory",
+    {"variance", "deviations from a mean sum to zero; variance of columns in one pass over memory",
      pass_variance, true},
-    {"contract", "a product and the sums that alone read it are one operation", pass_contract,
+    {"contract", "a product that only sums read becomes one operation with them", pass_contract,
      true},
-    {"approx", "functions whose results end in 16 bits take a GPU's cheaper forms", pass_approx,
+    {"approx", "functions whose results end in 16 bits use a GPU's cheaper forms", pass_approx,
      true},
     {"attention", "a softmax of products between products is one kernel, its gradient two",
      pass_attention, true},
-    {"chunks", "under a memory limit large products whose rows are reduced are made by parts",
+    {"chunks", "under a memory limit, large products whose rows are reduced are computed in parts",
      pass_chunks, true},
     {"widen", "on the CPU products of 16-bit floats are those of f32, rounded", pass_widen, true},
     {"vectors", "on a GPU a model's product of a matrix and a vector is a sum of products",
      pass_vectors, true},
-    {"prepare", "what a model makes of its parameters alone is computed once for these",
-     pass_prepare, true},
-    {"layout", "what a product takes windows of is stored in the order in which it is read",
-     pass_layout, true},
+    {"prepare", "values that depend only on a model's parameters are computed once", pass_prepare,
+     true},
+    {"layout", "a tensor that a product reads by windows is stored in reading order", pass_layout,
+     true},
     {"recompute", "cheap forward values are computed again in the backward part", pass_recompute,
      true},
-    {"loop_stores", "what a loop stacks is stored by the kernels that have it", pass_loop_stores,
+    {"loop_stores", "values that a loop stacks are stored by the kernels that compute them",
+     pass_loop_stores, true},
+    {"fuse", "groups of nodes that become one kernel; skipped: one kernel per node", pass_fuse,
      true},
-    {"fuse", "groups of nodes that become one kernel; skipped: one kernel a node", pass_fuse, true},
 };
 const int pass_count = sizeof pass_table / sizeof *pass_table;
 
@@ -96,8 +96,7 @@ static bool check_options(Module *m, const PassOptions *o)
             unknown_pass(m, name, true);
         } else if (pass && !pass->optional) {
             Diag *d = diag_error(m->diags, 0, "the pass '%s' cannot be skipped", name);
-            diag_note(m->diags, d,
-                      "nothing after it works on a graph that has not been through it");
+            diag_note(m->diags, d, "later passes need a graph that has been through it");
         }
         p = end ? end + 1 : NULL;
     }

@@ -260,8 +260,8 @@ static bool launchable(LowerCtx *ctx, const BodyList *list)
     for (uint32_t i = 0; i < list->n; i++) blocks += list->at[i]->sched.blocks;
     if (blocks < INT32_MAX - 16) return true;
     diag_error(ctx->diags, kernel_loc(list->at[0]),
-               "this takes %lld blocks of threads and a GPU launches fewer than 2^31: make the "
-               "tensor smaller, or work on parts of it",
+               "this needs %lld blocks of threads, but a GPU launches fewer than 2^31: make the "
+               "tensor smaller, or process it in parts",
                (long long)blocks);
     return false;
 }

@@ -174,7 +174,7 @@ bool lower_joined(LowerCtx *ctx, Graph *g, Body *sweep, int *scratch, Body **out
     }
     if (l.failed) {
         diag_error(ctx->diags, sweep->group->folded.at[0]->loc,
-                   "no kernel can be generated for what follows from this sum over rows");
+                   "no kernel can be generated for what is computed from this sum over rows");
         return false;
     }
     lower_finish(&l);

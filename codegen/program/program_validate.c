@@ -59,7 +59,7 @@ static const char *check_cells(const Program *p)
         const ProgCell *c = &p->cells[i];
         if (!named(c->name) || !sane_type(&c->type)) return "a cell without a name or a type";
         if (!add_bytes(&total, &c->type)) return "cells of an impossible size";
-        if (strmap_has(&seen, c->name)) return "two cells of one name";
+        if (strmap_has(&seen, c->name)) return "two cells with the same name";
         strmap_set(&seen, c->name, (void *)c);
     }
     return NULL;
@@ -90,12 +90,12 @@ static const char *check_buffer(const Program *p, const ProgEntry *e, const Prog
         break;
     case PR_ERROR:
         return b->bytes == (int64_t)sizeof(ProgError) ? NULL : "an error record of another size";
-    case PR_ROWS: return e->rows ? NULL : "a row table where there are no rows";
+    case PR_ROWS: return e->rows ? NULL : "a row table without rows";
     default: return "a buffer of an unknown region";
     }
     if (!of) return "a buffer that refers to nothing";
     if (!prog_type_equal(of, &b->type) || b->bytes != prog_type_bytes(of))
-        return "a buffer whose type is not what it refers to";
+        return "a buffer whose type differs from what it refers to";
     return NULL;
 }
 
@@ -156,7 +156,7 @@ static const char *check_gemm(const ProgGemm *g)
         return "a matmul that computes in another type";
     const ProgDType t[] = {g->a_type, g->b_type, g->c_type};
     for (int i = 0; i < 3; i++)
-        if (t[i] < PD_BF16 || t[i] >= PD_COUNT) return "a matmul of a type that is no float";
+        if (t[i] < PD_BF16 || t[i] >= PD_COUNT) return "a matmul whose type is not a float";
     if (g->batch > 1 && g->stride_c < g->m * g->n) return "a matmul whose results overlap";
     return NULL;
 }
@@ -169,13 +169,13 @@ static const char *check_gemm_step(const Validate *v, const ProgStep *s)
     ProgEpilogue e = g->epilogue;
     bool aux = prog_epilogue_aux(e), bias = prog_epilogue_bias(e);
     if (g->kernel < 0 || g->kernel > p->nkernels || g->follower < 0 || g->follower > p->nkernels)
-        return "a matmul with a kernel that is not there";
+        return "a matmul with a kernel that does not exist";
     if (g->kernel_args < 0 || g->kernel_args > (g->kernel ? PROG_MAX_KERNEL_ARGS : 0) ||
         g->follower_args < 0 || g->follower_args > (g->follower ? PROG_MAX_KERNEL_ARGS : 0) ||
         s->nargs != prog_gemm_args(g) + g->kernel_args + g->follower_args)
         return "a matmul with the wrong arguments";
     for (int i = 0; i < prog_gemm_args(g); i++)
-        if (s->args[i].kind != PA_BUFFER) return "an argument that is no buffer";
+        if (s->args[i].kind != PA_BUFFER) return "an argument that is not a buffer";
     int64_t a, b, c;
     if (!footprint(g->trans_a ? g->k : g->m, g->trans_a ? g->m : g->k, g->lda, g->batch,
                    g->stride_a, &a) ||
@@ -204,12 +204,13 @@ static const char *check_args(const Validate *v, const ProgStep *s)
         const ProgArg *a = &s->args[i];
         switch (a->kind) {
         case PA_BUFFER:
-            if (a->index < 0 || a->index >= v->e->nbuffers) return "an argument that is no buffer";
+            if (a->index < 0 || a->index >= v->e->nbuffers)
+                return "an argument that is not a buffer";
             if (room(v, a, s->depth) < 0) return "an argument that leaves its buffer";
             if (a->written && (v->e->buffers[a->index].region == PR_CONST ||
                                v->e->buffers[a->index].region == PR_INPUT ||
                                v->e->buffers[a->index].region == PR_ROWS))
-                return "a step that writes what may only be read";
+                return "a step that writes read-only memory";
             break;
         case PA_LOOP_INDEX:
             if (a->index < 0 || a->index >= s->depth) return "an iteration number outside its loop";
@@ -218,7 +219,7 @@ static const char *check_args(const Validate *v, const ProgStep *s)
         default: return "an argument of an unknown kind";
         }
         if (a->kind != PA_BUFFER && s->kind != PS_KERNEL && s->kind != PS_GEMM)
-            return "an argument that is no buffer";
+            return "an argument that is not a buffer";
     }
     return NULL;
 }
@@ -289,8 +290,8 @@ static const char *check_entry(const Program *p, const ProgEntry *e)
         if (in->batch_axis_micro < 1) return "an input without micro-batches";
         for (int32_t k = 0; k < in->noutputs; k++)
             if (in->outputs[k] < 0 || in->outputs[k] >= e->noutputs)
-                return "an input needed for no output there is";
-        if (strmap_has(&seen, in->name)) return "two inputs of one name";
+                return "an input needed for an output that does not exist";
+        if (strmap_has(&seen, in->name)) return "two inputs with the same name";
         strmap_set(&seen, in->name, (void *)in);
     }
     seen = strmap_new(p->arena);
@@ -300,13 +301,13 @@ static const char *check_entry(const Program *p, const ProgEntry *e)
         if (!named(out->name) || !sane_type(&out->type))
             return "an output without a name or a type";
         if (!add_bytes(&total, &out->type)) return "outputs of an impossible size";
-        if (strmap_has(&seen, out->name)) return "two outputs of one name";
+        if (strmap_has(&seen, out->name)) return "two outputs with the same name";
         strmap_set(&seen, out->name, (void *)out);
     }
     if (e->cursor) {
         const ProgCell *c = find_cell(p, e->cursor);
         if (!c || c->type.dtype != PD_I64 || c->type.rank != 0)
-            return "an entry whose cursor is no i64 cell";
+            return "an entry whose cursor is not an i64 cell";
     }
     for (int32_t i = 0; i < e->nbuffers; i++) {
         const char *wrong = check_buffer(p, e, &e->buffers[i]);
@@ -392,7 +393,7 @@ const char *program_validate(const Program *p)
         if (wrong)
             return arena_printf(p->arena, "entry `%s`: %s",
                                 p->entries[i].name ? p->entries[i].name : "", wrong);
-        if (strmap_has(&seen, p->entries[i].name)) return "two entries of one name";
+        if (strmap_has(&seen, p->entries[i].name)) return "two entries with the same name";
         strmap_set(&seen, p->entries[i].name, (void *)&p->entries[i]);
     }
     return NULL;

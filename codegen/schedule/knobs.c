@@ -376,24 +376,24 @@ const Knob knobs[] = {
     {"team", "threads that share a row", INT(team), legal_team, -1, true, NULL},
     {"vector", "elements a thread moves at once", INT(vector), legal_vector, -1, true, NULL},
     {"unroll", "vectors a thread has in flight", INT(unroll), legal_unroll, -1, false, NULL},
-    {"keep", "where a row that is needed again stays", INT(row.keep_in), legal_keep, -1, false,
+    {"keep", "where a row that is read again is kept", INT(row.keep_in), legal_keep, -1, false,
      keep_words},
-    {"split", "parts the columns are cut into, each a block's", LONG(split), legal_split, 1, true,
-     NULL},
+    {"split", "parts into which the columns are split, one per block", LONG(split), legal_split, 1,
+     true, NULL},
     {"threads", "threads of a block", INT(threads), legal_threads, -1, false, NULL},
     {"transpose", "1 + the axis whose tiles are transposed while they are read; 0: none",
      INT(map.transpose), legal_transpose, 0, false, NULL},
-    {"reuse", "1: a thread takes several outer positions of one place inside", INT(map.reuse),
+    {"reuse", "1: a thread processes several outer positions of one inner position", INT(map.reuse),
      legal_reuse, 0, false, NULL},
     {"each",
-     "sums a thread holds along a side; 0: warps share out the columns; with share: 0 to 3 for a "
-     "warp's tile of 16 x 8, 16 x 16, 32 x 32, 32 x 16; attention: rows of a warp, of 16",
+     "sums per thread along a side; 0: warps divide the columns; with share: 0 to 3 for a warp's "
+     "tile of 16 x 8, 16 x 16, 32 x 32, 32 x 16; attention: rows of a warp, in units of 16",
      INT(tile.each), legal_each, -1, true, NULL},
     {"wgmma",
-     "groups of four warps multiply: a tile together, or each its own; split: together, and the "
-     "blocks of a cluster share its columns; steps: so do the groups; strips: "
-     "own, and a copy has all pixels of a line of windows; shared_strips: so, a tile together; "
-     "no: they do not",
+     "whether groups of four warps multiply. yes: one tile together, or each its own; split: "
+     "together, and the blocks of a cluster divide its columns; steps: the groups divide them, "
+     "too; strips: each its own, and one copy holds all pixels of a line of windows; "
+     "shared_strips: the same with one tile together",
      INT(tile.wgmma), legal_wgmma, 0, true, wgmma_words},
     {"tile_n", "neighbours of the result in a row of a group's or a staged tile", INT(tile.n),
      legal_tile_n, -1, false, NULL},
@@ -402,23 +402,22 @@ const Knob knobs[] = {
      legal_staged, 0, true, NULL},
     {"tile_m", "rows of a staged tile, or of attention's", INT(tile.m), legal_tile_m, -1, true,
      NULL},
-    {"ring", "tiles of columns in shared memory: this one and those copied ahead", INT(tile.ring),
-     legal_ring, -1, false, NULL},
+    {"ring", "tiles of columns in shared memory: the current one and those prefetched",
+     INT(tile.ring), legal_ring, -1, false, NULL},
     {"share", "warps that share a tile's columns on tensor cores; 0: no tensor cores",
      INT(tile.share), legal_share, 0, true, NULL},
-    {"tile", "elements of the inner axis, or short rows, that are one task", LONG(task), legal_tile,
-     0, false, NULL},
+    {"tile", "elements of the inner axis, or short rows, per task", LONG(task), legal_tile, 0,
+     false, NULL},
     {"cluster",
-     "blocks that share a row or the columns of a tile (staged, wgmma=split, steps), or the copies "
-     "of a "
-     "product's right operand",
+     "blocks that divide a row or the columns of a tile (staged, wgmma=split, steps), or share the "
+     "copies of a product's right operand",
      INT(cluster), legal_cluster, 1, true, NULL},
-    {"walkers", "blocks of a multiprocessor that walk over rows", INT(sweep.walkers), legal_walkers,
-     -1, true, NULL},
+    {"walkers", "blocks per multiprocessor that iterate over rows", INT(sweep.walkers),
+     legal_walkers, -1, true, NULL},
     {"together", "rows of a team that share their joins", INT(sweep.together), legal_together, 1,
      false, NULL},
-    {"ahead", "turns of rows in shared memory: this one and those copied ahead", INT(sweep.ahead),
-     legal_ahead, -1, false, NULL},
+    {"ahead", "groups of rows in shared memory: the current one and those prefetched",
+     INT(sweep.ahead), legal_ahead, -1, false, NULL},
     {"skew",
      "1: the first sums of the next row join with the second ones of this row; attention: scores "
      "of the next columns are multiplied before the results of these",

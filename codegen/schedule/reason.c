@@ -14,7 +14,8 @@ static const char *vectors(Arena *a, const Body *b, int axis)
     if (s->vector > 1)
         return arena_printf(a, "vectors of %d: the widest that loads and stores allow", s->vector);
     if (extent % 2)
-        return arena_printf(a, "single elements: rows of %lld are no whole vectors", extent);
+        return arena_printf(a, "single elements: rows of %lld are not a whole number of vectors",
+                            extent);
     return "single elements: no access has wider ones, or there is too little work for the device";
 }
 
@@ -24,7 +25,7 @@ static void map_reason(Arena *a, const Body *b, Buf *o)
     int inner = b->npar - 1;
     if (s->variant == RUN_TRANSPOSE) {
         buf_printf(o,
-                   "some loads run along axis %d, the result along axis %d: tiles are turned "
+                   "some loads run along axis %d, the result along axis %d: tiles are transposed "
                    "while they are read",
                    s->map.transpose - 1, inner);
         return;
@@ -51,11 +52,12 @@ static void row_reason(Arena *a, const Body *b, const Target *t, Buf *o)
                vectors(a, b, b->col), rows, cols, s->team,
                (cols / s->vector + s->team - 1) / s->team);
     if (b->nstages > 1 && s->row.keep_in == KEEP_REGISTERS)
-        buf_printf(o, "; %d stages read the row, which %d registers a thread hold", b->nstages,
-                   s->row.keep * s->vector * s->row.keep_bytes / 4);
+        buf_printf(o, "; %d stages read the row, which is held in %d registers per thread",
+                   b->nstages, s->row.keep * s->vector * s->row.keep_bytes / 4);
     else if (s->row.keep_in == KEEP_REGISTERS)
         buf_printf(o,
-                   "; a row of weights in %d registers a thread, before the kernel in front ends",
+                   "; a row of weights is loaded into %d registers per thread before the previous "
+                   "kernel ends",
                    s->row.keep * s->vector * s->row.keep_bytes / 4);
     else if (b->nstages > 1 && s->row.keep_in == KEEP_SHARED)
         buf_printf(o,
@@ -63,7 +65,7 @@ static void row_reason(Arena *a, const Body *b, const Target *t, Buf *o)
                    "%s of it",
                    b->nstages, s->shared_bytes >> 10, s->row.cols < cols ? "a part" : "all");
     else if (b->nstages > 1 && s->row.keep_bytes)
-        buf_printf(o, "; %d stages read the row again: it is longer than what a block holds",
+        buf_printf(o, "; %d stages read the row again: it is longer than a block can hold",
                    b->nstages);
     if (s->split > 1)
         buf_printf(o,
@@ -113,15 +115,15 @@ static void tile_reason(const Body *b, const Target *t, Buf *o)
             "multiply",
             s->tile.m, s->tile.n, 100 * wgmma_share(b, t) * (double)live / (double)all, t->units);
         if (live < all)
-            buf_printf(o, "; %lld of %lld steps meet no weights and are left out",
+            buf_printf(o, "; %lld of %lld steps meet no weights and are skipped",
                        (long long)(all - live), (long long)all);
         if (s->tile.wgmma >= WGMMA_SPLIT && s->cluster > 1)
             buf_printf(o,
-                       "; there are few tiles, so that %d blocks share the columns of "
-                       "each and join their sums in shared memory",
+                       "; there are few tiles, so %d blocks divide the columns of each and add up "
+                       "their sums in shared memory",
                        s->cluster);
         else if (s->tile.wgmma == WGMMA_STEPS)
-            buf_str(o, "; each has one, so that both groups share its columns");
+            buf_str(o, "; each has one, so both groups divide its columns");
         else if (strips)
             buf_printf(o, "; the %d pixels of a window along a line are read from one copy",
                        strips->pixels);
@@ -131,11 +133,10 @@ static void tile_reason(const Body *b, const Target *t, Buf *o)
                           ceil_div(b->axis[2].extent, s->tile.n);
     buf_printf(o, "%lld tiles of %d x %d: ", (long long)tiles, s->tile.m, s->tile.n);
     if (s->variant == RUN_WARP_TILES && s->cluster > 1)
-        buf_printf(o,
-                   "%d warps of %d blocks share the columns of each, to have more of them at work",
+        buf_printf(o, "%d warps of %d blocks divide the columns of each, so that more warps work",
                    s->tile.share * s->cluster, s->cluster);
     else if (s->variant == RUN_WARP_TILES)
-        buf_printf(o, "a tile a warp, and %d warps share its columns, to have more of them at work",
+        buf_printf(o, "one tile per warp, and %d warps divide its columns, so that more warps work",
                    s->tile.share);
     else if (s->blocks >= t->units)
         buf_printf(o, "the largest that give %d multiprocessors one each", t->units);
@@ -148,15 +149,15 @@ const char *schedule_reason(Arena *a, const Body *b, const Target *t)
 {
     const Schedule *s = &b->sched;
     Buf o = buf_new(a);
-    if (t->kind == TARGET_CPU) return "tasks of a size that the caches hold";
+    if (t->kind == TARGET_CPU) return "tasks that fit in the caches";
     switch (s->kind) {
     case SCHED_MAP: map_reason(a, b, &o); break;
     case SCHED_ROW: row_reason(a, b, t, &o); break;
     case SCHED_COLUMN: column_reason(a, b, t, &o); break;
     case SCHED_SWEEP:
         buf_printf(&o,
-                   "%s; the smallest team whose registers hold a row's share%s, %d "
-                   "blocks a multiprocessor walk over %lld rows",
+                   "%s; the smallest team whose registers hold a row's share%s, %d blocks per "
+                   "multiprocessor iterate over %lld rows",
                    vectors(a, b, b->col),
                    body_folds(b) ? " and its sums" : " and what all rows share", s->sweep.walkers,
                    (long long)body_rows(b));

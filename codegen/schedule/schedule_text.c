@@ -104,7 +104,7 @@ static const char *read_words(Arena *a, const char *text, Words *w)
             if (w->knob[i] == k) return arena_printf(a, "%s is given twice", word);
         int64_t v;
         if (!parse_value(k, eq + 1, &v))
-            return arena_printf(a, "%s=%s: that is no value of a knob '%s' (%s)", word, eq + 1,
+            return arena_printf(a, "%s=%s: that is not a value of the knob '%s' (%s)", word, eq + 1,
                                 k->name, k->doc);
         w->knob[w->n] = k;
         w->value[w->n] = eq + 1;
@@ -162,7 +162,7 @@ static const char *schedule_parse(Arena *a, Body *b, const Target *t, const char
     bool known = false;
     for (int k = SCHED_MAP; k <= SCHED_ATTENTION; k++)
         known |= strlen(schedule_kind_name(k)) == n && !strncmp(text, schedule_kind_name(k), n);
-    if (!known) return arena_printf(a, "'%.*s' is no kind of schedule", (int)n, text);
+    if (!known) return arena_printf(a, "'%.*s' is not a kind of schedule", (int)n, text);
     const char *wrong = read_words(a, text + n, &w);
     if (wrong) return wrong;
     const char *own = schedule_kind_name(b->sched.kind);

@@ -22,14 +22,14 @@ static netc_status find_dim(const Program *p, const ProgDim **out, netc_error **
             if (!d->batch) continue;
             if (*out && strcmp((*out)->name, d->name))
                 return lib_fail(err, NETC_INVALID,
-                                "there are two batches, '%s' and '%s': compile the models one by "
-                                "one, or for one size with -D",
+                                "the models have different batches, '%s' and '%s': compile them "
+                                "one by one, or for one size with -D",
                                 (*out)->name, d->name);
             *out = d;
         }
     return *out ? NETC_OK
                 : lib_fail(err, NETC_INVALID,
-                           "no model has a batch to choose: axis 0 of its inputs is no dim");
+                           "no model has a batch to choose: axis 0 of its inputs is not a dim");
 }
 
 netc_status batches_wanted(const netc_program *p, const Build *own, Batches *out, netc_error **err)
@@ -154,11 +154,10 @@ bool batches_why(const netc_program *p, const Build *b, char *out, size_t n)
     if (!e->lacks) list_held(p, held, sizeof held);
     bool number = size && size[1] && !size[1 + strspn(size + 1, "0123456789")];
     if (*lacks && (e->lacks || *held))
-        snprintf(
-            out, n,
-            "its code is for %s, not for %s; 'netc MODEL -o FILE --batch %s', where there is a "
-            "compiler, makes a file that has it",
-            e->lacks ? e->holds : held, lacks, number ? size + 1 : "N");
+        snprintf(out, n,
+                 "its code is for %s, not for %s; 'netc MODEL -o FILE --batch %s', on a machine "
+                 "with a compiler, makes a file that has it",
+                 e->lacks ? e->holds : held, lacks, number ? size + 1 : "N");
     else
         snprintf(out, n, "its code is for other values than those given with -D or by the data");
     return e->unfit || *lacks;

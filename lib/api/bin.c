@@ -161,8 +161,8 @@ static void add_weights(void *arg)
             t->at[t->n++] = (RtTensor){c->name, c->type, s[i].bytes};
         else if (c->kind == PC_STATE) // as in a file of weights (api/checkpoint.c)
             lib_log(p->context,
-                    "note: state '%s' is %s here, of another size in %s: it begins at its initial "
-                    "value",
+                    "note: state '%s' is %s here and has another size in %s: it starts at its "
+                    "initial value",
                     c->name, want, p->embedded->path);
         else
             w->status =

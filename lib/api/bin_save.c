@@ -205,7 +205,7 @@ netc_status netc_program_save(netc_program *p, const char *path, const char *arc
 {
     if (names_source(path))
         return lib_fail(err, NETC_INVALID,
-                        "%s: a compiled model holds code and is not read under a name of a "
+                        "%s: a compiled model holds code and is not read from a file named like a "
                         "model's text; name it .bin",
                         path);
     pthread_mutex_lock(&p->saving);

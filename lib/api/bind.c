@@ -34,8 +34,8 @@ static ProgType type_of(const netc_tensor *t)
 netc_status tensor_type(const char *what, const netc_tensor *t, ProgType *out, netc_error **err)
 {
     if ((unsigned)t->dtype >= PD_COUNT)
-        return lib_fail(err, NETC_INVALID, "%s has the element type %d, and there is none such",
-                        what, (int)t->dtype);
+        return lib_fail(err, NETC_INVALID, "%s has the element type %d, which does not exist", what,
+                        (int)t->dtype);
     if (t->rank < 0 || t->rank > PROG_MAX_RANK)
         return lib_fail(err, NETC_INVALID, "%s has rank %d; there are 0 to %d axes", what, t->rank,
                         PROG_MAX_RANK);
@@ -94,8 +94,7 @@ netc_status aligned(const char *name, const netc_tensor *t, const ProgType *type
     int64_t width = prog_dtype_bytes(type->dtype);
     if (t->on_device || !((uintptr_t)t->data % (uintptr_t)width)) return NETC_OK;
     return lib_fail(err, NETC_INVALID,
-                    "the tensor given for '%s' does not lie at a multiple of its elements' %" PRId64
-                    " bytes",
+                    "the tensor given for '%s' is not aligned to its elements' %" PRId64 " bytes",
                     name, width);
 }
 
@@ -126,7 +125,8 @@ netc_status netc_bind(netc_session *s, const char *entry, const char *input, con
     netc_status status = session_entry(s, entry, &l, &en, err);
     if (status != NETC_OK) return status;
     if (is_left_out(s->program, en, input)) {
-        lib_log(s->context, "note: input '%s' of '%s' is not needed for what is asked, and ignored",
+        lib_log(s->context,
+                "note: input '%s' of '%s' is not needed for the requested outputs and is ignored",
                 input, entry);
         return NETC_OK;
     }
@@ -254,10 +254,10 @@ netc_status netc_bind_output(netc_session *s, const char *entry, const char *out
     if (status == NETC_OK && t) status = check_pointer(s, output, t, type, err);
     if (status != NETC_OK) return status;
     if (t && !t->on_device && rt_device_is_cuda(s->device))
-        return lib_fail(err, NETC_INVALID,
-                        "the place for output '%s' must be memory of %s, on_device; netc_read "
-                        "copies to the host's",
-                        output, netc_session_device(s));
+        return lib_fail(
+            err, NETC_INVALID,
+            "memory for output '%s' must be on %s (on_device); netc_read copies to the host",
+            output, netc_session_device(s));
     void *at = t && prog_type_bytes(type) ? t->data : NULL;
     return rt_output_place(s->rt, l->rt, entry, output, at, &e) ? lib_fail_rt(err, &e) : NETC_OK;
 }

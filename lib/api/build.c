@@ -215,8 +215,8 @@ static void note_memory(const netc_program *p, const Build *b)
         }
         if (e->again.n)
             lib_log(p->context,
-                    "note: '%s' computes %u values again in its backward part: %.4g MB that need "
-                    "not wait, for %.3g ms a step by the rates of %s (--why lists them)",
+                    "note: '%s' computes %u values again in its backward part: this saves %.4g MB "
+                    "and costs %.3g ms per step by the rates of %s (--why lists them)",
                     e->name, e->again.n, bytes / 1e6, seconds * 1e3, b->program->target);
     }
     for (int i = 0; i < b->program->nentries; i++) {

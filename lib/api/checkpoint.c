@@ -67,7 +67,7 @@ static bool well_written(Loading *v)
         if (eq && eq != v->o.map[k] && eq[1]) continue;
         v->status =
             lib_fail(v->err, NETC_INVALID,
-                     "a renaming is written FILE_NAME=MODEL_NAME ('*' matches any text), not '%s'",
+                     "a renaming must be FILE_NAME=MODEL_NAME ('*' matches any text), not '%s'",
                      v->o.map[k]);
         return false;
     }
@@ -123,7 +123,7 @@ static bool name_tensors(Loading *v)
     for (int k = 0; k < v->o.ntranspose; k++)
         if (!turned[k]) {
             v->status = lib_fail(v->err, NETC_INVALID,
-                                 "'%s' is to be transposed, and names no matrix of %s",
+                                 "'%s' is to be transposed but matches no matrix of %s",
                                  v->o.transpose[k], v->path);
             return false;
         }
@@ -138,7 +138,7 @@ static bool name_tensors(Loading *v)
     for (int k = 0; k < v->o.nignore; k++)
         if (!passed[k]) {
             v->status =
-                lib_fail(v->err, NETC_INVALID, "'%s' is to be ignored, and names no tensor of %s",
+                lib_fail(v->err, NETC_INVALID, "'%s' is to be ignored but matches no tensor of %s",
                          v->o.ignore[k], v->path);
             return false;
         }
@@ -248,16 +248,16 @@ static bool fits(Loading *v)
     if (!nwrong && (own || !extra)) return true;
     if (!own) nwrong += (int)extra;
     const char *ways =
-        v->at->needed ? "to begin anew from what fits, give it as --weights, with" : "give";
+        v->at->needed ? "to start from the tensors that fit, give it as --weights, with" : "give";
     const FileDecls *decls = s->program->decls;
     bool several = decls && decls->programs.n > 1;
-    v->status =
-        lib_fail(v->err, NETC_INVALID,
-                 "%s is a checkpoint of another model%s; %d tensor%s:%s\n"
-                 "  (%s --map 'file.*=model.*' to rename, --transpose 'model.*' to turn matrices, "
-                 "--allow-missing to skip what the file lacks, --ignore 'file.*' what only it has)",
-                 v->path, several ? ", or of another of its programs (--program NAME)" : "", nwrong,
-                 nwrong > 1 ? "s differ" : " differs", wrong.data, ways);
+    v->status = lib_fail(
+        v->err, NETC_INVALID,
+        "%s is a checkpoint of another model%s; %d tensor%s:%s\n  (%s --map 'file.*=model.*' to "
+        "rename, --transpose 'model.*' to transpose matrices, --allow-missing to skip what the "
+        "file lacks, --ignore 'file.*' to skip what only it has)",
+        v->path, several ? ", or of another of its programs (--program NAME)" : "", nwrong,
+        nwrong > 1 ? "s differ" : " differs", wrong.data, ways);
     return false;
 }
 
@@ -285,12 +285,12 @@ static void note_cells(const Loading *v)
             prog_type_text(want, sizeof want, &c->type);
             prog_type_text(have, sizeof have, &t->type);
             lib_log(v->s->context,
-                    "note: state '%s' is %s here, in %s %s: it begins at its initial value",
+                    "note: state '%s' is %s here, in %s %s: it starts at its initial value",
                     c->name, want, v->path, have);
         }
         if (t && converted(v, c, t)) count[t->type.dtype][c->type.dtype]++;
         if (!t && takes(v, c) && own_state(c) && c->initial != 0)
-            lib_log(v->s->context, "note: %s holds no loss scale, it begins at %g", v->path,
+            lib_log(v->s->context, "note: %s holds no loss scale; it starts at %g", v->path,
                     c->initial);
     }
     for (int from = 0; from < PD_COUNT; from++)
@@ -319,7 +319,7 @@ static bool read_number(Loading *v, const char *key, const char *text, int64_t *
     errno = 0;
     *out = strtoll(text, &end, 10);
     if (end != text && !*end && !errno && (*out >= 0 || strcmp(key, "netc.step"))) return true;
-    v->status = lib_fail(v->err, NETC_INVALID, "%s is damaged: its %s is '%s', which is no %s",
+    v->status = lib_fail(v->err, NETC_INVALID, "%s is damaged: its %s is '%s', which is not a %s",
                          v->path, key, text, strcmp(key, "netc.step") ? "seed" : "count of steps");
     return false;
 }
@@ -344,8 +344,8 @@ static bool read_metadata(Loading *v)
     }
     if (!v->at->needed || (step && seed)) return true;
     v->status = lib_fail(v->err, NETC_INVALID,
-                         "%s does not say at which step it was saved and with which seed: it is no "
-                         "checkpoint to go on from; --weights begins with what it holds",
+                         "%s holds no step and no seed, so training cannot continue from it; "
+                         "--weights starts from its parameters",
                          v->path);
     return false;
 }

@@ -101,7 +101,7 @@ static const void *value_of(Saving *v, const ProgCell *c, const ProgType *as)
     void *other = arena_alloc(v->part, n * (size_t)prog_dtype_bytes(as->dtype));
     if (floats_convert(c->type.dtype, data, as->dtype, other, (int64_t)n)) return other;
     v->status = lib_fail(v->err, NETC_INVALID,
-                         "'%s' holds a value that is too large for %s; %s is as it was", c->name,
+                         "'%s' holds a value that is too large for %s; %s is unchanged", c->name,
                          prog_dtype_name(as->dtype), v->path);
     return NULL;
 }
@@ -168,8 +168,8 @@ static bool well_asked(Saving *v)
                              "floats are written as f32, bf16 or f16, not '%s'", v->o.type);
     else if (v->o.type && !v->o.weights_only)
         v->status = lib_fail(v->err, NETC_INVALID,
-                             "a checkpoint to go on from holds what the model holds; only weights "
-                             "alone are written as %s",
+                             "only weights alone (--weights-only) can be written as %s; a "
+                             "checkpoint to resume from keeps the model's types",
                              v->o.type);
     else if (v->o.part_bytes < 0)
         v->status = lib_fail(v->err, NETC_INVALID, "parts of %" PRId64 " bytes", v->o.part_bytes);

@@ -86,8 +86,8 @@ void context_log_phases(netc_context *c)
     NETC_INIT(netc_phases, p);
     netc_context_phases(c, &p);
     lib_log(c,
-            "ready: text %.2f s, compiler %.2f s (%.2f s of processor time), beside it library "
-            "%.2f s and search %.2f s; load %.2f s, choose %.2f s",
+            "ready: text %.2f s, compiler %.2f s (%.2f s of processor time), at the same time "
+            "library %.2f s and search %.2f s; load %.2f s, choose %.2f s",
             p.text, p.compile, p.compile_cpu, p.library, p.search, p.load, p.choose);
 }
 

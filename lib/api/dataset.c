@@ -112,8 +112,8 @@ netc_status netc_dataset_random_windows(netc_dataset *d, netc_error **err)
     for (int i = 0; i < d->n; i++) {
         if (d->item[i].loaded || d->item[i].of_images)
             return lib_fail(err, NETC_INVALID,
-                            "random windows are read from files, and are asked for before the data "
-                            "are used");
+                            "random windows are read from files and must be requested before the "
+                            "data are used");
         rt_files_anywhere(d->item[i].files);
     }
     return NETC_OK;
@@ -169,7 +169,8 @@ static netc_status of_input(const DataItem *it, const RtError *e, netc_error **e
 netc_status netc_dataset_images(netc_dataset *d, bool resize, bool skip_bad, netc_error **err)
 {
     if (d->sets)
-        return lib_fail(err, NETC_INVALID, "how images are read is said before the data are used");
+        return lib_fail(err, NETC_INVALID,
+                        "how images are read must be set before the data are used");
     d->resize = resize;
     d->skip_bad = skip_bad;
     return NETC_OK;
@@ -209,7 +210,7 @@ static netc_status load_images(netc_dataset *d, DataItem *it, const ProgType *wa
         return of_input(it, &e, err);
     int64_t bad = rt_images_bad(it->set->images, &first);
     if (bad && !it->set->told)
-        lib_log(d->context, "note: %" PRId64 " image%s of %s %s left out; the first: %s", bad,
+        lib_log(d->context, "note: %" PRId64 " image%s of %s %s skipped; the first: %s", bad,
                 bad > 1 ? "s" : "", it->path, bad > 1 ? "are" : "is", first ? first : "");
     it->set->told = true;
     return NETC_OK;
@@ -425,8 +426,8 @@ netc_status netc_dataset_array(netc_dataset *d, netc_program *p, const char *inp
         if (status != NETC_OK) return status;
         if (it->array.source)
             return lib_fail(err, NETC_INVALID,
-                            "the data for input '%s' are larger than memory should hold at once; "
-                            "netc predict takes them batch by batch",
+                            "the data for input '%s' are too large to be held in memory at once; "
+                            "netc predict reads them batch by batch",
                             input);
         *t = tensor_of(&it->array.type, it->array.data);
         return NETC_OK;

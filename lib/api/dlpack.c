@@ -67,13 +67,14 @@ netc_status netc_bind_dlpack(netc_session *s, const char *entry, const char *inp
     while (type <= NETC_F64 && (dl_type[type].code != t->code || dl_type[type].bits != t->bits))
         type++;
     if (type > NETC_F64 || t->lanes != 1)
-        return lib_fail(err, NETC_INVALID,
-                        "'%s' has a DLPack type netc does not know (code %d, %d bits, %d lanes)",
-                        input, t->code, t->bits, t->lanes);
+        return lib_fail(
+            err, NETC_INVALID,
+            "'%s' has a DLPack type that netc does not know (code %d, %d bits, %d lanes)", input,
+            t->code, t->bits, t->lanes);
     out.dtype = (netc_dtype)type;
     if (t->device_type != DL_CPU && t->device_type != DL_CUDA && t->device_type != DL_CUDA_HOST)
         return lib_fail(err, NETC_INVALID,
-                        "'%s' lies on a device that is neither the CPU nor a CUDA GPU", input);
+                        "'%s' is on a device that is neither the CPU nor a CUDA GPU", input);
     out.on_device = t->device_type == DL_CUDA;
     const Bound *before = bound_find(s, entry, input);
     if (before && before->dlpack == m) return NETC_OK; // bound already

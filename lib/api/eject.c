@@ -104,8 +104,8 @@ netc_status edited_load(netc_program *p, netc_error **err)
         const char *wrong = parse(p->arena, &k);
         if (wrong)
             return lib_fail(err, NETC_INVALID,
-                            "%s: %s; 'netc inspect %s --eject %s' writes it as it is generated",
-                            k.path, wrong, p->name, k.name);
+                            "%s: %s; 'netc inspect %s --eject %s' writes the generated one", k.path,
+                            wrong, p->name, k.name);
         vec_push(p->arena, &p->edited->at, k);
     }
     return NETC_OK;
@@ -154,7 +154,7 @@ void edited_end(EditedContext *c)
             diag_note(
                 d, g,
                 "it, its sizes or the compiler have changed: move this file elsewhere, eject the "
-                "kernel that does this now (netc inspect lists them), carry the change over");
+                "kernel that does this now (netc inspect lists them), and carry the change over");
         }
         if (e->used && count++ < 4) buf_printf(&taken, "%s %s", count > 1 ? "," : "", e->name);
         c->p->edited->at.at[i].used = false;
@@ -184,13 +184,12 @@ static void write_kernel(Eject *v, const LoweredKernel *k)
     struct stat st;
     RtError e = {0};
     if (!stat(path, &st)) {
-        v->status =
-            lib_fail(v->err, NETC_INVALID,
-                     "%s is there already; remove it to have the kernel written anew", path);
+        v->status = lib_fail(v->err, NETC_INVALID,
+                             "%s already exists; remove it to write the kernel again", path);
         return;
     }
     if (mkdir(dir, 0777) && errno != EEXIST) {
-        v->status = lib_fail(v->err, NETC_ENVIRONMENT, "the folder %s cannot be made: %s", dir,
+        v->status = lib_fail(v->err, NETC_ENVIRONMENT, "the folder %s cannot be created: %s", dir,
                              strerror(errno));
         return;
     }

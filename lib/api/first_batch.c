@@ -7,9 +7,8 @@
 
 #include "lib/lib.h"
 
-static const char *const advice =
-    "it is made of the first batch of training; train the model, or give weights that hold it "
-    "(--weights FILE)";
+static const char *const advice = "it is computed from the first batch of training; train the "
+                                  "model, or give weights that hold it (--weights FILE)";
 
 // (Asked before every execution: only cells that could wait are looked at.)
 static bool any_waits(const netc_session *s)

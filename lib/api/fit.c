@@ -104,10 +104,10 @@ netc_status fit_met(int64_t limit, const ProgEntry *e, netc_error **err)
     netc_status status = NETC_OUT_OF_MEMORY;
     if (a && lib_guarded(a, describe, &h))
         status = lib_fail(err, NETC_INVALID,
-                          "the memory limit of %" PRId64 " bytes cannot be met: the temporaries of "
-                          "'%s' take %" PRId64 ", the least that was found. A smaller batch takes "
-                          "less, or micro-batches (accumulate). The largest of those that stand at "
-                          "once:%s",
+                          "the memory limit of %" PRId64
+                          " bytes cannot be met: the temporaries of '%s' need %" PRId64
+                          ", the least that was found. A smaller batch or micro-batches "
+                          "(accumulate) need less. The largest that are live at the same time:%s",
                           limit, e->name, e->arena_bytes, h.text.data);
     else
         OUT_OF_MEMORY(err);

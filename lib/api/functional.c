@@ -97,7 +97,7 @@ static bool check(const Making *k)
     for (uint32_t i = 0; i < g->nodes.n; i++)
         if (is_argument(k, g->nodes.at[i]) && has(&inputs, attr_str(g->nodes.at[i], ATTR_name)))
             diag_error(k->m->diags, g->nodes.at[i]->loc,
-                       "'%s' is an input and a parameter of '%s': give one another name",
+                       "'%s' is both an input and a parameter of '%s': rename one of them",
                        attr_str(g->nodes.at[i], ATTR_name), k->e->name);
     return !k->m->diags->errors;
 }
@@ -303,7 +303,7 @@ static bool has_gradient(const Making *k)
 {
     for (uint32_t i = 0; i < k->e->graph->roots.n; i++)
         if (gives_gradient(k, k->e->graph->roots.at[i])) return true;
-    diag_error(k->m->diags, k->e->loc, "'%s' has no float output: nothing of it has a gradient",
+    diag_error(k->m->diags, k->e->loc, "'%s' has no float output, so it has no gradient",
                k->e->name);
     return false;
 }
@@ -314,7 +314,8 @@ bool functional_make(const Settings *s, const char *only, Module *m)
     if (!outputs_entry(s, only, m, &k.e)) return false;
     if (!k.e) return true;
     if (k.e->kind != ENTRY_MODEL)
-        return diag_error(m->diags, 0, "'%s' is no model: it cannot be made a function", k.e->name),
+        return diag_error(m->diags, 0, "'%s' is not a model: it cannot be compiled as a function",
+                          k.e->name),
                false;
     if (!check(&k) || !outputs_known(s, m, k.e) || (s->ngradients && !has_gradient(&k)))
         return false;

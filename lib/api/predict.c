@@ -58,8 +58,8 @@ static netc_status find_inputs(Predicting *p, netc_error **err)
         const ProgInput *in = &e->inputs[i];
         if (!in->data)
             return lib_fail(err, NETC_INVALID,
-                            "input '%s' of '%s' takes no examples: its axis 0 is no dimension that "
-                            "all inputs share; netc run gives it a value",
+                            "input '%s' of '%s' takes no examples: its axis 0 is not a dimension "
+                            "that all inputs share; netc run gives it a value",
                             in->name, e->name);
         const RtArray *a = p->data[i] = dataset_find(p->o->data, in->name);
         ProgType want = in->type;
@@ -96,10 +96,11 @@ static netc_status find_output(Predicting *p, const char *name, Written *w, netc
         char text[160];
         prog_type_text(text, sizeof text, &w->type);
         if (!w->type.rank || w->type.dim[0] != e->batch)
-            return lib_fail(err, NETC_INVALID,
-                            "output '%s' of '%s' is %s, no value for each example of a batch of "
-                            "%" PRId64 "; netc eval gives what is about all of them",
-                            name, e->name, text, e->batch);
+            return lib_fail(
+                err, NETC_INVALID,
+                "output '%s' of '%s' is %s: it has no value for each example of a batch of %" PRId64
+                "; netc eval computes results over all examples",
+                name, e->name, text, e->batch);
         w->row = prog_type_bytes(&w->type) / e->batch;
         w->room = malloc((size_t)prog_type_bytes(&w->type) + 1);
         return w->room ? NETC_OK : OUT_OF_MEMORY(err);
@@ -115,16 +116,16 @@ static netc_status plan_tail(Predicting *p, netc_error **err)
         if (p->examples % p->e->batch == 0) return NETC_OK;
         return lib_fail(err, NETC_INVALID,
                         "the batch of '%s' is a number, not a dim, and the last %" PRId64
-                        " examples fill none",
+                        " examples do not fill a batch",
                         p->e->name, p->examples % p->e->batch);
     }
     netc_status status = session_differs(p->s, p->tail, p->e->name, &mine, &its, err);
     if (status != NETC_OK || !its) return status;
-    return lib_fail(err, NETC_INVALID,
-                    "the last %" PRId64 " examples fill no batch of %" PRId64 ", and '%s' is as "
-                    "large as the batch; give one that divides %" PRId64 " with -D %s=N",
-                    p->examples % p->e->batch, p->e->batch, mine->name, p->examples,
-                    batch_dim(p->e));
+    return lib_fail(
+        err, NETC_INVALID,
+        "the last %" PRId64 " examples do not fill a batch of %" PRId64
+        ", and '%s' is as large as the batch; give one that divides %" PRId64 " with -D %s=N",
+        p->examples % p->e->batch, p->e->batch, mine->name, p->examples, batch_dim(p->e));
 }
 
 static ProgType of_all(const Predicting *p, const Written *w)
@@ -223,8 +224,8 @@ static netc_status run_all(Predicting *p, netc_error **err)
         if (run_batch(p, l, at, n, &e)) return lib_fail_rt(err, &e);
         if (session_cancelled(p->s))
             return lib_fail(err, NETC_CANCELLED,
-                            "stopped behind %" PRId64 " of %" PRId64 " examples; nothing was "
-                            "written",
+                            "stopped after %" PRId64 " of %" PRId64
+                            " examples; nothing was written",
                             at + n, p->examples);
         if (p->o->progress) p->o->progress(p->o->user, at + n, p->examples);
     }
@@ -238,7 +239,8 @@ static netc_status predict(Predicting *p, netc_error **err)
     netc_status status = entry ? NETC_OK : only_model(p->s, &entry, err);
     if (status == NETC_OK) status = session_entry(p->s, entry, &p->l, &p->e, err);
     if (status != NETC_OK) return status;
-    if (p->e->kind != PK_MODEL) return lib_fail(err, NETC_INVALID, "'%s' is no model", p->e->name);
+    if (p->e->kind != PK_MODEL)
+        return lib_fail(err, NETC_INVALID, "'%s' is not a model", p->e->name);
     status = session_ready(p->s, p->l, p->e, err);
     if (status != NETC_OK) return status;
     size_t n = (size_t)p->e->ninputs + 1;

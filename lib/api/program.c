@@ -136,11 +136,11 @@ static Settings settings_of(const Creation *c, const netc_compile_options *o)
 static netc_status check_counts(const netc_compile_options *o, netc_error **err)
 {
     if (o->ndefines < 0 || o->noutputs < 0)
-        return lib_fail(err, NETC_INVALID, "%d defines and %d outputs: a count is not negative",
+        return lib_fail(err, NETC_INVALID, "%d defines and %d outputs: a count cannot be negative",
                         o->ndefines, o->noutputs);
     if (o->narguments < 0 || o->ngradients < 0 || o->nsecond < 0)
         return lib_fail(err, NETC_INVALID,
-                        "%d arguments, %d gradients and %d second: a count is not negative",
+                        "%d arguments, %d gradients and %d second: a count cannot be negative",
                         o->narguments, o->ngradients, o->nsecond);
     return NETC_OK;
 }
@@ -155,7 +155,8 @@ static netc_status check_options(const netc_compile_options *o, Settings *s, net
         return lib_fail(err, NETC_INVALID, "unknown target '%s'; there are cpu, cuda and all",
                         s->target);
     if (o->memory_limit < 0)
-        return lib_fail(err, NETC_INVALID, "a memory limit of %lld bytes makes no sense",
+        return lib_fail(err, NETC_INVALID,
+                        "a memory limit of %lld bytes is not valid; give 0 or more",
                         (long long)o->memory_limit);
     return NETC_OK;
 }
@@ -188,8 +189,8 @@ static netc_status read_source(netc_program *p, const netc_compile_options *o, n
     if (bin_recognise(p->text, p->len)) {
         if (names_source(p->name))
             return lib_fail(err, NETC_INVALID,
-                            "%s is named like a model's text and is a compiled model, which holds "
-                            "code that would run: if you trust it, rename it to .bin",
+                            "%s is named like a model's text but is a compiled model, whose code "
+                            "would run: if you trust it, rename it to .bin",
                             p->name);
         status = bin_load(p, p->name, err);
         return status == NETC_OK && o->data ? fit_bin(p, o, err) : status;

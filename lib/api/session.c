@@ -197,7 +197,7 @@ netc_status netc_session_create(netc_program *p, const char *device, const netc_
     netc_session_options options = {0};
     if (o) memcpy(&options, o, o->size < sizeof options ? o->size : sizeof options);
     if (!options.device_alloc != !options.device_free)
-        return lib_fail(err, NETC_INVALID, "device_alloc and device_free are given together");
+        return lib_fail(err, NETC_INVALID, "device_alloc and device_free must be given together");
     netc_session *s = calloc(1, sizeof *s);
     if (!s) return OUT_OF_MEMORY(err);
     s->program = netc_program_retain(p);

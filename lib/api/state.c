@@ -86,7 +86,7 @@ netc_status netc_state_check(netc_session *s, netc_error **err)
     }
     if (status != NETC_OK || !bad) return status;
     return lib_fail(err, NETC_CHECK_FAILED,
-                    "values that are not finite are in %s%s; load a checkpoint, or begin again",
+                    "values that are not finite are in %s%s; load a checkpoint, or start again",
                     names, bad > 3 ? " and others" : "");
 }
 
@@ -140,7 +140,7 @@ netc_status netc_set(netc_session *s, const char *name, double value, netc_error
     RtError e = {0};
     if (status != NETC_OK) return status;
     if (isnan(v))
-        return lib_fail(err, NETC_INVALID, "setting '%s' is given as nan, no number", name);
+        return lib_fail(err, NETC_INVALID, "setting '%s' must be a number, not nan", name);
     if (!remember(s, name)) return OUT_OF_MEMORY(err);
     return rt_cell_write(s->rt, name, &v, sizeof v, &e) ? lib_fail_rt(err, &e) : NETC_OK;
 }

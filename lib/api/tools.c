@@ -50,6 +50,6 @@ void netc_doctor(netc_context *c,
              c->cache_dir ? c->cache_dir
                           : "off; set HOME or XDG_CACHE_HOME to keep compiled kernels",
              fault ? ": " : "", fault ? fault : "",
-             fault ? "; kernels are compiled anew in every process" : "");
+             fault ? "; kernels are compiled again in every process" : "");
     line(user, "compile cache", c->cache_dir && !fault, detail);
 }

@@ -43,13 +43,13 @@ const char *tune_parse(Arena *a, const char *path, const char *text, size_t n, T
     *out = (TuneFile){.path = path};
     text = arena_strndup(a, text, n);
     if (path && strncmp(text, head, sizeof head - 1))
-        return arena_printf(a, "%s is no tuning file: its first line is not '%s'", path, head);
+        return arena_printf(a, "%s is not a tuning file: its first line is not '%s'", path, head);
     if (path && strlen(text) < n)
         return arena_printf(a, "%s is damaged: there is a zero byte in it", path);
     if (path && text[n - 1] != '\n')
         return arena_printf(a,
-                            "%s is cut short: its last line does not end; 'netc tune' writes it "
-                            "anew once it is removed",
+                            "%s is truncated: its last line does not end; remove it, and 'netc "
+                            "tune' writes it again",
                             path);
     int number = 0;
     for (const char *at = text, *end; *at; at = *end ? end + 1 : end) {
@@ -107,11 +107,11 @@ void tune_print(Arena *a, const TuneFile *t, Buf *out)
     }
     for (uint32_t i = 0; i < t->others.n; i++) line[n++] = arena_printf(a, "%s\n", t->others.at[i]);
     qsort(line, n, sizeof *line, by_text);
-    buf_printf(
-        out,
-        "%s: what was measured, one line a kernel or matmul; compilation reads it by itself\n"
-        "# kernel NAME IDENTITY @ DEVICE: SCHEDULE  # by the cost model -> by this schedule\n",
-        head);
+    buf_printf(out,
+               "%s: measured choices, one line per kernel or matmul; compilation reads this file "
+               "automatically\n# kernel NAME IDENTITY @ DEVICE: SCHEDULE  # by the cost model -> "
+               "by this schedule\n",
+               head);
     for (size_t i = 0; i < n; i++)
         if (!i || strcmp(line[i], line[i - 1])) buf_str(out, line[i]);
 }

@@ -78,7 +78,8 @@ static void compare(CheckKernel *v, const LaunchRecord *r)
             buf_printf(&v->out, "  WRONG: %s\n", c.wrong);
         else
             buf_printf(&v->out,
-                       "  results agree; times of one call by turns, cold cache, noise %.2f us\n",
+                       "  results agree; times of one call, measured alternately, cold cache, "
+                       "noise %.2f us\n",
                        noise * 1e6);
         v->ok = !c.wrong;
     }

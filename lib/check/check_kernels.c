@@ -171,7 +171,7 @@ static void run_twice(Comparison *k, const Execution *x)
     for (int i = 0; at_once && i < rt_cell_count(k->s->rt); i++) {
         const ProgCell *cell = rt_cell_info(k->s->rt, i);
         if (memcmp(apart[i], at_once[i], (size_t)prog_type_bytes(&cell->type)) != 0)
-            wrong(k, "differs between two executions at once and one by one", cell->name);
+            wrong(k, "differs between two executions enqueued together and one by one", cell->name);
     }
 }
 
@@ -292,7 +292,7 @@ static void check_variant(Checking *c, Reference *r, const Variant *v)
     for (Loaded *l = s ? s->loaded : NULL; l; l = l->next) {
         const char *kernel = rt_defect(l->rt);
         if (!kernel) continue;
-        buf_printf(c->out, "  WRONG kernel %s (%s): computes something else than the library\n",
+        buf_printf(c->out, "  WRONG kernel %s (%s): does not compute what the library computes\n",
                    kernel, v->name);
         c->ok = false;
     }
@@ -308,9 +308,9 @@ static void warn_undecided(Checking *c, const Reference *r)
         if (i > 0 && r->at[i - 1]->entry == x->entry) continue;
         if (x->decided < ENOUGH_DECIDED)
             buf_printf(c->out,
-                       "WARNING: only %.3g %% of the elements of '%s' are decided: for the others "
-                       "rounding may do as much as a mistake. Check with --precision f32, other "
-                       "sizes, or inputs whose range is stated.\n",
+                       "WARNING: only %.3g %% of the elements of '%s' are decided: for the others, "
+                       "rounding may have as much effect as a bug. Check with --precision f32, "
+                       "other sizes, or inputs whose range is stated.\n",
                        x->decided, x->entry->name);
     }
 }

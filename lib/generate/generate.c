@@ -85,9 +85,10 @@ static netc_status look_at(Writer *w, netc_error **err)
     w->out = logits_of(e);
     const ProgType *out = w->out ? &w->out->type : NULL;
     if (!in)
-        return lib_fail(err, NETC_INVALID,
-                        "'%s' cannot write: it must have one input, of tokens, such as u8[1, 1]",
-                        e->name);
+        return lib_fail(
+            err, NETC_INVALID,
+            "'%s' cannot generate text: it must have one input, of tokens, such as u8[1, 1]",
+            e->name);
     if (!out) return no_output(e, "logits", err);
     w->texts = in->dim[0];
     w->step.width = in->dim[1];
@@ -96,7 +97,7 @@ static netc_status look_at(Writer *w, netc_error **err)
         !(each || (out->rank == 2 && w->step.width == 1)))
         return lib_fail(err, NETC_INVALID,
                         "the logits of '%s' must be floats [%" PRId64 ", %" PRId64
-                        ", tokens there are], a row for each token of its input",
+                        ", vocabulary], a row for each token of its input",
                         e->name, w->texts, w->step.width);
     w->count = out->dim[out->rank - 1];
     bool states, all;
@@ -105,8 +106,8 @@ static netc_status look_at(Writer *w, netc_error **err)
     if (status != NETC_OK || !states || w->step.width == 1) return status;
     return lib_fail(err, NETC_INVALID,
                     "'%s' has states and takes %" PRId64
-                    " tokens at once; with states it takes one: [%" PRId64
-                    ", 1], and another, 'prefill', the beginning of the prompt",
+                    " tokens at once; with states it must take one: [%" PRId64
+                    ", 1]; another model, 'prefill', may take the beginning of the prompt",
                     e->name, w->step.width, w->texts);
 }
 
@@ -153,18 +154,19 @@ static netc_status check_options(Writer *w, netc_error **err)
         if (p->n < 1 || !p->tokens)
             return lib_fail(err, NETC_INVALID,
                             w->nprompts > 1
-                                ? "prompt%s is empty; a text begins with a token at least"
-                                : "the prompt%s is empty; a text begins with a token at least",
+                                ? "prompt%s is empty; a text begins with at least one token"
+                                : "the prompt%s is empty; a text begins with at least one token",
                             which);
         if (p->n > w->longest) w->longest = p->n;
     }
     if (!(o->temperature >= 0) || o->temperature > 1e6)
-        return lib_fail(err, NETC_INVALID, "the temperature is %g; it is 0 (no draw) or more",
+        return lib_fail(err, NETC_INVALID, "the temperature is %g; it must be 0 (no draw) or more",
                         o->temperature);
     if (!(o->top_p >= 0 && o->top_p <= 1))
         return lib_fail(err, NETC_INVALID, "top_p is %g, not between 0 and 1", o->top_p);
     if (!(o->repetition_penalty >= 0) || o->repetition_penalty > 1e6)
-        return lib_fail(err, NETC_INVALID, "the repetition penalty is %g; it is 1 (none) or more",
+        return lib_fail(err, NETC_INVALID,
+                        "the repetition penalty is %g; it must be 1 (none) or more",
                         o->repetition_penalty);
     if (o->top_k < 0 || o->length < 0)
         return lib_fail(err, NETC_INVALID, "%s is negative", o->top_k < 0 ? "top_k" : "length");

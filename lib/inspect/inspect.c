@@ -43,14 +43,14 @@ static void entry_text(const Inspect *v, const ProgEntry *e, Buf *out)
     if (e->peak_bytes)
         buf_printf(out, " (ratio %.3f)", (double)e->arena_bytes / (double)e->peak_bytes);
     buf_printf(
-        out, "\n  in all: %" PRId64 " calls, %" PRId64 " bytes, %" PRId64 " flops, floor %.2f us\n",
+        out, "\n  total: %" PRId64 " calls, %" PRId64 " bytes, %" PRId64 " flops, floor %.2f us\n",
         t.calls, t.bytes, t.flops, t.floor * 1e6);
     buf_printf(out, "  %9s %6s %6s %13s %14s", "floor us", "share", "calls", "bytes a call",
                "flops a call");
     if (v->b->program->cuda) buf_printf(out, " %4s %6s %12s", "regs", "shared", "grid x block");
     buf_printf(out, "  %s\n",
                v->o->in_order ? "step in order, line, types"
-                              : "step, the dearest first, line, types");
+                              : "step, most expensive first, line, types");
     if (!v->o->in_order) items_by_cost(&t);
     for (int i = 0; i < t.n; i++) item_text(v, &t, &t.at[i], out);
     // The largest temporaries, so that the memory plan can be read first.
@@ -97,7 +97,8 @@ static void lines_json(const Inspect *v, const char *kernel, Json *j)
             for (int n = 0; n < l->nbodies; n++)
                 for (uint32_t at = 0; at < l->body[n]->insts.n; at++) {
                     const Inst *x = &l->body[n]->insts.at[at];
-                    const char *line = x->node && x->kind != KI_LOAD ? loc_text(d, x->node->loc) : "";
+                    const char *line =
+                        x->node && x->kind != KI_LOAD ? loc_text(d, x->node->loc) : "";
                     if (!*line || strmap_has(&told, line)) continue;
                     strmap_set(&told, line, &told);
                     json_string(j, line);
@@ -255,8 +256,7 @@ static void compile_for_cards(const Inspect *v, Build *b)
     netc_error *e = NULL;
     if (!b->program->cuda) return;
     if (build_compile(v->p, b, b->program->target, &e) == NETC_OK) return;
-    lib_log(v->p->context, "note: what kernels need of registers is not known: %s",
-            netc_error_text(e));
+    lib_log(v->p->context, "note: the registers of kernels are not known: %s", netc_error_text(e));
     netc_error_free(e);
 }
 

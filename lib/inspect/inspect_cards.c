@@ -73,10 +73,11 @@ netc_status inspect_cards(const Inspect *v, Buf *out)
     const char *one = v->o->kernel;
     bool found = !one;
     if (!p->cuda)
-        return lib_fail(v->err, NETC_INVALID, "cards are of GPU kernels: --target cuda shows them");
+        return lib_fail(v->err, NETC_INVALID,
+                        "cards describe GPU kernels: --target cuda shows them");
     buf_printf(out, "%s for %s: %d kernels\n", p->model, v->note, p->nkernels);
     buf_printf(out, " %5s %6s %7s %7s %7s %5s %5s %7s  %s\n", "regs", "local", "static", "dynamic",
-               "threads", "occup", "lines", "seconds", "kernel, what the compiler said");
+               "threads", "occup", "lines", "seconds", "kernel, the compiler's remarks");
     for (int i = 0; i < p->nkernels; i++) {
         if (one && strcmp(one, p->kernels[i].name)) continue;
         Card c = card_of(v, &p->kernels[i], &t);

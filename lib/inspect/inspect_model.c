@@ -159,7 +159,7 @@ static const char *entry_shown(const Inspect *v)
     for (uint32_t k = 0; k < d->models.n; k++)
         buf_printf(&names, "%s%s", k ? ", " : "", d->models.at[k]);
     lib_fail(v->err, NETC_INVALID,
-             d->models.n ? "%s trains none of its models; name one behind it: %s"
+             d->models.n ? "%s trains none of its models; name one after it: %s"
                          : "%s has no model%s",
              v->p->name, d->models.n ? names.data : "");
     return NULL;

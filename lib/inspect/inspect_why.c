@@ -59,7 +59,7 @@ static Choice product(const Inspect *v, const ProgStep *s)
         c.why = "the fastest of its algorithms, measured";
     else if (g->kernel)
         c.why =
-            arena_printf(v->arena, "until it is timed beside kernel %s when the program is loaded",
+            arena_printf(v->arena, "until it is timed against kernel %s when the program is loaded",
                          p->kernels[g->kernel - 1].name);
     else
         c.why = "no generated kernel is expected to be faster";
@@ -113,7 +113,7 @@ static void choices_json(const Choices *all, Json *j)
 // What recompute chose under a memory limit, in the order in which it was chosen.
 static void again_text(const Inspect *v, const Entry *e, Buf *out)
 {
-    buf_printf(out, "entry %s: computed again in the backward part, for the memory limit\n",
+    buf_printf(out, "entry %s: computed again in the backward part to meet the memory limit\n",
                e->name);
     for (uint32_t i = 0; i < e->again.n; i++) {
         const Again *a = &e->again.at[i];

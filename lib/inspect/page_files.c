@@ -49,7 +49,7 @@ netc_status page_profile_read(Page *v, Measured *out)
 static netc_status other_build(Page *v, const Measured *m, int row, const char *what)
 {
     return lib_fail(v->err, NETC_INVALID,
-                    "%s was measured of another build than this: its row %d %s. Profile it again, "
+                    "%s was measured for another build than this: its row %d %s. Profile it again, "
                     "or give the same model, -D, --precision and --target here",
                     m->path, row, what);
 }
@@ -75,7 +75,7 @@ static netc_status check_row(Page *v, const Measured *m, const JsonValue *row, i
             return other_build(v, m, number, "moves other bytes");
         return NETC_OK;
     }
-    return other_build(v, m, number, "is no step of it");
+    return other_build(v, m, number, "is not a step of it");
 }
 
 netc_status page_profile(Page *v, const Measured *m)
@@ -201,14 +201,14 @@ static netc_status log_json(Page *v, const char *path)
         const char *wrong = blank ? NULL : take_line(v, &all, line, len);
         if (wrong && stop)
             return lib_fail(v->err, NETC_INVALID,
-                            "%s:%d is %s; 'netc train --log' writes an object a line", path, number,
-                            wrong);
+                            "%s:%d is %s; 'netc train --log' writes one object per line", path,
+                            number, wrong);
         cut = cut || wrong; // the last line of a run that goes on, or was killed
         line += len + 1;
     }
     if (!all.n)
         return lib_fail(v->err, NETC_INVALID,
-                        "%s holds no values; 'netc train --log' writes an object a line", path);
+                        "%s holds no values; 'netc train --log' writes one object per line", path);
     json_object(v->j);
     json_key(v->j, "name"), json_string(v->j, path);
     json_key(v->j, "cut"), json_bool(v->j, cut);

@@ -66,7 +66,7 @@ static netc_status bind_table(Timing *t, netc_error **err)
     if (status == NETC_OK)
         status = bind_rows(s, t->l, t->e, t->o->data ? t->o->data : t->made_up, &examples, err);
     if (status != NETC_OK) return status;
-    if (examples < 1) return lib_fail(err, NETC_INVALID, "the data hold no example");
+    if (examples < 1) return lib_fail(err, NETC_INVALID, "the data hold no examples");
     if (t->o->steps > steps) steps = t->o->steps;
     if (steps > MOST_ROWS / batch) steps = MOST_ROWS / batch;
     t->most = steps < 1 ? 1 : steps;

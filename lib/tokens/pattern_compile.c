@@ -67,7 +67,7 @@ static void add_range(Compiler *c, Set *s, uint32_t low, uint32_t high, bool fol
         if ((k | 32) == 's') vec_push(c->arena, &s->ranges, (Range){0x17f, 0x17f});
         if ((k | 32) == 'k') vec_push(c->arena, &s->ranges, (Range){0x212a, 0x212a});
     }
-    if (fold && high >= 128) refuse(c, "letters beyond ASCII in either case are not supported");
+    if (fold && high >= 128) refuse(c, "non-ASCII letters without case are not supported");
 }
 
 static uint32_t hex(Compiler *c, int least, int most)
@@ -103,7 +103,7 @@ static void named(Compiler *c, Set *s, bool not, bool fold)
                                (int)n, name));
     uint32_t cased = 1u << UC_LU | 1u << UC_LL | 1u << UC_LT;
     if (fold && (bits & cased) && (bits & cased) != cased)
-        refuse(c, "a category of one case in either case is not supported");
+        refuse(c, "a category of one case, matched without case, is not supported");
     s->categories |= not ? ~bits : bits;
 }
 
@@ -130,7 +130,7 @@ static bool escape(Compiler *c, Set *s, bool fold, uint32_t *v)
     case 'x':
         if (!accept(c, "{")) {
             *v = hex(c, 2, 2); // beyond ASCII a byte, to some
-            if (*v >= 0x80) refuse(c, "\\x80 and beyond are not supported but as \\x{80}");
+            if (*v >= 0x80) refuse(c, "\\x80 and above are supported only as \\x{80}");
             return false;
         }
         *v = hex(c, 1, 6);
@@ -264,7 +264,7 @@ static bool braces(Compiler *c, int64_t *low, int64_t *high)
     *low = *high = number(c);
     if (accept(c, ",")) *high = peek(c) == '}' ? MOST : number(c);
     if (!accept(c, "}")) return c->at = from, false;
-    if (*high < *low) refuse(c, "a repeat of at most fewer than at least");
+    if (*high < *low) refuse(c, "a repeat whose maximum is below its minimum");
     return true;
 }
 
@@ -303,7 +303,8 @@ static Tree *repeated(Compiler *c, bool fold)
         r->high = high;
         r->child = t;
         if (t->kind == TREE_AHEAD || t->kind == TREE_FINISH) refuse(c, "a repeat of nothing");
-        if (high == MOST && nullable(t)) refuse(c, "an endless repeat of what may be empty");
+        if (high == MOST && nullable(t))
+            refuse(c, "an endless repeat of something that may be empty");
         if (accept(c, "?")) refuse(c, "lazy repeats are not supported");
         if (!(brace && c->kind == PATTERN_RUBY) && accept(c, "+")) {
             r->owned = true;

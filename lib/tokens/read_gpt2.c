@@ -39,18 +39,20 @@ static void read_vocabulary(Reading *r, const char *path)
     if (!text) return;
     Arena *a = r->t->arena;
     const JsonValue *v = json_parse(a, text, n, &wrong);
-    if (!v) return reading_fail(r, "%s is no vocabulary: it is no JSON: %s", path, wrong);
+    if (!v) return reading_fail(r, "%s is not a vocabulary: it is not JSON: %s", path, wrong);
     const JsonValue *model = json_get(v, "model"); // which is also a word, with a number
     if (v->kind != JSON_OBJECT || (model && model->kind == JSON_OBJECT))
-        return reading_fail(r, "%s is no vocabulary: tokens and their numbers are expected", path);
+        return reading_fail(r, "%s is not a vocabulary: tokens and their numbers are expected",
+                            path);
     for (const JsonValue *k = v->child; k && !reading_failed(r); k = k->next) {
         Bytes b;
         if (k->kind != JSON_NUMBER || !k->is_int)
             reading_fail(r, "%s is damaged: token '%s' has no number", path, k->key);
         else if (!byte_level(a, k->key, &b))
-            reading_fail(r,
-                         "%s: token '%s' is of no byte-level vocabulary, which is what can be read",
-                         path, k->key);
+            reading_fail(
+                r,
+                "%s: token '%s' is not of a byte-level vocabulary, the only kind that can be read",
+                path, k->key);
         else
             reading_add(r, path, k->integer, b.at, b.n);
         if (!strcmp(k->key, "<|endoftext|>")) reading_special(r, path, k->integer, k->key, false);
@@ -69,7 +71,7 @@ static void read_line(Reading *r, const char *path, int line, const char *at, si
     Bytes left, right;
     if (memchr(at, 0, n) || !byte_level(a, arena_strndup(a, at, first), &left) ||
         !byte_level(a, arena_strndup(a, space + 1, n - first - 1), &right))
-        return reading_fail(r, "%s:%d: a token that is of no byte-level vocabulary", path, line);
+        return reading_fail(r, "%s:%d: a token that is not of a byte-level vocabulary", path, line);
     Buf made = buf_new(a);
     buf_bytes(&made, left.at, left.n);
     buf_bytes(&made, right.at, right.n);
@@ -85,7 +87,7 @@ static void read_line(Reading *r, const char *path, int line, const char *at, si
                             : y < 0 ? space + 1
                                     : at);
     if (!bpe_merge(r->t->bpe, x, y, (*rank)++, z))
-        reading_fail(r, "%s:%d: '%.*s' is there twice", path, line, (int)n, at);
+        reading_fail(r, "%s:%d: '%.*s' appears twice", path, line, (int)n, at);
 }
 
 void read_gpt2(Reading *r, const char *vocab, const char *merges)

@@ -26,8 +26,8 @@ static bool given(const JsonValue *object, const char *key)
 static void unsupported(Reading *r, const char *what, const char *value)
 {
     reading_fail(r,
-                 "%s: %s%s%s%s is not supported; byte-level BPE is: no normalizer, texts cut by "
-                 "ByteLevel or by Split with a pattern",
+                 "%s: %s%s%s%s is not supported; only byte-level BPE is: no normalizer, texts cut "
+                 "by ByteLevel or by Split with a pattern",
                  r->path, what, value ? " '" : "", value ? value : "", value ? "'" : "");
 }
 
@@ -39,7 +39,7 @@ static void read_split(Reading *r, const JsonValue *v)
     const char *regex = string_of(pattern, "Regex"), *text = string_of(pattern, "String");
     const char *behavior = string_of(v, "behavior");
     if (!behavior || strcmp(behavior, "Isolated"))
-        return unsupported(r, "a Split of behavior", behavior ? behavior : "none");
+        return unsupported(r, "a Split with the behavior", behavior ? behavior : "none");
     // (Inverted, what lies between matches are the matches: the same pieces.)
     if (regex) return reading_cut(r, r->path, regex, PATTERN_RUBY);
     if (!text || !*text) return unsupported(r, "a Split without a pattern", NULL);
@@ -63,7 +63,7 @@ static void read_pre_tokenizer(Reading *r, const JsonValue *v, bool *level)
             read_pre_tokenizer(r, k, level);
         return;
     }
-    if (*level) return unsupported(r, "behind ByteLevel the pre_tokenizer", type);
+    if (*level) return unsupported(r, "after ByteLevel the pre_tokenizer", type);
     if (!strcmp(type, "Split")) return read_split(r, v);
     if (!strcmp(type, "Digits"))
         return reading_cut(r, r->path,
@@ -72,7 +72,7 @@ static void read_pre_tokenizer(Reading *r, const JsonValue *v, bool *level)
     if (strcmp(type, "ByteLevel")) return unsupported(r, "the pre_tokenizer", type);
     *level = true;
     if (is_true(v, "add_prefix_space", true)) {
-        if (r->t->ncuts) return unsupported(r, "ByteLevel's add_prefix_space behind a Split", NULL);
+        if (r->t->ncuts) return unsupported(r, "ByteLevel's add_prefix_space after a Split", NULL);
         r->t->space_first = true;
     }
     if (is_true(v, "use_regex", true)) reading_cut(r, r->path, gpt2_pattern, PATTERN_RUBY);
@@ -96,8 +96,8 @@ static void read_vocabulary(Reading *r, const JsonValue *vocab, const StrMap *ad
             continue; // read_added takes it
         else if (!level)
             reading_fail(r,
-                         "%s: token '%s' is of no byte-level vocabulary (SentencePiece has such), "
-                         "which is not supported",
+                         "%s: token '%s' is not of a byte-level vocabulary (it may be from "
+                         "SentencePiece), which is not supported",
                          r->path, k->key);
         else
             reading_add(r, r->path, k->integer, b.at, b.n);
@@ -127,7 +127,7 @@ static void read_merges(Reading *r, const JsonValue *merges)
     for (const JsonValue *k = merges->child; k; k = k->next, rank++) {
         Bytes p[2];
         if (!pair(r->t->arena, k, p))
-            return reading_fail(r, "%s is damaged: merge %d is no pair of byte-level tokens",
+            return reading_fail(r, "%s is damaged: merge %d is not a pair of byte-level tokens",
                                 r->path, rank + 1);
         Buf made = buf_new(r->t->arena);
         buf_bytes(&made, p[0].at, p[0].n);
@@ -139,7 +139,7 @@ static void read_merges(Reading *r, const JsonValue *merges)
                                 "%s is damaged: merge %d is of tokens that the vocab does not have",
                                 r->path, rank + 1);
         if (!bpe_merge(b, x, y, rank, z))
-            return reading_fail(r, "%s is damaged: merge %d is there twice", r->path, rank + 1);
+            return reading_fail(r, "%s is damaged: merge %d appears twice", r->path, rank + 1);
     }
 }
 
@@ -147,7 +147,7 @@ static void read_model(Reading *r, const JsonValue *model, const StrMap *added)
 {
     const char *type = string_of(model, "type");
     if (!model || model->kind != JSON_OBJECT)
-        return reading_fail(r, "%s is no tokenizer.json: it has no model", r->path);
+        return reading_fail(r, "%s is not a tokenizer.json: it has no model", r->path);
     if (type ? strcmp(type, "BPE") : !json_get(model, "merges"))
         return unsupported(r, "the model", type ? type : "without merges");
     const JsonValue *dropout = json_get(model, "dropout");
@@ -178,7 +178,7 @@ static StrMap list_added(Reading *r, const JsonValue *list)
             break;
         }
         if (strmap_get(&map, content))
-            reading_fail(r, "%s is damaged: the added token '%s' is there twice", r->path, content);
+            reading_fail(r, "%s is damaged: the added token '%s' appears twice", r->path, content);
         for (int i = 0; i < 3; i++)
             if (is_true(k, odd[i], false))
                 reading_fail(r, "%s: the added token '%s' with %s is not supported", r->path,
@@ -203,7 +203,7 @@ void read_json(Reading *r, const char *path)
     const char *text = reading_file(r, path, &n), *wrong;
     if (!text) return;
     const JsonValue *v = json_parse(r->t->arena, text, n, &wrong);
-    if (!v) return reading_fail(r, "%s is no tokenizer: it is no JSON: %s", path, wrong);
+    if (!v) return reading_fail(r, "%s is not a tokenizer: it is not JSON: %s", path, wrong);
     const JsonValue *model = json_get(v, "model"), *cut = json_get(v, "pre_tokenizer"),
                     *decoder = json_get(v, "decoder");
     if (given(v, "normalizer"))

@@ -87,8 +87,8 @@ static void read_line(Reading *r, const char *path, int line, const char *at, si
         return reading_fail(r, "%s:%d: a token in base64, a space and its number are expected",
                             path, line);
     if (count > LONGEST)
-        return reading_fail(r, "%s:%d: a token of %zu bytes; %d are the most that is supported",
-                            path, line, count, LONGEST);
+        return reading_fail(r, "%s:%d: a token of %zu bytes; at most %d are supported", path, line,
+                            count, LONGEST);
     reading_add(r, path, rank, bytes, count);
 }
 
@@ -100,7 +100,7 @@ void read_ranks(Reading *r, const char *path)
     if (!text) return;
     if (!name)
         return reading_fail(r,
-                            "%s holds ranks, and not by which pattern text is cut; say it with "
+                            "%s holds ranks, but not the pattern that splits text; give it with "
                             "--pattern: gpt2, cl100k, llama3 or o200k",
                             path);
     if (!named_pattern(name))

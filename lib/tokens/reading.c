@@ -41,8 +41,8 @@ static bool number_possible(Reading *r, const char *file, int64_t token, const v
                             size_t n)
 {
     if (token >= 0 && token < MOST_TOKENS) return true;
-    reading_fail(r, "%s: token '%.*s' has the number %" PRId64 ", which is none below 2^24", file,
-                 (int)(n < 40 ? n : 40), (const char *)bytes, token);
+    reading_fail(r, "%s: token '%.*s' has the number %" PRId64 ", which is not a number below 2^24",
+                 file, (int)(n < 40 ? n : 40), (const char *)bytes, token);
     return false;
 }
 
@@ -51,7 +51,7 @@ void reading_add(Reading *r, const char *file, int64_t token, const void *bytes,
     if (!number_possible(r, file, token, bytes, n)) return;
     if (!n || !bpe_add(r->t->bpe, (int32_t)token, bytes, n))
         reading_fail(r,
-                     n ? "%s is damaged: token %" PRId64 " is there twice, or its bytes are"
+                     n ? "%s is damaged: token %" PRId64 " or its bytes appear twice"
                        : "%s is damaged: token %" PRId64 " is empty",
                      file, token);
 }

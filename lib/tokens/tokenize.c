@@ -73,9 +73,8 @@ static netc_status write_tokens(Tokenizing *t, int32_t end, netc_error **err)
     if (status != NETC_OK || raw) return status;
     if (t->count > INT32_MAX)
         return lib_fail(err, NETC_INVALID,
-                        "%" PRId64
-                        " tokens are more than the header of a token file can say; write "
-                        "them without one (--raw), or into several files",
+                        "%" PRId64 " tokens are more than the header of a token file can state; "
+                                   "write them without one (--raw), or into several files",
                         t->count);
     head = rt_token_head(t->wide, t->count);
     return rt_writer_again(&t->w, &head, sizeof head, &t->e) ? lib_fail_rt(err, &t->e) : NETC_OK;
@@ -100,8 +99,8 @@ netc_status netc_tokenize(const netc_tokenizer *tokenizer, const netc_tokenize_o
     netc_status status = NETC_OK;
     if (!o.raw && !t.w.temporary)
         status = lib_fail(err, NETC_INVALID,
-                          "%s is no file, which a token file with a header must be; write it "
-                          "without one (--raw)",
+                          "%s is not a regular file, which a token file with a header must be; "
+                          "write it without one (--raw)",
                           o.output);
     if (status == NETC_OK) status = write_tokens(&t, (int32_t)end, err);
     RtCode code = rt_writer_end(&t.w, status == NETC_OK ? RT_OK : RT_USER, &t.e);

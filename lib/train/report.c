@@ -214,7 +214,7 @@ netc_status watch_names(netc_session *s, const ProgEntry *e, const char *const *
         lib_fail(err, NETC_INVALID,
                  "nothing to watch: there is no parameter, state, output or tap '%s'%s%s",
                  patterns[i], advise(patterns[i], w.at, count).text,
-                 accumulated(e) > 1 ? "; taps are not seen in a step of several micro-batches"
+                 accumulated(e) > 1 ? "; taps cannot be watched in a step of several micro-batches"
                                     : "");
         free(w.at);
         return NETC_INVALID;

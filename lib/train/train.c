@@ -291,7 +291,7 @@ static void note_changes(const Run *r, const Position *at)
     if (at->batch && at->batch != r->batch)
         lib_log(r->s->context,
                 "note: %s was trained with a batch of %" PRId64 ", this is one of %" PRId64
-                ": step %" PRId64 " stands elsewhere in the data",
+                ": step %" PRId64 " is at another place in the data",
                 r->o->resume, at->batch, r->batch, at->step);
     if (at->examples && at->examples != r->examples)
         lib_log(r->s->context,
@@ -323,13 +323,13 @@ static netc_status train(netc_session *s, const netc_train_options *o, netc_erro
         if (s->seed && s->seed != at.seed)
             lib_log(s->context,
                     "note: %s was trained with seed %" PRId64
-                    " and goes on with it, not with %" PRId64,
+                    " and continues with it, not with %" PRId64,
                     options.resume, at.seed, s->seed);
         s->seed = at.seed;
         note_changes(&r, &at);
         if (r.step >= r.total)
             lib_log(s->context,
-                    "note: %s stands at step %" PRId64 "; nothing is left of %" PRId64 " steps",
+                    "note: %s is at step %" PRId64 "; nothing is left of %" PRId64 " steps",
                     options.resume, r.step, r.total);
     }
     r.last_report_step = r.step;
@@ -350,7 +350,7 @@ static netc_status train(netc_session *s, const netc_train_options *o, netc_erro
         // Without room for a copy training goes on, and cannot go back.
         if (run_keep(&r, NULL) != NETC_OK)
             lib_log(s->context, "note: no memory for a copy of the states: values that are not "
-                                "finite are found when the loss is not");
+                                "finite are found only when the loss is not");
         r.last_report = clock_now();
         status = loop(&r, err);
         if (status != NETC_OK && status != NETC_CANCELLED) save_rest(&r);

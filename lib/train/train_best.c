@@ -76,7 +76,7 @@ static netc_status read_record(Best *b, const char *text, const char *path, netc
     else if (!strcmp(metric, b->metric) && !strcmp(way, b->largest ? "max" : "min"))
         memcpy(&b->value, &bits, sizeof bits), b->step = step, b->waited = waited, b->seen = seen;
     else
-        lib_log(c, "note: the best evaluation in %s is by %s:%s; by %s:%s it begins anew", path,
+        lib_log(c, "note: the best evaluation in %s is by %s:%s; by %s:%s it starts again", path,
                 metric, way, b->metric, b->largest ? "max" : "min");
     free(metric);
     return status;
@@ -90,7 +90,9 @@ netc_status best_plan(Run *r, const ProgEntry *e, const char *record, netc_error
     Best *b = &r->best;
     const char *asked = o->save_best ? o->save_best : "loss";
     b->step = b->seen = -1;
-    if (o->patience < 0) return lib_fail(err, NETC_INVALID, "a patience of %" PRId64, o->patience);
+    if (o->patience < 0)
+        return lib_fail(err, NETC_INVALID, "a patience of %" PRId64 "; it must be 0 or more",
+                        o->patience);
     if (o->save_best && !o->save)
         return lib_fail(err, NETC_INVALID,
                         "--save-best needs --save FILE: the best is kept beside the last");
@@ -100,7 +102,7 @@ netc_status best_plan(Run *r, const ProgEntry *e, const char *record, netc_error
                                         : NULL;
     if (wants && !r->eval.data)
         return lib_fail(err, NETC_INVALID,
-                        "%s is about evaluations, and nothing is evaluated; give --eval-data "
+                        "%s needs evaluations, but nothing is evaluated; give --eval-data "
                         "NAME=FILE or --split S",
                         wants);
     if (!o->save_best && !o->patience) return NETC_OK;
@@ -111,7 +113,7 @@ netc_status best_plan(Run *r, const ProgEntry *e, const char *record, netc_error
     if (!b->metric || (o->save_best && !b->path)) return OUT_OF_MEMORY(err);
     if (asked[n] && strcmp(asked + n, ":min") && strcmp(asked + n, ":max"))
         return lib_fail(err, NETC_INVALID,
-                        "'%s': behind the name of an output stands :min or :max, which is better",
+                        "'%s': after the name of an output write :min or :max, which is better",
                         asked);
     b->largest = asked[n] ? !strcmp(asked + n, ":max") : !smaller_is_better(b->metric);
     bool known = false;

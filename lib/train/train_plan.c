@@ -39,26 +39,27 @@ static netc_status plan_tail(Run *r, netc_error **err)
     const ProgCell *mine, *its;
     if (r->tail % accumulated(r->e))
         return lib_fail(err, NETC_INVALID,
-                        "the last %" PRId64 " examples of an epoch are no %" PRId64
-                        " micro-batches of one size; leave out --keep-last",
+                        "the last %" PRId64 " examples of an epoch cannot be split into %" PRId64
+                        " micro-batches of the same size; omit --keep-last",
                         r->tail, accumulated(r->e));
     run_tail_define(r, define, sizeof define);
     netc_status status = session_differs(r->s, define, "train", &mine, &its, err);
     if (status != NETC_OK || !its) return status;
-    return lib_fail(err, NETC_INVALID,
-                    "the last %" PRId64 " examples of an epoch cannot be trained on: '%s' is as "
-                    "large as the batch of %" PRId64 "; leave out --keep-last",
-                    r->tail, mine->name, r->batch);
+    return lib_fail(
+        err, NETC_INVALID,
+        "the last %" PRId64
+        " examples of an epoch cannot be trained on: '%s' is as large as the batch of %" PRId64
+        "; omit --keep-last",
+        r->tail, mine->name, r->batch);
 }
 
 static netc_status check_options(const netc_train_options *o, netc_error **err)
 {
     if (!(o->epochs >= 0) || o->steps < 0 || o->report_every < 0 || o->eval_every < 0 ||
         o->save_every < 0)
-        return lib_fail(err, NETC_INVALID,
-                        "epochs, steps and the intervals of reports, evaluations and saves are "
-                        "numbers of 0 and "
-                        "more");
+        return lib_fail(
+            err, NETC_INVALID,
+            "epochs, steps and the intervals of reports, evaluations and saves must be 0 or more");
     if (o->split && o->eval_data)
         return lib_fail(err, NETC_INVALID,
                         "--split evaluates on a part of --data, --eval-data on other examples; "
@@ -84,7 +85,7 @@ static netc_status plan_data(Run *r, int64_t examples, netc_error **err)
                             o->split, examples);
     } else if (o->split) {
         return lib_fail(err, NETC_INVALID,
-                        "a split of %g makes no sense; give a share between 0 and 1", o->split);
+                        "a split of %g is not valid; give a share between 0 and 1", o->split);
     }
     if (!o->eval_data) return NETC_OK;
     Loaded *l;
@@ -144,8 +145,7 @@ netc_status run_plan(Run *r, const char *record, netc_error **err)
     if (status == NETC_OK)
         status = watch_names(s, r->e, o->watch, o->nwatch, &r->watch, &r->nwatch, err);
     if (status == NETC_OK && o->data->random && o->no_shuffle)
-        status =
-            lib_fail(err, NETC_INVALID, "random windows have no order: leave out --no-shuffle");
+        status = lib_fail(err, NETC_INVALID, "random windows have no order: omit --no-shuffle");
     if (status == NETC_OK) status = plan_data(r, examples, err);
     if (status == NETC_OK)
         status = r->eval.data ? plan_evaluation(r, record, err) : best_plan(r, NULL, record, err);

@@ -160,7 +160,7 @@ static bool can_write(Tuner *t)
     const char *dir = dirname(copy);
     if (!access(dir, W_OK | X_OK)) return true;
     t->status = lib_fail(t->err, NETC_ENVIRONMENT,
-                         "the folder %s cannot be written, so nothing measured could be kept; "
+                         "the folder %s cannot be written, so no measurement could be kept; "
                          "--tune-file FILE names another place",
                          dir);
     return false;

@@ -94,8 +94,8 @@ bool bench_keep_reference(Bench *b, RtError *e)
             b->want[i] ? difference(b, &b->base, i, b->reference[i], b->reference_bytes[i]) : NULL;
         if (!why) continue;
         lib_log(b->context,
-                "warning: kernel %s as it is generated: %s; other schedules are compared with it: "
-                "a defect of netc, please report it with the model",
+                "warning: kernel %s as generated: %s; other schedules are compared with it: this "
+                "is a bug in netc, please report it with the model",
                 b->base.kernels[0].prog.name, why);
         b->want[i] = NULL;
     }

@@ -41,7 +41,7 @@ static const char *cause_text(Arena *a, const Unfused *u)
     case WHY_CONTRACTION: return "crosses a matmul";
     case WHY_ROWS: return arena_printf(a, "different rows: %lld against %lld", x, y);
     case WHY_COST:
-        return arena_printf(a, "%lld consumers, recomputing costs %lld flops an element", x, y);
+        return arena_printf(a, "%lld consumers, recomputing costs %lld flops per element", x, y);
     case WHY_SIZE: return arena_printf(a, "the kernel would grow past %lld operations", x);
     case WHY_ARGS: return arena_printf(a, "%lld buffers, a kernel takes %lld", x, y);
     case WHY_CYCLE: return "the two would wait for each other";

@@ -338,7 +338,7 @@ class Model:
         if path.endswith(".bin"):
             self._core._save_program(path, None, True)
         elif path.endswith(_OTHER_FORMATS) and not path.endswith(".safetensors.index.json"):
-            raise ValueError(f"{path}: parameters are written as .safetensors; name the file so")
+            raise ValueError(f"{path}: parameters are written as .safetensors; name the file accordingly")
         else:
             self._core._state_save(path)
 

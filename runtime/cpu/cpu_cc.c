@@ -79,8 +79,8 @@ RtCode rt_cc_find(CpuCompiler *c, RtError *e)
     if (cc && *cc && !strchr(cc, ' ')) // (a command with options is a build's)
         return on_path(cc, c) ? RT_OK
                               : rt_fail(e, RT_ENV,
-                                        "CC is '%.200s', which is no program that can be run; name "
-                                        "a C compiler in it or unset it",
+                                        "CC is '%.200s', which is not a program that can be run; "
+                                        "set it to a C compiler or unset it",
                                         cc);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (on_path(names[i], c)) return RT_OK;
@@ -100,7 +100,7 @@ static RtCode work_open(Work *w, RtError *e)
     int n = snprintf(w->dir, sizeof w->dir, "%s/netc-XXXXXX", tmp && *tmp ? tmp : "/tmp");
     if (n < 0 || (size_t)n >= sizeof w->dir - 32 || !mkdtemp(w->dir))
         return rt_fail(e, RT_ENV,
-                       "no temporary folder can be made for the compiler in %s: %s; set TMPDIR",
+                       "no temporary folder for the compiler can be created in %s: %s; set TMPDIR",
                        tmp && *tmp ? tmp : "/tmp", strerror(errno));
     return RT_OK;
 }

@@ -269,7 +269,7 @@ static void take_results(Arena *a, const Work *w, const char *target, const RtCo
         const char *log = j->log ? j->log : "";
         if (!failed && j->result != NVRTC_OK) {
             rt_log(o,
-                   "note: kernel %s does not compile for %s: %.*s; the matmul library goes on "
+                   "note: kernel %s does not compile for %s: %.*s; the matmul library is used "
                    "without it",
                    w->p->kernels[j->kernel].name, target, (int)strcspn(log, "\n"), log);
         } else if (!failed) {

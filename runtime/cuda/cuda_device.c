@@ -187,7 +187,7 @@ static RtCode cuda_owns(RtDevice *device, const void *p, size_t bytes, RtError *
     bool known = d->cu.pointer_attribute(&start, CU_POINTER_RANGE_START, at) == CU_OK &&
                  d->cu.pointer_attribute(&size, CU_POINTER_RANGE_SIZE, at) == CU_OK &&
                  d->cu.pointer_attribute(&ordinal, CU_POINTER_ORDINAL, at) == CU_OK;
-    if (!known) return rt_fail(e, RT_USER, "%p is no pointer of %s", p, device->name);
+    if (!known) return rt_fail(e, RT_USER, "%p is not a pointer of %s", p, device->name);
     if (ordinal != d->id)
         return rt_fail(e, RT_USER, "%p is memory of cuda:%d, the session runs on %s", p, ordinal,
                        device->name);

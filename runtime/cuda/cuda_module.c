@@ -81,7 +81,7 @@ static RtCode load_anew(RtModule *m, int kernel, const RtCompileOptions *o, cons
     if (cuda_compile(scratch, m->p, m->d->base.target, wanted, &fresh, &made, &n, &again) || !n ||
         load_image(m, kernel, made, &again))
         return e->code;
-    rt_log(o, "note: the code kept for kernel %s is none; its text was compiled again",
+    rt_log(o, "note: the cached code of kernel %s is invalid; its text was compiled again",
            m->p->kernels[kernel].name);
     *use = made;
     *e = (RtError){0};
@@ -245,7 +245,7 @@ static RtCode load_kernels(RtModule *m, const RtImage **use, const RtCompileOpti
         m->follows[i] = waits_itself(m->d, &p->kernels[i], use[i]);
         if (!code && !configure(m, i, e)) continue;
         if (!spare[i]) return e->code;
-        rt_log(o, "note: %s; the matmul library goes on without it", e->text);
+        rt_log(o, "note: %s; the matmul library is used without it", e->text);
         *e = (RtError){0};
         m->function[i] = NULL;
     }

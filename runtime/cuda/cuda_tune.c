@@ -311,8 +311,8 @@ static RtCode measure(RtModule *m, int gemm, const RtCompileOptions *o, GemmFoun
     if (differs) {
         m->defect = m->p->kernels[p->kernel - 1].name;
         rt_log(o,
-               "warning: kernel %s%s%s computes something else than the matmul library and is "
-               "not used: a defect of netc, please report it with the model",
+               "warning: kernel %s%s%s does not compute what the matmul library computes and is "
+               "not used: this is a bug in netc, please report it with the model",
                m->defect, p->loc && *p->loc ? ", " : "", p->loc ? p->loc : "");
     }
     if (!measured) return RT_OK; // no memory to measure in: the library's first

@@ -329,7 +329,7 @@ static bool list_folder(RtFiles *f)
         if (!ok && x) x->path = NULL;
         if (ok && !rt_path_named(in[i]->d_name, array_names))
             rt_fail(&x->e, RT_USER,
-                    "%s is no array, and all files of %s are read as such (.npy, .npz, .csv)",
+                    "%s is not an array, and all files of %s are read as arrays (.npy, .npz, .csv)",
                     x->path, f->path);
         if (x) x->read = ok && x->e.code;
         free(in[i]);

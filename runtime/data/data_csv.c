@@ -206,7 +206,8 @@ static const char *store(ProgDType t, void *at, Number x)
         return isfinite(x.v) && !isfinite(prog_load(t, at)) ? "is too large for" : NULL;
     }
     if (!x.whole) {
-        if (!(fabs(x.v) < 9007199254740992.0) || x.v != floor(x.v)) return "is no whole number for";
+        if (!(fabs(x.v) < 9007199254740992.0) || x.v != floor(x.v))
+            return "is not a whole number for";
         x.i = (int64_t)x.v;
     }
     if (x.i < range[t].low || x.i > range[t].high) return "is outside of";
@@ -316,9 +317,10 @@ static const char *instead(Field f)
 {
     static const char *const none[] = {"na", "n/a", "null", "none", "-", "?"};
     for (size_t i = 0; i < sizeof none / sizeof *none; i++)
-        if (is_word(f, none[i])) return "; what is missing is written nan, for an input of floats";
+        if (is_word(f, none[i])) return "; write nan for a missing number, with an input of floats";
     bool text = f.n && plain_alpha(*f.at);
-    return text ? "; columns of text are not read: give each class a number, from 0 on" : "";
+    return text ? "; columns of text cannot be read: give each class a number, starting from 0"
+                : "";
 }
 
 // The line that was read, behind *data.
@@ -378,7 +380,7 @@ static RtCode parse(Table *t, const char *part, const ProgType *wanted, RtArray 
         if (!names || next_line(t)) return take_lines(t, &type, out);
     }
     if (t->e->code) return t->e->code;
-    return rt_fail(t->e, RT_USER, "%s holds no line of numbers", t->path);
+    return rt_fail(t->e, RT_USER, "%s holds no lines of numbers", t->path);
 }
 
 RtCode rt_csv_parse(const char *path, const char *part, const ProgType *wanted, RtBytes *b,

@@ -98,7 +98,7 @@ static RtCode read_file(const RtImages *s, const RtListed *x, size_t most, RtByt
     if (fd < 0 || size < 0) {
         rt_fail(e, RT_USER, "cannot read %s: %s", x->name, strerror(errno));
     } else if (size > LARGEST_FILE) {
-        rt_fail(e, RT_USER, "%s has %" PRId64 " bytes; up to %d are read", x->name, size,
+        rt_fail(e, RT_USER, "%s has %" PRId64 " bytes; at most %d can be read", x->name, size,
                 LARGEST_FILE);
     } else if (!(b->at = malloc((size_t)size + 1))) {
         rt_fail(e, RT_OOM, "%s does not fit in memory", x->name);
@@ -124,7 +124,7 @@ static RtCode other_size(const RtImages *s, const RtListed *x, int64_t w, int64_
 {
     return rt_fail(e, RT_USER,
                    "%s is %" PRId64 " x %" PRId64 " pixels, and %" PRId64 " x %" PRId64
-                   " are wanted (width x height); --resize scales and cuts images to that",
+                   " are expected (width x height); --resize scales and crops images to that size",
                    x->name, w, h, s->w, s->h);
 }
 
@@ -224,7 +224,7 @@ static RtCode pass_all(RtImages *s, Pass pass, unsigned char *to, RtError *e)
     } else if (k.bad && (!s->skip_bad || k.bad == l->n)) {
         code =
             rt_fail(e, RT_USER, "%" PRId64 " of %" PRId64 " images cannot be read; the first: %s%s",
-                    k.bad, l->n, k.e.text, s->skip_bad ? "" : " (--skip-bad leaves them out)");
+                    k.bad, l->n, k.e.text, s->skip_bad ? "" : " (--skip-bad skips them)");
     } else if (k.bad) {
         size_t row = (size_t)(s->w * s->h * s->c);
         int64_t kept = 0;
@@ -256,8 +256,8 @@ static RtCode known_part(const RtImages *s, const char *part, const ProgType *wa
     if (!part || !strcmp(part, "images") || !strcmp(part, "stream") || !strcmp(part, "labels")) {
         if (!is_labels(part, wanted) || s->list.labels) return RT_OK;
         return rt_fail(e, RT_USER,
-                       "%s has no labels: images lie in it without a folder for each class%s",
-                       s->path, s->list.ntars ? ", or a .cls beside each" : "");
+                       "%s has no labels: its images are not in a folder for each class%s", s->path,
+                       s->list.ntars ? ", or a .cls beside each" : "");
     }
     return rt_fail(e, RT_USER,
                    "%s is a set of images; its parts are images, stream and labels, not '%s'",
@@ -366,7 +366,7 @@ RtCode rt_images_array(RtImages *s, const char *part, const ProgType *wanted, si
     }
     if (labels) return make_labels(s, &t, out, e);
     bytes = prog_type_bytes(&t);
-    if (bytes < 0) return rt_fail(e, RT_USER, "%s: its images are too many", s->path);
+    if (bytes < 0) return rt_fail(e, RT_USER, "%s: it holds too many images", s->path);
     if ((part && !strcmp(part, "stream")) || (size_t)bytes > most) {
         Pass pass = s->skip_bad && !s->sound ? PASS_SOUND : PASS_SIZES;
         if (pass_all(s, pass, NULL, e)) return e->code;

@@ -43,11 +43,10 @@ RtCode rt_cifar_parse(const char *path, const char *part, const ProgType *wanted
                        path, part);
     size_t record = hundred ? RECORD_100 : RECORD, head = record - PIXELS;
     if (!b->n || b->n % record)
-        return rt_fail(
-            e, RT_USER,
-            "%s is not a whole CIFAR-%s batch: its %zu bytes are no multiple of %zu, the "
-            "size of an example",
-            path, hundred ? "100" : "10", b->n, record);
+        return rt_fail(e, RT_USER,
+                       "%s is not a whole CIFAR-%s batch: its %zu bytes are not a multiple of %zu, "
+                       "the size of an example",
+                       path, hundred ? "100" : "10", b->n, record);
     size_t n = b->n / record;
     ProgType t = {.dtype = PD_U8, .rank = 1, .dim = {(int64_t)n}};
     if (images) {
@@ -101,7 +100,7 @@ RtCode rt_raw_parse(const char *path, const char *part, const ProgType *wanted, 
         return rt_fail(e, RT_USER, "%s: %zu-bit tokens need an input of i32, u32 or i64", path,
                        8 * from);
     if (from && b->n % from)
-        return rt_fail(e, RT_USER, "%s has %zu bytes, no whole number of %zu-bit tokens", path,
+        return rt_fail(e, RT_USER, "%s has %zu bytes, not a whole number of %zu-bit tokens", path,
                        b->n, 8 * from);
     if (rt_path_ends(path, ".txt") && wanted && !is_integer(t))
         return rt_fail(e, RT_USER,
@@ -111,8 +110,8 @@ RtCode rt_raw_parse(const char *path, const char *part, const ProgType *wanted, 
     if (from && from != (size_t)prog_dtype_bytes(t) && widen(path, b, from, t, e)) return e->code;
     size_t size = (size_t)prog_dtype_bytes(t);
     if (b->n % size)
-        return rt_fail(e, RT_USER, "%s has %zu bytes, no whole number of %s elements", path, b->n,
-                       prog_dtype_name(t));
+        return rt_fail(e, RT_USER, "%s has %zu bytes, not a whole number of %s elements", path,
+                       b->n, prog_dtype_name(t));
     if (t == PD_BOOL)
         for (size_t i = 0; i < b->n; i++) b->at[i] = b->at[i] != 0;
     *out = (RtArray){.type = {.dtype = t, .rank = 1, .dim = {(int64_t)(b->n / size)}},
@@ -132,8 +131,8 @@ RtCode rt_raw_parse(const char *path, const char *part, const ProgType *wanted, 
         }
     if (b->n % (size_t)row)
         return rt_fail(e, RT_USER,
-                       "%s has %zu bytes, no whole number of examples of %" PRId64 " bytes", path,
-                       b->n, row);
+                       "%s has %zu bytes, not a whole number of examples of %" PRId64 " bytes",
+                       path, b->n, row);
     out->type.rank = wanted->rank + 1;
     out->type.dim[0] = (int64_t)(b->n / (size_t)row);
     for (int i = 0; i < wanted->rank; i++) out->type.dim[i + 1] = wanted->dim[i];

@@ -71,7 +71,7 @@ RtCode rt_token_narrow(const char *path, RtBytes *b, int width, RtError *e)
         if (v > UINT8_MAX)
             return rt_fail(e, RT_USER,
                            "%s: token %zu is %" PRIu32
-                           ", no u8; %d-bit tokens need an input of i32, u32 or i64",
+                           ", which is not a u8; %d-bit tokens need an input of i32, u32 or i64",
                            path, i, v, 8 * width);
         b->at[i] = (unsigned char)v;
     }

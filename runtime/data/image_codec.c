@@ -104,14 +104,14 @@ bool rt_images_readable(const char **png, const char **jpeg)
 {
     Png p;
     Jpeg j;
-    *png = png_open(&p) ? NULL : "libspng.so.0 is not there (Debian: libspng0)";
-    *jpeg = jpeg_open(&j) ? NULL : "libturbojpeg.so.0 is not there (Debian: libturbojpeg0)";
+    *png = png_open(&p) ? NULL : "libspng.so.0 was not found (Debian: libspng0)";
+    *jpeg = jpeg_open(&j) ? NULL : "libturbojpeg.so.0 was not found (Debian: libturbojpeg0)";
     return !*png && !*jpeg;
 }
 
 static RtCode no_library(const char *name, const char *what, const char *why, RtError *e)
 {
-    return rt_fail(e, RT_ENV, "%s is a %s image, and %s; install it, nothing is to be built again",
+    return rt_fail(e, RT_ENV, "%s is a %s image, and %s; install it, nothing has to be rebuilt",
                    name, what, why);
 }
 
@@ -123,8 +123,9 @@ static RtCode damaged(const char *name, const char *what, const char *why, RtErr
 static RtCode within(const char *name, int64_t w, int64_t h, RtError *e)
 {
     if (w > 0 && h > 0 && w <= MOST_SIDE && h <= MOST_SIDE && w * h <= MOST_PIXELS) return RT_OK;
-    return rt_fail(e, RT_USER, "%s says it is %" PRId64 " x %" PRId64 " pixels; up to %d are read",
-                   name, w, h, MOST_PIXELS);
+    return rt_fail(e, RT_USER,
+                   "%s says it is %" PRId64 " x %" PRId64 " pixels; at most %d can be read", name,
+                   w, h, MOST_PIXELS);
 }
 
 // -- one image ------------------------------------------------------------------------------------
@@ -208,8 +209,7 @@ static RtCode read_image(Image *x, bool whole, RtError *e)
          jpeg = x->b->n >= 3 && !memcmp(at, "\xff\xd8\xff", 3);
     if (!png && !jpeg)
         return rt_fail(e, RT_USER, "%s is %s", x->name,
-                       x->b->n ? "neither a PNG nor a JPEG image, whatever its name says"
-                               : "empty");
+                       x->b->n ? "neither a PNG nor a JPEG image, despite its name" : "empty");
     RtCode code = png ? read_png(x, whole, e) : read_jpeg(x, whole, e);
     if (!code && whole && png && x->channels == 1) to_gray(x->out, x->w * x->h);
     if (code) free(x->out), x->out = NULL;

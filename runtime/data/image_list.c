@@ -92,7 +92,7 @@ static RtCode empty_class(const RtListing *l, const char *path, RtError *e)
         if (l->image[i].label >= 0) has[l->image[i].label] = true;
     for (int i = 0; i < l->nclasses && !e->code; i++)
         if (!has[i])
-            rt_fail(e, RT_USER, "%s: the folder '%s' would be a class, and holds no image", path,
+            rt_fail(e, RT_USER, "%s: the folder '%s' would be a class, but holds no image", path,
                     l->classes[i]);
     free(has);
     return e->code;
@@ -106,9 +106,10 @@ RtCode rt_list_folder(RtListing *l, const char *path, RtError *e)
     for (int64_t i = 0; i < l->n; i++) loose += l->image[i].label < 0;
     if (!l->n) return rt_fail(e, RT_USER, "%s: there is no PNG or JPEG image in this folder", path);
     if (loose && l->nclasses)
-        return rt_fail(e, RT_USER,
-                       "%s holds images beside folders of classes; put each into a class's folder",
-                       path);
+        return rt_fail(
+            e, RT_USER,
+            "%s holds images next to folders of classes; put each image into a class's folder",
+            path);
     l->labels = l->nclasses > 0;
     return empty_class(l, path, e);
 }
@@ -160,7 +161,7 @@ bool rt_tar_readable(const char **why)
 {
     Tar t;
     bool there = tar_open(&t);
-    *why = there ? NULL : "libarchive.so.13 is not there (Debian: libarchive13)";
+    *why = there ? NULL : "libarchive.so.13 was not found (Debian: libarchive13)";
     return there;
 }
 
@@ -204,7 +205,7 @@ static RtCode take_member(RtListing *l, const Tar *t, struct archive *a, const c
     if (!strcmp(dot, ".cls")) return take_label(t, a, path, name, s, e);
     if (!rt_image_named(name) || strchr(dot + 1, '.')) return RT_OK; // "seg.png" is no image of it
     if (s->image >= 0)
-        return rt_fail(e, RT_USER, "%s: two images of the sample '%s'", path, s->key);
+        return rt_fail(e, RT_USER, "%s: the sample '%s' has two images", path, s->key);
     RtListed image = {
         .tar = l->ntars - 1, .at = t->filter_bytes(a, 0), .size = t->entry_size(x), .label = -1};
     if (asprintf(&image.name, "%s: %s", path, name) < 0) image.name = NULL;
@@ -218,9 +219,8 @@ RtCode rt_list_tar(RtListing *l, const char *path, RtError *e)
     const char *why;
     if (!tar_open(&t))
         return rt_tar_readable(&why),
-               rt_fail(e, RT_ENV,
-                       "%s is an archive, and %s; install it, nothing is to be built again", path,
-                       why);
+               rt_fail(e, RT_ENV, "%s is an archive, and %s; install it, nothing has to be rebuilt",
+                       path, why);
     char **names = add_name(l->tars, l->ntars, path);
     if (!names) return rt_fail(e, RT_OOM, "out of memory");
     l->tars = names, l->ntars++;
@@ -238,8 +238,8 @@ RtCode rt_list_tar(RtListing *l, const char *path, RtError *e)
     end_sample(l, &s);
     if (!code && rc != ARCHIVE_END)
         code = rt_fail(e, RT_USER,
-                       "%s is no whole tar archive (a compressed one must be unpacked): %s", path,
-                       a && t.error_string(a) ? t.error_string(a) : "out of memory");
+                       "%s is not a complete tar archive (a compressed one must be unpacked): %s",
+                       path, a && t.error_string(a) ? t.error_string(a) : "out of memory");
     if (a) t.read_free(a);
     if (!code && l->n == before)
         code = rt_fail(e, RT_USER, "%s: there is no PNG or JPEG image in this archive", path);

@@ -143,11 +143,11 @@ static RtCode tensor(const char *path, const JsonValue *v, const unsigned char *
                        t->name, shape->n, PROG_MAX_RANK);
     for (const JsonValue *d = shape->child; d; d = d->next) {
         if (d->kind != JSON_NUMBER || !d->is_int || d->integer < 0)
-            return damaged(path, t->name, "has a shape that is none", e);
+            return damaged(path, t->name, "has an invalid shape", e);
         t->type.dim[t->type.rank++] = d->integer;
     }
     if (!offsets(json_get(v, "data_offsets"), &begin, &end))
-        return damaged(path, t->name, "has no proper place in the file", e);
+        return damaged(path, t->name, "has an invalid place in the file", e);
     if (end > size)
         return damaged(path, t->name, "lies beyond the end of the file: it is truncated", e);
     int64_t bytes = prog_type_bytes(&t->type);
@@ -188,12 +188,13 @@ static RtCode check_places(Arena *a, const char *path, const RtTensors *r,
 static RtCode metadata(Arena *a, const char *path, const JsonValue *v, RtTensors *out, RtError *e)
 {
     if (v->kind != JSON_OBJECT)
-        return rt_fail(e, RT_USER, "%s is damaged: its metadata are no object", path);
+        return rt_fail(e, RT_USER, "%s is damaged: its metadata are not an object", path);
     out->meta_keys = NEW_ARRAY(a, const char *, v->n + 1);
     out->meta_values = NEW_ARRAY(a, const char *, v->n + 1);
     for (const JsonValue *m = v->child; m; m = m->next) {
         if (m->kind != JSON_STRING)
-            return rt_fail(e, RT_USER, "%s is damaged: its metadata '%s' is no text", path, m->key);
+            return rt_fail(e, RT_USER, "%s is damaged: its metadata '%s' is not text", path,
+                           m->key);
         out->meta_keys[out->nmeta] = m->key;
         out->meta_values[out->nmeta++] = m->string;
     }
@@ -205,10 +206,10 @@ RtCode rt_safetensors_parse(Arena *a, const char *path, const unsigned char *byt
 {
     uint64_t len = 0;
     if (n < 8)
-        return rt_fail(e, RT_USER, "%s is no safetensors file: it has only %zu bytes", path, n);
+        return rt_fail(e, RT_USER, "%s is not a safetensors file: it has only %zu bytes", path, n);
     for (int i = 0; i < 8; i++) len |= (uint64_t)bytes[i] << 8 * i;
     if (len > MAX_HEADER || bytes[8 < n ? 8 : 0] != '{')
-        return rt_fail(e, RT_USER, "%s is no safetensors file: it does not begin with a header",
+        return rt_fail(e, RT_USER, "%s is not a safetensors file: it does not begin with a header",
                        path);
     if (len > n - 8)
         return rt_fail(e, RT_USER,
@@ -216,16 +217,16 @@ RtCode rt_safetensors_parse(Arena *a, const char *path, const unsigned char *byt
                        len, n - 8);
     const char *wrong;
     const JsonValue *head = json_parse(a, (const char *)bytes + 8, (size_t)len, &wrong);
-    if (!head) return rt_fail(e, RT_USER, "%s is damaged: its header is no JSON: %s", path, wrong);
+    if (!head) return rt_fail(e, RT_USER, "%s is damaged: its header is not JSON: %s", path, wrong);
     if (head->kind != JSON_OBJECT)
-        return rt_fail(e, RT_USER, "%s is damaged: its header is no object", path);
+        return rt_fail(e, RT_USER, "%s is damaged: its header is not an object", path);
     const unsigned char *data = bytes + 8 + len;
     size_t size = n - 8 - (size_t)len;
     StrMap seen = strmap_new(a);
     out->at = NEW_ARRAY(a, RtTensor, head->n + 1);
     for (const JsonValue *v = head->child; v; v = v->next) {
         if (strmap_has(&seen, v->key))
-            return rt_fail(e, RT_USER, "%s is damaged: '%s' is there twice", path, v->key);
+            return rt_fail(e, RT_USER, "%s is damaged: '%s' appears twice", path, v->key);
         strmap_set(&seen, v->key, (void *)v);
         if (!strcmp(v->key, "__metadata__")) {
             if (metadata(a, path, v, out, e)) return e->code;

@@ -64,12 +64,13 @@ static RtCode read_index(Arena *a, const char *path, RtTensors *out, RtError *e)
     const JsonValue *v = json_parse(a, bytes, n, &wrong),
                     *map = v ? json_get(v, "weight_map") : NULL;
     if (!map || map->kind != JSON_OBJECT)
-        return rt_fail(e, RT_USER, "%s is no index of safetensors files: %s", path,
+        return rt_fail(e, RT_USER, "%s is not an index of safetensors files: %s", path,
                        v ? "it has no weight_map" : wrong);
     StrMap files = strmap_new(a);
     for (const JsonValue *k = map->child; k; k = k->next) {
         if (k->kind != JSON_STRING || strchr(k->string, '/'))
-            return rt_fail(e, RT_USER, "%s: '%s' is in no file beside it", path, k->key);
+            return rt_fail(e, RT_USER, "%s: '%s' must be in a file in the same folder", path,
+                           k->key);
         if (strmap_has(&files, k->string)) continue;
         int *place = NEW_ARRAY(a, int, 2);
         place[0] = out->n;

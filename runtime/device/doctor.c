@@ -30,9 +30,10 @@ void rt_doctor(Line *line, void *ctx)
     size_t free_bytes, total;
     rt_cuda_doctor(line, ctx);
     if (rt_host_memory(&free_bytes, &total)) {
-        plain_format(detail, sizeof detail,
-                     "%d threads (OMP_NUM_THREADS=N: as many), %.1f GB of memory, %.1f GB free",
-                     rt_cpu_threads(), (double)total / 1e9, (double)free_bytes / 1e9);
+        plain_format(
+            detail, sizeof detail,
+            "%d threads (OMP_NUM_THREADS sets the number), %.1f GB of memory, %.1f GB free",
+            rt_cpu_threads(), (double)total / 1e9, (double)free_bytes / 1e9);
         line(ctx, "CPU", true, detail);
     }
     compiler(line, ctx);

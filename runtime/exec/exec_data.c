@@ -321,8 +321,8 @@ static RtCode check_rows(RtSession *s, RtEntry *en, int64_t times, RtError *e)
     if (c && c->position < 0) left = -1;
     if (__builtin_mul_overflow(times, en->e->batch, &need) || need > left)
         return rt_fail(e, RT_USER,
-                       "%" PRId64 " batches of %" PRId64 " rows were asked of '%s', but %" PRId64
-                       " rows of its table are left",
+                       "%" PRId64 " batches of %" PRId64
+                       " rows were requested from '%s', but %" PRId64 " rows of its table are left",
                        times, en->e->batch, en->e->name, left < 0 ? 0 : left);
     return RT_OK;
 }

@@ -88,7 +88,7 @@ static RtCode look(RtSession *s, char *at, size_t bytes, const char *of, void *c
         return e->code;
     for (size_t i = 0; i < bytes && !*b->what; i++)
         if (now[i] != 0xff)
-            snprintf(b->what, b->n, "byte %zu behind the end of %s was written", i, of);
+            snprintf(b->what, b->n, "byte %zu after the end of %s was written", i, of);
     return RT_OK;
 }
 

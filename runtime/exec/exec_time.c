@@ -87,7 +87,7 @@ RtCode rt_time(RtSession *s, RtProgram *p, const char *entry, int64_t times, int
                        entry);
     if (times < 1 || repeats < 1) return rt_fail(e, RT_USER, "nothing to time");
     if (en->cursor && en->rows_now == en->rows && en->nrows / en->e->batch < times)
-        return rt_fail(e, RT_USER, "%" PRId64 " rows of '%s' do not last for %" PRId64 " batches",
+        return rt_fail(e, RT_USER, "%" PRId64 " rows of '%s' are too few for %" PRId64 " batches",
                        en->nrows, entry, times);
     if (rt_enter(s, e)) return e->code;
     const RtDeviceOps *ops = s->device->ops;

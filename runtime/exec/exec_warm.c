@@ -81,8 +81,8 @@ RtCode rt_warm_up(RtSession *s, RtProgram *p, const char *entry, RtError *e)
     if (en->ran) return RT_OK;
     if (en->nwritten || en->e->nchecks || en->e->rows)
         return rt_fail(e, RT_USER,
-                       "'%s' changes states, checks its values or reads a data set: only a run of "
-                       "yours can be its first one",
+                       "'%s' changes states, checks its values or reads a data set: its first run "
+                       "must be one of yours",
                        en->e->name);
     if (rt_enter(s, e)) return e->code;
     if (!begin(s, en, &w, e) && !rt_replays_wait(s, e) && !rt_prepare(s, en, e) &&

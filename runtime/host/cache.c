@@ -81,8 +81,8 @@ static const char *folder_fault(const char *dir)
     if (!S_ISDIR(st.st_mode)) return strerror(ENOTDIR);
     if (!ours(&st))
         return st.st_uid == geteuid()
-                   ? "others may write to it, and what lies in it is run: chmod go-w it"
-                   : "it belongs to another user, and what lies in it is run: name another";
+                   ? "others can write to it, and code in it is run: chmod go-w it"
+                   : "it belongs to another user, and code in it is run: name another";
     return NULL;
 }
 
@@ -143,7 +143,8 @@ bool rt_cache_get(const RtCompileOptions *o, RtKey k, Arena *a, void **bytes, si
         unlink(path);
     }
     if (found == FOREIGN)
-        rt_log(o, "note: an entry of the compile cache is not ours alone and is ignored: %s", path);
+        rt_log(o, "note: an entry of the compile cache that others can write to is ignored: %s",
+               path);
     return found == FOUND;
 }
 

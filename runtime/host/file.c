@@ -33,7 +33,7 @@ static RtCode open_failed(const char *path, RtError *e)
 {
     return rt_fail(e, errno == ENOMEM || errno == EMFILE || errno == ENFILE ? RT_ENV : RT_USER,
                    "cannot open %s: %s%s", path, strerror(errno),
-                   strcmp(path, "-") ? "" : "; what comes through a pipe is read from /dev/stdin");
+                   strcmp(path, "-") ? "" : "; to read from a pipe, name /dev/stdin");
 }
 
 static RtCode too_big(const char *path, size_t n, RtError *e)

@@ -44,7 +44,7 @@ expect 1 "a tensor has at most 2^40 elements" "$NETC" "$MLP" -D hidden=999999999
 expect 1 "did you mean" "$NETC" "$MLP" -D hiden=3
 expect 1 "-D needs NAME=VALUE, not '=3'" "$NETC" "$MLP" -D =3
 printf 'model m(x: f32[4]) {\n    return x\n}\n\0' > zero.net
-expect 1 "zero.net is no text file: byte 36 of it is zero" "$NETC" zero.net
+expect 1 "zero.net is not a text file: its byte 36 is zero" "$NETC" zero.net
 [ "$(wc -l < "$W/.out")" = 1 ] && pass || fail "more than one line about a file that is no text"
 expect 1 "zero.net is not text" "$NETC" fmt zero.net # and nothing behind the zero is lost
 

@@ -147,7 +147,7 @@ expect 1 "-o FILE" "$NETC" m.net --batch 1
 printf 'model m(x: f32[4, 2]) {\n    return y = x * 2\n}\n' >fixed.net
 expect 1 "no model has a batch to choose" "$NETC" fixed.net -o q.bin --batch 1
 printf 'dim n = 4\ndim k = 4\nmodel a(x: f32[n, 2]) {\n    return y = x * 2\n}\nmodel b(x: f32[k, 2]) {\n    return y = x * 2\n}\n' >two.net
-expect 1 "there are two batches, 'n' and 'k'" "$NETC" two.net -o q.bin --batch 1
+expect 1 "the models have different batches, 'n' and 'k'" "$NETC" two.net -o q.bin --batch 1
 
 # The last examples of an evaluation are a batch of their own.
 digits 1000

@@ -29,7 +29,7 @@ expect 0 "" "$NETC" run make.net -o x=x.npy -o rows=rows.npy
 for d in width=7 width=9; do
     expect 0 "y f32[8, 5]" "$NETC" run -D $d m.net --entry fine --input x=x.npy
     if [ $d = width=9 ]; then
-        holds "note: 'wrong' is not run here, and could not be:"
+        holds "note: 'wrong' is not run here, and it has errors:"
         holds "m.net:13:"
     fi
     expect 0 "saved s.safetensors" "$NETC" train -D $d m.net --data x=rows.npy --split 0.5 --steps 3 --save s.safetensors

@@ -92,7 +92,7 @@ expect 1 "prompt 2 is empty" "${G[@]}" --prompt A --prompt ''
 expect 1 "token 2 of prompt 2 is 195, which the input" "${G[@]}" --prompt A --prompts lines --prompt xé
 expect 1 "cannot read none.txt" "${G[@]}" --prompts none.txt
 echo >empty.txt
-expect 1 "empty.txt holds no prompt; each of its lines is one" "${G[@]}" --prompts empty.txt
+expect 1 "empty.txt holds no prompts; it must have one per line" "${G[@]}" --prompts empty.txt
 expect 1 "has no output 'logits'" "${G[@]}" --entry gpt
 expect 1 "did you mean 'next'" "${G[@]}" --entry nxt
 expect 1 "with states it takes one" "${G[@]}" --entry last

@@ -65,5 +65,5 @@ expect 0 "wrote w.safetensors" "$NETC" init m.net --weights begun.safetensors --
 head -c 700 w.safetensors | grep -q '"format":"pt"' && ! grep -q 'weight.m"\|netc\|F32' w.safetensors && pass || fail "not weights alone: $(head -c 700 w.safetensors)"
 expect 0 "note: 5 tensors of bf16 in w.safetensors are read as f32" "$NETC" run m.net --input x=x.npy --weights w.safetensors --device cpu
 expect 1 "only weights alone are written as f16" "$NETC" init m.net --type f16 -o x.safetensors --device cpu
-expect 1 "written as .safetensors; name the file so" "$NETC" init m.net -o x.json
+expect 1 "written as .safetensors; name the file accordingly" "$NETC" init m.net -o x.json
 finish

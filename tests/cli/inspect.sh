@@ -81,7 +81,7 @@ if "$NETC" doctor | grep -q '^yes NVRTC'; then
     json r.json "all(s['registers'] > 3 and 0 < s['occupancy'] <= 1 for e in d['entries'] for s in e['steps'] if s['kind'] == 'kernel')"
     json r.json "len(d['cards']) > 5 and all(c['registers'] > 3 and c['lines'] > 10 and c['static_shared_bytes'] >= 0 and c['compile_seconds'] > 0 and c['remarks'] == [] for c in d['cards'])"
     json cost.json "all(s['registers'] is None for e in d['entries'] for s in e['steps']) and 'cards' not in d"
-    expect 0 "kernel, what the compiler said" "${I[@]}" --target sm_80 --cards
+    expect 0 "kernel, the compiler's remarks" "${I[@]}" --target sm_80 --cards
     name=$(awk '/^ +[0-9]/ { print $9; exit }' "$W/.out")
     expect 0 " $name" "${I[@]}" "$name" --target sm_80 --cards
     [ "$(wc -l < "$W/.out")" = 3 ] && pass || fail "the card of one kernel: $(head -9 "$W/.out")"
@@ -106,7 +106,7 @@ json c.json "next(e for e in d['entries'] if e['name'] == 'train')['changed'] >=
 json c.json "next(e for e in d['entries'] if e['name'] == 'train')['second']['arena_bytes'] < next(e for e in d['entries'] if e['name'] == 'train')['first']['arena_bytes']"
 expect 0 "" "$NETC" inspect one.bin --compare one.bin --target cpu --json; kept s.json
 json s.json "all(e['changed'] == e['added'] == e['removed'] == e['rescheduled'] == 0 and e['same'] > 0 for e in d['entries'])"
-# Another optimizer: its kernel goes, another comes; the rest is as it was.
+# Another optimizer: its kernel goes, another comes; the rest is unchanged.
 sed 's/update adamw(.*/update sgd(lr = 0.1)/' "$MLP" > sgd.net
 expect 0 "" "$NETC" inspect "$MLP" sgd.net --target cuda --json; kept o.json
 json o.json "(lambda e: e['removed'] + e['changed'] >= 1 and e['first']['bytes'] > e['second']['bytes'])(next(e for e in d['entries'] if e['name'] == 'train'))"

@@ -86,7 +86,7 @@ int main(int argc, char **argv)
     printf("-- error\n%s\n%s\n", netc_error_text(err), netc_error_json(err));
     netc_error_free(err);
     netc_context_free(c);
-    printf("-- own\n%.1f\n", 1.5); // the host's locale is as it was
+    printf("-- own\n%.1f\n", 1.5); // the host's locale is unchanged
     return 0;
 }
 END

@@ -56,11 +56,11 @@ printf '\x89PNG\r\n\x1a\nand so on' >set/a/1.png
 printf '\xff\xd8\xff and so on' >set/a/2.jpg
 printf 'dim batch = 1\nmodel m(x: u8[batch, 2, 2, 3]) { return y = x }\n' >image.net
 P=("$NETC" predict image.net --device cpu -o y.npy --data)
-without libspng 2 "set/a/1.png is a PNG image, and libspng.so.0 is not there (Debian: libspng0); install it" "${P[@]}" x=set
+without libspng 2 "set/a/1.png is a PNG image, and libspng.so.0 was not found (Debian: libspng0); install it" "${P[@]}" x=set
 rm set/a/1.png
-without libturbojpeg 2 "set/a/2.jpg is a JPEG image, and libturbojpeg.so.0 is not there (Debian: libturbojpeg0)" "${P[@]}" x=set
+without libturbojpeg 2 "set/a/2.jpg is a JPEG image, and libturbojpeg.so.0 was not found (Debian: libturbojpeg0)" "${P[@]}" x=set
 echo >set.tar
-without libarchive 2 "set.tar is an archive, and libarchive.so.13 is not there (Debian: libarchive13)" "${P[@]}" x=set.tar
+without libarchive 2 "set.tar is an archive, and libarchive.so.13 was not found (Debian: libarchive13)" "${P[@]}" x=set.tar
 without libspng 0 "no  PNG images" "$NETC" doctor
 without openblas 0 "run on generated code" "$NETC" doctor
 if grep -q '^flags.* avx2' /proc/cpuinfo && "$NETC" doctor | grep -q '^yes OpenBLAS'; then # kernels of an older processor are not used

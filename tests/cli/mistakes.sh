@@ -35,7 +35,7 @@ wrong "a size must be positive, and 'hidden' is the integer -3" "$NETC" m.net -D
 wrong "m.net:4:1: error: a dimension must be a positive integer, and 'batch' is the number 2.5" "$NETC" m.net -D batch=2.5
 wrong "a setting must be a number, and 'rate' is true" "$NETC" m.net -D rate=true
 wrong "unknown name 'tanh_'" "$NETC" <(printf 'use nn\nconst act = "relu"\nmodel m(x: f32[2]) { return if act == "relu" then relu(x) else x }') -D act=tanh_
-holds "a string stands in quotes, which a shell leaves there in others: -D 'act=\"tanh_\"'"
+holds "a string needs quotes, protected from the shell by others: -D 'act=\"tanh_\"'"
 wrong "-D hidden= has no value: write -D hidden=VALUE" "$NETC" m.net -D hidden=
 
 # what another language writes so
@@ -97,12 +97,12 @@ meant() { # TEXT NOTE
     wrong "" "$NETC" meant.net
     holds "$2"
 }
-meant 'model m(x: f32(4, 3)) { return x }\n' "a shape stands in square brackets: f32[4, 3]"
-meant 'model m(x: f32[4]) {\n    param w = f32[4]\n    return x * w\n}\n' "a type stands before the value: w: f32[3] = 0"
+meant 'model m(x: f32(4, 3)) { return x }\n' "a shape is written in square brackets: f32[4, 3]"
+meant 'model m(x: f32[4]) {\n    param w = f32[4]\n    return x * w\n}\n' "the type comes before the value: w: f32[3] = 0"
 meant 'model m(x: f32[2]) {\n    max = max(x)\n    return y = max(x) - max\n}\n' "'max' names a value here, which hides the function; give it another name"
 meant 'model m(x: f32[2, 3]) { return y = x.T }\n' "note: write 'transpose(x)'"
 meant 'model m(x: f32[2, 3]) { return y = x.view([6]) }\n' "note: write 'reshape(x, shape)'"
-meant 'model m(x: f32[2]) { return x + tensor([1., 2.]) }\n' "a number has digits behind its point, too: 1.0"
+meant 'model m(x: f32[2]) { return x + tensor([1., 2.]) }\n' "a number needs digits after its point: 1.0"
 meant 'model m(x: f32[2]) { return sum(x) }\ntrain m {\n    minimize sum\n    clip 1.0\n    update f\n}\n' "clip takes a function of the gradients: clip_global_norm(1.0)"
 
 # a place that is not there, computed at run time

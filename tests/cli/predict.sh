@@ -33,7 +33,7 @@ if command -v python3 >/dev/null; then
 fi
 expect 0 "" "${P[@]}" -o top=t.npy -q # needs no y
 cmp -s top.npy t.npy && pass || fail "top alone is another"
-expect 1 "there is more than one output for each example; say which: -o z=FILE.npy, -o low=FILE.npy" "${P[@]}" -o t.npy
+expect 1 "the model has more than one output for each example; choose one: -o z=FILE.npy, -o low=FILE.npy" "${P[@]}" -o t.npy
 sed 's/return.*/return z, loss = mean(z)/; s/, y: i32\[batch\]//' m.net >one.net
 expect 0 "" "$NETC" predict one.net --data x=x.npy --device cpu -o t.npy -q
 cmp -s z.npy t.npy && pass || fail "the only output is another"
@@ -46,10 +46,10 @@ cmp -s z.npy t.npy && pass || fail "model.bin: another"
 echo old >old.npy
 expect 1 "say where the predictions go" "${P[@]}"
 expect 1 "cannot write no/such/z.npy: No such file or directory" "${P[@]}" -o z=no/such/z.npy
-expect 1 "x.npy is data that are read; name another file to write" "${P[@]}" -o z=./x.npy
+expect 1 "x.npy is also read as data; name another file to write" "${P[@]}" -o z=./x.npy
 expect 1 "written to /dev/stdout" "${P[@]}" -o z=-
 expect 1 "other.net: an output is written as .npy" "${P[@]}" -o z=other.net
-expect 1 "cannot open -: No such file or directory; what comes through a pipe is read from /dev/stdin" "$NETC" predict m.net --data x=- -o z=no.npy --device cpu
+expect 1 "cannot open -: No such file or directory; to read from a pipe, name /dev/stdin" "$NETC" predict m.net --data x=- -o z=no.npy --device cpu
 "${P[@]}" -o z=/dev/stdout 2>/dev/null | cmp -s - z.npy && pass || fail "what is written to a pipe is no array alone"
 "$NETC" predict m.net --data x=/dev/stdin -o z=piped.npy -q --device cpu <x.npy
 cmp -s piped.npy z.npy && pass || fail "what is read from a pipe is another"

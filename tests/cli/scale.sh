@@ -30,7 +30,7 @@ expect 0 '"loss":null' "${T[@]}" --steps 2 --report-every 2 --json
 
 # Between precisions: a checkpoint without a scale begins with the first one, f32 passes over it.
 expect 0 "" "$NETC" train loud.net "${DATA[@]}" --steps 5 --save wide.safetensors -q
-expect 0 "note: wide.safetensors holds no loss scale, it begins at 65536" "${T[@]}" --steps 7 --resume wide.safetensors
+expect 0 "note: wide.safetensors holds no loss scale; it starts at 65536" "${T[@]}" --steps 7 --resume wide.safetensors
 expect 0 "steps in" "$NETC" train loud.net "${DATA[@]}" --steps 32 --resume once.safetensors
 grep -q loss_scale "$W/.out" && fail "f32 shows a loss scale" || pass
 

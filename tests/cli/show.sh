@@ -37,7 +37,7 @@ expect 1 "cut.safetensors" "$NETC" show cut.safetensors
 : >empty.npy
 expect 1 "empty.npy is empty" "$NETC" show empty.npy m.safetensors
 shown "  netc.model: m.net"
-expect 1 "give files to look into" "$NETC" show
+expect 1 "give files to show" "$NETC" show
 # Files of tokens: their header says how wide they are.
 tokens() { printf '%b' "$1\x00\x00\x00$(printf '\\x00%.0s' $(seq 1012))$2"; }
 tokens '\x88\xd8\x34\x01\x01\x00\x00\x00\x03' '\x48\x00\x01\x0b\x05\x00' >u.bin

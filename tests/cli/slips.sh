@@ -27,13 +27,13 @@ same() { cmp -s "$1" "$2" && pass || fail "$3: $1 and $2 differ"; } # FILE FILE 
 intact() { same x.npy keep.npy "$1"; same m.safetensors keep.safetensors "$1"; same fit.net keep.net "$1"; }
 
 # Data, checkpoints, the model.
-expect 1 "x.npy is data that are read; name another file to write" "${T[@]}" --steps 2 --log x.npy
-expect 1 "./link.npy is data that are read" "${T[@]}" --steps 2 --log ./link.npy
-expect 1 "x.npy is data that are read" "$NETC" train fit.net --data x=x.npy,x.npy --device cpu --steps 2 --log x.npy
-expect 1 "x.npy is data that are read" "$NETC" train fit.net --data x=none.npy --eval-data x=x.npy:0 --log x.npy
-expect 1 "x.npy is data that are read" "$NETC" profile fit.net --data x=x.npy --device cpu --trace x.npy
+expect 1 "x.npy is also read as data; name another file to write" "${T[@]}" --steps 2 --log x.npy
+expect 1 "./link.npy is also read as data" "${T[@]}" --steps 2 --log ./link.npy
+expect 1 "x.npy is also read as data" "$NETC" train fit.net --data x=x.npy,x.npy --device cpu --steps 2 --log x.npy
+expect 1 "x.npy is also read as data" "$NETC" train fit.net --data x=none.npy --eval-data x=x.npy:0 --log x.npy
+expect 1 "x.npy is also read as data" "$NETC" profile fit.net --data x=x.npy --device cpu --trace x.npy
 cp x.npy a,b:c.npy
-expect 1 "a,b:c.npy is data that are read" "$NETC" train fit.net --data x=a,b:c.npy --device cpu --steps 2 --log a,b:c.npy
+expect 1 "a,b:c.npy is also read as data" "$NETC" train fit.net --data x=a,b:c.npy --device cpu --steps 2 --log a,b:c.npy
 for way in "--resume" "--weights"; do expect 1 "link.st is a checkpoint" "${T[@]}" --steps 9 $way m.safetensors --log link.st; done
 expect 1 "new.safetensors is a checkpoint" "${T[@]}" --steps 9 --save new.safetensors --log ./new.safetensors
 expect 1 "fit.net is the model" "${T[@]}" --steps 9 --log fit.net
@@ -46,12 +46,12 @@ expect 1 "2.txt is a file that is read" "$NETC" tokenize 1.txt 2.txt --tokenizer
 [ "$(cat 2.txt)" = second ] && pass || fail "a text is lost"
 
 # What is there and of another kind is neither replaced nor added to.
-expect 1 "2.txt is there and no log of a training; name another file" "${T[@]}" --steps 2 --log 2.txt
-expect 1 "2.txt is there and no log of a training" "${T[@]}" --steps 9 --resume m.safetensors --log 2.txt
-expect 1 "keep.npy is there and no file of results" "$NETC" bench fit.net --device cpu --repeats 1 --steps 1 --compiles 0 -o keep.npy
+expect 1 "2.txt exists and is not a training log; name another file" "${T[@]}" --steps 2 --log 2.txt
+expect 1 "2.txt exists and is not a training log" "${T[@]}" --steps 9 --resume m.safetensors --log 2.txt
+expect 1 "keep.npy exists and is not a file of results" "$NETC" bench fit.net --device cpu --repeats 1 --steps 1 --compiles 0 -o keep.npy
 [ "$(cat 2.txt)" = second ] && pass || fail "a text is lost"
 expect 0 "" "${T[@]}" --steps 9 --log log.jsonl
-expect 1 "log.jsonl is data that are read" "$NETC" report fit.net --log log.jsonl -o log.jsonl
+expect 1 "log.jsonl is also read as data" "$NETC" report fit.net --log log.jsonl -o log.jsonl
 for i in 1 2; do expect 0 "" "$NETC" bench fit.net --device cpu --repeats 1 --steps 1 --compiles 0 -o b.jsonl; done
 expect 0 "0 worse" "$NETC" bench --compare b.jsonl b.jsonl
 intact "files of another kind"
@@ -88,11 +88,11 @@ expect 1 "evaluations have no scalar 'accuracy'; there is 'loss'" "${T[@]}" --sp
 [ "$(wc -l <"$W/.out")" = 1 ] && pass || fail "more than a line: $(cat "$W/.out")"
 for option in "--map a.*=b.*" "--ignore a" "--transpose a" --allow-missing; do
     for verb in "train" "eval" "predict -o p=p.npy"; do
-        expect 1 "${option%% *} says how the file of --weights is taken; give --weights FILE" "$NETC" $verb fit.net --data x=x.npy --device cpu $option
+        expect 1 "${option%% *} applies to the file of --weights; give --weights FILE" "$NETC" $verb fit.net --data x=x.npy --device cpu $option
     done
 done
 # The seed that goes on is the checkpoint's.
-expect 0 "note: m.safetensors was trained with seed 3 and goes on with it, not with 7" "$NETC" train fit.net --data x=x.npy --device cpu --seed 7 --resume m.safetensors --steps 7
+expect 0 "note: m.safetensors was trained with seed 3 and continues with it, not with 7" "$NETC" train fit.net --data x=x.npy --device cpu --seed 7 --resume m.safetensors --steps 7
 for seed in "" "--seed 3"; do
     expect 0 "" "$NETC" train fit.net --data x=x.npy --device cpu $seed --resume m.safetensors --steps 7
     grep -q "note: m.safetensors" "$W/.out" && fail "a note about the same seed" || pass
@@ -104,7 +104,7 @@ expect 0 "note: m.safetensors was trained on 40 examples, these are 24: an epoch
     "$NETC" train fit.net --data x=fewer.npy --device cpu --resume m.safetensors --steps 7
 # A checkpoint of another model: what helps is said of the option that takes it.
 sed 's/as fc/as other/' fit.net >other.net
-expect 1 "to begin anew from what fits, give it as --weights, with --map" "$NETC" train other.net --data x=x.npy --device cpu --resume m.safetensors
+expect 1 "to start from the tensors that fit, give it as --weights, with --map" "$NETC" train other.net --data x=x.npy --device cpu --resume m.safetensors
 expect 1 "(give --map" "$NETC" train other.net --data x=x.npy --device cpu --weights m.safetensors
 expect 0 "" "$NETC" train other.net --data x=x.npy --device cpu --weights m.safetensors --map 'fc.*=other.*'
 

@@ -106,7 +106,7 @@ expect 0 "s f32[5] 6 15 12 30 3" "${RUN[@]}" --input x=f
 expect 0 "" "$NETC" predict m.net --entry twice --data x=f -o s=s.csv --device cpu -q
 [ "$(tr '\n' ' ' <s.csv)" = "6 15 12 30 3 " ] && pass || fail "s.csv: $(cat s.csv)"
 echo text >f/readme.txt
-expect 1 "f/readme.txt is no array, and all files of f are read as such" "${RUN[@]}" --input x=f
+expect 1 "f/readme.txt is not an array, and all files of f are read as such" "${RUN[@]}" --input x=f
 rm f/readme.txt; printf '1,2\n' >f/d.csv
 expect 1 "f/d.csv: an example of the model's input is f32[3]" "${RUN[@]}" --input x=f
 mkdir empty
@@ -140,7 +140,7 @@ expect 1 "'N/A' is no number; what is missing is written nan" "${RUN[@]}" --inpu
 printf 'True,FALSE,2\n' >truth.csv # as Python writes a bool
 expect 0 "y f32[1, 3] 2 0 4" "${RUN[@]}" --input x=truth.csv
 printf '1,2,3,4,1\n' >range.csv
-expect 1 "'1.5' is no whole number for u8" bash -c 'echo 1.5,2,3,4,1 >r.csv; exec "$@"' _ "$NETC" run m.net --entry pixels --input image=r.csv:0-3 --input label=r.csv:4 --device cpu
+expect 1 "'1.5' is not a whole number for u8" bash -c 'echo 1.5,2,3,4,1 >r.csv; exec "$@"' _ "$NETC" run m.net --entry pixels --input image=r.csv:0-3 --input label=r.csv:4 --device cpu
 expect 1 "out.npz holds 2 arrays; say which, as in out.npz:y" "${RUN[@]}" --input x=out.npz
 expect 1 "out.npz has no array 'z'; there are 'y' and 's'" "${RUN[@]}" --input x=out.npz:z
 head -c 200 out.npz >cut.npz

@@ -86,8 +86,8 @@ bad "cannot open none: No such file or directory; it is a file or a folder with 
 bad "say it with --pattern" a.txt --tokenizer "$G/small.tiktoken"
 bad "there is no pattern 'gpt9'" a.txt --tokenizer "$G/small.tiktoken" --pattern gpt9
 bad "has no token '<|none|>'" a.txt --tokenizer gpt2 --end '<|none|>'
-bad "has no token '<|endoftext|>' (a file of ranks has no special ones)" a.txt --tokenizer "$G/small.tiktoken" --pattern gpt2 --end '<|endoftext|>' -o x.bin
-bad "has no token '<|endoftext|>' (a file of ranks has no special ones)" a.txt --tokenizer "$G/small.tiktoken" --pattern gpt2 --end '<|endoftext|>'
+bad "has no token '<|endoftext|>' (a file of ranks has no special tokens)" a.txt --tokenizer "$G/small.tiktoken" --pattern gpt2 --end '<|endoftext|>' -o x.bin
+bad "has no token '<|endoftext|>' (a file of ranks has no special tokens)" a.txt --tokenizer "$G/small.tiktoken" --pattern gpt2 --end '<|endoftext|>'
 bad "cannot open none.txt" none.txt --tokenizer gpt2 -o x.bin
 bad "tokens are written as .bin" a.txt --tokenizer gpt2 -o x.npy
 bad "is no file, which a token file with a header must be" a.txt --tokenizer gpt2 -o /dev/null
@@ -110,10 +110,10 @@ t["model"]["end_of_word_suffix"] = "</w>"|end_of_word_suffix '</w>' is not suppo
 t["model"]["dropout"] = 0.1|the model's dropout is not supported
 t["model"]["vocab"]["▁the"] = 650|token '▁the' is of no byte-level vocabulary
 t["model"]["merges"][3] = ["x", "no such"]|is damaged: merge 4
-t["model"]["vocab"]["a"] = -1|which is none below 2^24
+t["model"]["vocab"]["a"] = -1|which is not a number below 2^24
 t["pre_tokenizer"] = {"type": "Metaspace"}|the pre_tokenizer 'Metaspace' is not supported
 t["pre_tokenizer"] = {"type": "Split", "pattern": {"Regex": "\\w+?"}, "behavior": "Isolated"}|cannot be used: \w is not supported
-t["pre_tokenizer"] = {"type": "Split", "pattern": {"Regex": "a"}, "behavior": "Removed"}|a Split of behavior 'Removed'
+t["pre_tokenizer"] = {"type": "Split", "pattern": {"Regex": "a"}, "behavior": "Removed"}|a Split with the behavior 'Removed'
 t["pre_tokenizer"] = {"type": "Split", "pattern": {"Regex": "a\\p"}, "behavior": "Isolated"}|a category's name is missing
 t["pre_tokenizer"] = {"type": "Split", "pattern": {"Regex": "a" + "{1}" * 1000000}, "behavior": "Isolated"}|cannot be used: nested too deeply
 t["pre_tokenizer"] = {"type": "Split", "pattern": {"Regex": "a" + "{1}" * 49 + "{1}"*2}, "behavior": "Isolated"}|cannot be used: nested too deeply
@@ -128,7 +128,7 @@ t["truncation"] = {"max_length": 3}|truncation is not supported
 t["added_tokens"][0]["lstrip"] = True|with lstrip is not supported
 t["added_tokens"][0]["id"] = 3|has two texts
 t["added_tokens"][0]["content"] = "a\0b"|\u0000 in a string cannot be read
-t["added_tokens"].append(dict(t["added_tokens"][0], id=705))|the added token '<|endoftext|>' is there twice
+t["added_tokens"].append(dict(t["added_tokens"][0], id=705))|the added token '<|endoftext|>' appears twice
 t["model"]["merges"].append(t["model"]["merges"][0])|is there twice
 R
     # Patterns that go back and forth: what takes no more than some steps a byte goes on.

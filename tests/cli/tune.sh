@@ -36,7 +36,7 @@ bad "that is no value of a knob 'keep'" "row keep=nowhere"
 bad "has no knob 'tile_k'" "row tile_k=32"
 bad "team is given twice" "row team=4 team=8"
 bad "'fast' is not name=value" "row fast"
-bad "'circle' is no kind of schedule" "circle team=4"
+bad "'circle' is not a kind of schedule" "circle team=4"
 bad "a line about a kernel is" ""
 printf '%s\nkernel %s %s @ NVIDIA H200: map vector=1\n' "$head" "$name" "$id" >mlp.net.tune
 expect 0 "it is for a map schedule, the kernel has a row schedule now; the line is ignored" "$NETC" --emit cuda mlp.net
@@ -70,7 +70,7 @@ if [ -w closed ]; then skip "root may write anywhere"; else
     expect 2 "cannot be written, so nothing measured could be kept" "$NETC" tune closed/mlp.net --device cpu
 fi
 expect 0 "launches to search" "$NETC" tune mlp.net --device cpu --budget 1200
-holds "wrote mlp.net.tune; compilation uses it by itself"
+holds "wrote mlp.net.tune; compilation uses it automatically"
 grep -q '^kernel .* @ cpu: .*  # .* -> .* us$' mlp.net.tune && pass || fail "the file: $(head -4 mlp.net.tune)"
 [ "$(tail -n +3 mlp.net.tune | LC_ALL=C sort)" = "$(tail -n +3 mlp.net.tune)" ] && pass || fail "the file is not sorted"
 cp mlp.net.tune first.tune
@@ -80,7 +80,7 @@ expect 0 "" "$NETC" --emit c mlp.net --locked
 expect 0 "kernels on" "$NETC" check mlp.net --device cpu
 holds_not() { ! grep -qF -- "$1" "$W/.out" && pass || fail "'$1' in: $(head -5 "$W/.out")"; }
 holds_not WRONG
-# a line lost is measured again, from the cache, and the file is as it was but for times
+# a line lost is measured again, from the cache, and the file is unchanged but for times
 sed -i '3d' mlp.net.tune
 expect 0 "1 launches to search" "$NETC" tune mlp.net --device cpu --budget 1200
 [ "$(cut -d'#' -f1 mlp.net.tune | sed 's/:.*//')" = "$(cut -d'#' -f1 first.tune | sed 's/:.*//')" ] && pass || fail "lines differ"

@@ -98,9 +98,9 @@ expect 0 "16 steps" "$NETC" "${T[@]}" --steps 16 --keep-last
 expect 0 "" "$NETC" "${T[@]}" --steps 10 --save a.safetensors -q
 expect 0 "5 steps in" "$NETC" "${T[@]}" --steps 15 --resume a.safetensors
 ! grep -q "was trained with" "$W/.out" && pass || fail "a note of nothing that changed: $(head -3 "$W/.out")"
-expect 0 "a.safetensors was trained with a batch of 128, this is one of 64: step 10 stands elsewhere in the data" "$NETC" "${T[@]}" --steps 15 --resume a.safetensors -D batch=64
+expect 0 "a.safetensors was trained with a batch of 128, this is one of 64: step 10 is at another place in the data" "$NETC" "${T[@]}" --steps 15 --resume a.safetensors -D batch=64
 expect 0 "a.safetensors was trained with --precision f32, this is bf16" "$NETC" "${T[@]}" --steps 15 --resume a.safetensors --precision bf16
-expect 0 "stands at step 10" "$NETC" "${T[@]}" --steps 10 --resume a.safetensors --save again.safetensors
+expect 0 "is at step 10" "$NETC" "${T[@]}" --steps 10 --resume a.safetensors --save again.safetensors
 [ -s again.safetensors ] && pass || fail "nothing left to train, and nothing saved"
 for p in tf32 bf16 f16; do expect 0 "" "$NETC" "${T[@]}" --steps 15 --precision $p -q; done
 

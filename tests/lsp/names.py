@@ -157,7 +157,7 @@ def refusals():
     refused("hidden = 8", "8x", "is no name")
     refused("hidden = 8", "y", "which would hide it")
     refused("y = x", "x", "'x' already")
-    refused("sgd", "mine", "'sgd' is the standard library's")
+    refused("sgd", "mine", "'sgd' belongs to the standard library")
     refused("sum(h", "mine", "only a name that a file defines")
     refused("h = twice", "layer", "give it its name first")
 

@@ -86,7 +86,7 @@ grep -q '^gemm .*: [0-9a-f]\{128\} 0$' two.net.tune && pass || fail "not the lib
 rm two.net.tune
 for turn in 1 2; do
     SHIM_LT=slow SHIM_CUT='return nc_rcp_16(1 +=>return 3 + nc_rcp_16(1 +' expect 1 'WRONG kernel y_dot_sigmoid' "$NETC" check two.net --device cuda:0 --cache-dir kept
-    holds '(fused): computes something else than the library'
+    holds '(fused): does not compute what the library computes'
 done
 # one that reads what is not there ends it, by name, before anything else fails of it
 SHIM_CUT='return nc_rcp_16(1 +=>return *(volatile float *)8 + nc_rcp_16(1 +' expect 2 "read of an address that is neither" "$NETC" tune two.net --device cuda:0 --budget 1 --cache-dir ''
@@ -121,7 +121,7 @@ grep -rqaE 'library [0-9.]+ us, kernel [0-9.]+ us' looked && pass || fail "no ke
 # a kernel that does not compile leaves the library to it; without either there is nothing
 cp kernel.tune two.net.tune
 export SHIM_REFUSE=nc_multiply_b
-ran 0 "does not compile for sm_90: error: the test wants it so; the matmul library goes on without it"
+ran 0 "does not compile for sm_90: error: the test wants it so; the matmul library is used without it"
 ran 1 "is not in the tuning file" --locked
 expect 0 "wrote other.tune" "$NETC" tune two.net --device cuda:0 --budget 1 --tune-file other.tune --cache-dir ''
 grep -q '^gemm [^@]*align [0-9 ]* @ .*: [0-9a-f]\{128\} 0$' other.tune && pass || fail "not the library: $(cat other.tune)"

@@ -47,7 +47,7 @@ for way in B T; do
     expect 2 "does not compile for sm_90" env SHIM_REFUSE=k_ SHIM_LT=slow "${command[@]}" --cache-dir ''
     expect 2 "does not compile for sm_90" env SHIM_REFUSE=k_ SHIM_LT=none "${command[@]}" --cache-dir ''
     # of the kernels that may be left out the others go on
-    met 0 "does not compile for sm_90: error: the test wants it so; the matmul library goes on without it" SHIM_REFUSE=nc_multiply_b "${command[@]}" --cache-dir ''
+    met 0 "does not compile for sm_90: error: the test wants it so; the matmul library is used without it" SHIM_REFUSE=nc_multiply_b "${command[@]}" --cache-dir ''
     searched
     # neither
     expect 2 "has no algorithm for matmul" env SHIM_REFUSE=nc_multiply_b SHIM_LT=none "${command[@]}" --cache-dir ''

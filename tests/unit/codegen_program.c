@@ -286,7 +286,7 @@ static void impossible(Arena *a)
     BREAK("a wrong depth", e->steps[3].depth = 0);
     BREAK("rows without rows", e->rows = false);
     BREAK("a cursor that is no cell", e->cursor = "w");
-    BREAK("two cells of one name", p->cells[1].name = "w");
+    BREAK("two cells with the same name", p->cells[1].name = "w");
     BREAK("a size that overflows",
           (p->cells[0].type.dim[0] = (int64_t)1 << 40, p->cells[0].type.dim[1] = (int64_t)1 << 40));
     BREAK("a kernel without threads", p->kernels[0].block[0] = 0);

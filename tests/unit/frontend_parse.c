@@ -154,10 +154,9 @@ static const struct {
      "1:9: this '{' is never closed\n2:7: this '{' is never closed\n"},
     {"fn f(x) { y = (1] }\n", "1:17: ']' does not close the '(' before it\n"},
     {"fn f(x) { return x }\n}\n", "2:1: '}' closes nothing: there is no open '{' here\n"},
-    {"fn f(x) { in = 3 }\n", "1:11: 'in' is a word of the language and cannot be a name\n"},
-    {"fn f(for) { return 3 }\n", "1:6: 'for' is a word of the language and cannot be a name\n"},
-    {"fn f(x) { param as: f32 = 1 }\n",
-     "1:17: 'as' is a word of the language and cannot be a name\n"},
+    {"fn f(x) { in = 3 }\n", "1:11: 'in' is a keyword and cannot be a name\n"},
+    {"fn f(for) { return 3 }\n", "1:6: 'for' is a keyword and cannot be a name\n"},
+    {"fn f(x) { param as: f32 = 1 }\n", "1:17: 'as' is a keyword and cannot be a name\n"},
     {"fn f(x) {\n    y = x +\n    z = 1\n}\n",
      "3:7: unexpected '=', expected the end of the line or '}'\n"},
     {"fn f(x) {\n for i 0..3 { y = }\n if { z = 1 }\n loop t { q = * }\n}\n",
@@ -174,7 +173,7 @@ static const struct {
     {"fn f(x) { x += 1 }\n", "1:13: there is no '+=': write 'x = x + ...'\n"},
     {"fn f(x) { x[0] = 1; f(x) = 2 }\n",
      "1:11: '=' names a value; to write a parameter, a state or a part of one, use '<-'\n"
-     "1:21: only a name can stand to the left of '='\n"},
+     "1:21: only a name can be on the left of '='\n"},
     {"fn f(x) { y = 9223372036854775808; z = 99999999999999999999 }\n",
      "1:15: integer 9223372036854775808 does not fit in 64 bits\n"
      "1:40: integer 99999999999999999999 does not fit in 64 bits\n"},
@@ -183,7 +182,7 @@ static const struct {
     {"x = 3\nfn f(x) { minimize x; fn g(y) { return y } }\n",
      "1:1: a statement outside of a function or model; for a compile-time value write "
      "'const x = ...'\n2:11: this statement belongs in a 'train' block\n"
-     "2:26: 'g' is declared inside a block; declarations stand at the top level\n"},
+     "2:26: 'g' is declared inside a block; declarations belong at the top level\n"},
     {"model m(x: u8[3] in 4) { return x }\n", "1:21: expected a range of values such as 0..10\n"},
     {"fn f(x) { y = x @{a=1} }\n", "1:15: '@{...}' belongs after the arguments of a call\n"},
     {"model (x) { return x }\n", "1:7: unexpected '(', expected a name\n"},

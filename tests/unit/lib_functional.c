@@ -317,7 +317,7 @@ static void refusals(void)
     REFUSED(NETC_INVALID, "not negative", netc_compile_text(ctx, "line.net", model, &o, &p, &err));
     o.narguments = 0;
     o.outputs_of = "train";
-    REFUSED(NETC_INVALID, "'train' is no model",
+    REFUSED(NETC_INVALID, "'train' is not a model",
             netc_compile_text(ctx, "line.net", model, &o, &p, &err));
     o.outputs_of = "lnie";
     REFUSED(NETC_INVALID, "no entry 'lnie'",

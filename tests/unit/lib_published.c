@@ -568,7 +568,8 @@ static void test_files(void)
     } wrong[] = {
         {"{}", "has no weight_map"},
         {"{", "is no index of safetensors files"},
-        {"{\"weight_map\": {\"a\": \"../turned.safetensors\"}}", "'a' is in no file beside it"},
+        {"{\"weight_map\": {\"a\": \"../turned.safetensors\"}}",
+         "'a' must be in a file in the same folder"},
         {"{\"weight_map\": {\"a\": \"none.safetensors\"}}", "none.safetensors: No such file"},
         {"{\"weight_map\": {\"a\": \"turned.safetensors\"}}", "'a' is not in turned.safetensors"},
         {"{\"weight_map\": {\"ln_f.weight\": \"turned.safetensors\", \"wte.weight\": "

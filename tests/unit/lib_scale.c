@@ -208,7 +208,7 @@ static void test_resume(void)
     int n = values(whole, any, a);
     CHECK(values(rest, any, b) == n && !memcmp(a, b, sizeof *a * (size_t)n));
     CHECK(count(rest, "@good_steps") == count(whole, "@good_steps"));
-    // Without a scale in the file it begins anew; f32 passes over one.
+    // Without a scale in the file it starts again; f32 passes over one.
     netc_session *wide = begun(text, "f32", &p);
     FINE(netc_state_load(wide, file("scale.safetensors"), NULL, &err));
     FINE(netc_state_save(wide, file("wide.safetensors"), &err));

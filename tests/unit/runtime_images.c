@@ -519,7 +519,7 @@ static void test_cifar_100(void)
     all.n -= 1;
     e = (RtError){0};
     CHECK(rt_array_read(put("test.bin", &all), "fine", NULL, &a, &e) == RT_USER &&
-          strstr(e.text, "no multiple of 3074"));
+          strstr(e.text, "not a multiple of 3074"));
 }
 
 int main(void)

@@ -132,7 +132,7 @@ static void test_wrong(void)
     bad(table("256\n"), NULL, &u8, "t.csv:1: column 0: '256' is outside of u8");
     bad(table("-1\n"), NULL, &u8, "outside of u8");
     bad(table("2\n"), NULL, &boolean, "outside of bool");
-    bad(table("1.5\n"), NULL, &i32, "'1.5' is no whole number for i32");
+    bad(table("1.5\n"), NULL, &i32, "'1.5' is not a whole number for i32");
     bad(table("nan\n"), NULL, &i32, "no whole number");
     bad(table("9223372036854775808\n"), NULL, &i64, "no whole number");
     bad(table("70000\n"), NULL, &f16, "is too large for f16");
