@@ -1,6 +1,6 @@
-// One arena per compilation: everything a compile stage allocates lives in it and is freed at once.
-// Running out of memory longjmps to the handler set by arena_on_oom, so no compile stage checks for
-// NULL and the library never aborts.
+// One arena per compilation: everything that a compile stage allocates lives in it and is freed at
+// once. When memory runs out, arenas longjmp to the handler set by arena_on_oom, so no compile
+// stage checks for NULL and the library never aborts.
 #ifndef BASE_ARENA_H
 #define BASE_ARENA_H
 
@@ -15,18 +15,20 @@ Arena *arena_new(void); // NULL when out of memory
 void arena_free(Arena *a);
 // [handler] receives 1 when an allocation fails; it must outlive every allocation made under it.
 void arena_on_oom(Arena *a, jmp_buf *handler);
-// Goes to that handler: memory of somebody else's is at its end.
+// Jumps to that handler; for code that runs out of memory outside the arena.
 _Noreturn void arena_exhausted(Arena *a);
 size_t arena_bytes(const Arena *a); // bytes handed out so far
-// An arena for what goes before the rest of [whole] does: freed with it, out of memory where it is.
-// (Inside one that is inside another it stands beside that.)
+// A sub-arena of [whole] for memory that can be released earlier. It is freed with [whole] and uses
+// its handler. (A sub-arena of a sub-arena becomes another sub-arena of the outer one.)
 Arena *arena_inside(Arena *whole);
-// Frees all that was allocated in an arena inside another; later arenas inside that use the memory.
+// Releases everything allocated in a sub-arena; later sub-arenas of the same arena reuse the
+// memory.
 void arena_empty(Arena *a);
 
 void *arena_alloc(Arena *a, size_t bytes);          // zeroed, 16-byte aligned, never NULL
-void *arena_array(Arena *a, size_t n, size_t size); // n * size with the overflow checked
-// The same, or NULL when out of memory: for who holds what a jump would leave open.
+void *arena_array(Arena *a, size_t n, size_t size); // n * size bytes; checks for overflow
+// Like arena_alloc, but returns NULL when out of memory: for callers with resources that a longjmp
+// would leak.
 void *arena_try(Arena *a, size_t bytes);
 char *arena_strdup(Arena *a, const char *s);
 char *arena_strndup(Arena *a, const char *s, size_t n);

@@ -17,12 +17,12 @@ typedef uint32_t Loc; // index into Diags.locs; 0 means "nowhere"
 
 typedef struct Source {
     const char *path;
-    const char *shown; // the path on one line: what messages, comments and texts say
+    const char *shown; // the path on one line, as it is shown in messages, comments and texts
     const char *text;  // NUL-terminated
     size_t len;
     bool library;                 // part of the embedded standard library
-    uint32_t *line_start, nlines; // byte offsets, so that places are found by bisection
-    const char **line_text;       // loc_text's, of lines that were asked for
+    uint32_t *line_start, nlines; // byte offsets of lines, for binary search
+    const char **line_text;       // results of loc_text, by line
 } Source;
 
 typedef struct DiagNote {
@@ -49,17 +49,19 @@ typedef struct Diags {
     VEC(LocEntry) locs;  // locs.at[0] is "nowhere"
     VEC(Diag) list;
     uint32_t errors;
-    uint32_t repeats;    // errors that were reported again; see diag_error
+    uint32_t repeats;    // errors that were reported before; see diag_error
     uint32_t max_errors; // further errors are counted, not kept; default 20
 } Diags;
 
-// The text with spaces for control characters: what stands in a comment must end with its line.
+// The text with control characters replaced by spaces, for comments, which must end with their
+// line.
 const char *text_on_one_line(Arena *a, const char *text, size_t n);
 
 Diags *diags_new(Arena *a);
 uint32_t source_add(Diags *d, const char *path, const char *text, size_t len, bool library);
 Loc loc_add(Diags *d, Span span, Loc caller, const char *callee);
-// The innermost place outside the standard library: the line of the user's model to blame.
+// The innermost place outside the standard library: the line of the user's model that is
+// responsible.
 Span loc_user_span(const Diags *d, Loc loc);
 void span_line_col(const Diags *d, Span s, uint32_t *line, uint32_t *col); // both from 1
 // "mlp.net:11" of loc_user_span, or "" for nowhere. In the arena.
@@ -69,8 +71,8 @@ const char *loc_line(const Diags *d, Loc loc);
 
 // Each returns the new diagnostic for notes, never NULL. Messages start lower case, no full stop.
 Diag *diag_span(Diags *d, Span span, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-// An error at loc, with a note for every call it came through. Points at the user's line. What was
-// said of that line already is not said again: it may be elaborated many times.
+// Reports an error at loc, at the user's line, with a note for every call that led there. The same
+// message for the same line is reported once, since a line may be elaborated many times.
 Diag *diag_error(Diags *d, Loc loc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void diag_note(Diags *d, Diag *diag, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void diag_note_span(Diags *d, Diag *diag, Span span, const char *fmt, ...)

@@ -11,7 +11,7 @@ typedef struct EmbeddedFile {
 } EmbeddedFile;
 
 extern const EmbeddedFile std_files[];     // the standard library, ended by {0}
-extern const EmbeddedFile prelude_files[]; // what generated code starts with, ended by {0}
-extern const EmbeddedFile report_files[];  // the page of netc report, ended by {0}
+extern const EmbeddedFile prelude_files[]; // the beginning of generated code, ended by {0}
+extern const EmbeddedFile report_files[];  // the files of a page of netc report, ended by {0}
 
 #endif

@@ -16,7 +16,7 @@ typedef struct Json {
 Json json_writer(Buf *out);
 void json_object(Json *j); // opens {
 void json_array(Json *j);  // opens [
-void json_end(Json *j);    // closes the innermost
+void json_end(Json *j);    // closes the innermost object or array
 void json_key(Json *j, const char *key);
 void json_string(Json *j, const char *s);
 void json_int(Json *j, int64_t v);
@@ -35,17 +35,17 @@ typedef enum JsonKind {
 
 typedef struct JsonValue {
     JsonKind kind;
-    bool boolean, is_int; // is_int: number holds an integer that fits, in [integer]
+    bool boolean, is_int; // is_int: the number is an integer that fits in [integer]
     double number;
     int64_t integer;
     const char *string; // NUL-terminated, unescaped
-    const char *key;    // when a member of an object
+    const char *key;    // of a member of an object
     struct JsonValue *child, *next;
     uint32_t n; // children
 } JsonValue;
 
-// NULL on malformed input or a string with \u0000, with *error saying where. Depth is limited
-// to 64.
+// Returns NULL if the input is malformed or a string contains \u0000, with *error saying where.
+// Depth is limited to 64.
 JsonValue *json_parse(Arena *a, const char *text, size_t len, const char **error);
 const JsonValue *json_get(const JsonValue *object, const char *key); // NULL when absent
 

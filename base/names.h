@@ -4,16 +4,16 @@
 
 #include <stddef.h>
 
-// The candidate closest to [name] by edit distance, or NULL when none is close enough to suggest.
+// The candidate with the smallest edit distance to [name], or NULL if none is close enough.
 const char *suggest(const char *name, const char *const *candidates, size_t n);
 
 typedef struct Advice {
-    char text[480]; // to stand directly behind the message
+    char text[480]; // to be appended to the message
 } Advice;
 // "; did you mean 'y'?" or "".
 Advice advise_near(const char *name, const char *const *known, size_t n);
-// The same, or else what there is: "; there are 'a', 'b' and 7 more", "; there are none". A name
-// that stands twice among the known is told once.
+// The same, or else the names that exist: "; there are 'a', 'b' and 7 more", "; there are none". A
+// name that occurs twice in [known] is listed once.
 Advice advise(const char *name, const char *const *known, size_t n);
 
 #endif

@@ -79,7 +79,7 @@ typedef struct ScopeName {
 
 struct Expr {
     ExprKind kind;
-    uint32_t depth; // of the tree below, bounded so that readers may recurse
+    uint32_t depth; // depth of the tree below; bounded, so that readers may recurse
     Span span;
     Span op_span; // of the operator, name or callee; carets of type errors go here
     const char *text;
@@ -156,7 +156,7 @@ struct Stmt {
     const char *text; // FN: the file an extern one is from; CPU: the file
     const char *cuda; // FN: an elementwise one in CUDA; expr is its reference, items its gradients
     Span text_span;   // of either
-    const char *program; // TRAIN: what it is called, which is the model's name unless it says
+    const char *program; // TRAIN: its name, by default the model's name
     VEC(Item) names;     // LET, FOR, LOOP carried: name and name_span
     VEC(Item) items;     // RETURN; LOOP scanned (name = expr); ENTRY, CELL, MODULE attributes
     VEC(Param) params, gparams;
@@ -172,11 +172,11 @@ typedef struct File {
     VEC(Stmt *) stmts;
 } File;
 
-// Parses a source already added to diags. Syntax errors are reported there, several in one run; the
-// tree returned then has holes (EXPR_ERROR) and must not be elaborated. Never NULL.
+// Parses a source that was added to diags. Syntax errors are reported there, several in one run;
+// then the tree has holes (EXPR_ERROR) and must not be elaborated. Never NULL.
 File *parse_source(Arena *a, Diags *d, uint32_t source);
 
-// netc fmt: the source in the one layout, comments kept. NULL after a syntax error (reported).
+// netc fmt: the formatted source, with its comments. NULL after a syntax error, which is reported.
 const char *format_source(Arena *a, Diags *d, uint32_t source);
 
 #endif

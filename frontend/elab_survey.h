@@ -5,7 +5,7 @@
 #include "frontend/elab.h"
 #include "frontend/survey.h"
 
-// What stands at the span became v. Nothing happens where no survey is taken.
+// Records that the source at the span has the value v. Does nothing if no survey is recorded.
 void survey_value(Elab *e, Span span, const Val *v);
 
 void survey_names(Elab *e, Survey *s);                      // survey_names.c

@@ -19,18 +19,18 @@ struct TrainState {
     const char *batch;
     int64_t accumulate;
     VEC(Recomputed) recomputed;
-    Val *input;     // the model's inputs, whole
-    Seq *first;     // outputs of the first elaboration: what is reported
-    uint32_t from;  // elaborations from this one on define the model's parameters
-    NodeList seen;  // value of each cell when the model was last elaborated
-    NodeList entry; // and before the first
+    Val *input;     // the model's inputs for the whole batch
+    Seq *first;     // outputs of the first elaboration, which are reported
+    uint32_t from;  // the first elaboration that defines the model's parameters
+    NodeList seen;  // the value of each cell when the model was last elaborated
+    NodeList entry; // the value of each cell before the first elaboration
     bool ran, minimized;
     bool open; // a group is open
     Span group;
-    bool updating; // an update of the group has run
+    bool updating; // an update of the group has been elaborated
     CellList set;
     NodeList grad;
-    Node *finite; // under loss scaling: losses and gradients so far are
+    Node *finite; // with loss scaling: whether losses and gradients so far are finite
 };
 
 // elab_train.c
@@ -40,13 +40,13 @@ Seq *train_model(Elab *e, TrainState *t, Val *inputs); // its outputs, NULL afte
 void train_bind(Elab *e, TrainState *t, const Seq *outputs);
 Node *train_loss(Elab *e, const Stmt *minimize);
 bool train_choose(Elab *e, TrainState *t, const Stmt *minimize); // fills t->set
-// d loss / d p for every parameter of the set, in the current graph; of the scaled loss, where
-// losses are scaled: train_unscale makes of t->grad what the program sees.
+// d loss / d p for every parameter of the set, in the current graph. With loss scaling these are
+// gradients of the scaled loss; train_unscale turns t->grad into what the program sees.
 bool train_gradients(Elab *e, TrainState *t, const Stmt *minimize, Node *loss, NodeList *out);
 
 // elab_scale.c
-// Requires value, the minimized one or [what] of it, to be finite: asserts it, or skips the step as
-// long as a smaller scale may help.
+// Requires that value, which is the loss or [what] of it, is finite: asserts it, or skips the step
+// as long as a smaller scale may help.
 void train_finite(Elab *e, TrainState *t, const Stmt *minimize, Node *value, const char *what);
 void train_unscale(Elab *e, TrainState *t, const Stmt *minimize);
 

@@ -4,9 +4,9 @@
 
 #include "ir/module.h"
 
-typedef struct Define {       // -D name=value, or a binding that comes from the data
+typedef struct Define {       // -D name=value, or a value that the data imply
     const char *name, *value; // the value's text is an expression of the language
-    bool from_data;           // loses against -D, wins over the default
+    bool from_data;           // -D overrides it, and it overrides the default
 } Define;
 
 typedef struct Survey Survey; // frontend/survey.h
@@ -14,29 +14,31 @@ typedef struct Survey Survey; // frontend/survey.h
 typedef struct FrontendOptions {
     const Define *defines;
     uint32_t ndefines;
-    // The entries wanted, by name; none: all of the file ("init", "train", "eval", every model).
-    // With init the others are elaborated, too, for the cells they define; what is wrong with them
-    // is then a note of the module.
+    // The names of the requested entries; none: all of the file ("init", "train", "eval", every
+    // model). With init, the others are elaborated, too, for the cells they define; their errors
+    // are then notes of the module.
     const char *const *entries;
     uint32_t nentries;
-    const char *program; // the train block that is meant, by name; NULL: the first of the file
+    const char *program; // the name of the train block to use; NULL: the first of the file
     bool training;       // `training` is true in models, too
     bool scale_loss;     // train entries scale their losses for f16 (elab_scale.c)
-    // Resolves `use "path"` and `use name` of user files; NULL: the file system, beside the using
-    // file. Returns the text in the arena and its display path, or NULL when there is no such file.
+    // Resolves `use "path"` and `use name` of user files; NULL: the file system, relative to the
+    // using file. Returns the text in the arena and its display path, or NULL if there is no such
+    // file.
     const char *(*resolve)(void *ctx, Arena *a, const char *from, const char *name, size_t *len,
                            const char **path);
     void *resolve_ctx;
     Survey *survey; // to be filled, or NULL
 } FrontendOptions;
 
-// What a model asks for before any data is bound: inputs and free dimensions. For the data layer.
+// The inputs and free dimensions of a model before any data is bound; for the data layer.
 typedef struct InputDecl {
     const char *model, *name;
     DType dtype;
     uint8_t rank;
-    const char *dim_name[MAX_RANK]; // the dimension variable standing alone there, or NULL
-    int64_t dim[MAX_RANK];          // value under defaults and -D; -1 where unbound
+    const char
+        *dim_name[MAX_RANK]; // if the axis is a single dimension variable: its name, else NULL
+    int64_t dim[MAX_RANK];   // value under defaults and -D; -1 where unbound
     bool has_range;
     int64_t low, high;
     Span span;
@@ -55,8 +57,8 @@ Module *frontend_compile(Arena *a, Diags *d, const char *path, const char *text,
                          const FrontendOptions *o);
 FileDecls *frontend_decls(Arena *a, Diags *d, const char *path, const char *text, size_t len,
                           const FrontendOptions *o);
-// Whether one of these definitions gives a name another value than it has under the options, or is
-// wrong, which is then reported where they are used.
+// Whether one of these definitions changes the value that a name has under the options, or is
+// wrong, which is reported where they are used.
 bool frontend_redefines(Arena *a, const char *path, const char *text, size_t len,
                         const FrontendOptions *o, const Define *more, uint32_t n);
 void frontend_print_ast(Arena *a, Diags *d, uint32_t source, Buf *out); // netc --emit ast

@@ -5,11 +5,10 @@
 #include "frontend/ast.h"
 #include "ir/module.h"
 
-// Is this file a dump? Then it starts with a module statement.
+// Whether this file is the text form of graphs: it then starts with a module statement.
 bool is_graph_dump(const File *file);
-// The module a dump describes, with the stage after which it was printed. NULL after an error,
-// which is reported. Every graph is rebuilt through graph_node, so what is not a legal graph is
-// refused.
+// Reads the module, with the stage after which it was printed. NULL after an error, which is
+// reported. Every graph is built through graph_node, so an illegal graph is refused.
 Module *read_module(Arena *a, Diags *d, File *file);
 
 #endif

@@ -13,7 +13,7 @@ typedef enum DeclKind {
     DECL_CONST,
     DECL_DIM,
     DECL_SETTING,
-    DECL_ARGUMENT, // of a function; of a model it is an input
+    DECL_ARGUMENT, // of a function, or an input of a model
     DECL_LOCAL,
     DECL_PARAM,
     DECL_STATE,
@@ -28,14 +28,14 @@ typedef struct Decl {
     Span span;        // of the name
     Span whole;       // of the statement
     uint32_t owner;   // 1 + the function, model or train block that it belongs to; 0: the file
-    const char *head; // "fn linear(x, width, use_bias = true)", as it is written; or NULL
-    const char *doc;  // the comment above it, or behind it on its line; or NULL
+    const char *head; // "fn linear(x, width, use_bias = true)", as in the source; or NULL
+    const char *doc;  // the comment above it, or after it on the same line; or NULL
 } Decl;
 
 enum {
     USE_WRITE = 1,    // the name is given a value here
-    USE_ARGUMENT = 2, // it names an argument of a call
-    USE_OUTPUT = 4,   // it stands alone in what a model returns, and so names that output, too
+    USE_ARGUMENT = 2, // the name of an argument in a call
+    USE_OUTPUT = 4,   // a returned value that is only a name, which is also the name of that output
 };
 typedef struct Use {
     Span span;
@@ -44,41 +44,42 @@ typedef struct Use {
 } Use;
 
 enum { SEEN_VARIANTS = 3 };
-typedef struct Seen { // what stands at the span became this
+typedef struct Seen { // the values of the source at a span
     Span span;
-    const char *text; // "f32[batch=128, 10]", "12"; several, where it became several things
+    const char *text; // "f32[batch=128, 10]", "12"; several if it had several values
     bool tensor;
     uint32_t variants;
-    uint64_t print[SEEN_VARIANTS]; // what tells them apart
+    uint64_t print[SEEN_VARIANTS]; // a hash of each
 } Seen;
 
 struct Survey {
     Arena *arena;
     const Diags *diags;
-    VEC(Decl) decls; // of the standard library those at the top of the files that are used
+    VEC(Decl) decls; // including the top level of the standard library's files that are used
     VEC(Use) uses;   // in the user's files
     VEC(Seen) seen;
-    IdMap seen_at, decl_at;  // of spans, of statements
-    VEC(const char *) names; // parameters, states, inputs and outputs: what other files may know
-    Tokens tokens;           // of the file itself
-    uint32_t source;         // which is this
-    uint32_t core;           // std/core.net, which every file sees; 0: none
+    IdMap seen_at, decl_at; // by span, by statement
+    VEC(const char *)
+    names;           // parameters, states, inputs and outputs, which other files may refer to
+    Tokens tokens;   // of the file itself
+    uint32_t source; // the file itself
+    uint32_t core;   // std/core.net, which every file uses; 0: none
     VEC(struct SurveyFile {
         uint32_t source;
         const char *name;   // as in NAME.linear
         VEC(uint32_t) uses; // sources
     })
     files;
-    bool elaborated; // without a mistake
+    bool elaborated; // without errors
 };
 
 typedef struct BuiltinInfo {
     const char *name, *params; // "x axis? keep?"; NULL: no function
 } BuiltinInfo;
 
-// Compiles the text so far as the frontend does; what is wrong is in d. Never NULL.
+// Runs the frontend on the text; errors are in d. Never NULL.
 Survey *frontend_survey(Arena *a, Diags *d, const char *path, const char *text, size_t len,
                         const FrontendOptions *o);
-// Everything that no file defines, by name; ended by a row without one.
+// All built-in names that no file defines; ended by a row without a name.
 const BuiltinInfo *frontend_builtins(Arena *a);
 #endif

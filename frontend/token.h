@@ -18,21 +18,21 @@ typedef struct Token {
 typedef struct Tokens {
     VEC(Token) list;
     uint32_t *match; // layout only: index of the partner of a bracket, else 0
-    bool fatal;      // too deep, too large or no text: not to be parsed
+    bool fatal;      // too deep, too large or not text: must not be parsed
 } Tokens;
 
 // Every token of the source in order; lexical errors are reported.
 void scan_source(Arena *a, Diags *d, uint32_t source, Tokens *out);
-// For the grammar. The result ends with T_END, its brackets are balanced (errors are reported at
-// the opening bracket), statements end in T_SEP, and a word is a keyword only where it stands for
-// one.
+// Prepares tokens for the grammar. The result ends with T_END, its brackets are balanced (errors
+// are reported at the opening bracket), statements end in T_SEP, and a word is a keyword only where
+// it is used as one.
 void layout_tokens(Arena *a, Diags *d, const Tokens *raw, Tokens *out);
-// Every word that is always a keyword; that is one where a statement begins; where a clause of one
-// does. NULL behind the last.
+// The words that are keywords everywhere; at the beginning of a statement; at the beginning of a
+// clause of a statement. NULL after the last.
 const char *reserved_word(uint32_t i);
 const char *head_word(uint32_t i);
 const char *clause_word(uint32_t i);
-// The word that begins a statement and is spelt nearly like this, or NULL.
+// A keyword that begins a statement and is spelt similarly, or NULL.
 const char *nearest_head(const char *word);
 
 enum { MAX_NESTING = 200, MAX_EXPR_DEPTH = 400 };

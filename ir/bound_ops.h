@@ -13,7 +13,7 @@
 
 typedef enum Side { BELOW, ABOVE } Side;
 
-// fmax and fmin, without a call: a number and what is none give the number.
+// fmax and fmin without a call: of a number and a NaN they return the number.
 static inline double larger(double a, double b)
 {
     return a > b || b != b ? a : b;
@@ -33,8 +33,9 @@ static inline double bound_largest(DType t)
     return t == DT_F64 ? DBL_MAX : t == DT_F16 ? 65504 : FLT_MAX;
 }
 
-// u |x|, and no less than the type's smallest normal number: what rounding x to the type may do;
-// what rounding a result to it may lose.
+// The error of rounding x to the type: u |x|, but at least the smallest f16 number or, for other
+// types, the smallest normal number. bound_lost is the error of a computed result: BOUND_SLACK
+// times that.
 static inline double bound_rounding(DType t, double x)
 {
     double least = t == DT_F64 ? DBL_MIN : t == DT_F16 ? 0x1p-24 : FLT_MIN;
@@ -45,8 +46,8 @@ static inline double bound_lost(DType t, double x)
     return BOUND_SLACK * bound_rounding(t, x);
 }
 
-// Widens an error so that it lets the value v be y. Where only one of them is a number it lets it
-// be anything.
+// Widens an error so that the value v may be y. If only one of the two is a number, v may be
+// anything.
 static inline void bound_admit(double error[2], double v, double y)
 {
     double d = y - v;
@@ -55,7 +56,7 @@ static inline void bound_admit(double error[2], double v, double y)
     error[ABOVE] = d > error[ABOVE] ? d : error[ABOVE];
 }
 
-// Adds what rounding v may do, which does not carry it across zero.
+// Adds the error of rounding v, which does not carry it across zero.
 static inline void bound_add_rounding(double error[2], double v, double lost)
 {
     for (int k = 0; k < 2; k++) {
@@ -64,34 +65,35 @@ static inline void bound_add_rounding(double error[2], double v, double lost)
     }
 }
 
-// What of an element: its error on a side, the value at the end of that side, magnitudes, squares.
+// A quantity of an element: its error on a side, the value at the end of that side, magnitudes,
+// squares.
 typedef enum Part {
     ERROR_BELOW = BELOW,
     ERROR_ABOVE = ABOVE,
     LOWEST,
     HIGHEST,
-    NO_NUMBER, // NaN where anything goes, else the value
-    DOUBT,     // 1 where there is an error
-    MAGNITUDE, // of what is no number: none
+    NO_NUMBER, // NaN where the error is infinite on both sides, else the value
+    DOUBT,     // 1 where the error is not 0
+    MAGNITUDE, // 0 for NaN
     LARGEST,   // magnitude
-    GROWING,   // the same, and no less than 1
-    SHRINKING, // the smallest magnitude, and no more than 1
-    SQUARE,    // above 0, so that no error is lost beside it
+    GROWING,   // the magnitude, but at least 1
+    SHRINKING, // the smallest magnitude, but at most 1
+    SQUARE,    // greater than 0, so that no error is lost next to it
     LARGEST_SQUARE,
-    ERROR_SQUARE, // of what is no step
-    STEP,         // an error of a quarter of the value and more
-    REACH_SQUARE  // of the error with the element's last place
+    ERROR_SQUARE, // 0 where the error is a step
+    STEP,         // an error of at least a quarter of the value
+    REACH_SQUARE  // of the error plus the element's last place
 } Part;
 
 Value *bound_part(Eval *e, const Value *v, Part p); // of every element, as doubles
 
-// What a rule of the evaluator makes of other operands, in doubles and unrounded.
+// The result of an evaluator's rule on other operands, in doubles and not rounded.
 double *bound_rerun(Eval *e, EvalRule *rule, const Node *n, Value *const *args, const Type *like);
-// The same for the op of a node with one operand, of which one part is taken.
+// The same for the op of a node with one operand, applied to one Part of it.
 double *bound_over(Eval *e, const Node *n, const Value *v, Part p, const Value *out);
-// Runs the op on the errors of its first [count] operands; its other operands are indices.
+// Runs the op on the errors of its first [count] operands; the other operands are indices.
 void bound_along(Eval *e, const Node *n, Value *const *args, Value *out, uint32_t count);
-// Whether x marks, in each line of a maximum's operand, the elements that equal it.
+// Whether x marks the elements of a maximum's operand that equal it, in each line.
 bool bound_marks_maximum(const Node *x);
 
 EvalRule bound_elementwise, bound_gather, bound_scatter, bound_scatter_add, bound_scatter_max,

@@ -11,13 +11,13 @@
 
 typedef struct CheckProbe {
     int64_t coordinate; // or -1: a random direction
-    double difference;  // by finite differences
-    double gradient;    // by the graph
+    double difference;  // from finite differences
+    double gradient;    // from the graph
 } CheckProbe;
 
 typedef struct CheckTensor {
     const char *name;
-    int probes, kept, failed; // kept: those that crossed no kink
+    int probes, kept, failed; // kept: probes that crossed no kink
     double error;     // the largest |fd - g| / (1e-6 * max(|fd|, |g|) + 1e-9); passes up to 1
     CheckProbe worst; // the probe with that error
     bool ok;          // all kept probes pass and nine of ten were kept
@@ -28,14 +28,15 @@ typedef struct CheckReport {
     bool ok;
 } CheckReport;
 
-// [forward] has an output [loss], a float scalar. [gradients] has outputs "grad:NAME", each of the
-// type of the leaf NAME (a cell, else an input). Both are evaluated in env, which gives every leaf;
-// env->round is ignored. false only when something could not be evaluated (reported through the
-// diags of the graph); whether the gradients are right is out->ok.
+// [forward] must have an output [loss], a float scalar. [gradients] must have outputs "grad:NAME",
+// each of the type of the leaf NAME (a cell, else an input). Both are evaluated in env, which
+// provides every leaf; env->round is ignored. Returns false only if something could not be
+// evaluated (reported through the diags of the graph); whether the gradients are correct is
+// out->ok.
 bool check_gradients(const Graph *forward, const char *loss, const Graph *gradients,
                      const EvalEnv *env, uint64_t seed, CheckReport *out);
 
-// A few lines of text: a line a tensor, with the worst probe of those that fail.
+// Writes one line per tensor, with the worst probe of those that fail.
 void check_print(const CheckReport *r, Buf *out);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "ir/graph.h"
 
-// One node to be: what a type rule sees. out is the type of result 0.
+// A node that is about to be created, as type rules see it. out is the type of result 0.
 typedef struct Infer {
     Arena *arena;
     Diags *diags;
@@ -18,25 +18,27 @@ typedef struct Infer {
     Graph *const *regions;
     int nregions;
     Type out;
-    bool kept; // the attributes are a node's, where the graph keeps its own
+    bool kept; // the attributes are those of a node, already in the graph's memory
 } Infer;
 
-// The op's own type rule, after checking arity and attributes. Reports one error and returns false.
+// Checks arity and attributes, then runs the op's type rule. Reports one error and returns false if
+// something does not fit.
 bool infer_type(Infer *in);
 
-// An existing or newly made node of g that equals the node to be, exactly, or NULL.
+// Returns an existing or new node of g that equals the node to be created, bit by bit, or NULL.
 Node *fold_node(Graph *g, const Infer *in);
 
-// Finds an equal node, else appends one of the given type: no inference, no folding.
+// Finds an equal node, or appends one of the given type: no inference, no folding.
 Node *graph_intern(Graph *g, const Infer *in);
 
-// The same op on operands of the types that those of [old], of src, have: of its type. [folds]:
-// they may be other nodes than those, of which folding makes less.
+// Creates the op of [old] (of src) on operands of the same types as those of [old], so that the
+// result has the type of [old]. [folds]: the operands may differ from those of [old], so folding
+// may apply.
 Node *graph_repeat(Graph *g, const Graph *src, const Node *old, Node *const *args, bool folds);
-// Room for so many nodes, in a graph without any.
+// Reserves memory for so many nodes in a graph without any.
 void graph_reserve(Graph *g, uint32_t nodes);
 
-// Ids have changed: the index is made again when the next node is.
+// To be called when ids have changed: the index is rebuilt when the next node is created.
 void graph_drop_index(Graph *g);
 
 const AttrValue *attrs_find(const Attrs *a, AttrKey k);

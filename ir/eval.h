@@ -12,7 +12,7 @@ typedef struct Value {
         double *f;
         int64_t *i;
     };
-    double *error[2]; // ir/bound.h: below and above each element; NULL: exact, or not asked for
+    double *error[2]; // ir/bound.h: below and above each element; NULL: exact, or not requested
 } Value;
 
 Value value_new(Arena *a, const Type *t); // zeros
@@ -20,7 +20,7 @@ static inline double value_get(const Value *v, int64_t index)
 {
     return dtype_is_float(v->type.dtype) ? v->f[index] : (double)v->i[index];
 }
-// Converts elements of [type] stored as the program stores them (f16 as 16 bits, ...) and back.
+// Converts elements from their stored form (f16 as 16 bits, ...) and back.
 void value_from_bytes(Value *v, const void *bytes);
 void value_to_bytes(const Value *v, void *bytes);
 void value_from_const(Value *v, const Node *n); // v is of the const's type
@@ -30,30 +30,34 @@ typedef struct EvalEnv {
     StrMap inputs; // name -> Value *
     StrMap cells;  // name -> Value *, entry-time values
     bool round;    // round every float result to the node's own type instead of keeping doubles
-    bool bound;    // that, and the error of every value (ir/bound.h)
-    // Not 0, in place of bound: every value is moved, by a draw from this and the value, up to a
-    // quarter of what its own rounding may have done. So computes a program whose roundings fall
-    // otherwise; by less than they may, since errors of a contraction's terms count as independent.
+    bool bound;    // the same, and error bounds of every value (ir/bound.h)
+    // If not 0 (instead of bound): every value is changed, by a draw that depends on this and on
+    // the value, by up to a quarter of what its own rounding may do. This simulates a program whose
+    // roundings differ. The change is smaller than rounding itself may be, since errors of a
+    // contraction's terms count as independent.
     uint64_t noise;
-    bool tf32; // f32 operands of contractions may be rounded to tf32: an error, not a rounding
+    bool tf32; // f32 operands of contractions may be rounded to tf32: counted as an error, not
+               // applied
 } EvalEnv;
 
 typedef struct EvalResult {
     StrMap outputs;            // name -> Value *
-    StrMap assigns;            // cell -> Value *, the values to commit
-    const Node *failed_assert; // NULL when all held
+    StrMap assigns;            // cell -> Value *, the values to be committed
+    const Node *failed_assert; // NULL if all assertions held
     const Node *bad_index;     // the first gather whose index was out of range, else NULL
     int64_t bad_value;
     const Node *first_nonfinite; // the first node whose result holds NaN or Inf, else NULL
 } EvalResult;
 
-// Every root. false only when an input or a cell is missing (reported through g->diags).
+// Evaluates every root. Returns false only if an input or a cell is missing (reported through
+// g->diags).
 bool eval_graph(const Graph *g, EvalEnv *env, EvalResult *out);
-// Values of every node as well, by id (for checks and bisecting); values.at[id].
+// The same, and the value of every node by id, values.at[id] (for checks and bisection).
 bool eval_graph_all(const Graph *g, EvalEnv *env, EvalResult *out, Value **values);
-// eval_graph once more after some nodes' values changed: values.at[id] come from an earlier run, or
-// from elsewhere, and are kept unless stale[id]; stale must hold all that depends on what changed.
-// Reports no first_nonfinite. all: every value by id, or NULL.
+// Runs eval_graph again after the values of some nodes have changed. values.at[id] come from an
+// earlier run or from elsewhere and are kept unless stale[id]; stale must include everything that
+// depends on what changed. Does not report first_nonfinite. all: receives every value by id, or
+// NULL.
 bool eval_graph_again(const Graph *g, EvalEnv *env, EvalResult *out, Value *const *values,
                       const bool *stale, Value **all);
 

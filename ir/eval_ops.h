@@ -10,8 +10,9 @@ typedef struct Frame {
     Value **value;    // by node id; region ops: result 0
     Value ***results; // by node id; region ops: all results
     Value **params;   // of a region
-    bool *is_short;   // by node id, with errors: all that it leads to is rounded to 16 bits
-    bool scales;      // of a call: what it rounds may be scaled then (passes/attention/attention.c)
+    bool *is_short;   // by node id, with error bounds: all results that depend on it are rounded to
+                      // 16 bits
+    bool scales; // of a call: what it rounds may be scaled first (passes/attention/attention.c)
 } Frame;
 
 typedef struct Eval {
@@ -19,16 +20,16 @@ typedef struct Eval {
     EvalResult *out;
     Diags *diags;
     Frame *frame;
-    bool failed; // reported
-    // Of the outermost frame: values from an earlier run, and which of them to compute again; or
-    // NULL.
+    bool failed; // an error has been reported
+    // Of the outermost frame: values from an earlier run, and which of them must be computed again;
+    // or NULL.
     Value *const *known;
     const bool *stale;
-    bool quick; // looks for no NaN
+    bool quick; // does not look for NaN
 } Eval;
 
-// args are the operands' values; [out] is zeroed, of the node's type, or empty for the ops that
-// hand on data they do not own.
+// args are the operands' values; [out] is zeroed and has the node's type, or is empty for ops that
+// pass on data that they do not own.
 typedef void EvalRule(Eval *e, const Node *n, Value *const *args, Value *out);
 #define EW(id, ...)
 #define OP(id, ...) EvalRule eval_##id;
@@ -37,9 +38,10 @@ typedef void EvalRule(Eval *e, const Node *n, Value *const *args, Value *out);
 #undef OP
 EvalRule eval_elementwise;
 EvalRule *eval_rule(Op op);
-void value_errors(Arena *a, Value *v);       // errors of 0
+void value_errors(Arena *a, Value *v);       // sets errors of 0
 bool *bound_short(Arena *a, const Graph *g); // Frame.is_short
-EvalRule bound_node; // the errors of a value that has just been computed (ir/bound.c)
+EvalRule
+    bound_node; // computes the error bounds of a value that has just been computed (ir/bound.c)
 
 static inline bool value_is_float(const Value *v)
 {

@@ -5,9 +5,9 @@
 #include "ir/door.h"
 #include "ir/scalar.h"
 
-// The one value that all elements of n have, or false.
+// If all elements of n have one value: sets *v and returns true.
 bool uniform_value(const Node *n, Scalar *v);
-// A constant of type t, every element v.
+// A constant of type t whose elements are all v.
 Node *fold_const(Graph *g, const Type *t, Scalar v);
 
 Node *fold_view(Graph *g, const Infer *in); // ir/fold_view.c

@@ -33,9 +33,9 @@ void attr_set_int(Attrs *a, AttrKey k, int64_t v); // INT and DTYPE
 void attr_set_float(Attrs *a, AttrKey k, double v);
 void attr_set_str(Graph *g, Attrs *a, AttrKey k, const char *s);
 void attr_set_ints(Graph *g, Attrs *a, AttrKey k, const int64_t *v, int n);
-Attrs attrs_copy(const Attrs *a); // a node's, to change
+Attrs attrs_copy(const Attrs *a); // a copy of a node's attributes that can be changed
 
-// What part of a step a node serves; drives the precision policy and the report.
+// The part of a step that a node belongs to; used by the precision policy and the report.
 typedef enum Role { ROLE_FORWARD, ROLE_BACKWARD, ROLE_UPDATE, ROLE_COUNT } Role;
 
 struct Node {
@@ -43,20 +43,20 @@ struct Node {
     Role role;
     uint32_t id; // index in graph->nodes
     uint32_t nargs;
-    Type type; // of result 0; region ops with several results are read through get
+    Type type; // of result 0; the results of region ops with several are read through `get`
     Node **args;
-    const Attrs *attrs; // shared by copies; no longer than it has values
+    const Attrs *attrs; // shared by copies; allocated only as long as it has values
     Graph **regions;    // call: 1 or 2, loop: 1; else NULL
     uint32_t nregions;
     uint64_t form; // hash of op and attributes; private to graph.c
     Loc loc;
     const char *name;  // the model's name for it ("fc1.h", "logits"), or NULL; for readable kernels
-    const char *scope; // of parameter names, where the model made it ("h.0.attn"), or NULL
+    const char *scope; // scope of parameter names where the model created it ("h.0.attn"), or NULL
 };
 
 struct Graph {
-    Arena *arena; // of the nodes, and of what somebody wants to know of them
-    Arena *kept;  // of what graphs made of this one share: attributes, names, regions
+    Arena *arena; // for the nodes, and for analyses of them
+    Arena *kept;  // shared with graphs that are built from this one: attributes, names, regions
     Diags *diags;
     const char *const *symbols; // names of Sym; may be NULL
     VEC(Node *) nodes;          // topological: args have smaller ids
@@ -65,38 +65,39 @@ struct Graph {
     VEC(Node *) params; // region_param nodes, in order
     VEC(Node *) results;
     // Each operation is a node of its own: nothing is folded, and only leaves in memory are shared.
-    // So a graph is elaborated, since what is differentiated later may be any of its values;
-    // graph_settle makes the graph of it that passes work on.
+    // Graphs are elaborated like this because any value may be differentiated later; graph_settle
+    // turns the result into the graph that passes work on.
     bool plain;
-    // Context stamped onto new nodes; set by whoever builds.
+    // Context that is copied to new nodes; set by whoever builds the graph.
     Loc loc;
     Role role;
-    const char *scope;        // the frontend's; NULL behind the passes
-    const char *name;         // given to the next node made, then cleared
+    const char *scope;        // used by the frontend only; NULL in passes
+    const char *name;         // given to the next new node, then cleared
     struct GraphIndex *index; // hash-consing, private to graph.c
     struct Fusion *fusion;    // set by the fuse pass (ir/fusion.h), else NULL
 };
 
 Graph *graph_new(Arena *a, Diags *d, const char *const *symbols); // both arenas are [a]
-Graph *graph_beside(const Graph *g);                              // an empty one in the arenas of g
-Graph *graph_inside(const Graph *g);                              // an empty region for nodes of g
+Graph *graph_beside(const Graph *g);             // an empty graph in the arenas of g
+Graph *graph_inside(const Graph *g);             // an empty region for nodes of g
 Node *graph_keep(const Graph *g, const Node *n); // a copy without operands that outlives g
 
-// THE door. Infers the type, folds, finds an equal node, else appends (or see Graph.plain). Never
-// returns NULL: when the operands do not fit it reports an error at g->loc (both shapes) and
-// returns a poison node.
-// args and attrs are copied. Leaves, roots and region ops come through here too.
+// The only constructor of nodes: infers the type, folds, looks for an equal node, and otherwise
+// appends one (but see Graph.plain). Never returns NULL: if the operands do not fit, it reports an
+// error with both shapes at g->loc and returns a poison node. args and attrs are copied. Leaves,
+// roots and region ops are created here, too.
 Node *graph_node(Graph *g, Op op, Node *const *args, int nargs, const Attrs *attrs);
-// A region op: regions are taken over, not copied.
+// Creates a region op. It takes ownership of the regions; they are not copied.
 Node *graph_region_node(Graph *g, Op op, Node *const *args, int nargs, const Attrs *attrs,
                         Graph **regions, int nregions);
-Node *graph_result(Graph *g, Node *region_op, int index); // get, or the node itself
-int node_result_count(const Node *n);                     // region ops: results; else 1
+Node *graph_result(Graph *g, Node *region_op,
+                   int index);        // result [index]: a `get`, or the node itself
+int node_result_count(const Node *n); // region ops: results; else 1
 Type node_result_type(const Node *n, int index);
 
 // -- conveniences over graph_node (ir/build.c) ----------------------------------------------------
 
-// Elementwise with right-aligned broadcasting inserted; dtypes must agree already.
+// An elementwise op; inserts right-aligned broadcasting. The dtypes must already agree.
 Node *graph_ew(Graph *g, Op op, Node *const *args, int nargs);
 Node *graph_unary(Graph *g, Op op, Node *a);
 Node *graph_binary(Graph *g, Op op, Node *a, Node *b);
@@ -119,8 +120,8 @@ Node *graph_dot(Graph *g, Node *a, Node *b, const int64_t *batch_a, const int64_
 Node *graph_matmul(Graph *g, Node *a, Node *b); // (..., M, K) x (..., K, N), batch axes broadcast
 Node *graph_input(Graph *g, const char *name, const Type *t, const char *kind);
 Node *graph_leaf_cell(Graph *g, Op param_or_state, const char *name, const Type *t);
-Node *graph_region_param(Graph *region, const Type *t); // at the end of its list
-// output, assign; assert: name is its message.
+Node *graph_region_param(Graph *region, const Type *t); // appended to the region's parameters
+// An output, assign or assert; for assert, name is the message.
 Node *graph_root(Graph *g, Op op, Node *value, const char *name);
 
 enum { EXTERN_LAUNCH = 7 }; // numbers of a launch of `extern`: grid, block, shared memory
@@ -143,48 +144,52 @@ static inline bool node_keeps_all(const Node *n) // a view of all elements in th
 {
     return node_has(n, OPF_PERMUTES) && node_has(n, OPF_ORDER);
 }
-bool node_in_memory(const Node *n); // a leaf that is read as a buffer
-bool node_is_data(const Node *n);   // an input whose rows may come through the row table
+bool node_in_memory(const Node *n); // a leaf that is read from a buffer
+bool node_is_data(const Node *n);   // an input whose rows may be read through the row table
 static inline bool node_is_poison(const Node *n)
 {
     return n->op == OP_poison;
 }
-// A const whose elements are all equal: its value. false otherwise. Looks through broadcast.
+// If n is a const whose elements are all equal, possibly broadcast: sets *v and returns true.
 bool node_const_value(const Node *n, double *v);
 
 // -- rebuilding -----------------------------------------------------------------------------------
 
-// A Remap carries old -> new while a pass copies a graph. copy_node makes the same op on the mapped
-// operands in dst, keeping loc, role, name and attributes; regions are shared, not copied.
+// A Remap maps old nodes to new ones while a pass copies a graph. remap_node creates the same op on
+// the mapped operands in dst and keeps loc, role, name and attributes; regions are shared, not
+// copied.
 typedef struct Remap {
     const Graph *src;
     Graph *dst;
     Node **map;  // by old id; NULL: not yet copied
-    Node **twin; // by old id: the image, if it is the same node on images that are, private
+    Node **twin; // private; by old id: the image, if it is the same op on images that are, too
 } Remap;
 Remap remap_begin(const Graph *src, Graph *dst);
-Node *remap_node(Remap *r, const Node *old); // copies when not mapped yet; operands must be mapped
-Graph *remap_end(Remap *r);                  // dst, with the images of src's results and no context
-// New nodes of g stand for n: at its place in the source, in its role; the next one is called so.
+Node *
+remap_node(Remap *r,
+           const Node *old); // copies a node that is not mapped yet; its operands must be mapped
+Graph *remap_end(Remap *r);  // dst, with the images of src's results, and its context cleared
+// New nodes of g replace n: they get its source location and role; the next one gets [name].
 void graph_stamp(Graph *g, const Node *n, const char *name);
-void node_pass_name(const Node *from, Node *to); // where [to] has none; leaves keep their own
+void node_pass_name(const Node *from, Node *to); // if [to] has no name; leaves keep their own
 Graph *graph_copy_live(Graph *src); // only what the roots (or results) need; the dead-code pass
-// The same in place, for who has just made the graph and holds none of its ids.
+// The same in place; only for a caller that has just built the graph and holds no ids.
 Graph *graph_drop_dead(Graph *g);
-// What the roots (or results) of a plain graph need, folded and shared, in its regions too. A value
-// that a gradient is taken by is kept apart, as a node `variable`: no rule of folding looks through
-// it and no node is equal to it, so what was made of this value, and nothing else, is made of it.
+// Folds and shares the live nodes of a plain graph, including its regions. A value with respect to
+// which gradients are taken becomes a node `variable`, which no folding rule looks through and to
+// which no node is equal. So exactly the values that were computed from it depend on it.
 Graph *graph_settle(const Graph *plain);
-// node_const_value of what n, of a plain graph, is once it is settled.
+// node_const_value of the node that n, in a plain graph, becomes when settled.
 bool graph_known_value(Graph *plain, Node *n, double *v);
-void graph_mark_live(const Graph *g, bool *live); // live[id]: of nodes.n, zeroed by the caller
-// Appends the region's nodes to dst, its parameters replaced by args; results[i] receives the
-// images. All images, by node id; NULL of what nothing needs.
+void graph_mark_live(const Graph *g,
+                     bool *live); // sets live[id]; the caller provides nodes.n zeroed entries
+// Appends the region's nodes to dst with its parameters replaced by args; results[i] receives the
+// images of its results. Returns all images by node id; NULL for nodes that nothing needs.
 Node **graph_inline(Graph *dst, Graph *region, Node *const *args, Node **results);
 
 // -- checking and printing ------------------------------------------------------------------------
 
-// Every invariant above; reports the first violation through diags and returns false.
+// Checks every invariant above; reports the first violation through diags and returns false.
 bool graph_verify(const Graph *g, const char *after_what);
 // Structural equality of what the roots compute (names, locs and ids aside).
 bool graph_equal(const Graph *a, const Graph *b);

@@ -15,13 +15,14 @@
 bool infer_fail(const Infer *in, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 const char *infer_show(const Infer *in, const Type *t); // "f32[batch=128, 784]"
 const Type *infer_arg(const Infer *in, int i);
-// [ok], or the error that operand i is not [what].
+// Returns [ok]; if false, reports that operand i is not [what].
 bool infer_needs(const Infer *in, int i, bool ok, const char *what);
-// Ascending, each once, all of t's.
+// Checks that the axes are axes of t, in ascending order and without repetition.
 bool infer_axes_valid(const Infer *in, const int64_t *axes, int n, const Type *t);
-bool infer_shape_from(Infer *in, AttrKey key, DType dtype); // out: a type of the attribute's sizes
+bool infer_shape_from(Infer *in, AttrKey key, DType dtype); // sets out to the sizes of an attribute
 bool infer_list_of_rank(const Infer *in, AttrKey key, const int64_t **list, int rank);
 bool infer_dtype_attr(const Infer *in, AttrKey key, DType *out);
-bool infer_set_axis(Infer *in, int to, const Type *from, int axis); // out's axis is one of from's
+bool infer_set_axis(Infer *in, int to, const Type *from,
+                    int axis); // copies an axis of [from] to out
 
 #endif

@@ -9,8 +9,8 @@
 
 // Whether this carried value lies in such a stack.
 bool loop_stacks(const Node *loop, uint32_t carried);
-// The carried value in whose stack this stacked result lies, -1: in none. *next: it is what the
-// iterations end with, else what they begin with.
+// The carried value whose stack holds this stacked result, or -1. *next: the result is the value at
+// the end of each iteration, otherwise at its beginning.
 int loop_stack_of(const Node *loop, uint32_t result, bool *next);
 
 #endif

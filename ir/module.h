@@ -8,39 +8,39 @@ typedef enum CellKind {
     CELL_PARAM,    // trained; saved
     CELL_STATE,    // optimizer moments, running statistics; saved
     CELL_SCRATCH,  // not saved (a KV cache, sums for the log)
-    CELL_SETTING,  // a device scalar changed by --set, saved
-    CELL_CONTROL,  // owned by the runtime: names below
-    CELL_PREPARED, // made of other cells before an entry runs (passes/prepare.c); not saved
+    CELL_SETTING,  // a scalar on the device that --set changes; saved
+    CELL_CONTROL,  // owned by the runtime; names below
+    CELL_PREPARED, // computed from other cells before an entry runs (passes/prepare.c); not saved
 } CellKind;
 
 // Control cells, scalars the runtime sets and graphs read (states named like this):
 #define CELL_STEP        "@step"        // i64, steps done so far; assigned by the train entry
 #define CELL_SEED        "@seed"        // i64
 #define CELL_TOTAL       "@total"       // i64, updates of the whole run
-#define CELL_EPOCH_STEPS "@epoch_steps" // i64, updates an epoch; epoch = step // epoch_steps
+#define CELL_EPOCH_STEPS "@epoch_steps" // i64, updates per epoch; epoch = step // epoch_steps
 #define CELL_CURSOR      "@cursor"      // i64, row of the row table where the next batch begins
 #define CELL_EVAL_CURSOR "@eval_cursor" // i64, the same for evaluation
 // i64, "@runs.<entry>": executions of an entry that draws random numbers and does not train; the
-// entry assigns it. Evaluation counts from 0 each time, so that it repeats and no resuming changes
-// it.
+// entry itself assigns it. Each evaluation counts from 0, so that it is repeatable and does not
+// depend on resuming.
 #define CELL_RUNS "@runs."
 // Loss scaling, saved states that the train entry of an f16 program writes (frontend/elab_scale.c):
-#define CELL_LOSS_SCALE "@loss_scale" // f32, what the loss is multiplied by
+#define CELL_LOSS_SCALE "@loss_scale" // f32, the factor of the loss
 #define CELL_GOOD_STEPS "@good_steps" // i64, updates since the scale last changed
-#define CELL_SKIPPED    "@skipped"    // i64, steps that made no update
+#define CELL_SKIPPED    "@skipped"    // i64, steps without an update
 // Sums of reported scalars: "@sum.<entry>.<output>" f64 and "@items.<entry>" f64, CELL_SCRATCH.
 // train and eval entries assign them: sum + value * batch, items + batch. The runtime reads and
 // zeroes them each reporting interval.
 
-// What tally(x) sums over an evaluation, "@tally.eval.<n>", zeroed when one begins; and the outputs
-// made of such sums, "@last.eval.<output>", which the runtime reads behind its last batch.
+// Sums of tally(x) over an evaluation, "@tally.eval.<n>", cleared when one begins; and outputs that
+// are computed from such sums, "@last.eval.<output>", which the runtime reads after the last batch.
 // CELL_SCRATCH.
 #define CELL_TALLY "@tally."
 #define CELL_LAST  "@last."
-// What the entry "prepare.NAME" assigns before "NAME" runs.
+// Cells that the entry "prepare.NAME" assigns before "NAME" runs.
 #define CELL_PREPARED_PREFIX "@prepared."
 #define ENTRY_PREPARE_PREFIX "prepare."
-// What gives the cells of which `first_batch` is true their values, before the first step.
+// The entry that computes the cells with `first_batch`, before the first step.
 #define ENTRY_FIRST_BATCH "init.batch"
 
 typedef struct Cell {
@@ -48,10 +48,11 @@ typedef struct Cell {
     CellKind kind;
     Type type;
     bool frozen;
-    bool optimizer;     // a state or setting that no model reads, only the updates of a train block
-    bool first_batch;   // its value is made of the first batch of training, by ENTRY_FIRST_BATCH
+    bool optimizer;     // a state or setting that only the updates of a train block read
+    bool first_batch;   // its initial value is computed from the first batch of training by
+                        // ENTRY_FIRST_BATCH
     double initial;     // value of every element when no init entry assigns the cell
-    const char *begins; // what the model's text gives it: "0", "uniform(-0.1, 0.1)"; NULL: nothing
+    const char *begins; // its initial value in the source: "0", "uniform(-0.1, 0.1)"; NULL: none
     Loc loc;
 } Cell;
 
@@ -64,31 +65,32 @@ typedef struct DimBinding {
 
 typedef enum EntryKind { ENTRY_INIT, ENTRY_TRAIN, ENTRY_EVAL, ENTRY_MODEL } EntryKind;
 
-typedef struct Again { // a forward value that the backward part computes again for a memory limit
+typedef struct Again { // a forward value that is recomputed in the backward part for a memory limit
     const char *name;  // or NULL
     Loc loc;
     Type type;
-    double seconds; // that it takes by the device's rates, beside those before it in the list
+    double seconds; // time of that by the device's rates, given the entries before it in the list
 } Again;
 
-// "init" gives cells their values; what is computed from other cells ("state slow = p") is assigned
-// by "init.1", from these by "init.2" and so on, last in the list: they run again when what they
-// read was loaded from a file. "prepare.next" computes what "next" reads in its place of values
-// made of parameters alone; it runs before that where a cell that it reads has changed.
-// "init.batch" reads the inputs of the trained model, the first batch, and nobody else's.
+// "init" sets the initial values of cells. Values that are computed from other cells ("state slow =
+// p") are assigned by "init.1", those computed from these by "init.2" and so on, last in the list:
+// they run again when the cells that they read were loaded from a file. "prepare.next" computes
+// values that "next" would compute from parameters alone; it runs before "next" if a cell that it
+// reads has changed. "init.batch" is the only init entry that reads inputs: those of the trained
+// model, the first batch.
 typedef struct Entry {
     const char *name; // "init", "train", "eval", the model's own name, or "init.1"
     EntryKind kind;
     Graph *graph; // roots: output, assign, assert
     VEC(DimBinding) dims;
-    // ENTRY_TRAIN and ENTRY_EVAL read inputs of kind "data" through the row table: element
-    // (i, ...) of the batch is row rows[cursor + i] of the data set. Codegen does it; the graph and
-    // the evaluator see a plain input.
+    // ENTRY_TRAIN and ENTRY_EVAL read inputs of kind "data" through the row table: element (i, ...)
+    // of the batch is row rows[cursor + i] of the data set. Codegen implements this; in the graph
+    // and the evaluator it is an ordinary input.
     bool rows;
     const char *cursor;   // the cell that holds the first row, or NULL
     VEC(Unfused) refused; // softmaxes of products that are not one kernel (passes/attention/)
     VEC(Again) again;     // (passes/recompute/)
-    int64_t batch; // examples an execution consumes (all micro-batches), 1 when there is none
+    int64_t batch;        // examples per execution (all micro-batches), 1 if there is no batch
     Loc loc;
 } Entry;
 
@@ -98,25 +100,27 @@ typedef struct Module {
     const char *name;          // of the file, without path and suffix
     const char *stage;         // read from a dump: the pass after which it was printed; else NULL
     VEC(const char *) symbols; // symbols.at[0] = NULL
-    VEC(Cell) cells;           // parameters first, in order of definition; names unique
+    VEC(Cell) cells;           // parameters first, in order of definition; names are unique
     VEC(Entry) entries;
-    VEC(const char *) again; // patterns of layers that the backward part computes again (recompute)
-    VEC(const char *) notes; // what is wrong with entries that were left out
+    VEC(const char *) again; // patterns of layers that the backward part recomputes (`recompute`)
+    VEC(const char *) notes; // errors in entries that were left out
     StrMap cell_index;       // name -> (void *)(index + 1)
 } Module;
 
 Module *module_new(Arena *a, Diags *d, const char *name);
-Cell *module_add_cell(Module *m, const Cell *c); // c->name must be new; valid until the next one
+Cell *
+module_add_cell(Module *m,
+                const Cell *c); // c->name must be new; the result is valid until the next call
 Cell *module_cell(const Module *m, const char *name); // NULL when absent
 Entry *module_entry(Module *m, const char *name);     // NULL when absent
-// Leaves only these entries and the cells they use; where they train, all parameters and states,
-// for a checkpoint holds the file's.
+// Keeps only these entries and the cells they use; if one of them trains, all parameters and
+// states, since a checkpoint holds all of the file.
 void module_keep(Module *m, const char *const *names, uint32_t n);
 
 // -- text form (ir/print.c, frontend/read_graph.c) ------------------------------------------------
 
-// A whole module as legal .net text of primitives: cells, entries, every attribute, floats exact,
-// and the pass after which it was printed; the frontend reads it back to an equal module.
+// A whole module as legal .net text of primitives: cells, entries, every attribute, exact floats,
+// and the pass after which it was printed. The frontend reads it back to an equal module.
 void module_print(const Module *m, const char *stage, Buf *out);
 
 #endif

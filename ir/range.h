@@ -6,17 +6,17 @@
 #include "ir/graph.h"
 
 typedef struct Range {
-    int64_t low, high; // both are reached at most
+    int64_t low, high; // bounds, both included
 } Range;
 
-// Of every value of an integer type or bool.
+// The range of an integer type or bool.
 Range range_of_type(DType t);
 bool range_within(Range r, Range in);
-// Of an elementwise op other than cast, whose result is of type t. exact: no value runs over the
-// type, so that it is what the op gives of whole numbers; else the range is the type's. Ops that it
-// does not know have the range of their type.
+// The range of an elementwise op other than cast, with a result of type t. exact: no value
+// overflows the type, so the result is that of the op on whole numbers; otherwise the range is the
+// type's. Unknown ops have the range of their type.
 Range range_of_op(Op op, DType t, const Range *a, bool *exact);
-// Of an element of n, which is of an integer type or bool.
+// The range of the elements of n, which is of an integer type or bool.
 Range range_of_node(const Node *n);
 
 #endif

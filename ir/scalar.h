@@ -20,11 +20,11 @@ static inline double scalar_round(DType t, double v)
 {
     return t == DT_F32 ? (double)(float)v : t == DT_F64 ? v : scalar_round_half(t, v);
 }
-// The low bits of v as t holds them; bool: v != 0. t is an integer type or bool.
+// The low bits of v as stored in t; bool: v != 0. t is an integer type or bool.
 int64_t scalar_wrap(DType t, int64_t v);
-// Truncates towards zero, saturates at the ends of t, NaN is 0; bool: v != 0.
+// Truncates towards zero and saturates at the limits of t; NaN gives 0; bool: v != 0.
 int64_t scalar_to_int(DType t, double v);
-// Conversion of a value of type [from]; floats are rounded to [to] when round says so.
+// Converts a value of type [from]; floats are rounded to [to] if [round].
 static inline Scalar scalar_cast(DType from, DType to, Scalar v, bool round)
 {
     bool to_float = dtype_is_float(to);
@@ -36,11 +36,11 @@ static inline Scalar scalar_cast(DType from, DType to, Scalar v, bool round)
     if (round && to == DT_F32) return (Scalar){.f = (double)(float)v.i}; // one rounding, not two
     return (Scalar){.f = round ? scalar_round(to, (double)v.i) : (double)v.i};
 }
-// The element expressions of ops.def, those that have a meaning on the type.
+// The element expressions of ops.def that are defined for the type.
 extern double (*const scalar_on_float[OP_COUNT])(double, double, double);
 extern int64_t (*const scalar_on_int[OP_COUNT])(int64_t, int64_t, int64_t);
 // One element of an elementwise op other than cast. [operand] is the type of the last operand,
-// [result] that of the node; floats are rounded to it when round says so. Conditions of select are
+// [result] that of the node; floats are rounded to it if [round]. Conditions of select are
 // integers.
 static inline Scalar scalar_apply(Op op, DType operand, DType result, Scalar a, Scalar b, Scalar c,
                                   bool round)
@@ -57,7 +57,7 @@ static inline Scalar scalar_apply(Op op, DType operand, DType result, Scalar a, 
         out.i = (int64_t)v;
     return out;
 }
-// Storage: f16 and bf16 as bits, everything else as its C type.
+// Stored form: f16 and bf16 as bits, everything else as its C type.
 Scalar scalar_load(DType t, const void *at);
 void scalar_store(DType t, void *at, Scalar v);
 
