@@ -1,4 +1,5 @@
-// The interface between planning and lowering: one launch of a fused graph in, kernels out.
+// The interface between planning and lowering: it takes one launch of a fused graph and returns
+// kernels.
 #ifndef CODEGEN_KERNEL_H
 #define CODEGEN_KERNEL_H
 

@@ -1,5 +1,6 @@
-// Program: what the compiler leaves and all the runtime knows. Plain data in one arena: strings,
-// arrays and indices, no pointers between tables, so that it can be written to model.bin as it is.
+// Program: the result of the compiler and everything the runtime knows. Plain data in one arena
+// (strings, arrays and indices, no pointers between tables), so that it can be written to model.bin
+// as it is.
 #ifndef CODEGEN_PROGRAM_H
 #define CODEGEN_PROGRAM_H
 

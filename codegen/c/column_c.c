@@ -1,4 +1,4 @@
-// Column reductions as C, and short rows: one task a tile of neighbouring rows.
+// Column reductions and short rows as C: one task computes a tile of neighbouring rows.
 #include "codegen/text/accumulator.h"
 #include "codegen/c/print_c.h"
 

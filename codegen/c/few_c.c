@@ -1,6 +1,7 @@
-// Maps with a very short axis, as colours of pixels or repeated elements: its elements are written
-// out, one after the other, in a loop over a longer axis. So vectors run along that one, and what
-// lies a few places apart in memory (compilers know how to deal that out) is read and written once.
+// Maps with a very short axis, such as the colours of pixels or repeated elements: the elements of
+// this axis are written out one after the other inside a loop over a longer axis. So vectors run
+// along the longer axis, and values that lie a few places apart in memory (which compilers can
+// interleave) are read and written once.
 #include "codegen/c/print_c.h"
 
 // Whether a load lies along the axis where neighbours along the innermost one lie as far apart as

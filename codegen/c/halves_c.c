@@ -1,7 +1,8 @@
-// Halves that lie side by side along a loop of vectors become floats before it and halves behind it
-// (nc_floats_of, nc_halves_of), for compilers make no vectors of the processor's conversions. A
-// piece of the loop has as many as a vector, all of it written out, so that nothing of it goes to
-// memory; or a few hundred, where functions take so long that loops of their own pay (levels_c.c).
+// 16-bit floats that lie side by side along a vector loop are converted to floats before it and
+// back after it (nc_floats_of, nc_halves_of), because compilers do not vectorise the processor's
+// conversions. The loop runs in pieces. A piece has either as many elements as a vector, all
+// written out so that they stay in registers, or a few hundred, if the functions are so costly that
+// separate loops pay off (levels_c.c).
 #include "codegen/c/print_c.h"
 
 // Number i of the instructions and, behind them, stores: an access of halves along the axis in that

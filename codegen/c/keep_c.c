@@ -1,5 +1,5 @@
-// What a stage leaves to later ones on the CPU: costly values of each element, on the stack or
-// where a result is stored later, and of columns values of their rows.
+// Values that one stage keeps for later ones on the CPU: costly values of each element, on the
+// stack or where a result is stored later, and values of rows that columns need.
 #include "codegen/c/print_c.h"
 
 static bool is_kept(const Emit *e, uint32_t i)

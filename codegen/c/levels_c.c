@@ -1,8 +1,8 @@
-// Maps of costly functions of costly functions: a loop for each level of them over a few hundred
-// elements, whose values wait in arrays. In one loop the functions of an element would wait for
-// each other, and processors do not look as far ahead as to begin with the next ones meanwhile.
-// Values that are rounded to halves are levels, too: whole arrays are rounded by the processor's
-// conversions (nc_round_halves).
+// Maps of costly functions of costly functions: for each level of them a loop over a few hundred
+// elements, whose values are kept in arrays. In a single loop the functions of one element would
+// wait for each other, and processors do not look far enough ahead to start the next element
+// meanwhile. Rounding to 16-bit floats is also a level: whole arrays are rounded with the
+// processor's conversions (nc_round_halves).
 #include "codegen/c/print_c.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-// The largest and the least of stored 16-bit floats: compared as they are stored, as integers in
-// the order of the values, of which a vector has twice as many as of floats.
+// Maximum and minimum of stored 16-bit floats: they are compared in their stored form, as integers
+// in the order of the values. A vector holds twice as many of these as of floats.
 #include "codegen/c/print_c.h"
 
 bool c_ordered(const Inst *v)

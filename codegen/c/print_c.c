@@ -1,4 +1,4 @@
-// Kernel IR as C: tasks run in parallel, inner loops vectorise.
+// Kernel IR as C: tasks run in parallel, inner loops are vectorised.
 #include <string.h>
 
 #include "codegen/text/accumulator.h"

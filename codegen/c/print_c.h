@@ -1,4 +1,4 @@
-// What the printers of C share.
+// Shared by the printers of C.
 #ifndef CODEGEN_PRINT_C_H
 #define CODEGEN_PRINT_C_H
 

@@ -1,4 +1,4 @@
-// Rows as C: one task a row.
+// Rows as C: one task per row.
 #include "codegen/text/accumulator.h"
 #include "codegen/c/print_c.h"
 

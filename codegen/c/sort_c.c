@@ -1,5 +1,5 @@
-// Rows in order on the CPU: the keys of a row and where they stand are sorted by their bytes in
-// scratch memory of the task (nc_sort), and every column stores the value that came to it. Short
+// Sorted rows on the CPU: the keys of a row and their positions are sorted by bytes in scratch
+// memory of the task (nc_sort), and then every column stores the value that belongs there. Short
 // rows are sorted by counting (lower_ordered.c).
 #include "codegen/c/print_c.h"
 

@@ -1,6 +1,6 @@
-// A contraction as C: a task takes a tile of the result; operands are packed into small arrays
-// first, the left one for several groups of columns, and sums stay in vector registers, four rows
-// by two vectors at a time. Operands and results are any fused expressions.
+// A contraction as C: a task computes a tile of the result. Operands are first packed into small
+// arrays, the left one for several groups of columns, and sums stay in vector registers, four rows
+// by two vectors at a time. Operands and results may be any fused expressions.
 #include "codegen/c/print_c.h"
 
 static const char *tile_loop(Emit *e, int axis, const char *from, const char *to)

@@ -1,5 +1,5 @@
-// Short rows side by side, as C: the rows of a task are turned into columns (nc_turn), so that
-// vectors run across rows and nothing is joined within a vector.
+// Short rows side by side, as C: the rows of a task are transposed (nc_turn), so that vectors run
+// across rows and nothing has to be reduced within a vector.
 #include "codegen/c/print_c.h"
 
 // Number i of the instructions and, behind them, stores: an access that is turned, from or to rows

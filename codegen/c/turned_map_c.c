@@ -1,5 +1,6 @@
-// Maps with operands that lie along another axis than the results: by tiles of the two axes, which
-// are turned on their way in, so that lines of memory are read and written whole.
+// Maps whose operands are contiguous along another axis than the results: they run by tiles of the
+// two axes, and operands are transposed when a tile is loaded, so that whole lines of memory are
+// read and written.
 #include "codegen/c/print_c.h"
 
 enum { ACROSS = 32, ALONG = 64 }; // of a tile: of that axis, of the innermost one

@@ -1,4 +1,4 @@
-// Sums by index (scatter_add): how many threads and how much of shared memory a block takes.
+// Sums by index (scatter_add): the threads and the shared memory of a block.
 #include "codegen/ir/body.h"
 
 enum { MOST_THREADS = 256 };

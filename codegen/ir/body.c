@@ -1,4 +1,4 @@
-// What can be told of a body without a schedule.
+// Properties of a body that do not depend on a schedule.
 #include "codegen/ir/body.h"
 
 DType math_type(DType t)

@@ -1,5 +1,5 @@
-// What a body of attention is made of: the products that give scores, those of weights and values,
-// and what the softmax keeps of a row.
+// The parts of an attention body: the products that give scores, the products of weights and
+// values, and what the softmax keeps of a row.
 #include "codegen/ir/body.h"
 
 DType attention_type(const Body *b)

@@ -1,22 +1,23 @@
 // Windows whose pixels along a line of the image are read from one copy.
 //
-// A copy of windows (body_windows.c) has one pixel of each, so that a window of three by three
-// reads every pixel of the image nine times. Neighbouring windows overlap: with a step of one
-// pixel, pixel i of a place is pixel 0 of the place i further on. So a copy of the places of a tile
-// and a few more holds all pixels of their windows' line: those of pixel i begin i rows further
-// down. The products read it so often, and the image is read as often as a window has lines.
+// An ordinary copy of windows (body_windows.c) holds one pixel of each, so that windows of three by
+// three read every pixel of the image nine times. But neighbouring windows overlap: with a step of
+// one pixel, pixel i of a place is pixel 0 of the place i further on. So a copy for the places of a
+// tile and a few more holds all pixels along a line of their windows: pixel i begins i rows further
+// down. Then the products read this copy once for each pixel, and the image is read only once for
+// each line of a window.
 //
 //     a line of the image, five pixels, zeros around it       . 0 1 2 3 4 . 5 6 7 8 9 .
 //     places, of pixel 0 of the window                        a b c d e - f g h i j -
 //     ... of pixel 2                                              a b c d e - f g h i j
 //
-// Lines follow each other in it, with as many pixels of zeros between them as windows reach beyond
-// their ends. So some places are counted that are no results: [pitch] along a line instead of
+// In the copy lines follow each other, separated by as many zero pixels as windows reach beyond
+// their ends. So some places are counted that are not results: [pitch] along a line instead of
 // [results].
 //
-// In the gradient of the weights places are the columns of the product (k), and the pixels of 64
-// channels are tiles of the result beside each other. There the places that are no results meet
-// zeros of dy, which is counted alike.
+// In the gradient of the weights, places are the columns of the product (k), and the pixels of 64
+// channels are adjacent tiles of the result. There the places that are not results meet zeros of
+// dy, which is counted in the same way.
 #include "codegen/ir/body.h"
 
 enum { STEP = WINDOWS_STEP, MOST_PIXELS = 1024, MOST_REACH = 64, MOST_PARTS = 64, MOST_FILLED = 5 };

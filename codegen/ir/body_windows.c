@@ -1,23 +1,25 @@
-// Operands that are windows in images, as bulk copies see them (im2col).
+// Operands that are windows in images, as bulk copies access them (im2col).
 //
-// Such a copy has neighbouring places of a window, along an image's lines, from line to line and
-// from image to image, and of each the same pixel of its window: 64 of that pixel's channels. So
-// its rows go along the axis of the body that numbers places, its columns along the one that
-// numbers the windows' pixels and, innermost, channels; what lies outside of the image is zero.
+// Such a copy covers neighbouring places of a window, along a line of the image, from line to line
+// and from image to image, and reads the same pixel of each window: 64 channels of that pixel. So
+// its rows follow the axis of the body that numbers the places, and its columns the axis that
+// numbers the windows' pixels and, innermost, channels. Outside of the image it reads zeros.
 //
 //     x (B, H, W, C) in a convolution      rows: axis m, columns: k         x in the gradient of w
 //     w (O, V, U, C) in the gradient of x  rows: k, columns: n              rows: k, columns: m or
 //     n
 //
-// The last is an image of weights with one place in it: a window's pixels are all of it, and the
-// images, output channels, follow each other. Which pixel that is then follows from both axes.
+// The last case treats the weights as images with one place each: a window covers the whole image,
+// and the images, one for each output channel, follow each other. Then the pixel follows from both
+// axes.
 //
-// Where a stride leaves the results of a place (the remainders of a pixel) different numbers of
-// weights, those that there are not are pixels outside of such an image, and it is known beforehand
-// which they are (BodyWindows.live).
+// With a stride, the results of a place (the remainders of a pixel) have different numbers of
+// weights. The missing weights are pixels outside of such an image, and which they are is known at
+// compile time (BodyWindows.live).
 //
-// It is found by where the load is along each axis of its node. An expression is canonical, so that
-// one that is built of what is believed is the same where it is true.
+// Windows are recognised by the index of the load along each axis of its node. Index expressions
+// are canonical, so the expression of an assumed window equals that of the load if and only if the
+// assumption is true.
 #include "codegen/ir/body.h"
 
 // UNIT: elements of 16 bytes; MOST_TAP: pixels from where windows begin to the one that is copied.

@@ -1,5 +1,6 @@
-// What bodies and kernels are known by: hashes of what they compute, without names, places in the
-// model, schedules or targets. And of all that their text depends on but names and places.
+// Identities of bodies and kernels: hashes of what they compute, without names, source places,
+// schedules or targets; and hashes of everything that their text depends on except names and
+// places.
 #include <string.h>
 
 #include "codegen/ir/body.h"

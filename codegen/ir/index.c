@@ -1,4 +1,4 @@
-// Index expressions: interned sums, simplified by the ranges of their terms as they are made.
+// Index expressions: interned sums, simplified by the ranges of their terms when they are created.
 #include "codegen/ir/index.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-// The maximum of a row and sums of exponentials under it, in one stage.
+// The maximum of a row and the sum of exponentials relative to it, in one stage.
 #include <string.h>
 
 #include "codegen/ir/rewrite.h"

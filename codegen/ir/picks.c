@@ -1,4 +1,4 @@
-// Comparisons that hold for one column of a row: of a label, say, with the column's number.
+// Comparisons that hold for one column of a row, such as a label compared with the column's number.
 #include "codegen/ir/rewrite.h"
 
 // 1 + the operand that is the column's number, of one whose other side is known before the row;

@@ -1,4 +1,4 @@
-// Divisions by what stays the same: its reciprocal is taken once.
+// Divisions by a value that stays the same: its reciprocal is computed once.
 #include "codegen/ir/rewrite.h"
 
 // A constant of usual size is divided by with a product and a correction, and no branch.

@@ -1,5 +1,5 @@
-// What reductions keep while they run: a row a reduction. No other file of codegen tells them apart
-// by name.
+// Accumulators of reductions, one row of a table for each. No other file of codegen distinguishes
+// reductions by name.
 #include "codegen/ir/reduction.h"
 
 static const Accumulator table[ACC_COUNT] = {

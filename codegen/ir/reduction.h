@@ -1,4 +1,4 @@
-// What reductions keep while they run: the accumulator column of ir/ops.def.
+// The accumulators of reductions: the accumulator column of ir/ops.def.
 #ifndef CODEGEN_REDUCTION_H
 #define CODEGEN_REDUCTION_H
 

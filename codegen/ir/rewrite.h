@@ -1,6 +1,6 @@
-// Rewrites of bodies, the same for all targets: each finds a form that can be computed for less and
-// says so in the body, so that no printer looks for it. They run between schedule and text; what
-// bodies are known by (identity.c) does not change.
+// Rewrites of bodies that are the same for all targets: each finds a form that costs less and
+// records it in the body, so that no printer has to look for it. They run after scheduling and
+// before printing; the identities of bodies (identity.c) do not change.
 #ifndef CODEGEN_REWRITE_H
 #define CODEGEN_REWRITE_H
 
@@ -28,8 +28,8 @@ void body_mark_quotients(Body *b);
 
 // rounding.c: values that are rounded to 16-bit floats and read by nothing but choices among such
 // values (the larger one, one of two by a condition), signs and stores of that type are not rounded
-// before these. For targets that convert a value at a time. Keeps: every bit that is stored. Breaks:
-// instructions of these types may have more digits.
+// before these. For targets that convert a value at a time. Keeps: every bit that is stored.
+// Breaks: instructions of these types may have more digits.
 void body_round_late(Arena *a, Body *b);
 
 #endif

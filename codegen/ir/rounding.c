@@ -1,5 +1,5 @@
-// Sums and products of 16-bit floats of which only an order, a sign or a choice is taken before
-// they are stored: storing rounds them.
+// Sums and products of 16-bit floats whose only uses before they are stored depend on an order, a
+// sign or a choice: storing rounds them.
 #include "codegen/ir/rewrite.h"
 
 // Whether rounding its operands is rounding its result.

@@ -1,5 +1,5 @@
-// How a body runs. Numbers only: a schedule can make a kernel slow, never wrong. What chooses them
-// is codegen/schedule/.
+// How a body runs. Only numbers: a schedule can make a kernel slow, never wrong. codegen/schedule/
+// chooses them.
 #ifndef CODEGEN_IR_SCHEDULE_H
 #define CODEGEN_IR_SCHEDULE_H
 

@@ -1,6 +1,6 @@
-// Loads of what is not chosen: in `where(position <= at, sum(q * keys), -inf)` the keys of a row
-// that the condition leaves out are not read, so that what is not yet written of a cache stays
-// where it is.
+// Loads of values that are not selected: in `where(position <= at, sum(q * keys), -inf)`, rows of
+// keys that the condition excludes are not read, so the part of a cache that is not written yet is
+// not read either.
 #include "codegen/ir/rewrite.h"
 
 // Known from positions and from what all threads share; neighbours in memory agree on it.

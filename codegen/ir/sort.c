@@ -1,4 +1,4 @@
-// Rows sorted in shared memory: what they take there, and which fit.
+// Rows sorted in shared memory: how much of it they need, and which rows fit.
 #include "codegen/ir/body.h"
 
 enum { LEAST = 64 };

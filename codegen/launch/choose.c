@@ -1,5 +1,5 @@
-// Groups to bodies: which axes the loop nest of a group's outs has, and which of the ways to lower
-// them, by the schedules they come to.
+// Groups to bodies: the axes of the loop nest for a group's outs, and the way to lower them, chosen
+// by comparing the schedules that result.
 #include "codegen/lower/lower.h"
 #include "codegen/ir/reduction.h"
 #include "codegen/launch/launch.h"

@@ -1,10 +1,10 @@
-// Kernels of the model's own text: the text with its constants before it and the kernel that calls
-// it behind.
+// User-written kernels: their text, preceded by its constants and followed by the kernel that calls
+// it.
 //
-// Functions the text declares __global__ become __device__ ones of the same length, so that places
-// in errors stay, and a kernel of ours calls the one that is launched: the compiler checks that it
-// takes what it is launched with, whatever its linkage, and what it is given as numbers is
-// constant.
+// Functions that the text declares __global__ become __device__ functions of the same length, so
+// that positions in errors stay the same, and a generated kernel calls the one that is launched. So
+// the compiler checks the arguments, whatever the function's linkage, and numbers among them are
+// constants.
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,11 +1,12 @@
-// A launch that differs from an earlier one of its graph only in the nodes it is made of, as those
-// of equal layers do, takes that one's kernels, with its own nodes in their places.
+// A launch that differs from an earlier one of its graph only in its nodes, as those of equal
+// layers do, reuses its kernels with its own nodes in place of the earlier ones.
 //
-// Whatever lowering can see of a launch is written down as words, nodes as numbers in the order in
-// which they are met: the groups, what they compute down to what is stored elsewhere, and of that
-// what lowering looks at (views and casts, and integers, whose ranges follow from their operands).
-// Launches with equal words have equal kernels. Names are left out, but for what names of kernels
-// are made of; texts keep the names of the first one, as those of kernels alike do (launch.c).
+// Everything that lowering can see of a launch is written down as words, with nodes numbered in the
+// order in which they are met: the groups; what they compute, down to values that are stored
+// elsewhere; and of these what lowering looks at (views and casts, and integers, whose ranges
+// follow from their operands). Launches with equal words have equal kernels. Names are left out,
+// except those that kernel names are made of; texts keep the names of the first launch, as those of
+// equal kernels do (launch.c).
 #include <stdlib.h>
 #include <string.h>
 

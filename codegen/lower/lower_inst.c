@@ -1,4 +1,4 @@
-// What a body consists of, added one by one: instructions, each once, buffers, axes, checks,
+// The parts of a body, added one by one: instructions (equal ones once), buffers, axes, checks,
 // stores.
 #include <string.h>
 

@@ -1,4 +1,4 @@
-// What is known of a body's integers: their ranges, and their affine form as indices.
+// What is known about a body's integers: their ranges, and their affine form as indices.
 #include "codegen/ir/reduction.h"
 #include "codegen/lower/lower.h"
 

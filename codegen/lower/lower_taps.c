@@ -1,12 +1,12 @@
-// Sums over windows in images, of which a thread has several results beside each other, so that it
-// loads once what they share. Along one line of the image:
+// Sums over windows in images of which a thread computes several adjacent results, so that it loads
+// once what they share. Along one line of the image:
 //
-//   taps    sums over the places, a result for each element of the windows (a tap): a depthwise
-//           convolution's weight gradient, sums of window(x) * g. A row of the body has the taps of
-//           its channels, a column some neighbouring places;
-//   places  sums over the windows' elements, as that convolution and its gradient by x are. A row
-//           has some neighbouring places of its channels, a column the elements of one line of
-//           their windows.
+//   taps    sums over the places, with a result for each element of the windows (a tap): a
+//           depthwise convolution's weight gradient, sums of window(x) * g. A row of the body has
+//           the taps of its channels, a column some neighbouring places;
+//   places  sums over the windows' elements, as in that convolution and its gradient with respect
+//           to x. A row has some neighbouring places of its channels, a column the elements of one
+//           line of their windows.
 #include "codegen/ir/reduction.h"
 #include "codegen/lower/lower.h"
 #include "ir/axes.h"

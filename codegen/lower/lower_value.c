@@ -1,5 +1,5 @@
-// The element of a node at an index: the one recursion lowering consists of. Views change the
-// index, leaves and values other kernels wrote are loads, reductions introduce an axis.
+// The element of a node at an index, by the one recursion that lowering consists of. Views change
+// the index; leaves and values stored by other kernels are loads; reductions introduce an axis.
 #include <string.h>
 
 #include "codegen/lower/lower.h"

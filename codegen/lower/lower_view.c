@@ -1,4 +1,4 @@
-// Views and indexed accesses: where their operands are read. One function an op, in a table.
+// Views and indexed accesses: where their operands are read. One function per op, in a table.
 #include <math.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-// When a product that the matmul library computes brings a generated kernel along as a second
-// candidate. It costs a compilation, so it comes only where it may be chosen.
+// Whether a product that the matmul library computes also gets a generated kernel as a second
+// candidate. That costs a compilation, so it is generated only where it may be chosen.
 #include "codegen/matmul/gemm.h"
 #include "codegen/schedule/plans.h"
 

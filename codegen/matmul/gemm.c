@@ -1,6 +1,7 @@
-// Contractions for the matmul library: a dot's operands, as they lie in memory, in row-major matmul
-// terms. Views between the dot and a stored operand become strides; where they cannot, or the types
-// are not the library's, the dot is lowered to a kernel like everything else.
+// Contractions for the matmul library: the operands of a dot, as they lie in memory, in terms of a
+// row-major matmul. Views between the dot and a stored operand become strides. Where this is not
+// possible, or the types are not the library's, the dot is lowered to a kernel like everything
+// else.
 #include "codegen/matmul/gemm.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 // Values that could not be updated in place are copied to their cells when everything else is done.
-// On a GPU those copies must not happen after an error was recorded, so they are kernels: as many
-// copies in one as its arguments hold, since each of them alone is mostly launch.
+// On a GPU those copies must not happen after an error was recorded, so they are kernels, each with
+// as many copies as its arguments can hold, since a single copy costs little more than its launch.
 #include "codegen/program/gen.h"
 
 enum { MOST_PAIRS = 32, BLOCK = 256, BYTES_A_BLOCK = BLOCK * 16 * 4 };

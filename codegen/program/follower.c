@@ -1,6 +1,6 @@
-// What a kernel that computes a product could do besides: a map over the same elements that reads
-// its result and runs right behind it, or sums over the rows of its left operand; of one over
-// windows, which no library computes, sums over the rows of its result.
+// What a kernel that computes a product could also compute: a map over the same elements that reads
+// its result and runs right after it, or sums over the rows of its left operand. For a product over
+// windows, which no library computes, also sums over the rows of its result.
 #include "codegen/program/gen.h"
 
 static bool has(const Ids *v, uint32_t id)

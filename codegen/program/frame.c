@@ -1,6 +1,7 @@
-// One graph to steps: items from the fused launches, their order, then each item's kernels bound to
-// buffers. A value is updated in place when that is proved here: every other read of the old value
-// comes before, the kernel itself reads only the element it then writes, and no check comes after.
+// Turns one graph into steps: makes items from the fused launches, orders them, and binds each
+// item's kernels to buffers. A value is updated in place if that is proved safe here: every other
+// read of the old value comes before, the kernel itself reads only the element that it then writes,
+// and no check comes after.
 #include "codegen/program/gen.h"
 
 #include <string.h>

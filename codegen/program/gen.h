@@ -1,5 +1,5 @@
-// Private to planning (codegen.c, frame.c, product_step.c, loops.c, order.c): one entry on its way
-// to steps.
+// Private to planning (codegen.c, frame.c, product_step.c, loops.c, order.c): one entry while it is
+// turned into steps.
 #ifndef CODEGEN_GEN_H
 #define CODEGEN_GEN_H
 

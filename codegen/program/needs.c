@@ -1,4 +1,5 @@
-// Which inputs of an entry are needed for which outputs: who loads the program may want a few only.
+// Which inputs of an entry are needed for which outputs, for programs that are loaded to compute
+// only a few of them.
 #include <string.h>
 
 #include "codegen/program/gen.h"

@@ -1,10 +1,9 @@
-// The order of an entry's launches: topological, low in memory, checks before the commits they
-// gate, reads of a cell's old value before it is updated.
+// The order of an entry's launches: topological, with a low memory peak, checks before the commits
+// that depend on them, and reads of a cell's old value before its update.
 //
-// Two schedules are made, one in program order and one that greedily frees most memory, and the one
-// with the smaller peak wins. Wishes (reads and checks before commits) are followed unless they
-// would lock the schedule up; the caller looks at the positions and copies where a wish was not
-// met.
+// Two orders are made, the program's and one that greedily frees the most memory; the one with the
+// smaller peak is used. Wishes (reads and checks before commits) are followed unless they would
+// cause a deadlock; the caller examines the positions and copies where a wish could not be met.
 #include "codegen/program/gen.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
-// Offsets in one arena for blocks that live over intervals of steps.
+// Assigns offsets in one arena to blocks that are live during intervals of steps.
 //
 // Several placements are tried, from cheap sweeps to a search over orders, until one meets the
-// lower bound; the number of trials is bounded by the number of pairs of blocks, so that large
+// lower bound. The number of trials is bounded by the number of pairs of blocks, so that large
 // plans stay fast.
 #include "codegen/program/plan.h"
 

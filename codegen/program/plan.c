@@ -1,6 +1,6 @@
-// Liveness of temporaries over an entry's steps. One lives from its first to its last access; one
-// that crosses a loop's border, is carried around the loop or moves with its iterations lives
-// through the whole loop. pack.c gives them offsets.
+// Liveness of temporaries over an entry's steps. A temporary is live from its first to its last
+// access; one that crosses the border of a loop, is carried by it or advances with its iterations
+// is live during the whole loop. pack.c assigns offsets.
 #include "codegen/program/plan.h"
 
 typedef struct Life {

@@ -1,8 +1,8 @@
-// Checks a memory plan by playing the steps: every byte of the arena remembers which buffer wrote
-// it last, and a read must find its own. Loops are played three times around: what one iteration
-// leaves for the next is seen, and one iteration has another before and after it. The most bytes
-// wanted at once are counted on the same trace backwards. Nothing here looks at the planner's lives
-// or shares its code.
+// Verifies a memory plan by simulating the steps: every byte of the arena records which buffer
+// wrote it last, and a read must find its own buffer. Loops are simulated for three iterations, so
+// that values passed to the next iteration are seen, and one iteration has another before and after
+// it. The peak is counted on the same trace backwards. Nothing here uses the planner's liveness or
+// shares its code.
 #include "codegen/program/plan.h"
 
 #include <stdlib.h>

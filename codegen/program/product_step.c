@@ -1,5 +1,5 @@
-// The step of a product that the matmul library computes, with the kernel that computes the same,
-// and what follows it, where there is one: which of both runs is measured.
+// The step of a product that the matmul library computes, with the generated kernel that computes
+// the same and with what follows it, if there are such: measurements decide which of them runs.
 #include "codegen/program/gen.h"
 #include "codegen/ir/body.h"
 #include "codegen/tile/wgmma.h"

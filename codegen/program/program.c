@@ -1,4 +1,4 @@
-// Reading a Program as data: look-ups and the readable plan.
+// Access to a Program as data: look-ups and the readable plan.
 #include "codegen/program.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
-// Program as bytes: little-endian, field by field. One description serves writing and reading, so
-// that they cannot drift apart. Reading believes no length: every count is bounded by the bytes
-// that are left, every enumeration and flag by its range; program_validate() does the rest.
+// Program as bytes: little-endian, field by field. One description is used for writing and reading,
+// so they cannot diverge. Reading trusts no length: every count is bounded by the remaining bytes,
+// every enumeration and flag by its range; program_validate() does the rest.
 #include <string.h>
 
 #include "codegen/program.h"

@@ -1,4 +1,4 @@
-// A program that gives fewer outputs than it was made for, and asks for fewer inputs.
+// Reduces a program to fewer outputs, and to the inputs that these need.
 #include <string.h>
 
 #include "codegen/program.h"

@@ -1,5 +1,6 @@
-// Everything the runtime relies on in a Program that came from a file: after this no index, size or
-// loop in it can lead outside. What kernels compute is trusted, as an executable's code is.
+// Checks everything that the runtime relies on in a Program from a file: afterwards no index, size
+// or loop in it can lead outside. What kernels compute is trusted, as the code of any executable
+// is.
 #include <string.h>
 
 #include "base/map.h"

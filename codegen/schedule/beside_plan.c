@@ -1,4 +1,5 @@
-// Short rows on the CPU: vectors across rows, whose elements are turned on their way in and out.
+// Short rows on the CPU: vectors run across rows, whose elements are transposed when they are
+// loaded and stored.
 #include "codegen/schedule/plans.h"
 
 enum {

@@ -1,8 +1,8 @@
 // The cost model of column reductions on CUDA.
 //
-// A thread takes 16 bytes of neighbouring results and keeps several columns in flight. Blocks side
-// by side cover the results; the columns are cut into as many parts as fill the device once, or
-// into none where a second kernel would cost more than it saves.
+// A thread takes 16 bytes of neighbouring results and has several columns in flight. Blocks side by
+// side cover the results; the columns are split into as many parts as fill the device once, or not
+// at all if a second kernel would cost more than that saves.
 #include "codegen/schedule/plans.h"
 
 enum {

@@ -1,4 +1,4 @@
-// The cost model on the CPU: pieces that the caches hold, and parts where rows alone are too few.
+// The cost model on the CPU: pieces that fit in the caches, and parts where there are too few rows.
 #include "codegen/schedule/plans.h"
 
 static void cpu_map(const Target *t, Body *b)

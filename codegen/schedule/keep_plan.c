@@ -1,6 +1,6 @@
-// What a stage leaves to later ones on the CPU: costly values of each element, as softmax's
-// exponentials. They wait on the task's stack or, where that is too small or makes tasks narrow,
-// where a result of the same element is stored afterwards.
+// Which values a stage keeps for later ones on the CPU: costly values of each element, such as
+// softmax's exponentials. They are kept on the task's stack or, if that is too small or would make
+// tasks narrow, where a result of the same element is stored later.
 #include "codegen/schedule/plans.h"
 
 enum {

@@ -1,6 +1,7 @@
-// Knobs: the numbers of a schedule that may be chosen by hand or by measurement. A schedule as text
-// is its kind and a word "name=value" for each knob: the head comment of a kernel, a line of a
-// tuning file and `netc inspect --knobs` all speak it, and the table in knobs.c is all they know.
+// Knobs: the numbers of a schedule that can be chosen by hand or by measurement. A schedule as text
+// is its kind and a word "name=value" for each knob. The head comment of a kernel, a line of a
+// tuning file and `netc inspect --knobs` all use this form, and they know nothing but the table in
+// knobs.c.
 #ifndef CODEGEN_KNOBS_H
 #define CODEGEN_KNOBS_H
 

@@ -1,4 +1,4 @@
-// The cost model: which schedule a body gets, and what follows from it. A file a kind.
+// The cost model: which schedule a body gets, and what follows from it. One file per kind.
 #ifndef CODEGEN_PLANS_H
 #define CODEGEN_PLANS_H
 

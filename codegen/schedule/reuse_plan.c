@@ -1,5 +1,6 @@
-// When a map loops over its outer positions: values along the innermost axis that are the same at
-// all of them outweigh the rest of its traffic, and a thread has the registers to keep them.
+// Whether a map loops over its outer positions: only if the values along the innermost axis that
+// are the same at all of them outweigh the rest of its traffic, and a thread has the registers to
+// keep them.
 #include "codegen/schedule/plans.h"
 
 enum { BLOCK = 256, KEPT_REGISTERS = 96, FLIGHT_REGISTERS = 32 };

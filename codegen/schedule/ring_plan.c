@@ -1,4 +1,4 @@
-// Staged tiles: the tile size, and the split of its columns among blocks, by their estimated times.
+// Staged tiles: the tile size, and the split of the columns among blocks, by estimated time.
 #include "codegen/schedule/plans.h"
 #include "codegen/tile/tile.h"
 

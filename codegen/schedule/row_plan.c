@@ -1,5 +1,5 @@
-// The cost model of rows on CUDA: a team of threads takes a row, in vectors, and keeps it in
-// registers or in shared memory where several stages read it.
+// The cost model of rows on CUDA: a team of threads processes a row in vectors and keeps it in
+// registers or in shared memory if several stages read it.
 #include "codegen/schedule/plans.h"
 
 // Of one column, of what differs from row to row; at least 1.

@@ -1,8 +1,8 @@
-// The cost model: a handful of numbers from shapes, strides and the target's limits.
+// The cost model: a few numbers from shapes, strides and the target's limits.
 //
-// The axis along which neighbouring threads (or SIMD lanes) go follows from the strides of loads
+// The axis along which neighbouring threads (or SIMD lanes) run follows from the strides of loads
 // and stores. Vectors are as wide as 16 bytes allow. Teams are the smallest that still fill the
-// device. Columns are split when there are too few rows.
+// device. Columns are split if there are too few rows.
 #include "codegen/ir/rewrite.h"
 #include "codegen/schedule/plans.h"
 #include "codegen/tile/tile.h"

@@ -1,4 +1,4 @@
-// Schedules as text: printed for people and kernels' heads, read from tuning files.
+// Schedules as text: printed for people and for the heads of kernels, read from tuning files.
 #include "codegen/schedule/knobs.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// Rows sorted in shared memory on CUDA, a block each: how many threads.
+// Rows sorted in shared memory on CUDA, one per block: how many threads.
 #include "codegen/schedule/plans.h"
 
 enum { BLOCK = 512 };

@@ -1,11 +1,11 @@
-// The schedule of a sweep: teams of threads walk over rows, each thread has the same columns in
-// every row and holds their sums in registers; the rows to come are copied to shared memory.
+// The schedule of a sweep: teams of threads iterate over rows. Each thread has the same columns in
+// every row and holds their sums in registers; the next rows are prefetched into shared memory.
 //
-// Register pressure decides the team size. A thread holds, for each of its columns: every sum, the
-// loads of this row, a temporary, and what all rows share (a weight), unless that is in shared
-// memory. The team is the smallest whose threads need at most MOST_REGISTERS; blocks are as many
-// and as large as the registers of a multiprocessor allow. Few large blocks are better than many
-// small ones: each leaves a partial of every sum, which is read again.
+// Register pressure determines the team size. For each of its columns a thread holds every sum, the
+// loads of this row, a temporary, and values that all rows share (a weight), unless those are in
+// shared memory. The team is the smallest whose threads need at most MOST_REGISTERS; blocks are as
+// many and as large as the registers of a multiprocessor allow. Few large blocks are better than
+// many small ones, since each leaves a partial result of every sum, which is read again.
 #include "codegen/schedule/plans.h"
 
 enum {

@@ -1,4 +1,4 @@
-// What reductions keep while they run, as text.
+// The accumulators of reductions as text.
 #include "codegen/text/accumulator.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-// What reductions keep while they run (ir/reduction.h), in generated text.
+// The accumulators of reductions (ir/reduction.h) in generated text.
 #ifndef CODEGEN_ACCUMULATOR_H
 #define CODEGEN_ACCUMULATOR_H
 

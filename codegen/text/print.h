@@ -1,5 +1,5 @@
-// What the two printers share: instructions to text, placed in the outermost loop where all they
-// depend on is known.
+// Shared by the CUDA and the C printer: instructions as text, each placed in the outermost loop
+// where everything it depends on is known.
 #ifndef CODEGEN_PRINT_H
 #define CODEGEN_PRINT_H
 

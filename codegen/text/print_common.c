@@ -1,5 +1,5 @@
-// What all printers of bodies use: which instructions are needed, names, and scopes of text, one a
-// loop. The same for CUDA C and for C.
+// Used by all printers of bodies, for CUDA C and for C: which instructions are needed, names, and
+// scopes of text, one per loop.
 #include "codegen/text/print.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
-// Instructions and stores to text, each in the outermost loop where all it depends on is known.
+// Instructions and stores as text, each in the outermost loop where everything it depends on is
+// known.
 #include "base/plain.h"
 #include "codegen/text/accumulator.h"
 #include "codegen/text/print.h"
