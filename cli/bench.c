@@ -1,4 +1,4 @@
-// netc bench: what a model costs, as lines that can be kept and compared.
+// netc bench: what a model costs, as lines that can be stored and compared.
 #include <errno.h>
 #include <ftw.h>
 #include <math.h>

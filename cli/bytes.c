@@ -1,4 +1,4 @@
-// Sizes in bytes as they are written on the command line: 800000, 5e9, 6GB, 512MiB.
+// Sizes in bytes on the command line: 800000, 5e9, 6GB, 512MiB.
 #include <string.h>
 
 #include "base/plain.h"

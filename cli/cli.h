@@ -1,5 +1,5 @@
-// What the verbs of netc share: options, errors, exit codes. Exit: 0 fine, 1 the user's input,
-// 2 the environment.
+// Shared by the verbs of netc: options, errors, exit codes. Exit codes: 0 success, 1 the user's
+// input, 2 the environment.
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
 

@@ -1,4 +1,4 @@
-// netc MODEL.net: compile, or show a stage.
+// netc MODEL.net: compiles, or shows a stage.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-// Event files: TFRecord framing (length, masked CRC-32C of it, data, masked CRC-32C of that) around
-// tensorflow.Event messages. A record that cannot be written whole is cut off again, and is the
-// last.
+// Event files: tensorflow.Event messages in TFRecord framing (length, masked CRC-32C of it, data,
+// masked CRC-32C of the data). A record that cannot be written completely is removed again and ends
+// the file.
 #include "cli/events.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-// Event files as TensorBoard reads them: records of protocol buffers, each with its checksums.
+// Event files for TensorBoard: records of protocol buffers, each with its checksums.
 #ifndef CLI_EVENTS_H
 #define CLI_EVENTS_H
 

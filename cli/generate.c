@@ -1,4 +1,4 @@
-// netc generate: text after a prompt.
+// netc generate: continues a prompt.
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-// netc init: the values that parameters and states begin with, as a checkpoint.
+// netc init: writes the initial values of parameters and states as a checkpoint.
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-// netc inspect: what a model became, without running it.
+// netc inspect: shows the result of compiling a model, without running it.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-// netc: the command line. A first word that is no verb is a model to compile.
+// netc: the command line. A first word that is not a verb is a model to compile.
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-// netc predict: outputs of every example of a data set, as .npy, .npz or .csv.
+// netc predict: writes outputs for every example of a data set as .npy, .npz or .csv.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

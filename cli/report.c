@@ -1,4 +1,4 @@
-// netc report: one page to look at.
+// netc report: one page of HTML.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

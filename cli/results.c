@@ -1,5 +1,5 @@
-// Two files of results side by side. A file is JSON lines, one measurement a line, as netc bench
-// and bench/*.sh write them.
+// Compares two files of results. A file is JSON lines, one measurement per line, as written by netc
+// bench and bench/*.sh.
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
-// TensorBoard: scalars of reports and evaluations, histograms of what is watched, images of taps
+// TensorBoard: scalars of reports and evaluations, histograms of watched values, images of taps
 // that look like images, the graph and the configuration; and the scalars as a table, scalars.csv.
-// What cannot be written ends it, and not the training.
+// An error in writing ends this output, not the training.
 #include "cli/tensorboard.h"
 
 #include <errno.h>

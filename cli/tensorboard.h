@@ -1,4 +1,4 @@
-// What a training tells TensorBoard, and a table beside it (tensorboard.c).
+// What training writes for TensorBoard, and a table of its scalars (tensorboard.c).
 #ifndef CLI_TENSORBOARD_H
 #define CLI_TENSORBOARD_H
 

@@ -1,4 +1,4 @@
-// netc train: data in, progress and a log out, checkpoints on the way.
+// netc train: reads data, shows progress and writes a log and checkpoints.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

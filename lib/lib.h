@@ -1,4 +1,4 @@
-// What the files of lib/ share. A netc_program keeps its source and makes Builds on demand: the
+// Shared by the files of lib/. A netc_program keeps its source and creates Builds on demand: the
 // model elaborated, compiled and planned for one target under one set of definitions.
 #ifndef LIB_LIB_H
 #define LIB_LIB_H

@@ -1,6 +1,6 @@
-// Analyses, each in a process of its own: a copy of the server with all its texts, which writes
-// what it found to a pipe. A text that changes ends it; a crash in it, or memory without bounds, is
-// not the server's.
+// Analyses, each in a separate process: a copy of the server with all its texts, which writes its
+// results to a pipe. A change of a text ends it; a crash or unbounded memory use does not affect
+// the server.
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

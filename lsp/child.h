@@ -1,4 +1,4 @@
-// Short work in a process of its own, waited for.
+// Runs short work in a separate process and waits for it.
 #ifndef LSP_CHILD_H
 #define LSP_CHILD_H
 

@@ -1,5 +1,5 @@
-// Completion and signatures. Both look at the words before the cursor alone, for the text around it
-// is seldom whole.
+// Completion and signatures. Both look only at the words before the cursor, since the text around
+// it is seldom complete.
 #include <dirent.h>
 #include <string.h>
 

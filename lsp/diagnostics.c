@@ -1,4 +1,4 @@
-// What is wrong, as one types, and the corrections that messages carry.
+// Diagnostics while typing, and the corrections that messages propose.
 #include <string.h>
 
 #include "lsp/lsp.h"

@@ -1,4 +1,4 @@
-// What a message asks for, and the answer around what its handler says.
+// Reads what a message requests and builds the response around its handler's result.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

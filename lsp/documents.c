@@ -1,4 +1,4 @@
-// Open documents: their texts as the client last said, and what was found in them.
+// Open documents: their texts as last sent by the client, and the results of their analysis.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-// Formatting: what netc fmt does, as one edit of the lines between the first and the last that
+// Formatting: the result of netc fmt as one edit of the lines from the first to the last that
 // change.
 #include <string.h>
 

@@ -1,5 +1,6 @@
-// What a name or a value is: how it is declared, its type and shape under the dimensions of now,
-// and, once the text has been compiled in the background, which kernels compute its line.
+// Hover text of a name or a value: its declaration, its type and shape under the current
+// dimensions, and, once the text has been compiled in the background, the kernels that compute its
+// line.
 #include <stddef.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
-// netc lsp: what its files share. A server is one process with one thread: it reads messages, keeps
-// the texts of open documents, and starts a process of its own for every analysis, which it ends
-// when the text changes. So nothing that an analysis does to its memory outlives it.
+// Shared by the files of netc lsp. The server is one process with one thread: it reads messages,
+// keeps the texts of open documents, and starts a separate process for every analysis, which it
+// ends when the text changes. So nothing that an analysis does to its memory outlives it.
 #ifndef LSP_LSP_H
 #define LSP_LSP_H
 

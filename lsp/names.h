@@ -1,4 +1,4 @@
-// Names and the places where they stand.
+// Names and their places.
 #ifndef LSP_NAMES_H
 #define LSP_NAMES_H
 

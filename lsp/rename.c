@@ -1,5 +1,5 @@
-// Renaming: every place at once, or not at all. It is tried on a copy of the texts first: a name
-// that names parameters must not change a checkpoint behind the user's back.
+// Renaming: all places at once, or none. It is tried on a copy of the texts first: a name that is
+// part of parameter names must not silently change a checkpoint.
 #include <string.h>
 
 #include "lsp/child.h"

@@ -1,4 +1,4 @@
-// The server's loop: messages first, then analyses of what they changed, then the requests that
+// The server's loop: first messages, then analyses of what they changed, then the requests that
 // wait for one.
 #include <errno.h>
 #include <poll.h>

@@ -1,6 +1,5 @@
-// The standard library's files, written into the cache folder, read-only, so that every editor can
-// open what a definition leads to. The folder is named by their contents: two versions of netc have
-// two folders.
+// The standard library's files, written read-only into the cache folder, so that every editor can
+// open them. The folder is named after their contents, so two versions of netc have two folders.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

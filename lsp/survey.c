@@ -1,4 +1,4 @@
-// What netc_survey said, as tables.
+// The result of netc_survey as tables.
 #include <string.h>
 
 #include "lsp/lsp.h"

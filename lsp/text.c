@@ -1,4 +1,5 @@
-// Positions of the protocol, a line and units of UTF-16 or bytes in it, and bytes of a text.
+// Converts between positions of the protocol (a line, and units of UTF-16 or bytes in it) and byte
+// offsets of a text.
 #include <string.h>
 
 #include "lsp/lsp.h"

@@ -1,5 +1,5 @@
-// Messages as they come: a header with Content-Length, an empty line, as many bytes. What is no
-// such message is skipped to where the next begins.
+// Reads messages: a header with Content-Length, an empty line, and that many bytes. Anything else
+// is skipped up to the next message.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-// Data files and checkpoints: IDX (gz too), CIFAR binary, .npy, raw tokens, images, safetensors.
+// Data files and checkpoints: IDX (also gz), CIFAR binary, .npy, raw tokens, images, safetensors.
 #ifndef RUNTIME_DATA_H
 #define RUNTIME_DATA_H
 

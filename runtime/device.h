@@ -1,7 +1,7 @@
-// Internal: what a device must be able to do. The executor (exec*.c) is written once over this
-// table; cpu_*.c and cuda_*.c implement it. Every function may be called from any thread, but a
-// stream and what is enqueued on it belong to one thread at a time. Device functions other than
-// enter/leave are called between enter and leave (CUDA: the context is current).
+// Internal: the functions of a device. The executor (exec*.c) is written once on top of this table;
+// cpu_*.c and cuda_*.c implement it. Every function may be called from any thread, but a stream and
+// the work on it belong to one thread at a time. All functions of a device except enter and leave
+// are called between these two (CUDA: the context is current).
 #ifndef RUNTIME_DEVICE_H
 #define RUNTIME_DEVICE_H
 

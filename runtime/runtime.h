@@ -1,4 +1,4 @@
-// The runtime: devices, compiled programs, sessions. Knows Program and nothing of graphs.
+// The runtime: devices, compiled programs, sessions. It knows Program but no graphs.
 #ifndef RUNTIME_RUNTIME_H
 #define RUNTIME_RUNTIME_H
 

@@ -390,10 +390,10 @@ const Knob knobs[] = {
      "tile of 16 x 8, 16 x 16, 32 x 32, 32 x 16; attention: rows of a warp, in units of 16",
      INT(tile.each), legal_each, -1, true, NULL},
     {"wgmma",
-     "whether groups of four warps multiply. yes: one tile together, or each its own; split: "
+     "groups of four warps multiply. together: one tile together; own: each its own; split: "
      "together, and the blocks of a cluster divide its columns; steps: the groups divide them, "
-     "too; strips: each its own, and one copy holds all pixels of a line of windows; "
-     "shared_strips: the same with one tile together",
+     "too; strips: own, and one copy holds all pixels of a line of windows; shared_strips: strips, "
+     "with one tile together; no: they do not",
      INT(tile.wgmma), legal_wgmma, 0, true, wgmma_words},
     {"tile_n", "neighbours of the result in a row of a group's or a staged tile", INT(tile.n),
      legal_tile_n, -1, false, NULL},

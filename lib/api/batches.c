@@ -1,6 +1,6 @@
-// Further batch sizes that a model.bin is compiled for. Beside the main builds it holds builds of
-// all entries under one more definition, such as "batch=1"; one of these takes the place of the
-// main build when the caller's definitions match it.
+// Further batch sizes that a model.bin is compiled for. In addition to the main builds it holds
+// builds of all entries under one more definition, such as "batch=1"; one of these replaces the
+// main build if it matches the caller's definitions.
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-// model.bin: the source with every file it uses, both programs, compiled images, weights. This
+// model.bin: the source with every file it uses, both programs, compiled images, weights. This file
 // loads one; api/bin_save.c writes it.
 //
 // Sections: "info" (lines "key value"), "source", "use NAME", "program cpu", "program cuda",

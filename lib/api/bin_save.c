@@ -1,4 +1,4 @@
-// A model.bin written; api/bin.c says what is in it.
+// Writes a model.bin; api/bin.c describes its contents.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// What captured runs need (runtime/exec/exec_capture.c).
+// API functions for captured runs (runtime/exec/exec_capture.c).
 #include "lib/lib.h"
 
 bool netc_capturing(netc_session *s)

@@ -1,4 +1,4 @@
-// Checkpoints read: a session's parameters, states and settings from safetensors; the step, the
+// Reads checkpoints: a session's parameters, states and settings from safetensors; the step, the
 // seed and the choices are in the metadata.
 #include <errno.h>
 #include <inttypes.h>

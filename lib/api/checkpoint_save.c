@@ -1,6 +1,6 @@
-// Checkpoints written: a session's parameters, states and settings as safetensors, in one file or
-// in parts; the step, the seed and the choices travel as metadata. Weights alone are written as
-// published files are.
+// Writes checkpoints: a session's parameters, states and settings as safetensors, in one file or in
+// parts, with the step, the seed and the choices as metadata. Weights alone are written like
+// published files.
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

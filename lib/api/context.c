@@ -1,4 +1,4 @@
-// Contexts: options, hooks, the place of the compile cache.
+// Contexts: options, hooks, the location of the compile cache.
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// Floats of one width as those of another, and matrices turned.
+// Converts floats to another width, and transposes matrices.
 #include <math.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-// Data sets: named files and arrays, read as the model's inputs ask for them.
+// Data sets: named files and arrays, read in the form that the model's inputs require.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

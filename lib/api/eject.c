@@ -1,5 +1,5 @@
-// Kernels edited by hand: written out with their contract, read back, put in the generated ones'
-// place as long as a kernel with that contract exists.
+// Kernels edited by hand: written with their contract, read back, and used instead of generated
+// kernels as long as a kernel with that contract exists.
 #include "lib/api/eject.h"
 
 #include <dirent.h>

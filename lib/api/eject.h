@@ -1,4 +1,4 @@
-// Kernels edited by hand: MODEL.kernels/NAME.cu takes the place of the kernel NAME.
+// Kernels edited by hand: MODEL.kernels/NAME.cu replaces the kernel NAME.
 #ifndef LIB_EJECT_H
 #define LIB_EJECT_H
 

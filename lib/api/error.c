@@ -1,4 +1,4 @@
-// Error objects: the whole diagnostic, rendered when it is made.
+// Error objects: they hold the whole diagnostic, rendered when the error is created.
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// Evaluation: the eval entry over a whole data set, a last smaller batch as a second
+// Evaluation: runs the eval entry over a whole data set; a smaller last batch is a second
 // specialisation.
 #include <inttypes.h>
 #include <math.h>

@@ -1,6 +1,6 @@
-// How many bytes may be kept for the backward part so that an entry's temporaries stay within a
-// limit: the peak of a plan is known only once it is made, so a few are tried. Where none fits, the
-// error names the values that are live at the peak.
+// Chooses how many bytes may be kept for the backward part so that an entry's temporaries stay
+// within a limit: the peak is known only after planning, so a few values are tried. If none fits,
+// the error names the values that are live at the peak.
 #include <inttypes.h>
 #include <string.h>
 

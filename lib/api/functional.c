@@ -1,11 +1,12 @@
-// A model for a host with automatic differentiation of its own: a function of the model's inputs
-// and of parameters passed as arguments, or the vector-Jacobian product of that function.
+// A model for a host with its own automatic differentiation: a function of the model's inputs and
+// of parameters passed as arguments, or the vector-Jacobian product of that function.
 //
-// The gradients take the function's arguments, a cotangent for each float output ("@d.Z") and the
-// states that it depends on as they were when it began ("@was.S"). With [keep] the function returns
-// those states, so that its gradients can be computed after they have been written, and the
-// residuals of kept.c. The gradients write no cells and check nothing. With [states] the function
-// takes those states, too, and gives what it writes ("@now.S") instead of writing it.
+// The gradients take the function's arguments, a cotangent for each float output ("@d.Z"), and the
+// values that the states it depends on had when it began ("@was.S"). With [keep] the function
+// returns those states, so that its gradients can be computed after they have been overwritten, and
+// the residuals of kept.c. The gradients write no cells and check nothing. With [states] the
+// function also takes those states as inputs and returns the states that it writes ("@now.S")
+// instead of writing them.
 #include <string.h>
 
 #include "base/plain.h"

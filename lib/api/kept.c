@@ -1,7 +1,8 @@
-// The residuals that a function keeps for its gradients. Kept are dots of a value that varies with
-// the inputs and one that does not: layers, whose results are small for their work. Dots of two
-// varying values, such as the scores of attention, are large for their work and are recomputed, as
-// is everything else. A bias is added before: the activation behind it reads the sum.
+// The residuals that a function keeps for its gradients: dots of a value that depends on the inputs
+// and one that does not. These are layers, whose results are small compared with their work. Dots
+// of two dependent values, such as the scores of attention, are large compared with their work and
+// are recomputed, as is everything else. A bias is added first, because the activation after it
+// reads the sum.
 //
 // Gradients are taken of the whole function; only then is the forward part cut at the residuals, so
 // that cotangents pass through them.

@@ -1,4 +1,4 @@
-// What a function keeps for its gradients instead of computing it again: see kept.c.
+// The values that a function keeps for its gradients instead of computing them again; see kept.c.
 #ifndef LIB_KEPT_H
 #define LIB_KEPT_H
 

@@ -1,5 +1,5 @@
-// Selecting outputs of an entry: compiled from source, the others are left out with whatever only
-// they need; code from a model.bin computes them all, and the others are dropped.
+// Selects outputs of an entry. When compiled from source, the other outputs are left out together
+// with what only they need; code from a model.bin computes all of them, and the others are dropped.
 #include <string.h>
 
 #include "lib/lib.h"

@@ -1,4 +1,4 @@
-// What a program has: its entries, with their inputs and outputs.
+// The interface of a program: its entries with their inputs and outputs.
 #include <string.h>
 
 #include "lib/lib.h"

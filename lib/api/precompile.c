@@ -1,5 +1,5 @@
-// Kernels are compiled on a thread of their own as soon as a program knows the GPU, while data are
-// read and the device is opened.
+// Compiles kernels on a separate thread as soon as a program knows the GPU, while data are read and
+// the device is opened.
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
-// Prediction: a model over a whole data set, batch by batch in order; each example's outputs are
-// written as they are computed. The last, smaller batch is a specialisation of its own. Files are
-// replaced only when all is written.
+// Prediction: runs a model over a whole data set, batch by batch in order, and writes each
+// example's outputs as they are computed. The last, smaller batch is a specialisation of its own.
+// Files are replaced only when everything is written.
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

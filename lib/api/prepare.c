@@ -1,5 +1,5 @@
-// Opens a device on a thread of its own: starting a driver takes as long as reading a data set or
-// compiling a model.
+// Opens a device on a separate thread, since starting a driver takes as long as reading a data set
+// or compiling a model.
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,4 +1,5 @@
-// Programs: made of source and options, counted, freed. (What they have: api/ports.c)
+// Programs: creation from source and options, reference counts, release. (api/ports.c describes
+// their contents.)
 #include <stdlib.h>
 #include <string.h>
 

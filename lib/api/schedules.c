@@ -1,5 +1,5 @@
-// Where a build's schedules come from: a checkpoint's choice table, else the model's tuning file,
-// else the cache of what was measured on this device, else the cost model.
+// The source of a build's schedules: a checkpoint's choice table, else the model's tuning file,
+// else the cache of measurements on this device, else the cost model.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

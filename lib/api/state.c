@@ -1,4 +1,5 @@
-// Parameters, states and settings in and out of a session: one by one, or from another session.
+// Reads and writes a session's parameters, states and settings: one by one, or from another
+// session.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

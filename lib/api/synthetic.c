@@ -1,4 +1,4 @@
-// Inputs for checks and profiles, a function of the seed alone.
+// Made-up inputs for checks and profiles, a function of the seed alone.
 #include "lib/api/synthetic.h"
 
 #include <math.h>

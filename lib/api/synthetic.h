@@ -1,4 +1,4 @@
-// Synthetic inputs: integers drawn from an input's stated range, floats normal.
+// Made-up inputs: integers drawn from an input's stated range, floats from a normal distribution.
 #ifndef LIB_SYNTHETIC_H
 #define LIB_SYNTHETIC_H
 

@@ -1,4 +1,4 @@
-// Formatting and the check of the environment.
+// netc_format and netc_doctor.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

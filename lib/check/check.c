@@ -1,4 +1,4 @@
-// netc_check: gradients by finite differences, kernels against the evaluator.
+// netc_check: compares gradients with finite differences and kernels with the evaluator.
 #include "lib/check/check.h"
 
 #include <math.h>

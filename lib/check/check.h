@@ -1,4 +1,5 @@
-// The two halves of netc_check. Each appends lines to [out] and says whether all was right.
+// The two halves of netc_check. Each appends lines to [out] and returns whether everything was
+// correct.
 #ifndef LIB_CHECK_H
 #define LIB_CHECK_H
 

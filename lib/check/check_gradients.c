@@ -1,8 +1,9 @@
-// Gradients of every loss of the train entry against finite differences, in double precision.
+// Compares the gradients of every loss of the train entry with finite differences, in double
+// precision.
 //
-// A value behind stop_gradient (also a parameter an earlier `update` has changed) counts as a
-// constant there, so it becomes a leaf here: its value is computed once and held while others are
-// perturbed.
+// A value under stop_gradient (also a parameter that an earlier `update` has changed) counts as a
+// constant there, so it becomes a leaf here: its value is computed once and held while other values
+// are perturbed.
 #include <string.h>
 
 #include "ir/check.h"

@@ -1,5 +1,5 @@
-// netc check --kernel: one kernel as it is compiled now, edited or under another schedule, against
-// the generated one under the cost model's schedule: the same results, and the time of both.
+// netc check --kernel: compares one kernel as it is compiled now, edited or with another schedule,
+// with the generated kernel under the cost model's schedule: their results and their times.
 #include <stdlib.h>
 #include <string.h>
 

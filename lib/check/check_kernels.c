@@ -1,4 +1,5 @@
-// Every entry on the device against the reference evaluator: fused, unfused, without the library.
+// Compares every entry on the device with the reference evaluator: fused, unfused, without the
+// library.
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
-// What the evaluator makes of every entry, once for all variants that are compared with it: each
-// execution begins with cells that it knows, so that nothing a device computed is ever an operand.
+// The evaluator's results for every entry, computed once for all variants that are compared with
+// them. Each execution starts from cells that the evaluator knows, so that no result of a device is
+// ever an operand.
 #include <string.h>
 
 #include "lib/check/check.h"

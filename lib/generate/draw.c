@@ -1,6 +1,6 @@
-// A token out of logits: what was said before made less likely (Keskar et al. 2019), softmax at a
-// temperature, the most likely ones only (top-k: Fan et al.
-// 2018; top-p, the nucleus: Holtzman et al. 2020), and one of them by a number from Philox.
+// Draws a token from logits: tokens that the text already has become less likely (Keskar et al.
+// 2019); softmax at a temperature; only the most likely tokens (top-k: Fan et al. 2018; top-p,
+// nucleus sampling: Holtzman et al. 2020); and one of them by a random number from Philox.
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-// Internal: a token out of logits.
+// Internal: draws a token from logits.
 #ifndef LIB_DRAW_H
 #define LIB_DRAW_H
 

@@ -1,6 +1,7 @@
-// netc_generate: prompts go through an entry that makes logits of tokens; the next token is drawn
-// from them and fed back. Texts of an entry with states advance by one place each at once, whether
-// by a token of the prompt or by one that was drawn: each is what it would be alone.
+// netc_generate: prompts pass through an entry that computes the logits of the next token, which is
+// drawn from them and fed back. All texts of an entry with states advance by one position at the
+// same time, whether the token comes from the prompt or was drawn, so each text is the same as if
+// it were written alone.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

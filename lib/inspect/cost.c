@@ -1,4 +1,4 @@
-// What a step moves and computes, and the least time a device needs for it.
+// What a step moves and computes, and the minimum time that a device needs for it.
 #include "lib/inspect/cost.h"
 
 const char *step_name(const Program *p, const ProgStep *s)

@@ -1,4 +1,4 @@
-// What a step must move and do, and how long a device needs for that.
+// What a step must move and compute, and how long a device needs for that.
 #ifndef LIB_COST_H
 #define LIB_COST_H
 

@@ -1,4 +1,4 @@
-// netc inspect: kernels with bytes, flops and floors; what they need of a GPU; the memory plan.
+// netc inspect: kernels with bytes, flops and minimum times; their GPU resources; the memory plan.
 #include "codegen/ir/body.h"
 #include "lib/inspect/inspect.h"
 

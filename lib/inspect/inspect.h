@@ -1,4 +1,4 @@
-// netc_inspect, its parts.
+// The parts of netc_inspect.
 #ifndef LIB_INSPECT_H
 #define LIB_INSPECT_H
 

@@ -1,4 +1,4 @@
-// Kernel cards: what the compiler made of each kernel. Registers, local and shared memory come from
+// Kernel cards: the compiler's result for each kernel. Registers, local and shared memory come from
 // its cubin, remarks and seconds from compiling it; launch and text are the program's own.
 #include <string.h>
 

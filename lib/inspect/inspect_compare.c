@@ -1,7 +1,9 @@
-// What differs between two builds: kernels that came, went or changed, and the plans' sizes.
+// The differences between two builds: kernels that appeared, disappeared or changed, and the sizes
+// of their plans.
 //
-// A kernel's name ends in eight digits of its identity. The same name is the same code; the same
-// name but for the digits, or a library call of another shape, is the same place with other code.
+// A kernel's name ends in eight digits of its identity. Equal names mean equal code. Names that
+// differ only in these digits, and library calls of another shape, mean the same place with other
+// code.
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

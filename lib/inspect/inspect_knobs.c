@@ -1,4 +1,4 @@
-// netc inspect --knobs: by which schedules the kernels run, and which they could.
+// netc inspect --knobs: the schedules of kernels, and which others are legal.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

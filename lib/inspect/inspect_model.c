@@ -1,5 +1,5 @@
-// netc inspect --model: a model's layers, what they hold and what they compute, as a table. The
-// text is elaborated anew, so that a model.bin shows them, too, and nothing is compiled.
+// netc inspect --model: a table of a model's layers, with what they hold and compute. The text is
+// elaborated again, so that this also works for a model.bin, and nothing is compiled.
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

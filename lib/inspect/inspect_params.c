@@ -1,5 +1,5 @@
-// netc inspect --params: what a model keeps, parameters and states, with what each begins as. The
-// text is elaborated anew, so that a model.bin shows them, too, and nothing is compiled.
+// netc inspect --params: a model's parameters and states with their initial values. The text is
+// elaborated again, so that this also works for a model.bin, and nothing is compiled.
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 // netc inspect --why: the values that are stored between kernels, each with the cause and its
-// numbers (docs/fusion.md lists the causes); by which schedule each kernel runs, and what computes
-// each product, and why.
+// numbers (docs/fusion.md lists the causes); the schedule of each kernel and what computes each
+// product, and why.
 #include <stdio.h>
 #include <string.h>
 

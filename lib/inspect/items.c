@@ -1,4 +1,5 @@
-// The steps of an entry, each with what inspect says of it; registers and occupancy from cubins.
+// The steps of an entry with what netc inspect reports about each; registers and occupancy from
+// cubins.
 #include "lib/inspect/items.h"
 
 #include <inttypes.h>

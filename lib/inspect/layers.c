@@ -1,4 +1,4 @@
-// Where a model's parameters and values belong.
+// Assigns a model's parameters and values to layers.
 #include "lib/inspect/layers.h"
 
 #include <ctype.h>

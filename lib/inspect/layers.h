@@ -1,5 +1,5 @@
-// The layers of a model: the scopes that hold parameters, one in the other, and what an execution
-// of the forward pass computes in each.
+// The layers of a model: the scopes that hold parameters, nested, and what one execution of the
+// forward pass computes in each.
 #ifndef LIB_LAYERS_H
 #define LIB_LAYERS_H
 

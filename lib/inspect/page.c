@@ -1,6 +1,5 @@
-// netc_report: an entry of a model as one page that needs nothing else: the template of
-// report/ with its style, its script and the data, which are what netc inspect and netc profile
-// say.
+// netc_report: an entry of a model as one self-contained page: the template of report/ with its
+// style, its script and the data, which are what netc inspect and netc profile report.
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-// netc_report, its parts: what is told of an entry, as one JSON object in a page.
+// The parts of netc_report: the facts about an entry, as one JSON object in a page.
 #ifndef LIB_PAGE_H
 #define LIB_PAGE_H
 

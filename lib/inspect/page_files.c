@@ -1,4 +1,5 @@
-// What a report takes from files: the times of netc profile --json, the lines of netc train --log.
+// The parts of a report that come from files: the times of netc profile --json, the lines of netc
+// train --log.
 #include <math.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
-// What a report says of an entry's plan: each step with the operations it computes and the scope
-// they were made in, what it reads and writes, and where each buffer lies while it is live.
+// The parts of a report about an entry's plan: each step with the operations it computes and the
+// scope they were created in, what it reads and writes, and where each buffer lies while it is
+// live.
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-// netc_profile: an entry whole, then each of its steps between two events, beside what the device
-// can do.
+// netc_profile: times an entry as a whole, then each of its steps between two events, and compares
+// them with what the device can do.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-// netc show: what is in a file of tensors, of data or of a compiled model. Nothing of it is run.
+// netc show: describes a file of tensors, of data or of a compiled model. Nothing in it is run.
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
-// netc_survey: what an editor asks about a text, as JSON. Places are bytes of a source, by number.
+// netc_survey: answers an editor's questions about a text, as JSON. Places are byte offsets in
+// numbered sources.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

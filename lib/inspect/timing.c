@@ -1,4 +1,4 @@
-// netc_time: executions of an entry, enqueued as a run does.
+// netc_time: times executions of an entry that are enqueued as in a run.
 #include "lib/inspect/timing.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-// Getting an entry ready to be timed: data bound, made up where none is given, and run once.
+// Prepares an entry for timing: binds data, made up if none are given, and runs it once.
 #ifndef LIB_TIMING_H
 #define LIB_TIMING_H
 

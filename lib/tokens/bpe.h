@@ -1,5 +1,5 @@
-// Byte-pair encoding: a vocabulary of byte strings, and the pairs that merge, the lowest rank first
-// and of equals the leftmost.
+// Byte-pair encoding: a vocabulary of byte strings, and the pairs that are merged: the one with the
+// lowest rank first, the leftmost among equal ones.
 #ifndef LIB_TOKENS_BPE_H
 #define LIB_TOKENS_BPE_H
 

@@ -1,4 +1,5 @@
-// Special tokens first, then what lies between them is cut into pieces, and each piece encoded.
+// Encodes text: finds special tokens first; the text between them is split into pieces, and each
+// piece is encoded.
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-// Matching: a program of few instructions, with a stack of the places to go back to. A run of
-// characters is one of them however long it is.
+// Matching: a program of a few kinds of instructions, with a stack of positions to return to. A run
+// of characters is one instruction, however long it is.
 #include <stdlib.h>
 
 #include "lib/tokens/pattern_code.h"

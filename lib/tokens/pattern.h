@@ -1,4 +1,4 @@
-// The regular expressions by which tokenizers cut text into pieces, matched on bytes.
+// The regular expressions with which tokenizers split text into pieces, matched on bytes.
 #ifndef LIB_TOKENS_PATTERN_H
 #define LIB_TOKENS_PATTERN_H
 

@@ -1,4 +1,4 @@
-// Internal: what a pattern is compiled to, pattern_compile.c to pattern.c.
+// Internal: compiled patterns, from pattern_compile.c to pattern.c.
 #ifndef LIB_TOKENS_PATTERN_CODE_H
 #define LIB_TOKENS_PATTERN_CODE_H
 

@@ -1,5 +1,5 @@
-// GPT-2's files: vocab.json (token: number) and merges.txt (a pair a line, the first merges first);
-// and the alphabet that they are written in.
+// Reads GPT-2's files: vocab.json (token: number) and merges.txt (one pair per line, in the order
+// of merging), and the alphabet they are written in.
 #include <inttypes.h>
 #include <string.h>
 

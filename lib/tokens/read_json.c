@@ -1,5 +1,6 @@
-// Hugging Face's tokenizer.json, of byte-level byte-pair encoding. Whatever else such a file may
-// ask for is refused by its name: tokens must be equal to the reference's or not come at all.
+// Reads Hugging Face's tokenizer.json for byte-level byte-pair encoding. Anything else that such a
+// file may require is refused by its name: the tokens must equal the reference's, or there is an
+// error.
 #include <inttypes.h>
 #include <string.h>
 

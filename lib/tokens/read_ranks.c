@@ -1,5 +1,5 @@
-// tiktoken's rank files: a token a line, its bytes in base64, a space, its number, which is also
-// the rank of what merges into it. The pattern by which text is cut is not in the file.
+// Reads tiktoken's rank files: one token per line, its bytes in base64, a space, and its number,
+// which is also its rank in merging. The pattern that splits text is not in the file.
 #include <inttypes.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-// What the readers of tokenizer files share: errors, files, what they find put into the tokenizer.
+// Shared by the readers of tokenizer files: errors, reading files, adding what they find to the
+// tokenizer.
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>

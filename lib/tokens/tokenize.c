@@ -1,4 +1,4 @@
-// netc_tokenize: files of text to a file of tokens.
+// netc_tokenize: writes the tokens of text files to a token file.
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,7 +74,7 @@ static netc_status write_tokens(Tokenizing *t, int32_t end, netc_error **err)
     if (t->count > INT32_MAX)
         return lib_fail(err, NETC_INVALID,
                         "%" PRId64 " tokens are more than the header of a token file can state; "
-                                   "write them without one (--raw), or into several files",
+                        "write them without one (--raw), or into several files",
                         t->count);
     head = rt_token_head(t->wide, t->count);
     return rt_writer_again(&t->w, &head, sizeof head, &t->e) ? lib_fail_rt(err, &t->e) : NETC_OK;

@@ -1,4 +1,4 @@
-// netc_tokenizer: which files it comes from, text to tokens, tokens to text.
+// netc_tokenizer: opens one from its files, turns text into tokens and tokens into text.
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

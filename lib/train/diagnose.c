@@ -1,6 +1,6 @@
-// Naming the op behind a loss that is not finite. A failing step commits nothing, so the session
-// still holds the state the step began with: the reference evaluator replays it and finds the first
-// bad value.
+// Finds the op that causes a loss that is not finite. A failed step commits nothing, so the session
+// still holds the state from before the step: the reference evaluator repeats the step and finds
+// the first bad value.
 #include "lib/train/diagnose.h"
 
 #include <inttypes.h>

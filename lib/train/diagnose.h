@@ -1,4 +1,4 @@
-// Explaining a step that failed a device check.
+// Explains a step that failed a check on the device.
 #ifndef LIB_DIAGNOSE_H
 #define LIB_DIAGNOSE_H
 

@@ -1,4 +1,4 @@
-// The tables training opens with, and the statistics it watches.
+// The tables at the start of training, and the watched statistics.
 #include "lib/train/report.h"
 
 #include <inttypes.h>

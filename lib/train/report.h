@@ -1,4 +1,4 @@
-// What training tells its user: the opening tables and the watched statistics.
+// What training reports to its user: the tables at its start and the watched statistics.
 #ifndef LIB_REPORT_H
 #define LIB_REPORT_H
 

@@ -1,4 +1,4 @@
-// Private to training (train.c, train_plan.c, train_back.c): a run of it.
+// Private to training (train.c, train_plan.c, train_back.c): the state of one training run.
 #ifndef LIB_TRAIN_H
 #define LIB_TRAIN_H
 

@@ -1,10 +1,11 @@
-// Going back to the last step after which all states were sound: finite.
+// Returns to the last step after which all states were sound, that is, finite.
 //
 // A step checks its indices, asserts and loss before it writes anything. The values it writes are
-// not checked: in a fused step that would cost a launch, or all states twice. The host checks the
-// states now and then, before they are saved and at the end, and keeps a snapshot of sound ones;
-// how often follows from what a snapshot costs. When states are not sound, training restores the
-// snapshot and repeats, to the same bits, the steps up to the first that writes such values.
+// not checked: in a fused step that would cost a launch, or a second copy of all states. The host
+// checks the states from time to time, before they are saved and at the end, and keeps a snapshot
+// of sound ones; how often depends on the cost of a snapshot. If states are not sound, training
+// restores the snapshot and repeats the steps, with the same bits, up to the first that writes such
+// values.
 #include <inttypes.h>
 #include <stdio.h>
 

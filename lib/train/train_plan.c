@@ -1,5 +1,5 @@
-// Plans a training and checks before the first step whatever can be checked: it must not fail at
-// the first evaluation, hours later.
+// Plans a training run and checks everything that can be checked before the first step, so that it
+// does not fail at the first evaluation, hours later.
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

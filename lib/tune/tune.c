@@ -1,4 +1,4 @@
-// netc_tune: which launches to search, in which order, and the file that remembers.
+// netc_tune: decides which launches to search and in which order, and writes the tuning file.
 #include "lib/tune/tune.h"
 
 #include <libgen.h>

@@ -1,4 +1,5 @@
-// Private to the tuner: one launch of a build alone on a device, under schedules to be compared.
+// Private to the tuner: one launch of a build, run alone on a device under the schedules to be
+// compared.
 #ifndef LIB_TUNE_H
 #define LIB_TUNE_H
 

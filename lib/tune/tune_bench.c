@@ -1,4 +1,4 @@
-// One launch alone on a device: its buffers, candidates compiled, compared and timed.
+// Runs one launch alone on a device: its buffers; compiling, comparing and timing candidates.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

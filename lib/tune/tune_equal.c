@@ -1,7 +1,8 @@
-// Whether a candidate computes what its launch should: within the evaluator's bound of each element
-// where the evaluator was asked (tune/tune_expect.c). It takes minutes for the launches of a large
-// model, whose candidates are compared with the default schedule's results, by one tolerance a
-// buffer: its largest element's, since what an element's own sum added up is not known there.
+// Whether a candidate computes what its launch should: within the evaluator's bound for each
+// element, if there are results of the evaluator (tune/tune_expect.c). For the launches of a large
+// model these would take minutes, so their candidates are compared with the default schedule's
+// results, with one tolerance per buffer, from its largest element: how large the terms of an
+// element's sum were is not known there.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,9 @@
-// What a launch should leave in its buffers, each element with the error it may have: by the
-// evaluator and its bound (ir/bound.h), from what lies in the microbenchmark's other buffers.
+// What a launch should store in its buffers, each element with its permitted error: computed by the
+// evaluator with its bound (ir/bound.h) from the contents of the microbenchmark's other buffers.
 //
-// Only where the evaluator, which is slow, has an answer in about a second: buffers are small
-// enough to be read whole, and nothing depends on a row table or on where a loop stands.
+// Only where the evaluator, which is slow, needs at most about a second: buffers must be small
+// enough to be read as a whole, and nothing may depend on a row table or on the iteration of a
+// loop.
 #include <stdlib.h>
 #include <string.h>
 

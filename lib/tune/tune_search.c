@@ -1,5 +1,6 @@
-// The search over one launch: one knob of one body after the other, the fastest legal value kept,
-// until nothing gets better or time is over. What wins must win once more against the default.
+// The search over one launch: one knob of one body after the other, keeping the fastest legal
+// value, until nothing improves or the time is over. The winner must be faster than the default in
+// one more comparison.
 #include <string.h>
 #include <unistd.h>
 

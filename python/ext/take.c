@@ -91,7 +91,7 @@ static bool is_dense(State *s, const char *what, const Taken *t, const int64_t *
         return false;
     }
     if (!t->t.on_device && (uintptr_t)t->t.data % (uintptr_t)size) {
-        raise_text(s, "%s does not lie at a multiple of its elements' %d bytes: copy it first",
+        raise_text(s, "%s is not aligned to its elements' %d bytes: copy it first",
                    what, (int)size);
         return false;
     }

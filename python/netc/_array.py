@@ -163,5 +163,5 @@ def _made(flat, shape, dtype):
 
 def _whole(v):
     if v != int(v):
-        raise ValueError(f"{v} is no whole number")
+        raise ValueError(f"{v} is not a whole number")
     return int(v)

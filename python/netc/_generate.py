@@ -50,7 +50,7 @@ def generate(model, prompt, *, tokenizer, on_token, entry, length, temperature, 
         raise ValueError('prompts of text want tokenizer=: a Tokenizer, its path, or "bytes"')
     tokens = [tokenizer.encode(p) if text else list(p) for p, text in zip(prompts, words)]
     if not all(tokens):
-        raise ValueError("a prompt has one token at least")
+        raise ValueError("a prompt needs at least one token")
     written = {}
 
     def told(row, token):

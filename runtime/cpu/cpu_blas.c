@@ -1,6 +1,6 @@
-// OpenBLAS, opened at run time and told to use one thread: matmuls are cut into parts that run on
-// the kernels' own threads. Two pools of threads on the same cores wait for each other's spinning
-// workers.
+// OpenBLAS, opened at run time and restricted to one thread: matmuls are split into parts that run
+// on the kernels' own threads. Two thread pools on the same cores would wait for each other's
+// spinning workers.
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-// Starting the system's C compiler: found on PATH, run directly (no shell), its output kept for the
-// error message.
+// Starts the system's C compiler: found on PATH, run directly (without a shell), its output kept
+// for the error message.
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>

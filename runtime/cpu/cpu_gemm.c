@@ -1,5 +1,5 @@
-// Matmul steps on the CPU: cut into parts of C's rows and columns, each by OpenBLAS on one thread
-// (or our own loops), then the epilogue on the part while it is in cache.
+// Matmul steps on the CPU: split into parts of C's rows and columns. OpenBLAS on one thread (or
+// netc's own loops) computes each part, and the epilogue follows while the part is in the cache.
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// A CPU program's shared object, loaded.
+// Loads the shared object of a CPU program.
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>

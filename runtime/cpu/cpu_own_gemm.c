@@ -1,4 +1,5 @@
-// Matmul without a library: for a program planned where OpenBLAS was and run where it is not.
+// Matmul without a library: for a program that was planned with OpenBLAS and runs on a machine
+// without it.
 #include <string.h>
 
 #include "runtime/cpu/cpu.h"

@@ -1,8 +1,8 @@
-// Threads for loops over independent tasks. A loop is cut into one part a thread, or fewer where it
-// has fewer tasks, each part into a few pieces; a thread takes the pieces of its own part and then
-// what is left of the others'. So cores keep the data they had, and a thread the system does not
-// let run holds nobody up: the caller does its pieces too and waits only for pieces that were
-// begun. (A team that meets at barriers, as OpenMP's does, comes to a crawl on a machine that is
+// Threads for loops over independent tasks. A loop is split into one part per thread (fewer if it
+// has fewer tasks), and each part into a few pieces. A thread takes the pieces of its own part and
+// then those left in other parts. So cores keep the data they had, and a thread that the system
+// does not schedule delays nobody: the caller does pieces, too, and waits only for pieces that were
+// started. (A team that meets at barriers, as in OpenMP, becomes very slow on a machine that is
 // also busy with something else.)
 #include <linux/futex.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
-// What a compiled kernel needs, read from the ELF file that the compiler wrote, so that it is known
-// without a GPU. Nothing in the file is trusted.
+// What a compiled kernel needs, read from the ELF file of the compiler, so that it is known without
+// a GPU. Nothing in the file is trusted.
 #include "runtime/cuda/cubin.h"
 
 #include <elf.h>

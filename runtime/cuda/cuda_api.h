@@ -1,6 +1,5 @@
-// Our own declarations of what netc uses of the CUDA driver, NVRTC and cuBLASLt: opaque handles,
-// the published numeric values and function types. The libraries are opened at run time
-// (cuda_api.c).
+// netc's own declarations of the CUDA driver, NVRTC and cuBLASLt: opaque handles, the published
+// numeric values and function types. The libraries are opened at run time (cuda_api.c).
 #ifndef RUNTIME_CUDA_API_H
 #define RUNTIME_CUDA_API_H
 

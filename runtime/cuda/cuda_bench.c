@@ -1,4 +1,4 @@
-// Memory and clocks for timing a matmul.
+// Memory and timing of matmul benchmarks.
 #include "runtime/cuda/cuda_bench.h"
 
 #include <math.h>

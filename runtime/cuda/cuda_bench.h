@@ -1,5 +1,5 @@
-// Times calls of one matmul, by cuBLASLt and what follows its call or by the generated kernel that
-// does both, in memory of its own.
+// Times calls of one matmul in memory of its own: cuBLASLt with what follows its call, or the
+// generated kernel that does both.
 #ifndef RUNTIME_CUDA_BENCH_H
 #define RUNTIME_CUDA_BENCH_H
 

@@ -1,5 +1,5 @@
-// CUDA text to cubins or PTX by NVRTC: one compilation a kernel, in parallel, through the cache.
-// Needs no GPU and no driver.
+// Compiles CUDA text to cubins or PTX with NVRTC: one compilation per kernel, in parallel, through
+// the cache. Needs no GPU and no driver.
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>

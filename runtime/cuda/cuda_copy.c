@@ -1,5 +1,5 @@
-// Copies and fills, plain and behind the error record. The gated ones are two small kernels in PTX,
-// which the driver itself assembles, so that they need no compiler at run time.
+// Copies and fills, unconditional ones and ones that depend on the error record. The latter are two
+// small kernels in PTX, which the driver assembles, so that they need no compiler at run time.
 #include "runtime/cuda/cuda.h"
 
 // void fill_N(char *to, const char *from, size_t n, const unsigned *gate): n elements of N bytes,

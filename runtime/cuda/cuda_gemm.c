@@ -1,6 +1,6 @@
-// Matrix products by cuBLASLt. It thinks in columns: a row-major (m, n) is its column-major (n, m),
-// so C = A B is asked for as C^T = B^T A^T: our B is its A, our A its B, and a bias along our n
-// runs along its rows, as its epilogues want.
+// Matrix products by cuBLASLt, which uses column-major matrices. A row-major (m, n) is a
+// column-major (n, m), so C = A B is requested as C^T = B^T A^T: our B is its A, our A its B, and a
+// bias along our n runs along its rows, as its epilogues require.
 #include <stdlib.h>
 #include <string.h>
 

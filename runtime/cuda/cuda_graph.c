@@ -1,4 +1,5 @@
-// CUDA graphs: what a stream is given between begin and end, enqueued again as one launch.
+// CUDA graphs: what a stream receives between begin and end is recorded and later enqueued as one
+// launch.
 #include "runtime/cuda/cuda.h"
 
 #include <stdlib.h>

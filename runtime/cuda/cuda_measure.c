@@ -1,6 +1,6 @@
-// What measuring needs of a GPU: a copy of our own, the yardstick of every kernel that moves bytes;
-// a launch that only takes time; what the driver knows of a kernel. The two kernels are PTX, which
-// the driver assembles.
+// GPU code for measurements: a copy kernel, with which every kernel that moves bytes is compared; a
+// launch that only takes time; and what the driver knows about a kernel. Both kernels are PTX,
+// which the driver assembles.
 #include "runtime/cuda/cuda.h"
 
 // copy_wide(to, from): a thread moves four times 16 bytes, loaded at once from four quarters of the

@@ -1,4 +1,5 @@
-// A Program's kernels on a GPU: from images that fit, else compiled here; launching them.
+// The kernels of a Program on a GPU: loaded from images that fit, otherwise compiled here; and
+// launched.
 #include "base/clock.h"
 #include "runtime/cuda/cuda.h"
 

@@ -1,8 +1,8 @@
-// What lies in memory while a product and what is computed with it are measured: numbers of both
-// signs where any will do, since how fast a large product runs depends on its operands, through the
-// power that the device may draw; and what keeps the kernels' contract where they rely on more.
-// Rows of a data set are looked up in a table that nothing checks, a step whose error record says
-// that it failed commits nothing, and indices are in range, so that no check fails.
+// The contents of memory while a product and the code around it are measured: numbers of both signs
+// where any will do, since the speed of a large product depends on its operands through the power
+// that the device may draw; and values that keep the kernels' contract where they rely on more. Row
+// tables are not checked, so they hold valid rows. A step whose error record is set commits
+// nothing, so it is clear. Indices are in range, so that no check fails.
 #include <stdlib.h>
 #include <string.h>
 

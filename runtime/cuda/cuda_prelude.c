@@ -1,12 +1,13 @@
-// What of the prelude a kernel needs. NVRTC reads one text at a time, however many threads ask, so
-// the reading of a prelude of which most kernels use a tenth would be most of a program's
-// compilation on a machine of many cores.
+// The part of the prelude that a kernel needs. NVRTC processes one text at a time, however many
+// threads call it, so reading a prelude of which most kernels use a tenth would be most of a
+// program's compilation on a machine with many cores.
 //
-// A prelude is taken apart at its blank lines. A name of its own (nc_, NC_, Nc) belongs to the
-// paragraph that mentions it first, which declares it; a kernel gets the paragraphs of the names it
-// mentions and of those they mention. So overloads of one name for plain types stand in one
-// paragraph. Macros paste letters onto names: a name also stands for itself with such an end, and
-// for what such an end was pasted onto (a kernel edited by hand may call nc_floordiv_i).
+// A prelude is split at its blank lines. A name with one of its prefixes (nc_, NC_, Nc) belongs to
+// the paragraph that mentions it first, which declares it. A kernel gets the paragraphs of the
+// names it mentions, and of the names these mention. So overloads of one name for plain types must
+// be in one paragraph. Macros paste letters onto names: a name therefore also stands for itself
+// with such a suffix, and for the name that the suffix was pasted onto (a kernel edited by hand may
+// call nc_floordiv_i).
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

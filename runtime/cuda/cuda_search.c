@@ -1,10 +1,11 @@
-// Which way of computing a product is fastest.
+// Finds the fastest way to compute a product.
 //
-// A GPU that begins to work after a pause takes about half a millisecond to reach its speed, and
-// after some 40 ms of large products it lowers its clock to stay within its power. Long products
-// are therefore timed in races: each way a few calls at a time, all in one row that the host does
-// not interrupt, behind a warm-up. What is read so differs by a few parts in a thousand from one
-// race to the next, and ways can be compared across races.
+// A GPU that starts to work after a pause takes about half a millisecond to reach its speed, and
+// after some 40 ms of large products it lowers its clock to stay within its power limit. Long
+// products are therefore timed in races: each candidate runs a few calls at a time, all in one
+// sequence that the host does not interrupt, after a warm-up. Times measured like this differ by a
+// few parts in a thousand from one race to the next, so candidates of different races can be
+// compared.
 #include "runtime/cuda/cuda_search.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-// What computes a product: the choice table says, else the cache, else what is measured to be the
-// fastest (cuda_search.c).
+// Decides what computes a product: the choice table, else the cache, else a measurement
+// (cuda_search.c).
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

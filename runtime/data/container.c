@@ -1,9 +1,10 @@
-// model.bin: named sections behind a table, everything under a checksum. All numbers are
+// model.bin: named sections after a table, everything covered by checksums. All numbers are
 // little-endian.
-//   head    magic[8], u32 version, u32 sections, u64 bytes of the file, u64 bytes of the table,
-//           u64 checksum of the head before this word and of the table
-//   table   a section: u64 offset, u64 size, u64 checksum, u32 length of its name, name, zeros to 8
-//   bytes   each section at a multiple of 16
+//     head    magic[8], u32 version, u32 sections, u64 bytes of the file, u64 bytes of the table,
+//             u64 checksum of the head before this word and of the table
+//     table   for each section: u64 offset, u64 size, u64 checksum, u32 length of its name, name,
+//             zeros to a multiple of 8 bytes
+//     each section starts at a multiple of 16
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

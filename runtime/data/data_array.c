@@ -1,5 +1,5 @@
-// Reading data files: which reader, several files as one, what the model wants against what is
-// there.
+// Reads data files: chooses the reader, joins several files, and compares what the model expects
+// with what they hold.
 #include <dirent.h>
 #include <inttypes.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
-// Tables of numbers as text, .csv and .tsv: a line an example, with a line of names above or none.
-// Numbers are read the same in every locale. Lines that are blank or begin with # are left out.
+// Tables of numbers as text, .csv and .tsv: one example per line, with or without a header line.
+// Numbers are read the same in every locale. Lines that are blank or begin with # are skipped.
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
-// Formats whose bytes are no elements. A file of one of them, by its first bytes or its name, is
-// refused with what to do instead of being read as one without a header; `FILE:raw` reads it so.
+// Formats whose bytes are not elements. A file in one of them, recognised by its first bytes or its
+// name, is refused with advice instead of being read as a file without a header; `FILE:raw` reads
+// it anyway.
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-// Sets of images as arrays: decoded by threads into memory, or row by row out of their files.
+// Sets of images as arrays: decoded by threads into memory, or row by row from their files.
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

@@ -1,6 +1,6 @@
-// Writing NumPy's .npz: a zip archive of .npy files, stored. The sizes of all arrays are known
-// before the first element is, so each has its place in the file, and elements are written as they
-// come.
+// Writes NumPy's .npz: a zip archive of .npy files, not compressed. The sizes of all arrays are
+// known before the first element, so each has a known place in the file, and elements are written
+// as they come.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

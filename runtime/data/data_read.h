@@ -1,5 +1,5 @@
-// Internal: the readers of data files. Each takes over b->at when it succeeds and leaves it when it
-// fails; path is for messages.
+// Internal: the readers of data files. Each takes ownership of b->at if it succeeds and leaves it
+// if it fails; path is for messages.
 #ifndef RUNTIME_DATA_READ_H
 #define RUNTIME_DATA_READ_H
 

@@ -1,5 +1,4 @@
-// Files of tokens: the header that llm.c writes, and windows over files that are larger than
-// memory.
+// Files of tokens: the header of llm.c, and windows over files that are larger than memory.
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

@@ -1,5 +1,5 @@
-// Which images a folder or an archive holds. Of folders: class by class and file by file, each in
-// the order of bytes, so that numbers and labels are the same on every machine.
+// The images in a folder or an archive. Folders are read class by class and file by file, each in
+// byte order, so that numbers and labels are the same on every machine.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
-// Internal: PNG and JPEG, by libraries that are opened at run time, and sets of such files: a
-// folder a class, or tar archives in WebDataset's way.
+// Internal: PNG and JPEG images, decoded by libraries that are opened at run time, and sets of such
+// files: a folder per class, or tar archives in the format of WebDataset.
 #ifndef RUNTIME_DATA_IMAGES_H
 #define RUNTIME_DATA_IMAGES_H
 

@@ -1,4 +1,5 @@
-// Checkpoints of several files: reading them as one, a Hugging Face index, the parts it names.
+// Checkpoints of several files: reads them as one, through a Hugging Face index, and lists the
+// parts that an index names.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

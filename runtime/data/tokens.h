@@ -1,4 +1,4 @@
-// Internal: files of tokens. With a header, those of llm.c; without, those of nanoGPT (16 bits).
+// Internal: files of tokens, with the header of llm.c or without a header as in nanoGPT (16 bits).
 #ifndef RUNTIME_DATA_TOKENS_H
 #define RUNTIME_DATA_TOKENS_H
 

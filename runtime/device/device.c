@@ -1,4 +1,4 @@
-// Opening devices by name, and what is asked of any device.
+// Opens devices by name, and answers questions about any device.
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

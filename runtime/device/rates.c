@@ -1,5 +1,5 @@
-// What a device can do: the rate of a large copy and of a large product, the denominators of every
-// share of a floor.
+// What a device can do: the rates of a large copy and of a large product, against which all
+// measured rates are compared.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

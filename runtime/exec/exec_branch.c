@@ -1,5 +1,5 @@
 // Which steps of an entry need not wait for each other, from the memory they read and write: a step
-// waits for the last ones that touch what it writes or write what it touches, and for nothing else.
+// waits only for the last steps that access what it writes or write what it accesses.
 #include <stdlib.h>
 
 #include "runtime/exec/exec.h"

@@ -1,11 +1,11 @@
-// Runs inside a caller's CUDA graph: while he captures the session's stream, the steps of a run
-// become nodes of his graph, with the addresses that its inputs and outputs have now, and run
-// whenever he launches it, without the host. What the host would have to do at each launch cannot
-// be part of it and is refused before anything is recorded.
+// Runs inside a CUDA graph of the caller: while the caller captures the session's stream, the steps
+// of a run become nodes of the graph, with the present addresses of its inputs and outputs, and run
+// with every launch of the graph, without the host. A run that needs the host at each launch is
+// refused before anything is recorded.
 //
-// Nobody tells the session of a launch. So its memory stays where it was recorded, cells that may
-// have been written count as changed whenever it matters, and what else uses these cells, or the
-// memory of these sessions, waits for the whole device where the caller has not ordered it.
+// The session is not told about launches. So its memory stays where it was when it was recorded;
+// cells that a launch may have written count as changed; and other uses of these cells, or of the
+// memory of these sessions, wait for the whole device unless the caller has ordered them.
 #include <stdlib.h>
 #include <string.h>
 

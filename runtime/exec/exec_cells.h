@@ -1,4 +1,4 @@
-// Internal: the table of cells behind one session or several.
+// Internal: the table of cells of one session, or of several that share it.
 #ifndef RUNTIME_EXEC_CELLS_H
 #define RUNTIME_EXEC_CELLS_H
 

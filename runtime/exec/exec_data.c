@@ -1,4 +1,4 @@
-// Data sets bound to entries, the tables of rows they are read through, and runs.
+// Data sets bound to entries, the row tables through which they are read, and runs.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

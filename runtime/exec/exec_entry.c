@@ -1,5 +1,5 @@
-// An entry in a session: its buffers, and the arguments of its steps as the device takes them. They
-// are computed when an address changes, not every step.
+// An entry in a session: its buffers, and the arguments of its steps in the form that the device
+// takes. They are recomputed when an address changes, not at every step.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
-// Recording an entry: one execution as a graph, and several executions as one graph, since a launch
+// Records an entry: one execution as a graph, and several executions as one graph, since a launch
 // from the host costs about as much as a small kernel. The larger graph is recorded in more than
-// one way, all with the same results to the bit; the first launches tell which is fastest. A
-// remainder runs in graphs of powers of two, recorded that way when they are first needed.
+// one way, all with bitwise equal results; the first launches show which is fastest. A remainder
+// runs in graphs of powers of two, recorded in that way when they are first needed.
 #include <stdio.h>
 #include <stdlib.h>
 

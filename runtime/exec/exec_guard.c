@@ -1,6 +1,6 @@
-// Guards: what lies behind each output, cell and temporary, up to where the next begins. Nothing
-// may write there. `netc check` fills them before an execution and looks at them after it, and
-// fills outputs, too, so that one which nothing stores is no number.
+// Guards: the bytes after each output, cell and temporary, up to the beginning of the next. Nothing
+// may write there. `netc check` fills them before an execution and examines them after it; it also
+// fills outputs, so that one that nothing stores holds no numbers.
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-// What to tell when a program does not fit: memory by class, the biggest temporaries with their
-// lines, and what batch would fit.
+// The message for a program that does not fit: memory by class, the largest temporaries with their
+// lines, and the batch that would fit.
 #include <stdio.h>
 #include <string.h>
 

@@ -1,9 +1,9 @@
-// Cells that an entry of their own makes of parameters (passes/prepare.c): they get memory, and
-// values, when an entry that reads them first runs, and new values when a cell that they are made
-// of has changed since.
+// Cells that an entry of their own computes from parameters (passes/prepare.c): they get memory and
+// values when an entry that reads them first runs, and new values when a cell that they depend on
+// has changed since.
 //
-// Every change of a cell has a number, counted up by all sessions that share it. What is prepared
-// is as new as its cells when none of these has a higher number than it has.
+// Every change of a cell gets a number from one counter of all sessions that share it. A prepared
+// value is up to date if none of the cells that it depends on has a higher number.
 #include <stdlib.h>
 
 #include "runtime/exec/exec.h"

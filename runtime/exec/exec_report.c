@@ -1,4 +1,4 @@
-// What a session tells: failed checks and outputs.
+// What a session reports: failed checks and outputs.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

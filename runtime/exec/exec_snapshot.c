@@ -1,5 +1,5 @@
-// The values of cells at one moment, on the device: copied in no time, and read from there while
-// the session goes on.
+// The values of cells at one moment, copied on the device, which is fast, and read from there while
+// the session continues.
 #include <stdlib.h>
 
 #include "runtime/exec/exec.h"

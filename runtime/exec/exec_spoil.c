@@ -1,6 +1,7 @@
-// Lives of temporaries made visible: where one begins, its memory is filled with 0xff, which is no
-// number in any type of floats. A kernel that reads what nobody wrote in that life computes NaN, on
-// any device; the device of the host (tests/shim) names it. `netc check` runs like this.
+// Makes uses of uninitialised temporaries visible: when a temporary becomes live, its memory is
+// filled with 0xff, which is NaN in every float type. A kernel that reads a value that was not
+// written since then computes NaN, on any device; the host shim (tests/shim) names it. `netc check`
+// runs like this.
 #include <stdlib.h>
 
 #include "runtime/exec/exec.h"

@@ -1,6 +1,6 @@
-// Data sets that do not fit the device. A ring of chunks there, each some batches long, is filled
-// from pinned host memory on a stream of its own while the chunk before it is consumed. The entry
-// sees ordinary arrays: the ring is its data set, and its table of rows is j mod (rows of the
+// Data sets that do not fit on the device. A ring of chunks there, each some batches long, is
+// filled from pinned host memory on a separate stream while the previous chunk is consumed. The
+// entry sees ordinary arrays: the ring is its data set, and its row table is j mod (rows of the
 // ring), which never changes.
 #include <stdlib.h>
 #include <string.h>

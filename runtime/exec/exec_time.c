@@ -1,6 +1,6 @@
-// Timing executions as a run enqueues them: by graph where there is one, several in a row. What an
-// entry that does not train writes into small cells is put back in front of each row of them: a
-// counter of places in a cache would else come to its end.
+// Times executions that are enqueued as in a run: as graphs if there are any, several in a row.
+// Small cells that an entry other than train writes are restored before each row of executions:
+// otherwise a counter of positions in a cache would reach its end.
 #include <inttypes.h>
 #include <stdlib.h>
 

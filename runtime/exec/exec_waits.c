@@ -1,5 +1,5 @@
-// Cells that wait for the first batch of training (ProgCell.first_batch): until an entry has made
-// their values, or a file has given them, they hold none.
+// Cells that wait for the first batch of training (ProgCell.first_batch): they have no value until
+// an entry has computed it or a file has provided it.
 #include "runtime/exec/exec.h"
 
 bool rt_cell_waits(const RtSession *s, int i)

@@ -1,5 +1,5 @@
-// What an entry needs before it can be captured, without a run of the caller's: an execution on
-// made-up inputs, whose results nobody sees, gives it memory and loads what it calls.
+// Prepares an entry for capture without a run of the caller: one execution on made-up inputs, whose
+// results are discarded, allocates its memory and loads what it calls.
 #include <stdlib.h>
 #include <string.h>
 

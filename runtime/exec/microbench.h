@@ -1,5 +1,5 @@
-// A microbenchmark: some kernels run alone on a device, on buffers of their own, to compare and to
-// time them. Buffers exist several times over, so that what is timed is not read from the cache by
+// A microbenchmark: runs a few kernels alone on a device, on buffers of their own, to compare and
+// to time them. Buffers exist several times, so that timed kernels do not read from the cache by
 // accident.
 #ifndef RUNTIME_LAB_H
 #define RUNTIME_LAB_H

@@ -1,4 +1,4 @@
-// Device memory from the allocator that the host program gave.
+// Device memory from the host program's allocator.
 #include "runtime/device.h"
 
 RtCode rt_alloc_from_caller(RtDevice *d, size_t bytes, const char *what, void **out, RtError *e)

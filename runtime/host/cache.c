@@ -1,7 +1,7 @@
-// The compile cache: one file an entry, <dir>/<32 hex digits>. Plain files are all it needs: an
-// entry is written once and never changed, lookups are by exact key, and rename makes it appear
-// whole. So any number of processes share it without locks, and deleting any of it is always safe.
-// A database would add a lock to wait for and a file that can be damaged as a whole.
+// The compile cache: one file per entry, <dir>/<32 hex digits>. Plain files suffice: an entry is
+// written once and never changed, is found by its exact key, and appears as a whole by a rename. So
+// any number of processes share the cache without locks, and deleting any of it is always safe. A
+// database would add a lock to wait for and a file that can be damaged as a whole.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
-// Images handed from those who make them to those who load them, as they are made.
+// Passes compiled images from the threads that make them to those that load them, one by one as
+// they are finished.
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-// The first error wins: its code, too, is what is returned.
+// The first error is kept, and its code is returned.
 #include <stdarg.h>
 #include <stdio.h>
 

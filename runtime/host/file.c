@@ -1,4 +1,4 @@
-// Reading whole files, and replacing one as a whole.
+// Reads whole files and replaces files as a whole.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

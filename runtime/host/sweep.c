@@ -1,6 +1,6 @@
-// Who may write a file, and what a process killed while it wrote has left behind. Files are written
-// beside the one they are to replace, under its name, ".netc-" and six letters, and locked until
-// they are renamed: who gets the lock knows that nobody writes.
+// Who may write a file, and cleaning up after a process that was killed while writing. Files are
+// written under the name of the file they will replace, plus ".netc-" and six letters, and are
+// locked until they are renamed: whoever gets the lock knows that nobody is writing.
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -14,7 +14,7 @@ edited=m.net.kernels/$name.cu
 
 expect 1 "did you mean $name?" "$NETC" inspect m.net --eject "${name%?}x"
 expect 0 "wrote $edited" "$NETC" inspect m.net --eject "$name"
-expect 1 "is there already" "$NETC" inspect m.net --eject "$name"
+expect 1 "already exists" "$NETC" inspect m.net --eject "$name"
 grep -q '^// contract: read f32\[6, 40\]; ' "$edited" && pass || fail "no contract: $(head -7 "$edited")"
 grep -q '^// launch: grid [0-9]* 1 1, block [0-9]* 1 1, shared 0$' "$edited" && pass || fail "no launch"
 cp "$edited" as_generated.cu

@@ -50,7 +50,7 @@ expect 0 "doubled_" "$NETC" inspect own.net --target cpu
 sed 's/2 \* a/2.001f * a/' right.c >own.c
 expect 1 "WRONG output" "$NETC" check own.net --device cpu
 sed 's/i < n/i <= n/' right.c >own.c
-expect 1 "behind the end of a temporary was written" "$NETC" check own.net --device cpu
+expect 1 "after the end of a temporary was written" "$NETC" check own.net --device cpu
 sed 's/twice(x\[i\])/twice(x[i]/' right.c >own.c
 expect 1 "own.c:4" "$NETC" run own.net --entry fixed --device cpu
 rm own.c

@@ -95,7 +95,7 @@ echo >empty.txt
 expect 1 "empty.txt holds no prompts; it must have one per line" "${G[@]}" --prompts empty.txt
 expect 1 "has no output 'logits'" "${G[@]}" --entry gpt
 expect 1 "did you mean 'next'" "${G[@]}" --entry nxt
-expect 1 "with states it takes one" "${G[@]}" --entry last
+expect 1 "with states it must take one" "${G[@]}" --entry last
 expect 1 "one input, of tokens" "${G[@]}" --entry both
 # The first stop that comes ends it, whole characters are written as they come, broken ones at the end.
 expect 0 "" "${G[@]}" --length 60 --seed 1 --stop "none of it" --stop "$stop"
@@ -126,7 +126,7 @@ last=${want##* }
 expect 0 "" "${X[@]}" --tokenizer "$V" --prompt " the" --length 20
 seq $((last + 1)) $((last + 20)) | "$NETC" tokenize --decode --tokenizer "$V" | { printf ' the'; cat; echo; } | cmp -s - .out && pass || fail "the texts of tokens $last on: $(cat .out)"
 expect 1 "drew the token 700, which $V does not have" "${X[@]}" --tokenizer "$V" --prompt " the" --length 700
-expect 1 "drew the token 256, which bytes does not have; say what tokens are" "${X[@]}" --length 700
+expect 1 "drew the token 256, which bytes does not have; name the model's tokenizer" "${X[@]}" --length 700
 expect 1 "drew the token 299, which bytes does not have" "${G[@]}" --entry narrow
 expect 1 "cannot take the prompt of 'next'" "${G[@]}" --prefill narrower
 cat >window.net <<'N'

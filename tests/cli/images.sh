@@ -82,13 +82,13 @@ fi
 
 # What is wrong.
 expect 1 "the classes differ: train has a folder 'dog', test/../large has none (3 classes and 1)" "${T[@]}" --data image=train --eval-data image=test/../large --eval-data label=test/../large --resize
-expect 1 "1.png is 16 x 16 pixels, and 8 x 8 are wanted" "$NETC" predict c.net --data image=large --device cpu -o logits=p.npy
+expect 1 "1.png is 16 x 16 pixels, and 8 x 8 are expected" "$NETC" predict c.net --data image=large --device cpu -o logits=p.npy
 expect 0 "1 examples" "$NETC" predict c.net --data image=large --resize --device cpu -o logits=p.npy
 expect 1 "no PNG or JPEG" "$NETC" predict c.net --data image=cache --device cpu -o logits=p.npy
 head -c 60 train/dog/003.png >cut && mv cut train/dog/003.png
 echo none >train/emu/005.png
 expect 1 "2 of 210 images cannot be read; the first: train/dog/003.png: a damaged PNG image" "${T[@]}" --data image=train --steps 2
-holds "--skip-bad leaves them out"
+holds "--skip-bad skips them"
 expect 1 "1 of 210 images cannot be read; the first: train/emu/005.png is neither" "${T[@]}" --data image=train:stream --steps 2 # by their heads
 for how in train train:stream; do
     expect 0 "note: 2 images of train are skipped; the first: train/dog/003.png" "${T[@]}" --data image=$how --epochs 1 --skip-bad --save b.safetensors

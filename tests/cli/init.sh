@@ -35,7 +35,7 @@ for model in m.net m.bin; do
     expect 0 '{"name":"first.weight","kind":"parameter","type":"f32","shape":[5,3],"begins":"uniform(-0.57735, 0.57735)","line":"m.net:5"}' \
         "$NETC" inspect $model --params --json
 done
-expect 1 "one of them at a time" "$NETC" inspect m.net --params --why
+expect 1 "give only one of" "$NETC" inspect m.net --params --why
 expect 1 "whole model" "$NETC" inspect m.net --params m.bin
 
 # The file has what a run or a training under the same seed begins with.
@@ -64,6 +64,6 @@ cmp -s on.begun.safetensors on.parts.safetensors && pass || fail "training from 
 expect 0 "wrote w.safetensors" "$NETC" init m.net --weights begun.safetensors --weights-only --type bf16 -o w.safetensors --device cpu
 head -c 700 w.safetensors | grep -q '"format":"pt"' && ! grep -q 'weight.m"\|netc\|F32' w.safetensors && pass || fail "not weights alone: $(head -c 700 w.safetensors)"
 expect 0 "note: 5 tensors of bf16 in w.safetensors are read as f32" "$NETC" run m.net --input x=x.npy --weights w.safetensors --device cpu
-expect 1 "only weights alone are written as f16" "$NETC" init m.net --type f16 -o x.safetensors --device cpu
+expect 1 "(--weights-only) can be written as f16" "$NETC" init m.net --type f16 -o x.safetensors --device cpu
 expect 1 "written as .safetensors; name the file accordingly" "$NETC" init m.net -o x.json
 finish

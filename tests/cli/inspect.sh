@@ -86,14 +86,14 @@ if "$NETC" doctor | grep -q '^yes NVRTC'; then
     expect 0 " $name" "${I[@]}" "$name" --target sm_80 --cards
     [ "$(wc -l < "$W/.out")" = 3 ] && pass || fail "the card of one kernel: $(head -9 "$W/.out")"
     expect 1 "no kernel 'nothing'" "${I[@]}" nothing --target sm_80 --cards
-    expect 1 "cards are of GPU kernels" "${I[@]}" --target cpu --cards
+    expect 1 "cards describe GPU kernels" "${I[@]}" --target cpu --cards
     expect 0 "" "$NETC" "$MLP" --target cuda --arch sm_90 -o a.bin -q
     expect 0 "(all that the file holds)" "$NETC" inspect a.bin
     expect 0 "" "$NETC" inspect a.bin --json; kept b.json
     json b.json "all(s['registers'] > 3 for e in d['entries'] for s in e['steps'] if s['kind'] == 'kernel')"
 else
     skip "no NVRTC: registers are not read"
-    expect 0 "note: what kernels need of registers is not known" "${I[@]}" --target cuda --cards
+    expect 0 "note: the registers of kernels are not known" "${I[@]}" --target cuda --cards
     expect 0 " - " "${I[@]}" --target cuda --cards
 fi
 
@@ -115,8 +115,8 @@ expect 0 "entry eval" "$NETC" inspect "$MLP" sgd.net --target cuda
 expect 1 "different models" "$NETC" inspect "$MLP" "$ROOT/samples/autoencoder/autoencoder.net"
 expect 1 "missing.bin" "$NETC" inspect "$MLP" missing.bin
 expect 1 "a kernel or another build" "$NETC" inspect one.bin kernel --compare two.bin
-expect 1 "about one build" "$NETC" inspect one.bin two.bin --why
-expect 1 "one of them at a time" "$NETC" inspect one.bin --why --knobs
+expect 1 "show one build" "$NETC" inspect one.bin two.bin --why
+expect 1 "give only one of" "$NETC" inspect one.bin --why --knobs
 expect 1 "as a tuning file has it" "$NETC" inspect one.bin --knobs --json
 expect 1 "no kernel 'nothing'" "${I[@]}" nothing
 
@@ -196,9 +196,9 @@ expect 0 "" "$NETC" inspect layers.net runs --model --json; kept layers.json
 json layers.json "d['flops'] == 5 * (2 * 2 * 3 * 4 + 3 * 8) and d['layers'][0]['name'] == 'cell' and d['layers'][0]['flops'] == 5 * (48 + 8) and d['layers'][0]['parameters'] == 16"
 expect 0 "in all" "$NETC" inspect "$MLP" --model; holds "mlp, entry eval: batch = 128"
 expect 0 "h.0..11        12" "$NETC" inspect "$ROOT/samples/gpt2/gpt2.net" --model; holds "124,439,808"
-expect 1 "trains none of its models; name one behind it: small, runs" "$NETC" inspect layers.net --model
+expect 1 "trains none of its models; name one after it: small, runs" "$NETC" inspect layers.net --model
 expect 1 "did you mean 'small'?" "$NETC" inspect layers.net smal --model
-expect 1 "one of them at a time" "$NETC" inspect layers.net small --model --why
+expect 1 "give only one of" "$NETC" inspect layers.net small --model --why
 
 # -- netc run --json
 printf 'model m(x: f32[2, 3]) {\n    return y = x * 2, k = argmax(x), big = sum(x) > 20, h = cast(x, bf16), n = log(sum(x) - 22)\n}\n' > m.net

@@ -17,7 +17,7 @@ sys.exit(0 if ($2) else 1)" && pass || fail "$1: not ($2)"
 # -- profile
 P=("$NETC" profile "$MLP" --device cpu --repeats 5 --steps 3)
 expect 0 "entry 'train', on cpu" "${P[@]}"
-holds "floor"; holds "mlp.net:18"; holds "the sum of its"; holds "cache: as the call before left it"
+holds "floor"; holds "mlp.net:18"; holds "the sum of its"; holds "cache: as the previous call left it"
 expect 0 "" "${P[@]}" --json --trace t.json
 cp "$W/.out" p.json
 json p.json "abs(sum(s['share'] for s in d['steps']) - 1) < 1e-6 and len(d['steps']) >= 8"
@@ -140,9 +140,9 @@ line other 1 s > other.jsonl
 expect 1 "no row in common" "$NETC" bench --compare one.jsonl other.jsonl
 expect 1 "cannot read nofile.jsonl" "$NETC" bench --compare one.jsonl nofile.jsonl
 printf '{"what":\n' > broken.jsonl
-expect 1 "broken.jsonl:1: this is no JSON" "$NETC" bench --compare one.jsonl broken.jsonl
+expect 1 "broken.jsonl:1: this is not JSON" "$NETC" bench --compare one.jsonl broken.jsonl
 printf '{"a":1}\n' > empty.jsonl
-expect 1 'empty.jsonl:1: a result has "what"' "$NETC" bench --compare one.jsonl empty.jsonl
+expect 1 'empty.jsonl:1: a result must have "what"' "$NETC" bench --compare one.jsonl empty.jsonl
 : > nothing.jsonl
 expect 1 "holds no result" "$NETC" bench --compare nothing.jsonl one.jsonl
 expect 1 "two files of results" "$NETC" bench one.jsonl two.jsonl

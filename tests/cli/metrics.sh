@@ -103,7 +103,7 @@ fn turn(p, g) { p <- p - g }
 NET
 expect 0 "'@tally.eval.0' is as large as the batch" "$NETC" eval wide.net --data x=x.npy --device cpu
 sed "s/w: f32\[\] = 1/w: f32[] = cast(tally(1.0), f32)/" wide.net >start.net
-expect 1 "which no initial value sees" "$NETC" eval start.net --data x=x.npy --device cpu
+expect 1 "so an initial value cannot use it" "$NETC" eval start.net --data x=x.npy --device cpu
 sed 's/all = tally(x)/all = inside(x)/' wide.net >loop.net
 cat >>loop.net <<'NET'
 fn inside(x) {
@@ -112,7 +112,7 @@ fn inside(x) {
     return s
 }
 NET
-expect 1 "it cannot stand inside a loop" "$NETC" eval loop.net --data x=x.npy --device cpu
+expect 1 "it cannot be used inside a loop" "$NETC" eval loop.net --data x=x.npy --device cpu
 
 # Of 16-bit floats: sums over all elements leave the range of f16, means do not.
 cat >half.net <<'NET'

@@ -46,7 +46,7 @@ meant() { # TEXT NOTE
 }
 meant 'zeros((3, 4))' 'a list, a shape too, is written in square brackets: [3, 4]'
 meant 'lambda a: a' 'a function has a name: fn f(x)'
-meant 'f"h.{x}"' 'strings are put together: "h." + str(i)'
+meant 'f"h.{x}"' 'strings are concatenated with +: "h." + str(i)'
 wrong "unexpected ','" "$NETC" <(printf 'model m(x: f32[3]) { return max(x, , 1) }')
 ! grep -q 'square brackets' "$W/.out" && pass || fail "a note about lists where an argument is missing"
 
@@ -63,7 +63,7 @@ wrong "'eval' needs data for input 'label'; give --eval-data label=FILE" "$NETC"
 wrong "the verb comes first: netc train" "$NETC" m.net train "${DATA[@]}"
 wrong "the verb comes first: netc train" "$NETC" --device cpu train m.net
 expect 0 "usage: netc train" "$NETC" help train
-wrong "unknown option --lr; the rate stands in the model" "$NETC" train m.net "${DATA[@]}" --lr 0.1
+wrong "unknown option --lr; the learning rate is in the model" "$NETC" train m.net "${DATA[@]}" --lr 0.1
 wrong "-D batch=N" "$NETC" train m.net "${DATA[@]}" --batch-size 4
 wrong "unknown option --data; 'netc compile --help' lists them" "$NETC" m.net --data image=x.npy
 wrong "did you mean --epochs?" "$NETC" train m.net --epohcs 3

@@ -44,10 +44,10 @@ cmp -s z.npy t.npy && pass || fail "model.bin: another"
 
 # What cannot be, said before the work; the file stays as it was.
 echo old >old.npy
-expect 1 "say where the predictions go" "${P[@]}"
+expect 1 "name the file for the predictions" "${P[@]}"
 expect 1 "cannot write no/such/z.npy: No such file or directory" "${P[@]}" -o z=no/such/z.npy
 expect 1 "x.npy is also read as data; name another file to write" "${P[@]}" -o z=./x.npy
-expect 1 "written to /dev/stdout" "${P[@]}" -o z=-
+expect 1 "to write into a pipe, name /dev/stdout" "${P[@]}" -o z=-
 expect 1 "other.net: an output is written as .npy" "${P[@]}" -o z=other.net
 expect 1 "cannot open -: No such file or directory; to read from a pipe, name /dev/stdin" "$NETC" predict m.net --data x=- -o z=no.npy --device cpu
 "${P[@]}" -o z=/dev/stdout 2>/dev/null | cmp -s - z.npy && pass || fail "what is written to a pipe is no array alone"

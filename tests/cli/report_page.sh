@@ -93,7 +93,7 @@ no_page 1 "times.txt is no JSON" bash -c 'echo "{" >times.txt; exec "$@"' _ "${R
 no_page 1 "run.json holds no profile; 'netc profile MODEL --json' writes one" bash -c 'echo "{\"steps\":3}" >run.json; exec "$@"' _ "${R[@]}" --profile run.json
 no_page 1 "is of the entry 'train', not 'twice'" "${R[@]}" --profile times.json --entry twice
 sed 's/linear(x, 6)/linear(x, 9)/' mlp.net >other.net
-no_page 1 "was measured of another build than this: its row" "$NETC" report other.net --profile times.json -o no.html
+no_page 1 "was measured for another build than this: its row" "$NETC" report other.net --profile times.json -o no.html
 sed 's/y - label/y - labels/' mlp.net >wrong.net
 no_page 1 "wrong.net:8:" "$NETC" report wrong.net -o no.html
 no_page 1 "cannot write no/such/no.html: No such file" "$NETC" report mlp.net -o no/such/no.html

@@ -83,7 +83,7 @@ expect 0 "" "${T[@]}" --steps 4 --resume two.safetensors --log run.log --tensorb
 # Options of which one would say nothing.
 expect 1 "give --resume or --weights, not both" "${T[@]}" --resume m.safetensors --weights m.safetensors
 expect 1 "give one of them" "${T[@]}" --split 0.5 --eval-data x=x.npy
-expect 1 "--eval-every is about evaluations, and nothing is evaluated" "${T[@]}" --eval-every 3
+expect 1 "--eval-every needs evaluations, but nothing is evaluated" "${T[@]}" --eval-every 3
 expect 1 "evaluations have no scalar 'accuracy'; there is 'loss'" "${T[@]}" --split 0.5 --save n.safetensors --save-best accuracy
 [ "$(wc -l <"$W/.out")" = 1 ] && pass || fail "more than a line: $(cat "$W/.out")"
 for option in "--map a.*=b.*" "--ignore a" "--transpose a" --allow-missing; do

@@ -106,7 +106,7 @@ expect 0 "s f32[5] 6 15 12 30 3" "${RUN[@]}" --input x=f
 expect 0 "" "$NETC" predict m.net --entry twice --data x=f -o s=s.csv --device cpu -q
 [ "$(tr '\n' ' ' <s.csv)" = "6 15 12 30 3 " ] && pass || fail "s.csv: $(cat s.csv)"
 echo text >f/readme.txt
-expect 1 "f/readme.txt is not an array, and all files of f are read as such" "${RUN[@]}" --input x=f
+expect 1 "f/readme.txt is not an array, and all files of f are read as arrays" "${RUN[@]}" --input x=f
 rm f/readme.txt; printf '1,2\n' >f/d.csv
 expect 1 "f/d.csv: an example of the model's input is f32[3]" "${RUN[@]}" --input x=f
 mkdir empty
@@ -134,9 +134,9 @@ expect 1 "t.csv has no column 'targets'; did you mean 'target'?" "$NETC" train m
 printf 'a,b,c\n1,2,3\n4,5\n' >ragged.csv
 expect 1 "ragged.csv:3: 2 columns, where the first line has 3" "${RUN[@]}" --input x=ragged.csv
 printf 'a,b,c\n1,2,3\n4,five,6\n' >words.csv
-expect 1 "words.csv:3: column 1 ('b'): 'five' is no number; columns of text are not read" "${RUN[@]}" --input x=words.csv
+expect 1 "words.csv:3: column 1 ('b'): 'five' is no number; columns of text cannot be read" "${RUN[@]}" --input x=words.csv
 sed -i 's/five/N\/A/' words.csv
-expect 1 "'N/A' is no number; what is missing is written nan" "${RUN[@]}" --input x=words.csv
+expect 1 "'N/A' is no number; write nan for a missing number" "${RUN[@]}" --input x=words.csv
 printf 'True,FALSE,2\n' >truth.csv # as Python writes a bool
 expect 0 "y f32[1, 3] 2 0 4" "${RUN[@]}" --input x=truth.csv
 printf '1,2,3,4,1\n' >range.csv

@@ -35,7 +35,7 @@ gzip -k a.txt && expect 0 "5 bytes" "${T[@]}" a.txt.gz --tokenizer gpt2 -o x.bin
 # A word of the vocabulary may be called as a part of a tokenizer.json is; that one is no vocabulary.
 mkdir words && echo '{"model": 0, "a": 1, "merges": 2}' >words/vocab.json && echo '#version: 0.2' >words/merges.txt
 expect 0 1 "${T[@]}" --tokenizer words < <(printf a)
-cp "$G/gpt2.json" words/vocab.json && expect 1 "is no vocabulary: tokens and their numbers" "${T[@]}" a.txt --tokenizer words
+cp "$G/gpt2.json" words/vocab.json && expect 1 "is not a vocabulary: tokens and their numbers" "${T[@]}" a.txt --tokenizer words
 # Bytes; texts that begin without a space; long pieces take no quadratic time.
 expect 0 "97 255" "${T[@]}" --tokenizer bytes < <(printf 'a\377')
 sed 's/"add_prefix_space":false/"add_prefix_space":true/; s/"add_prefix_space": false/"add_prefix_space": true/' "$G/gpt2.json" >space.json
@@ -79,7 +79,7 @@ grep -q total h.out && cmp -s h.out r.out && pass || fail "the same tokens with 
 
 # What is refused.
 bad() { local why=$1; shift; expect 1 "$why" "${T[@]}" "$@"; }
-bad "say how with --tokenizer" a.txt
+bad "name a tokenizer with --tokenizer" a.txt
 bad "cannot open none.json" a.txt --tokenizer none.json
 bad "neither a tokenizer.json nor vocab.json" a.txt --tokenizer .
 bad "cannot open none: No such file or directory; it is a file or a folder with a tokenizer.json" a.txt --tokenizer none
@@ -90,7 +90,7 @@ bad "has no token '<|endoftext|>' (a file of ranks has no special tokens)" a.txt
 bad "has no token '<|endoftext|>' (a file of ranks has no special tokens)" a.txt --tokenizer "$G/small.tiktoken" --pattern gpt2 --end '<|endoftext|>'
 bad "cannot open none.txt" none.txt --tokenizer gpt2 -o x.bin
 bad "tokens are written as .bin" a.txt --tokenizer gpt2 -o x.npy
-bad "is no file, which a token file with a header must be" a.txt --tokenizer gpt2 -o /dev/null
+bad "is not a regular file, which a token file with a header must be" a.txt --tokenizer gpt2 -o /dev/null
 edit() { python3 - "$G/gpt2.json" "$1" >edited.json <<'P'
 import json, sys
 t = json.load(open(sys.argv[1]))
@@ -108,7 +108,7 @@ t["model"]["type"] = "WordPiece"|the model 'WordPiece' is not supported
 t["model"]["byte_fallback"] = True|byte_fallback is not supported
 t["model"]["end_of_word_suffix"] = "</w>"|end_of_word_suffix '</w>' is not supported
 t["model"]["dropout"] = 0.1|the model's dropout is not supported
-t["model"]["vocab"]["▁the"] = 650|token '▁the' is of no byte-level vocabulary
+t["model"]["vocab"]["▁the"] = 650|token '▁the' is not of a byte-level vocabulary
 t["model"]["merges"][3] = ["x", "no such"]|is damaged: merge 4
 t["model"]["vocab"]["a"] = -1|which is not a number below 2^24
 t["pre_tokenizer"] = {"type": "Metaspace"}|the pre_tokenizer 'Metaspace' is not supported
@@ -121,7 +121,7 @@ t["pre_tokenizer"] = {"type": "Split", "pattern": {"Regex": "(?:" * 6 + "){1000}
 t["pre_tokenizer"] = {"type": "Split", "pattern": {"Regex": "a*"}, "behavior": "Isolated"}|cannot be used: it may match nothing
 t["pre_tokenizer"] = {"type": "Split", "pattern": {"Regex": "a{,3}"}, "behavior": "Isolated"}|cannot be used: {,m} is not supported
 t["pre_tokenizer"] = {"type": "Split", "pattern": {"Regex": "\\pL"}, "behavior": "Isolated"}|cannot be used: a category's name is missing, in braces
-t["pre_tokenizer"] = {"type": "Split", "pattern": {"Regex": "\\xe9"}, "behavior": "Isolated"}|cannot be used: \x80 and beyond
+t["pre_tokenizer"] = {"type": "Split", "pattern": {"Regex": "\\xe9"}, "behavior": "Isolated"}|cannot be used: \x80 and above
 t["pre_tokenizer"] = None|without a pre_tokenizer
 t["decoder"] = {"type": "WordPiece"}|the decoder 'WordPiece' is not supported
 t["truncation"] = {"max_length": 3}|truncation is not supported
@@ -152,8 +152,8 @@ echo '{"a": 1' >broken.json && bad "is no JSON" a.txt --tokenizer broken.json
 echo 'YQ== 0' >ok.tiktoken && echo 'YQ=' >broken.tiktoken && bad "broken.tiktoken:1: a token in base64" a.txt --tokenizer broken.tiktoken --pattern gpt2
 { cat "$G/merges.txt"; echo 'one two three'; } >gpt2/merges.txt && bad "two tokens and a space" a.txt --tokenizer gpt2
 { cat "$G/small.tiktoken"; printf '%s 900\n' "$(head -c 3000 /dev/zero | base64 -w0)"; } >long.tiktoken
-bad "a token of 3000 bytes; 2048 are the most" a.txt --tokenizer long.tiktoken --pattern gpt2
-{ cat "$G/merges.txt"; tail -1 "$G/merges.txt"; } >gpt2/merges.txt && bad "is there twice" a.txt --tokenizer gpt2
+bad "a token of 3000 bytes; at most 2048 are supported" a.txt --tokenizer long.tiktoken --pattern gpt2
+{ cat "$G/merges.txt"; tail -1 "$G/merges.txt"; } >gpt2/merges.txt && bad "appears twice" a.txt --tokenizer gpt2
 { cat "$G/merges.txt"; echo 'Hello Q'; } >gpt2/merges.txt && bad "'Hello' is not in the vocabulary" a.txt --tokenizer gpt2
 cp "$G/merges.txt" gpt2
 expect 1 "token 1 is 99999, which the tokenizer does not have" "${T[@]}" --decode --tokenizer gpt2 < <(echo 1 99999)
@@ -164,7 +164,7 @@ data() { local why=$1; shift; expect 1 "$why" "$NETC" eval m.net --data "tokens=
 data "bytes follow it; it is damaged" odd.bin
 head -c 500 h.bin >short.bin && data "ends within the header" short.bin
 { head -c 4 h.bin; printf '\3\0\0\0'; tail -c +9 h.bin; } >version.bin && data "a token file of version 3" version.bin
-head -c -1 r.bin >odd.bin && data "no whole number of 16-bit tokens" odd.bin:u16
+head -c -1 r.bin >odd.bin && data "not a whole number of 16-bit tokens" odd.bin:u16
 { head -c 40 r.bin; printf '\377\377'; tail -c +43 r.bin; } >wide.bin && data "holds 65535, the model says its values are in 0..700" wide.bin:u16
 # Larger than should lie in memory: 100 million tokens, of which a few are no zeros, in a file without blocks.
 cat >big.net <<'N'

@@ -41,11 +41,11 @@ bad "a line about a kernel is" ""
 printf '%s\nkernel %s %s @ NVIDIA H200: map vector=1\n' "$head" "$name" "$id" >mlp.net.tune
 expect 0 "it is for a map schedule, the kernel has a row schedule now; the line is ignored" "$NETC" --emit cuda mlp.net
 printf '%s\nkernel %s %s @ NVIDIA H200: row team=4' "$head" "$name" "$id" >mlp.net.tune
-expect 1 "is cut short" "$NETC" --emit cuda mlp.net
+expect 1 "is truncated: its last line does not end" "$NETC" --emit cuda mlp.net
 for i in 1 2; do printf 'kernel %s %s @ NVIDIA H200: row team=4\n' "$name" "$id"; done | cat <(echo "$head") - >new.tune; mv new.tune mlp.net.tune
 expect 1 "already has line 2" "$NETC" --emit cuda mlp.net
 echo "nothing of the kind" >mlp.net.tune
-expect 1 "is no tuning file" "$NETC" --emit cuda mlp.net
+expect 1 "is not a tuning file" "$NETC" --emit cuda mlp.net
 printf '%s\nkernel other 0123456789abcdef @ NVIDIA H200: row team=4\n' "$head" >mlp.net.tune
 expect 0 "none of its 1 kernels is in this model" "$NETC" --emit cuda mlp.net
 expect 1 "mlp.tune" "$NETC" mlp.net --tune-file mlp.tune
@@ -64,17 +64,17 @@ rm mlp.net.tune
 expect 1 "leaves no time to measure" "$NETC" tune mlp.net --budget 0
 expect 1 "there is no kernel 'nothing'" "$NETC" tune mlp.net --device cpu --kernel nothing
 rm -f mlp.net.tune
-expect 2 "cannot be written, so nothing measured could be kept" "$NETC" tune mlp.net --device cpu --tune-file nodir/x.tune
+expect 2 "cannot be written, so no measurement could be kept" "$NETC" tune mlp.net --device cpu --tune-file nodir/x.tune
 mkdir closed; cp mlp.net closed/; chmod a-w closed
 if [ -w closed ]; then skip "root may write anywhere"; else
-    expect 2 "cannot be written, so nothing measured could be kept" "$NETC" tune closed/mlp.net --device cpu
+    expect 2 "cannot be written, so no measurement could be kept" "$NETC" tune closed/mlp.net --device cpu
 fi
 expect 0 "launches to search" "$NETC" tune mlp.net --device cpu --budget 1200
 holds "wrote mlp.net.tune; compilation uses it automatically"
 grep -q '^kernel .* @ cpu: .*  # .* -> .* us$' mlp.net.tune && pass || fail "the file: $(head -4 mlp.net.tune)"
 [ "$(tail -n +3 mlp.net.tune | LC_ALL=C sort)" = "$(tail -n +3 mlp.net.tune)" ] && pass || fail "the file is not sorted"
 cp mlp.net.tune first.tune
-expect 0 "every kernel has its schedule" "$NETC" tune mlp.net --device cpu --budget 1200
+expect 0 "every kernel already has a schedule" "$NETC" tune mlp.net --device cpu --budget 1200
 cmp -s first.tune mlp.net.tune && pass || fail "a second run changed the file"
 expect 0 "" "$NETC" --emit c mlp.net --locked
 expect 0 "kernels on" "$NETC" check mlp.net --device cpu
@@ -146,7 +146,7 @@ kill -INT $tuning; : >go; wait $tuning; code=$?
 grep -qxF "$other" mlp.net.tune && pass || fail "a line of another tuning is lost: $(cat mlp.net.tune)"
 lines=$(grep -c '^kernel ' mlp.net.tune)
 if grep -q 'of 11 searched, ' said && ! grep -q '^11 of' said; then
-    [ $code = 130 ] && grep -q 'the same command goes on where this ended' said && pass || fail "after Ctrl-C: exit $code: $(tail -3 said)"
+    [ $code = 130 ] && grep -q 'run the same command to continue' said && pass || fail "after Ctrl-C: exit $code: $(tail -3 said)"
 fi
 [ "$lines" -ge 1 ] && pass || fail "after Ctrl-C nothing is kept: $(tail -3 said)"
 expect 0 "measured schedules for" "$NETC" --emit c mlp.net

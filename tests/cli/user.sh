@@ -18,7 +18,7 @@ done
 expect 0 "netc " "$NETC" --version
 expect 1 "usage" "$NETC"
 expect 1 "--output" "$NETC" "$MLP" --out x
-expect 1 "looks at this machine" "$NETC" doctor x
+expect 1 "examines this machine" "$NETC" doctor x
 expect 1 "netc inspect MODEL --target cpu lists them" "$NETC" inspect "$MLP" nothing --target cpu
 expect 1 "--input image=FILE" "$NETC" run "$MLP" --device cpu
 expect 1 "encode, decode" "$NETC" run "$ROOT/samples/autoencoder/autoencoder.net" --device cpu
@@ -114,7 +114,7 @@ expect 1 "matches no tensor" "$NETC" "${R[@]}" --weights a.safetensors --map 'q.
 sed 's/fc1/first/; s/adam[a-z]*(lr = [0-9.e-]*)/sgd(lr = 0.1)/; s/update .*/update sgd(lr = 0.1)/' "$MLP" > plain.net # without moments
 expect 1 "fc1.weight: only in the file" "$NETC" train plain.net "${DATA[@]}" --device cpu --steps 1 --weights a.safetensors --map 'fc1.bias=first.bias'
 ! grep -q 'fc1.weight\.' "$W/.out" && pass || fail "moments are listed: $(head -20 "$W/.out")"
-expect 1 "'zzz*' is to be ignored, and names no tensor of" "$NETC" "${R[@]}" --weights a.safetensors --ignore 'zzz*'
+expect 1 "'zzz*' is to be ignored but matches no tensor of" "$NETC" "${R[@]}" --weights a.safetensors --ignore 'zzz*'
 expect 1 "FILE_NAME=MODEL_NAME" "$NETC" "${R[@]}" --weights a.safetensors --map fc1
 expect 0 "" "$NETC" eval "$MLP" "${DATA[@]}" --device cpu --weights a.safetensors
 cp "$W/.out" straight
@@ -135,7 +135,7 @@ expect 0 "" "$NETC" predict wide.net -o y=sums.npy --data x=x.npy --device cpu
 expect 1 "is f32[1, 2]" "$NETC" eval wide.net --data x=x.npy --device cpu -D C=2
 sed 's/dim C/const C/' wide.net >fixed.net
 expect 1 "the model expects f32[*, 2]" "$NETC" eval fixed.net --data x=x.npy --device cpu
-expect 1 "setting 'k' is given as nan" "$NETC" run set.net --input x=x.npy --device cpu --set k=nan
+expect 1 "setting 'k' must be a number, not nan" "$NETC" run set.net --input x=x.npy --device cpu --set k=nan
 expect 1 "x.npy is not text" "$NETC" fmt x.npy
 expect 0 "" "$NETC" run set.net --input x=x.npy --output y=y.npy --device cpu --set k=1
 expect 0 "2 4 6" "$NETC" run set.net --input x=y.npy --device cpu

@@ -43,5 +43,5 @@ gzip -k t.u8
 expect 1 "t.u8.gz: random windows are read from plain files" "$NETC" train m.net --data text=t.u8.gz:raw --random-windows
 printf abc >short.txt
 expect 1 "short.txt: random windows are read from plain files of tokens or text, each at least a window long" "$NETC" train m.net --data text=short.txt --random-windows
-expect 1 "leave out --no-shuffle" "$NETC" train m.net --data text=t.u8:raw --random-windows --no-shuffle
+expect 1 "omit --no-shuffle" "$NETC" train m.net --data text=t.u8:raw --random-windows --no-shuffle
 finish

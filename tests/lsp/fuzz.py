@@ -136,7 +136,7 @@ def fuzz(netc, root, seed, edits, burst=40, report=False):
         for note in c.notes:
             p = note["params"]
             analysed += note["method"].endswith("publishDiagnostics")
-            if any("ended by itself" in d["message"] for d in p.get("diagnostics", [])):
+            if any("the analysis process ended" in d["message"] for d in p.get("diagnostics", [])):
                 failures.append(f"an analysis crashed, of: {m.text!r}")
         c.notes.clear()
         if early is None and done > edits / 5:

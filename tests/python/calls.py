@@ -448,8 +448,8 @@ def test_generate():
             g.generate([1], length=5, on_token=lambda row, token: what())
     for call, kind, words in [
         (lambda: g.generate("hello"), ValueError, ["tokenizer="]),
-        (lambda: g.generate([]), ValueError, ["one token at least"]),
-        (lambda: g.generate([[1], []]), ValueError, ["one token at least"]),
+        (lambda: g.generate([]), ValueError, ["at least one token"]),
+        (lambda: g.generate([[1], []]), ValueError, ["at least one token"]),
         (lambda: g.generate([200]), netc.Error, ["200"]),
         (lambda: g.generate([2**40]), OverflowError, []),
         (lambda: g.generate([1], entry="nxt"), netc.Error, ["nxt"]),

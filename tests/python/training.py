@@ -64,7 +64,7 @@ def test_bad_data():
     with raises(TypeError):
         m.evaluate(3)
     for wrong in {"steps": -1}, {"epochs": float("nan")}:
-        with raises(netc.Error, "numbers of 0 and more"):
+        with raises(netc.Error, "must be 0 or more"):
             m.train(DATA, **wrong)
     with raises(netc.Error, 'save_best needs save=…'):  # by the names of here
         m.train(DATA, save_best="loss", eval_data=TEST)

@@ -24,7 +24,7 @@ grep -q ' @ host shim: tile ' schedule.tune && pass || fail "no product of few r
 tuned() {
     local want=$1; shift
     cp schedule.tune two.net.tune
-    expect 0 "every kernel has its schedule" env "$@" "$NETC" tune two.net --device cuda:0 --budget 1 --cache-dir ''
+    expect 0 "every kernel already has a schedule" env "$@" "$NETC" tune two.net --device cuda:0 --budget 1 --cache-dir ''
     [[ $(grep -c '^gemm ' two.net.tune) = 1 ]] && pass || fail "not one product in: $(cat two.net.tune)"
     grep -q "^gemm bf16bf16bf16 nt 16 24 32 1 epilogue 5 .* or kernel [0-9a-f]\{16\} @ .*: $want" two.net.tune && pass ||
         fail "not '$want': $(grep '^gemm' two.net.tune)"
@@ -73,14 +73,14 @@ sed -i 's/ or kernel [0-9a-f]*/ or kernel 0123456789abcdef/' two.net.tune
 ran 0 "step"
 ran 1 "what computes matmul y, two.net:3 is not in the tuning file: gemm bf16bf16bf16 nt 16 24 32 1" --locked
 holds "'netc tune' measures it"
-expect 0 "every kernel has its schedule" "$NETC" tune two.net --device cuda:0 --budget 1 --cache-dir ''
+expect 0 "every kernel already has a schedule" "$NETC" tune two.net --device cuda:0 --budget 1 --cache-dir ''
 [[ $(grep -c '^gemm ' two.net.tune) = 1 ]] && pass || fail "the old line stayed: $(cat two.net.tune)"
 ran 0 "step" --locked
 
 # a kernel that computes something else is not timed, however fast: here each, whatever its schedule
 rm two.net.tune
 SHIM_LT=slow SHIM_CUT='return nc_rcp_16(1 +=>return 3 + nc_rcp_16(1 +' expect 0 "warning: kernel y_dot_sigmoid" "$NETC" tune two.net --device cuda:0 --budget 1 --cache-dir ''
-holds "two.net:3 computes something else than the matmul library and is not used: a defect of netc, please report it"
+holds "two.net:3 does not compute what the matmul library computes and is not used: this is a bug in netc, please report it"
 grep -q '^gemm .*: [0-9a-f]\{128\} 0$' two.net.tune && pass || fail "not the library: $(cat two.net.tune)"
 # a check says so, the second one, too: nothing was kept of the first
 rm two.net.tune
@@ -136,8 +136,8 @@ grep -q '^kernel y_max_exp' row.net.tune && ! grep -q 'threads=64 ' row.net.tune
 
 # a kernel that the evaluator does not agree with before anything is tuned is told
 echo 'model wrong(x: f32[64, 96]) { return y = sum(x, 1) }' >wrong.net
-SHIM_CUT='nc_shuffle(v, m)=>nc_shuffle(v, m / 2)' expect 0 "as it is generated: its result differs from the evaluator's" "$NETC" tune wrong.net --device cuda:0 --budget 1 --cache-dir ''
-holds 'other schedules are compared with it: a defect of netc, please report it'
+SHIM_CUT='nc_shuffle(v, m)=>nc_shuffle(v, m / 2)' expect 0 "as generated: its result differs from the evaluator's" "$NETC" tune wrong.net --device cuda:0 --budget 1 --cache-dir ''
+holds 'other schedules are compared with it: this is a bug in netc, please report it'
 expect 0 'wrote wrong.net.tune' "$NETC" tune wrong.net --device cuda:0 --budget 1 --cache-dir ''
 ! grep -q 'as it is generated' "$W/.out" && pass || fail "of a right kernel: $(cat "$W/.out")"
 finish

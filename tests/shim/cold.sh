@@ -35,7 +35,7 @@ met 0 "2 steps" "${T[@]}" --cache-dir cache
 searched
 # what was found is kept: nothing is compiled or searched
 met 0 "2 steps" SHIM_REFUSE=k_ "${T[@]}" --cache-dir cache
-holds "compiler 0.00 s (0.00 s of processor time), beside it library"
+holds "compiler 0.00 s (0.00 s of processor time), at the same time library"
 # what took how long
 met 0 "cold: search" "${B[@]}" --compiles 2 --cache-dir ''
 holds "cold: compiler cpu"; holds "cold: text"; holds "cold: load"; holds "cold: choose"

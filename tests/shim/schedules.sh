@@ -42,7 +42,7 @@ model many(x: bf16[32768, 768], w: bf16[768, 768]) { return y = matmul(x, w) }
 NET
 expect 0 'wgmma=split tile_n=192 cluster=4' "$NETC" inspect few.net --target sm_90 --knobs --no-library
 holds 'wgmma=own tile_n=192 cluster=1'
-expect 0 '4 blocks share the columns' "$NETC" inspect few.net --target sm_90 --why --no-library
+expect 0 '4 blocks divide the columns' "$NETC" inspect few.net --target sm_90 --why --no-library
 # Blocks of a cluster share the columns, and the groups of a block: ranges of nothing, a short last range and rows that the
 # blocks cannot share equally, several tiles for a cluster.
 small=(-D m=136 -D n=200 -D k=264)
@@ -347,8 +347,8 @@ seen() { # MODEL SHIM_CUT TEXT
     SHIM_CUT= LD_LIBRARY_PATH=$SHIM expect 0 worst "$NETC" check "$1.net" --device cuda:0 --cache-dir ''
 }
 seen shift 'nc_team<NcMax, 256=>nc_team<NcMin, 256' 'WRONG output of shift (fused): y'
-seen output 'b1[i1] = v1;=>b1[i1] = v1; b1[63] = 0;' 'WRONG store of ends (fused): byte 0 behind the end of y was written'
-seen temporary 'b1[i1] = v1;=>b1[i1] = v1; b1[63] = 0;' 'WRONG store of ends (unfused): byte 0 behind the end of a temporary was written'
+seen output 'b1[i1] = v1;=>b1[i1] = v1; b1[63] = 0;' 'WRONG store of ends (fused): byte 0 after the end of y was written'
+seen temporary 'b1[i1] = v1;=>b1[i1] = v1; b1[63] = 0;' 'WRONG store of ends (unfused): byte 0 after the end of a temporary was written'
 
 # ... and one that reads a temporary before it is written, where another one lay until then.
 cat >lives.net <<'NET'

@@ -1,7 +1,6 @@
-// The CUDA prelude is cut at its blank lines into what a kernel needs
-// (runtime/cuda/cuda_prelude.c). There a kernel gets one paragraph for a name: all functions of
-// that name for plain types must stand in it, or a call would quietly convert its operands to the
-// types of those that do.
+// The CUDA prelude is cut at its blank lines into what a kernel needs (runtime/cuda/cuda_prelude.c).
+// There a kernel gets one paragraph for a name: all functions of that name for plain types must
+// stand in it, or a call would quietly convert its operands to the types of those that do.
 #include <string.h>
 
 #include "base/map.h"

@@ -314,7 +314,8 @@ static void refusals(void)
     REFUSED(NETC_INVALID, "'line' has no parameter 'fc.wieght'; did you mean 'fc.weight'?",
             netc_compile_text(ctx, "line.net", model, &o, &p, &err));
     o.narguments = -1;
-    REFUSED(NETC_INVALID, "not negative", netc_compile_text(ctx, "line.net", model, &o, &p, &err));
+    REFUSED(NETC_INVALID, "cannot be negative",
+            netc_compile_text(ctx, "line.net", model, &o, &p, &err));
     o.narguments = 0;
     o.outputs_of = "train";
     REFUSED(NETC_INVALID, "'train' is not a model",
@@ -332,7 +333,7 @@ static void refusals(void)
     REFUSED(NETC_INVALID, "no float input 'i'",
             netc_compile_text(ctx, "whole.net", whole, &o, &p, &err));
     o.gradients = all; // "x", the first
-    REFUSED(NETC_INVALID, "nothing of it has a gradient",
+    REFUSED(NETC_INVALID, "so it has no gradient",
             netc_compile_text(ctx, "whole.net", whole, &o, &p, &err));
 }
 

@@ -26,7 +26,7 @@ static void tensors(void)
     netc_tensor odd = t; // between two elements
     odd.dim[0] = 3;
     odd.data = (char *)values + 2;
-    static const char words[] = "does not lie at a multiple of its elements' 4 bytes";
+    static const char words[] = "is not aligned to its elements' 4 bytes";
     REFUSED(NETC_INVALID, words, netc_dataset_add_array(d, "x", &odd, &err));
     netc_dataset_free(d);
     netc_program *p = compiled("model m(x: f32[3]) {\n    return y = x + 1\n}\n");
@@ -51,7 +51,7 @@ static void counts(void)
     for (int i = 0; i < 2; i++) {
         NETC_INIT(netc_compile_options, o);
         (i ? (o.noutputs = -3) : (o.ndefines = -2));
-        REFUSED(NETC_INVALID, "a count is not negative",
+        REFUSED(NETC_INVALID, "a count cannot be negative",
                 netc_compile_text(ctx, "line.net", model, &o, &p, &err));
     }
     p = compiled(model);

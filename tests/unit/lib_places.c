@@ -152,7 +152,7 @@ static void test_refused(void)
     REFUSED(NETC_INVALID, "no output 'z'", netc_bind_output(s, "few", "z", &y, &err));
     REFUSED(NETC_INVALID, "output 'y' is f32[3, 5], the tensor given is f32[2, 5]",
             netc_bind_output(s, "few", "y", &wrong, &err));
-    REFUSED(NETC_INVALID, cuda ? "must be memory of cuda:0" : "is a device pointer",
+    REFUSED(NETC_INVALID, cuda ? "must be on cuda:0" : "is a device pointer",
             netc_bind_output(s, "few", "y", &here, &err));
     FINE(netc_bind(s, "few", "a", &a, &err));
     FINE(netc_bind(s, "few", "b", &b, &err));

@@ -511,7 +511,7 @@ static void test_turned(void)
     o.ignore = gpt2_buffers, o.nignore = 1;
     REFUSED(NETC_INVALID, "4 tensors differ", netc_state_load(s, path, &o, &err));
     o.transpose = nothing, o.ntranspose = 1;
-    REFUSED(NETC_INVALID, "'g.*' is to be transposed, and names no matrix of",
+    REFUSED(NETC_INVALID, "'g.*' is to be transposed but matches no matrix of",
             netc_state_load(s, path, &o, &err));
     o.transpose = which;
     FINE(netc_state_load(s, path, &o, &err));

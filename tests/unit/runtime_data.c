@@ -248,13 +248,13 @@ static void test_raw(void)
     CHECK(rt_array_read(put("t.bin", words, 6), "u16", &window, &a, &e) == RT_OK &&
           ((int32_t *)a.data)[3] == 50256);
     rt_array_free(&a);
-    bad(at("t.bin"), NULL, &window, "no whole number");
+    bad(at("t.bin"), NULL, &window, "not a whole number");
     ProgType table = {.dtype = PD_U8, .rank = 2, .dim = {3, 1}};
     CHECK(rt_array_read(at("t.bin"), NULL, &table, &a, &e) == RT_OK && a.type.rank == 3 &&
           a.type.dim[0] == 2);
     rt_array_free(&a);
     table.dim[0] = 4;
-    bad(at("t.bin"), NULL, &table, "no whole number of examples");
+    bad(at("t.bin"), NULL, &table, "not a whole number of examples");
     // CIFAR-10
     static unsigned char batch[2 * 3073];
     batch[0] = 7, batch[1] = 1, batch[3073] = 9, batch[3074] = 2;
@@ -267,7 +267,7 @@ static void test_raw(void)
     rt_array_free(&a);
     bad(at("data_batch_1.bin"), "pixels", NULL, "pixels");
     bad(at("data_batch_1.bin"), NULL, NULL, "say which");
-    bad(put("data_batch_1.bin", batch, 4000), "images", NULL, "no multiple");
+    bad(put("data_batch_1.bin", batch, 4000), "images", NULL, "not a multiple");
 }
 
 // Bytes of other formats are no elements, unless the caller says so.
@@ -584,7 +584,8 @@ static void test_tokens(void)
     rt_array_free(&stays);
     // As bytes, where they are.
     wanted.dtype = PD_U8;
-    bad(paths[1], NULL, &wanted, "token 1 is 70001, no u8; 32-bit tokens need an input of i32");
+    bad(paths[1], NULL, &wanted,
+        "token 1 is 70001, which is not a u8; 32-bit tokens need an input of i32");
     for (int i = 0; i < N; i++) narrow.at[i] = (uint16_t)(255 - i);
     narrow.head.word[2] = N;
     two[0] = put("narrow.bin", &narrow, sizeof narrow);

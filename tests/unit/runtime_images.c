@@ -176,7 +176,7 @@ static void test_png(void)
     b = png(6, 5, 8, 2, rgb, 18);
     big_endian(b.at + 16, 1 << 19), big_endian(b.at + 20, 1 << 19);
     big_endian(b.at + 29, (uint32_t)crc32(0, b.at + 12, 17));
-    CHECK(refused(&b, "up to 134217728 are read"));
+    CHECK(refused(&b, "at most 134217728 can be read"));
     free(b.at);
     b = (RtBytes){(unsigned char *)"GIF89a", 6, false};
     CHECK(refused(&b, "neither a PNG nor a JPEG"));
@@ -367,7 +367,7 @@ static void test_bad(void)
         RtArray x = {0};
         e = (RtError){0};
         CHECK(rt_images_array(s, how ? "stream" : NULL, &image, SIZE_MAX, &x, &e) == RT_USER);
-        CHECK_MSG(strstr(e.text, "02.png is 12 x 12 pixels, and 6 x 6 are wanted") &&
+        CHECK_MSG(strstr(e.text, "02.png is 12 x 12 pixels, and 6 x 6 are expected") &&
                       strstr(e.text, "--resize"),
                   "%s", e.text);
         rt_images_free(s);
@@ -415,7 +415,7 @@ static void test_bad(void)
     put("set/loose.png", &large);
     e = (RtError){0};
     CHECK(rt_images_open(in("set"), false, false, &s, &e) == RT_USER &&
-          strstr(e.text, "beside folders"));
+          strstr(e.text, "next to folders"));
     s = opened(in("sizes/ant/more"), false,
                false); // no classes: images alone, and those of folders in it
     rt_images_free(s);

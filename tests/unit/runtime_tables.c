@@ -133,16 +133,16 @@ static void test_wrong(void)
     bad(table("-1\n"), NULL, &u8, "outside of u8");
     bad(table("2\n"), NULL, &boolean, "outside of bool");
     bad(table("1.5\n"), NULL, &i32, "'1.5' is not a whole number for i32");
-    bad(table("nan\n"), NULL, &i32, "no whole number");
-    bad(table("9223372036854775808\n"), NULL, &i64, "no whole number");
+    bad(table("nan\n"), NULL, &i32, "not a whole number");
+    bad(table("9223372036854775808\n"), NULL, &i64, "not a whole number");
     bad(table("70000\n"), NULL, &f16, "is too large for f16");
     bad(table("1\n1e400\n"), "0", &f32, "t.csv:2: column 0: '1e400' is no number");
-    bad(table("1e400\n"), "0", &f32, "holds no line of numbers"); // a name
-    bad(table("a,b\n"), NULL, &pair, "holds no line of numbers");
-    bad(table("# only\n\n"), NULL, &pair, "holds no line of numbers");
+    bad(table("1e400\n"), "0", &f32, "holds no lines of numbers"); // a name
+    bad(table("a,b\n"), NULL, &pair, "holds no lines of numbers");
+    bad(table("# only\n\n"), NULL, &pair, "holds no lines of numbers");
     bad(table("\"1,2\n"), NULL, &pair, "t.csv:1: a quote that does not end with its field");
     bad(table("\"1\"2,3\n"), NULL, &pair, "a quote that does not end with its field");
-    bad(put("t.csv", "1,\0002\n", 5), NULL, &pair, "holds no line of numbers");
+    bad(put("t.csv", "1,\0002\n", 5), NULL, &pair, "holds no lines of numbers");
     bad(put("t.npz", "PK\3\4 more bytes!", 16), NULL, &f32, "list of files is missing");
 }
 

@@ -81,14 +81,14 @@ done
 # A last batch of 12 examples is two of 6; one of 4 is no three.
 expect 0 "" "${QUIET[@]}" parts.net --data x=rows.npy -D batch=7 --keep-last --steps 6
 sed 's/accumulate 2/accumulate 3/' parts.net >thirds.net
-expect 1 "no 3 micro-batches of one size" "${QUIET[@]}" thirds.net --data x=rows.npy --keep-last --steps 6
+expect 1 "cannot be split into 3 micro-batches of the same size" "${QUIET[@]}" thirds.net --data x=rows.npy --keep-last --steps 6
 
 # A state as large as the batch: a smaller one is left out of evaluations, and refused in training.
 HIDDEN=$NETS/hidden.net
 EVAL=(--eval-data x=x.npy --eval-data y=y.npy)
 expect 0 "the last 8 examples are left out: 'hidden' is as large as the batch of 16" "${TRAIN[@]}" "$HIDDEN" "${POINTS[@]}" "${EVAL[@]}" --steps 30 --eval-every 7
 [ "$(grep -c 'left out' "$W/.out")" = 1 ] && pass || fail "said more than once: $(cat "$W/.out")"
-expect 1 "leave out --keep-last" "${QUIET[@]}" "$HIDDEN" "${POINTS[@]}" --steps 4 --keep-last
+expect 1 "omit --keep-last" "${QUIET[@]}" "$HIDDEN" "${POINTS[@]}" --steps 4 --keep-last
 expect 1 "fewer than the batch of 300" "$NETC" eval "$HIDDEN" "${POINTS[@]}" -D batch=300 --device "$device" -q
 
 # An evaluation that fails: training ends, and what was trained is saved.
@@ -116,8 +116,8 @@ expect 1 "pairs.net:5" "${QUIET[@]}" pairs.net "${POINTS[@]}" "${EVAL[@]}" --ste
 # A checkpoint says where it stands; what is set wins over what it holds.
 damaged() { LC_ALL=C sed "s/$1/$2/" five.st >damaged.st; cmp -s five.st damaged.st && fail "nothing was damaged: $1"; }
 for words in '"netc.step":"5"/"netc.step":"x"/count of steps' '"netc.step":"5"/"netc.step":""/count of steps' \
-             '"netc.step"/"netc.stop"/no checkpoint to go on from' '"netc.seed"/"netc.sead"/no checkpoint to go on from' \
-             '"netc.seed":"0"/"netc.seed":"o"/which is no seed'; do
+             '"netc.step"/"netc.stop"/so training cannot continue from it' '"netc.seed"/"netc.sead"/so training cannot continue from it' \
+             '"netc.seed":"0"/"netc.seed":"o"/which is not a seed'; do
     IFS=/ read -r from to text <<<"$words"
     damaged "$from" "$to"
     case $to in *'""') LC_ALL=C sed -i 's/"netc.step":""/"netc.step":"" /' damaged.st ;; esac
