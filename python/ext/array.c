@@ -1,5 +1,5 @@
-// An output's memory as a Python object: exported as a buffer and by DLPack. Whoever holds an
-// export holds the memory, without Python: a consumer may let go of it on any thread.
+// An output's memory as a Python object, exported as a buffer and by DLPack. Each export keeps the
+// memory alive without Python: a consumer may release it on any thread.
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,7 +70,8 @@ static void array_free(PyObject *self)
 static Block *block_of(PyObject *self)
 {
     Block *b = ((Array *)self)->block;
-    if (!b) PyErr_SetString(PyExc_ValueError, "an array that no model made has no memory");
+    if (!b)
+        PyErr_SetString(PyExc_ValueError, "an array that was not made by a model has no memory");
     return b;
 }
 

@@ -1,4 +1,4 @@
-// The call of an entry: arrays in by name, a dict of arrays out.
+// Calls of an entry: takes arrays by name and returns a dict of arrays.
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,7 +75,7 @@ static bool take_inputs(Entry *e, PyObject *args, PyObject *keywords, const char
         const char *unneeded = netc_declared_input(m->program, e->utf8, e->in_order);
         if (unneeded)
             return wrong_arguments(
-                e, "what is behind it is to be given by name, for nothing needs the input",
+                e, "later arguments must be given by name, since nothing needs the input",
                 unneeded);
         return wrong_arguments(e, "too many arguments", NULL);
     }
@@ -114,7 +114,7 @@ static bool places_fit(const Entry *e, PyObject *into)
     PyObject *key, *value;
     Py_ssize_t at = 0;
     if (!PyDict_Check(into)) {
-        PyErr_SetString(PyExc_TypeError, "out= is a dict of arrays by output");
+        PyErr_SetString(PyExc_TypeError, "out= must be a dict of arrays by output");
         return false;
     }
     while (PyDict_Next(into, &at, &key, &value)) {

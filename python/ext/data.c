@@ -1,5 +1,5 @@
-// Data sets of arrays and files by input. The session points into what was taken, so a capsule
-// holds both until the model has other data.
+// Data sets of arrays and files by input name. The session points into what was taken, so a capsule
+// holds both until the model gets other data.
 #include <stdlib.h>
 
 #include "python/ext/py.h"
@@ -67,7 +67,7 @@ PyObject *data_new(Model *m, PyObject *dict)
     PyObject *key, *value;
     Py_ssize_t at = 0;
     if (!PyDict_Check(dict)) {
-        PyErr_SetString(PyExc_TypeError, "netc: data is a dict of arrays by input");
+        PyErr_SetString(PyExc_TypeError, "netc: data must be a dict of arrays by input");
         return NULL;
     }
     Data *d = calloc(1, sizeof *d);
@@ -78,8 +78,8 @@ PyObject *data_new(Model *m, PyObject *dict)
     if (!d->taken) PyErr_NoMemory();
     while (ok && PyDict_Next(dict, &at, &key, &value)) {
         if (!PyUnicode_Check(key))
-            PyErr_Format(PyExc_TypeError, "netc: data is a dict by names of inputs; %R is none",
-                         key);
+            PyErr_Format(PyExc_TypeError,
+                         "netc: data must be a dict by names of inputs; %R is not one", key);
         const char *input = PyErr_Occurred() ? NULL : PyUnicode_AsUTF8AndSize(key, NULL);
         ok = input && add(m, d, input, value, &err);
     }

@@ -1,8 +1,8 @@
-// Entries called by XLA through its FFI, from compiled code of JAX, on threads that XLA chooses.
+// Entries called by XLA through its FFI, from compiled JAX code, on threads that XLA chooses.
 //
-// XLA hands over a frame with buffers and the key under which python/netc/_jax.py has registered
-// the entry. What is declared here of XLA's C interface (xla/ffi/api/c_api.h, version 0.x, which
-// promises to stay compatible) is the part that is used.
+// XLA passes a frame with buffers and with the key under which python/netc/_jax.py has registered
+// the entry. The declarations of XLA's C interface (xla/ffi/api/c_api.h, version 0.x, which
+// promises to stay compatible) are only those that are used.
 #include <string.h>
 
 #include "python/ext/entry.h"
@@ -124,7 +124,7 @@ static bool tensor(State *s, const XlaList *list, int64_t i, bool on_device, net
 {
     const XlaBuffer *b = list->at[i];
     if (list->types[i] != 1 || b->rank > 8 || !netc_type(b->dtype, &out->dtype))
-        return raise_text(s, "number %d is no tensor that netc takes", (int)i), false;
+        return raise_text(s, "number %d is not a tensor that netc can take", (int)i), false;
     out->rank = (int)b->rank;
     for (int64_t k = 0; k < b->rank; k++) out->dim[k] = b->dims[k];
     out->data = b->data;
@@ -146,8 +146,8 @@ static Entry *registered(State *s, const XlaAttrs *attrs)
         Py_XDECREF(key);
         if (e || PyErr_Occurred()) return (Entry *)e;
     }
-    raise_text(s, "what m.jax() gave for this call is gone: keep it as long as what was compiled "
-                  "from it");
+    raise_text(s, "the result of m.jax() for this call no longer exists: keep it as long as what "
+                  "was compiled from it");
     return NULL;
 }
 

@@ -1,4 +1,4 @@
-// Text: tokenizers, and what a model writes after a prompt.
+// Text: tokenizers, and text that a model generates after a prompt.
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-// A model: a context, a program and a session, and who may use them when. Python's threads wait for
-// each other at model_enter; the GIL is not held while the library works.
+// A model: a context, a program and a session, and rules for who may use them when. Python's
+// threads wait for each other in model_enter; the GIL is released while the library works.
 #include "python/ext/model.h"
 
 #include <pthread.h>
@@ -90,7 +90,7 @@ static bool after_fork(Model *m, Model *r)
         return raise_text(
                    m->state,
                    "the model was opened on %s before this process was forked, and CUDA does "
-                   "not live on in a forked process: compile it here, or start processes by "
+                   "not work in a forked process: compile it here, or start processes by "
                    "'spawn'",
                    device),
                false;
@@ -118,7 +118,7 @@ bool model_enter(Model *m, bool alone)
     if (r->depth && r->owner == me) {
         if (alone && r->busy)
             return raise_text(m->state, "this cannot be done from a callback of the same model: "
-                                        "do it when what calls back has ended"),
+                                        "do it after the call that runs the callback"),
                    false;
         r->depth++;
         return true;

@@ -1,4 +1,4 @@
-// What making a model needs of model.c.
+// The parts of model.c that creating a model needs.
 #ifndef NETC_PY_MODEL_H
 #define NETC_PY_MODEL_H
 

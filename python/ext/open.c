@@ -1,4 +1,4 @@
-// _netc.open: a program compiled, and a session of it.
+// _netc.open: compiles a program and creates a session of it.
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,7 +46,8 @@ static bool add_like(Model *m, Opening *p)
     char what[200];
     if (p->like == Py_None) return true;
     if (!PyDict_Check(p->like)) {
-        PyErr_SetString(PyExc_TypeError, "netc: 'data' and 'like' are dicts of arrays by input");
+        PyErr_SetString(PyExc_TypeError,
+                        "netc: 'data' and 'like' must be dicts of arrays by input");
         return false;
     }
     p->taken = calloc((size_t)PyDict_Size(p->like) + 1, sizeof *p->taken);

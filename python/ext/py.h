@@ -1,4 +1,4 @@
-// What the files of the extension share. It is built on the limited API of CPython 3.10 (abi3), so
+// Shared by the files of the extension. It is built on the limited API of CPython 3.10 (abi3), so
 // that one file serves every later Python; python/netc/ is written on top of it.
 #ifndef NETC_PY_H
 #define NETC_PY_H

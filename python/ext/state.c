@@ -173,7 +173,7 @@ PyObject *state_adopt(PyObject *self, PyObject *other)
     netc_error *err = NULL;
     int carried = 0;
     if (!PyObject_TypeCheck(other, (PyTypeObject *)m->state->model_type))
-        return PyErr_Format(PyExc_TypeError, "netc: adopt() takes a model");
+        return PyErr_Format(PyExc_TypeError, "netc: adopt() needs a model");
     // In one order, whoever adopts whom: two threads never wait for each other.
     Model *first = m < from ? m : from, *second = m < from ? from : m;
     if (!model_enter(first, true)) return NULL;

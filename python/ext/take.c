@@ -1,5 +1,5 @@
-// Tensors from Python objects without a copy: by the buffer protocol (NumPy, array, memoryview), by
-// DLPack (torch, jax, cupy), and lists and numbers by way of an array made of them.
+// Tensors from Python objects without a copy: by the buffer protocol (NumPy, array, memoryview) or
+// by DLPack (torch, jax, cupy); lists and numbers are converted to an array first.
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -91,8 +91,8 @@ static bool is_dense(State *s, const char *what, const Taken *t, const int64_t *
         return false;
     }
     if (!t->t.on_device && (uintptr_t)t->t.data % (uintptr_t)size) {
-        raise_text(s, "%s is not aligned to its elements' %d bytes: copy it first",
-                   what, (int)size);
+        raise_text(s, "%s is not aligned to its elements' %d bytes: copy it first", what,
+                   (int)size);
         return false;
     }
     return true;
@@ -162,12 +162,12 @@ static bool same_device(State *s, const char *what, int type, int id, const char
     snprintf(have, sizeof have, "%s%d", cuda ? "cuda:" : "a device of DLPack's kind ",
              cuda ? id : type);
     if (!device) {
-        raise_text(s, "%s lies on %s, it must be in the host's memory: copy it there first", what,
+        raise_text(s, "%s is on %s and must be in the host's memory: copy it there first", what,
                    have);
         return false;
     }
     if (cuda && !strcmp(have, device)) return true;
-    raise_text(s, "%s lies on %s, the model runs on %s: move it there first", what, have, device);
+    raise_text(s, "%s is on %s, the model runs on %s: move it there first", what, have, device);
     return false;
 }
 
@@ -309,7 +309,7 @@ static bool convert(State *s, PyObject *o, const char *what, const Wish *want, T
 {
     char text[300];
     if (!want->port || want->write) {
-        raise_text(s, "%s is no array; numpy.asarray(…) makes one of lists", what);
+        raise_text(s, "%s is not an array; numpy.asarray(…) makes one from lists", what);
         return false;
     }
     PyObject *made = PyObject_CallFunction(s->convert, "Ossi", o, what,
@@ -317,7 +317,7 @@ static bool convert(State *s, PyObject *o, const char *what, const Wish *want, T
     if (!made) return false;
     if (made == o || (!s->buffers.check(made) && !PyObject_HasAttr(made, s->dlpack))) {
         Py_DECREF(made);
-        raise_text(s, "%s must be %s; what was given is no array", what,
+        raise_text(s, "%s must be %s; what was given is not an array", what,
                    wanted(want, text, sizeof text));
         return false;
     }

@@ -1,4 +1,4 @@
-// What a model is made of and what it costs: texts, profiles, checks, files of compiled models.
+// What a model consists of and what it costs: texts, profiles, checks, files of compiled models.
 #include <string.h>
 
 #include "python/ext/py.h"
@@ -26,7 +26,7 @@ PyObject *model_inspect(PyObject *self, PyObject *args, PyObject *keywords)
                                      &o.target, &why, &in_order, &cards, &params, &json, &other))
         return NULL;
     if (other != Py_None && !PyObject_TypeCheck(other, (PyTypeObject *)m->state->model_type))
-        return PyErr_Format(PyExc_TypeError, "netc: 'other' is a model");
+        return PyErr_Format(PyExc_TypeError, "netc: 'other' must be a model");
     if (!model_enter(m, false)) return NULL;
     o.why = why, o.in_order = in_order, o.cards = cards, o.params = params, o.json = json;
     netc_program *held = other == Py_None ? NULL : ((Model *)other)->program;

@@ -1,6 +1,6 @@
-// Training and evaluation. While they run the GIL is free; it is taken for what is told, and to see
-// whether Ctrl-C was pressed. An exception of a callback stops training behind the step it is in,
-// and is raised when everything is kept.
+// Training and evaluation. While they run, the GIL is released; it is taken for callbacks and to
+// see whether Ctrl-C was pressed. An exception of a callback stops training after the current step
+// and is raised when everything has been saved.
 #include <stdlib.h>
 #include <string.h>
 

@@ -6,8 +6,8 @@
     print(m.evaluate({"image": test_images, "label": test_labels}))
     out = m(image=batch, label=batch_labels)      # a dict of arrays
 
-Nothing but the standard library is needed. Arrays of NumPy, torch, jax, cupy and whatever else has
-the buffer protocol or DLPack are read where they lie.
+Needs only the standard library. Arrays of NumPy, torch, jax, cupy and anything else that supports
+the buffer protocol or DLPack are read in place.
 """
 
 import os as _os

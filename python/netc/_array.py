@@ -1,4 +1,4 @@
-"""Arrays where there is no NumPy, or where it has no such type; and arrays made of lists."""
+"""Arrays for when there is no NumPy or it lacks the type, and conversion of lists to arrays."""
 
 import struct
 import sys
@@ -25,9 +25,9 @@ def _nested(flat, shape):
 
 
 class Array(_netc.Array):
-    """An output in the host's memory: dense, row-major, exported by DLPack and as a buffer.
+    """An output in host memory: dense, row-major, exported by DLPack and by the buffer protocol.
 
-    numpy.asarray(a), torch.from_dlpack(a), memoryview(a) share its memory.
+    numpy.asarray(a), torch.from_dlpack(a) and memoryview(a) share its memory.
     """
 
     __slots__ = ()
@@ -51,12 +51,12 @@ class Array(_netc.Array):
         return list(struct.unpack(f"={n}f", struct.pack(f"={n}I", *(b << 16 for b in bits))))
 
     def tolist(self):
-        """The elements as nested lists of numbers; of no axes, the number."""
+        """The elements as nested lists of numbers; a number if the array has no axes."""
         return _nested(self._flat(), self.shape) if self.size or not self.shape else []
 
     def item(self):
         if self.size != 1:
-            raise ValueError(f"an array of {self.size} elements is no number")
+            raise ValueError(f"an array of {self.size} elements is not a number")
         return self._flat()[0]
 
     def __float__(self):
@@ -100,7 +100,7 @@ def numpy_empty():
 
 
 def _plain(value):
-    """Lists of numbers, where lists may hold arrays, too."""
+    """Lists of numbers, from lists that may also contain arrays."""
     if isinstance(value, (list, tuple)):
         return [_plain(v) for v in value]
     return value.tolist() if hasattr(value, "tolist") else value
@@ -113,17 +113,17 @@ def _shape_of(value):
 def _flatten(value, shape, out):
     if not shape:
         if isinstance(value, list):
-            raise ValueError("its lists are of several lengths")
+            raise ValueError("its lists have different lengths")
         out.append(value)
         return
     if not isinstance(value, list) or len(value) != shape[0]:
-        raise ValueError("its lists are of several lengths")
+        raise ValueError("its lists have different lengths")
     for v in value:
         _flatten(v, shape[1:], out)
 
 
 def convert(value, what, dtype, rank):
-    """An array of [dtype] made of numbers or lists of them, or of an array that has no buffer."""
+    """An array of [dtype] from a number, from lists of numbers, or from an array without a buffer."""
     from ._error import Error
     numpy = sys.modules.get("numpy")
     if numpy is not None:
@@ -144,7 +144,7 @@ def convert(value, what, dtype, rank):
         _flatten(value, shape, flat)
         return _made(flat, shape, dtype)
     except (ValueError, TypeError, struct.error, OverflowError) as e:
-        raise Error(f"{what} must be {dtype} of {rank} axes; of the lists given none can be made: {e}") from None
+        raise Error(f"{what} must be {dtype} of {rank} axes; the given lists cannot be converted: {e}") from None
 
 
 def _made(flat, shape, dtype):

@@ -21,13 +21,12 @@ def _here(text):
 
 
 class Error(Exception):
-    """What netc found wrong. str(e) is what a person reads, with the line and a caret below it.
+    """An error found by netc. str(e) is the message for a person, with the line and a caret below it.
 
-    status: "invalid" (what was given: the model, a shape, a name), "environment" (no GPU, no
+    status: "invalid" (the caller's input: the model, a shape, a name), "environment" (no GPU, no
         compiler), "out of memory", "check failed" (an index out of range, a loss that is not
         finite), "cancelled", "internal".
-    diagnostics: a dict for each finding: severity, message, and where it is known file, line,
-        column.
+    diagnostics: a dict for each finding: severity, message and, if known, file, line and column.
     """
 
     def __init__(self, text, status=1, diagnostics=""):

@@ -1,16 +1,17 @@
-"""An entry as a function that a framework differentiates: what PyTorch and JAX have in common."""
+"""An entry as a function that a framework differentiates: the part that PyTorch and JAX share."""
 
 from ._error import Error
 
 
 class Function:
-    """A model's entry, of its inputs and of the parameters chosen.
+    """A model's entry as a function of its inputs and of the chosen parameters.
 
-    inputs, outputs: (name, type, shape) of what it takes and gives; inputs[own:] are parameters.
-    keeping: the compiled entry that gives besides what gradients want, kept: states that they
-    depend on, results of layers. writes: whether a call changes states. compiling: called with
-    what is about to be compiled; may refuse. With states, entries take those that they read and
-    give those that they write: reads, changes, and both, states, by the names of the model.
+    inputs, outputs: (name, type, shape) of its arguments and results; inputs[own:] are parameters.
+    keeping: the compiled entry that also returns `kept`, what gradients need: states that they
+    depend on, results of layers. writes: whether a call changes states. compiling: is called with a
+    description of what is about to be compiled, and may refuse by raising. With states, entries take
+    the states that they read and return those that they write: reads, changes, and states for both,
+    by their names in the model.
     """
 
     def __init__(self, model, entry, params, outputs, training, compiling=lambda what: None, states=False):
@@ -43,13 +44,13 @@ class Function:
 
     @property
     def plain(self):
-        """The entry without what gradients want."""
+        """The entry without the extra results that gradients need."""
         if self._plain is None:
             self._plain = self._compile(self._outputs) if self.kept else self.keeping
         return self._plain
 
     def version(self):
-        """A count that is another one when the model's own parameters have changed."""
+        """A counter that changes when the model's own parameters change."""
         return self._model._core._changes
 
     def check_version(self, then):
@@ -59,26 +60,26 @@ class Function:
 
     def gradients(self, wanted, of):
         """The entry that computes gradients with respect to the inputs [wanted], by name, from
-        cotangents of the outputs [of]. Compiled when it is first asked for."""
+        cotangents of the outputs [of]. It is compiled at the first request."""
         key = (tuple(wanted), tuple(of))
         if key not in self._gradients:
             self._gradients[key] = self._compile(list(of), gradients=list(wanted), keep=True)
         return self._gradients[key]
 
     def second(self, wanted, first, of):
-        """The entry that computes the gradients with respect to [wanted] of the gradients with
-        respect to [first] of the outputs [of], both inputs and cotangents ("@d.Z"), from cotangents
-        of the first ("@dd.X")."""
+        """The entry that computes the gradients with respect to [wanted] of the gradients with respect
+        to [first] of the outputs [of]. It takes the cotangents of the outputs ("@d.Z") and cotangents
+        of the first gradients ("@dd.X")."""
         key = (tuple(wanted), tuple(first), tuple(of))
         if key not in self._gradients:
             self._gradients[key] = self._compile(list(of), gradients=list(wanted), second=list(first))
         return self._gradients[key]
 
     def arrange(self, args, inputs, params):
-        """Arguments as they were given, in the order of self.inputs."""
+        """The given arguments in the order of self.inputs."""
         own, chosen = self._names[:self.own], self._names[self.own:]
         if len(args) > self._in_order and self._unneeded:
-            raise TypeError(f"{self.name}(): what is behind '{self._unneeded}' is to be given by name, for nothing "
+            raise TypeError(f"{self.name}(): arguments after '{self._unneeded}' must be given by name, since nothing "
                             f"needs that input; it takes {', '.join(own)}")
         given, params = own[len(args):], params or {}
         try:

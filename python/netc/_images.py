@@ -1,15 +1,15 @@
-"""Sets of images, and what of a dict of data the library reads by itself."""
+"""Sets of images, and which values of a dict of data the library reads from files itself."""
 
 import os
 
 
 class Images:
-    """A folder of PNG and JPEG images, a folder a class, or WebDataset's .tar archives, as data:
+    """A folder of PNG and JPEG images with one subfolder per class, or WebDataset's .tar archives, as data:
     m.train({"image": netc.Images("train/", resize=True), "label": netc.Images("train/")}).
 
-    part: "images", "labels", or "stream" (images that stay in their files); None: by what the input
-        wants. resize: images are scaled and cut to the input's size. skip_bad: those that cannot be
-        decoded are left out, with a note. Both hold for all images of the dict.
+    part: "images", "labels", or "stream" (images are decoded when they are needed); None: what the input
+        needs. resize: scale and crop images to the input's size. skip_bad: skip images that cannot be
+        decoded, with a note. Both apply to all images of the dict.
     """
 
     def __init__(self, path, part=None, *, resize=False, skip_bad=False):
@@ -20,7 +20,7 @@ class Images:
 
 
 def files(data):
-    """The dict with paths as the extension takes them."""
+    """The dict with its paths in the form that the extension takes."""
     def one(v):
         if isinstance(v, Images):
             return v.path, v.part, v.resize, v.skip_bad

@@ -27,13 +27,13 @@ def _register():
 
 @jax.tree_util.register_static
 class _Wanted(tuple):
-    """Which inputs a gradient is wanted of: known while tracing."""
+    """Which inputs need a gradient; known while tracing."""
 
 
 class _Calls:
-    """A function's compiled entries, each under a key by which compiled code of XLA's finds it,
-    for as long as this lives. graphs: XLA may make them part of its CUDA graphs; it provides their
-    temporaries then."""
+    """The compiled entries of a function, each under a key by which XLA's compiled code finds it as long
+    as this object lives. graphs: XLA may make them part of its CUDA graphs; it then provides their
+    temporaries."""
 
     def __init__(self, graphs):
         _register()
@@ -41,7 +41,7 @@ class _Calls:
         weakref.finalize(self, _forget, self.keys)
 
     def __call__(self, entry, given):
-        """What the entry gives of arrays, both by name."""
+        """The entry's outputs for these arrays, both by name."""
         if entry not in self.keys:
             self.keys[entry] = secrets.randbits(62)  # no other process's: compiled code may be kept in files
             _netc.called()[self.keys[entry]] = entry
@@ -72,7 +72,7 @@ def _checked(kind, port, x):
 
 
 class JaxFunction:
-    """An entry on JAX arrays: Model.jax says how."""
+    """An entry as a function of JAX arrays; see Model.jax."""
 
     def __init__(self, model, entry, params, outputs, training, graphs, states):
         self._model, self._with_states = model, states
@@ -96,8 +96,8 @@ class JaxFunction:
         self._derived = {}
 
     def _differentiable(self, results, entry):
-        """The entry, compiled when it is called, as a function of arrays that gives [results]. What
-        is kept counts as constant: second derivatives compute it again."""
+        """The entry, compiled when it is called, as a function of arrays that returns [results]. Kept
+        values count as constants: second derivatives compute them again."""
         def primal(*arrays):
             found = self._calls(entry(), dict(zip(self._names, arrays)))
             return tuple(found[name] for name in results)
@@ -125,8 +125,8 @@ class JaxFunction:
         return tuple(found.get(name) for name in self._names)
 
     def _gradients(self, wanted, of):
-        """A function of arrays, what is kept and cotangents of the outputs [of], which can be
-        differentiated once."""
+        """A function of arrays, kept values and cotangents of the outputs [of], which can be
+        differentiated once more."""
         f, taken = self._function, [*self._names, *self._kept, *[f"@d.{name}" for name in of]]
         floats = {name for name, dtype, _ in f.inputs if dtype in _FLOATS} | {f"@d.{name}" for name in of}
 
@@ -161,7 +161,7 @@ class JaxFunction:
         return call({name: given[name] for name, _, _, _ in entry.inputs})
 
     def states(self):
-        """The states that it reads or writes, as the model has them now: where calls begin."""
+        """The states that it reads or writes, with the model's current values, to start from."""
         return {name: jax.numpy.asarray(self._model._core._state_get(name), _TYPES[dtype])
                 for name, dtype, _ in self._function.states}
 
@@ -178,7 +178,7 @@ class JaxFunction:
         return out, {**states, **dict(zip([name for name, _, _ in f.changes], results[n:]))}
 
     def _split(self, args):
-        """The states, which come first, and the other arguments."""
+        """The states, which are the first argument, and the other arguments."""
         f = self._function
         if not args or not isinstance(args[0], dict):
             raise TypeError(f"{f.name}(): its first argument is a dict of states, as f.states() gives")

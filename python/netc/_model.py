@@ -1,4 +1,5 @@
-"""Models: compiled, called, looked into."""
+"""An entry as a torch.nn.Module. Its parameters have the names and initial values of the model's
+and belong to torch: optimizers, state_dict and hooks see them, and netc reads them in place."""
 
 import os
 
@@ -58,21 +59,21 @@ def compile(source, *, defines=None, precision=None, device="auto", name=None, s
             kernels_dir=None, stream=0):
     """Compiles a model and puts it on a device.
 
-    source: the model's text, or the path of a .net file or a model.bin. A str with a newline or a
-        brace is text.
-    defines: {"batch": 64}: consts, dims and settings of the text, overridden.
+    source: the model's text, or the path of a .net file or a model.bin. A str that contains a newline
+        or a brace is text.
+    defines: {"batch": 64}: overrides consts, dims and settings of the text.
     precision: "f32" (default), "tf32", "bf16", "f16".
-    device: "cpu", "cuda", "cuda:1"; "auto" is a GPU where there is one.
-    name: what diagnostics call the text, and beside which file `use` looks.
-    seed: of initial values, dropout, shuffling.
+    device: "cpu", "cuda", "cuda:1"; "auto": a GPU if there is one.
+    name: the name of the text in diagnostics; `use` looks for files next to it.
+    seed: of initial values, dropout and shuffling.
     data: {"image": images}: arrays whose shapes fix the text's dims (but not the batch).
-    weights: a safetensors file to begin from.
-    entries: only these are wanted; the others cost nothing.
+    weights: a safetensors file with the initial parameters.
+    entries: compile only these; the others cost nothing.
     memory_limit: bytes of temporaries to aim for.
-    cache_dir: of compiled kernels; "" for none. tune_file, kernels_dir: see docs/tuning.md.
-    stream: a CUstream of the caller's, as an integer, to enqueue on.
+    cache_dir: folder of compiled kernels; "" for none. tune_file, kernels_dir: see docs/tuning.md.
+    stream: a CUstream to enqueue on, as an integer.
 
-    Raises Error, which shows the line and a caret below what is wrong.
+    Raises Error, which shows the line and a caret below the error.
     """
     _register()
     text = source if _is_text(source) else None
@@ -90,14 +91,14 @@ def compile(source, *, defines=None, precision=None, device="auto", name=None, s
 
 
 def doctor():
-    """What netc finds on this machine: a row each of what, ok, and its version or what to install."""
+    """What netc finds on this machine: a row for each item with what, ok, and its version or what to install."""
     return Table([dict(zip(("what", "ok", "detail"), row)) for row in _netc.doctor()])
 
 
 class Model:
-    """A compiled model with its parameters and states on a device. Made by netc.compile.
+    """A compiled model with its parameters and states on a device. Created by netc.compile.
 
-    m(x=…) runs its model; m.entry("next") is another of its entries, to be called the same way.
+    m(x=…) runs its model; m.entry("next") is another entry, which is called in the same way.
     """
 
     def __init__(self):
@@ -124,7 +125,7 @@ class Model:
         return m
 
     def __deepcopy__(self, memo):
-        """The same model on parameters and states of its own, which begin as this one's are."""
+        """The same model with its own copy of the parameters and states."""
         path, name, text, defines, _ = self._made
         options = {k: v for k, v in self._all.items() if k != "share"}
         m = memo[id(self)] = Model._open(path, name, text, defines, options, **self._more)
@@ -141,11 +142,11 @@ class Model:
 
     @property
     def entries(self):
-        """Names of what can be run."""
+        """The names of the entries that can be run."""
         return self._core._entries()
 
     def entry(self, name=None):
-        """An entry by name, to be called with its inputs; without a name the only model's."""
+        """An entry by name, to be called with its inputs; without a name, that of the only model."""
         if name is None:
             models = [e for e in self.entries if e not in _OWN]
             if len(models) != 1:
@@ -157,12 +158,12 @@ class Model:
         return self._cached[name]
 
     def __call__(self, *args, **inputs):
-        """Runs the only model: inputs by name (or in order), a dict of outputs by name.
+        """Runs the only model: takes inputs by name (or in order) and returns a dict of outputs by name.
 
-        An input is an array of NumPy, torch, jax, cupy, anything with the buffer protocol or
-        DLPack, of exactly its type and shape and dense, which is read where it lies; or a number or
-        lists of numbers. Outputs are NumPy arrays, without NumPy netc.Array; out={"y": place} has
-        them written into arrays or tensors of the caller's, on a GPU in its memory, too.
+        An input is an array of NumPy, torch, jax, cupy or anything with the buffer protocol or
+        DLPack, dense and of exactly the input's type and shape, which is read in place; or a number or
+        lists of numbers. Outputs are NumPy arrays or, without NumPy, netc.Array. out={"y": place}
+        writes them into arrays or tensors of the caller, on a GPU also in its memory.
         """
         try:
             entry = self._cached[None]
@@ -171,11 +172,11 @@ class Model:
         return entry(*args, **inputs)
 
     def variant(self, *, defines=None, outputs=None, entry=None, like=None):
-        """The same text compiled otherwise, on the same parameters and states.
+        """The same text compiled with other options, sharing the parameters and states.
 
-        defines: {"batch": 1}, over those it was compiled with. outputs: only these of the entry
-        (without a name the only model's), and so only the inputs that they need. like: inputs, by
-        name, whose whole shapes fix the dims, the batch too.
+        defines: {"batch": 1}, in addition to those of this model. outputs: only these of the entry
+        (without a name, of the only model), and so only the inputs that they need. like: inputs by
+        name, whose whole shapes fix the dims, including the batch.
         """
         path, name, text, old, options = self._made
         options = dict(options, share=self._core)
@@ -191,21 +192,21 @@ class Model:
         return m
 
     def _functional(self, entry, **more):
-        """The entry as a function, or its gradients, as netc.h says; on the same states."""
+        """The entry as a function, or its gradients, as described in netc.h; with the same states."""
         path, name, text, defines, options = self._made
         options = dict(options, share=self._core, outputs_of=entry, entries=[entry], **more)
         return Model._open(path, name, text, defines, options, **self._more).entry(entry)
 
     def torch(self, entry=None, *, params=(), outputs=None, training=False):
-        """An entry (without a name the only model's) as a function of torch tensors that autograd
-        differentiates, and torch.compile takes whole.
+        """An entry (without a name, that of the only model) as a function of torch tensors that autograd
+        can differentiate and torch.compile can capture as a whole.
 
             f = m.torch("block", params="*")
             y = f(x, params={"fc.weight": w, "fc.bias": b})
 
-        Its float inputs have gradients, and so have the parameters that a name or pattern of params
-        says, which are then arguments; the others are the model's own. outputs: only these. training:
-        dropout acts. One output is a tensor, several are a named tuple.
+        Its float inputs have gradients, and so do the parameters that match a name or pattern of
+        params, which become arguments; other parameters are the model's own. outputs: only these.
+        training: dropout is active. One output is returned as a tensor, several as a named tuple.
         """
         from ._torch import TorchFunction
         return TorchFunction(self, entry, params, outputs, training)
@@ -218,11 +219,11 @@ class Model:
         return NetcModule(self, entry, outputs)
 
     def jax(self, entry=None, *, params=(), outputs=None, training=False, graphs=False, states=False):
-        """An entry as a function of JAX's arrays, under jit, grad and vmap (which calls it once an
-        example). What is said of m.torch holds: f(x, params={"fc.weight": w}). graphs: on a GPU, XLA
-        may make calls part of its CUDA graphs; their temporaries are XLA's then. states: it takes
-        states and gives those that follow, y, states = f(states, x), beginning with f.states(); the
-        model's own stay as they are."""
+        """An entry as a function of JAX arrays, for jit, grad and vmap (which calls it once per example).
+        It works like m.torch: f(x, params={"fc.weight": w}). graphs: on a GPU, XLA may make calls
+        part of its CUDA graphs, and then provides their temporaries. states: the function takes the
+        states and returns the new ones, y, states = f(states, x), starting with f.states(); the
+        model's own do not change."""
         from ._jax import JaxFunction
         return JaxFunction(self, entry, params, outputs, training, graphs, states)
 
@@ -231,31 +232,31 @@ class Model:
     def train(self, data, *, epochs=None, steps=None, eval_data=None, split=0.0, on_event=None,
               progress=None, report_every=0, eval_every=0, save=None, save_every=0, resume=None,
               watch=(), shuffle=True, keep_last=False, save_best=None, patience=0):
-        """Trains. Returns the history, a Table with a row a report.
+        """Trains the model. Returns the history, a Table with one row per report.
 
-        data: {"image": images, "label": labels}, arrays (or paths of data files) whose axis 0 is
-            the examples, one for each input of the trained model; or an iterable of such dicts of
+        data: {"image": images, "label": labels}: arrays (or paths of data files) with the examples
+            along axis 0, one for each input of the trained model; or an iterable of such dicts with
             one batch each, in which case only epochs, steps, on_event, progress, report_every and
             save apply.
-        epochs or steps: how long (default one epoch).
-        eval_data, split: what to evaluate on: other data, or what is behind the first share of data.
-        on_event: called with an Event now and then. What it raises ends training and is raised
-            here; StopIteration only ends training.
+        epochs or steps: how long (default: one epoch).
+        eval_data, split: what to evaluate on: other data, or the part of data after this share of it.
+        on_event: is called with an Event from time to time. An exception that it raises ends training
+            and is raised here, except StopIteration, which only ends training.
         progress: True, False; None: in terminals and notebooks.
-        save: a safetensors file, written however training ends. resume: one to go on from.
+        save: a safetensors file, written however training ends. resume: one to continue from.
         save_best: a scalar output of evaluations, "accuracy" (or "x:min", "x:max"): the checkpoint of
-            the best is kept beside the last, "m.best.safetensors". patience: training ends after so
-            many evaluations that were no better, by that output or else by the loss.
+            the best value is kept beside the last one, "m.best.safetensors". patience: stop after this
+            many evaluations in a row without improvement of that output or, without it, of the loss.
         watch: parameters and taps whose statistics are reported, or patterns: "h.*.attn".
 
-        Ctrl-C ends training behind a step and raises KeyboardInterrupt. However it ends, the
-        parameters are those of the last step without mistake, and m.history has the rows so far.
+        Ctrl-C ends training after the current step and raises KeyboardInterrupt. However training
+        ends, the parameters are those of the last valid step, and m.history has the rows so far.
         """
         kinds = dict(epochs=epochs, steps=steps, report_every=report_every, on_event=on_event, progress=progress)
         if epochs is not None and steps is not None:
             raise ValueError("give epochs or steps, not both")
         if epochs == 0 or steps == 0:  # (none is one epoch)
-            raise ValueError("epochs and steps are above 0: of 0 nothing would be trained")
+            raise ValueError("epochs and steps must be above 0")
         try:
             if isinstance(data, dict):
                 return train_arrays(self, data, eval_data=eval_data, split=split, eval_every=eval_every,
@@ -278,15 +279,17 @@ class Model:
 
     def generate(self, prompt, *, tokenizer=None, entry=None, length=100, temperature=1.0, top_k=0, top_p=0.0,
                  seed=0, prefill=None, repetition_penalty=0.0, on_token=None):
-        """What a language model writes: the entry "next", or another. A list, a text each.
+        """Generates text with a language model, the entry "next" or another. Returns a list with one item
+        per text.
 
-        prompt: a text (with tokenizer=: a netc.Tokenizer, its path, or "bytes") or tokens, with which
-            every text of the batch begins; or a list of them, one for each text to write. Of text the
-            result is text, of tokens tokens, without the prompt.
-        length: tokens to draw. temperature 0 takes the likeliest; top_k, top_p: only from so many, from
-            those that add up to that. repetition_penalty: as CTRL's.
-        on_token: called with (text, token) as they are drawn; False ends that text, what it raises
-            all of them.
+        prompt: a text (with tokenizer=: a netc.Tokenizer, its path, or "bytes") or tokens with which
+            every text of the batch begins; or a list of these, one for each text. For prompts of text
+            the results are text, for tokens they are tokens, without the prompt.
+        length: tokens to draw. temperature 0 always takes the most likely token; top_k, top_p: draw
+            only from the k most likely tokens, or from the fewest whose probabilities sum to p.
+            repetition_penalty: as in CTRL.
+        on_token: is called with (text, token) for each drawn token; False ends that text, an
+            exception ends all of them.
         """
         from ._generate import generate
         try:
@@ -320,7 +323,7 @@ class Model:
         return dict(self.state)
 
     def load_state_dict(self, values, strict=True):
-        """Writes arrays by name. strict: neither a parameter nor a name may be left over."""
+        """Writes arrays by name. strict: raises if a parameter or a name is left over."""
         state = self.state
         names, given = set(state), set(values)
         if strict and names != given:
@@ -332,8 +335,8 @@ class Model:
             state[name] = values[name]
 
     def save(self, path):
-        """Writes parameters and states as safetensors; a path that ends in .bin gets the compiled
-        model, which runs where no compiler is."""
+        """Writes parameters and states as safetensors. If the path ends in .bin, writes the compiled
+        model, which runs without a compiler."""
         path = os.fspath(path)
         if path.endswith(".bin"):
             self._core._save_program(path, None, True)
@@ -343,22 +346,22 @@ class Model:
             self._core._state_save(path)
 
     def load(self, path, *, map=(), ignore=(), transpose=(), allow_missing=False, weights_only=False):
-        """Reads a safetensors file. map: ["h.*=blocks.*"], names of the file to the model's.
-        ignore: patterns of tensors that the model does not want. transpose: of parameters whose
-        matrices the file has turned."""
+        """Reads a safetensors file. map: ["h.*=blocks.*"], from names in the file to the model's.
+        ignore: patterns of tensors that the model does not need. transpose: patterns of parameters
+        that the file stores transposed."""
         map = [f"{a}={b}" for a, b in map.items()] if isinstance(map, dict) else _words(map)
         self._core._state_load(os.fspath(path), map, _words(ignore), _words(transpose), allow_missing, weights_only)
         _tell(self._core)
 
     def adopt(self, other):
-        """Carries what has the same name and type over from another model. How many those were."""
+        """Copies parameters and states with the same name and type from another model. Returns their number."""
         return self._core._state_adopt(other._core)
 
     # -- looking into it
 
     def inspect(self, *, target=None, why=False, params=False, in_order=False):
-        """What it compiles to: a row a kernel or call, with bytes, flops and floors. print() shows
-        it as `netc inspect` does. why, params: texts."""
+        """The result of compilation: a row per kernel or call with bytes, flops and minimum times. print()
+        shows it as `netc inspect` does. why, params: texts."""
         import json
         text = self._core._inspect(target=target, why=why, params=params, in_order=in_order)
         if why or params:
@@ -368,7 +371,7 @@ class Model:
         return Table(rows, text=text, data=data)
 
     def kernel(self, name, *, target=None):
-        """The text of one kernel, each line with the model's line it comes from."""
+        """The text of one kernel, each line with the model's line that it comes from."""
         return self._core._inspect(kernel=name, target=target)
 
     def emit(self, stage):
@@ -376,8 +379,8 @@ class Model:
         return self._core._emit(stage)
 
     def profile(self, entry=None, *, data=None, seed=0, steps=0, repeats=0, cold=False):
-        """Times an entry (default: train, else the only model) and every step of it: a row a step,
-        and in .data what the whole took and what the device can do."""
+        """Times an entry (default: train, else the only model) and each of its steps: a row per step. The
+        whole entry's times and the device's limits are in .data."""
         if entry is None:
             entry = "train" if "train" in self.entries else self.entry().name
         whole, rows = self._core._profile(entry, data=data, seed=seed, steps=steps, repeats=repeats, cold=cold)
@@ -386,11 +389,12 @@ class Model:
         return Table(rows, columns=shown, data=whole)
 
     def tune(self, seconds=60, *, kernel=None, file=None, again=False, prune=False, on_event=None):
-        """Measures schedules of its kernels on its device for so many seconds and writes them to its
-        tuning file (NAME.net.tune; of a text, [file]), which later compilations take: docs/tuning.md.
+        """Measures schedules of the kernels on the model's device for this many seconds and writes the
+        best to the tuning file (NAME.net.tune; for a text, [file]), which later compilations read: see
+        docs/tuning.md.
 
-        Returns a Table, a row a kernel: share of the step, seconds before and after. on_event is
-        called with each row; what it raises ends the search, and so does Ctrl-C: what was found is
+        Returns a Table with a row per kernel: share of the step, seconds before and after. on_event is
+        called with each row. Its exceptions and Ctrl-C end the search; what was found until then is
         in the file."""
         rows, names = [], ("kind", "kernel", "schedule", "text", "device", "share", "before", "after",
                            "tried", "done", "total", "finished")
@@ -409,7 +413,8 @@ class Model:
         return Table(rows, columns=["kernel", "share", "before", "after", "tried", "schedule"])
 
     def check(self):
-        """Holds gradients to finite differences and kernels to the evaluator: the report, or Error."""
+        """Compares gradients with finite differences and kernels with the evaluator. Returns the
+        report or raises Error."""
         return self._core._check()
 
     # -- itself
@@ -420,11 +425,11 @@ class Model:
 
     @property
     def device(self):
-        """Where it runs: "cuda:0 NVIDIA H200"."""
+        """Where the model runs: "cuda:0 NVIDIA H200"."""
         return self._core.device
 
     def close(self):
-        """Gives its memory back now; it cannot be used any more."""
+        """Frees the model's memory now; the model cannot be used any more."""
         self._cached.clear()
         self._core.close()
 

@@ -1,4 +1,4 @@
-"""How training goes: a line in terminals that is written over, a cell in notebooks."""
+"""The progress of training: a line that is updated in terminals, a cell in notebooks."""
 
 import sys
 
@@ -89,7 +89,7 @@ def _in_notebook():
 
 
 def progress(wanted):
-    """wanted: True, False, or None: where somebody looks."""
+    """wanted: True, False, or None: only in terminals and notebooks."""
     if wanted is False:
         return Silent()
     if _in_notebook():

@@ -4,14 +4,14 @@ from collections.abc import Mapping, MutableMapping
 
 
 class State(MutableMapping):
-    """What a model remembers, by name: reading copies out, assignment writes.
+    """A model's parameters and states by name: reading returns a copy, assignment writes.
 
         m.state["fc1.weight"]                   # an array, f32[128, 784]
         m.state["fc1.weight"] = weight          # of that shape and type
         m.state.update(torch_model.state_dict())
         torch_model.load_state_dict({k: torch.from_dlpack(v) for k, v in m.state.items()})
 
-    Names stay as they are: nothing is added, nothing deleted.
+    Names cannot be added or deleted.
     """
 
     def __init__(self, core):
@@ -52,7 +52,7 @@ class State(MutableMapping):
         return len(self._core._state_names())
 
     def types(self):
-        """{name: (type, shape)}; nothing is read."""
+        """{name: (type, shape)}, without reading values."""
         return {name: self._core._state_info(name) for name in self}
 
     def __repr__(self):

@@ -1,4 +1,4 @@
-"""Rows that a script can read and a person, too."""
+"""Tables of results for scripts and for people."""
 
 import html
 
@@ -10,10 +10,10 @@ def _cell(value):
 
 
 class Table(list):
-    """A list of dicts, one a row, that prints as a table and is one in a notebook.
+    """A list of dicts, one per row, that prints as a table and is shown as one in notebooks.
 
-    columns: names in the order they are shown. text: the same for a person, where there is one.
-    data: whatever else was found.
+    columns: names in the order in which they are shown. text: a longer form for people, if there is one.
+    data: further results.
     """
 
     def __init__(self, rows=(), columns=None, text=None, data=None):
@@ -30,7 +30,7 @@ class Table(list):
         return list(names)
 
     def column(self, name):
-        """The values of one column, None where a row has none."""
+        """The values of one column; None for rows without it."""
         return [row.get(name) for row in self]
 
     def _cells(self):

@@ -28,7 +28,7 @@ def _empty(ports, device):
 
 
 class _Entry:
-    """A compiled entry on tensors in its inputs' order; on a GPU all lie there."""
+    """A compiled entry on tensors in the order of its inputs; on a GPU all of them must be there."""
 
     def __init__(self, entry, ports, device):
         self.entry, self.ports, self.device = entry, ports, device
@@ -43,7 +43,7 @@ class _Entry:
         for t in tensors:
             if t.device != device:
                 name = self.ports[len(dense)][0]
-                raise Error(f"'{name}' lies on {t.device}, '{self.entry.name}' runs on {device}: move it there first")
+                raise Error(f"'{name}' is on {t.device}, '{self.entry.name}' runs on {device}: move it there first")
             if not _EXCHANGE and t.requires_grad:
                 t = t.detach()
             dense.append(t if t.is_contiguous() else t.contiguous())
@@ -53,7 +53,7 @@ class _Entry:
 
 
 class _Call:
-    """A function's forward and backward part on tensors, eager and as custom ops."""
+    """A function's forward and backward part on tensors, for eager mode and as custom ops."""
 
     def __init__(self, function):
         self.function, self.device = function, torch.device(function.device)
@@ -64,14 +64,14 @@ class _Call:
         self.backwards = {}
 
     def gradients(self, saved, cotangents, wanted, run):
-        """One an input, None where it is not wanted or there is none. run(entry, tensors)"""
+        """One gradient per input, None if it is not wanted or does not exist. run(entry, tensors)"""
         given, wanted, of = self.given(saved, cotangents, wanted)
         found = self._run(self.function.gradients(wanted, of), given, run) if of and wanted else {}
         return [found.get(name) for name, _, _ in self.function.inputs]
 
     def second(self, tensors, back, needed):
         """The derivatives with respect to [needed], inputs and cotangents by name, of the gradients
-        with respect to the keys of [back], each times what it has there."""
+        with respect to the keys of [back], each multiplied by its value there."""
         saved, cotangents = self.apart(tensors)
         given, _, of = self.given(saved, cotangents, [False] * self.nin)
         given.update((f"@dd.{name}", d) for name, d in back.items())
@@ -79,18 +79,18 @@ class _Call:
 
     @property
     def names(self):
-        """Of what can be differentiated by: the inputs, then the outputs' cotangents."""
+        """The names with respect to which gradients exist: the inputs, then the outputs' cotangents."""
         f = self.function
         return [name for name, _, _ in f.inputs] + [f"@d.{name}" for name, _, _ in f.outputs]
 
     def apart(self, values):
-        """Of what was saved, and of cotangents."""
+        """Splits arguments into saved values and cotangents."""
         n = len(values) - self.nout
         return values[:n], values[n:]
 
     def given(self, saved, cotangents, wanted):
-        """What gradients may take, by name; the names of the inputs that they are wanted of, and of
-        the outputs that have cotangents."""
+        """The arguments of gradients by name; the names of the inputs whose gradients are wanted; the
+        names of the outputs that have cotangents."""
         f = self.function
         names = [name for name, _, _ in f.inputs]
         of = [i for i, (d, is_float) in enumerate(zip(cotangents, self.floats)) if is_float and d is not None]
@@ -110,8 +110,8 @@ class _Call:
     # -- custom ops
 
     def make_op(self):
-        """The forward part as an op with an autograd formula; None where a call changes states,
-        which a graph of torch would not know of."""
+        """The forward part as an op with an autograd formula; None if a call changes states, which
+        torch's graphs would not know about."""
         f = self.function
         if f.writes:
             return None
@@ -184,7 +184,7 @@ class _Autograd(torch.autograd.Function):
 
 
 class _Gradients(torch.autograd.Function):
-    """What _Autograd gives backward, where that is differentiated itself."""
+    """The result of the backward of _Autograd, in a form that can be differentiated."""
 
     @staticmethod
     def forward(ctx, call, wanted, version, *tensors):
@@ -209,8 +209,8 @@ class _Gradients(torch.autograd.Function):
 
 
 class _Second(torch.autograd.Function):
-    """What _Gradients gives backward. It is linear in what is given for the gradients, and can be
-    differentiated by that: as second derivatives are symmetric, by another of its kind."""
+    """The result of the backward of _Gradients. It is linear in the cotangents of the gradients and can be
+    differentiated with respect to them: since second derivatives are symmetric, by another _Second."""
 
     @staticmethod
     def forward(ctx, call, first, needed, *tensors):
@@ -230,8 +230,8 @@ class _Second(torch.autograd.Function):
 
 
 class _Last(torch.autograd.Function):
-    """A tensor by which second derivatives cannot be differentiated. Backward, this is run only
-    where that is asked for, which _Second could not tell."""
+    """A tensor with respect to which second derivatives cannot be differentiated. Its backward runs only if
+    that is requested, which _Second cannot know."""
 
     @staticmethod
     def forward(ctx, name, tensor):
@@ -245,7 +245,7 @@ class _Last(torch.autograd.Function):
 
 
 class TorchFunction:
-    """An entry on torch tensors: Model.torch says how."""
+    """An entry as a function of torch tensors; see Model.torch."""
 
     def __init__(self, model, entry, params, outputs, training):
         self._function = f = Function(model, entry, params, outputs, training, _not_while_captured)
@@ -284,9 +284,9 @@ class TorchFunction:
 
 
 class NetcModule(torch.nn.Module):
-    """An entry as a module: Model.module says how. While training, dropout acts.
+    """An entry as a module; see Model.module. Dropout is active in training mode.
 
-    States of the model (running statistics) stay the model's: m.state, m.save.
+    States of the model (running statistics) stay in the model: m.state, m.save.
     """
 
     def __init__(self, model, entry, outputs):

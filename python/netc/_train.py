@@ -1,4 +1,4 @@
-"""Training on arrays, and on batches as they come."""
+"""Training on arrays, and on an iterable of batches."""
 
 import os
 import time
@@ -10,12 +10,12 @@ from ._table import Table
 
 
 class Event:
-    """What training tells: kind is "start", "progress", "eval", "saved" or "end".
+    """What training reports: kind is "start", "progress", "eval", "saved" or "end".
 
-    step, total, epoch, epochs, epochs_done, examples, seconds, rate (examples a second),
-    seconds_left; metrics: {"loss": …}, means since the last report, of "eval" those of the
-    evaluation; text: of "start" a description, of "saved" the path, of "end" the best
-    evaluation, where one is looked for.
+    step, total, epoch, epochs, epochs_done, examples, seconds, rate (examples per second),
+    seconds_left; metrics: {"loss": …}, means since the last report or, for "eval", those of the
+    evaluation; text: for "start" a description, for "saved" the path, for "end" the best
+    evaluation, if one was requested.
     """
 
     __slots__ = ("kind", "step", "total", "epoch", "epochs", "epochs_done", "examples", "seconds",
@@ -31,7 +31,7 @@ class Event:
 
 
 class _Teller:
-    """Keeps the history, and tells the progress bar and the caller."""
+    """Keeps the history, and passes events to the progress bar and the caller."""
 
     def __init__(self, model, on_event, progress):
         self.model, self.on_event, self.bar = model, on_event, open_progress(progress)
@@ -77,10 +77,10 @@ def _scalars(outputs):
 
 
 def train_batches(model, batches, *, epochs, steps, report_every, on_event, progress, save):
-    """A step a batch. How many there will be must be known where the model's text asks for it."""
+    """One step per batch. The number of batches must be known if the model's text uses it."""
     length, entry = _length(batches), model.entry("train")
     if epochs is not None and epochs != int(epochs):
-        raise ValueError("epochs of an iterable are whole")
+        raise ValueError("epochs of an iterable must be a whole number")
     total = steps or (length * int(epochs or 1) if length is not None else 0)
     if not model._core._control_set("@total", total) and not total:
         total = 0

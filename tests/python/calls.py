@@ -62,7 +62,7 @@ def test_places():
                                (np.zeros(3, "f4"), netc.Error, ["f32[3]"]),
                                (np.zeros(8, "f4")[::2], netc.Error, ["strides"]),
                                (frozen, netc.Error, ["'z' cannot be written to"]),
-                               ([0, 0, 0, 0], netc.Error, ["is no array"]),
+                               ([0, 0, 0, 0], netc.Error, ["is not an array"]),
                                (Producer(frozen), netc.Error, ["cannot be written"])]:
         with raises(kind, *words):
             m(x=X, y=X, out={"z": place})
@@ -97,7 +97,7 @@ def test_bad_calls():
         (dict(x=np.zeros(17, "u1")[1:].view("f4"), y=X), netc.Error, ["multiple"]),
         (dict(x="text", y=X), netc.Error, ["is a str"]),
         (dict(x=None, y=X), netc.Error, ["NoneType"]),
-        (dict(x=[[1], [2, 3]], y=X), netc.Error, ["several lengths"]),
+        (dict(x=[[1], [2, 3]], y=X), netc.Error, ["different lengths"]),
         (dict(x=[1, "a", 2, 3], y=X), netc.Error, ["'x' must be f32"]),
         (dict(x=np.zeros((1,) * 9, "f4"), y=X), netc.Error, ["9 axes"]),
     ]:
@@ -209,7 +209,7 @@ def test_dlpack_in():
             m(x=Producer(np.zeros(4), versioned), y=X)
         with raises(netc.Error, "DLPack type (0, 16 bits"):
             m(x=Producer(np.zeros(4, "i2"), versioned), y=X)
-    with raises(netc.Error, "lies on cuda:1", "cpu"):
+    with raises(netc.Error, "is on cuda:1", "cpu"):
         m(x=Producer(X, device=(2, 1)), y=X)
     with raises(netc.Error, "kind 8"):
         m(x=Producer(X, device=(8, 0)), y=X)
@@ -444,7 +444,7 @@ def test_generate():
     with raises(Enough):
         g.generate([1], length=5, on_token=enough)
     for what in (lambda: g.generate([1], length=1)), g.close:
-        with raises(netc.Error, "do it when what calls back has ended"):
+        with raises(netc.Error, "do it after the call that runs the callback"):
             g.generate([1], length=5, on_token=lambda row, token: what())
     for call, kind, words in [
         (lambda: g.generate("hello"), ValueError, ["tokenizer="]),

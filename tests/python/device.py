@@ -81,7 +81,7 @@ def test_exchange():
     same(m(x=x, y=OnDevice(X))["z"].tolist(), [0, 2, 4, 6])
     with raises(netc.Error, "'x' is f32[4]", "f32[3]"):
         m(x=Exchanged(X[:3]), y=X)
-    with raises(netc.Error, "lies on cuda:0", "runs on cpu"):
+    with raises(netc.Error, "is on cuda:0", "runs on cpu"):
         netc.compile(ADD, device="cpu")(x=x, y=X)
 
 
@@ -257,11 +257,11 @@ def test_wrong():
         m(x=lost, y=X)  # freed while bound
     with raises(netc.Error, "not a pointer of cuda:0"):
         m(x=X, y=X, out={"z": lost})
-    with raises(netc.Error, "lies on cuda:0", "runs on cpu"):
+    with raises(netc.Error, "is on cuda:0", "runs on cpu"):
         netc.compile(ADD, device="cpu")(x=OnDevice(X), y=X)
-    with raises(netc.Error, "state 'w' lies on cuda:0", "host's memory"):
+    with raises(netc.Error, "state 'w' is on cuda:0", "host's memory"):
         m.state["w"] = OnDevice(X)
-    with raises(netc.Error, "the data for 'x' lies on cuda:0", "host's memory"):
+    with raises(netc.Error, "the data for 'x' is on cuda:0", "host's memory"):
         m.evaluate({"x": OnDevice(X)})
     same(m(x=X, y=X)["z"].tolist(), [0, 2, 4, 6])
 

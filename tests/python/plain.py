@@ -27,11 +27,11 @@ def test_lists():
         len(out["s"])
     with raises(ValueError):
         out["z"].item()
-    with raises(netc.Error, "several lengths"):
+    with raises(netc.Error, "different lengths"):
         m(x=[[1, 2], [3]], y=[0, 0, 0, 0])
     with raises(netc.Error, "f32[2, 2]"):
         m(x=[[1, 2], [3, 4]], y=[0, 0, 0, 0])
-    with raises(netc.Error, "is a dict"):
+    with raises(netc.Error, "must be a dict"):
         m(x={}, y=[0, 0, 0, 0])
 
 

@@ -74,7 +74,7 @@ def test_wrong():
     for call, kind, words in [
         (lambda: f(X.double(), LABEL, params=p), netc.Error, ["'x' is f32[8, 64]", "f64[8, 64]"]),
         (lambda: f(X[:4], LABEL, params=p), netc.Error, ["'x' is f32[8, 64]", "f32[4, 64]"]),
-        (lambda: f(X.to("meta"), LABEL, params=p), netc.Error, ["'x' lies on meta", f"runs on {DEVICE}"]),
+        (lambda: f(X.to("meta"), LABEL, params=p), netc.Error, ["'x' is on meta", f"runs on {DEVICE}"]),
         (lambda: f(X, LABEL), TypeError, ["parameter 'head.weight'"]),
         (lambda: f(X, LABEL, params={**p, "up.bias": X}), TypeError, ["no parameter 'up.bias'", "head.weight"]),
         (lambda: f(X, params=p), TypeError, ["no value for 'label'"]),

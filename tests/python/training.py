@@ -53,7 +53,7 @@ def test_bad_data():
         ({**DATA, "x": DATA["x"][:, :1].copy()}, ["f32[32, 2]", "f32[640, 1]"]),
         ({**DATA, "x": DATA["x"][:, ::-1]}, ["the data for 'x'", "strides"]),
         ({**DATA, "x": "none.npy"}, ["none.npy"]),
-        ({**DATA, "x": 3}, ["is no array"]),
+        ({**DATA, "x": 3}, ["is not an array"]),
         ({**DATA, "x": np.float32(3).reshape(())}, ["axis 0"]),
         ({}, ["'x'", "'label'"]),
     ]:
