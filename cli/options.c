@@ -298,7 +298,7 @@ static void common_options(Common *c, Option out[COMMON_OPTIONS])
         {"--no-library", NULL, OPT_FLAG, &c->no_matmul_library, NULL,
          "compute matrix products with generated kernels, without a library"},
         {"--rebuild", NULL, OPT_FLAG, &c->rebuild, NULL,
-         "compile the source in a model.bin instead of running its machine code"},
+         "compile a model.bin's source instead of running its machine code with your rights"},
         {"--tune-file", NULL, OPT_STRING, &c->tune_file, "FILE",
          "measured schedules (default: MODEL.tune if it exists; '' for none)"},
         {"--locked", NULL, OPT_FLAG, &c->locked, NULL,

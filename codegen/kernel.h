@@ -17,9 +17,10 @@ typedef enum KernelArgKind {
     KA_ERROR,      // the entry's ProgError
     KA_ROWS,       // the row table (i32)
     KA_CURSOR,     // the cell entry->cursor (i64 scalar), read on the device
-    KA_LOOP_INDEX, // i64 value: iteration of the loop around this region [node: the region_param]
-    KA_INT,     // the i64 constant [value]: what sets equal kernels apart (a random op's site, the
-                // number of a check) is an argument, so that they are compiled once
+    KA_LOOP_INDEX, // i64 value: iteration of the loop that encloses this region [node: the
+                   // region_param]
+    KA_INT, // the i64 constant [value]: differences between otherwise equal kernels (a random op's
+            // site, the number of a check) are arguments, so that such kernels are compiled once
     KA_SCRATCH, // scratch buffer number [scratch] of this launch: equal numbers in the kernels
                 // of one lower_launch call are one buffer, live between them
 } KernelArgKind;
@@ -31,43 +32,44 @@ typedef struct KernelArg {
     DType scratch_type;    // KA_SCRATCH: of an element
     int64_t scratch_bytes; // KA_SCRATCH
     int64_t value;         // KA_INT
-    bool written;          // else only read
-    // KA_NODE: arguments with equal same_as >= 0 are only accessed at one common element by each
-    // thread, all reads before all writes: a read one and a written one may be one buffer. -1:
-    // none.
+    bool written;          // otherwise it is only read
+    // KA_NODE: of the arguments with the same same_as >= 0, each thread accesses only one common
+    // element, all reads before all writes: one that is read and one that is written may share a
+    // buffer. -1: none.
     int same_as;
-    bool updates; // of a state only what changes is written: it has to be stored in place
+    bool updates; // only the changed part of a state is written, so it must be stored in place
 } KernelArg;
 
 struct Body;
 typedef struct LoweredKernel {
     ProgKernel prog;
-    const char *contract; // its arguments as text, where launches are logged
-    struct Body **body;   // what it computes, with the schedules (kernel_ir.h)
+    const char *contract; // its arguments as text, if launches are logged
+    struct Body **body;   // what it computes, with the schedules (ir/body.h)
     int nbodies;
     KernelArg *args; // in call order
     int nargs;
-    Loc loc;      // the line to blame
+    Loc loc;      // the line of the model that it computes
     bool commits; // writes a cell: checks the error record first
 } LoweredKernel;
 
 // Schedules chosen by measurement or by hand, by Body.key, as the text of knobs.h.
 typedef struct ScheduleSource {
     const char *(*find)(void *ctx, uint64_t body); // NULL: the cost model's choice
-    // A text that could not be taken, and why. stale: it was sound for another kind of schedule.
+    // Reports a text that could not be used, and why. stale: it was valid for another kind of
+    // schedule.
     void (*wrong)(void *ctx, uint64_t body, const char *why, bool stale);
     void *ctx;
 } ScheduleSource;
 
 typedef struct Repeats Repeats;
 
-// Whether a node's buffer is a cell (the program writes the assigned value in place), so that the
-// kernel must respect the error record; and whether the node changes a part of that very cell, and
-// only the part is written.
+// Whether a node's buffer is a cell (the assigned value is written in place), so that the kernel
+// must respect the error record; and whether the node changes a part of that cell and only the part
+// is written.
 typedef enum Commit { COMMIT_NONE, COMMIT_WHOLE, COMMIT_PART } Commit;
 
-// What lowering needs to know about the entry; one for all launches of an entry, its regions
-// included. Zero it, fill in the first block, keep it.
+// What lowering needs to know about an entry; one for all launches of the entry, including its
+// regions. Zero it, fill in the first block, and keep it.
 typedef struct LowerCtx {
     Arena *arena;
     Diags *diags;
@@ -75,40 +77,41 @@ typedef struct LowerCtx {
     const Module *module;
     const Entry *entry;
     const ScheduleSource *schedules; // NULL: the cost model's
-    // By node id of the graph being lowered, a Commit. NULL: only nodes that are `assign` roots
-    // commit. Set anew before each graph.
+    // A Commit for each node id of the graph being lowered. NULL: only nodes that are `assign`
+    // roots commit. Set for each graph.
     const uint8_t *commits;
     bool tf32;      // f32 contractions may use tensor cores
-    bool whole;     // states are written whole, also where only a part of them changes
+    bool whole;     // states are written as a whole, even if only a part of them changes
     bool is_region; // the graph is a region: region_param 0 of a loop is KA_LOOP_INDEX
-    // Of a loop's region: parameters 1 to [carried] change from iteration to iteration; [initial]:
-    // a step that is no kernel stands between what was computed before the loop and its iterations.
+    // For the region of a loop: parameters 1 to [carried] change from iteration to iteration;
+    // [initial]: a step that is not a kernel lies between the code before the loop and its
+    // iterations.
     int64_t carried;
     bool initial;
-    int64_t part; // columns of a part of column reductions; 0: as the cost model has it
-    // Kernels that were printed, by kernel_text_key, in the same arena: ones like them take their
-    // text. NULL: each launch is lowered and each kernel printed.
+    int64_t part; // columns of a part of column reductions; 0: chosen by the cost model
+    // Printed kernels by kernel_text_key, in the same arena: equal kernels reuse their text. NULL:
+    // each launch is lowered and each kernel printed.
     IdMap *printed;
-    // Private to launch/repeat.c: launches that were lowered, by graph; those of the last one's,
-    // where it may be one of several alike.
+    // Private to launch/repeat.c: lowered launches by graph; and those of the last launch, if it
+    // may be one of several equal ones.
     Repeats *repeats, *repeat;
 
     // Collected while lowering; becomes ProgEntry.checks.
     VEC(ProgCheck) checks;
-    bool group_products; // some contraction may be made by groups of warps (tile/groups.c)
+    bool group_products; // some contraction may be computed by groups of warps (tile/groups.c)
 } LowerCtx;
 
-// Lowers the groups of one launch (equal Group.launch; GROUP_LOOP is not lowered here, nor a
-// GROUP_DOT that goes to the matmul library: the planner makes a ProgGemm of that). Returns the
-// number of kernels to run in order (usually 1; reductions split over blocks need 2) and puts them
-// in *out, or reports through ctx->diags and returns -1.
+// Lowers the groups of one launch (equal Group.launch), except GROUP_LOOP, and GROUP_DOT if it goes
+// to the matmul library: for that the planner creates a ProgGemm. Returns the number of kernels to
+// run in order (usually 1; reductions split over blocks need 2) and stores them in *out, or reports
+// through ctx->diags and returns -1.
 int lower_launch(LowerCtx *ctx, Graph *g, Group *const *groups, int ngroups, LoweredKernel **out);
 
-// "nc_follow();" as a line, where a kernel of so many blocks should begin before the one in front
-// of it has ended, else ""; p: its floor.
+// "nc_follow();" as a line if a kernel with so many blocks should begin before the preceding kernel
+// has ended, else "". p: its minimum time.
 const char *cuda_first_words(const Target *t, const ProgKernel *p, int64_t blocks, int threads);
-// The text put before every kernel of the target (Program.prelude); with what products by groups of
-// warps need, or without.
+// The text before every kernel of the target (Program.prelude), with or without the part for
+// products by groups of warps.
 const char *lower_prelude(Arena *a, const Target *t, bool group_products);
 
 #endif

@@ -6,30 +6,30 @@
 
 #include "codegen/ir/body.h"
 
-// online.c: where one stage takes the maximum m of x along the columns, and nothing else, and the
-// next only sums of exp(x - m), these become sums of the first stage (Inst.under): whoever computes
-// it scales them as the maximum grows.
-// Requires: stages have their numbers. Keeps: every value, sums within rounding; all else stays in
-// its order. Breaks: nothing; there is a stage less for each maximum. NULL: there is none.
+// online.c: if one stage computes only the maximum m of x along the columns, and the next only sums
+// of exp(x - m), these become sums of the first stage (Inst.under): code that computes them scales
+// them as the maximum grows. Requires: stages have their numbers. Keeps: every value, sums within
+// rounding; the order of everything else. Breaks: nothing; there is one stage less for each
+// maximum. NULL: there is none.
 Body *body_join_online(Arena *a, const Body *b);
 
 // picks.c: marks comparisons of the column's number with an integer of the row (Inst.once): they
-// hold for one column at most. Keeps, breaks: nothing is changed.
+// hold for at most one column. Keeps, breaks: nothing is changed.
 void body_mark_picks(Body *b);
 
-// skips.c: loads that only a choice needs whose condition is known before have that as their
-// predicate, where it is the same for neighbours in memory. Requires: nothing; it runs before a
-// schedule is made. Keeps: every value that is used. Breaks: nothing.
+// skips.c: loads that are used only by a select whose condition is known first get this condition
+// as their predicate, if it is the same for neighbours in memory. Requires: nothing; it runs before
+// a schedule is made. Keeps: every value that is used. Breaks: nothing.
 void body_mark_skips(Arena *a, Body *b);
 
-// quotients.c: marks divisions of floats for which a reciprocal can be taken once (Inst.quotient).
-// Keeps, breaks: nothing is changed; a target without cheaper forms divides.
+// quotients.c: marks divisions of floats for which a reciprocal can be computed once
+// (Inst.quotient). Keeps, breaks: nothing is changed; a target without cheaper forms divides.
 void body_mark_quotients(Body *b);
 
-// rounding.c: values that are rounded to 16-bit floats and read by nothing but choices among such
-// values (the larger one, one of two by a condition), signs and stores of that type are not rounded
-// before these. For targets that convert a value at a time. Keeps: every bit that is stored.
-// Breaks: instructions of these types may have more digits.
+// rounding.c: values that are rounded to 16-bit floats and read only by selections among such
+// values (the larger one, one of two by a condition), by signs and by stores of that type are not
+// rounded before these. For targets that convert one value at a time. Keeps: every bit that is
+// stored. Breaks: instructions of these types may have more digits.
 void body_round_late(Arena *a, Body *b);
 
 #endif

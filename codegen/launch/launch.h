@@ -5,19 +5,19 @@
 #include "codegen/ir/body.h"
 #include "codegen/lower/lower.h"
 
-// choose.c: bodies for one group, in the order they must run when [*ordered] comes back true (else
-// side by side), with their schedules. false: reported.
+// choose.c: bodies for one group with their schedules. *ordered: they must run in this order,
+// otherwise side by side. false: an error was reported.
 bool launch_bodies(LowerCtx *ctx, Graph *g, const Group *group, BodyList *out, bool *ordered);
 
-// extern.c: kernels of the model's own text, in the order of their launches. -1: reported.
+// extern.c: user-written kernels in the order of their launches. -1: an error was reported.
 int lower_extern(LowerCtx *ctx, const Graph *g, const Group *group, LoweredKernel **out);
 
-// Whom to blame for what the body computes.
+// The line of the model that the body computes.
 Loc kernel_loc(const Body *b);
 
-// repeat.c: the kernels of an equal launch before this one, for this one's nodes; 0: there is none.
+// repeat.c: the kernels of an equal earlier launch, with the nodes of this one; 0: there is none.
 int launch_repeats(LowerCtx *ctx, Graph *g, Group *const *groups, int ngroups, LoweredKernel **out);
-// What the launch that was just asked for came to.
+// Records the kernels of the launch that launch_repeats was last called for.
 void launch_remember(LowerCtx *ctx, Group *const *groups, int ngroups, const LoweredKernel *kernels,
                      int n);
 

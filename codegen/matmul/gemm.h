@@ -5,7 +5,7 @@
 #include "codegen/kernel.h"
 #include "ir/strides.h"
 
-typedef struct GemmFrom { // where a product comes from
+typedef struct GemmFrom { // the context of a product
     const Graph *graph;
     const Entry *entry;
     const Target *target;
@@ -20,17 +20,18 @@ typedef struct GemmOperand { // a strided view of a stored node
 typedef struct GemmMatch {
     ProgGemm gemm;
     GemmOperand a, b;
-    const Node *bias, *aux, *out; // aux: read, or stored beside out
+    const Node *bias, *aux, *out; // aux: read, or stored in addition to out
 } GemmMatch;
 
-// -- gemm.c: the call that computes the group's contraction and its epilogue. false: none does.
+// -- gemm.c: the library call that computes the group's contraction and its epilogue. false: there
+// is none.
 bool gemm_match(const GemmFrom *f, const Group *gr, GemmMatch *m);
-// Whether the library is to compute it: else it is lowered.
+// Whether the library computes it; otherwise it is lowered.
 bool gemm_possible(const GemmFrom *f, const Group *gr);
 
-// -- candidate.c: whether the library may turn out not to have this product on some device (rows of
-// narrow types that are no multiple of 16 bytes, epilogues beyond a bias and a ReLU); whether it
-// takes so long that a second candidate may pay; and whether this kernel is one.
+// -- candidate.c: whether the library may lack this product on some device (rows of narrow types
+// that are not a multiple of 16 bytes, epilogues beyond a bias and a ReLU); whether it takes so
+// long that a second candidate may pay off; and whether this kernel may be faster.
 bool candidate_may_be_needed(const Target *t, const ProgGemm *g);
 bool candidate_may_pay(const Target *t, const ProgGemm *g);
 bool candidate_may_win(const Target *t, const LoweredKernel *k);

@@ -15,21 +15,23 @@ static inline int64_t plan_round(int64_t bytes)
 typedef struct PlanItem { // a block of memory over a closed interval of steps
     int64_t bytes;
     int32_t first, last;
-    int32_t idle_first, idle_last; // a stretch inside, in which nothing is kept; 0, 0: none
+    int32_t idle_first, idle_last; // an interval inside in which it holds no data; 0, 0: none
     int64_t offset;                // out
 } PlanItem;
 
 // -- pack.c
-// Places the items so that those alive together do not overlap; returns the arena's bytes.
+// Places the items so that items that are live at the same time do not overlap. Returns the bytes
+// of the arena.
 int64_t plan_pack(Arena *a, PlanItem *items, uint32_t n);
-int64_t plan_lower_bound(Arena *a, const PlanItem *items, uint32_t n); // most bytes alive at once
+int64_t plan_lower_bound(Arena *a, const PlanItem *items,
+                         uint32_t n); // the most bytes that are live at the same time
 
 // -- plan.c
 // Sets first, last, offset of every PR_ARENA buffer and arena_bytes.
 void plan_memory(Arena *a, ProgEntry *e, bool no_reuse);
 // -- plan_verify.c
-// NULL when sound, else what is wrong, in the arena. Sets e->peak_bytes. Shares no code with the
-// planner: liveness comes from the steps again.
+// Returns NULL if the plan is valid, else what is wrong, in the arena. Sets e->peak_bytes. Shares
+// no code with the planner: liveness is derived from the steps again.
 const char *plan_verify(Arena *a, ProgEntry *e);
 
 #endif

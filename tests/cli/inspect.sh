@@ -117,13 +117,13 @@ expect 1 "missing.bin" "$NETC" inspect "$MLP" missing.bin
 expect 1 "a kernel or another build" "$NETC" inspect one.bin kernel --compare two.bin
 expect 1 "show one build" "$NETC" inspect one.bin two.bin --why
 expect 1 "give only one of" "$NETC" inspect one.bin --why --knobs
-expect 1 "as a tuning file has it" "$NETC" inspect one.bin --knobs --json
+expect 1 "has no JSON form" "$NETC" inspect one.bin --knobs --json
 expect 1 "no kernel 'nothing'" "${I[@]}" nothing
 
 # -- why
 expect 0 "[matmul]" "${I[@]}" --why
 holds "[rows]"; holds "different rows: 128 against"
-expect 0 "a tile a warp" "$NETC" inspect "$MLP" --target cuda --why; holds "stages read the row, which"
+expect 0 "one tile per warp" "$NETC" inspect "$MLP" --target cuda --why; holds "stages read the row, which"
 expect 0 '"cause":"rows","a":128' "${I[@]}" --why --json
 kept w.json
 json w.json "all(s['cause'] and s['text'] for e in d['entries'] for s in e['stored'])"

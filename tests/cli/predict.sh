@@ -58,7 +58,7 @@ expect 1 "z.npz: two arrays are called 'z'" "${P[@]}" -o z=z.npz -o z=z.npz
 expect 1 "./z.npz is another output's file" "${P[@]}" -o z=z.npz -o low=./z.npz
 expect 1 "z.png: an output is written as .npy" "${P[@]}" -o z=z.png
 expect 1 "no output 'zz'; did you mean 'z'?" "${P[@]}" -o zz=old.npy
-expect 1 "is f32[], no value for each example" "${P[@]}" -o loss=old.npy
+expect 1 "is f32[]: it has no value for each example" "${P[@]}" -o loss=old.npy
 expect 1 "needs data for input 'y'; give --data y=FILE" "${P[@]}" -o both=old.npy
 expect 1 "the data disagree" "${P[@]}" --data y=few.npy -o both=old.npy
 sed 's/f32\[batch, 5\]/f32[16, 5]/; s/, y: i32\[batch\]//; /top = /d; s/return.*/return z/; s/^dim.*//' m.net >fixed.net

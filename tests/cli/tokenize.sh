@@ -83,7 +83,7 @@ bad "name a tokenizer with --tokenizer" a.txt
 bad "cannot open none.json" a.txt --tokenizer none.json
 bad "neither a tokenizer.json nor vocab.json" a.txt --tokenizer .
 bad "cannot open none: No such file or directory; it is a file or a folder with a tokenizer.json" a.txt --tokenizer none
-bad "say it with --pattern" a.txt --tokenizer "$G/small.tiktoken"
+bad "give it with --pattern" a.txt --tokenizer "$G/small.tiktoken"
 bad "there is no pattern 'gpt9'" a.txt --tokenizer "$G/small.tiktoken" --pattern gpt9
 bad "has no token '<|none|>'" a.txt --tokenizer gpt2 --end '<|none|>'
 bad "has no token '<|endoftext|>' (a file of ranks has no special tokens)" a.txt --tokenizer "$G/small.tiktoken" --pattern gpt2 --end '<|endoftext|>' -o x.bin
@@ -129,7 +129,7 @@ t["added_tokens"][0]["lstrip"] = True|with lstrip is not supported
 t["added_tokens"][0]["id"] = 3|has two texts
 t["added_tokens"][0]["content"] = "a\0b"|\u0000 in a string cannot be read
 t["added_tokens"].append(dict(t["added_tokens"][0], id=705))|the added token '<|endoftext|>' appears twice
-t["model"]["merges"].append(t["model"]["merges"][0])|is there twice
+t["model"]["merges"].append(t["model"]["merges"][0])|appears twice
 R
     # Patterns that go back and forth: what takes no more than some steps a byte goes on.
     split() { edit 't["pre_tokenizer"]["pretokenizers"] = [{"type": "Split", "pattern": {"Regex": "'"$1"'"}, "behavior": "Isolated"}, {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False}]; t["pre_tokenizer"]["type"] = "Sequence"'; }
@@ -148,7 +148,7 @@ R
 else
     skip "no python3: changes of a tokenizer.json"
 fi
-echo '{"a": 1' >broken.json && bad "is no JSON" a.txt --tokenizer broken.json
+echo '{"a": 1' >broken.json && bad "is not JSON" a.txt --tokenizer broken.json
 echo 'YQ== 0' >ok.tiktoken && echo 'YQ=' >broken.tiktoken && bad "broken.tiktoken:1: a token in base64" a.txt --tokenizer broken.tiktoken --pattern gpt2
 { cat "$G/merges.txt"; echo 'one two three'; } >gpt2/merges.txt && bad "two tokens and a space" a.txt --tokenizer gpt2
 { cat "$G/small.tiktoken"; printf '%s 900\n' "$(head -c 3000 /dev/zero | base64 -w0)"; } >long.tiktoken

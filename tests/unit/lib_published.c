@@ -567,7 +567,7 @@ static void test_files(void)
         const char *text, *why;
     } wrong[] = {
         {"{}", "has no weight_map"},
-        {"{", "is no index of safetensors files"},
+        {"{", "is not an index of safetensors files"},
         {"{\"weight_map\": {\"a\": \"../turned.safetensors\"}}",
          "'a' must be in a file in the same folder"},
         {"{\"weight_map\": {\"a\": \"none.safetensors\"}}", "none.safetensors: No such file"},
