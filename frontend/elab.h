@@ -163,8 +163,8 @@ typedef struct Region {
     bool no_cells; // a function with its own gradient: parameters cannot be defined inside
     bool loop;     // a loop in the source: emit is allowed
     bool poisoned; // an emitted value is poison after a reported error
-    VEC(ECell *)
-    written; // of a loop in the source: cells that an iteration writes, which are carried
+    // Of a loop in the source: cells that an iteration writes, which are carried.
+    VEC(ECell *) written;
     VEC(Node *) before; // the value of each outside the loop
     Node *round;        // of a loop: the number of the iteration, from 0; else NULL
     int64_t rounds;
@@ -227,8 +227,8 @@ struct Elab {
     EntryKind kind;
     const char *entry;   // its name
     VEC(Node *) tallied; // the results of tally(x)
-    ECell *
-        runs; // counts executions of an entry that draws random numbers and does not train; or NULL
+    // Counts executions of an entry that draws random numbers and does not train; or NULL.
+    ECell *runs;
     TrainState *train;
     uint32_t writes;    // number of writes of cells so far
     uint32_t pass;      // `update` statements of the train block so far
@@ -310,8 +310,8 @@ Val name_unknown(Elab *e, const char *name, Span span, bool size);
 // How to write in this language what other libraries call [name], a function or a member; or NULL.
 const char *foreign_name(const char *name, bool member);
 void name_bind(Elab *e, const char *name, Val v);
-bool name_try_around(Elab *e, const char *name, Span span,
-                     Val *out); // but not in the function's own frame
+// The same, but not in the function's own frame.
+bool name_try_around(Elab *e, const char *name, Span span, Val *out);
 // Assignment by a statement: as name_bind, but a name whose outer value was read in a loop must be
 // carried.
 void name_assign(Elab *e, const char *name, Span span, Val v);
@@ -336,8 +336,8 @@ Val index_update(Elab *e, const Expr *x, Node *base, Val value);
 typedef struct Joined { // some axes of a tensor, moved together and merged into one
     int axis, rank;     // the merged axis in the result, and the result's rank
     int64_t dim[MAX_RANK];
-    int64_t perm[MAX_RANK], back[MAX_RANK],
-        apart[MAX_RANK]; // the permutation and its inverse; sizes after it
+    // The permutation and its inverse; sizes after it.
+    int64_t perm[MAX_RANK], back[MAX_RANK], apart[MAX_RANK];
 } Joined;
 // Merges n axes, in ascending order. The merged axis is at their place, or at the front if other
 // axes are between them, as in NumPy.
@@ -408,8 +408,8 @@ ECell *cell_control(Elab *e, const char *name);
 ECell *cell_counter(Elab *e, const char *name, const Type *t); // not saved, initially 0
 ECell *cell_setting(Elab *e, const Stmt *s, EFile *f);
 Node *cell_read(Elab *e, ECell *c, Span span);
-Node *cell_on_entry(Elab *e,
-                    const ECell *c); // its value at the beginning of the entry, in the root graph
+// Its value at the beginning of the entry, in the root graph.
+Node *cell_on_entry(Elab *e, const ECell *c);
 void cell_set(Elab *e, ECell *c, Node *n); // sets its current value
 // Sets the value of a cell after a loop whose iterations wrote it (c->cur is its value before the
 // loop) to n, which enclosing loops carry.
@@ -419,14 +419,14 @@ void exec_update_cell(Elab *e, const Stmt *s);
 Node *control_f32(Elab *e, const char *name, Span span);
 void cells_begin_entry(Elab *e);
 void cells_assign_roots(Elab *e);
-Val path_value(Elab *e, const char *path,
-               Span span); // a cell by its path; V_ABSENT if there is none
+// A cell by its path; V_ABSENT if there is none.
+Val path_value(Elab *e, const char *path, Span span);
 
 // elab_region.c
 Graph *elab_graph(Elab *e); // a new plain graph
 bool graph_owns(const Graph *g, const Node *n);
-Node *own(Elab *e, Node *n,
-          Span span); // n in the current graph; captured if it is from an enclosing one
+// n in the current graph; captured if it is from an enclosing one.
+Node *own(Elab *e, Node *n, Span span);
 Node *own_cell(Elab *e, ECell *c, Span span); // a cell's value, kept apart from equal values
 // Makes the loops between here and the graph of the cell's value carry it. false: something other
 // than loops is between.

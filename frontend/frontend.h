@@ -36,9 +36,9 @@ typedef struct InputDecl {
     const char *model, *name;
     DType dtype;
     uint8_t rank;
-    const char
-        *dim_name[MAX_RANK]; // if the axis is a single dimension variable: its name, else NULL
-    int64_t dim[MAX_RANK];   // value under defaults and -D; -1 where unbound
+    // If the axis is a single dimension variable: its name, else NULL.
+    const char *dim_name[MAX_RANK];
+    int64_t dim[MAX_RANK]; // value under defaults and -D; -1 where unbound
     bool has_range;
     int64_t low, high;
     Span span;

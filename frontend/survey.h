@@ -59,8 +59,8 @@ struct Survey {
     VEC(Use) uses;   // in the user's files
     VEC(Seen) seen;
     IdMap seen_at, decl_at; // by span, by statement
-    VEC(const char *)
-    names;           // parameters, states, inputs and outputs, which other files may refer to
+    // Parameters, states, inputs and outputs, which other files may refer to.
+    VEC(const char *) names;
     Tokens tokens;   // of the file itself
     uint32_t source; // the file itself
     uint32_t core;   // std/core.net, which every file uses; 0: none

@@ -6,8 +6,8 @@
 
 typedef struct DotAxes { // the axes of one operand of a contraction
     int nbatch, ncontract, nfree;
-    int64_t batch[MAX_RANK],
-        contract[MAX_RANK]; // in the order in which they pair with the other operand's
+    // In the order in which they pair with the other operand's.
+    int64_t batch[MAX_RANK], contract[MAX_RANK];
     int64_t free[MAX_RANK]; // ascending
 } DotAxes;
 

@@ -40,8 +40,8 @@ EvalRule eval_elementwise;
 EvalRule *eval_rule(Op op);
 void value_errors(Arena *a, Value *v);       // sets errors of 0
 bool *bound_short(Arena *a, const Graph *g); // Frame.is_short
-EvalRule
-    bound_node; // computes the error bounds of a value that has just been computed (ir/bound.c)
+// Computes the error bounds of a value that has just been computed (ir/bound.c).
+EvalRule bound_node;
 
 static inline bool value_is_float(const Value *v)
 {

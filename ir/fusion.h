@@ -50,9 +50,8 @@ typedef struct Group {
     Node **inner;
     int ninner;
     bool assembled; // MAP: a concatenation whose parts are stored by the kernels that compute them,
-                    // so no kernel is left
-    Node *prologue_a,
-        *prologue_b; // DOT: operands as stored, before views that the library can read through
+    // So no kernel is left DOT: operands as stored, before views that the library can read through.
+    Node *prologue_a, *prologue_b;
 } Group;
 
 static inline bool group_computes(const Group *g, const Node *n)

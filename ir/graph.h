@@ -90,8 +90,8 @@ Node *graph_node(Graph *g, Op op, Node *const *args, int nargs, const Attrs *att
 // Creates a region op. It takes ownership of the regions; they are not copied.
 Node *graph_region_node(Graph *g, Op op, Node *const *args, int nargs, const Attrs *attrs,
                         Graph **regions, int nregions);
-Node *graph_result(Graph *g, Node *region_op,
-                   int index);        // result [index]: a `get`, or the node itself
+// Result [index]: a `get`, or the node itself.
+Node *graph_result(Graph *g, Node *region_op, int index);
 int node_result_count(const Node *n); // region ops: results; else 1
 Type node_result_type(const Node *n, int index);
 
@@ -165,10 +165,9 @@ typedef struct Remap {
     Node **twin; // private; by old id: the image, if it is the same op on images that are, too
 } Remap;
 Remap remap_begin(const Graph *src, Graph *dst);
-Node *
-remap_node(Remap *r,
-           const Node *old); // copies a node that is not mapped yet; its operands must be mapped
-Graph *remap_end(Remap *r);  // dst, with the images of src's results, and its context cleared
+// Copies a node that is not mapped yet; its operands must be mapped.
+Node *remap_node(Remap *r, const Node *old);
+Graph *remap_end(Remap *r); // dst, with the images of src's results, and its context cleared
 // New nodes of g replace n: they get its source location and role; the next one gets [name].
 void graph_stamp(Graph *g, const Node *n, const char *name);
 void node_pass_name(const Node *from, Node *to); // if [to] has no name; leaves keep their own
@@ -181,8 +180,8 @@ Graph *graph_drop_dead(Graph *g);
 Graph *graph_settle(const Graph *plain);
 // node_const_value of the node that n, in a plain graph, becomes when settled.
 bool graph_known_value(Graph *plain, Node *n, double *v);
-void graph_mark_live(const Graph *g,
-                     bool *live); // sets live[id]; the caller provides nodes.n zeroed entries
+// Sets live[id]; the caller provides nodes.n zeroed entries.
+void graph_mark_live(const Graph *g, bool *live);
 // Appends the region's nodes to dst with its parameters replaced by args; results[i] receives the
 // images of its results. Returns all images by node id; NULL for nodes that nothing needs.
 Node **graph_inline(Graph *dst, Graph *region, Node *const *args, Node **results);

@@ -22,7 +22,7 @@ bool infer_axes_valid(const Infer *in, const int64_t *axes, int n, const Type *t
 bool infer_shape_from(Infer *in, AttrKey key, DType dtype); // sets out to the sizes of an attribute
 bool infer_list_of_rank(const Infer *in, AttrKey key, const int64_t **list, int rank);
 bool infer_dtype_attr(const Infer *in, AttrKey key, DType *out);
-bool infer_set_axis(Infer *in, int to, const Type *from,
-                    int axis); // copies an axis of [from] to out
+// Copies an axis of [from] to out.
+bool infer_set_axis(Infer *in, int to, const Type *from, int axis);
 
 #endif

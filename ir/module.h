@@ -108,9 +108,8 @@ typedef struct Module {
 } Module;
 
 Module *module_new(Arena *a, Diags *d, const char *name);
-Cell *
-module_add_cell(Module *m,
-                const Cell *c); // c->name must be new; the result is valid until the next call
+// c->name must be new; the result is valid until the next call.
+Cell *module_add_cell(Module *m, const Cell *c);
 Cell *module_cell(const Module *m, const char *name); // NULL when absent
 Entry *module_entry(Module *m, const char *name);     // NULL when absent
 // Keeps only these entries and the cells they use; if one of them trains, all parameters and

@@ -34,18 +34,18 @@ enum OpFlags {
     OPF_COSTLY = 1 << 3,     // a transcendental function: costs about twenty additions
     OPF_CONVERTS = 1 << 4,   // the printers write it depending on operand and result type
     OPF_SMOOTH = 1 << 5, // small errors of the operands stay small relative to the largest operand
-    OPF_APPROX =
-        1 << 6, // CUDA has a faster form for 16-bit results: its helper with the suffix _16
+    // CUDA has a faster form for 16-bit results: its helper with the suffix _16.
+    OPF_APPROX = 1 << 6,
     OPF_STRIDES = 1 << 7,  // a view of one operand that strides express (ir/strides.c)
     OPF_PERMUTES = 1 << 8, // ... in which each element of the operand occurs once
     OPF_ORDER = 1 << 9,    // a view that keeps the order of the elements: all, some, or repeated
     OPF_MEMORY = 1 << 10,  // a leaf that lies in memory (a const: if it has one value per element)
     OPF_CELL = 1 << 11,    // ... that is a cell
     OPF_WHOLE = 1 << 12,   // computed by a kernel or a call of its own and stored: an anchor
-    OPF_ADDRESSES =
-        1 << 13, // its operands must lie in memory: nothing is computed while they are read
-    OPF_CHECKS =
-        1 << 14, // can fail on the device (a gather: unless its index is proved to be in range)
+    // Its operands must lie in memory: nothing is computed while they are read.
+    OPF_ADDRESSES = 1 << 13,
+    // Can fail on the device (a gather: unless its index is proved to be in range).
+    OPF_CHECKS = 1 << 14,
     OPF_EXACT = 1 << 15,   // exact on 16-bit floats in any arithmetic: nothing is rounded
     OPF_PIECES = 1 << 16,  // each element comes from one operand: maps store it piece by piece
     OPF_BOUNDED = 1 << 17, // results within -1..1: the faster form's error is relative to 1
@@ -118,8 +118,8 @@ static inline const OpInfo *op_info(Op op)
 {
     return &op_table[op];
 }
-bool op_keeps_one(
-    Op reduction);      // its accumulator is one value, which combines with others of its kind
+// Its accumulator is one value, which combines with others of its kind.
+bool op_keeps_one(Op reduction);
 bool op_is_flat(Op op); // constant almost everywhere: the gradient column says zero
 bool op_parse(const char *name, Op *out);
 const char *attr_name(AttrKey k);

@@ -26,9 +26,9 @@ struct netc_context {
     struct Preparing *preparing; // a device being opened, or NULL (api/prepare.c)
     netc_phases phases;
 };
-
-bool preparing_gpu(netc_context *c, RtGpu *out); // what is being opened, where that is a GPU
-// The device that was prepared under this name, or NULL. The caller's from then on.
+// Describes the GPU that is being opened, if it is one.
+bool preparing_gpu(netc_context *c, RtGpu *out);
+// The device that was prepared under this name, or NULL. The caller owns it from then on.
 RtDevice *prepared_device(netc_context *c, const char *name);
 void prepare_end(netc_context *c);
 void context_add_text(netc_context *c, double seconds); // to its phases
@@ -44,22 +44,22 @@ netc_status lib_fail(netc_error **err, netc_status status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 netc_status lib_fail_rt(netc_error **err, const RtError *e);
 netc_status lib_fail_diags(netc_error **err, netc_status status, const Diags *d);
-// Adds a line to the text of an error: what the one who asked knows and the one who failed did not.
+// Adds a line to the text of an error: something the caller knows and the failing function did not.
 void lib_error_note(netc_error **err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-// No kernel of the program is called so: those that could be meant, or how to list them.
+// An error: no kernel of the program has this name; lists similar ones, or says how to list them.
 netc_status lib_no_kernel(netc_error **err, const Program *p, const char *name);
-// [what] needs the graph, and a model.bin holds only what was made of it, and its source.
+// An error: [what] needs the graph, but a model.bin holds only the program and its source.
 netc_status lib_no_graph(netc_error **err, const netc_program *p, const char *what);
 #define OUT_OF_MEMORY(err) lib_fail(err, NETC_OUT_OF_MEMORY, "out of memory")
 void lib_log(const netc_context *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-// Runs fn(arg) with an arena whose exhaustion comes back here. false: out of memory.
+// Runs fn(arg) and returns here if the arena runs out of memory. false: it did.
 bool lib_guarded(Arena *a, void (*fn)(void *arg), void *arg);
 
 // -- options copied into a program ----------------------------------------------------------------
 typedef struct Settings {
     const char **defines; // "name=value"
     int ndefines;
-    const char **data_defines; // from the data set; lose against defines
+    const char **data_defines; // from the data set; overridden by defines
     int ndata;
     const char *program; // the train block; NULL: the first
     const char *target, *skip_passes, *dump_dir, *choices;
@@ -74,19 +74,19 @@ typedef struct Settings {
     int ngradients;
     const char **second; // of the gradients with respect to these
     int nsecond;
-    bool keep;              // what the one gives, the other takes
+    bool keep;              // the function returns residuals, and its gradients take them
     bool states;            // it takes and gives states instead of changing them
     bool training;          // models are compiled as while training
     const char **entries;   // keep only these, and init
     int nentries;           // 0: all
-    const int64_t *batches; // that a model.bin is compiled for beside the program's own
+    const int64_t *batches; // further batch sizes that a model.bin is compiled for
     int nbatches;
     bool precision_given, rebuild;
     int64_t memory_limit;
     bool no_reuse, no_matmul_library;
     int arch;
     const char *tune_file, *kernels_dir; // NULL: none
-    bool tune_file_named;                // by the caller: it must be there
+    bool tune_file_named;                // by the caller: it must exist
     bool locked;
 } Settings;
 const char *precision_text(Precision p);                     // "tf32"; api/program.c
@@ -98,8 +98,8 @@ typedef struct Embedded { // the sections of a model.bin
     const RtSection *s;
     int n;
     const char *path;
-    bool unfit; // its code is not for the values that were asked for; where they are a batch,
-    const char *lacks, *holds; // that one, "batch=3", and what it has, "batch=4, batch=1"
+    bool unfit;                // its code is not for the requested values. If they are a batch:
+    const char *lacks, *holds; // that batch, "batch=3", and those it has, "batch=4, batch=1"
 } Embedded;
 
 typedef struct Build {
@@ -111,19 +111,19 @@ typedef struct Build {
     const char *choices; // a checkpoint's table, the only source of schedules; or NULL
     LaunchLog launches;
     StepLog steps;
-    const char *unlocked; // what --locked would object to, or NULL
+    const char *unlocked; // what --locked objects to, or NULL
     Module *module;       // NULL when it came from model.bin
     Program *program;
     RtImage *images;
     int nimages;
-    RtComing *coming;          // those that are made ahead, as they are made; may be NULL
-    atomic_int ahead;          // the process in which a thread does that, and ends coming; 0: none
-    PassTiming *timings;       // [pass_count]
-    double seconds;            // spent making it
+    RtComing *coming;    // images compiled ahead, as they are made; may be NULL
+    atomic_int ahead;    // the process in which a thread compiles ahead and ends coming; 0: none
+    PassTiming *timings; // [pass_count]
+    double seconds;      // spent making it
     pthread_mutex_t compiling; // guards images
 } Build;
 
-// What a session will ask for, compiled on a thread of its own (api/precompile.c).
+// Compiles what a session will need on a separate thread (api/precompile.c).
 typedef struct Ahead {
     netc_program *p;
     pthread_t thread;
@@ -144,8 +144,8 @@ struct netc_program {
     Settings settings;
     TuneFile *tuning;      // the tuning file, or NULL
     EditedKernels *edited; // kernels edited by hand, or NULL
-    // Of the first GPU a session was opened on, or that is here and asked about: builds for CUDA
-    // take the schedules that were measured on it, its architecture and its size.
+    // The first GPU on which a session was opened, or that is present and was asked about: builds
+    // for CUDA use the schedules that were measured on it, its architecture and its size.
     char *cuda_model;          // "NVIDIA H200"; or NULL
     int cuda_arch, cuda_units; // 0: none; multiprocessors
     Build *builds;
@@ -158,55 +158,56 @@ struct netc_program {
     Embedded *embedded;
     const char *(*resolve)(void *ctx, Arena *a, const char *from, const char *name, size_t *len,
                            const char **path);
-    bool noted; // what is wrong with entries that were left out was told
+    bool noted; // errors in entries that were left out have been reported
 };
 
-void program_learn_gpu(netc_program *p);      // the one that is here, if any
-bool program_learn_prepared(netc_program *p); // the one that is being opened (api/prepare.c)
+void program_learn_gpu(netc_program *p);      // the GPU of this machine, if any
+bool program_learn_prepared(netc_program *p); // the GPU that is being opened (api/prepare.c)
 
-// api/precompile.c. Begins with the build of define and entry, for the GPU that the program knows,
-// unless enough is under way.
+// api/precompile.c. Starts with the build of define and entry, for the GPU that the program knows,
+// unless enough is in progress.
 void precompile_begin(netc_program *p, const char *define, const char *entry);
-// Until that build's images are there, if begun; NULL: until nothing is under way.
+// Waits until that build's images exist, if it was started; NULL: until nothing is in progress.
 void precompile_wait(netc_program *p, const Build *b);
 
-// The build for a target, made when there is none yet. define and entry: see Build. (api/build.c)
+// The build for a target, created if there is none yet. define and entry: see Build. (api/build.c)
 netc_status build_get(netc_program *p, bool cuda, const char *define, const char *entry,
                       Build **out, netc_error **err);
-// The same under a checkpoint's choice table: with its schedules and no others.
+// The same with a checkpoint's choice table: with its schedules and no others.
 netc_status build_get_chosen(netc_program *p, bool cuda, const char *define, const char *entry,
                              const char *choices, Build **out, netc_error **err);
-// Fills b->images: CPU object, or cubins of "sm_XX" / PTX of "ptx_XX"; appended unless they are
-// there.
+// Fills b->images: a CPU object, or cubins of "sm_XX" or PTX of "ptx_XX"; appends them unless they
+// are there.
 netc_status build_compile(netc_program *p, Build *b, const char *target, netc_error **err);
-// The runtime's error about a build; of one from the source of a model.bin, which holds code, with
-// the reason that the code was not used.
+// The runtime's error about a build; if it was made from the source of a model.bin, which holds
+// code, with the reason why the code was not used.
 netc_status build_fail(netc_program *p, const Build *b, const RtError *e, netc_error **err);
 void build_free(Build *b);
 void program_drop_builds(netc_program *p);
-// A build of either target, for questions about entries and ports; made already, the CPU's first.
+// A build for any target, for questions about entries and ports: an existing one, the CPU's first.
 netc_status build_any(netc_program *p, Build **out, netc_error **err);
 FrontendOptions lib_frontend_options(const netc_program *p, Arena *a, const char *define,
                                      const char *entry);
 
 // -- a memory limit (api/fit.c) -------------------------------------------------------------------
-// Bytes that temporaries take where forward values that wait may take [kept]; -1: it failed.
+// Bytes of temporaries if forward values that wait for the backward part may take [kept] bytes; -1:
+// it failed.
 typedef int64_t Peak(void *ctx, int64_t kept);
-// The most that may be kept for a peak of at most [limit], or what gives the lowest one. peak: that
-// of keeping [limit].
+// The most bytes that may be kept for a peak of at most [limit], or those with the lowest peak.
+// peak: the peak with that.
 int64_t fit_kept(int64_t limit, int64_t peak, Peak *peak_of, void *ctx);
-// An error that names the largest temporaries where the entry takes more than the limit (0: none).
+// An error that names the largest temporaries if the entry needs more than the limit (0: none).
 netc_status fit_met(int64_t limit, const ProgEntry *e, netc_error **err);
 
 // -- the outputs that are wanted (api/outputs.c) --------------------------------------------------
 // only: the entry that is compiled, "" for all. false: reported.
-// *out: the entry that they are of, or NULL: it is not compiled, or it is not said which it is.
+// *out: the entry of the outputs, or NULL: it is not compiled, or it is not clear which it is.
 bool outputs_entry(const Settings *s, const char *only, Module *m, Entry **out);
 bool output_wanted(const Settings *s, const char *output);
-// Whether there are all that are wanted; false: reported.
+// Whether all requested outputs exist; false: an error was reported.
 bool outputs_known(const Settings *s, Module *m, const Entry *e);
 bool outputs_keep(const Settings *s, const char *only, Module *m);
-// That entry, with only those outputs, as a function, or its gradients (api/functional.c).
+// That entry with only those outputs, as a function, or its gradients (api/functional.c).
 bool functional_make(const Settings *s, const char *only, Module *m);
 netc_status outputs_keep_compiled(const netc_program *p, Program *compiled, netc_error **err);
 
@@ -216,21 +217,22 @@ typedef struct Batches {
     char define[MOST_BATCHES][128]; // "batch=1"
     int n;
 } Batches;
-// Those asked for, and those that the program came with. own: a main build.
+// The requested batches, and those that the program came with. own: a main build.
 netc_status batches_wanted(const netc_program *p, const Build *own, Batches *out, netc_error **err);
-// Makes those of the program's builds the main ones under which each of "name=value" has that value
-// already. false: there are none.
+// Makes those builds the main ones under which each of "name=value" already has that value. false:
+// there are none.
 bool batches_choose(netc_program *p, const char **asked, int n);
-// What of a model.bin's code made compiling its source for this build necessary. false: nothing.
+// Why a model.bin's code could not be used for this build, so that its source was compiled. false:
+// no reason.
 bool batches_why(const netc_program *p, const Build *b, char *out, size_t n);
 
 // -- model.bin (api/bin.c) ------------------------------------------------------------------------
 bool names_source(const char *path); // ends in ".net" (api/program.c)
 bool bin_recognise(const void *bytes, size_t n);
 netc_status bin_load(netc_program *p, const char *path, netc_error **err);
-// What the text declares under the settings that were chosen.
+// The declarations of the text under the chosen settings.
 netc_status bin_declarations(netc_program *p, netc_error **err);
-// The file's weights, once the program they belong to is there.
+// The file's weights, after the program they belong to was read.
 netc_status bin_weights(netc_program *p, netc_error **err);
 
 // -- data (api/dataset.c) -------------------------------------------------------------------------
@@ -238,12 +240,12 @@ typedef struct ImageSet { // a folder or archives of images, which several input
     struct ImageSet *next;
     char *path;
     RtImages *images;
-    bool told; // how many were left out
+    bool told; // a note said how many were skipped
 } ImageSet;
 typedef struct DataItem {
     char *input, *path, *part;
-    RtFiles *files; // of path, being read; NULL: read, or borrowed, or of images
-    bool of_images; // path is a set of them
+    RtFiles *files; // of path, being read; NULL: already read, borrowed, or images
+    bool of_images; // path is a set of images
     ImageSet *set;  // once it is opened
     RtArray array;
     bool loaded, borrowed; // borrowed: the caller's memory
@@ -252,21 +254,21 @@ struct netc_dataset {
     netc_context *context;
     DataItem *item;
     int n, cap;
-    bool random;           // windows of tokens begin anywhere
+    bool random;           // windows of tokens start at any token
     bool resize, skip_bad; // of images
     ImageSet *sets;
 };
 int64_t dataset_step(const netc_dataset *d); // RtSource.step of its inputs, once loaded
-// Takes what was read, as the model's declarations ask; checks names and ranges.
+// Takes the data that were read, as the model's declarations require; checks names and ranges.
 netc_status dataset_load(netc_dataset *d, netc_program *p, netc_error **err);
-// Definitions of dimensions the data fixes, "name=value", in the arena. whole: those of axis 0 too.
-// *differ: some are not what the program has now.
+// Definitions of the dimensions that the data imply, "name=value", in the arena. whole: including
+// those of axis 0. *differ: some are not the program's present values.
 netc_status dataset_defines(netc_dataset *d, netc_program *p, bool whole, Arena *a,
                             const char ***out, int *n, bool *differ, netc_error **err);
-// An error where the images of both lie in folders of other classes.
+// An error if the images of the two lie in folders of different classes.
 netc_status dataset_agrees(const netc_dataset *a, const netc_dataset *b, netc_error **err);
 const RtArray *dataset_find(const netc_dataset *d, const char *input); // NULL when absent
-// How many there are for the entry, where that is known before they are read; else 0.
+// The number of examples for the entry, if it is known before they are read; else 0.
 int64_t dataset_examples(const netc_dataset *d, const ProgEntry *e);
 
 // -- sessions (api/session.c) ---------------------------------------------------------------------
@@ -274,7 +276,7 @@ typedef struct Loaded { // a build made ready on the session's device
     struct Loaded *next;
     Build *build;
     RtProgram *rt;
-    Program *own; // the build's program with the session's choice table, or NULL
+    Program *own; // a copy of the build's program with the session's choice table, or NULL
 } Loaded;
 
 typedef struct Bound { // a tensor bound to an input
@@ -300,24 +302,24 @@ struct netc_session {
     char *choices;  // the choice table of a checkpoint that was loaded, or NULL
     Bound *bound;
     int64_t seed;
-    char *
-        *given; // settings that netc_set has set, in front of a checkpoint's when training resumes
+    char **given; // settings set by netc_set, which override a checkpoint's when training resumes
     int ngiven;
     bool training;  // netc_train runs
-    bool told_rest; // that examples which fill no batch are left out of evaluations
+    bool told_rest; // a note said that examples which do not fill a batch are left out of
+                    // evaluations
     char device_text[160];
 };
 netc_status session_loaded(netc_session *s, const char *define, const char *entry, Loaded **out,
                            netc_error **err);
-// The loaded build that has [entry]; error with a suggestion when there is no such entry.
+// The loaded build that has [entry]; an error with a suggestion if there is no such entry.
 netc_status session_entry(netc_session *s, const char *entry, Loaded **l, const ProgEntry **e,
                           netc_error **err);
-// What is loaded from now on, and the main program anew, uses these measured choices instead of
-// measuring: a resumed training gives the same bits.
+// Builds that are loaded from now on, and the main program again, use these measured choices
+// instead of measuring, so that resumed training gives the same bits.
 netc_status session_use_choices(netc_session *s, const char *choices, netc_error **err);
-// Cells that have no value before the first batch of training (api/first_batch.c): an error where
-// the entry reads one, where one is to be saved; gives them theirs, where some wait, of the first
-// examples of [rows], or of inputs of "train".
+// Cells that have no value before the first batch of training (api/first_batch.c): session_ready
+// fails if the entry reads one, session_savable if one would be saved; the third sets them, if some
+// wait, from the first examples of [rows] or from inputs of "train".
 netc_status session_ready(netc_session *s, Loaded *l, const ProgEntry *e, netc_error **err);
 netc_status session_savable(netc_session *s, netc_error **err);
 netc_status session_first_batch(netc_session *s, netc_dataset *data, const int32_t *rows,
@@ -327,7 +329,7 @@ netc_status session_set_control(netc_session *s, const char *cell, int64_t value
 bool session_cell(const netc_session *s, const char *name, const ProgCell **out);
 netc_tensor tensor_of(const ProgType *t, void *data); // api/ports.c
 // -- bindings (api/bind.c)
-// Errors that say what there is. (no_entry: api/ports.c)
+// Errors that list what exists. (no_entry: api/ports.c)
 netc_status no_entry(const netc_program *p, const Program *in, const char *name, netc_error **err);
 netc_status session_output(netc_session *s, const char *entry, const char *output, Loaded **l,
                            const ProgType **type, netc_error **err);
@@ -335,11 +337,11 @@ netc_status no_output(const ProgEntry *e, const char *output, netc_error **err);
 Bound *bound_find(const netc_session *s, const char *entry, const char *input);  // NULL: none
 void bound_free(netc_session *s);
 void dlpack_release(void *managed); // api/dlpack.c; NULL is fine
-// The type of a tensor given by the caller, or an error where it is none.
+// The type of a tensor given by the caller, or an error if it is not valid.
 netc_status tensor_type(const char *what, const netc_tensor *t, ProgType *out, netc_error **err);
-// An error where elements in host memory lie at no multiples of their size.
+// An error if elements in host memory are not aligned to their size.
 netc_status aligned(const char *name, const netc_tensor *t, const ProgType *type, netc_error **err);
-// NETC_OK when the tensor given is of the type wanted, else an error that names both types.
+// NETC_OK if the given tensor has the expected type, else an error that names both types.
 netc_status same_type(const char *what, const char *name, const ProgType *want,
                       const netc_tensor *t, netc_error **err);
 
@@ -349,32 +351,34 @@ typedef struct Rows { // part of a data set: every step-th row of [begin, end)
     int64_t begin, end, step;
 } Rows;
 int64_t rows_count(const Rows *r);
-// Executions are enqueued in pieces, so that a cancel is seen within a quarter second: how many
-// after one of n took so long where [last] were allowed.
+// Executions are enqueued in pieces, so that a cancel is seen within a quarter second: the size of
+// the next piece, after one of n took so long and [last] were allowed.
 int64_t next_piece(int64_t last, int64_t n, double seconds);
 bool session_cancelled(const netc_session *s);
-// Means of the scalar outputs of eval over the rows, the first piece as given; names in *metrics
+// Means of the scalar outputs of eval over the rows, with the given first piece; names in *metrics
 // point into one malloc'ed block. NETC_CANCELLED leaves the error to the caller.
 netc_status evaluate_rows(netc_session *s, const Rows *rows, const char *prefix, int64_t piece,
                           netc_metric **metrics, int *n, netc_error **err);
-// Of an evaluation of [count] examples: the definition under which those that fill no batch are one
-// of their own, or "": there are none, or they are left out, which is said once.
+// For an evaluation of [count] examples: the definition under which those that do not fill a batch
+// are a batch of their own, or "": there are none, or they are left out, with one note.
 netc_status evaluate_plan(netc_session *s, const ProgEntry *e, int64_t count, char *define,
                           size_t n, netc_error **err);
-// A cell whose type under that definition is not what the session holds: *mine and *its, or NULL.
+// A cell whose type under that definition differs from what the session holds: *mine and *its, or
+// NULL.
 netc_status session_differs(netc_session *s, const char *define, const char *entry,
                             const ProgCell **mine, const ProgCell **its, netc_error **err);
-// Whether there is data for each input that takes its examples from data; option: what gives it.
+// Whether there are data for each input that takes its examples from data; option: the option that
+// gives them.
 netc_status need_data(const ProgEntry *e, const netc_dataset *d, const char *option,
                       netc_error **err);
 // Binds data to an entry with a row table and checks shapes, types and counts.
 netc_status bind_rows(netc_session *s, Loaded *l, const ProgEntry *e, netc_dataset *d,
                       int64_t *examples, netc_error **err);
-// Reads the sums of an entry's scalar outputs as means and zeroes them. out: one per scalar output.
+// Reads the sums of an entry's scalar outputs as means and clears them. out: one per scalar output.
 netc_status take_means(netc_session *s, const ProgEntry *e, const char *prefix,
                        netc_metric **metrics, int *n, netc_error **err);
 // The batch dimension's name, or NULL when it is written as a number.
-// The definition of a batch of those examples that fill none. false: there is none such.
+// The definition of a batch of the examples that do not fill one. false: there is none.
 bool last_batch(const ProgEntry *e, int64_t examples, char *define, size_t n);
 const char *batch_dim(const ProgEntry *e);
 
@@ -382,31 +386,32 @@ const char *batch_dim(const ProgEntry *e);
 bool state_is_saved(const ProgCell *c);  // not scratch, not a control cell
 bool state_is_weight(const ProgCell *c); // of those, what the models compute with
 bool state_is_named(const ProgCell *c);  // by the model, not by netc, as "@step" is
-typedef struct Position {                // where training stands; saved beside the tensors
+typedef struct Position {                // the position of training; saved with the tensors
     int64_t step, seed, batch, examples; // batch, examples 0: not known
     char precision[8];                   // or ""
-    bool needed;                         // a file that does not say it is refused
+    bool needed;                         // a file without it is refused
     char best[320];                      // the best evaluation so far (train/train_best.c), or ""
 } Position;
-// Where values come from: of the cell's type, valid until the next call; NULL: it has none.
+// Returns values of the cell's type, valid until the next call; NULL: there are none.
 typedef struct StateSource {
     const void *(*find)(void *ctx, const ProgCell *c);
     void *ctx;
 } StateSource;
-// Puts them into the session, and computes anew what the model derives from other cells and the
+// Writes them to the session, and computes again what the model derives from other cells and the
 // source does not have. (api/derive.c)
 netc_status state_put(netc_session *s, const StateSource *from, netc_error **err);
-bool state_derived(const Program *p, const char *cell); // is its initial value such a one?
+// Whether its initial value is computed from other cells.
+bool state_derived(const Program *p, const char *cell);
 netc_status state_save_at(netc_session *s, const char *path, const netc_save_options *o,
                           const Position *at, netc_error **err);
 netc_status state_load_at(netc_session *s, const char *path, const netc_load_options *o,
                           Position *at, netc_error **err);
 // (api/convert.c)
 bool float_type(ProgDType t);
-// n floats as those of another type. false: a finite one is too large for it. in may stand
-// anywhere.
+// Converts n floats to another type. false: a finite one is too large for it. in need not be
+// aligned.
 bool floats_convert(ProgDType from, const void *in, ProgDType to, void *out, int64_t n);
-// (rows, columns) of elements of so many bytes to (columns, rows)
+// Transposes (rows, columns) of elements of so many bytes.
 void matrix_turn(const void *in, int bytes, int64_t rows, int64_t columns, void *out);
 
 #endif

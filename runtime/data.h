@@ -7,11 +7,11 @@
 // Examples that stay in their files: windows of tokens, images.
 typedef struct RtSource RtSource;
 struct RtSource {
-    // So many rows, one after the other. RT_USER: a file does not hold what it did, or something
-    // outside of the range that was asked for.
+    // Reads n rows, one after the other. RT_USER: a file has changed, or a value is outside the
+    // range.
     RtCode (*rows)(const RtSource *s, const int32_t *rows, int64_t n, void *to, RtError *e);
-    void (*range)(RtSource *s, int64_t low, int64_t high); // looked at as rows are read
-    int64_t step; // how many rows behind it the example begins that begins where this one ends
+    void (*range)(RtSource *s, int64_t low, int64_t high); // checked as rows are read
+    int64_t step; // the example that starts where this one ends is so many rows later
     void (*free)(RtSource *s);
 };
 typedef struct RtArray { // a whole file in memory
@@ -22,64 +22,65 @@ typedef struct RtArray { // a whole file in memory
 } RtArray;
 RtCode rt_array_row(const RtArray *a, int64_t row, void *to, RtError *e);
 
-// Reads a file by its contents (magic), else by suffix. [part] picks a tensor of a file that holds
-// several ("images" or "labels" of a CIFAR-10 batch), or says how to read what has no header:
-// "u16", "u32", or "raw" (as it is, even where it looks like a known format); path may be several
-// files joined by commas, concatenated along axis 0. wanted (may be NULL): the element type and the
-// shape of one example the model asks for, dims < 0 free; used for raw files and for complete error
-// messages. Truncated, wrong-typed, wrong-shaped files: RT_USER with both shapes.
+// Reads a file, recognised by its contents (magic), else by its suffix. [part] selects a tensor of
+// a file that holds several ("images" or "labels" of a CIFAR-10 batch), or says how to read a file
+// without a header: "u16", "u32", or "raw" (as it is, even if it looks like a known format). path
+// may be several files joined by commas, which are concatenated along axis 0. wanted (may be NULL):
+// the element type and the shape of one example that the model expects, dims < 0 free; used for raw
+// files and in error messages. Truncated files and wrong types or shapes: RT_USER with both shapes.
 RtCode rt_array_read(const char *path, const char *part, const ProgType *wanted, RtArray *out,
                      RtError *e);
-// The same in steps: the files that a path names; reading them on a thread of its own meanwhile (a
-// hint; pipes wait); the array.
+// The same in steps: the files of a path; reading them meanwhile on another thread (a hint; pipes
+// are not read yet); the array.
 typedef struct RtFiles RtFiles;
 RtFiles *rt_files_new(const char *path); // NULL: no memory
-// A folder with arrays in files: a path that names all of these, in the order of their names. Each
-// holds examples along axis 0, or as .npy or .npz one.
+// If path is a folder of arrays, the path stands for all of its files in the order of their names.
+// Each holds examples along axis 0 or, as .npy or .npz, is one example.
 bool rt_folder_of_arrays(const char *path);
 void rt_files_begin(RtFiles *f);
-// Windows of tokens may begin at any of them; what is no plain file of tokens is then RT_USER.
+// Windows of tokens may start at any token; files other than plain token files are then RT_USER.
 void rt_files_anywhere(RtFiles *f);
-// What the first bytes say of all that is there. false: only reading it tells.
+// The type of the whole array, from the first bytes of its files. false: only reading them tells.
 bool rt_files_type(const RtFiles *f, const char *part, ProgType *type);
 RtCode rt_files_array(RtFiles *f, const char *part, const ProgType *wanted, RtArray *out,
                       RtError *e);
 void rt_files_free(RtFiles *f);
 void rt_array_free(RtArray *a);
-// RT_USER naming file, first offending example and value when an integer is outside low..high (one
-// past the largest). Of tokens that stay in files: when they are read.
+// If an integer is outside low..high (high: one past the largest): RT_USER, naming the file, the
+// first such example and its value. Tokens that stay in files are checked when they are read.
 RtCode rt_array_check_range(const RtArray *a, const char *path, int64_t low, int64_t high,
                             RtError *e);
 bool rt_csv_named(const char *path); // a table as text: .csv, .tsv
 bool rt_npz_named(const char *path);
-// As text, a line for each index of axis 0; an .npz of named arrays.
+// rt_csv_write writes text, one line for each index of axis 0; rt_npz_write an .npz of named
+// arrays.
 RtCode rt_csv_write(const char *path, const ProgType *type, const void *data, RtError *e);
 RtCode rt_npy_write(const char *path, const ProgType *type, const void *data, RtError *e);
 
 // -- sets of images: a folder of PNG and JPEG files a class, WebDataset's tar archives -------------
 typedef struct RtImages RtImages;
 bool rt_images_named(const char *path); // a folder, or .tar files joined by commas
-// Lists it; nothing is decoded yet. resize: images of any size are scaled and cut to what is
-// wanted. skip_bad: those that cannot be decoded are left out, of labels too.
+// Lists the images; nothing is decoded yet. resize: images of any size are scaled and cropped to
+// the requested size. skip_bad: images that cannot be decoded are skipped, also in labels.
 RtCode rt_images_open(const char *path, bool resize, bool skip_bad, RtImages **out, RtError *e);
 void rt_images_free(RtImages *s);
-// What the part will be, from the list and the first image. wanted: of one example, dims < 0 free.
+// The type of the part, from the list and the first image. wanted: of one example, dims < 0 free.
 RtCode rt_images_type(RtImages *s, const char *part, const ProgType *wanted, ProgType *out,
                       RtError *e);
-// part: "images", "stream" (images that stay in their files), "labels"; NULL: by what is wanted.
-// Images take memory up to [most] bytes, else they stay in their files, and *s must outlive the
-// array. They are decoded by threads, the same bits whatever their number.
+// part: "images", "stream" (images that stay in their files), "labels"; NULL: by the requested
+// type. Images are held in memory up to [most] bytes; otherwise they stay in their files, and *s
+// must outlive the array. Threads decode them, to the same bits whatever their number.
 RtCode rt_images_array(RtImages *s, const char *part, const ProgType *wanted, size_t most,
                        RtArray *out, RtError *e);
-// How many were left out as bad, and what was wrong with the first (NULL: none was).
+// How many images were skipped as bad, and what was wrong with the first (NULL: none was).
 int64_t rt_images_bad(const RtImages *s, const char **first);
-// RT_USER: the classes of one are not those of the other.
+// RT_USER if the two have different classes.
 RtCode rt_images_agree(const RtImages *a, const char *a_path, const RtImages *b, const char *b_path,
                        RtError *e);
 
 // The order of examples in an epoch: a permutation, a function of seed and epoch alone.
 void rt_shuffle(int32_t *rows, int64_t n, int64_t seed, int64_t epoch);
-// n of the rows 0..count, any of them as often as it comes, from seed and epoch alone.
+// Draws n of the rows 0..count with replacement, from seed and epoch alone.
 void rt_draw_rows(int32_t *rows, int64_t n, int64_t count, int64_t seed, int64_t epoch);
 
 // -- safetensors ----------------------------------------------------------------------------------
@@ -98,20 +99,20 @@ typedef struct RtTensors {
     void **owned; // the files
     int nowned;
 } RtTensors;
-// Written to a temporary file beside path, synced, renamed: path holds the old or the new file,
-// never a part. A full disk: RT_ENV, and the old file is intact.
+// Writes to a temporary file beside path, syncs and renames it: path holds the old or the new file,
+// never a part. If the disk is full: RT_ENV, and the old file is intact.
 RtCode rt_safetensors_write(const char *path, const RtTensor *t, int n,
                             const char *const *meta_keys, const char *const *meta_values, int nmeta,
                             RtError *e);
-// Of several files as one: path is a Hugging Face index ("model.safetensors.index.json"), or a
-// folder with one or with a model.safetensors.
+// Reads several files as one: path is a Hugging Face index ("model.safetensors.index.json"), or a
+// folder with an index or a model.safetensors.
 RtCode rt_safetensors_read(Arena *a, const char *path, RtTensors *out, RtError *e);
 void rt_tensors_free(RtTensors *t);
-bool rt_names_index(const char *path); // rather than a file of tensors
+bool rt_names_index(const char *path); // the name of an index, not of a file of tensors
 RtCode rt_npz_read(Arena *a, const char *path, RtTensors *out, RtError *e); // all of its arrays
-// A checkpoint in parts, each by rt_safetensors_write, and their index last: until it is there,
-// path is the index of the old parts, which are left alone. Then those are removed. Paths for n
-// parts beside the index, none of them a part of the one that is there.
+// For a checkpoint in parts: each is written by rt_safetensors_write, their index last. Until then
+// path is the index of the old parts, which stay; afterwards they are removed. Returns paths for n
+// parts beside the index, none of them a part of the present index.
 const char **rt_index_parts(Arena *a, const char *index, int n);
 typedef struct RtIndexed {
     const char *name;
@@ -123,8 +124,8 @@ RtCode rt_index_write(const char *index, const RtIndexed *t, int n, const char *
 // The same atomic write for any bytes (model.bin, choice tables).
 RtCode rt_file_write(const char *path, const void *bytes, size_t n, RtError *e);
 RtCode rt_file_read(Arena *a, const char *path, void **bytes, size_t *n, RtError *e);
-// Waits until no other process has the folder of [path], for a file that is read, changed and
-// written: closing the descriptor gives it back. -1: this file system has no locks.
+// Locks the folder of [path], for a file that is read, changed and written; waits for other
+// processes. Closing the descriptor unlocks it. -1: this file system has no locks.
 int rt_file_lock_folder(const char *path);
 
 // -- model.bin: a checksummed container of named sections -----------------------------------------

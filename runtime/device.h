@@ -8,7 +8,7 @@
 #include "runtime/runtime.h"
 
 typedef struct RtDeviceOps RtDeviceOps;
-typedef struct RtStream RtStream; // each device's own
+typedef struct RtStream RtStream; // defined by each device
 typedef struct RtModule RtModule; // a Program's code on a device: kernels and prepared matmuls
 typedef struct RtEvent RtEvent;
 typedef struct RtGraph RtGraph;
@@ -25,7 +25,7 @@ struct RtDevice {
 
 typedef enum RtCopyKind { RT_H2D, RT_D2H, RT_D2D } RtCopyKind;
 
-// One argument as a kernel gets it: an address or an integer, 8 bytes either way.
+// One kernel argument: an address or an integer, 8 bytes in either case.
 typedef union RtSlot {
     void *p;
     int64_t v;
@@ -33,23 +33,25 @@ typedef union RtSlot {
 
 struct RtDeviceOps {
     bool cuda;
-    // Kernel arguments are passed as addresses of the slots (CUDA's kernelParams); else an address
-    // for a buffer and the address of the slot for an integer (the CPU's ABI, ProgKernel).
+    // Kernel arguments are passed as addresses of the slots (CUDA's kernelParams). Otherwise a
+    // buffer is passed as its address and an integer as the address of its slot (the CPU's ABI,
+    // ProgKernel).
     bool args_by_address;
-    // Host memory is device memory: host pointers are used in place, nothing is staged.
+    // Host memory is device memory: host pointers are used directly, nothing is staged.
     bool unified;
 
     RtCode (*open)(int ordinal, RtDevice **out, RtError *e);
     void (*close)(RtDevice *d);
     bool (*memory)(RtDevice *d, size_t *free_bytes, size_t *total_bytes);
-    RtCode (*enter)(RtDevice *d, RtError *e); // makes the device current for this thread; nests
+    // Makes the device current for this thread; may be nested.
+    RtCode (*enter)(RtDevice *d, RtError *e);
     void (*leave)(RtDevice *d);
 
-    // Memory, from d->allocator where it is given. what: for the message when it runs out
-    // ("temporaries of train"). bytes > 0; 256-byte aligned, contents undefined.
+    // Memory, from d->allocator if there is one. what: for the message if there is not enough
+    // ("temporaries of train"). bytes > 0; aligned to 256 bytes, contents undefined.
     RtCode (*alloc)(RtDevice *d, size_t bytes, const char *what, void **out, RtError *e);
-    void (*free)(RtDevice *d, void *p); // NULL is fine; waits for work that uses it
-    // Whether [bytes] at p are the device's memory, as far as the driver knows; NULL: not asked.
+    void (*free)(RtDevice *d, void *p); // p may be NULL; waits for work that uses it
+    // Whether [bytes] at p are the device's memory, as far as the driver knows; NULL: not checked.
     RtCode (*owns)(RtDevice *d, const void *p, size_t bytes, RtError *e);
     RtCode (*host_alloc)(RtDevice *d, size_t bytes, void **out, RtError *e); // pinned
     void (*host_free)(RtDevice *d, void *p);
@@ -58,19 +60,21 @@ struct RtDeviceOps {
     RtCode (*stream_new)(RtDevice *d, const RtSessionOptions *o, RtStream **out, RtError *e);
     void (*stream_free)(RtStream *s);
     RtCode (*stream_sync)(RtStream *s, RtError *e);
-    // s waits for what was enqueued until now on a stream of the caller's, or (before) that one for
-    // what was on s; theirs: NULL is the default one. NULL where steps run when they are enqueued.
+    // s waits for the present work of the caller's stream or, with [before], that stream waits for
+    // the present work of s; theirs NULL: the default stream. NULL if steps run when they are
+    // enqueued.
     RtCode (*stream_meet)(RtStream *s, void *theirs, bool before, RtError *e);
-    // Waits for all that anybody has given the device. NULL where stream_meet is.
+    // Waits for all work on the device. NULL if stream_meet is.
     RtCode (*sync_all)(RtDevice *d, RtError *e);
 
-    // Enqueued. Host memory of a copy stays the caller's until stream_sync. gate: NULL, or the
-    // device address of a ProgError: nothing is written when its code is not 0 at that point of the
+    // These enqueue. Host memory of a copy must stay valid until stream_sync. gate: NULL, or the
+    // device address of a ProgError: nothing is written if its code is not 0 at that point of the
     // stream.
     RtCode (*copy)(RtStream *s, void *to, const void *from, size_t bytes, RtCopyKind kind,
                    const void *gate, RtError *e);
     RtCode (*zero)(RtStream *s, void *to, size_t bytes, const void *gate, RtError *e);
-    RtCode (*spoil)(RtStream *s, void *to, size_t bytes, RtError *e); // 0xff: nobody has written it
+    // Fills with 0xff: memory that has not been written.
+    RtCode (*spoil)(RtStream *s, void *to, size_t bytes, RtError *e);
 
     // Events, with timing.
     RtCode (*event_new)(RtDevice *d, RtEvent **out, RtError *e);
@@ -78,55 +82,54 @@ struct RtDeviceOps {
     RtCode (*event_record)(RtEvent *v, RtStream *s, RtError *e);
     RtCode (*event_wait)(RtStream *s, RtEvent *v, RtError *e); // s waits for v
     RtCode (*event_sync)(RtEvent *v, RtError *e);              // the host waits for v
-    // After sync.
+    // After event_sync of both.
     RtCode (*event_seconds)(RtEvent *begin, RtEvent *end, double *seconds, RtError *e);
 
-    // Code. Loads what fits of images, compiles the rest as o allows (o is never NULL), prepares
-    // every gemm (algorithm by p->choices, else timed). m outlives every launch from it.
+    // Code. Loads the images that fit, compiles the rest as o allows (o is never NULL), and
+    // prepares every gemm (algorithm by p->choices, else timed). m outlives every launch from it.
     RtCode (*module_new)(RtDevice *d, const Program *p, const RtImage *images, int nimages,
                          const RtCompileOptions *o, RtModule **out, RtError *e);
     void (*module_free)(RtModule *m);
     const char *(*module_choices)(RtModule *m, Arena *a); // text lines "key value"; ""
-    // The name of a kernel that, when it was timed, computed something else than the library, whose
-    // place it would take; NULL: none did. May be NULL: nothing is timed.
+    // The name of a kernel whose results differed, when it was timed, from those of the library;
+    // NULL: none. May be NULL: nothing is timed.
     const char *(*module_defect)(const RtModule *m);
-    // argv: one entry an argument, see args_by_address.
+    // argv: one entry per argument, see args_by_address.
     RtCode (*launch)(RtStream *s, RtModule *m, int kernel, void *const *argv, RtError *e);
-    // The library's call or the kernel in its place, without what stands behind the library's call.
-    // slots: A, B, C, bias, aux, workspace, as ProgGemm says.
+    // Runs the library's call, or the kernel used instead of it, without what follows the library's
+    // call. slots: A, B, C, bias, aux, workspace, as in ProgGemm.
     RtCode (*gemm)(RtStream *s, RtModule *m, int gemm, const RtSlot *slots, RtError *e);
-    // The kernel that a product takes now in place of the library's call, or behind it; -1: none.
-    // NULL: the library computes all of it.
+    // The kernel that now runs instead of the library's call of a product, or (behind) after it;
+    // -1: none. NULL: the library computes everything.
     int (*gemm_kernel)(const RtModule *m, int gemm, bool behind);
     size_t (*gemm_scratch)(const RtModule *m, int gemm); // bytes of its workspace in use; NULL: all
 
-    // Recording what is enqueued between begin and end, to be enqueued again by launch; NULL where
-    // a device cannot. end on failure leaves the stream usable and *out NULL (not fatal: the
-    // executor then runs step by step and reports e->text as the reason). Must work on the caller's
-    // stream too.
+    // Records what is enqueued between begin and end; launch enqueues it again. NULL if a device
+    // cannot. If end fails, the stream stays usable and *out is NULL (not fatal: the executor then
+    // runs step by step and reports e->text as the reason). Must also work on the caller's stream.
     RtCode (*capture_begin)(RtStream *s, RtError *e);
     RtCode (*capture_end)(RtStream *s, RtGraph **out, int *kernel_nodes, RtError *e);
     RtCode (*graph_launch)(RtStream *s, RtGraph *g, RtError *e);
     void (*graph_free)(RtGraph *g);
 
-    // Whether what the stream is given is being recorded by the caller, and runs when he launches
-    // what he made of it; NULL: never.
+    // Whether the caller is recording the stream, so that its work runs when the caller launches
+    // the result; NULL: never.
     bool (*captured)(RtStream *s);
-    // Sets whether this thread may do what could disturb a recording of anybody's (allocate, wait
-    // for a stream that is not recorded), returns what was set before. NULL where captured is.
+    // Sets whether this thread may do what could disturb anyone's recording (allocate, wait for a
+    // stream that is not recorded); returns the previous setting. NULL if captured is.
     int (*capture_allow)(RtDevice *d, int mode);
 
-    // For measuring. copy_kernel: on the device, with all its units and 16 bytes a load; [bytes]
-    // is a multiple of RT_COPY_UNIT.
+    // For measurements. copy_kernel: on the device, with all its units and 16 bytes per load;
+    // [bytes] is a multiple of RT_COPY_UNIT.
     RtCode (*copy_kernel)(RtStream *s, void *to, const void *from, size_t bytes, RtError *e);
-    // Keeps the stream busy, so that what is enqueued meanwhile follows without gaps. NULL where
-    // steps run when they are enqueued.
+    // Keeps the stream busy, so that work enqueued meanwhile follows without gaps. NULL if steps
+    // run when they are enqueued.
     RtCode (*wait)(RtStream *s, double seconds, RtError *e);
     RtCode (*kernel_info)(RtModule *m, int kernel, RtKernelInfo *out, RtError *e); // NULL: unknown
 };
 enum { RT_COPY_UNIT = 16384, RT_ALLOW_ALL = -1 };
 
-// For a device's alloc, where d->allocator is given.
+// An implementation of alloc for devices with d->allocator.
 RtCode rt_alloc_from_caller(RtDevice *d, size_t bytes, const char *what, void **out, RtError *e);
 
 extern const RtDeviceOps rt_cpu_ops, rt_cuda_ops;
@@ -139,22 +142,22 @@ bool rt_cpu_matmul_library(void);  // OpenBLAS can be opened (cpu_blas.c)
 // -- the compile cache, shared by both devices (cache.c) ------------------------------------------
 
 // Entries are files <dir>/<32 hex digits of the key>, written to a temporary name and renamed, with
-// their key and a checksum inside. Nothing here fails a compilation: an unusable directory means no
-// cache, a damaged entry is removed and counts as absent. So does what others than this process's
-// user and root could have written: a folder or an entry of another owner, or that others may
-// write. Who finds an entry whole and yet of no use asks again with o->fresh, which replaces it.
+// their key and a checksum inside. Errors here never fail a compilation: an unusable directory
+// means no cache; a damaged entry is removed and counts as absent. So does a folder or an entry
+// that others than this process's user and root own or can write. If a valid entry turns out to be
+// useless, look it up again with o->fresh, which replaces it.
 typedef struct RtKey {
     uint64_t a, b;
 } RtKey;
 RtKey rt_key_start(const char *what); // "cubin 1": kind and version of what is cached
-// Includes n, so that parts cannot run together.
+// Includes n, so that parts cannot be confused.
 void rt_key_bytes(RtKey *k, const void *p, size_t n);
 void rt_key_str(RtKey *k, const char *s);
 // true: *bytes is in the arena.
 bool rt_cache_get(const RtCompileOptions *o, RtKey k, Arena *a, void **bytes, size_t *n);
 void rt_cache_put(const RtCompileOptions *o, RtKey k, const void *bytes, size_t n);
 
-// A line for o->log, when there is one.
+// Adds seconds to a phase (o->took).
 void rt_took(const RtCompileOptions *o, RtPhase phase, double seconds);
 void rt_log(const RtCompileOptions *o, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

@@ -13,7 +13,7 @@ typedef enum RtCode {
     RT_ENV,    // no GPU, driver, compiler, library, disk space
     RT_OOM,    // out of host or device memory
     RT_CHECK,  // a device check failed: index out of range, assert, non-finite loss
-    RT_CANCEL, // the caller's cancel hook said stop
+    RT_CANCEL, // the caller's cancel hook asked to stop
 } RtCode;
 
 // The first error wins; text is complete (several lines are fine) and says what to do.
@@ -21,7 +21,7 @@ typedef struct RtError {
     RtCode code;
     char text[4096];
 } RtError;
-// Sets e when it holds none yet; returns code. fmt as printf.
+// Sets e unless it already holds an error; returns code. fmt as for printf.
 RtCode rt_fail(RtError *e, RtCode code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 // -- code: what model.bin may carry beside the program --------------------------------------------
@@ -31,31 +31,32 @@ typedef struct RtImage { // one compiled image
     size_t size;
     uint64_t key;      // hash of the text, options and prelude it was made from
     uint64_t identity; // CUDA: the kernel's; CPU: 0 (one image a program)
-    // CUDA, where it was compiled here: what the compiler said ("": nothing), and the processor
-    // time it took. NULL: it comes from a file.
+    // CUDA, if it was compiled here: the compiler's remarks (may be "") and the processor time. log
+    // NULL: it comes from a file.
     const char *log;
     double seconds;
 } RtImage;
 
-// What making a program ready takes time for. Parts may run at the same time.
+// The phases of making a program ready. They may overlap.
 typedef enum RtPhase {
-    RT_PHASE_COMPILE,     // its text to code, by NVRTC or the C compiler
-    RT_PHASE_COMPILE_CPU, // processor time of that, where it is known
-    RT_PHASE_LIBRARY,     // the library of products opened
-    RT_PHASE_LOAD,        // code loaded onto the device
-    RT_PHASE_SEARCH,      // the library's algorithms timed
-    RT_PHASE_CHOOSE,      // the fastest of them beside kernels
+    RT_PHASE_COMPILE,     // compiling its text with NVRTC or the C compiler
+    RT_PHASE_COMPILE_CPU, // processor time of that, if it is known
+    RT_PHASE_LIBRARY,     // opening the matmul library
+    RT_PHASE_LOAD,        // loading code onto the device
+    RT_PHASE_SEARCH,      // timing the library's algorithms
+    RT_PHASE_CHOOSE,      // timing the fastest of them against generated kernels
     RT_PHASES
 } RtPhase;
 
-// Images as they are made, from a thread that compiles to one that loads; at most so many. Those
-// got stay until free.
+// A queue of at most so many images from a thread that compiles to one that loads. Images that were
+// taken from it stay valid until it is freed.
 typedef struct RtComing RtComing;
 RtComing *rt_coming_new(int most); // NULL: no memory
 void rt_coming_free(RtComing *c);
-void rt_coming_put(RtComing *c, const RtImage *image); // a copy; NULL c, or no memory: nothing
-void rt_coming_end(RtComing *c);                       // there will be no more
-// The i-th one, waited for; false: there is none, or c is NULL.
+// Copies the image; does nothing if c is NULL or memory is short.
+void rt_coming_put(RtComing *c, const RtImage *image);
+void rt_coming_end(RtComing *c); // no more images will follow
+// Waits for the i-th image; false: there is none, or c is NULL.
 bool rt_coming_get(RtComing *c, int i, RtImage *out);
 bool rt_coming_find(RtComing *c, uint64_t key, uint64_t identity, RtImage *out);
 
@@ -64,33 +65,35 @@ typedef struct RtCompileOptions {
     const char *cache_dir; // NULL: no cache on disk
     int threads;           // parallel compilations; 0: as many as cores
     bool may_spawn;        // the CPU target starts cc; false: error RT_ENV
-    bool fresh;            // what the cache has is made anew
-    bool locked;           // what the choice table does not say is an error, not measured
+    bool fresh;            // ignore cached results and replace them
+    bool locked; // anything missing in the choice table is an error instead of being measured
     void (*log)(void *ctx, const char *line);
     void *log_ctx;
-    atomic_bool *unwritable; // set when it was said that the cache cannot be used; NULL: each time
-    RtComing *made;          // to compile: is given what was made, at once; may be NULL
-    RtComing *coming;        // to load: images on their way; may be NULL
-    // To load: waits for images that are being made elsewhere and adds them to those it was given,
-    // or leaves them. May be called on another thread. NULL: there are none.
+    atomic_bool *unwritable; // set once a note has said that the cache cannot be used; NULL: say it
+                             // each time
+    RtComing *made;          // for compiling: receives each image at once; may be NULL
+    RtComing *coming;        // for loading: images that are being made; may be NULL
+    // For loading: waits for images that are made elsewhere and adds them to the given ones, or
+    // does nothing. May be called on another thread. NULL: there are none.
     void (*await)(void *ctx, const RtImage **images, int *n);
     void *await_ctx;
-    // Told of seconds spent, from any thread. NULL: nobody asks.
+    // Receives the seconds spent in a phase, from any thread; may be NULL.
     void (*took)(void *ctx, RtPhase phase, double seconds);
     void *took_ctx;
 } RtCompileOptions;
-// All kernels of a CUDA program for "sm_XX" (cubin) or "ptx_XX". images: one a kernel, in the
-// arena.
+// Compiles all kernels of a CUDA program for "sm_XX" (cubin) or "ptx_XX". images: one per kernel,
+// in the arena.
 RtCode rt_compile_cuda(Arena *a, const Program *p, const char *target, const RtCompileOptions *o,
                        RtImage **images, int *n, RtError *e);
-// The CPU program as one shared object.
+// Compiles a CPU program to one shared object.
 RtCode rt_compile_cpu(Arena *a, const Program *p, const RtCompileOptions *o, RtImage *image,
                       RtError *e);
 
 // -- devices --------------------------------------------------------------------------------------
 typedef struct RtDevice RtDevice;
-// Where device memory comes from, instead of the driver or the C library: [bytes] aligned to 256 on
-// [device] ("cuda:0"), or NULL when there is none. Freed memory is no longer in use.
+// Provides device memory instead of the driver or the C library: [bytes] on [device] ("cuda:0"),
+// aligned to 256 bytes, or NULL if there is not enough. Memory is freed when it is no longer in
+// use.
 typedef struct RtAllocator {
     void *(*alloc)(void *user, const char *device, size_t bytes);
     void (*free)(void *user, const char *device, void *p);
@@ -104,19 +107,19 @@ const char *rt_device_model(const RtDevice *d);  // "NVIDIA H200", "cpu, 2 threa
 const char *rt_device_target(const RtDevice *d); // "sm_90", "cpu"
 bool rt_device_is_cuda(const RtDevice *d);
 int rt_device_units(const RtDevice *d); // multiprocessors; 0 on a CPU
-// RT_USER where [bytes] at p are known not to be the device's.
+// RT_USER if [bytes] at p are known not to be the device's memory.
 RtCode rt_device_owns(RtDevice *d, const void *p, size_t bytes, RtError *e);
 int rt_cuda_count(void); // GPUs that can be used; 0 without a driver
 typedef struct RtGpu {
     char model[128];
     int arch, units;
 } RtGpu;
-bool rt_cuda_gpu(int n, RtGpu *out); // what cuda:n is; it is not opened
-// What rt_device_open would take, where that is a GPU.
+bool rt_cuda_gpu(int n, RtGpu *out); // describes cuda:n without opening it
+// Describes the GPU that rt_device_open would open; false if that is not a GPU.
 bool rt_device_gpu(const char *name, RtGpu *out);
-bool rt_matmul_library(bool cuda);           // can cuBLASLt / OpenBLAS be opened here?
-const char *rt_cache_fault(const char *dir); // why no compile cache can be kept there, or NULL
-// netc doctor: one line a finding, through [line]; ok: usable, with the path or version, else
+bool rt_matmul_library(bool cuda);           // whether cuBLASLt or OpenBLAS can be opened here
+const char *rt_cache_fault(const char *dir); // why the compile cache cannot be kept there, or NULL
+// netc doctor: calls [line] once per finding. ok: usable, with the path or version; otherwise with
 // advice.
 void rt_doctor(void (*line)(void *ctx, const char *what, bool ok, const char *detail), void *ctx);
 
@@ -140,14 +143,14 @@ RtCode rt_session_new(RtDevice *d, const RtSessionOptions *o /* may be NULL */, 
 void rt_session_free(RtSession *s);
 void rt_session_spoil(
     RtSession *s); // from now on, temporaries are no numbers until they are written
-// Outputs no numbers, and what is behind them, cells and temporaries filled, before an execution;
-// and after it, in [what], what of that was written, or "".
+// rt_guards_set fills outputs with NaN, and the bytes after them, cells and temporaries, before an
+// execution. rt_guards_check examines those bytes after it: [what] names one that was written, or
+// is "".
 RtCode rt_guards_set(RtSession *s, RtProgram *p, const char *entry, RtError *e);
 RtCode rt_guards_check(RtSession *s, RtProgram *p, const char *entry, char *what, size_t n,
                        RtError *e);
-// Makes the program's cells exist in the session (initial value; not overwritten when there
-// already) and its arena large enough. An existing cell of another type is an error naming both
-// types.
+// Creates the program's cells in the session (existing ones keep their values) and makes its arena
+// large enough. An existing cell of another type is an error that names both types.
 RtCode rt_session_attach(RtSession *s, RtProgram *p, RtError *e);
 
 typedef struct RtHostTensor {
@@ -156,9 +159,9 @@ typedef struct RtHostTensor {
 } RtHostTensor;
 RtCode rt_cell_write(RtSession *s, const char *cell, const void *bytes, size_t n, RtError *e);
 RtCode rt_cell_read(RtSession *s, const char *cell, void *bytes, size_t n, RtError *e); // syncs
-// The values of cells now, in device memory. false: that has no room for it, or is the host's;
-// cells are then read where they are. Read from any thread, one at a time, while the session goes
-// on.
+// Copies the present values of cells within device memory. false: there is no room for it, or the
+// device is the host; cells are then read in place. A snapshot may be read from any thread, one at
+// a time, while the session continues.
 typedef struct RtSnapshot RtSnapshot;
 bool rt_snapshot_new(RtSession *s, const char *const *cells, int n, RtSnapshot **out);
 RtCode rt_snapshot_read(RtSnapshot *p, int cell, void *to, RtError *e);
@@ -166,31 +169,32 @@ void rt_snapshot_free(RtSnapshot *p); // NULL is fine
 // Cells of the session in the order they were first attached.
 int rt_cell_count(const RtSession *s);
 const ProgCell *rt_cell_info(const RtSession *s, int i);
-// Whether cell [i] is one of the first batch, and nothing gave it a value yet; the first such cell
-// that the entry touches, or NULL; the entry has run, and given them theirs.
+// rt_cell_waits: whether cell [i] is computed from the first batch and has no value yet.
+// rt_entry_waits: the first such cell that the entry uses, or NULL. rt_entry_given: the entry has
+// run and set its cells.
 bool rt_cell_waits(const RtSession *s, int i);
 const char *rt_entry_waits(RtSession *s, RtProgram *p, const char *entry);
 void rt_entry_given(RtSession *s, RtProgram *p, const char *entry);
 
-// Data for entries with a row table: whole arrays, axis 0 the examples; copied to the device when
-// they fit there, staged through pinned double buffers when they do not. Arrays stay the caller's
-// until unbound. An array already on the device for another entry or program of the session (same
-// address and size) is shared, not copied again. Binding ends what was bound to the entry before
-// and its table of rows. rows: row numbers in the order they are to be read (an epoch's
+// Data for entries with a row table: whole arrays with the examples along axis 0, copied to the
+// device if they fit there, otherwise staged through pinned double buffers. Arrays belong to the
+// caller and must stay until they are unbound. An array that is already on the device for another
+// entry or program of the session (same address and size) is shared. Binding replaces the entry's
+// earlier data and row table. rows: row numbers in the order they are read (an epoch's
 // permutation).
 typedef struct RtDataBinding {
     const char *input;
     const void *data;
     int64_t row_bytes;
-    const struct RtSource *source; // instead of data: rows are read out of files; streamed
+    const struct RtSource *source; // instead of data: rows are read from files and streamed
 } RtDataBinding;
 RtCode rt_data_bind(RtSession *s, RtProgram *p, const char *entry, const RtDataBinding *b, int n,
                     int64_t examples, RtError *e);
 RtCode rt_rows_set(RtSession *s, RtProgram *p, const char *entry, const int32_t *rows, int64_t n,
                    RtError *e);
 
-// One execution of an entry, [times] in a row without the host between (train). Enqueued; outputs
-// are read with rt_output_read after rt_sync. inputs: for entries without rows (or arguments).
+// Enqueues [times] executions of an entry in a row, without the host in between. Outputs are read
+// with rt_output_read after rt_sync. inputs: for entries without rows (or as arguments).
 typedef struct RtInput {
     const char *name;
     const void *data;
@@ -199,63 +203,62 @@ typedef struct RtInput {
 RtCode rt_run(RtSession *s, RtProgram *p, const char *entry, const RtInput *inputs, int n,
               int64_t times, RtError *e);
 RtCode rt_sync(RtSession *s, RtError *e); // waits, then reports a device check that failed
-// What is enqueued from now on waits for what was until now on the caller's CUstream, or (before)
-// what the caller enqueues there for what the session was given; NULL: the default stream.
+// What is enqueued from now on waits for the present work of the caller's CUstream or (before) what
+// the caller enqueues there waits for the present work of the session. NULL: the default stream.
 RtCode rt_meet(RtSession *s, void *stream, bool before, RtError *e);
-// Whether the session's stream is being captured by the caller: one of his that it has met since,
-// or was made on. Then rt_run records its executions, and nothing runs before he launches his
-// graph; only rt_run, rt_meet and rt_output_place may be called (exec_capture.c).
+// Whether the session's stream is being captured by the caller: a stream of the caller that it has
+// met, or that it was created on. Then rt_run records its executions, and nothing runs before the
+// caller launches the graph; only rt_run, rt_meet and rt_output_place may be called
+// (exec_capture.c).
 bool rt_captured(RtSession *s);
-// Runs the entry on made-up inputs where it has not run yet, for no results: it can be captured
-// then. Of one that writes no cells and checks nothing.
+// Runs the entry on made-up inputs if it has not run yet, so that it can be captured. Only for an
+// entry that writes no cells and checks nothing.
 RtCode rt_warm_up(RtSession *s, RtProgram *p, const char *entry, RtError *e);
-// Bytes of the entry's temporaries, and where following captured runs have them instead of in the
-// session's memory: such runs of an entry may be launched side by side. NULL: in the session's.
+// The bytes of the entry's temporaries, and their memory in the following captured runs instead of
+// the session's, so that such runs of an entry may be launched concurrently. NULL: the session's.
 int64_t rt_temporaries(RtSession *s, RtProgram *p, const char *entry);
 RtCode rt_temporaries_place(RtSession *s, RtProgram *p, const char *entry, void *at, RtError *e);
-// Where the following executions store an output: memory of the caller's on the device, 16 bytes
-// aligned, until it is placed elsewhere; NULL: in memory of the entry's own.
+// Sets where the following executions store an output: the caller's memory on the device, aligned
+// to 16 bytes, until it is changed; NULL: the entry's own memory.
 RtCode rt_output_place(RtSession *s, RtProgram *p, const char *entry, const char *output, void *at,
                        RtError *e);
-// Waits; reports a device check that failed as rt_sync does.
+// Waits; reports a failed device check as rt_sync does.
 RtCode rt_output_read(RtSession *s, RtProgram *p, const char *entry, const char *output,
                       void *bytes, size_t n, RtError *e);
-// The same to a place in device memory.
+// The same, to device memory.
 RtCode rt_output_copy(RtSession *s, RtProgram *p, const char *entry, const char *output,
                       void *device, size_t n, RtError *e);
 bool rt_uses_cuda_graph(RtSession *s, RtProgram *p, const char *entry, const char **why_not);
-// Ways of enqueueing several executions, as measured, and which is taken; "" where there is no
-// choice.
+// The measured ways of enqueueing several executions and the one in use; "" if there is no choice.
 void rt_graph_way(RtSession *s, RtProgram *p, const char *entry, char *out, size_t n);
-int rt_graph_kernel_nodes(RtSession *s, RtProgram *p, const char *entry); // -1 where not captured
+// -1 if it was not captured.
+int rt_graph_kernel_nodes(RtSession *s, RtProgram *p, const char *entry);
 
 // Measured choices (library algorithms) as text lines, an input of the next load.
 const char *rt_choices(RtProgram *p, Arena *a);
-// The name of a kernel that computed something else than the library, whose place it would take,
-// when the two were measured; NULL: none did.
+// The name of a kernel whose results differed from those of the library when both were measured;
+// NULL: none.
 const char *rt_defect(const RtProgram *p);
 
 // -- measuring (exec_time.c, exec_profile.c, rates.c) ---------------------------------------------
-// Both want an entry that has run once with what it reads bound; rows for [times] executions where
-// it reads a data set. The executions count as any other: parameters change. A device check that
-// fails is an error, since the executions after it do nothing.
-//
-// seconds[repeats]: of one execution, when [times] are enqueued in a row as rt_run does.
+// Both need an entry that has run once with everything it reads bound, and rows for [times]
+// executions if it reads a data set. The executions count as any other: parameters change. A failed
+// device check is an error, since the executions after it do nothing.
 RtCode rt_time(RtSession *s, RtProgram *p, const char *entry, int64_t times, int repeats,
                double *seconds, RtError *e);
 
 typedef struct RtKernelInfo { // -1: not known
-    int registers;            // a thread
-    int local_bytes;          // a thread: what did not fit into registers
-    int shared_bytes;         // a block
-    int threads;              // a block
-    double occupancy;         // threads resident on a unit over the most it holds
+    int registers;            // per thread
+    int local_bytes;          // per thread: what did not fit in registers
+    int shared_bytes;         // per block
+    int threads;              // per block
+    double occupancy;         // threads resident on a unit, divided by its maximum
 } RtKernelInfo;
 
-typedef struct RtStepTime { // a step of an entry, timed on its own
+typedef struct RtStepTime { // a step of an entry, timed alone
     int step;               // index in ProgEntry.steps
-    bool behind;            // what stands behind the library's call of this product
-    int kernel;             // that ran; -1: a call of the library, a copy
+    bool behind;            // the part after the library's call of this product
+    int kernel;             // the kernel that ran; -1: a call of the library, a copy
     int calls;              // in one execution
     double seconds;         // of one call, the median of all executions
     double low, high;       // its quartiles
@@ -270,7 +273,7 @@ typedef struct RtSlice {   // a call in the last execution that was timed step b
 typedef struct RtProfileOptions {
     int repeats;    // executions timed step by step, at most
     double seconds; // no further ones after this time
-    bool cold;      // the cache is emptied before every step
+    bool cold;      // the cache is evicted before every step
 } RtProfileOptions;
 
 typedef struct RtProfile {
@@ -278,18 +281,18 @@ typedef struct RtProfile {
     RtSlice *slices;
     int nsteps, nslices;
     double apart; // seconds of an execution step by step, from the first begin to the last end
-    double pair;  // what a pair of events around nothing reads; it is taken off every time
-    double empty; // what an empty launch reads less pair; 0 where there is none
+    double pair;  // time between two events around nothing; subtracted from every time
+    double empty; // time around an empty launch less pair; 0 if there is none
 } RtProfile;
 RtCode rt_profile(RtSession *s, RtProgram *p, const char *entry, const RtProfileOptions *o,
                   Arena *a, RtProfile *out, RtError *e);
 
-// What the device can do, measured now: bytes read and written a second by a copy larger than any
-// cache; operations a second of a large product. 0 flops: the device has no such product.
+// The device's limits, measured now: bytes per second, read plus written, of a copy larger than any
+// cache; operations per second of a large product. 0 flops: the device has no such product.
 RtCode rt_copy_rate(RtDevice *d, double *bytes_per_second, RtError *e);
 RtCode rt_matmul_rate(RtDevice *d, ProgDType type, bool tf32, const RtCompileOptions *o,
                       double *flops_per_second, RtError *e);
-// Executions that one launch of the entry's graph makes, 0 where there is no graph.
+// Executions per launch of the entry's graph, 0 if there is no graph.
 int rt_graph_executions(RtSession *s, RtProgram *p, const char *entry);
 
 #endif

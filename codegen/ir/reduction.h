@@ -6,13 +6,13 @@
 
 typedef struct Accumulator {
     const char *functor; // CUDA: the prelude's struct that combines two
-    const char
-        *type; // CUDA: of an accumulator, with arithmetic type %s; NULL: that of the value itself
+    // CUDA: of an accumulator, with arithmetic type %s; NULL: that of the value itself.
+    const char *type;
     const char *result;   // CUDA: the field that is the result
     const char *parts[2]; // CUDA: the fields that are stored between two kernels
     int nparts;           // 1: the value itself
-    const char *
-        step; // combines an accumulator and an element, one value each; NULL: it is not that simple
+    // Combines an accumulator and an element, one value each; NULL: it is not that simple.
+    const char *step;
     const char *bool_step;
     const char *omp, *bool_omp; // C: of OpenMP's reduction clause
     enum { START_LOW, START_HIGH, START_ZERO, START_ONE } start;

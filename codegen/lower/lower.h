@@ -17,9 +17,10 @@ typedef struct Lower {
     const Node *call; // the call whose region the graph is
     bool early;       // sums along the columns do not wait for a factor of their row
     struct LowerCuts *cuts; // where the values of a map change from one operand to the next
-    const Node
-        *product; // of the body. Its last summed axis counts as [channels] elements, the rest of
-    int64_t channels; // which are zeros; 0: as many as there are
+    // The body's product. Its last summed axis counts as [channels] elements, of which those beyond
+    // its size are zeros; 0: as many as there are.
+    const Node *product;
+    int64_t channels;
     bool failed;
 } Lower;
 
@@ -89,8 +90,8 @@ void lower_store(Lower *l, int buf, const Ix *ix, int value);
 // -- lower_body.c
 bool lower_failed(const Lower *l, const Node *n); // reports it; false
 bool lower_commits(const LowerCtx *ctx, const Node *n);
-const Type *
-lower_space(const Node *n); // the shape over which an out is computed: for asserts, their operand's
+// The shape over which an out is computed: for asserts, their operand's.
+const Type *lower_space(const Node *n);
 
 // -- lower_map.c: bodies for outs with the same number of elements, none of which needs a reduction
 // over rows. rest: what else the group stores, or NULL; what these bodies store, too, is removed
@@ -127,10 +128,8 @@ int lower_select(Lower *l, int cond, int a, int b, const Node *n);
 // -- lower_range.c: of integer instructions
 Range lower_range(const Lower *l, int at);  // the range of its values
 const Ix *lower_index_of(Lower *l, int at); // its value as an index
-
-// -- lower_value.c
-bool lower_is_buffer(const Lower *l,
-                     const Node *n); // it is read from memory instead of being computed here
+// -- lower_value.c it is read from memory instead of being computed here.
+bool lower_is_buffer(const Lower *l, const Node *n);
 
 // -- lower_view.c
 int lower_compare(Lower *l, const Ix *e, Op op, int64_t bound);

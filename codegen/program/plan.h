@@ -23,8 +23,8 @@ typedef struct PlanItem { // a block of memory over a closed interval of steps
 // Places the items so that items that are live at the same time do not overlap. Returns the bytes
 // of the arena.
 int64_t plan_pack(Arena *a, PlanItem *items, uint32_t n);
-int64_t plan_lower_bound(Arena *a, const PlanItem *items,
-                         uint32_t n); // the most bytes that are live at the same time
+// The most bytes that are live at the same time.
+int64_t plan_lower_bound(Arena *a, const PlanItem *items, uint32_t n);
 
 // -- plan.c
 // Sets first, last, offset of every PR_ARENA buffer and arena_bytes.

@@ -12,9 +12,9 @@ bool schedule_can_split(const Body *b);
 // The widest vector along [axis] with which some access can be made. tail: the last one may be
 // shorter; narrow_shared: loads that all positions off the axis share take at most 16 bytes.
 int schedule_vector(const Body *b, int axis, int64_t extent, bool tail, bool narrow_shared);
-int schedule_uneven_vector(Body *b, int64_t extent,
-                           bool held); // for rows that start at any element
-int schedule_line(const Body *b);      // elements between places where their vectors begin
+// For rows that start at any element.
+int schedule_uneven_vector(Body *b, int64_t extent, bool held);
+int schedule_line(const Body *b); // elements between places where their vectors begin
 // row_plan.c: rows on CUDA; fresh: a schedule without values
 void plan_row(Arena *arena, const Target *t, Body *b, const Schedule *fresh);
 void row_derive(Body *b, const Target *t);
@@ -44,8 +44,8 @@ int sort_shared_bytes(const Body *b); // of a body that sorts
 // ring_plan.c: contractions of f32 whose operands pass through shared memory to tensor cores
 double staged_plan(const Target *t, Body *b); // returns the estimated seconds
 void staged_derive(Body *b, const Target *t);
-void staged_beside(const Target *t, Body *b,
-                   int64_t tiles); // several in one launch: the tiles of all its products
+// Several in one launch: the tiles of all its products.
+void staged_beside(const Target *t, Body *b, int64_t tiles);
 // tile_plan.c: contractions on CUDA
 enum { WARP_TILE_MOST = 3 }; // tile.each if a tile is a warp's: 16 x 8, 16 x 16, 32 x 32, 32 x 16
 bool warp_cluster(const Body *b, const Target *t); // blocks can divide such a tile's columns
@@ -82,21 +82,21 @@ bool column_shifts(const Body *b, const Ix *place, int v);
 int column_tile(const Body *b);              // results per block if vectors are shifted
 int64_t column_tiles(const Body *b);         // blocks side by side
 Schedule plan_column_combine(const Body *b); // for the kernel that combines the parts
-// wgmma_plan.c: products by groups of warps
-bool wgmma_fits(const Body *b,
-                const Target *t); // both operands are matrices that bulk copies can read
-bool wgmma_sums(
-    const Body *b); // sums over the rows of the left operand can be computed in addition
+// wgmma_plan.c: products by groups of warps.
+// Whether both operands are matrices that bulk copies can read.
+bool wgmma_fits(const Body *b, const Target *t);
+// Whether sums over the rows of the left operand can be computed in addition.
+bool wgmma_sums(const Body *b);
 bool wgmma_fits_strips(const Body *b); // the left operand's windows share copies along a line
 bool wgmma_splits(const Body *b); // groups, and the blocks of a cluster, can divide the columns
 void wgmma_schedule(const Target *t, Body *b); // schedules the body if it is large enough
 void wgmma_derive(Body *b, const Target *t);
-double wgmma_share(const Body *b,
-                   const Target *t); // share of the device's matmul rate that it can reach
+// Share of the device's matmul rate that it can reach.
+double wgmma_share(const Body *b, const Target *t);
 void wgmma_maps(const Body *b, ProgKernel *k); // the launch's maps
 // Whether the place is a multiple of v elements wherever b->uneven is.
 bool body_aligned(const Body *b, const Ix *place, int v);
-uint64_t *body_stage_uses(Arena *a,
-                          const Body *b); // by instruction: one bit per stage that needs it
+// By instruction: one bit per stage that needs it.
+uint64_t *body_stage_uses(Arena *a, const Body *b);
 
 #endif

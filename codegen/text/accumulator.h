@@ -6,8 +6,8 @@
 #include "codegen/text/print.h"
 
 const char *emit_identity(Emit *e, Op op, DType t); // the initial value
-const char *emit_combine(Emit *e, Op op, DType t, const char *acc,
-                         const char *v); // the new value of acc
+// The new value of acc.
+const char *emit_combine(Emit *e, Op op, DType t, const char *acc, const char *v);
 
 // The same with an instruction of the open scope. emit_fused: a sum takes a product of its type
 // without rounding it first (if the processor can). That is not decided in the graph (pass

@@ -84,14 +84,14 @@ void emit_int(Emit *e, const char *name, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 void emit_line(Emit *e, Scope *s, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void emit_bind(Emit *e, int inst, Scope *s, const char *text);
-const char *emit_value(Emit *e,
-                       int inst); // the name of its temporary; prints it first if necessary
+// The name of its temporary; prints it first if necessary.
+const char *emit_value(Emit *e, int inst);
 // Adds x to a running sum: r becomes the sum with x, or without it.
 void emit_scan(Emit *e, int r, const char *acc, const char *x);
 const char *emit_index(Emit *e, const Ix *x);
 const char *emit_index_at(Emit *e, const Ix *x, int axis, const char *place); // [axis] is at place
-const char *emit_stored(Emit *e, DType t,
-                        const char *value); // converts from the arithmetic type to the stored type
+// Converts from the arithmetic type to the stored type.
+const char *emit_stored(Emit *e, DType t, const char *value);
 // The instruction whose value is stored: rounding once suffices if storing rounds.
 int emit_unrounded(const Emit *e, const BodyStore *s);
 // Prints, in the innermost scope, the stores over the columns of a stage; -1: the stores of whole

@@ -49,7 +49,7 @@ for cut in 5 8 10 12; do
 done
 expect 0 "stopped early: 3" "${T[@]}" "${E[@]}" --steps 40 --patience 3 --resume r.safetensors --save r.safetensors
 holds "0 steps in"
-expect 0 "begins anew" "${T[@]}" "${E[@]}" --steps 20 --resume r.safetensors --save r.safetensors --save-best gain
+expect 0 "starts again" "${T[@]}" "${E[@]}" --steps 20 --resume r.safetensors --save r.safetensors --save-best gain
 # More patience goes on.
 expect 0 "best eval_loss 0 at step 8, in r.best.safetensors" "${T[@]}" "${E[@]}" --steps 30 --patience 20 --resume e.safetensors --save r.safetensors --save-best loss
 holds "16 steps in"

@@ -44,7 +44,7 @@ for part in 80 50 35; do
     cp .out "limit.$part"
     floor[part]=$(sed -n '/^entry train/,/^entry eval/s/.*floor \([0-9]*\).* us$/\1/p' .out | head -1)
     is=$(sed -n '/^entry train/,/^entry eval/s/.*arena \([0-9]*\) .*/\1/p' .out)
-    [ "$is" -le "$limit" ] && [ "$is" -gt $((limit / 2)) ] && grep -q "note: 'train' computes [0-9]* values again in its backward part: this saves .* MB and costs .* ms a step" .out && pass ||
+    [ "$is" -le "$limit" ] && [ "$is" -gt $((limit / 2)) ] && grep -q "note: 'train' computes [0-9]* values again in its backward part: this saves .* MB and costs .* ms per step" .out && pass ||
         fail "a limit of $limit gives $is: $(grep note .out)"
 done
 [ "${floor[80]}" -le "${floor[50]}" ] && [ "${floor[50]}" -le "${floor[35]}" ] && pass || fail "less memory is to cost no less time: ${floor[*]}"
@@ -70,7 +70,7 @@ for log in again limit; do
         awk '{ d = $1 - $2; if (d < -1e-4 || d > 1e-4) bad = 1 } END { exit NR != 6 || bad }' && pass || fail "losses differ, $log: $(tail -1 $log.log) $(tail -1 plain.log)"
 done
 # One that cannot be met: the least that was found, and what holds it. One far below what keeping as much as the limit takes.
-expect 1 "the memory limit of 100000 bytes cannot be met: the temporaries of 'train' take" "${T[@]}" -D again=false --memory-limit 100000 --save none.st
+expect 1 "the memory limit of 100000 bytes cannot be met: the temporaries of 'train' need" "${T[@]}" -D again=false --memory-limit 100000 --save none.st
 holds "131072 bytes  h.0.ff.up.y f32[4, 64, 128]  gpt.net:11"; holds "the least that was found"
 [ ! -e none.st ] && pass || fail "a limit that is not met left a checkpoint"
 MODEL=gpt.net
