@@ -34,7 +34,7 @@ static const char *element_text(Element *x, const char *text, Span span)
     for (const char *p = text; *p;) {
         if (*p == '$' || *p == '\n' || *p == '"' || *p == '#' || *p == ';') {
             fail(e, span, "a text in CUDA must be one expression: it cannot contain %s",
-                 *p == '\n' ? "line end" : arena_printf(e->arena, "'%c'", *p));
+                 *p == '\n' ? "a line end" : arena_printf(e->arena, "'%c'", *p));
             return NULL;
         }
         size_t n = 0;

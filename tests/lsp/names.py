@@ -154,7 +154,7 @@ def refusals():
     refused("hidden = 8", "sum", "'sum' is built in")
     refused("hidden = 8", "for", "'for' is a keyword")
     refused("hidden = 8", "f32", "'f32' is a type")
-    refused("hidden = 8", "8x", "is no name")
+    refused("hidden = 8", "8x", "is not a name")
     refused("hidden = 8", "y", "which would hide it")
     refused("y = x", "x", "'x' already")
     refused("sgd", "mine", "'sgd' belongs to the standard library")
