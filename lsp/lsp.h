@@ -25,13 +25,13 @@ enum { LSP_LARGEST_MESSAGE = 64 << 20, LSP_LARGEST_TEXT = 4 << 20 };
 // -- wire.c: messages with their lengths in front -------------------------------------------------
 typedef struct Wire {
     int in, out;
-    char *data;            // read and not taken yet
-    size_t len, cap, skip; // skip: bytes of a message that is too large, still to come
+    char *data;            // bytes read and not consumed yet
+    size_t len, cap, skip; // skip: bytes still to come of a message that is too large
     bool ended, broken;    // no more to read; nobody reads what is written
 } Wire;
 typedef enum WireEvent { WIRE_NONE, WIRE_MESSAGE, WIRE_BAD } WireEvent;
-bool wire_read(Wire *w); // what there is; false: the end
-// The next message that is there whole, its text in the arena; or what is wrong with one.
+bool wire_read(Wire *w); // reads what is available; false: the end
+// The next complete message, its text in the arena; or what is wrong with one.
 WireEvent wire_take(Wire *w, Arena *a, char **text, size_t *len, const char **wrong);
 void wire_send(Wire *w, const Buf *body);
 
@@ -39,18 +39,18 @@ void wire_send(Wire *w, const Buf *body);
 typedef struct Text {
     const char *at;
     size_t len;
-    const uint32_t *line; // where each begins
+    const uint32_t *line; // where each line begins
     uint32_t nlines;
 } Text;
 typedef struct Position {
     uint32_t line, character;
 } Position;
 Text text_of(Arena *a, const char *at, size_t len);
-size_t text_offset(const Text *t, Position p, bool utf8); // the nearest there is
+size_t text_offset(const Text *t, Position p, bool utf8); // the nearest valid offset
 Position text_position(const Text *t, size_t offset, bool utf8);
 
 // -- uri.c ----------------------------------------------------------------------------------------
-// The path of a file: URI; of another what may stand for one. NULL: it cannot be a name.
+// The path of a file: URI; for other URIs a replacement. NULL: it cannot be a name.
 char *uri_path(const char *uri); // malloc'ed
 const char *uri_of(Arena *a, const char *path);
 
@@ -90,20 +90,22 @@ typedef struct Survey {
     VEC(Builtin) builtins;
     const JsonValue *json; // the rest
 } Survey;
-Survey *survey_read(Arena *a, const char *json, size_t len); // NULL: it is none
-const Use *survey_use(const Survey *v, uint32_t at); // whose name holds the byte, or ends there
+Survey *survey_read(Arena *a, const char *json, size_t len); // NULL: it is not a survey
+// The use whose name contains the byte or ends there.
+const Use *survey_use(const Survey *v, uint32_t at);
 const Value *survey_value(const Survey *v, uint32_t begin, uint32_t end);
 const Value *survey_innermost(const Survey *v, uint32_t at);
-bool survey_elaborated(const Survey *v); // nothing was wrong; NULL: false
+bool survey_elaborated(const Survey *v); // without errors; NULL: false
 bool survey_has_model(const Survey *v);  // of the file itself; NULL: false
 bool survey_file_sees(const Survey *v, uint32_t from, uint32_t source); // directly
-bool survey_sees(const Survey *v, uint32_t source);                     // the main file does
-const Decl *survey_function(const Survey *v, const char *name); // at the top of a file that is seen
+bool survey_sees(const Survey *v, uint32_t source); // whether the main file does
+// The function [name] at the top level of a visible file.
+const Decl *survey_function(const Survey *v, const char *name);
 const Builtin *survey_builtin(const Survey *v, const char *name);
 
 // -- analysis.c: processes that analyse -----------------------------------------------------------
 typedef struct Job {
-    pid_t pid; // 0: none runs
+    pid_t pid; // 0: not running
     int fd;
     char *data;
     size_t len, cap;
@@ -117,17 +119,17 @@ typedef struct Document {
     int64_t version;
     Arena *lines_arena;
     Text lines;        // of text
-    bool stale;        // the survey is of an older text, or there is none
+    bool stale;        // the survey belongs to an older text, or there is none
     bool library;      // of the standard library's files as they were written out
-    Job job;           // that makes a survey
+    Job job;           // the one that makes a survey
     Arena *arena;      // of the survey
-    Survey *survey;    // the last; NULL: none
-    char *survey_text; // that it is of
+    Survey *survey;    // the latest; NULL: none
+    char *survey_text; // the text it belongs to
     size_t survey_len;
     const char *fault; // why there is none, or NULL
     Job kernels_job;
-    bool saved;         // and not compiled since
-    bool kernels_stale; // or not asked for
+    bool saved;         // and not compiled since then
+    bool kernels_stale; // or not requested
     Arena *kernels_arena;
     const JsonValue *kernels; // the last answer; NULL: none
 } Document;
@@ -135,11 +137,11 @@ typedef struct Document {
 // -- the server -----------------------------------------------------------------------------------
 typedef struct Message {
     Arena *arena;
-    struct Message *next; // of those that wait
+    struct Message *next; // of the waiting messages
     const char *method;
     const JsonValue *id, *params; // id NULL: a notification
-    double since;                 // when it began to wait for kernels; 0: it does not
-    int error;                    // code of the answer, with its text
+    double since;                 // when it began to wait for kernels; 0: it does not wait
+    int error;                    // error code of the answer, with its text
     const char *wrong;
 } Message;
 typedef enum Answer { ANSWER_DONE, ANSWER_ERROR, ANSWER_WAIT } Answer;
@@ -147,14 +149,14 @@ typedef enum Answer { ANSWER_DONE, ANSWER_ERROR, ANSWER_WAIT } Answer;
 typedef struct Server {
     Wire wire;
     bool initialized, stopping, ended;
-    bool utf8; // positions count bytes
+    bool utf8; // positions count bytes instead of UTF-16 units
     bool snippets, markdown;
     const char **defines; // for the analysis, from the client's options
     int ndefines;
     char *target, *precision;
-    Arena *options; // holds them
+    Arena *options; // holds the defines
     Document *documents;
-    Message *waiting; // in the order in which they came
+    Message *waiting; // in order of arrival
 } Server;
 
 // documents.c
@@ -162,14 +164,14 @@ Document *document_open(Server *s, const char *uri, const char *text, int64_t ve
 Document *document_find(const Server *s, const char *uri);
 Document *document_of_path(const Server *s, const char *path);
 void document_set(Server *s, Document *d, const char *text, size_t len); // malloc'ed copy
-bool document_change(Server *s, Document *d, const JsonValue *change);   // false: nonsense
+bool document_change(Server *s, Document *d, const JsonValue *change);   // false: an invalid change
 void document_close(Server *s, Document *d);
 void document_analysed(Document *d);
-// The document that the parameters name; NULL after saying that it is not open.
+// The document that the parameters name; NULL: it is not open, which is reported.
 Document *document_asked(Server *s, Message *m);
-// The byte that the parameters' position means; false: there is none.
+// The byte at the parameters' position; false: there is none.
 bool position_asked(Server *s, Message *m, const Document *d, const char *key, size_t *at);
-// The text of a file that a survey speaks of, and its URI. false: it cannot be read.
+// The text of a file that a survey refers to, and its URI. false: it cannot be read.
 bool source_text(Server *s, Arena *a, const Document *d, uint32_t source, Text *text,
                  const char **uri);
 
@@ -177,11 +179,11 @@ bool source_text(Server *s, Arena *a, const Document *d, uint32_t source, Text *
 void analysis_begin(Server *s, Document *d);
 void kernels_begin(Server *s, Document *d);
 void job_end(Job *j);               // kills it
-bool job_read(Job *j, int *status); // true: it has ended; data is what it wrote
+bool job_read(Job *j, int *status); // true: it has ended, and data is its output
 
 // dispatch.c
 void server_message(Server *s, Message *m, char *text, size_t len);
-void server_retry(Server *s); // the requests that waited
+void server_retry(Server *s); // handles the requests that waited
 void server_bad(Server *s, Arena *a, const char *wrong);
 Answer answer_error(Message *m, int code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
@@ -194,10 +196,10 @@ void server_log(Server *s, const char *fmt, ...) __attribute__((format(printf, 2
 void put_range(Json *j, const char *key, const Text *t, size_t begin, size_t end, bool utf8);
 bool put_location(Server *s, Message *m, const Document *d, Json *j, uint32_t source,
                   uint32_t begin, uint32_t end);
-const char *json_text(const JsonValue *object, const char *key); // NULL: no such string
+const char *json_text(const JsonValue *object, const char *key); // NULL: it is not a string
 int64_t json_number(const JsonValue *object, const char *key, int64_t otherwise);
 
-// What each file of answers has.
+// The handlers in each file.
 void diagnostics_publish(Server *s, Document *d);
 void diagnostics_clear(Server *s, const Document *d);
 Handler answer_code_action, answer_hover, answer_inlay, answer_definition, answer_references,

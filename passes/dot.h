@@ -4,10 +4,10 @@
 
 #include "ir/graph.h"
 
-// [dot] with operands [args], where permutes of these that keep the order of the free axes are
-// folded into its axes; NULL when there are none.
+// [dot] with operands [args], with permutes of these folded into its axes if they keep the order of
+// the free axes; NULL if there are none.
 Node *dot_without_permutes(Graph *g, const Node *dot, Node *const *args);
-// permute(dot(a, b)) that only exchanges the free axes of a and b, as dot(b, a); NULL for other
+// permute(dot(a, b)) as dot(b, a) if it only exchanges the free axes of a and b; NULL for other
 // permutes.
 Node *permuted_dot(Graph *g, const Node *permute, const Node *dot);
 

@@ -12,21 +12,22 @@ typedef struct PassOptions {
     const Target *target;
     Precision precision;
     int64_t memory_limit; // bytes of temporaries; 0: none
-    // The part of it that forward values kept for the backward part may take: the cheapest for
-    // their bytes are recomputed until they fit. 0: all of the limit.
+    // The part of it that forward values kept for the backward part may take: the cheapest per byte
+    // are recomputed until the rest fits. 0: all of the limit.
     int64_t kept_bytes;
-    // Bytes of scores computed in one iteration where attention is a loop over rows; 0: 32 MB.
+    // Bytes of scores computed per iteration if attention is a loop over rows; 0: 32 MB.
     int64_t attention_bytes;
-    // Bytes of a product computed in one iteration of a loop over chunks of rows; 0: by the memory
+    // Bytes of a product computed per iteration of a loop over chunks of rows; 0: from the memory
     // limit.
     int64_t chunk_bytes;
     // Optional passes to skip, comma-separated names ("simplify,recompute"); NULL: none.
     const char *skip;
     const char *stop_before; // a pass name, or NULL
-    // Verifies only what all passes have left, not after each: a tenth of their time.
+    // Verifies only the result of all passes, not of each: verification takes a tenth of their
+    // time.
     bool verify_last;
     bool references; // user-written kernels are replaced by their reference graphs
-    // Called after each pass that changed some graph; NULL: no dumps. [number] counts from 1.
+    // Called after each pass that changed a graph; NULL: no dumps. [number] counts from 1.
     void (*dump)(void *ctx, int number, const char *pass, const Module *m);
     void *dump_ctx;
 } PassOptions;
@@ -52,7 +53,7 @@ extern const int pass_count;
 // Runs the table over every entry's graph, in place in the module. false on error.
 bool passes_run(Module *m, const PassOptions *o, PassTiming *timings /* [pass_count], or NULL */);
 bool pass_skipped(const PassOptions *o, const char *name); // named in the skip list
-// The cause's word, as docs/fusion.md lists it; NULL past the last.
+// The cause's word, as listed in docs/fusion.md; NULL after the last.
 const char *unfused_cause(UnfusedCause cause);
 const char *unfused_text(Arena *a, const Unfused *u); // one line in the user's terms
 

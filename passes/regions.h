@@ -19,12 +19,12 @@ RegionList regions_innermost_first(Graph *g); // each graph once, the outermost 
 // Replaces each graph by one(ctx, done, graph), which may return it unchanged; [done] maps the
 // graphs inside it to their replacements.
 Graph *over_regions(Graph *g, Graph *(*one)(void *ctx, const IdMap *done, Graph *g), void *ctx);
-// The node's image when its graph is rebuilt by one(), its regions replaced; [any] is set when one
-// was.
+// The node's image with its regions replaced, for one() that rebuilds its graph; [any] is set if a
+// region was replaced.
 Node *remap_with_regions(Remap *r, const IdMap *done, Node *n, bool *any);
-// A graph rebuilt node by node: rewrite() returns the replacement of a node, with operands from
-// [map], or NULL, and the node is copied as above. Only for graphs with a node that is [wanted];
-// NULL: none is. Returns the graph itself when nothing changed. For use in a one() of over_regions.
+// Rebuilds a graph node by node: rewrite() returns the replacement of a node, with operands from
+// [map], or NULL to copy the node. Only graphs with a node that is [wanted] are rebuilt; NULL: all
+// are. Returns the graph itself if nothing changed. For use in a one() of over_regions.
 typedef Node *Rewrite(void *ctx, Graph *dst, Node *n, Node *const *map);
 typedef bool Wanted(void *ctx, const Node *n);
 Graph *rewrite_nodes(Graph *g, const IdMap *done, Wanted *wanted, Rewrite *rewrite, void *ctx);

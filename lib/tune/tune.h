@@ -10,17 +10,17 @@
 
 // A launch under one choice of schedules: its kernels, compiled and measured when needed.
 typedef struct Candidate {
-    const char *schedule; // of the body in question
+    const char *schedule; // of the body that is searched
     LoweredKernel *kernels;
     int nkernels;
-    bool reorders; // sums are added in another order than by the cost model's schedule
+    bool reorders; // sums are added in a different order than with the cost model's schedule
     RtProgram *rt; // compiled, one for all of a batch; NULL: not yet
     bool owner;    // the first of the batch frees it
     int first;     // its first kernel there
     RtTrial trial;
     double seconds;    // 0: not measured
     const char *wrong; // why it cannot be used, or NULL
-    bool no_memory;    // there was none to compare it in, which says nothing of it
+    bool no_memory;    // there was no memory to compare it, which says nothing about it
 } Candidate;
 
 typedef struct Bench { // a launch on a device
@@ -34,34 +34,34 @@ typedef struct Bench { // a launch on a device
     RtMicrobenchBuffer *buffer;
     int nbuffers;
     IdMap buffer_of;  // KernelArg -> buffer
-    void **reference; // by buffer: what the cost model's schedule leaves there, or NULL
+    void **reference; // by buffer: the result with the cost model's schedule, or NULL
     size_t *reference_bytes;
-    const Value **want; // by buffer: what the evaluator says, with errors; NULL: it was not asked
+    const Value **want; // by buffer: the evaluator's result with error bounds; NULL: not computed
     double *magnitude;  // by buffer: of its largest element
-    int64_t longest;    // the most elements a sum of it adds
-    bool use_cache;     // of times
-    Candidate base;     // by the cost model
+    int64_t longest;    // the most elements that one of its sums adds
+    bool use_cache;     // of measured times
+    Candidate base;     // with the cost model's schedule
 } Bench;
 
-// The launch under the schedules find gives. false: it cannot be lowered.
+// Lowers the launch with the schedules that find returns. false: it cannot be lowered.
 bool bench_lower(Bench *b, const char *(*find)(void *ctx, uint64_t key), void *ctx, Candidate *out);
 int bench_buffer(const Bench *b, const KernelArg *a); // -1: none
 RtCode bench_open(Bench *b,
                   RtError *e); // the microbenchmark, the base candidate, its results and time
 void bench_close(Bench *b);
-// Makes the candidates' code, in parallel where the device allows; what does not compile gets its
-// reason. Those whose time is known from the cache are left alone.
+// Compiles the candidates, in parallel if the device allows it; one that does not compile gets its
+// reason. Those whose time is known from the cache are skipped.
 void bench_compile(Bench *b, Candidate *const *c, int n);
 // Runs a compiled candidate, compares, times it: seconds or wrong is set.
 void bench_measure(Bench *b, Candidate *c);
-// Times both by turns: seconds of each, and what is noise.
+// Times both alternately: seconds of each, and the noise.
 RtCode bench_duel(Bench *b, Candidate *x, Candidate *y, double *noise, RtError *e);
-bool bench_cached(Bench *b, Candidate *c); // takes the time measured before, if any
+bool bench_cached(Bench *b, Candidate *c); // uses an earlier measured time, if there is one
 void bench_release(Candidate *c);
 const char *bench_first_line(Arena *a, const char *text); // of an error
 
 // -- whether it computes the same (tune/tune_equal.c)
-bool bench_keep_reference(Bench *b, RtError *e); // the results of the base candidate
+bool bench_keep_reference(Bench *b, RtError *e); // keeps the results of the base candidate
 // Runs a compiled candidate and compares; false: wrong is set.
 bool bench_check(Bench *b, Candidate *c);
 // Sets want, after a run of the base candidate (tune/tune_expect.c).
@@ -70,7 +70,7 @@ void bench_expect(Bench *b);
 // -- the search over one launch (tune/tune_search.c) ----------------------------------------------
 typedef struct Search {
     Bench *bench;
-    bool (*stop)(void *ctx); // out of time, or asked to end
+    bool (*stop)(void *ctx); // whether time is over or a stop was requested
     void (*skipped)(void *ctx, const char *schedule, const char *why);
     void *ctx;
     IdMap *chosen;   // Body.key -> schedule text; the launch's own keys are added

@@ -25,7 +25,7 @@ typedef struct Place {
     uint8_t atom[MOST_ATOMS];
 } Place;
 
-typedef uint32_t AtomSet; // a bit an atom
+typedef uint32_t AtomSet; // one bit per atom
 
 static inline bool is_rounding(const Node *n) // of a float to another type of floats
 {
@@ -59,11 +59,11 @@ typedef struct Split {
 AtomSet place_atoms(const Place *p);
 AtomSet place_axis(const Place *p, int axis);
 bool place_equal(const Place *a, const Place *b);
-// The place of operand k of n, whose place is p: of elementwise ops, broadcasts, permutes and
-// reshapes. false: it has none, or (split->atom >= 0) has one if that atom is split.
+// The place of operand k of n, given the place p of n; for elementwise ops, broadcasts, permutes
+// and reshapes. false: it has none, or (split->atom >= 0) only after splitting that atom.
 bool place_below(const Space *s, const Node *n, const Place *p, uint32_t k, Place *out,
                  Split *split);
-// The other way: the place of n, whose operand has place p.
+// The inverse: the place of n, given the place p of its operand.
 bool place_above(const Space *s, const Node *n, const Place *p, Place *out, Split *split);
 // The place of the operand of a sum over the columns.
 bool place_summed(const Space *s, const Node *sum, const Place *p, Place *out);
@@ -72,9 +72,9 @@ bool place_summed(const Space *s, const Node *sum, const Place *p, Place *out);
 
 enum { MOST_VIEWS = 24 };
 
-typedef struct Arg { // what a call reads
+typedef struct Arg { // an operand of a call
     Node *old;       // of the graph before; NULL: [row]
-    int row;         // one value a row: 0 lse, from 1 on Kernel.rowdots
+    int row;         // one value per row: 0 lse, from 1 on Kernel.rowdots
     int nviews;      // through these views, the last one first, and permuted; stored so
     Node *view[MOST_VIEWS];
     DType type; // as this
@@ -98,13 +98,13 @@ typedef struct Lift {
     Arena *a;
     Graph *g; // the region
     Space space;
-    bool turned; // rows and columns change places: keys are rows
+    bool turned; // rows and columns are exchanged: keys are rows
     VEC(Arg) args;
-    // The region has a part of the rows only: so many from [start] on. NULL: all.
+    // The region has only this many rows, from [start] on. NULL: all.
     Node *start;
     int64_t part;
     uint32_t first;      // parameters before those of [args]
-    const bool *outside; // by id: elementwise, but a parameter; NULL: none is
+    const bool *outside; // by id: elementwise nodes that are parameters; NULL: none
     IdMap memo;          // hash of node and place -> index in [known], + 1
     VEC(Known) known;
     int depth;
@@ -117,42 +117,42 @@ Node *lift_arg(Lift *l, const Arg *arg, const Type *t); // the parameter
 Node *lift_to(Lift *l, Lifted v, AtomSet atoms);
 Lifted lift_ew(Lift *l, Op op, const Lifted *args, int nargs, const Attrs *attrs);
 Lifted lift_number(Lift *l, double v);
-// A sum, or fma, of scores and an additive mask, as a select (attention_mask.c); no node: it is
-// none.
+// A sum, or fma, of scores and an additive mask as a select (attention_mask.c); no node: it is not
+// one.
 Lifted lift_masked(Lift *l, Op op, const Lifted *args);
-// x, whose axes stand at p, in canonical form; the axis [rest], -1: none, stays and goes last.
-// NULL: it would have too many axes.
+// x, whose axes are at p, in canonical form; the axis [rest] (-1: none) is kept and becomes the
+// last. NULL: it would have too many axes.
 Node *lift_canonical(const Lift *l, Node *x, const Place *p, int rest);
 // The region's rows of x, canonical over these atoms.
 Node *lift_rows(const Lift *l, Node *x, AtomSet atoms);
-// x, over the atoms [have] and any axes behind them, broadcast over the atoms [want].
+// x, over the atoms [have] and any further axes, broadcast over the atoms [want].
 Node *lift_spread(const Lift *l, Node *x, AtomSet have, AtomSet want);
 
 // -- contractions (attention_dot.c) ---------------------------------------------------------------
 
-typedef struct Operand { // of a dot, in terms of the space
-    Node *x;             // what the dot reads, up to its type
-    DType type;          // that the dot reads
-    Node *base;          // what it is a view of
-    double factor;       // x is that many times the view
+typedef struct Operand { // an operand of a dot, in terms of the space
+    Node *x;             // what the dot reads, except for its type
+    DType type;          // the type that the dot reads
+    Node *base;          // the value that it is a view of
+    double factor;       // x is this factor times the view
     int nviews;
     Node *view[MOST_VIEWS]; // from x down to base, roundings left out
-    int64_t rest;           // the axis that is not of the space: e or n
+    int64_t rest;           // the axis that is not part of the space: e or n
     Place place;            // of x; the axis [rest] has no atoms
     bool inner;             // [rest] is the innermost axis in memory
 } Operand;
 
-// Whether the dot n, whose result has place p, multiplies rows by columns over a head dimension:
-// its operands, that of the rows first.
+// Whether the dot n, whose result has place p, multiplies rows by columns over a head dimension;
+// sets its operands, the one of the rows first.
 bool inner_dot(const Space *s, const Node *n, const Place *p, Operand out[2]);
-// Whether the dot n, whose operand [side] has place p, sums over columns or rows: the other
+// Whether the dot n, whose operand [side] has place p, sums over columns or rows; sets the other
 // operand, and the place of the result, whose axis *rest comes from that operand.
 bool outer_dot(const Space *s, const Node *n, int side, const Place *p, Operand *other,
                Place *result, int *rest, int *over);
-// The atoms of p, the place of the dot's result, along which its operand [side] differs: views may
-// repeat it. An atom that has to become two: *split.
+// The atoms of p, the place of the dot's result, along which its operand [side] varies: views may
+// repeat it. *split: an atom that must be split.
 AtomSet operand_varies(const Space *s, const Node *n, int side, const Place *p, Split *split);
-Node *operand_views(Graph *g, const Operand *op, Node *base); // x without its factor, of its base
+Node *operand_views(Graph *g, const Operand *op, Node *base); // x without its factor, from its base
 void operand_find_base(Operand *op);                          // of x, type and rest
 Lifted lift_inner(Lift *l, const Node *n, const Operand op[2]);
 Node *lift_operand(Lift *l, const Operand *op, AtomSet atoms); // with the axis [rest] last
@@ -163,9 +163,9 @@ typedef enum FactorKind {
     F_VALUE,
     F_MASK,  // 1 where n holds (negated: where it does not), else 0, whatever the rest is
     F_PROB,  // the softmax: exp(x - lse)
-    F_TOTAL, // sum of the exponentials, a value a row
+    F_TOTAL, // sum of the exponentials, one value per row
     F_DOT,   // another product of rows and columns
-    F_ROWDOT // the sum over n of [op] times the result of the product [outer], a value a row
+    F_ROWDOT // the sum over n of [op] times the result of the product [outer], one value per row
 } FactorKind;
 
 typedef struct Factor {
@@ -176,7 +176,7 @@ typedef struct Factor {
     Place place;
     const Operand *op; // DOT: two; ROWDOT: rows
     int outer;
-    const Node *key; // equal for equal values
+    const Node *key; // equal for equal factors
     AtomSet atoms;
 } Factor;
 
@@ -197,14 +197,14 @@ enum { MOST_TAIL = 12, MOST_INNER = 8, MOST_PROBS = 4 };
 
 typedef struct Outer { // a product that sums over scores
     Node *dot;
-    int side;    // of the scores
-    Place place; // of them
+    int side;    // the operand that is the scores
+    Place place; // the place of the scores
     Operand other;
     Place result;
     int rest; // the axis of the result that is the other operand's own
     OuterKind kind;
     Terms terms;
-    Node *tail[MOST_TAIL]; // casts and views that nothing else reads: the kernel applies them
+    Node *tail[MOST_TAIL]; // casts and views without other readers: the kernel applies them
     int ntail;
     bool divided; // the division by the sum is among them
 } Outer;
@@ -216,24 +216,25 @@ typedef struct Core { // a softmax of products
     Node *e, *sum;
     Place place; // of e
     Space space;
-    Split split;            // asked for
-    Node *x, *times;        // the scores: x, times another value where that is not NULL
-    Node *prob[MOST_PROBS]; // exponentials that are e / sum already
+    Split split;            // a requested split
+    Node *x, *times;        // the scores: x, multiplied by another value if that is not NULL
+    Node *prob[MOST_PROBS]; // exponentials that are already e / sum
     int nprobs;
     Lift scratch;
-    VEC(Terms *) spare; // room for sums while others are expanded
-    IdMap below, hot;   // by id, as far as was asked for: what e reads, down to [lowest]; core_hot
+    VEC(Terms *) spare; // memory for sums while others are expanded
+    IdMap below, hot;   // by id, as far as computed: whether e reads it, down to [lowest]; core_hot
     uint32_t lowest;
     const bool *outside;     // by id: costly and small, so that kernels read it from memory
-    Node *inner[MOST_INNER]; // the products of which the scores are made, and others of their size
+    Node *inner[MOST_INNER]; // the products that the scores are computed from, and others of their
+                             // size
     int ninner;
     Outer outer[MOST_OUTERS];
     int nouters;
-    bool planned; // kernels are to make it
+    bool planned; // kernels will compute it
     bool rows;    // the space's last atom before the columns is the rows
     bool few; // rows may be an axis of the batch that the columns do not have (heads of a group)
-    int64_t parts; // of the columns; 0: they are not divided
-    Kernel *lse;   // of these, the one that gives the logarithms of the rows' sums
+    int64_t parts; // of the columns; 0: not divided
+    Kernel *lse;   // the kernel that returns the logarithms of the rows' sums
     bool refused;
     Unfused why;
 } Core;
@@ -244,25 +245,25 @@ static inline Node *outer_end(const Outer *o)
 }
 
 // n, at place p, as a sum of products of probabilities and other factors; false: it has no such
-// form, or no short one.
+// form, or only a long one.
 bool terms_of(Core *c, Node *n, const Place *p, Terms *out);
-bool term_push(Term *t, const Factor *f); // times f; false: too many
+bool term_push(Term *t, const Factor *f); // multiplies by f; false: too many factors
 
-// Where the softmax divides behind the dot with the values (attention_total.c).
+// For softmaxes that divide after the dot with the values (attention_total.c).
 Factor total_factor(const Core *c, int power);
 // Whether n, at place p, is the sum of the exponentials, broadcast along the columns.
 bool is_total(const Core *c, const Node *n, const Place *p);
-// Takes a division by it out of the operand: times the result, a power of 0 or -1.
+// Removes a division by it from the operand and returns the power of the sum, 0 or -1.
 int operand_total(const Core *c, Operand *op);
-// The sum over the head dimension [rest] of n, at place p: of the result of a forward product and
-// another value, over powers of the sum.
+// The sum over the head dimension [rest] of n, at place p: of the product of a forward result and
+// another value, divided by powers of the sum.
 bool sum_over_head(Core *c, Node *n, const Place *p, int rest, Term *out);
-// Whether the exponential n is e / sum: the exponents differ by the logarithm of the sum.
+// Whether the exponential n is e / sum: its exponent is smaller by the logarithm of the sum.
 bool is_probability(Core *c, Node *n);
 bool factor_equal(const Factor *a, const Factor *b);
 
 typedef struct Outside { // values that kernels read from memory, by id
-    int64_t count;       // of scores
+    int64_t count;       // number of scores
     const bool *is;
 } Outside;
 
@@ -271,33 +272,35 @@ typedef struct Users {
     bool *live;
     uint32_t *first; // by id: of its live users in [user]; results of a region count as one, NULL
     Node **user;
-    VEC(Outside) outside; // found so far
+    VEC(Outside) outside; // those found so far
 } Users;
 
 // -- the scores (attention_scores.c) --------------------------------------------------------------
 
-// Values met on a walk, each with its place.
+// Values met during a traversal, each with its place.
 enum { MOST_SEEN = 512 };
 typedef struct Seen {
     Node *n;
     Place place;
 } Seen;
-bool push_seen(Seen *seen, int *count, Node *n, const Place *p); // unless it is there; false: full
+// Adds it unless it is there; false: full.
+bool push_seen(Seen *seen, int *count, Node *n, const Place *p);
 
-bool core_space(Core *c); // atoms as the axes of the exponentials are, the summed one last
-bool core_split(Core *c); // the atom asked for becomes two; false: it is rows or columns
-// The products below the exponent; the first one says what rows are. false: there is none.
+bool core_space(Core *c); // sets the atoms from the axes of the exponentials, the summed one last
+bool core_split(Core *c); // splits the requested atom; false: it is rows or columns
+// Finds the products below the exponent; the first one determines the rows. false: there is none.
 bool core_products(Core *c, const Users *u);
-void core_scores(Core *c); // x and times
+void core_scores(Core *c); // sets x and times
 
 // -- finding (attention_find.c) -------------------------------------------------------------------
 
 Users users_of(Graph *g);
-bool core_refuse(Core *c, UnfusedCause why, const Node *at, int64_t a, int64_t b); // false
-// The softmax whose sum of exponentials is [sum]; NULL: its scores read no dot, or no dot reads it.
+bool core_refuse(Core *c, UnfusedCause why, const Node *at, int64_t a, int64_t b); // returns false
+// The softmax whose sum of exponentials is [sum]; NULL: its scores depend on no dot, or no dot
+// reads it.
 Core *core_find(Users *u, Node *sum, const PassOptions *o);
-// Whether n depends on the exponentials or on products of their size that these do not read, by
-// way of elementwise code, views and reductions.
+// Whether n depends on the exponentials, or on products of their size that these do not read,
+// through elementwise code, views and reductions.
 bool core_hot(Core *c, const Node *n);
 
 // -- kernels (attention_kernel.c) -----------------------------------------------------------------
@@ -305,42 +308,43 @@ bool core_hot(Core *c, const Node *n);
 struct Kernel {
     Core *core;
     OuterKind kind;
-    Outer *outer[2]; // a result each
+    Outer *outer[2]; // one per result
     int nouters;
-    bool lse;     // a result more, behind them
-    int64_t rows; // in a loop, so many at a time; 0: a call
+    bool lse;     // one more result, after them
+    int64_t rows; // rows per iteration if it is a loop; 0: a call
     Graph *region;
     VEC(Arg) args;
     VEC(Factor) rowdots; // Arg.row - 1
-    Node *lse_made;      // in the new graph
+    Node *lse_made;      // the node in the new graph
 };
 
-// Writes the region; false: it cannot be.
+// Writes the region; false: that is not possible.
 bool kernel_write(Kernel *k);
-// A canonical result in the layout of the graph's value, behind the views that the kernel applies.
-// A final widening cast stays outside.
+// A canonical result in the layout of the graph's value, after the views that the kernel applies. A
+// final widening cast is not part of the region.
 Node *kernel_views(Graph *g, const Core *c, const Outer *o, Node *x);
-// The same of parts' results.
+// The same for the results of parts.
 Node *kernel_joined(Graph *g, const Core *c, const Outer *o, Node *const *result);
 
 // -- parts of the columns (attention_parts.c) -----------------------------------------------------
 
-int64_t attention_parts(const Core *c); // how many; 0: they are not to be divided
-// (..., row, column) as (..., part, row, column in the part); (..., column, n) likewise. axis: of
-// the columns.
+int64_t attention_parts(const Core *c); // how many; 0: not divided
+// (..., row, column) as (..., part, row, column in the part), and (..., column, n) likewise. axis:
+// that of the columns.
 Node *parts_divide(Graph *g, Node *x, int axis, int64_t parts);
 Node *parts_undo(Graph *g, Node *x); // (..., part, row, column) as (..., row, column)
-// The greatest scores, and a number where there are none: exponentials below it are 0.
+// The maximum scores, with a finite number where there are none, so that exponentials are 0 there.
 Node *parts_high(Graph *g, Node *high);
 Node *parts_spread(Graph *g, Node *x, const Type *to); // broadcast along the axes that follow
-// What the softmax's product with the values is, from (..., part, row, n) and (..., part, row).
+// The softmax's product with the values, from (..., part, row, n) and (..., part, row).
 Node *parts_join(Graph *g, Node *sum, Node *high, Node *total);
 
 // -- loops, where there are no such kernels (attention_loop.c) ------------------------------------
 
-// Rows of an iteration; 0: the scores are small enough to be computed at once.
+// Rows per iteration; 0: the scores are small enough to be computed at once.
 int64_t loop_rows(const Core *c, OuterKind kind, const PassOptions *o);
-// The kernel as a loop over chunks of rows in g. result: by result of the call that it replaces.
+// The kernel as a loop over chunks of rows in g. result: indexed by result of the call that it
+// replaces.
 void loop_make(Graph *g, Kernel *k, Node *const *args, Node **result);
 
 #endif

@@ -11,15 +11,16 @@ typedef struct Autodiff {
     IdMap parent;    // region Graph * -> Graph * of that node
 } Autodiff;
 
-// A sweep visits nodes 0..n of g from the last to the first. Gradient nodes are appended behind.
+// A sweep visits nodes 0..n of g from the last to the first. Gradient nodes are appended after
+// them.
 typedef struct Sweep {
     Autodiff *ad;
     Graph *g;
     uint32_t n;
-    bool *need;      // by id: lies between the variables and the seeds, and carries a gradient
-    bool *asked;     // by id: is a variable, so that all of its gradient is wanted
+    bool *need;      // by id: lies between the variables and the seeds, and passes gradients
+    bool *asked;     // by id: is a variable, so its whole gradient is needed
     Node **cot;      // by id: the cotangent so far, NULL for zero
-    Node ***results; // by id: for region ops with several results, a cotangent a result
+    Node ***results; // by id: for region ops with several results, one cotangent per result
 } Sweep;
 
 // One application of a rule: the forward node and the cotangent of its value.
@@ -27,7 +28,7 @@ typedef struct Rule {
     Sweep *s;
     Graph *g;
     Node *n, *dy;
-    Node **dres; // region ops: a cotangent a result (NULL: zero); dy is unused
+    Node **dres; // region ops: one cotangent per result (NULL: zero); dy is unused
 } Rule;
 
 Sweep sweep_begin(Autodiff *ad, Graph *g, uint32_t n);
@@ -38,7 +39,8 @@ void sweep_run(Sweep *s);
 bool rule_wants(const Rule *r, uint32_t arg);
 void rule_give(Rule *r, uint32_t arg, Node *d); // adds d to the operand's cotangent
 Node *zeros_like(Graph *g, const Type *t);
-void autodiff_no_gradient(const Sweep *s, const Node *n); // reports a `none` op on the way
+// Reports an op with the rule `none` on the path.
+void autodiff_no_gradient(const Sweep *s, const Node *n);
 
 // autodiff_rules.c
 void rule_apply(Rule *r);

@@ -1,6 +1,6 @@
-// What the gradient rules share. A rule, one function a name in ops.def's column, reads r->n and
-// r->dy and gives each operand that wants one its cotangent. A rule named in the table and missing
-// does not compile.
+// Shared by the gradient rules. There is one function for each name in the column of ops.def. A
+// rule reads r->n and r->dy and gives its cotangent to each operand that needs one. If a rule named
+// in the table is missing, the program does not compile.
 #ifndef PASSES_AUTODIFF_RULES_H
 #define PASSES_AUTODIFF_RULES_H
 

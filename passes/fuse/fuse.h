@@ -12,7 +12,7 @@
 #include "ir/fusion.h"
 #include "passes/passes.h"
 
-typedef enum Pos { POS_NONE, POS_FULL, POS_ROW } Pos; // over rows and columns, or one a row
+typedef enum Pos { POS_NONE, POS_FULL, POS_ROW } Pos; // over rows and columns, or one value per row
 
 typedef struct Cluster { // reductions over the same rows and columns, in stages
     uint32_t parent;     // union-find, by index
@@ -23,7 +23,7 @@ typedef struct Cluster { // reductions over the same rows and columns, in stages
     int naxes;
     int64_t rows, cols;
     bool trailing; // the reduced axes are the last ones
-    bool open;     // values over all columns may follow a reduction
+    bool open;     // values over all columns may follow one of its reductions
     uint32_t size;
     Node *anchor; // of a generated contraction
 } Cluster;
@@ -33,32 +33,34 @@ typedef struct Fuse {
     Arena *a;
     const Target *target;
     const PassOptions *options;
-    bool top;    // the entry's own graph, no region
+    bool top;    // the entry's own graph, not a region
     bool rows;   // data inputs are read through the row table
     bool checks; // something may fail: an assert, an index that is not proved to be in range
-    bool again;  // placement found more to force, or to join
+    bool again;  // placement found further values to force, or to join
     int32_t backward_level; // the latest of the backward part so far
-    int32_t check_level;    // of the last check, as far as known; INT32_MAX: not known
-    bool small;             // on CUDA: has contractions that are generated
+    int32_t check_level;    // of the last check, as far as known; INT32_MAX: unknown
+    bool small;             // on CUDA: some contractions are generated
 
     bool *live;
-    uint32_t *uses;       // live consumers, an operand read twice counts twice
-    Node **user;          // the last consumer
-    bool *forced;         // must be stored
-    bool *wide;           // read in more than 16 bits, by more than elementwise code that rounds it
-    bool *apart;          // by id of a dot: what is wide behind it is computed by who reads it
-    bool *becomes;        // large, stored, and taken by a state as it is
-    bool *late;           // elementwise and read only on the way into cells: part of the update
-    int64_t *turned;      // stored in the order of those who read it across: how often each element
-    uint32_t *cost_users; // forced because it is costly: how many kernels would compute it
+    uint32_t *uses; // live consumers; an operand that is read twice counts twice
+    Node **user;    // the last consumer
+    bool *forced;   // must be stored
+    bool *wide;     // read in more than 16 bits by more than elementwise code that rounds it
+    bool *apart;    // by id of a dot: its readers compute the part after it that is wide
+    bool *becomes;  // large, stored, and assigned to a state as it is
+    bool *late;     // elementwise and read only on the path to cells: part of the update
+    // Stored in the order of readers that access it across: how often each element is read.
+    int64_t *turned;
+    // Forced because it is costly: the number of kernels that would compute it.
+    uint32_t *cost_users;
     float *cost_flops;
-    Node **epilogue; // by id of a dot: the last node folded into it, itself when none
+    Node **epilogue; // by id of a dot: the last node folded into it, or the dot itself
     Node **absorbed; // by id of nodes folded into a dot (the last included): the dot
     unsigned *epilogue_bits;
     Node **bias;
     Node **kept;   // the value before a dot's activation, stored too
-    Node **aux;    // that, or the value a gradient's epilogue reads
-    Node ***inner; // the nodes of the activation or gradient folded in, by id of the dot
+    Node **aux;    // that, or the value that a gradient's epilogue reads
+    Node ***inner; // by id of the dot: the nodes of the activation or gradient that are folded in
     int *ninner;
 
     // placement
@@ -66,47 +68,50 @@ typedef struct Fuse {
     uint32_t *cluster; // index + 1
     uint8_t *pos;
     bool *mat;       // stored
-    uint16_t *depth; // of the expression a kernel computes for it, down to stored values
-    uint16_t *reads; // stored values a free node reads at most; counted anew near the cap
-    uint16_t *size;  // what a kernel computes for an element of it (fuse_size), or more
-    bool *spread;    // a free value made of what is read at several places
-    bool *too_big;   // stored because its expression is as large as one kernel may have
-    bool *checked;   // free and computed through an index that may be out of range
-    Node **base;     // the largest stored value a free node reads; reductions of one base join
+    uint16_t *depth; // of the expression that a kernel computes for it, down to stored values
+    // The most stored values that a free node may read; counted exactly near the limit.
+    uint16_t *reads;
+    uint16_t *size; // an upper bound of what a kernel computes for an element of it (fuse_size)
+    bool *spread;   // a free value that depends on values read at several places
+    bool *too_big;  // stored because its expression is as large as one kernel may have
+    bool *checked;  // free and computed through an index that may be out of range
+    // The largest stored value that a free node reads; reductions with the same base join.
+    Node **base;
     VEC(Cluster) clusters;
     IdMap cluster_of; // hash of base and domain -> index + 1
 
     uint32_t *map; // by id of stored free nodes: union-find of maps, id + 1
     Fusion *fusion;
-    Unfused *no_fold; // by cluster: why its sums did not join the kernel that takes these rows
+    Unfused *no_fold; // by cluster: why its sums did not join the kernel of these rows
 } Fuse;
 
 typedef struct Slot { // a group under construction; sorted by level and program order
     int level;
     uint32_t first; // smallest id it stores
     Group group;
-    int latest; // level at which it may run without a reader waiting; INT32_MAX: nothing reads it
+    int latest; // the level at which it may run without delaying a reader; INT32_MAX: no readers
     uint32_t cluster; // index + 1, 0: none
     bool commits, checks, movable, tiled;
-    bool becomes;  // stores a large value that a state takes: into its cell, behind all checks
-    bool part;     // ... or the part of the state that it changes
-    int64_t bytes; // it works on: of the reduced operand, or of what a map stores
+    bool becomes;  // stores a large value that is assigned to a state: into its cell, after all
+                   // checks
+    bool part;     // ... or the part of the state that changes
+    int64_t bytes; // bytes it works on: of the reduced operand, or of what a map stores
 } Slot;
 typedef VEC(Slot) Slots;
 
-// Walks from results to operands: whether the walk with this mark meets n for the first time;
-// pushes the operands of n.
+// For traversals from results to operands: whether the traversal with this mark meets n for the
+// first time; pushes the operands of n.
 typedef VEC(Node *) Nodes;
 bool fuse_first_visit(uint32_t *seen, uint32_t mark, const Node *n);
 void fuse_push_args(Fuse *f, Nodes *work, const Node *n);
 
-// x behind the others, unless it stands among them. false: there is no room for it.
+// Appends x unless it is already there. false: there is no room for it.
 bool fuse_push_new(Node **seen, int *n, int most, Node *x);
 
 // fuse_prepare.c
 void fuse_prepare(Fuse *f); // live nodes, consumers, epilogues, what must be stored
-bool fuse_in_memory(const Fuse *f, const Node *n); // a leaf kernels read as a buffer
-bool fuse_stored(const Fuse *f, const Node *n);    // read from memory, not computed again
+bool fuse_in_memory(const Fuse *f, const Node *n); // a leaf that kernels read from a buffer
+bool fuse_stored(const Fuse *f, const Node *n); // read from memory instead of being computed again
 bool fuse_is_anchor(const Node *n);
 bool fuse_of_call(const Node *n); // one of several results
 bool fuse_may_fail(const Node *n);
@@ -117,34 +122,36 @@ void fuse_unplace(Fuse *f);                          // no node has a place
 uint32_t fuse_cluster(const Fuse *f, const Node *n); // index + 1 of its cluster, 0: none
 
 // fuse_size.c
-enum { SURE_SIZE = 40 }; // up to which the sizes of operands may be added up
-// How many values a kernel computes and loads for an element of free n, each at each place it is
-// read at; whether most are at several places; whether that is more than one kernel should.
+enum { SURE_SIZE = 40 }; // limit up to which sizes of operands may be added up
+// How many values a kernel computes and loads for an element of the free node n, each at every
+// place it is read at; whether most are at several places; whether that is more than a kernel
+// should compute.
 int fuse_size(const Fuse *f, const Node *n, bool *spread, bool *too_big);
 
 // fuse_turned.c
-void fuse_turn(Fuse *f); // forces what is read across
+void fuse_turn(Fuse *f); // forces values that are read across
 
 // fuse_epilogue.c
 void fuse_epilogues(Fuse *f);
 
 // fuse_dot.c
-// The same graph when nothing is to do.
+// Returns the same graph if there is nothing to do.
 Graph *fuse_legalize(Graph *g, bool rows, const PassOptions *o);
-// Whether a matmul library can read operand [side] of the dot from where [stored] lies, through the
-// views between.
+// Whether a matmul library can read operand [side] of the dot in the memory of [stored], through
+// the views between them.
 bool fuse_dot_reads(const Node *dot, int side, const Node *stored);
 
 // fuse_pad.c
-Graph *fuse_pad(Graph *g, const PassOptions *o); // the same graph when nothing is to do
+Graph *fuse_pad(Graph *g, const PassOptions *o); // returns the same graph if there is nothing to do
 
 // fuse_small.c
-// Whether this dot gets a generated kernel (o NULL: none does). It is a cluster then, not an
+// Whether this dot gets a generated kernel (o NULL: none does). Then it is a cluster, not an
 // anchor.
 bool fuse_generated(const PassOptions *o, const Node *dot);
-// Whether it does, but is so large that it shares its launch with updates only.
+// Whether it does, but is so large that it may share its launch only with updates.
 bool fuse_tiled(const PassOptions *o, const Node *dot);
-// Whether the operand is computed inside it.
+// Whether the operand is computed inside it; otherwise the value that is stored for the operand,
+// which it reads through views.
 bool fuse_inlines(const PassOptions *o, const Node *dot, int side);
 bool fuse_reads_windows(const PassOptions *o, const Node *dot);
 // If not: what is stored for it, which it reads through views.
@@ -153,19 +160,19 @@ Node *fuse_read(const PassOptions *o, const Node *dot, int side);
 Graph *fuse_split_operands(Graph *g, const PassOptions *o);
 
 // fuse_map.c
-bool fuse_decide(Fuse *f); // which free values to store; true: something new was forced
+bool fuse_decide(Fuse *f); // decides which free values to store; true: something new was forced
 uint32_t fuse_map_of(const Fuse *f, uint32_t id); // union-find
 
 // fuse_adopt.c
-void fuse_adopt(Fuse *f); // outputs that a row kernel computes in any case
+void fuse_adopt(Fuse *f); // outputs that a row kernel computes anyway
 
 // fuse_near.c
-// Groups that may absorb others, by a key. The nearest are tried first, before and behind in turn,
-// at most NEAR_TRIES of them: in a deep network every block has its own.
+// Groups that may absorb others, by a key. The nearest are tried first, alternately before and
+// after, at most NEAR_TRIES of them: in a deep network every block has its own.
 enum { NEAR_TRIES = 16 };
 typedef bool SlotKey(const Fuse *f, const Slot *s, uint64_t *key, bool *takes); // false: neither
 typedef struct Near {
-    uint32_t *before, *after; // by slot: the next one that takes, + 1
+    uint32_t *before, *after; // by slot: the next one that can absorb, + 1
 } Near;
 typedef struct NearWalk {
     const Near *near;
@@ -177,20 +184,20 @@ NearWalk fuse_near_walk(const Near *near, uint32_t slot);
 bool fuse_near_next(NearWalk *w, uint32_t *slot); // false: there is none left
 
 // fuse_sweep.c
-void fuse_sweeps(Fuse *f, Slots *slots); // sums over the rows join the kernel that takes the rows
+void fuse_sweeps(Fuse *f, Slots *slots); // sums over the rows join the kernel of these rows
 
 // fuse_assemble.c
 void fuse_assemble(Fuse *f, Slots *slots); // concatenations whose parts are stored into them
 
 // fuse_pieces.c
-void fuse_pieces(Fuse *f, Slots *slots); // what is like the pieces of a value joins these
+void fuse_pieces(Fuse *f, Slots *slots); // values like the pieces of a value join these
 
 // fuse_columns.c
 void fuse_columns(Fuse *f, Slots *slots); // maps join the sums over their rows
 
 // fuse_launch.c
 void fuse_groups(Fuse *f); // fusion->groups, each with its launch
-// Puts what [from] stores into [to], whose level is no lower; the others are left without outs.
+// Moves what [from] stores to [to], whose level is not lower; [from] is left without outs.
 void fuse_take_over(Fuse *f, Slot *to, Slot *from);
 void fuse_drop_empty(Slots *slots);
 GroupKind fuse_anchor_kind(const Node *anchor);
