@@ -49,8 +49,10 @@ typedef struct Group {
     // another group stores them, too.
     Node **inner;
     int ninner;
-    bool assembled; // MAP: a concatenation whose parts are stored by the kernels that compute them,
-    // So no kernel is left DOT: operands as stored, before views that the library can read through.
+    // MAP: a concatenation whose parts are stored by the kernels that compute them, so that no
+    // kernel is left.
+    bool assembled;
+    // DOT: operands as stored, before views that the library can read through.
     Node *prologue_a, *prologue_b;
 } Group;
 

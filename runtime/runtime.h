@@ -231,7 +231,7 @@ RtCode rt_output_copy(RtSession *s, RtProgram *p, const char *entry, const char 
 bool rt_uses_cuda_graph(RtSession *s, RtProgram *p, const char *entry, const char **why_not);
 // The measured ways of enqueueing several executions and the one in use; "" if there is no choice.
 void rt_graph_way(RtSession *s, RtProgram *p, const char *entry, char *out, size_t n);
-// -1 if it was not captured.
+// Kernel nodes of the entry's graph; -1 if it was not captured.
 int rt_graph_kernel_nodes(RtSession *s, RtProgram *p, const char *entry);
 
 // Measured choices (library algorithms) as text lines, an input of the next load.

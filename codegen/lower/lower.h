@@ -128,7 +128,8 @@ int lower_select(Lower *l, int cond, int a, int b, const Node *n);
 // -- lower_range.c: of integer instructions
 Range lower_range(const Lower *l, int at);  // the range of its values
 const Ix *lower_index_of(Lower *l, int at); // its value as an index
-// -- lower_value.c it is read from memory instead of being computed here.
+// -- lower_value.c
+// Whether it is read from memory instead of being computed here.
 bool lower_is_buffer(const Lower *l, const Node *n);
 
 // -- lower_view.c

@@ -203,7 +203,7 @@ typedef struct RtBranches {
     bool *waited, *forks;   // by step: other steps wait for it; it starts a stream
     int join[RT_BRANCHES], njoins;
 } RtBranches;
-// Of a resolved entry; NULL: all steps are sequential.
+// The branches of a resolved entry; NULL: all steps are sequential.
 RtBranches *rt_branches_new(RtSession *s, RtEntry *en);
 void rt_branches_free(RtBranches *b);
 // NULL: failed.
