@@ -11,7 +11,7 @@
 
 enum { PROG_MAX_RANK = 8, PROG_VERSION = 15 };
 
-// Element types by the names of ir/dtypes.def, in that order (ir/ is not known to the runtime).
+// Element types with the names and order of ir/dtypes.def (the runtime does not know ir/).
 typedef enum ProgDType {
     PD_BOOL,
     PD_U8,
@@ -33,10 +33,10 @@ typedef struct ProgType {
     int64_t dim[PROG_MAX_RANK];
 } ProgType;
 int64_t prog_type_bytes(const ProgType *t);
-// "f32[60000, 784]"; a negative size is any: "f32[*, 784]".
+// "f32[60000, 784]"; a negative size is free: "f32[*, 784]".
 void prog_type_text(char *out, size_t n, const ProgType *t);
 bool prog_type_equal(const ProgType *a, const ProgType *b);
-// The bytes of one element of value [v], rounded to the type, at [at] (aligned to its size).
+// Stores one element of value [v], rounded to the type, at [at] (aligned to its size).
 void prog_store(ProgDType t, void *at, double v);
 double prog_load(ProgDType t, const void *at);
 
@@ -46,7 +46,7 @@ typedef enum ProgCellKind {
     PC_SCRATCH,
     PC_SETTING,
     PC_CONTROL,
-    PC_PREPARED, // written by an entry that prepares another one: in memory when that runs
+    PC_PREPARED, // written by an entry that prepares another one; allocated when that entry runs
 } ProgCellKind;
 
 typedef struct ProgCell {
@@ -57,8 +57,8 @@ typedef struct ProgCell {
     bool frozen, optimizer, first_batch; // as in ir/module.h
 } ProgCell;
 
-// Where a buffer lives. The executor resolves a buffer to an address; cells of one name are one
-// allocation however many programs of a session use them.
+// Where a buffer is. The executor resolves a buffer to an address. Cells of the same name are one
+// allocation, however many programs of a session use them.
 typedef enum ProgRegion {
     PR_ARENA,  // temporaries of an entry: arena + offset
     PR_CELL,   // cells[index]
@@ -70,7 +70,7 @@ typedef enum ProgRegion {
 } ProgRegion;
 
 typedef struct ProgBuffer {
-    const char *name; // of the model's value, for reports
+    const char *name; // the name of the model's value, for reports
     ProgRegion region;
     int32_t index;
     int64_t offset, bytes;
@@ -95,7 +95,7 @@ typedef struct ProgCheck {
 } ProgCheck;
 
 typedef enum ProgArgKind {
-    PA_BUFFER, // pointer to buffers[index] + [value] bytes, and iteration * stride[depth] in loops
+    PA_BUFFER,     // pointer to buffers[index] + [value] bytes + iteration * stride[depth] in loops
     PA_LOOP_INDEX, // i64: the current iteration of the loop at depth [index]
     PA_INT,        // i64 constant [value]
 } ProgArgKind;
@@ -107,29 +107,29 @@ typedef struct ProgArg {
     int64_t value;
     int64_t stride[PROG_MAX_LOOP_DEPTH];
     bool written;
-    bool joins; // a part of the buffer is written, beside what steps before have written there
+    bool joins; // part of the buffer is written, next to what earlier steps have written
 } ProgArg;
 bool prog_arg_same(const ProgArg *a, const ProgArg *b); // the same memory, in every iteration
 
-// A matrix of 16-bit elements that a kernel reads or writes by bulk copies, a box of it at a time.
-// What the copies need to know of it is made when the kernel is launched, and is a parameter of its
-// own. Where only rows so many [apart] begin at multiples of 16 bytes, that parameter is so many
-// maps: one of rows 0, apart, ..., one of rows 1, apart + 1, ..., each from the last such multiple
-// before its first element on. There may be many matrices alike: planes[0] of them plane_pitch[0]
-// elements apart, and planes[1] times these; copies then name a box by four numbers.
+// A matrix of 16-bit elements that a kernel reads or writes by bulk copies of one box at a time.
+// The description that the copies need is created at the launch and passed as an extra parameter.
+// If only every [apart]-th row begins at a multiple of 16 bytes, that parameter is [apart] maps:
+// one of rows 0, apart, ..., one of rows 1, apart + 1, ..., each starting at the last such multiple
+// before its first element. There may be several equal matrices: planes[0] of them, plane_pitch[0]
+// elements apart, and planes[1] times these; copies then select a box by four numbers.
 enum { PROG_MAX_MAPS = 6, PROG_MAX_APART = 8, PROG_MAX_MAP_ARGS = 64 };
-// Of maps of windows: of first[], counted from either end of the image; of step[].
+// Limits for maps of windows: of first[], counted from either end of the image; of step[].
 enum { PROG_MAX_CORNER = 128, PROG_MAX_STEP = 8 };
 typedef struct ProgMap {
-    int32_t arg;               // the kernel's argument it lies in
-    int64_t offset;            // where in it, in elements
+    int32_t arg;               // the kernel's argument that it is in
+    int64_t offset;            // its offset there, in elements
     int64_t rows, cols, pitch; // elements; pitch: between rows
     int32_t box_rows, box_cols, apart;
     int64_t planes[2], plane_pitch[2]; // planes[0] 0: one matrix
     // Or windows: rows are images, [pitch] apart, of image[1] lines, image_pitch[1] apart, of
-    // image[0] pixels, image_pitch[0] apart, each of [cols] channels. A copy has [box_rows]
-    // neighbouring places of windows and one pixel of each, zeros where that is outside of the
-    // image. places[]: of an image along either axis, step[] pixels apart, from first[] on.
+    // image[0] pixels, image_pitch[0] apart, with [cols] channels each. A copy has [box_rows]
+    // neighbouring places of windows and one pixel of each, zeros outside of the image. places[]:
+    // number of places in an image along each axis, step[] pixels apart, starting at first[].
     // image[0] 0: no windows.
     int64_t image[2], image_pitch[2];
     int32_t first[2], places[2], step[2];
@@ -153,13 +153,13 @@ typedef struct ProgKernel {
     int32_t nargs, nmaps;                // nargs: known where there are maps, else 0
     ProgMap maps[PROG_MAX_MAPS];
     int64_t bytes_read, bytes_written, flops;
-    // Of these operations those of matrix products, whose operands are of this type.
+    // The operations of matrix products among them, and the type of their operands.
     int64_t product_flops;
     ProgDType product_type;
     bool product_tf32;
-    double floor_seconds; // the least that a typical device of the target needs
+    double floor_seconds; // the minimum time on a typical device of the target
     const char *schedule; // one line, for people and the tuning file
-    const char *file;     // of the model's own text, "scan.cu"; "": generated
+    const char *file;     // of a user-written kernel, "scan.cu"; "": generated
 } ProgKernel;
 
 typedef enum ProgEpilogue {
@@ -190,11 +190,11 @@ typedef struct ProgGemm {
     // workspace.
     int64_t workspace;      // bytes planned for it
     const char *choice_key; // the line of the choice table that picks its algorithm
-    // 1 + a generated kernel that computes the same, where the library has no algorithm or is
-    // slower; 0: none. Its arguments, kernel_args of them, follow the library's in the step.
+    // 1 + a generated kernel that computes the same, for cases where the library has no algorithm
+    // or is slower; 0: none. Its kernel_args arguments follow the library's in the step.
     int32_t kernel, kernel_args;
-    // 1 + a kernel that runs behind the library's call, and whose work [kernel] does as well; 0:
-    // none. Its arguments come last.
+    // 1 + a kernel that runs after the library's call and whose work [kernel] includes; 0: none.
+    // Its arguments come last.
     int32_t follower, follower_args;
 } ProgGemm;
 enum { PROG_MAX_KERNEL_ARGS = 32, PROG_MAX_GEMM_ARGS = 6 + 2 * PROG_MAX_KERNEL_ARGS };
@@ -216,7 +216,7 @@ typedef struct ProgStep {
     int64_t bytes, count;
     int32_t first_step, last_step; // the body follows its PS_LOOP step directly
     bool reverse;                  // PS_LOOP: iterations run from count - 1 down to 0
-    int32_t depth;                 // loops around this step
+    int32_t depth;                 // number of enclosing loops
     bool commits;                  // writes cells
     const char *name, *loc;
 } ProgStep;
@@ -226,11 +226,11 @@ typedef enum ProgEntryKind { PK_INIT, PK_TRAIN, PK_EVAL, PK_MODEL } ProgEntryKin
 typedef struct ProgInput {
     const char *name;
     ProgType type;
-    bool data;      // axis 0 is examples; read through the row table when the entry has rows
+    bool data;      // axis 0 counts examples; read through the row table if the entry has rows
     bool has_range; // integer values must be in low..high
     int64_t low, high;
     int32_t batch_axis_micro;   // micro-batches stacked in axis 0 (1: none)
-    bool always;                // needed whichever outputs are wanted: for a check, or a state
+    bool always;                // needed for all outputs: for a check, or a state
     int32_t noutputs, *outputs; // those it is needed for, ascending
 } ProgInput;
 
@@ -260,7 +260,8 @@ typedef struct ProgEntry {
     const char *cursor; // cell, or NULL
     int64_t batch;
     int64_t arena_bytes; // temporaries
-    int64_t peak_bytes;  // most bytes of temporaries live at once, by the independent verifier
+    int64_t peak_bytes; // the most bytes of temporaries that are live at once, from the independent
+                        // verifier
 } ProgEntry;
 
 typedef struct ProgConst {
@@ -279,29 +280,31 @@ typedef struct Program {
     ProgKernel *kernels;
     ProgGemm *gemms;
     ProgConst *consts;
-    const char *prelude; // text put before every kernel's
+    const char *prelude; // text before every kernel's
     const char *choices; // the choice table: lines "key value"; may be ""
 } Program;
 
 const ProgEntry *program_entry(const Program *p, const char *name); // NULL when absent
-// written: by cell index, set to whether some step of the entry writes it.
+// written: set, by cell index, to whether some step of the entry writes the cell.
 void program_written(const Program *p, const ProgEntry *e, bool *written);
-// "init.1" and so on: they compute cells from others.
+// Whether it is "init.1" and so on, which compute cells from others.
 bool program_derives(const ProgEntry *e);
-// "init.batch": it makes the cells that wait for it (ProgCell.first_batch) of the first batch.
+// "init.batch": computes the cells that wait for the first batch (ProgCell.first_batch).
 #define PROG_FIRST_BATCH "init.batch"
 bool program_reads_first(const ProgEntry *e);
-// "prepare.next": it runs before "next" where a cell that it reads has changed since it last ran.
+// Whether it is "prepare.next" or the like, which runs before "next" if a cell that it reads has
+// changed since it last ran.
 bool program_prepares(const ProgEntry *e);
-// The entry that prepares e, by number; -1: none.
+// The number of the entry that prepares e; -1: none.
 int program_preparing(const Program *p, const ProgEntry *e);
-bool program_is_hidden(const ProgEntry *e); // one of these: nobody asks for it by name
-// Of the entry only the outputs [wanted] (by number) are given, and the inputs that they do not
-// need are not asked for. The entry's steps are as before: the other outputs are temporaries, and
-// zeros stand for those inputs, or else the least of their range.
+bool program_is_hidden(const ProgEntry *e); // one of these: it is not requested by name
+// Reduces the entry to the outputs [wanted] (by number) and the inputs that they need. Its steps
+// stay the same: other outputs become temporaries, and other inputs are zeros, or the smallest
+// value of their range.
 void program_keep(Program *p, ProgEntry *e, const bool *wanted);
 void program_print(const Program *p, Buf *out); // netc --emit plan
-// Offsets, indices and ranges of a program read from a file; NULL when sound, else what is wrong.
+// Checks offsets, indices and ranges of a program read from a file; NULL if valid, else what is
+// wrong.
 const char *program_validate(const Program *p);
 // model.bin sections hold this form; reading never trusts a length. NULL with *error on damage.
 void program_write(const Program *p, Buf *out);

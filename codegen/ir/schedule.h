@@ -11,21 +11,21 @@ typedef enum ScheduleKind {
     SCHED_MAP,       // a thread takes vectors of the innermost axis
     SCHED_ROW,       // a team of threads takes a row; columns are spread over the team
     SCHED_COLUMN,    // neighbouring threads take neighbouring rows (the contiguous direction)
-    SCHED_SWEEP,     // rows, and sums over the rows on the way: teams walk over rows
+    SCHED_SWEEP,     // rows, and sums over the rows in addition: teams iterate over rows
     SCHED_TILE,      // a contraction: blocks take tiles of its result (Body.dot)
-    SCHED_ATTENTION, // products of what follows from products (Body.attention)
+    SCHED_ATTENTION, // products of values computed from products (Body.attention)
 } ScheduleKind;
 
-// Which printer makes the body's text. It follows from the kind, the body and the knobs
-// (schedule_derive); nothing else tells the ways of one kind apart.
+// Which printer prints the body. It follows from the kind, the body and the knobs
+// (schedule_derive); nothing else distinguishes the variants of a kind.
 typedef enum ScheduleVariant {
     RUN_MAP,              // MAP: vectors anywhere
     RUN_TRANSPOSE,        // ... tiles that are transposed through shared memory
-    RUN_REUSE,            // ... threads keep what all outer positions read
+    RUN_REUSE,            // ... threads keep values that all outer positions read
     RUN_ROWS,             // ROW: teams, in any order
-    RUN_SCAN,             // ... running sums, added up across a team
+    RUN_SCAN,             // ... running sums, combined across a team
     RUN_SORT,             // ... a block sorts a row in shared memory
-    RUN_IN_ORDER,         // ROW, COLUMN: a thread takes its columns one after the other
+    RUN_IN_ORDER,         // ROW, COLUMN: a thread processes its columns in order
     RUN_COLUMNS,          // COLUMN
     RUN_BINS,             // ... sums by index, in shared memory
     RUN_SWEEP,            // SWEEP
@@ -33,7 +33,7 @@ typedef enum ScheduleVariant {
     RUN_MMA,              // ... 16-bit floats through shared memory to mma
     RUN_F32_RING,         // ... f32 through a ring in shared memory to mma
     RUN_GROUPS,           // ... groups of four warps (wgmma)
-    RUN_WARP_TILES,       // ... a tile a warp, operands in registers
+    RUN_WARP_TILES,       // ... one tile per warp, operands in registers
     RUN_ATTENTION,        // ATTENTION: warps
     RUN_ATTENTION_GROUPS, // ... groups of four warps
     RUN_BESIDE,           // ROW on the CPU: short rows, side by side
@@ -41,9 +41,9 @@ typedef enum ScheduleVariant {
 
 enum { KEEP_AGAIN, KEEP_REGISTERS, KEEP_SHARED }; // a row that several stages read
 
-// Those that may be chosen by hand or by measurement are rows of the table in knobs.c; what follows
-// from them (the variant, row.keep, shared_bytes, blocks) is computed by schedule_derive. What
-// belongs to another kind is 0.
+// The numbers that can be chosen by hand or by measurement are rows of the table in knobs.c; those
+// that follow from them (the variant, row.keep, shared_bytes, blocks) are computed by
+// schedule_derive. Fields of another kind are 0.
 typedef struct Schedule {
     ScheduleKind kind;
     ScheduleVariant variant;
@@ -97,10 +97,10 @@ static inline bool schedule_in_groups(const Schedule *s) // of four warps: wgmma
     return s->variant == RUN_GROUPS || s->variant == RUN_ATTENTION_GROUPS;
 }
 
-// Two groups multiply a tile together, half of its rows each, or each its own. SPLIT: together, and
-// the blocks of a cluster share its columns; STEPS: so do the groups. STRIPS: each its own, and a
-// place in the ring has all pixels of a line of a window (ir/body_strips.c); SHARED_STRIPS: a tile
-// together.
+// Two groups multiply a tile together, each half of its rows, or each its own tile. SPLIT:
+// together, and the blocks of a cluster divide its columns; STEPS: the groups divide them, too.
+// STRIPS: each its own, and a slot of the ring holds all pixels of a line of a window
+// (ir/body_strips.c); SHARED_STRIPS: the same with one tile together.
 enum { WGMMA_SHARED = 1, WGMMA_OWN, WGMMA_SPLIT, WGMMA_STEPS, WGMMA_STRIPS, WGMMA_SHARED_STRIPS };
 
 #endif

@@ -5,20 +5,21 @@
 
 #include "runtime/host/file.h"
 
-// That the bytes behind a header of [head] are as many as the type takes; else damaged, truncated
-// or with more behind it, with both sizes.
+// Checks that the bytes after a header of [head] bytes are as many as the type needs; otherwise the
+// file is damaged, truncated or too long, reported with both sizes.
 RtCode rt_size_check(const char *path, const RtBytes *b, size_t head, const ProgType *t,
                      RtError *e);
 
 bool rt_idx_recognise(const char *path, const RtBytes *b);
-// What the first bytes of a file say of all of it, and where its elements begin. false: not enough.
+// The type of a whole file, from its first bytes, and where its elements begin. false: not enough
+// bytes.
 bool rt_idx_type(const RtBytes *b, ProgType *t, size_t *head);
 bool rt_npy_type(const RtBytes *b, ProgType *t, size_t *head);
 RtCode rt_idx_parse(const char *path, RtBytes *b, RtArray *out, RtError *e);
 bool rt_npy_recognise(const RtBytes *b);
 RtCode rt_npy_parse(const char *path, RtBytes *b, RtArray *out, RtError *e);
-// Tables: part: a column by name or number, or "first-last"; NULL: all of them, of which a line has
-// as many as an example has elements.
+// Tables. part: a column by name or number, or "first-last"; NULL: all columns; a line has as many
+// as an example has elements.
 RtCode rt_csv_parse(const char *path, const char *part, const ProgType *wanted, RtBytes *b,
                     RtArray *out, RtError *e);
 // part: the array's name; NULL: the only one.
@@ -26,12 +27,12 @@ RtCode rt_npz_parse(const char *path, const char *part, RtBytes *b, RtArray *out
 bool rt_cifar_recognise(const char *path, const char *part, const RtBytes *b);
 RtCode rt_cifar_parse(const char *path, const char *part, const ProgType *wanted, RtBytes *b,
                       RtArray *out, RtError *e);
-// Compressed, and under no name of plain elements: its bytes are not taken for such.
+// Compressed, and not named like plain elements: its bytes are not read as elements.
 bool rt_raw_refused(const char *path, const RtBytes *b);
-// RT_USER with what to do where the file, of which these are the first bytes at least, is of a
-// format that is not read (data_foreign.c). can_be_raw: who asks could ask for the part "raw".
+// RT_USER with advice if the file, of which these are at least the first bytes, has a format that
+// cannot be read (data_foreign.c). can_be_raw: the caller could request the part "raw".
 RtCode rt_foreign_check(const char *path, const RtBytes *b, bool can_be_raw, RtError *e);
-// Elements without a header: of the type wanted; bytes when nothing is wanted or the file is .txt.
+// Elements without a header: of the requested type; bytes if none is requested or the file is .txt.
 RtCode rt_raw_parse(const char *path, const char *part, const ProgType *wanted, RtBytes *b,
                     RtArray *out, RtError *e);
 // A one-dimensional array of integers as overlapping windows of [width]: window i begins at element

@@ -6,23 +6,24 @@
 #include "runtime/data.h"
 #include "runtime/host/file.h"
 
-// Whole image files in memory. Too large ones are refused before anything is unpacked. RT_ENV: the
-// library is not there.
+// Whole image files in memory. Too large ones are refused before anything is decoded. RT_ENV: the
+// library was not found.
 bool rt_image_named(const char *name); // by its suffix
 RtCode rt_image_size(const char *name, const RtBytes *b, int64_t *w, int64_t *h, int64_t *c,
                      RtError *e);
-// To pixels of 1 (luma) or 3 channels, (h, w, c); alpha is dropped, 16 bits become 8. *out: malloc.
+// Decodes to pixels of 1 (luma) or 3 channels, (h, w, c); alpha is dropped, 16 bits become 8. *out:
+// malloc.
 RtCode rt_image_decode(const char *name, const RtBytes *b, int64_t c, unsigned char **out,
                        int64_t *w, int64_t *h, RtError *e);
-// Scaled until it covers (to_h, to_w), by a triangle as wide as a pixel of the smaller of both, and
-// cut to its middle.
+// Scales the image until it covers (to_h, to_w), with a triangle filter as wide as a pixel of the
+// smaller of both, and crops the middle.
 RtCode rt_image_fit(const unsigned char *in, int64_t w, int64_t h, int64_t c, unsigned char *out,
                     int64_t to_w, int64_t to_h, RtError *e);
 
-// Which images there are, in their order, and the class of each.
+// The images in their order, and the class of each.
 typedef struct RtListed {
     char *name;       // for messages, and the path of a file
-    int tar;          // in this archive; -1: a file
+    int tar;          // index of its archive; -1: a file
     int64_t at, size; // in the archive
     int64_t label;    // -1: none
 } RtListed;
@@ -33,13 +34,13 @@ typedef struct RtListing {
     int nclasses;
     char **tars;
     int ntars;
-    bool labels; // there are some
+    bool labels; // there are labels
 } RtListing;
 RtCode rt_list_folder(RtListing *l, const char *path, RtError *e);
-RtCode rt_list_tar(RtListing *l, const char *path, RtError *e);  // behind those that are there
-RtCode rt_list_add(RtListing *l, const RtListed *x, RtError *e); // takes x->name
+RtCode rt_list_tar(RtListing *l, const char *path, RtError *e);  // appended to those already listed
+RtCode rt_list_add(RtListing *l, const RtListed *x, RtError *e); // takes ownership of x->name
 void rt_list_free(RtListing *l);
-// NULL, or why such images cannot be read here.
+// NULL, or why such images cannot be read on this machine.
 bool rt_tar_readable(const char **why);
 bool rt_images_readable(const char **png, const char **jpeg);
 

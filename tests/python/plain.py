@@ -31,7 +31,7 @@ def test_lists():
         m(x=[[1, 2], [3]], y=[0, 0, 0, 0])
     with raises(netc.Error, "f32[2, 2]"):
         m(x=[[1, 2], [3, 4]], y=[0, 0, 0, 0])
-    with raises(netc.Error, "must be a dict"):
+    with raises(netc.Error, "is a dict"):
         m(x={}, y=[0, 0, 0, 0])
 
 
