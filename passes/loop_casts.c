@@ -1,11 +1,11 @@
-// Values that cross a loop's border only to be rounded cross it rounded.
+// Values that cross a loop's border only to be rounded are rounded before they cross it.
 //
-// A value that a loop carries or stacks, and that is read through casts to one smaller type of
-// floats alone (behind views), is rounded by the body where it is computed: that kernel stores half
-// the bytes, and no iteration begins with the cast of a carried value that a product reads. Where
-// the carried value is wanted unrounded, too, in the loop or after it, it is carried both ways if a
-// product reads a cast of it. A stacked result that then is what another one is, or what the loop
-// scans, is gone.
+// A value that a loop carries or stacks and that is read only through casts to one smaller float
+// type (possibly through views) is rounded by the body where it is computed: that kernel stores
+// half the bytes, and no iteration begins with the cast of a carried value that a product reads. If
+// the carried value is also needed unrounded, in the loop or after it, both forms are carried if a
+// product reads a cast of it. A stacked result that becomes equal to another one, or to what the
+// loop scans, is removed.
 //
 // Requires: precision chosen. Keeps: every value to the bit. Breaks: nothing.
 #include "passes/passes.h"

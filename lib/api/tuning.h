@@ -1,8 +1,8 @@
 // Schedules chosen by measurement or by hand, on their way from a file into a build.
 //
-// They are lines of the choice table, beside the matmul library's algorithms:
+// They are lines of the choice table, as are the matmul library's algorithms:
 //     kernel NAME IDENTITY @ DEVICE: SCHEDULE  # NOTE
-// A tuning file is such a table behind one head line; a checkpoint and a model.bin carry one too.
+// A tuning file is such a table after one head line; a checkpoint and a model.bin hold one, too.
 #ifndef LIB_TUNING_H
 #define LIB_TUNING_H
 

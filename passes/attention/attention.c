@@ -8,7 +8,7 @@
 // into the form of sums of products, attention_kernel.c writes the regions. This file decides which
 // softmaxes are taken, and rebuilds the graph around the calls in topological order.
 //
-// Requires: gradients expanded, precision chosen; runs behind all passes that change values. Keeps:
+// Requires: gradients expanded, precision chosen; runs after all passes that change values. Keeps:
 // every value within the rounding of the operands' type (scores between two kernels would be
 // rounded to 16 bits, here they are not; the backward part recomputes the probabilities). Breaks:
 // later passes may not look into a call.

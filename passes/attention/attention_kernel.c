@@ -2,7 +2,7 @@
 //
 //   rows are queries   m = max(x), e = exp(x - m), l = sum(e), u = dot(cast(g(e)), v),
 //                      results u / l and, when the backward kernels need it, m + log(l);
-//                      of parts of the columns u, m and l, which are joined behind it
+//                      for parts of the columns u, m and l, which are combined afterwards
 //   backward           p = exp(x - lse), dot(cast(f(p, dP, rows, columns)), w);
 //                      rows are queries for their gradient, keys for those of keys and values
 //

@@ -1,9 +1,9 @@
 // Additive masks as selects: x + (0 where c, else -inf) becomes x where c, else -inf, since kernels
 // skip tiles that a condition on positions masks.
 //
-// The same for a finite number far below all scores, mostly -1e9: beside it f32 keeps nothing of an
-// |x| < 32, and little of a larger one. But not where x may itself be such a number: the sum of two
-// masks is lower where both apply.
+// The same holds for a finite number far below all scores, mostly -1e9: added to it, an |x| < 32 is
+// lost in f32, and a larger one nearly so. It is not done where x may itself be such a number,
+// since the sum of two masks is lower where both apply.
 #include <math.h>
 
 #include "passes/attention/attention.h"

@@ -1,8 +1,8 @@
-// Softmaxes that divide by the sum of exponentials behind the dot with the values, (e v) / l, as
-// the kernel does in any case. In their gradient the division is at what the backward dots read,
-// and a sum over the head dimension takes the place of one over the columns:
+// Softmaxes that divide by the sum of exponentials after the dot with the values, (e v) / l, as the
+// kernel does in any case. In their gradient the division is applied to what the backward dots
+// read, and a sum over the head dimension replaces one over the columns:
 //
-//   u = e v, y = u / l:   du = dy / l,  dl = -sum_n(dy y / l),  de = du vT + dl
+//     u = e v, y = u / l:   du = dy / l,  dl = -sum_n(dy y / l),  de = du vT + dl
 #include "passes/attention/attention.h"
 
 Factor total_factor(const Core *c, int power)

@@ -1,25 +1,26 @@
 // The gradient of window: the sum over the windows that contain an element.
 //
-// Along one axis, y[o, k] = x[o stride + k dilation], so that dx[i] is the sum of dy[o, k] over
-// i = o stride + k dilation. The k are cut into runs of [width] = min(size, stride). Those of a run
+// Along one axis, y[o, k] = x[o stride + k dilation], so that dx[i] is the sum of dy[o, k] over i =
+// o stride + k dilation. The k are divided into runs of [width] = min(size, stride). Those of a run
 // are consecutive in x and do not overlap those of the next place o, so that a run is a reshape of
 // (places, width) to places * stride elements (padded with zeros), and dx is the sum of shifted
 // runs.
 //
-// Behind a dot (a convolution), y = window(x) . w, this would materialise a dy as large as all
+// Before a dot (a convolution), y = window(x) . w, this would materialise a dy as large as all
 // windows. There the sum moves into the dot: dx = window(dy) . w, with windows over the runs, last
 // run first, and the elements of a run as axes of the result. With stride 1 these are windows of
-// the padded dy and reversed weights; with another, each remainder of i modulo the stride has
-// weights of its own, and the only zeros multiplied are those that fill the first and the last run.
+// the padded dy and reversed weights; with a larger stride, each remainder of i modulo the stride
+// has weights of its own, and the only zeros multiplied are those that fill the first and the last
+// run.
 //
-// Behind a product of which one factor is of the places and the other of the windows' elements, as
-// a depthwise convolution's, dx is with stride 1 the same kind of sum: that of a window of the
-// padded dy with reversed weights. (With another, the runs are few.)
+// Before a product of which one factor depends on the places and the other on the windows'
+// elements, as in a depthwise convolution, dx is, with stride 1, the same kind of sum: that of a
+// window of the padded dy with reversed weights. (With a larger stride, there are few runs.)
 //
-// Where x is an image padded with zeros, [low] before it, the gradient of the padding is not
-// needed. Then i counts the image's own elements, so that runs begin where the image does and
-// nothing is computed only to be cut off: i + low = o stride + k, and k is counted from [lead]
-// zeros before the weights, as many as make low + lead whole strides.
+// If x is an image padded with zeros, [low] before it, the gradient of the padding is not needed.
+// Then i counts the image's own elements, so that runs begin where the image does and nothing is
+// computed only to be cut off: i + low = o stride + k, and k is counted from [lead] zeros before
+// the weights, as many as make low + lead a multiple of the stride.
 #include <string.h>
 
 #include "ir/axes.h"

@@ -8,7 +8,7 @@
 // noted for `--why`, if something large in it is read outside: an output, a sum over rows of
 // another kind, random numbers.
 //
-// Requires: gradients expanded, precision chosen; runs behind the passes that change values. Keeps:
+// Requires: gradients expanded, precision chosen; runs after the passes that change values. Keeps:
 // every value up to the order of additions in sums over rows (accumulated in f32 or wider). Breaks:
 // nothing.
 #include "passes/chunks/chunks.h"

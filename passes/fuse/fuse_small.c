@@ -1,5 +1,5 @@
 // Small dots get generated kernels instead of a library call: their operands may be any cheap
-// expression, and elementwise code behind them joins the kernel.
+// expression, and elementwise code after them joins the kernel.
 //
 // A generated dot is a cluster of its own: values of its result's shape join as long as they do not
 // depend on anything later. An operand that both parts of a training step read is computed inside
