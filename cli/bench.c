@@ -77,7 +77,7 @@ static void write_row(const Bench *b, const Row *r, Arena *arena, Buf *out)
     buf_char(out, '\n');
 }
 
-// Prints a measurement and adds it to the file.
+// Prints a measurement and appends it to the file.
 static netc_status record(const Bench *b, const Row *r)
 {
     Arena *a = arena_new();
@@ -209,7 +209,7 @@ static void remove_cache(const char *dir)
         fail("cannot remove %s: %s", dir, strerror(errno));
 }
 
-// What a cold compilation took its time for; parts run at the same time.
+// The phases of a cold compilation; they may overlap.
 static netc_status record_phases(const Bench *b, const netc_phases *cold, int n)
 {
     static const struct {
@@ -236,7 +236,7 @@ static netc_status record_phases(const Bench *b, const netc_phases *cold, int n)
     return status;
 }
 
-// The device stays open meanwhile: opening it is no part of compiling.
+// The device stays open: opening it is not part of compiling.
 static netc_status bench_compile(const Bench *b, netc_dataset *data)
 {
     double cold[MOST_COMPILES], warm[MOST_COMPILES];

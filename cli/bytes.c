@@ -4,8 +4,8 @@
 #include "base/plain.h"
 #include "cli/cli.h"
 
-// What a unit stands for; 0: it is none. kB, MB, GB and TB count in thousands, KiB and so on in
-// 1024s.
+// The value of a unit; 0: it is not one. kB, MB, GB and TB are powers of 1000, KiB and so on of
+// 1024.
 static double unit_bytes(const char *unit)
 {
     static const char letters[] = "kMGT";

@@ -36,7 +36,7 @@ int fail_to_write(const char *path)
     return fail("cannot write %s: %s", path, strerror(why)), user ? 1 : 2;
 }
 
-// Of the folder that it lies in, malloc'ed.
+// The folder of a path, malloc'ed.
 static char *folder_of(const char *path)
 {
     char *folder = strdup(path), *slash = folder ? strrchr(folder, '/') : NULL;
@@ -45,7 +45,7 @@ static char *folder_of(const char *path)
     return folder;
 }
 
-// Whether both are one file, or would be: a device holds nothing.
+// Whether both are, or would be, the same file. Devices never are: they hold nothing.
 static bool same_file(const char *a, const char *b)
 {
     struct stat x, y;
@@ -150,7 +150,7 @@ static bool is_table(const char *path) // formats of arrays besides .npy
     return false;
 }
 
-// Behind "NAME=".
+// The part after "NAME=".
 static const char *path_of(const char *word)
 {
     const char *eq = strchr(word, '=');
@@ -461,8 +461,8 @@ static void on_interrupt(int signal)
     (void)ignored;
 }
 
-// The terminal or the reader of the output is gone, which may be said more than once: whatever is
-// printed is lost, what was trained is not.
+// The terminal or the reader of the output is gone, which may be signalled more than once: further
+// output is lost, the trained parameters are not.
 static void on_hangup(int signal)
 {
     (void)signal;

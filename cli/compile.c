@@ -7,7 +7,7 @@
 
 #include "cli/cli.h"
 
-// What follows the passes, beside the numbered graphs.
+// The stages after the passes, in addition to the numbered graphs.
 static netc_status dump_stages(netc_program *p, const char *dir, netc_error **err)
 {
     static const struct {
@@ -35,7 +35,7 @@ typedef struct CompileArgs {
     bool json;
 } CompileArgs;
 
-// "1,100". false: said why not; exit with *code.
+// Parses "1,100". false: an error was reported; exit with *code.
 static bool read_batches(CompileArgs *a, int *code)
 {
     const char *at = a->batch;
@@ -57,7 +57,7 @@ static bool read_batches(CompileArgs *a, int *code)
     return !*code;
 }
 
-// false: said why the folder cannot be there; exit with *code.
+// Creates the folder. false: an error was reported; exit with *code.
 static bool make_folder(const char *path, int *code)
 {
     struct stat st;
@@ -76,7 +76,7 @@ static const char *target_of(const CompileArgs *a)
                                                                                            : NULL;
 }
 
-// What --arch names if it is one; of several what all of them have counts: 0.
+// The architecture that --arch names; if it names several, 0.
 static int one_arch(const char *archs)
 {
     int arch = 0;

@@ -32,7 +32,7 @@ static void print_json(const netc_tensor *t, int axis, size_t *i)
     putchar(']');
 }
 
-// A row of the last axis a line.
+// One line per row of the last axis.
 static void print_rows(const char *name, const netc_tensor *t)
 {
     char type[200];
@@ -45,8 +45,8 @@ static void print_rows(const char *name, const netc_tensor *t)
     }
 }
 
-// What is over all examples and no scalar: printed, or written where it was asked for. n: printed
-// before.
+// Outputs over all examples that are not scalars: printed, or written to the requested file. n:
+// number printed before.
 static netc_status give_tensors(netc_session *s, netc_program *p, const EvalArgs *a, int n,
                                 netc_error **err)
 {

@@ -25,10 +25,10 @@ typedef struct Events {
     int why;     // errno of what could not be written; nothing is written behind it
     int64_t end; // of the last whole record
 } Events;
-// A new file in the folder, which is made where it is not there. false: errno.
+// Creates a new file in the folder, and the folder if necessary. false: errno.
 bool events_open(Events *f, const char *folder);
-// An event of this step, with what [what] holds as its field [field] (5: a summary, 4: a graph);
-// frees it.
+// Writes an event of this step with the message [what] as its field [field] (5: a summary, 4: a
+// graph); frees it.
 void events_put(Events *f, int64_t step, int field, Message *what);
 bool events_close(Events *f); // whether all was written
 

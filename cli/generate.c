@@ -36,8 +36,8 @@ static const char *prompt_of(const Writing *w, int64_t text)
     return w->prompt->at[w->prompt->n > 1 ? text : 0];
 }
 
-// How many bytes at the end may be the beginning of a stop, or are of a character that is not
-// whole.
+// The number of bytes at the end that may be the beginning of a stop text or of an incomplete
+// character.
 static size_t held_back(const Text *t, const StringList *stop)
 {
     size_t most = 0;
@@ -56,7 +56,7 @@ static size_t held_back(const Text *t, const StringList *stop)
     return most;
 }
 
-// Whether the text now holds a stop, which begins in its last [n] bytes or before; it is cut there.
+// Whether the text now contains a stop text that ends in its last [n] bytes; it is cut there.
 static bool stops(Text *t, size_t n, const StringList *stop)
 {
     const char *first = NULL;
@@ -90,7 +90,7 @@ static bool append(Text *t, const char *bytes, size_t n)
     return true;
 }
 
-// One text is written while it comes, several when they are whole.
+// A single text is printed while it is drawn, several when they are complete.
 static bool take(void *user, int64_t row, int64_t token)
 {
     Writing *w = user;
@@ -117,7 +117,7 @@ static void show_all(Writing *w)
     putchar('\n');
 }
 
-// The tokens of every prompt; *out: freed with free_prompts even where that fails.
+// The tokens of every prompt; *out must be freed with free_prompts even if this fails.
 static netc_status encode(const StringList *prompt, const netc_tokenizer *tokenizer,
                           netc_prompt **out, netc_error **err)
 {
@@ -139,7 +139,7 @@ static void free_prompts(netc_prompt *p, int n)
     free(p);
 }
 
-// batch: the texts that the model writes side by side.
+// batch: the number of texts that the model generates at the same time.
 static netc_status write_texts(GenerateArgs *a, netc_session *s, const netc_tokenizer *tokenizer,
                                int64_t batch, netc_error **err)
 {
@@ -209,8 +209,7 @@ static netc_status run(void *args, netc_context *ctx, netc_error **err)
     return status;
 }
 
-// The lines of the file that are not empty, behind the prompts that are there. *text holds them.
-// false: said so.
+// Appends the lines of the file that are not empty. *text holds them. false: an error was reported.
 static bool read_prompts(const char *path, StringList *to, char **text)
 {
     int before = to->n;

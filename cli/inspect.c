@@ -23,7 +23,7 @@ bool take_target(const char *asked, netc_compile_options *c, const char **target
     return true;
 }
 
-// A second word is a file, or else a kernel, whose name has no dot. NULL: no kernel is asked for.
+// A second word is a file, or else a kernel, whose name has no dot. NULL: no kernel is named.
 static const char *kernel_asked(InspectArgs *a)
 {
     const char *second = a->common.words.n == 2 ? a->common.words.at[1] : NULL;

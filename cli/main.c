@@ -113,7 +113,7 @@ static void usage(FILE *out)
           out);
 }
 
-// What was printed must have arrived.
+// Checks that all output was written.
 static int finish(int code)
 {
     bool lost = fflush(stdout) != 0;
@@ -122,8 +122,8 @@ static int finish(int code)
     return fail("standard output could not be written completely"), 2;
 }
 
-// OpenBLAS picks its kernels by the processor's model number and takes its oldest for a processor
-// newer than itself. What the processor can do says better, unless the user said.
+// OpenBLAS selects its kernels by the processor's model number and uses the oldest for a processor
+// newer than itself. The processor's features are a better guide, unless the user has chosen.
 static void choose_matmul_kernels(void)
 {
 #if defined(__x86_64__)

@@ -95,7 +95,7 @@ static const char *suggest_option(const char *name, const char *const *options, 
     return near ? near - 2 : NULL;
 }
 
-// What other tools have as options, and where it is here.
+// Options of other tools, and what to use instead.
 static const char *elsewhere(const char *name)
 {
     static const char *const known[][2] = {
@@ -313,7 +313,7 @@ static void common_options(Common *c, Option out[COMMON_OPTIONS])
     memcpy(out, rows, sizeof rows);
 }
 
-// models: what the words name, else files of another kind.
+// models: the words name models, otherwise files of another kind.
 static bool outputs_possible(const Option *options, int n, const StringList *words, bool models,
                              int *code)
 {

@@ -23,7 +23,8 @@ static void show_progress(void *terminal, int64_t done, int64_t total)
     if (terminal) printf("\r\033[K%" PRId64 "/%" PRId64 " examples", done, total), fflush(stdout);
 }
 
-// FILE.npy alone is for the only output that has a value for each example, which *name becomes.
+// FILE.npy without a name is for the only output with a value for each example; *name becomes its
+// name.
 static netc_status only_output(const PredictArgs *a, netc_context *ctx, const netc_dataset *d,
                                char **name, netc_error **err)
 {
@@ -55,7 +56,7 @@ static netc_status only_output(const PredictArgs *a, netc_context *ctx, const ne
            NETC_INVALID;
 }
 
-// Whether some of the files are where the standard output goes, in which nothing else may be then.
+// Whether one of the files is standard output, to which nothing else may then be written.
 static bool writes_stdout(const char *const *files, int n)
 {
     struct stat out, file;

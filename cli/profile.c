@@ -35,7 +35,7 @@ static void print_time(FILE *out, double seconds, int width)
         fprintf(out, "%*.2f ms", width, seconds * 1e3);
 }
 
-// "a 12.3 GB/s", and blanks where there is nothing to say.
+// A rate in [unit], or "-" if it is not known.
 static void print_rate(FILE *out, double amount, double seconds, double unit)
 {
     if (amount > 0 && seconds > 0)
@@ -73,7 +73,7 @@ static void print_step(FILE *out, const netc_profile_result *r, const netc_step 
     fprintf(out, "  %s  %s\n", s->name, s->line);
 }
 
-// Why the whole is not the sum of its steps.
+// Explains why the whole is not the sum of its steps.
 static void explain(FILE *out, const netc_profile_result *r)
 {
     const netc_times *w = &r->whole;

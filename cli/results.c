@@ -49,7 +49,7 @@ static Result *find(const Results *r, const Result *like)
     return NULL;
 }
 
-// One line into *out. false: said what is wrong with it.
+// Parses one line into *out. false: an error was reported.
 static bool take_line(Arena *a, const char *path, int row, const char *line, size_t n, Results *out)
 {
     const char *error = NULL;
@@ -72,7 +72,8 @@ static bool take_line(Arena *a, const char *path, int row, const char *line, siz
     return true;
 }
 
-// false: said what is wrong: a file that cannot be read, a line that is no result.
+// Reads a file of results. false: an error was reported: the file cannot be read, or a line is not
+// a result.
 static bool read_results(Arena *a, const char *path, Results *out)
 {
     char *whole = read_text(path);
@@ -94,9 +95,9 @@ static bool read_results(Arena *a, const char *path, Results *out)
 
 typedef enum Verdict { SAME, FASTER, SLOWER, CHANGED, VERDICTS } Verdict; // CHANGED: neither
 
-// *ratio: how many times better b is than a; 1 where nothing says what better is.
-// Outside the spread: the ranges between the quartiles do not overlap and the values differ by more
-// than [least]; where a line has no quartiles, by more than 2.5 times that.
+// *ratio: how many times better b is than a; 1 if the line does not say which is better. Outside
+// the spread: the ranges between the quartiles do not overlap and the values differ by more than
+// [least]; for a line without quartiles, by more than 2.5 times that.
 static Verdict judge(const Result *a, const Result *b, double least, double *ratio)
 {
     size_t n = strlen(a->unit);

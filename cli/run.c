@@ -19,7 +19,7 @@ typedef struct RunArgs {
     bool json;
 } RunArgs;
 
-// The entry to run when none is named: the only model of the file. (With several, none is
+// The entry to run if none is named: the only model of the file. (If there are several, none is
 // compiled.)
 static const char *only_model(netc_program *p)
 {
@@ -84,7 +84,8 @@ static netc_status read_input(netc_dataset *d, const char *word, Input *in, netc
     return status;
 }
 
-// f32 becomes the 16-bit floats that the entry takes, as of --data. false: said what does not fit.
+// Converts f32 to the 16-bit floats that the entry takes, as for --data. false: an error was
+// reported.
 static bool narrow(netc_tensor *t, netc_dtype to, const char *path)
 {
     if (t->dtype != NETC_F32 || (to != NETC_F16 && to != NETC_BF16)) return true;
@@ -95,8 +96,7 @@ static bool narrow(netc_tensor *t, netc_dtype to, const char *path)
            !fail("%s: element %" PRId64 " is too large for %s", path, bad, netc_dtype_name(to));
 }
 
-// Whether the array is what the entry takes; what is wrong is said with the file's name, which the
-// library does not know.
+// Whether the array fits the entry; an error names the file, which the library does not know.
 static bool fits(netc_program *p, const char *entry, Input *in, const char *word)
 {
     netc_port port;
@@ -162,8 +162,8 @@ static bool is_npz(const char *path)
     return n > 4 && !strcasecmp(path + n - 4, ".npz");
 }
 
-// Outputs of one name.npz are arrays of one archive, written with the last of them: those of
-// [words] from the first of that path on, in their order.
+// Outputs to the same name.npz are arrays of one archive, written with the last of them: those of
+// [words] from the first with that path on, in their order.
 static netc_status write_archive(const StringList *words, const char *path, const netc_tensor *of,
                                  netc_error **err)
 {
@@ -184,7 +184,7 @@ static netc_status write_archive(const StringList *words, const char *path, cons
     return status;
 }
 
-// of: by word of --output, the tensor it names.
+// of: the tensor for each word of --output.
 static netc_status write_files(const StringList *words, const netc_tensor *of, netc_error **err)
 {
     netc_status status = NETC_OK;
@@ -250,8 +250,7 @@ static char **output_names(const RunArgs *a, int *n)
     return names;
 }
 
-// The program and which entry of it runs. Only what the named outputs need is compiled, and asked
-// for.
+// The program and the entry that runs. Only what the named outputs need is compiled and required.
 static netc_status open_entry(RunArgs *a, netc_context *ctx, const netc_dataset *d,
                               netc_program **p, const char **entry, netc_error **err)
 {

@@ -98,7 +98,8 @@ static double element(const netc_tensor *t, size_t i)
     }
 }
 
-// A parameter, a state, or an output or tap of the training entry. false: there is none to read.
+// Reads a parameter, a state, or an output or tap of the training entry. false: there is none to
+// read.
 static bool read_tensor(const Board *b, const char *name, netc_tensor *t)
 {
     netc_port port;
@@ -122,7 +123,7 @@ static bool read_tensor(const Board *b, const char *name, netc_tensor *t)
     return false;
 }
 
-// Of finite values, in buckets of equal width.
+// A histogram of the finite values, in buckets of equal width.
 static Message histogram(const netc_tensor *t)
 {
     size_t n = tensor_elements(t), num = 0;
@@ -170,7 +171,8 @@ static void put_histograms(Board *b, const netc_event *e)
 
 // -- images ---------------------------------------------------------------------------------------
 
-// [batch, height, width, 1 or 3] of more than a few pixels and no more than a screen has.
+// Whether it has the shape of images: [batch, height, width, 1 or 3], larger than a few pixels and
+// no larger than a screen.
 static bool looks_like_images(const netc_port *p)
 {
     return p->rank == 4 && (p->dim[3] == 1 || p->dim[3] == 3) && p->dim[0] > 0 && p->dim[1] >= 4 &&
@@ -189,7 +191,7 @@ static void png_chunk(Message *out, const char *kind, const void *bytes, size_t 
     message_raw(out, head, 8), message_raw(out, bytes, n), message_raw(out, end, 4);
 }
 
-// rows: each with the byte of its filter in front.
+// rows: each preceded by its filter byte.
 static Message png(const unsigned char *rows, uint32_t w, uint32_t h, int c)
 {
     Message out = {0};
@@ -214,7 +216,7 @@ static Message png(const unsigned char *rows, uint32_t w, uint32_t h, int c)
     return out;
 }
 
-// 0..255 as it is, 0..1 times 255, other values from their least to their largest.
+// Values in 0..255 are unchanged, 0..1 is multiplied by 255, other ranges are scaled to 0..255.
 static Message image(const netc_tensor *t, int64_t which)
 {
     size_t w = (size_t)t->dim[2], h = (size_t)t->dim[1], c = (size_t)t->dim[3], n = w * h * c;
@@ -285,7 +287,7 @@ static void put_text(Board *b, int64_t step, const char *tag, const char *text)
     events_put(&b->events, step, SUMMARY, &summary);
 }
 
-// A node of the graph as its dot text has it: label="op\nname\ntype", or "op\ntype".
+// A node of the graph from its dot text: label="op\nname\ntype", or "op\ntype".
 typedef struct Vertex {
     char op[64], name[300], type[200]; // name: "fc1/weight", or ""
     int scope;                         // letters of the name that are the scope
@@ -313,7 +315,7 @@ static void read_vertex(Vertex *v, const char *label, const char *end)
         if (*p == '.') *p = '/', v->scope = (int)(p - v->name);
 }
 
-// Calls as many lines as there are of the graph until its end.
+// Calls the function for each line of the graph.
 static void each_line(const char *graph, void (*line)(void *ctx, const char *line, const char *end),
                       void *ctx)
 {
@@ -413,7 +415,7 @@ static void put_graph(Board *b, int64_t step)
     netc_free(text);
 }
 
-// A table that was there is replaced when there is another.
+// An existing table is replaced only when there is a new one.
 static void begin_table(Board *b)
 {
     if (!b->more) (void)!ftruncate(fileno(b->table), 0);

@@ -17,8 +17,8 @@ typedef struct Board {
     netc_session *session;
     const StringList *watch;
 } Board;
-// Opens the folder's files. more: behind the table that is there, which is replaced else, when
-// training begins. false: said why not.
+// Opens the folder's files. more: append to an existing table; otherwise it is replaced when
+// training begins. false: an error was reported.
 bool board_open(Board *b, const char *folder, bool more, int *code);
 void board_event(Board *b, const netc_event *e);
 bool board_close(Board *b); // false: not all was written, which is said

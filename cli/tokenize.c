@@ -13,7 +13,7 @@ typedef struct TokenizeArgs {
     bool raw, plain, decode;
 } TokenizeArgs;
 
-// Standard input is asked for and open: what is opened later could take its number.
+// Whether standard input is requested and open: otherwise a file opened later could get its number.
 static bool input_open(const StringList *words)
 {
     for (int i = 0; i < words->n; i++)
@@ -24,7 +24,7 @@ static bool input_open(const StringList *words)
 
 // -- to tokens ------------------------------------------------------------------------------------
 
-// As numbers on standard output, a line a file.
+// Prints tokens as numbers on standard output, one line per file.
 static netc_status print_tokens(const TokenizeArgs *a, const netc_tokenizer *t, netc_error **err)
 {
     netc_status status = NETC_OK;
@@ -102,7 +102,7 @@ static bool put_binary(const netc_tokenizer *t, const char *path, const unsigned
     return ok;
 }
 
-// Numbers and space.
+// Whether the text consists of numbers and white space.
 static bool put_numbers(const netc_tokenizer *t, const char *path, const char *text, size_t n)
 {
     int64_t place = 0, token = 0;

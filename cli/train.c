@@ -46,7 +46,8 @@ static void print_metrics(FILE *out, const netc_event *e)
                 i + 1 < e->nmetrics ? "," : "");
 }
 
-// On a terminal the line is written over the last one, and cut to its width so that it can be.
+// On a terminal the line overwrites the previous one, and is cut to the terminal's width so that it
+// can.
 static void progress(Display *d, const netc_event *e)
 {
     char *line = NULL;
@@ -70,7 +71,7 @@ static void progress(Display *d, const netc_event *e)
     if (!d->terminal) putchar('\n');
 }
 
-// What -q leaves: the last line of training and, where there was one, of evaluation.
+// Output with -q: the last line of training and, if there was one, of evaluation.
 static void quiet_event(Display *d, const netc_event *e)
 {
     char **line = e->kind == NETC_EVENT_PROGRESS ? &d->trained
