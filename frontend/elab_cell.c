@@ -243,7 +243,7 @@ static bool define_initial(Elab *e, ECell *c, const Expr *x)
     return ok;
 }
 
-// In ENTRY_FIRST_BATCH the cell is its initial value: what is computed behind it sees that.
+// In ENTRY_FIRST_BATCH the cell has its initial value for everything computed after it.
 static bool define_first(Elab *e, ECell *c, const Expr *x)
 {
     Place from = move(e, (Place){e->root, e->root, NULL, NULL});

@@ -317,8 +317,8 @@ static void entry_train(Elab *e, const TrainProgram *p, bool wanted)
     finish(e, &entry, r.batch, p->train->span, wanted);
 }
 
-// By node id of the init graph: how many cells, one read for the other's value, lie behind it.
-// Returns the most.
+// By node id of the init graph: the length of the chain of cells, each read for the next one's
+// value, that it depends on.
 static uint32_t init_levels(Elab *e, uint32_t *level)
 {
     uint32_t most = 0;

@@ -252,7 +252,7 @@ static Val cond(Elab *e, const Expr *x)
     return eval(e, c ? x->b : x->c);
 }
 
-// A call with what stands behind it, in any order: one name, one set of weights.
+// A call with its suffixes in any order: one name, one set of weights.
 static Val scoped(Elab *e, const Expr *x)
 {
     CallSite at = {0};

@@ -317,7 +317,7 @@ Node *loop_node(Elab *e, Region *r, int64_t count, Node *const *init, uint32_t n
     return graph_region_node(e->g, OP_loop, args, (int)n, &attrs, &body, 1);
 }
 
-// Of a loop that was not elaborated: what stands behind it is not blamed for lacking its values.
+// For a loop that was not elaborated: code after it gets no errors about its missing values.
 static void poison_emitted(Elab *e, const Block *b)
 {
     for (uint32_t i = 0; b && i < b->stmts.n; i++) {

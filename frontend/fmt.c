@@ -130,7 +130,8 @@ static void put_comment(Fmt *f, const Token *t)
     f->prev = T_COMMENT;
 }
 
-// Newlines that vanish: before a '{', and between a '}' and the clause that goes on from it.
+// Newlines that are removed: before a '{', and between a '}' and a clause that continues the
+// statement.
 static bool joins(const Fmt *f, uint32_t i)
 {
     const Token *t = f->raw->list.at;

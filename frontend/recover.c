@@ -125,7 +125,7 @@ static uint32_t line_of(const Parser *p, const Token *t)
     return line;
 }
 
-// A statement that goes on because its line ended in an operator may not have been meant to.
+// A statement that continues because its line ended in an operator may not have been meant to.
 static void note_continuation(Parser *p, Diag *g, uint32_t start, uint32_t k)
 {
     const Token *t = p->tokens->list.at;

@@ -154,7 +154,7 @@ void c_close_pieces(Emit *e, const char *from, const char *to, bool whole, const
     e->pieces = false;
 }
 
-// Pieces of C_FEW elements, and what is left behind them.
+// Pieces of C_FEW elements, and the rest after them.
 static void close_few(Emit *e, const char *first, const char *last, const char *from,
                       const char *to)
 {

@@ -4,7 +4,7 @@
 #include "codegen/text/accumulator.h"
 #include "codegen/c/print_c.h"
 
-// Of the largest of a row the place, by turns of columns too (row_c.c).
+// The index of the largest of a row, also for columns processed in turn (row_c.c).
 static bool has_place(const Emit *e, int axis)
 {
     const Body *b = e->body;

@@ -156,7 +156,7 @@ static bool is_computed(const Repeats *r, const Node *n)
     return node_class(n) == CLS_LEAF || !r->graph->fusion->group_of[n->id] || is_own(r, n);
 }
 
-// Whether lowering may look behind it although it is read from memory.
+// Whether lowering may look at its operands although it is read from memory.
 static bool is_transparent(const Node *n)
 {
     return node_class(n) == CLS_VIEW || n->op == OP_cast ||

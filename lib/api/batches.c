@@ -12,7 +12,7 @@ static bool is_further(const Build *b)
     return *b->define && !*b->entry && !b->choices;
 }
 
-// The one dimension that is the batch of the entries, and its size.
+// The dimension that is the batch of the entries, and its size.
 static netc_status find_dim(const Program *p, const ProgDim **out, netc_error **err)
 {
     *out = NULL;
@@ -99,7 +99,7 @@ static void make_main(netc_program *p, const char *define)
     s->ndefines = n;
 }
 
-// The build among the file's own, its main ones in front, that has these values; or NULL.
+// The build in the file, main ones first, that has these values; or NULL.
 static const Build *having(netc_program *p, const char **asked, int n)
 {
     const Build *b = p->builds;
@@ -110,7 +110,7 @@ static const Build *having(netc_program *p, const char **asked, int n)
     return b;
 }
 
-// "batch=4, batch=1": what the code that came with the file is for. "" where there is no batch.
+// "batch=4, batch=1": the batches of the code that came with the file. "" if there are none.
 static void list_held(const netc_program *p, char *out, size_t n)
 {
     const Build *own = p->builds;
@@ -124,7 +124,7 @@ static void list_held(const netc_program *p, char *out, size_t n)
             len += (size_t)snprintf(out + len, n - len, ", %s", b->define);
 }
 
-// Which of those asked for is a batch that the file has no code for.
+// The requested batch for which the file has no code.
 static void note_lacking(netc_program *p, const char **asked, int n)
 {
     char held[400];

@@ -49,8 +49,8 @@ static void read_info(netc_program *p, const char *text)
     s->ndata = (int)data.n;
 }
 
-// The caller's definitions beside the file's own. Where they give the values that code in the file
-// has, that is the code of the program wanted.
+// Merges the caller's definitions with the file's. If they give the values of some code in the
+// file, that code is the requested program.
 static void add_defines(netc_program *p, const char **given, int n)
 {
     Settings *s = &p->settings, caller = {.defines = given, .ndefines = n};
@@ -101,7 +101,7 @@ static netc_status add_build(netc_program *p, const RtSection *s, bool cuda, con
     return NETC_OK;
 }
 
-// A section "program cpu", or "program cpu batch=1" and the like; of another one nothing.
+// Reads a section "program cpu", "program cpu batch=1" and the like; ignores other sections.
 static netc_status add_program(netc_program *p, const RtSection *s, const char *path,
                                netc_error **err)
 {
@@ -200,7 +200,7 @@ static const char *resolve_embedded(void *ctx, Arena *a, const char *from, const
     return NULL;
 }
 
-// Whether the options ask for other code than the file holds.
+// Whether the options require code that the file does not hold.
 static bool wants_other_code(const Settings *s)
 {
     return s->skip_passes || s->no_reuse || s->no_matmul_library || s->memory_limit ||

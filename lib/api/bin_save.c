@@ -149,7 +149,7 @@ static netc_status compile_archs(Bin *b, Build *cuda)
     return b->archs && *b->archs ? NETC_OK : build_compile(b->p, cuda, "ptx_80", b->err);
 }
 
-// The builds that the file is to hold.
+// The builds that the file will hold.
 static netc_status add_builds(Bin *b)
 {
     netc_program *p = b->p;

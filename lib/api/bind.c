@@ -77,7 +77,7 @@ static const ProgInput *find_input(const ProgEntry *e, const char *input, netc_e
     return NULL;
 }
 
-// Whether the model declares the input, and no output that is asked for needs it.
+// Whether the model declares the input, but no requested output needs it.
 static bool is_left_out(netc_program *p, const ProgEntry *e, const char *input)
 {
     const char *name;
@@ -88,7 +88,7 @@ static bool is_left_out(netc_program *p, const ProgEntry *e, const char *input)
     return false;
 }
 
-// Kernels read elements where they lie.
+// Elements must be aligned, since kernels read them in place.
 netc_status aligned(const char *name, const netc_tensor *t, const ProgType *type, netc_error **err)
 {
     int64_t width = prog_dtype_bytes(type->dtype);
@@ -98,7 +98,7 @@ netc_status aligned(const char *name, const netc_tensor *t, const ProgType *type
                     name, width);
 }
 
-// Of a tensor that is a device pointer, or none.
+// Checks a device pointer, if the tensor is one.
 static netc_status check_pointer(const netc_session *s, const char *name, const netc_tensor *t,
                                  const ProgType *type, netc_error **err)
 {

@@ -169,7 +169,7 @@ invalid:
 
 // -- a memory limit -------------------------------------------------------------------------------
 
-// What those entries take of which values can be computed again.
+// The memory of entries in which values can be recomputed.
 static int64_t peak_of(const Build *b)
 {
     int64_t most = 0;
@@ -228,7 +228,7 @@ static void note_memory(const netc_program *p, const Build *b)
     }
 }
 
-// Under a limit some plans are tried, unless the first one fits and computes nothing again.
+// With a limit several plans are tried, unless the first one fits and recomputes nothing.
 static void make_within(Job *job)
 {
     netc_program *p = job->p;
@@ -260,7 +260,7 @@ static bool same_choices(const Build *b, const char *choices)
     return choices ? schedules_same(b, choices) : !b->choices;
 }
 
-// The builds of a model.bin hold all entries, those of another batch, too.
+// The builds of a model.bin hold all entries; so do those of another batch.
 static bool holds_entry(const Build *b, const char *entry)
 {
     return !strcmp(b->entry, entry) || (*b->define && !*b->entry);

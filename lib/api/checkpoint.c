@@ -14,7 +14,7 @@ bool state_is_saved(const ProgCell *c)
     return c->kind == PC_PARAM || c->kind == PC_STATE || c->kind == PC_SETTING;
 }
 
-// The compiler's own states, those of loss scaling: a checkpoint of another precision has none.
+// The compiler's own states, for loss scaling: a checkpoint of another precision has none.
 static bool own_state(const ProgCell *c)
 {
     return c->kind == PC_STATE && c->name[0] == '@';
@@ -85,7 +85,7 @@ static bool ignored(const Loading *v, const char *name, bool *used)
     return any;
 }
 
-// Where the caller says so of its name in the model: the matrix turned.
+// The transposed matrix, if the caller's patterns match its name in the model.
 static void turn(Loading *v, RtTensor *t, const char *name, bool *turned)
 {
     bool any = false;
@@ -145,8 +145,8 @@ static bool name_tensors(Loading *v)
     return true;
 }
 
-// Weights are what the model computes with: its states, too, but nothing of an optimizer. What the
-// caller defined (-D) is part of the program.
+// Weights are everything the model computes with, including its states, but nothing of an
+// optimizer. What the caller defined (-D) is part of the program.
 static bool takes(const Loading *v, const ProgCell *c)
 {
     if (c->kind == PC_SETTING && settings_define(&v->s->program->settings, c->name)) return false;
@@ -171,15 +171,15 @@ static bool convert(const Loading *v, const ProgCell *c, const RtTensor *t)
     return floats_convert(t->type.dtype, t->data, c->type.dtype, v->room, n);
 }
 
-// A state of weights that has another size here follows a dimension, such as the batch of a hidden
-// state: it begins at its initial value.
+// A state among weights with another size here follows a dimension, such as the batch of a hidden
+// state: it gets its initial value.
 static bool resized(const Loading *v, const ProgCell *c, const RtTensor *t)
 {
     return v->o.weights_only && c->kind == PC_STATE && t->type.dtype == c->type.dtype &&
            t->type.rank == c->type.rank && !same_shape(&t->type, &c->type);
 }
 
-// A file of netc's own may hold more than is asked for: an optimizer's states, other models.
+// A file written by netc may hold more than is needed: an optimizer's states, other models.
 static bool own_file(const RtTensors *t)
 {
     for (int i = 0; i < t->nmeta; i++)
@@ -187,7 +187,7 @@ static bool own_file(const RtTensors *t)
     return false;
 }
 
-// An optimizer's state of a parameter, whose name it begins with.
+// Whether it is an optimizer's state for a parameter, whose name it begins with.
 static bool of_parameter(const Loading *v, const char *name)
 {
     for (const char *dot = strchr(name, '.'); dot; dot = strchr(dot + 1, '.'))
@@ -211,8 +211,7 @@ static void list_cell(Buf *out, const ProgCell *c, const RtTensor *t)
                t && transposed(&t->type, &c->type) ? ", which is its transpose" : "");
 }
 
-// Whether every cell finds its tensor, and every tensor its cell; else all that differs is
-// reported.
+// Whether every cell has a tensor, and every tensor a cell; otherwise all differences are reported.
 static bool fits(Loading *v)
 {
     netc_session *s = v->s;
@@ -273,7 +272,7 @@ static const void *find_loaded(void *ctx, const ProgCell *c)
     return &v->scalar;
 }
 
-// What the file holds otherwise than the model.
+// Notes about differences between the file and the model.
 static void note_cells(const Loading *v)
 {
     int count[PD_COUNT][PD_COUNT] = {{0}}; // converted: from, to

@@ -33,7 +33,7 @@ static ProgType written_type(const Saving *v, const ProgCell *c)
     return t;
 }
 
-// Which cells there are, and in which part each is.
+// The saved cells, and the part that each is in.
 static void collect(Saving *v)
 {
     int cells = rt_cell_count(v->s->rt);
@@ -90,7 +90,7 @@ static void describe(Saving *v)
     if (*v->at->best) add_metadata(v, "netc.best", arena_strdup(v->arena, v->at->best));
 }
 
-// What the cell holds, as it is written. NULL: failed.
+// The cell's values in the form in which they are written. NULL: failed.
 static const void *value_of(Saving *v, const ProgCell *c, const ProgType *as)
 {
     size_t bytes = (size_t)prog_type_bytes(&c->type);
@@ -130,7 +130,7 @@ static void write_part(void *arg)
         !rt_safetensors_write(p->path, t, n, v->keys.at, v->values.at, (int)v->keys.n, &v->e);
 }
 
-// In memory that is given back before the next one.
+// Uses memory that is freed before the next one.
 static bool write_one(Saving *v, const char *path, int number)
 {
     Part p = {v, path, number, false};

@@ -196,7 +196,7 @@ static netc_status open_set(netc_dataset *d, DataItem *it, netc_error **err)
     return NETC_OK;
 }
 
-// Half of the memory that is free may be taken; what is more stays in its files.
+// Images may take half of the free memory; larger sets stay in their files.
 static netc_status load_images(netc_dataset *d, DataItem *it, const ProgType *wanted,
                                netc_error **err)
 {
@@ -293,7 +293,7 @@ static netc_status wrong_rank(Arena *a, const InputDecl *decl, const ProgType *t
                     want.data ? want.data : "", have);
 }
 
-// The array's type, from the file's first bytes where they tell.
+// The array's type, from the file's first bytes if they suffice.
 static netc_status item_type(netc_dataset *d, DataItem *it, netc_program *p, const InputDecl *decl,
                              ProgType *type, netc_error **err)
 {
@@ -319,7 +319,7 @@ typedef struct Found {
     int64_t size;
 } Found;
 
-// Keeps it among those of other inputs, which must not say otherwise.
+// Adds it to the definitions of other inputs, which it must not contradict.
 static netc_status agree(Found *found, int n, Found f, netc_error **err)
 {
     for (int i = 0; i < n; i++)

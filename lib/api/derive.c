@@ -17,7 +17,7 @@ static netc_status put(netc_session *s, const StateSource *from, const ProgCell 
                : NETC_OK;
 }
 
-// Runs an entry that computes cells from others, and puts back those that were given.
+// Runs an entry that computes cells from others, and restores those that were given.
 static netc_status derive(netc_session *s, const Loaded *l, const ProgEntry *e, const bool *written,
                           const StateSource *from, netc_error **err)
 {

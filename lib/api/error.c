@@ -7,7 +7,7 @@
 #include "base/plain.h"
 #include "lib/lib.h"
 
-// What is returned when there is no memory for an error object; never freed.
+// Returned if there is no memory for an error object; never freed.
 static const netc_error no_memory = {NETC_OUT_OF_MEMORY, "error: out of memory",
                                      "error: out of memory",
                                      "[{\"severity\":\"error\",\"message\":\"out of memory\"}]"};

@@ -99,7 +99,7 @@ static bool sum_cell(char *out, size_t n, const ProgEntry *e, const char *output
     return (size_t)snprintf(out, n, "@sum.%s.%s", e->name, output) < n;
 }
 
-// A value over all examples, as it is behind the last batch.
+// A value over all examples, read after the last batch.
 static bool last_cell(netc_session *s, const ProgEntry *e, const char *output, const ProgCell **c)
 {
     char cell[256];
@@ -194,8 +194,8 @@ int64_t rows_count(const Rows *r)
     return r->end > r->begin ? (r->end - r->begin - 1) / r->step + 1 : 0;
 }
 
-// Runs [times] batches of the build [l] over rows from the [first] on, [piece] of them at first
-// without a look at the cancel hook.
+// Runs [times] batches of the build [l] over rows from [first] on, the first [piece] of them
+// without looking at the cancel hook.
 static netc_status run_batches(netc_session *s, Loaded *l, const Rows *rows, int64_t first,
                                int64_t times, int64_t piece, netc_error **err)
 {
@@ -275,7 +275,7 @@ netc_status evaluate_plan(netc_session *s, const ProgEntry *e, int64_t count, ch
     return NETC_OK;
 }
 
-// What tallies sum begins at 0.
+// Clears the sums of tallies.
 static netc_status zero_tallies(netc_session *s, const Program *p, netc_error **err)
 {
     RtError e = {0};

@@ -47,7 +47,7 @@ static bool stands(const ProgBuffer *b, int32_t step)
     return b->region == PR_ARENA && b->first <= step && step <= b->last;
 }
 
-// The step at which temporaries take the most.
+// The step at which temporaries take the most memory.
 static int32_t fullest_step(const ProgEntry *e)
 {
     int64_t most = -1;

@@ -30,7 +30,7 @@ static bool matches(const char *const *patterns, int n, const char *name)
     return false;
 }
 
-// A pattern does not mean parameters that are frozen, a whole name does.
+// A pattern does not match frozen parameters, but a full name does.
 static bool is_argument(const Making *k, const Node *n)
 {
     if (n->op != OP_param) return false;
@@ -53,7 +53,7 @@ static bool has(const Names *known, const char *name)
     return false;
 }
 
-// Reports names, none of them a pattern, that are not known.
+// Reports names that are not patterns and are unknown.
 static void check_names(const Making *k, const char *what, const char *const *names, int n,
                         const Names *known)
 {
@@ -73,7 +73,7 @@ static bool gives_gradient(const Making *k, const Node *root)
     return root->op == OP_output && wanted(k, root) && dtype_is_float(root->type.dtype);
 }
 
-// What is asked for must be there in the whole of the model.
+// Checks that the requested names exist in the whole model.
 static bool check(const Making *k)
 {
     const Graph *g = k->e->graph;
@@ -103,14 +103,14 @@ static bool check(const Making *k)
     return !k->m->diags->errors;
 }
 
-// What the function passes in place of a count that the runtime keeps ("@runs.next", i64): i32,
-// which hosts without integers of 64 bits have, too.
+// How the function passes a counter of the runtime ("@runs.next", i64): as i32, for hosts without
+// 64-bit integers.
 static DType state_type(const Making *k, const char *name, DType t)
 {
     return k->s->states && *name == '@' && t == DT_I64 ? DT_I32 : t;
 }
 
-// The seed is the session's for all its life.
+// The seed belongs to the session and does not change.
 static bool is_passed(const Making *k, const Node *n)
 {
     return n->op == OP_state && !(k->s->states && !strcmp(attr_str(n, ATTR_name), "@seed"));
@@ -125,8 +125,8 @@ static Node *state_input(const Making *k, Graph *g, const Node *n)
     return t.dtype == n->type.dtype ? in : graph_cast(g, in, n->type.dtype);
 }
 
-// The graph's nodes without its roots: parameters that are arguments are inputs, behind the
-// model's own, and, with [states], so are states. names: by id, what nodes are called; or NULL.
+// Copies the graph's nodes without its roots: parameters that are arguments become inputs after the
+// model's own, and so do states if [states]. names: names of nodes by id, or NULL.
 static Remap begin(const Making *k, bool states, const char **names)
 {
     Graph *src = k->e->graph, *g = graph_beside(src);
@@ -155,7 +155,8 @@ static Node *whole_sum(Graph *g, Node *n)
     return n->type.rank ? graph_reduce(g, OP_sum, n, axes, n->type.rank, false) : n;
 }
 
-// What the gradients are of: the sum of the float outputs, each times its cotangent. NULL: none.
+// The value that is differentiated: the sum of the float outputs, each times its cotangent. NULL:
+// none.
 static Node *weighted(const Making *k, Remap *r)
 {
     Graph *g = r->dst;
@@ -187,8 +188,8 @@ static bool varies_by(const Making *k, const Node *x, const char *const *pattern
            matches(patterns, npatterns, name);
 }
 
-// What second derivatives are of: the sum of y's gradients with respect to what [second] names,
-// each times its cotangent. NULL: none.
+// The value differentiated for second derivatives: the sum of y's gradients with respect to what
+// [second] names, each times its cotangent. NULL: none.
 static Node *weighted_again(const Making *k, Graph *g, Node *y)
 {
     Node *sum = NULL;
@@ -207,7 +208,7 @@ static Node *weighted_again(const Making *k, Graph *g, Node *y)
     return sum;
 }
 
-// By id, the names of what is worth keeping.
+// By id, the names of values that are worth keeping.
 static const char **names_of_kept(const Making *k)
 {
     const Graph *g = k->e->graph;
@@ -220,7 +221,7 @@ static const char **names_of_kept(const Making *k)
     return kept_names(g, varies);
 }
 
-// As activations are stored between kernels.
+// The type in which activations are stored between kernels.
 static DType kept_type(const Making *k)
 {
     return k->s->precision == PREC_BF16 ? DT_BF16 : DT_COUNT;
@@ -246,7 +247,7 @@ static Graph *gradients(const Making *k, const char *const *patterns, int npatte
     return g->diags->errors ? g : kept_taken(g, kept_type(k));
 }
 
-// Outputs beside the function's own: what any of its gradients takes of it.
+// Outputs in addition to the function's own: what its gradients may take.
 static void give_kept(const Making *k, Remap *r)
 {
     static const char *const all[] = {"*"};
@@ -274,7 +275,7 @@ static void give_kept(const Making *k, Remap *r)
     }
 }
 
-// In place of the write of a state.
+// Replaces the write of a state.
 static void give_written(const Making *k, Remap *r, const Node *assign)
 {
     const char *name = attr_str(assign, ATTR_name);

@@ -15,7 +15,7 @@ typedef struct KeptCell {
     bool exempt; // held such values already when it was first copied
 } KeptCell;
 
-// Large copies pass to the host on a thread of their own, from a snapshot on the device.
+// Large copies are transferred to the host by a separate thread, from a snapshot on the device.
 #define LARGE (64u << 20)
 
 struct Kept {
@@ -77,7 +77,7 @@ netc_status kept_new(netc_session *s, const Program *p, const ProgEntry *e, bool
     return status;
 }
 
-// Waits for a copy that is under way.
+// Waits for a copy in progress.
 static netc_status wait_for_copy(Kept *k, netc_error **err)
 {
     if (!k->copying) return NETC_OK;
@@ -101,8 +101,8 @@ void kept_free(Kept *k)
     free(k);
 }
 
-// The largest magnitude of n floats as bits: those of an infinity are all of the exponent's, a
-// NaN's are more. In rows of a known length, which compilers make vectors of.
+// The largest magnitude of n floats as bits: an infinity has all bits of the exponent set, a NaN is
+// larger. Processes rows of a known length, which compilers can vectorise.
 #define LARGEST(name, T)                                                                           \
     static T name(const T *v, size_t n)                                                            \
     {                                                                                              \
@@ -125,7 +125,7 @@ LARGEST(largest16, uint16_t)
 LARGEST(largest32, uint32_t)
 LARGEST(largest64, uint64_t)
 
-// (an infinity may be what a model's own state means: a running minimum)
+// (an infinity may be intended in a model's own state: a running minimum)
 bool cell_is_sound(const ProgCell *c, const void *data)
 {
     size_t n = (size_t)(prog_type_bytes(&c->type) / prog_dtype_bytes(c->type.dtype));
@@ -146,7 +146,7 @@ static bool looked_at(const KeptCell *c)
     return !c->exempt && c->cell->name[0] != '@' && c->cell->kind != PC_SCRATCH;
 }
 
-// Fills data, from the snapshot where there is one.
+// Fills data, from the snapshot if there is one.
 static RtCode copy_cells(Kept *k, RtError *e)
 {
     double begin = clock_now();

@@ -6,7 +6,7 @@
 
 #include "lib/lib.h"
 
-// What goes wrong is said when a session asks for the same.
+// Errors are reported when a session requests the same build.
 static void *precompile(void *arg)
 {
     Ahead *h = arg;

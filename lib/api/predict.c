@@ -108,7 +108,7 @@ static netc_status find_output(Predicting *p, const char *name, Written *w, netc
     return no_output(e, name, err);
 }
 
-// The last batch, and whether it can be one: no example is left out.
+// The last batch, and whether a smaller one is possible: no example is left out.
 static netc_status plan_tail(Predicting *p, netc_error **err)
 {
     const ProgCell *mine, *its;
@@ -135,7 +135,7 @@ static ProgType of_all(const Predicting *p, const Written *w)
     return all;
 }
 
-// The archive of output [first], with all outputs of the same file from there on.
+// The archive of output [first], with all later outputs to the same file.
 static RtCode open_archive(Predicting *p, int first, RtError *e)
 {
     Written *w = &p->out[first];
@@ -168,7 +168,7 @@ static RtCode open_file(Predicting *p, int i, RtError *e)
     return w->kind == NPY ? rt_writer_put(&w->file, head, n, e) : RT_OK;
 }
 
-// n examples of an output, in its room.
+// Writes n examples of an output from its buffer.
 static RtCode put_rows(Written *w, int64_t n, RtError *e)
 {
     size_t bytes = (size_t)(n * w->row);
@@ -187,7 +187,7 @@ static RtCode close_file(Written *w, RtCode code, RtError *e)
     return w->kind == ARCHIVE ? rt_npz_end(&w->own, code, e) : rt_writer_end(&w->file, code, e);
 }
 
-// Examples [at] to at + n, by the build [l].
+// Runs examples [at] to at + n with the build [l].
 static RtCode run_batch(Predicting *p, Loaded *l, int64_t at, int64_t n, RtError *e)
 {
     for (int i = 0; i < p->e->ninputs; i++) {

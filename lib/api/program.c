@@ -42,8 +42,8 @@ static bool names_one(const char *const *defines, int n, const char *define)
     return false;
 }
 
-// Data of other dimensions than a model.bin was compiled for: its source is compiled for them, if
-// it was not compiled for them, too.
+// If the data have other dimensions than a model.bin was compiled for, its source is compiled for
+// them, unless the file also has code for them.
 static netc_status fit_bin(netc_program *p, const netc_compile_options *o, netc_error **err)
 {
     const char **defines;
@@ -162,7 +162,7 @@ static netc_status check_options(const netc_compile_options *o, Settings *s, net
     return NETC_OK;
 }
 
-// What the text declares, and what the data say about its dimensions.
+// Reads the text's declarations and the dimensions that the data imply.
 static netc_status read_declarations(netc_program *p, const netc_compile_options *o,
                                      netc_error **err)
 {
@@ -201,7 +201,7 @@ static netc_status read_source(netc_program *p, const netc_compile_options *o, n
     return status == NETC_OK ? read_declarations(p, o, err) : status;
 }
 
-// Of netc_generate's: what takes the prompt belongs to what goes on with it.
+// For netc_generate: "prefill", which takes the prompt, is included with "next".
 static void add_prefill(netc_program *p)
 {
     Settings *s = &p->settings;
@@ -260,8 +260,8 @@ static bool for_prepared(netc_program *p)
     return !p->settings.arch && (!target || !strcmp(target, "cuda")) && program_learn_prepared(p);
 }
 
-// The build for that GPU, whose kernels are then compiled on a thread of their own; and those of a
-// last batch, which is smaller.
+// The build for that GPU, whose kernels are compiled on a separate thread; and that of a last,
+// smaller batch.
 static netc_status start_precompile(netc_program *p, const netc_compile_options *options,
                                     netc_error **err)
 {

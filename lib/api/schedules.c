@@ -45,7 +45,7 @@ static const char *find(void *ctx, uint64_t key)
     return text;
 }
 
-// A mistake in the user's file is an error; what only time has overtaken is not, unless locked.
+// An error in the user's file is an error; an outdated line is not, unless locked.
 static void wrong(void *ctx, uint64_t key, const char *why, bool stale)
 {
     Schedules *s = ctx;
@@ -60,7 +60,7 @@ static void wrong(void *ctx, uint64_t key, const char *why, bool stale)
                    why);
 }
 
-// A build made before any device is known takes the entries of the file's own device.
+// A build made before any device is known uses the entries for the file's own device.
 static const char *device_of(const netc_program *p, const Build *b)
 {
     if (!b->cuda) return "cpu";
@@ -99,7 +99,7 @@ static int entries_for(const TuneFile *t, const char *device)
     return n;
 }
 
-// What --locked objects to, or NULL: kernels without a line. A line without a kernel may be of
+// What --locked objects to, or NULL: kernels without a line. A line without a kernel may belong to
 // other sizes.
 static const char *unlocked(const Schedules *s, const char *const *names, int missing)
 {

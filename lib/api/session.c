@@ -12,7 +12,7 @@ typedef struct Waiting {
     Build *build;
 } Waiting;
 
-// Of a thread that compiles the build's kernels, or of one that is adding images for a model.bin.
+// Images of a thread that compiles the build's kernels, or of one that adds images for a model.bin.
 static void await_images(void *ctx, const RtImage **images, int *n)
 {
     const Waiting *w = ctx;
@@ -150,7 +150,7 @@ static netc_status initialise(netc_session *s, netc_error **err)
     return status;
 }
 
-// What the other session has, it keeps; a seed that only this program reads is the other's.
+// The other session keeps its cells; a seed that only this program reads is taken from it.
 static netc_status join(netc_session *s, netc_session *other, netc_error **err)
 {
     const ProgCell *c;
@@ -161,7 +161,7 @@ static netc_status join(netc_session *s, netc_session *other, netc_error **err)
     return status == NETC_OK && !known ? session_set_control(s, CELL_SEED, s->seed, err) : status;
 }
 
-// The first GPU a program meets.
+// Records the first GPU that a program is used on.
 static void learn_gpu(netc_program *p, const char *model, int arch, int units)
 {
     pthread_mutex_lock(&p->lock);

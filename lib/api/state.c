@@ -157,7 +157,7 @@ netc_status netc_get(netc_session *s, const char *name, double *value, netc_erro
     return NETC_OK;
 }
 
-// What draws of random numbers depend on.
+// The cells that random draws depend on.
 static bool counts_draws(const ProgCell *c)
 {
     return !strcmp(c->name, CELL_STEP) || !strcmp(c->name, CELL_SEED) ||

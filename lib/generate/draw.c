@@ -18,7 +18,8 @@ static double value_at(ProgDType type, const void *p, int64_t i)
     }
 }
 
-// The largest first; of equals the smaller token, so that the order is the same everywhere.
+// Sorts the largest first, of equal ones the smaller token, so that the order is the same
+// everywhere.
 static int by_logit(const void *a, const void *b)
 {
     const Candidate *x = a, *y = b;

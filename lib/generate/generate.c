@@ -51,7 +51,7 @@ static const ProgOutput *logits_of(const ProgEntry *e)
     return NULL;
 }
 
-// *writes: whether it writes a state. *all: whether the other one writes all that it does.
+// *writes: whether e writes a state. *all: whether the other entry writes all states that e does.
 static netc_status compare_states(const Program *p, const ProgEntry *e, const ProgEntry *other,
                                   bool *writes, bool *all, netc_error **err)
 {
@@ -71,14 +71,14 @@ static netc_status compare_states(const Program *p, const ProgEntry *e, const Pr
     return NETC_OK;
 }
 
-// The one input, of tokens; NULL: it has none such.
+// The type of the only input, if it is tokens; else NULL.
 static const ProgType *tokens_of(const ProgEntry *e)
 {
     const ProgType *in = e->ninputs == 1 ? &e->inputs[0].type : NULL;
     return in && in->rank == 2 && in->dtype >= PD_U8 && in->dtype <= PD_I64 ? in : NULL;
 }
 
-// Whether the entry is one of tokens to logits, and how wide.
+// Checks that the entry maps tokens to logits, and finds its width.
 static netc_status look_at(Writer *w, netc_error **err)
 {
     const ProgEntry *e = w->step.e;
@@ -112,8 +112,8 @@ static netc_status look_at(Writer *w, netc_error **err)
                     e->name, w->step.width, w->texts);
 }
 
-// The entry that takes the prompt in pieces, if there is one and the prompt is long enough. One
-// that only happens to be called so is left out.
+// Finds the entry that takes the prompt in pieces, if there is one and the prompt is long enough.
+// An unsuitable entry that merely has this name is ignored.
 static netc_status look_at_prefill(Writer *w, netc_error **err)
 {
     const char *asked = w->o->prefill;
@@ -221,7 +221,7 @@ static int64_t *row_of(const Writer *w, int64_t i)
     return w->token + i * (w->longest + w->o->length);
 }
 
-// The texts from w->first on; where there are fewer than rows, the last rows write nothing.
+// Starts the texts from w->first on; if there are fewer than rows, the last rows write nothing.
 static void begin_texts(Writer *w)
 {
     if (w->said) memset(w->said, 0, (size_t)(w->texts * w->count));
@@ -239,7 +239,7 @@ static void begin_texts(Writer *w)
     }
 }
 
-// The fewest tokens that a text has which goes on. 0: none does.
+// The smallest number of tokens of a text that continues. 0: all have ended.
 static int64_t fewest_known(const Writer *w)
 {
     int64_t n = 0;
@@ -248,14 +248,14 @@ static int64_t fewest_known(const Writer *w)
     return n;
 }
 
-// What of a window stands in front of the tokens that it shows.
+// The part of a text before the tokens that its window shows.
 static int64_t before_window(const Writer *w, int64_t i)
 {
     return w->known[i] > w->step.width ? w->known[i] - w->step.width : 0;
 }
 
-// Runs the entry on the next tokens of each text; of a window on the last ones, behind which is 0.
-// A text that has ended goes on with its last token.
+// Runs the entry on the next tokens of each text; with a window, on the last ones, followed by
+// zeros. A text that has ended continues with its last token.
 static netc_status feed(Writer *w, Way *way, netc_error **err)
 {
     int64_t bytes = prog_dtype_bytes(way->e->inputs[0].type.dtype);
@@ -275,7 +275,7 @@ static netc_status feed(Writer *w, Way *way, netc_error **err)
     return NETC_OK;
 }
 
-// Runs what is left of the first n tokens of each text.
+// Runs the remaining ones of the first n tokens of each text.
 static netc_status advance(Writer *w, int64_t n, netc_error **err)
 {
     if (w->step.width > 1) return feed(w, &w->step, err);
@@ -288,7 +288,8 @@ static netc_status advance(Writer *w, int64_t n, netc_error **err)
     return status;
 }
 
-// How many texts before it began with the same prompt: equal ones differ by the draw alone.
+// The number of earlier texts with the same prompt: texts with equal prompts differ only in their
+// draws.
 static int64_t turn_of(const Writer *w, int64_t text)
 {
     if (w->nprompts == 1) return text;
@@ -300,7 +301,7 @@ static int64_t turn_of(const Writer *w, int64_t text)
     return turn;
 }
 
-// Draws the token that follows in text i of those in hand, from its logits.
+// Draws the next token of text i of the current ones, from its logits.
 static netc_status draw_one(Writer *w, int64_t i, const char *logits, netc_error **err)
 {
     int64_t place = w->known[i], text = w->first + i;
@@ -319,7 +320,7 @@ static netc_status draw_one(Writer *w, int64_t i, const char *logits, netc_error
     return NETC_OK;
 }
 
-// Of every text all of whose tokens went in.
+// Draws a token for every text whose tokens have all been fed.
 static netc_status draw_all(Writer *w, netc_error **err)
 {
     const ProgType *t = &w->out->type;

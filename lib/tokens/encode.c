@@ -30,7 +30,7 @@ static netc_status piece(Encoder *e, const unsigned char *at, size_t n, netc_err
     return status;
 }
 
-// What no match covers is a piece, too.
+// Text that no match covers is a piece, too.
 static netc_status cut(Encoder *e, int depth, const unsigned char *from, const unsigned char *end,
                        netc_error **err)
 {
@@ -91,7 +91,7 @@ static const Special *first_above(const Special *from, const Special *to, size_t
     return from;
 }
 
-// The longest that stands here.
+// The longest special token at this position.
 static const Special *special_at(const netc_tokenizer *t, bool late, const unsigned char *at,
                                  const unsigned char *end)
 {

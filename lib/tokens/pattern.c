@@ -27,7 +27,7 @@ static void reach(PatternWork *w, const unsigned char *at)
     if (at > w->reach) w->reach = at;
 }
 
-// The steps are as many as were thought of; whether there may be more.
+// The step limit was reached; whether it may be raised.
 static bool go_on(PatternWork *w, const unsigned char *at)
 {
     reach(w, at);
@@ -48,7 +48,7 @@ static bool push(PatternWork *w, PatternBack b)
     return true;
 }
 
-// The bytes of the character at p < end, if it is of the set; else 0.
+// The length in bytes of the character at p < end if it is in the set; else 0.
 static inline int one(const Pattern *p, const Set *s, const unsigned char *at,
                       const unsigned char *end)
 {
@@ -61,7 +61,7 @@ static inline int one(const Pattern *p, const Set *s, const unsigned char *at,
 static const unsigned char *match(const Pattern *p, PatternWork *w, int pc, const unsigned char *at,
                                   const unsigned char *end);
 
-// Takes a run. false: too few of them.
+// Matches a run. false: it is too short.
 static bool run(const Pattern *p, PatternWork *w, int pc, const unsigned char **at,
                 const unsigned char *end)
 {
@@ -90,7 +90,7 @@ static bool back(PatternWork *w, size_t base, int *pc, const unsigned char **at)
     return true;
 }
 
-// Where a match that begins at [at] ends; NULL: none does.
+// The end of a match that begins at [at]; NULL: there is none.
 static const unsigned char *match(const Pattern *p, PatternWork *w, int pc, const unsigned char *at,
                                   const unsigned char *end)
 {

@@ -107,7 +107,7 @@ static void named(Compiler *c, Set *s, bool not, bool fold)
     s->categories |= not ? ~bits : bits;
 }
 
-// Behind a backslash. true: a set was added to s; false: it stands for the character *v.
+// After a backslash. true: a set was added to s; false: it stands for the character *v.
 static bool escape(Compiler *c, Set *s, bool fold, uint32_t *v)
 {
     int k = peek(c);
@@ -156,7 +156,7 @@ static void close_set(const Compiler *c, Set *s)
     for (uint32_t k = 0; k < 128; k++) s->ascii[k] = set_has(s, c->category, k);
 }
 
-// Behind [.
+// After [.
 static Set *brackets(Compiler *c, bool fold)
 {
     Set *s = NEW(c->arena, Set);
@@ -199,7 +199,7 @@ static Tree *tree(Compiler *c, TreeKind kind)
 
 static Tree *choice(Compiler *c, bool fold);
 
-// Behind (.
+// After (.
 static Tree *group(Compiler *c, bool fold)
 {
     Tree *t;
@@ -252,7 +252,8 @@ static int64_t number(Compiler *c)
     return v;
 }
 
-// {n}, {n,}, {n,m}. Else a brace is a character, but that {,m} is a repeat to some.
+// {n}, {n,}, {n,m}. Otherwise a brace is a character, except that {,m}, which some engines read as
+// a repeat, is refused.
 static bool braces(Compiler *c, int64_t *low, int64_t *high)
 {
     const unsigned char *from = c->at;

@@ -52,7 +52,7 @@ static void read_split(Reading *r, const JsonValue *v)
     reading_cut(r, r->path, quoted.data, PATTERN_RUBY);
 }
 
-// *level: a ByteLevel was there, behind which nothing can follow.
+// *level: a ByteLevel was found, after which nothing can follow.
 static void read_pre_tokenizer(Reading *r, const JsonValue *v, bool *level)
 {
     const char *type = string_of(v, "type");

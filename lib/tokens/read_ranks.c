@@ -52,7 +52,7 @@ static int letter_value(char c)
                                   : -1;
 }
 
-// false: it is no base64.
+// false: it is not base64.
 static bool base64(const char *at, size_t n, unsigned char *out, size_t *count)
 {
     *count = 0;
@@ -69,7 +69,7 @@ static bool base64(const char *at, size_t n, unsigned char *out, size_t *count)
     return true;
 }
 
-// What a token merges from is looked for at each of its places, which takes time as their square.
+// The parts of a token are searched for at each of its positions, which takes quadratic time.
 enum { LONGEST = 2048 };
 
 static void read_line(Reading *r, const char *path, int line, const char *at, size_t n)

@@ -178,7 +178,7 @@ static void watch_add(Watched *w, const char *name)
     w->at[w->n++] = name;
 }
 
-// What netc and optimizers keep beside the model is only watched by its whole name.
+// States of netc and of optimizers are watched only by their full names.
 static void watch_match(netc_session *s, const ProgEntry *e, const char *pattern, Watched *out)
 {
     const ProgCell *c;

@@ -15,7 +15,7 @@
 
 #define KEEP_AFTER 300 // times the cost of a look at the states and a copy (train_back.c)
 
-// The evaluations that are to come, each taking as long as the fastest so far.
+// The time of the remaining evaluations, each taken to be as long as the fastest so far.
 static double evaluations_left(const Run *r)
 {
     int64_t every = r->eval_every;
@@ -119,7 +119,7 @@ static netc_status device_failed(Run *r, const RtError *e)
     return e->code == RT_CHECK ? NETC_CHECK_FAILED : NETC_ENVIRONMENT;
 }
 
-// The last, smaller batch of an epoch, by a specialisation of its own.
+// Runs the last, smaller batch of an epoch with a specialisation of its own.
 static netc_status run_tail(Run *r, netc_error **err)
 {
     char define[128];
@@ -229,7 +229,7 @@ static bool due(const Run *r, int64_t every)
     return r->step >= r->total || (every > 0 && r->step % every == 0);
 }
 
-// Behind a chunk: whatever is due.
+// After a chunk: reports, evaluations and saves that are due.
 static netc_status pause(Run *r, netc_error **err)
 {
     netc_status status = NETC_OK;
@@ -264,13 +264,13 @@ static netc_status loop(Run *r, netc_error **err)
     return status == NETC_CANCELLED ? stop(r, err) : status;
 }
 
-// Whatever ended training, what was trained is kept.
+// Keeps what was trained, whatever ended training.
 static void save_rest(Run *r)
 {
     if (r->o->save && !r->lost && r->step > 0 && r->step != r->saved) save(r, NULL);
 }
 
-// What the caller has set stays.
+// Values set by the caller are kept.
 static netc_status resume(netc_session *s, const char *path, Position *at, netc_error **err)
 {
     double *value = calloc((size_t)s->ngiven + 1, sizeof *value);
@@ -284,7 +284,7 @@ static netc_status resume(netc_session *s, const char *path, Position *at, netc_
     return status;
 }
 
-// What a resumed training does otherwise than the one that wrote the checkpoint.
+// Notes about differences between this training and the one that wrote the checkpoint.
 static void note_changes(const Run *r, const Position *at)
 {
     const char *precision = precision_text(r->s->program->settings.precision);

@@ -32,7 +32,7 @@ static netc_status go_back(Run *r, netc_error **err)
     return status == NETC_OK && r->step % r->steps_per_epoch ? run_epoch(r, err) : status;
 }
 
-// Runs up to [step], and says whether its states are sound.
+// Runs up to [step] and returns whether its states are sound.
 static bool repeat(Run *r, int64_t step)
 {
     const char *bad = NULL;
@@ -59,7 +59,7 @@ static Build *build_of(const Run *r, int64_t step, const int32_t **rows)
     return l->build;
 }
 
-// [cell] is not sound: goes back to the last step after which all were.
+// [cell] is not sound: returns to the last step after which all cells were.
 static netc_status rewind_run(Run *r, const char *cell, netc_error **err)
 {
     int64_t bad = r->step; // states after so many steps are not sound

@@ -69,7 +69,7 @@ static netc_status check_options(const netc_train_options *o, netc_error **err)
     return NETC_OK;
 }
 
-// Which examples are trained on, and which evaluated.
+// Chooses the examples for training and those for evaluation.
 static netc_status plan_data(Run *r, int64_t examples, netc_error **err)
 {
     const netc_train_options *o = r->o;
@@ -99,7 +99,7 @@ static netc_status plan_data(Run *r, int64_t examples, netc_error **err)
     return status;
 }
 
-// How many steps, and when it is reported and evaluated.
+// Sets the number of steps, and when to report and evaluate.
 static netc_status plan_steps(Run *r, netc_error **err)
 {
     const netc_train_options *o = r->o;

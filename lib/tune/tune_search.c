@@ -172,7 +172,8 @@ static bool pass_over(Walk *w, Choice *all, int n)
     return any;
 }
 
-// Against the default once more, by turns. What does not clearly win is dropped.
+// Compares with the default once more, alternately. A schedule that is not clearly faster is
+// dropped.
 static RtCode decide(Walk *w, bool *better, RtError *e)
 {
     Candidate *c = point(w, NULL);

@@ -243,7 +243,8 @@ static RtCode cuda_stream_sync(RtStream *s, RtError *e)
     return RT_OK;
 }
 
-// The event is recorded anew at each meeting: a wait is for what it meant when that was enqueued.
+// The event is recorded again at each meeting: a wait refers to its meaning when the wait was
+// enqueued.
 static RtCode cuda_stream_meet(RtStream *s, void *theirs, bool before, RtError *e)
 {
     int captured = 0;

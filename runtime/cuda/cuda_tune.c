@@ -205,8 +205,8 @@ static bool is_among(const LtResult *known, int n, const LtResult *r)
     return false;
 }
 
-// What the heuristic proposes with much room and with the product's own by turns, the best first:
-// of short products not all are timed.
+// The heuristic's proposals with a large workspace and with the product's own, alternately, the
+// best first:
 static RtCode candidates(const RtModule *m, int gemm, LtResult *out, int *n, RtError *e)
 {
     const CudaDevice *d = m->d;

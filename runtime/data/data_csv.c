@@ -68,7 +68,8 @@ static bool add_field(Table *t, Field f)
     return true;
 }
 
-// A field from p on, without quotes around it; *next: the separator behind it, or the line's end.
+// A field from p on, without quotes around it; *next: the separator after it, or the end of the
+// line.
 static bool take_field(Table *t, const char *p, const char *stop, Field *out, const char **next)
 {
     while (p < stop && *p != t->separator && blank(*p)) p++;

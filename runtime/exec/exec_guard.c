@@ -16,7 +16,7 @@ static size_t behind(size_t bytes)
     return bytes ? (ALIGN - bytes % ALIGN) % ALIGN : ALIGN;
 }
 
-// Whether no other temporary ever lies where [b] or what is behind it does.
+// Whether no other temporary ever overlaps [b] or the bytes after it.
 static bool alone(const ProgEntry *e, const ProgBuffer *b)
 {
     int64_t end = b->offset + b->bytes + (int64_t)behind((size_t)b->bytes);
