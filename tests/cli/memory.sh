@@ -17,13 +17,13 @@ for norm in layer_norm rms_norm; do
     sed "s/layer_norm(x)/$norm(x)/" "$ROOT/tests/net/fuse/deep.net" >"$W/deep.net"
     for layers in 6 12; do
         expect 0 "entry train" "$NETC" inspect "$W/deep.net" --target sm_90 --precision bf16 -D layers=$layers
-        sed -n '/^entry train/,/^entry eval/s/^  in all: .* calls, \([0-9]*\) bytes.*/\1/p' "$W/.out"
+        sed -n '/^entry train/,/^entry eval/s/^  total: .* calls, \([0-9]*\) bytes.*/\1/p' "$W/.out"
     done >"$W/bytes"
     awk '{ b[NR] = $1 } END { exit !(NR == 2 && b[1] > 0 && b[2] < 2.1 * b[1]) }' "$W/bytes" && pass ||
         fail "with $norm 6 and 12 layers move so many bytes: $(tr '\n' ' ' <"$W/bytes")"
 done
 expect 0 "entry train" "$NETC" inspect "$ROOT/samples/mnist/mlp.net" --target cuda
-n=$(sed -n '/^entry train/,/^entry eval/s/^  in all: \([0-9]*\) calls.*/\1/p' "$W/.out")
+n=$(sed -n '/^entry train/,/^entry eval/s/^  total: \([0-9]*\) calls.*/\1/p' "$W/.out")
 [ "$n" -ge 5 ] && [ "$n" -le 12 ] && pass || fail "a training step takes $n kernels"
 expect 0 "" "$NETC" --emit plan --target cuda "$ROOT/samples/mnist/mlp.net"
 [ "$(sed -n '/^entry train/,/^entry eval/p' "$W/.out" | grep -c 'commits')" = 1 ] && pass ||
