@@ -42,7 +42,7 @@ printf '\0\0\200\77\0\0\0\100\0\0\100\100' >raw # 1, 2, 3 of f32
 expect 0 "y f32[1, 3] 2 4 6" "${RUN[@]}" --input x=raw
 expect 0 "y f32[1, 3] 2 4 6" "${RUN[@]}" --input x=raw:raw
 printf x >>raw
-expect 1 "raw has 13 bytes, no whole number of f32 elements" "${RUN[@]}" --input x=raw
+expect 1 "raw has 13 bytes, not a whole number of f32 elements" "${RUN[@]}" --input x=raw
 
 # out of run: tables and archives, which Python reads, and its own
 expect 0 "" "${RUN[@]}" --input x=t.csv:a-c -o y=out.csv -o s=out.tsv

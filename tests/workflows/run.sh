@@ -75,7 +75,7 @@ expect 0 "" "$NETC" train parts.net "${DATA[@]}" --device "$device" -q --steps 5
 # Weights that hold some of them: the others are made, those stay.
 training whitened -D rate=0 --steps 1 --weights white.st --map 'net.act.gain=none' --allow-missing --save some.st
 looks white 1e-3 --weights some.st
-waits="'net.w' has no value yet: it is made of the first batch"
+waits="'net.w' has no value yet: it is computed from the first batch"
 expect 1 "$waits" "$NETC" run "$NETS/whitened.net" --entry look --input x=x.npy -D batch=200 --device "$device"
 expect 1 "$waits" "$NETC" eval "$NETS/whitened.net" "${DATA[@]}" --device "$device"
 expect 1 "$waits" "$NETC" predict "$NETS/whitened.net" --entry look --data x=x.npy --device "$device" -o white=none.npy
