@@ -14,10 +14,11 @@ typedef struct Run {
 } Run;
 
 // Whether the stage computes anything of a load but the largest and the least of what is stored.
+// stage < 0: bodies without columns have no stages.
 static bool is_computed_of(const Emit *e, int load, int stage)
 {
     const Body *b = e->body;
-    const uint64_t *uses = body_stage_uses(e->arena, b);
+    const uint64_t *uses = stage < 0 ? NULL : body_stage_uses(e->arena, b);
     for (uint32_t i = 0; i < b->insts.n; i++) {
         const Inst *v = &b->insts.at[i];
         const bool reduces = v->kind == KI_REDUCE && v->axis == b->col;
