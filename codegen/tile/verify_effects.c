@@ -134,9 +134,11 @@ void agent_finish(Run *r, int who, Reads *by, int left)
 
 // -- mbarriers ------------------------------------------------------------------------------------
 
+// The position is negative in a wrong program that is a step behind.
 static Bar *bar_at(Run *r, int block, int bar, int64_t position)
 {
-    return &r->bar[block][bar][position % r->p->bar[bar].places];
+    int64_t places = r->p->bar[bar].places;
+    return &r->bar[block][bar][(position % places + places) % places];
 }
 
 // That end a phase, with as many blocks as there are here.
