@@ -173,7 +173,7 @@ static void few_accumulate(Emit *e, int r)
     const Inst *v = &b->insts.at[r];
     const char *acc = emit_text(e, "%s_acc", e->name[r]);
     if (v->kind == KI_REDUCE && !inst_acc(v)->place)
-        emit_line(e, e->scope, "%s = %s;", acc, emit_fused(e, v->op, v->acc, acc, v->a[0]));
+        emit(e, "%s = %s;", acc, emit_fused(e, v->op, v->acc, acc, v->a[0]));
     else
         c_accumulate(e, r, acc, emit_text(e, "%s_best", e->name[r]), e->axis[b->col]);
 }

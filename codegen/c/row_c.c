@@ -148,8 +148,8 @@ static const char *together(Emit *e, const int *r, int n, const char *from, cons
     for (int i = 0; i < n; i++) {
         const Inst *v = &b->insts.at[r[i]];
         const bool stored = c_stored_order(e, r[i]);
-        emit_line(e, e->scope, "%s %s_some = %s;", stored ? "int16_t" : c_acc_type(v->acc),
-                  e->name[r[i]], stored ? c_order_start(e, r[i]) : emit_identity(e, v->op, v->acc));
+        emit(e, "%s %s_some = %s;", stored ? "int16_t" : c_acc_type(v->acc), e->name[r[i]],
+             stored ? c_order_start(e, r[i]) : emit_identity(e, v->op, v->acc));
     }
     for (int k = 0; k < TOGETHER; k++) {
         e->axis[b->col] = emit_text(e, "(%s + %lld)", c, k * (long long)lanes);
@@ -166,7 +166,7 @@ static const char *together(Emit *e, const int *r, int n, const char *from, cons
             else
                 c_accumulate(e, r[i], some, "", c);
         }
-        emit_close(e, "{", "}");
+        emit_end(e, "{");
     }
     e->axis[b->col] = c;
     e->period = 0;
@@ -174,18 +174,14 @@ static const char *together(Emit *e, const int *r, int n, const char *from, cons
         const Inst *v = &b->insts.at[r[i]];
         const char *lane = emit_text(e, "%s_lane[%s - %s]", e->name[r[i]], c, turn),
                    *some = emit_text(e, "%s_some", e->name[r[i]]);
-        emit_line(e, e->scope, "%s = %s;", lane,
-                  c_stored_order(e, r[i]) ? emit_text(e, "nc_max_s(%s, %s)", lane, some)
-                                          : emit_combine(e, v->op, v->acc, lane, some));
+        emit(e, "%s = %s;", lane,
+             c_stored_order(e, r[i]) ? emit_text(e, "nc_max_s(%s, %s)", lane, some)
+                                     : emit_combine(e, v->op, v->acc, lane, some));
     }
-    emit_close(e,
-               emit_text(e, "#pragma omp simd\n%*sfor (long %s = %s; %s < %s + %lld; %s++) {",
-                         e->scope->up->indent * 4, "", c, turn, c, turn, (long long)lanes, c),
-               "}");
-    emit_close(e,
-               emit_text(e, "for (long %s = %s; %s + %lld <= %s; %s += %lld) {", turn, from, turn,
-                         turns, to, turn, turns),
-               "}");
+    emit_end(e, "#pragma omp simd\nfor (long %s = %s; %s < %s + %lld; %s++) {", c, turn, c, turn,
+             (long long)lanes, c);
+    emit_end(e, "for (long %s = %s; %s + %lld <= %s; %s += %lld) {", turn, from, turn, turns, to,
+             turn, turns);
     return emit_text(e, "(%s - (%s - %s) %% %lld)", to, to, from, turns);
 }
 
@@ -395,13 +391,13 @@ int64_t combine_c(Emit *e)
     const int *red = stage_reductions(e, 0, &n);
     bool beside = b->sched.kind == SCHED_COLUMN && c_plain_over(e, 0);
     for (int i = 0; i < n; i++) beside &= !inst_acc(&b->insts.at[red[i]])->place;
-    const char *r = e->axis[0], *pragma = beside ? "#pragma omp simd\n    " : "",
+    const char *r = e->axis[0], *pragma = beside ? "#pragma omp simd\n" : "",
                *rows = emit_text(e, "%sfor (long %s = begin; %s < end; %s++) {", pragma, r, r, r);
     for (int i = 0; i < n && beside; i++) {
         const Inst *v = &b->insts.at[red[i]];
         emit_open(e, 0);
         join_parts(e, e->scope, v, e->name[red[i]], i);
-        emit_line(e, e->scope, "%s = %s_acc;", part_of(e, i, "0"), e->name[red[i]]);
+        emit(e, "%s = %s_acc;", part_of(e, i, "0"), e->name[red[i]]);
         emit_end(e, "%s", rows);
     }
     emit_open(e, 1);

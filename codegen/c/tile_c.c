@@ -188,9 +188,8 @@ static int64_t in_place_c(Emit *e, int rows)
     if (direct) {
         const char *place = turn_begin(e, direct->buf, direct->ix, (const int[]){rows, cols},
                                        (const char *[]){"(first_m + i)", "first_n"});
-        emit_line(e, e->scope, "for (long i = 0; i < whole_m - first_m; i += NC_ROWS_OF_%s)", kind);
-        emit_line(e, e->scope, "    nc_rows_%s(%s, %lld, first_k > 0, %s);", kind, place,
-                  (long long)pitch, rest);
+        emit(e, "for (long i = 0; i < whole_m - first_m; i += NC_ROWS_OF_%s)", kind);
+        emit(e, "    nc_rows_%s(%s, %lld, first_k > 0, %s);", kind, place, (long long)pitch, rest);
     }
     const Sums part = {once ? "some_m" : sums_from, once ? "end_m" : "last_m", rows, cols, wide};
     if (once) {

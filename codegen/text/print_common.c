@@ -116,9 +116,9 @@ void emit_scan(Emit *e, int r, const char *acc, const char *x)
 {
     const Inst *v = &e->body->insts.at[r];
     const char *t = type_math(v->type), *name = e->name[r];
-    if (v->exclusive) emit_line(e, e->scope, "const %s %s = %s;", t, name, acc);
-    emit_line(e, e->scope, "%s = %s + %s;", acc, acc, x);
-    if (!v->exclusive) emit_line(e, e->scope, "const %s %s = %s;", t, name, acc);
+    if (v->exclusive) emit(e, "const %s %s = %s;", t, name, acc);
+    emit(e, "%s = %s + %s;", acc, acc, x);
+    if (!v->exclusive) emit(e, "const %s %s = %s;", t, name, acc);
     emit_bind(e, r, e->scope, name);
 }
 

@@ -215,21 +215,19 @@ static void emit_nested(Emit *e, int at, Scope *home)
     emit_open(e, 1ull << v->axis);
     if (arg) {
         const char *x = emit_value(e, v->a[0]);
-        emit_line(e, e->scope, "if (%s == 0 || %s > %s || (%s != %s && %s == %s)) {", axis, x, best,
-                  x, x, best, best);
-        emit_line(e, e->scope, "    %s = %s;", best, x);
-        emit_line(e, e->scope, "    %s = (int32_t)%s;", acc, axis);
-        emit_line(e, e->scope, "}");
+        emit(e, "if (%s == 0 || %s > %s || (%s != %s && %s == %s)) {", axis, x, best, x, x, best,
+             best);
+        emit(e, "    %s = %s;", best, x);
+        emit(e, "    %s = (int32_t)%s;", acc, axis);
+        emit(e, "}");
     } else {
-        emit_line(e, e->scope, "%s = %s;", acc, emit_taken(e, v->op, v->acc, acc, v->a[0]));
+        emit(e, "%s = %s;", acc, emit_taken(e, v->op, v->acc, acc, v->a[0]));
     }
     // (operands that do not vary over the axis went to home already, before the loop)
     emit_line(e, home, "%s %s = %s;", t, best, emit_identity(e, v->op, v->acc));
     if (arg) emit_line(e, home, "int32_t %s = 0;", acc);
-    emit_close(e,
-               arena_printf(e->arena, "for (%s %s = 0; %s < %lld; %s++) {", it, axis, axis,
-                            (long long)e->body->axis[v->axis].extent, axis),
-               "}");
+    emit_end(e, "for (%s %s = 0; %s < %lld; %s++) {", it, axis, axis,
+             (long long)e->body->axis[v->axis].extent, axis);
     e->scope = back;
     emit_bind(e, at, home, acc);
 }
@@ -360,8 +358,7 @@ void emit_store(Emit *e, const BodyStore *s)
     }
     const char *only =
         s->guard ? arena_printf(e->arena, "if (%s) ", emit_value(e, s->guard - 1)) : "";
-    emit_line(e, e->scope, "%s%s[%s] = %s;", only, buf, ix,
-              is_moved(e, s->value) ? v : emit_stored(e, t, v));
+    emit(e, "%s%s[%s] = %s;", only, buf, ix, is_moved(e, s->value) ? v : emit_stored(e, t, v));
 }
 
 void emit_stores(Emit *e, int stage)
@@ -379,8 +376,8 @@ void emit_stores(Emit *e, int stage)
             } else if (s->buf >= 0 && e->place[i]) {
                 const char *v = emit_value(e, emit_unrounded(e, s));
                 const bool converted = e->converted[b->insts.n + i] || is_moved(e, s->value);
-                emit_line(e, e->scope, "%s = %s;", e->place[i],
-                          converted ? v : emit_stored(e, b->bufs.at[s->buf].type, v));
+                emit(e, "%s = %s;", e->place[i],
+                     converted ? v : emit_stored(e, b->bufs.at[s->buf].type, v));
             } else if (s->buf >= 0) {
                 emit_store(e, s);
             }
