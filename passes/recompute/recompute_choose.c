@@ -39,8 +39,8 @@ typedef struct Choose {
     uint32_t *first, *last; // of a waiting value: its first and last use behind the forward part
     VEC(Drop) drops;        // in the order in which they were chosen
     uint32_t *soon;         // of a node: the first node that stores something computed from it
-    uint32_t *until;        // of a node: the last one
-    uint32_t *readers;      // of a node: how many
+    uint32_t *until;        // of a node: the last one, up to gradients that are stored on the way
+    uint32_t *readers;      // of a node: how many nodes read it
     bool lasting;           // prices count how long a value need not wait, too
     uint32_t *seen, mark;
     VEC(const Node *) work, cone; // of one value: the nodes to recompute, the value first

@@ -1,0 +1,25 @@
+#!/bin/bash
+# Softmax and cross entropy of 16-bit floats in f32, whose maximum and sum are taken in one pass over the row (codegen/ir/online.c):
+# random sizes on the device of the host, against the evaluator.
+. "$(dirname "$0")/../lib.sh"
+SHIM=$BUILD/shim net=$ROOT/tests/shim/net/narrow_maxima.net
+if ! command -v g++ >/dev/null && ! command -v "${SHIM_CXX:-}" >/dev/null; then
+    skip "no g++: the CUDA text cannot be run on the host"
+    finish
+fi
+export SHIM_UNITS=1 # a device that few rows fill
+
+checked() { LD_LIBRARY_PATH=$SHIM expect "$1" "$2" "$NETC" check "$net" --device cuda:0 --cache-dir '' "${@:3}"; }
+RANDOM=${SEED:=$((10#$(date +%j)))} # another day, other sizes
+for _ in 1 2 3; do
+    sizes=(-D rows=$((1 + RANDOM % 4)) -D width=$((45000 + (RANDOM * 32768 + RANDOM) % 40000)))
+    echo "SEED=$SEED: ${sizes[*]}"
+    checked 0 worst "${sizes[@]}"
+done
+# The sum that is not scaled as the maximum grows is seen, at this size and at the last one: they are computed so.
+export SHIM_CUT='_acc *= nc_exp_16(=>_acc *= 1 + 0 * nc_exp_16('
+for size in "${sizes[*]}" "-D width=61440"; do
+    # shellcheck disable=SC2086
+    checked 1 WRONG $size
+done
+finish
