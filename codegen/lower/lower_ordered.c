@@ -35,9 +35,8 @@ int64_t lower_rows_around(const Type *t, int64_t axis)
     return n;
 }
 
-enum {
-    LONG_SCAN = 4096
-}; // rows up to it: f64 takes up to four times as long, and gains few digits
+// Up to so many elements in f32: f64 takes up to four times as long, and gains few digits.
+enum { LONG_SCAN = 4096 };
 
 // What a running sum is kept in. On a CPU one thread adds up a whole row, element by element: in
 // f32 a row of ones would stay at 2^24. On a GPU sums of sums are added, which are few.
