@@ -57,6 +57,9 @@ bool target_small_product(const Target *t, int64_t batch, int64_t m, int64_t n, 
 bool target_few_rows(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k);
 // The same of f32: products of so few results that a library leaves multiprocessors idle.
 bool target_idle_product(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k);
+// Generated products of so few results, as in a convolution of one image, that a tile a warp is
+// faster than larger tiles. Operands are 16-bit floats, or f32 rounded to TF32.
+bool target_few_results(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k);
 // How many times the tiles of such a product have room on the device; 1 for any other.
 int64_t target_idle_share(const Target *t, int64_t batch, int64_t m, int64_t n);
 // Products that the CPU computes without tiles or a library, which would bring operands into order
@@ -114,12 +117,14 @@ int target_line_elements(const Target *t);                // a line of memory, c
 // such copies are not made or what is added costs more. lines: neighbouring windows share the
 // pixels of a line, which one copy has: then zeros cost less than computing the places.
 int64_t target_copied_channels(const Target *t, int64_t channels, int64_t results, bool lines);
-// Seconds of a product in tiles of m x n on tensor cores, by so many blocks of so many columns
-// each; the sums of so many parts are joined.
-// Of products of 16-bit floats, a tile a warp, by [blocks] that fetch [bytes] each; a tile is of
-// [cluster] blocks.
+// Seconds of a product with a tile a warp, by [blocks] that fetch [bytes] each; [cluster] blocks
+// share a tile. half: of 16-bit floats, whose weights come from memory.
 double target_warp_tiles_seconds(const Target *t, int64_t blocks, double bytes, int cluster,
                                  bool half);
+// The same of 16-bit floats over windows, which the second cache holds.
+double target_windows_seconds(const Target *t, int64_t blocks, double bytes, int cluster);
+// Seconds of a product in tiles of m x n on tensor cores, by so many blocks of so many columns
+// each; the sums of so many parts are joined.
 double target_tiles_seconds(const Target *t, int64_t blocks, int m, int n, double columns,
                             int parts);
 

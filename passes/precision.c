@@ -9,18 +9,21 @@
 // low type: activations and their gradients cost two bytes to store and to read. Results that are
 // read elementwise by an update, an output or a loop (above all the gradients of parameters) are
 // not rounded. Parameters, optimizer state, statistics and losses stay f32. The cast of an operand
-// goes below its transposes, pads and windows, so that there is one; other backward readers of such
-// an operand (a bias gradient, the slope of a ReLU) read the rounded value too. autocast(x) is
-// rounded as a matmul's operand is, in the forward and the backward part.
+// goes below its transposes, pads and windows, so that there is one, and below slices for a product
+// of few results, which reads them in place; other backward readers of such an operand (a bias
+// gradient, the slope of a ReLU) read the rounded value too. autocast(x) is rounded as a matmul's
+// operand is, in the forward and the backward part.
 //
 // Requires: gradients expanded (roles are known). Keeps: shapes, the types of everything but
 // operands. Breaks: nothing.
 #include <string.h>
 
+#include "ir/axes.h"
 #include "passes/passes.h"
 #include "passes/regions.h"
 
 typedef struct Policy {
+    const Target *target; // may be NULL
     DType low;
     bool forward_only;
 } Policy;
@@ -105,12 +108,13 @@ static Facts facts_of(Graph *g, const Policy *p)
     return f;
 }
 
-static Node *lowered(Graph *g, Node *x, DType low)
+// [few]: for a product of few results.
+static Node *lowered(Graph *g, Node *x, DType low, bool few)
 {
     enum { MOST = 16 };
     const Node *views[MOST];
     int n = 0;
-    while (node_has(x, OPF_MOVES) && n < MOST) {
+    while ((node_has(x, OPF_MOVES) || (few && x->op == OP_slice)) && n < MOST) {
         views[n++] = x;
         x = x->args[0];
     }
@@ -127,7 +131,7 @@ static Node *lowered(Graph *g, Node *x, DType low)
 // n rounded to the low type and widened again.
 static Node *rounded(Graph *g, Node *x, DType low)
 {
-    return graph_cast(g, lowered(g, x, low), DT_F32);
+    return graph_cast(g, lowered(g, x, low, false), DT_F32);
 }
 
 typedef struct Lowering {
@@ -151,13 +155,19 @@ static Node *biased(const Lowering *l, const Node *n)
     return graph_node(l->dst, OP_add, args, 2, n->attrs);
 }
 
+static bool has_few_results(const Target *t, const Node *dot)
+{
+    const DotSizes x = dot_sizes(dot);
+    return t && target_few_results(t, x.batch, x.m, x.n, x.k);
+}
+
 static Node *lower_node(const Lowering *l, const IdMap *done, const Node *n)
 {
     Graph *dst = l->dst;
     DType low = l->policy->low;
-    bool dot = wants_low(n, l->policy);
+    const bool dot = wants_low(n, l->policy), few = dot && has_few_results(l->policy->target, n);
     if (is_rounded(n, l->policy)) {
-        Node *stored = lowered(dst, l->map->map[n->args[0]->id], low);
+        Node *stored = lowered(dst, l->map->map[n->args[0]->id], low, false);
         if (!stored->name) stored->name = n->name;
         return graph_cast(dst, stored, DT_F32);
     }
@@ -167,7 +177,7 @@ static Node *lower_node(const Lowering *l, const IdMap *done, const Node *n)
     for (uint32_t k = 0; k < n->nargs; k++) {
         Node *x = l->map->map[n->args[k]->id];
         args[k] = x;
-        if (dot) args[k] = lowered(dst, x, low);
+        if (dot) args[k] = lowered(dst, x, low, few);
         if (reads_rounded(&l->facts, n, k)) args[k] = rounded(dst, x, low);
     }
     Node *y;
@@ -178,7 +188,7 @@ static Node *lower_node(const Lowering *l, const IdMap *done, const Node *n)
         y = graph_region_node(dst, n->op, args, (int)n->nargs, n->attrs, regions, (int)n->nregions);
     }
     if (!l->facts.round[n->id]) return y;
-    Node *stored = lowered(dst, y, low);
+    Node *stored = lowered(dst, y, low, false);
     if (!stored->name) stored->name = y->name ? y->name : n->name;
     return graph_cast(dst, stored, DT_F32);
 }
@@ -225,7 +235,7 @@ Graph *pass_precision(Graph *g, Module *m, const PassOptions *o)
 {
     (void)m;
     if (o->precision == PREC_F32 || o->precision == PREC_TF32) return g;
-    Policy p = {.low = DT_BF16};
-    if (o->precision == PREC_F16) p = (Policy){DT_F16, !scales_loss(g)};
+    Policy p = {.target = o->target, .low = DT_BF16};
+    if (o->precision == PREC_F16) p.low = DT_F16, p.forward_only = !scales_loss(g);
     return over_regions(g, lower_precision, &p);
 }

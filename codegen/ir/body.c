@@ -279,10 +279,11 @@ bool inst_placed(const Body *b, int inst)
     return placed;
 }
 
-bool operand_along_k(const Body *b, int inst)
+bool operand_along_k(const Body *b, int inst, int width)
 {
-    int64_t stride;
+    int64_t step;
+    bool aligned;
     const Inst *v = &b->insts.at[inst];
     while (v->kind == KI_CAST || (v->kind == KI_EW && v->na > 0)) v = &b->insts.at[v->a[0]];
-    return v->kind != KI_LOAD || (ix_stride(v->ix, b->col, &stride) && stride == 1);
+    return v->kind != KI_LOAD || (ix_run(v->ix, b->col, width, &step, &aligned) && step == 1);
 }

@@ -284,9 +284,9 @@ int body_scan(const Body *b); // ... that computes running sums
 // A 16-bit float that the body widens before multiplying; DT_BOOL: something else.
 DType narrow_type(const Body *b, int inst);
 bool mma_fits(const Body *b); // a contraction of 16-bit floats: tensor cores can take it
-// Whether the data of an operand of a contraction are contiguous along k rather than along its
-// rows.
-bool operand_along_k(const Body *b, int inst);
+// Whether the data of an operand of a contraction are contiguous along k, in aligned runs of
+// [width], rather than along its rows.
+bool operand_along_k(const Body *b, int inst, int width);
 // Whether the instruction has one value along each aligned run of [width] of the axis.
 bool inst_steady(const Body *b, int inst, int axis, int width);
 // Whether the instruction depends only on places along the axes.

@@ -25,6 +25,20 @@ static int result_bytes(const Body *b)
     return bytes;
 }
 
+// Whether both operands are matrices, which a library multiplies too, rather than windows.
+static bool reads_matrices(const Body *b)
+{
+    bool all = true;
+    for (int axis = 1; axis <= 2; axis++) {
+        const Inst *v = &b->insts.at[axis == 1 ? b->dot.a : b->dot.b];
+        int64_t stride;
+        while (v->kind == KI_CAST) v = &b->insts.at[v->a[0]];
+        all &= v->kind == KI_LOAD && v->pred < 0 && ix_stride(v->ix, axis, &stride) &&
+               ix_stride(v->ix, b->col, &stride);
+    }
+    return all;
+}
+
 // Seconds of a product in tiles of warps, by the bytes that a multiprocessor moves for its blocks
 // and the joins of a cluster's (target_warp_tiles_seconds).
 static double warp_seconds(const Target *t, const Body *b)
@@ -33,6 +47,8 @@ static double warp_seconds(const Target *t, const Body *b)
     const int element = warp_narrow(b) ? 2 : 4, tiles = 8 / s->tile.share; // of a block
     double operands = (double)element * (s->tile.m + s->tile.n) * (double)b->axis[b->col].extent,
            results = (double)result_bytes(b) * s->tile.m * s->tile.n;
+    if (warp_narrow(b) && !reads_matrices(b))
+        return target_windows_seconds(t, s->blocks, tiles * operands / s->cluster, s->cluster);
     const double seconds = target_warp_tiles_seconds(
         t, s->blocks, tiles * (operands + results) / s->cluster, s->cluster, warp_narrow(b));
     // What computes its operands waits for instructions, of which idle multiprocessors take none.
@@ -60,8 +76,11 @@ static void warp_tile(const Target *t, Body *b)
             b->sched.tile.each = each;
             b->sched.tile.share = share;
             tile_derive(b, t);
-            // Registers for two blocks a multiprocessor; of 16 bits, where there are so many.
-            const bool two = !warp_narrow(b) || (each == 2 && b->sched.blocks > t->units);
+            // Registers for two blocks a multiprocessor; of 16 bits, where there are so many, or
+            // more clusters than one block each would allow.
+            const int64_t own = b->sched.blocks / b->sched.cluster;
+            const bool two = !warp_narrow(b) || (each == 2 && b->sched.blocks > t->units) ||
+                             (b->sched.cluster > 1 && own > target_clusters(t, b->sched.cluster));
             b->sched.resident = two ? 2 : 0;
             double seconds = warp_seconds(t, b);
             if (least >= 0 && seconds >= least) continue;
@@ -96,7 +115,7 @@ static void plan_narrow(const Target *t, Body *b, bool few)
 {
     b->sched.threads = 256;
     b->sched.tile.k *= 2;
-    if (few && !body_folds(b) && !group_has_windows(b))
+    if (few && !body_folds(b))
         warp_tile(t, b);
     else
         wgmma_schedule(t, b);
@@ -116,7 +135,9 @@ void plan_tile(const Target *t, Body *b)
     const int64_t batch = b->axis[0].extent, m = b->axis[1].extent, n = b->axis[2].extent,
                   k = b->axis[b->col].extent;
     if (mma_fits(b)) {
-        plan_narrow(t, b, target_few_rows(t, batch, m, n, k));
+        plan_narrow(t, b,
+                    reads_matrices(b) ? target_few_rows(t, batch, m, n, k)
+                                      : target_few_results(t, batch, m, n, k));
         return;
     }
     if (bytes > 4) s->tile.k = 16;

@@ -87,7 +87,8 @@ static Tile operand(const TileProgram *p, int axis)
     int side = axis == 1 ? s->tile.m : s->tile.n, given = axis == 1 ? b->dot.a : b->dot.b;
     Tile t = {.name = axis == 1 ? "left" : "right", .axis = axis, .type = p->atom->operand};
     t.inst = narrow ? b->insts.at[given].a[0] : given;
-    t.along_k = narrow ? !lies_across(b, t.inst, axis, p->vector) : operand_along_k(b, t.inst);
+    t.along_k =
+        narrow ? !lies_across(b, t.inst, axis, p->vector) : operand_along_k(b, t.inst, p->vector);
     int inner = t.along_k ? b->col : axis;
     t.plain = tile_copies(b, t.inst, t.type, inner, p->vector);
     t.layout = narrow ? L_PAD : L_SWIZZLE;
@@ -245,5 +246,5 @@ int staged_sharing(const Schedule *s)
 // What the threads of half a warp store at once lies in different banks.
 int staged_pitch(const Body *b)
 {
-    return b->sched.tile.n + (operand_along_k(b, b->dot.a) ? 8 : 4);
+    return b->sched.tile.n + (operand_along_k(b, b->dot.a, 4) ? 8 : 4);
 }

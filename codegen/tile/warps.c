@@ -32,7 +32,10 @@ int64_t warp_all_chunks(const Body *b)
 
 int warp_chunks(const Body *b)
 {
-    int64_t n = warp_all_chunks(b), most = 96 / (4 * (warp_rows(b, 1) + warp_rows(b, 2)));
+    const Schedule *s = &b->sched;
+    const int sums = s->tile.m * s->tile.n / 32, // of a thread; half the registers hold them, too
+        registers = warp_narrow(b) && s->resident > 1 ? 96 - sums : 96;
+    int64_t n = warp_all_chunks(b), most = registers / (4 * (warp_rows(b, 1) + warp_rows(b, 2)));
     int64_t stretches = ceil_div(n, most); // as many each
     return stretches ? (int)ceil_div(n, stretches) : 1;
 }
@@ -42,7 +45,7 @@ static Tile operand(const Body *b, int axis)
     Tile t = {.name = axis == 1 ? "left" : "right", .layout = L_OPERAND, .places = 1};
     t.axis = axis;
     t.inst = axis == 1 ? b->dot.a : b->dot.b;
-    t.along_k = operand_along_k(b, t.inst);
+    t.along_k = operand_along_k(b, t.inst, warp_columns(b));
     t.type = warp_narrow(b) ? narrow_type(b, t.inst) : DT_F32;
     if (warp_narrow(b)) {
         t.inst = b->insts.at[t.inst].a[0]; // as it was before it was widened

@@ -153,9 +153,11 @@ bool fuse_tiled(const PassOptions *o, const Node *dot);
 // Whether the operand is computed inside it; otherwise the value that is stored for the operand,
 // which it reads through views.
 bool fuse_inlines(const PassOptions *o, const Node *dot, int side);
-bool fuse_reads_windows(const PassOptions *o, const Node *dot);
 // If not: what is stored for it, which it reads through views.
 Node *fuse_read(const PassOptions *o, const Node *dot, int side);
+bool fuse_reads_windows(const PassOptions *o, const Node *dot);
+// Whether such a product is computed by a tile a warp (target_few_results).
+bool fuse_few_results(const PassOptions *o, const Node *dot);
 // Operands that both parts read get a clone each.
 Graph *fuse_split_operands(Graph *g, const PassOptions *o);
 

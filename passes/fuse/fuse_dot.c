@@ -140,6 +140,7 @@ static int64_t parts_of(const PassOptions *o, const Node *dot)
     if (!o || !o->target || dot->op != OP_dot || !fuse_reads_windows(o, dot)) return 1;
     const DotAxes a = dot_axes(dot, 0);
     const DotSizes x = dot_sizes(dot);
+    if (fuse_few_results(o, dot)) return 1;
     int64_t best = 1, extent = a.ncontract ? dot->args[0]->type.dim[a.contract[0]] : 1;
     double least = parts_seconds(o->target, &x, 1);
     // One more axis, unless each part has one place of that which is cut.

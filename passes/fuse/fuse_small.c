@@ -13,18 +13,19 @@
 enum { MOST_CHAIN = 12 }; // operations of an operand computed inside a contraction
 
 // Windows of one pixel that stand apart: every second place of an image, and so on, with all of its
-// channels, as bulk copies take them (codegen/ir/body_windows.c).
-static bool is_apart(const PassOptions *o, const Node *n)
+// channels. Bulk copies take them from images of two or three axes (codegen/ir/body_windows.c),
+// products of few results from any value.
+static bool is_apart(const PassOptions *o, const Node *n, bool few)
 {
     enum { UNIT = 8 };
     const int channels = n->type.rank - 1;
-    if (n->op != OP_slice || channels < 2 || channels > 3 || !o->target->group_products ||
-        dtype_info[n->type.dtype].bits != 16 || n->type.dim[channels] % UNIT)
-        return false;
+    if (n->op != OP_slice || channels < 1 || n->type.dim[channels] % UNIT) return false;
     const int64_t *stride = attr_ints(n, ATTR_stride, NULL);
+    const bool copied = o->target->group_products && dtype_info[n->type.dtype].bits == 16 &&
+                        channels >= 2 && channels <= 3 && stride[0] == 1;
     bool apart = false;
-    for (int i = 1; i < channels; i++) apart |= stride[i] > 1;
-    return apart && stride[0] == 1 && stride[channels] == 1;
+    for (int i = 0; i < channels; i++) apart |= stride[i] > 1;
+    return apart && stride[channels] == 1 && (few || copied);
 }
 
 // Whether a product over windows reads its operand through n. On the CPU places are added up from
@@ -36,10 +37,11 @@ static bool sees_through(const PassOptions *o, const Node *n)
 }
 
 // The value that n takes windows of, through views on both sides; NULL: n has no windows.
-static Node *behind_windows(const PassOptions *o, Node *n)
+// [few]: for a product of few results.
+static Node *behind_windows(const PassOptions *o, Node *n, bool few)
 {
     bool windows = false;
-    for (; sees_through(o, n); n = n->args[0]) windows |= n->op == OP_window || is_apart(o, n);
+    for (; sees_through(o, n); n = n->args[0]) windows |= n->op == OP_window || is_apart(o, n, few);
     return windows ? n : NULL;
 }
 
@@ -59,6 +61,14 @@ static bool lies_apart(const PassOptions *o, const Node *n)
     return !node_is_data(n);
 }
 
+bool fuse_few_results(const PassOptions *o, const Node *dot)
+{
+    const DType t = dot->args[0]->type.dtype;
+    const DotSizes x = dot_sizes(dot);
+    return (t == DT_BF16 || t == DT_F16 || (t == DT_F32 && o->precision == PREC_TF32)) &&
+           target_few_results(o->target, x.batch, x.m, x.n, x.k);
+}
+
 // Materialised windows would hold each element as often as they overlap.
 bool fuse_reads_windows(const PassOptions *o, const Node *dot)
 {
@@ -69,8 +79,9 @@ bool fuse_reads_windows(const PassOptions *o, const Node *dot)
         !(t == DT_F32 || (cuda ? t == DT_BF16 || t == DT_F16 : t == DT_F64)))
         return false;
     const DotSizes size = dot_sizes(dot);
+    const bool few = fuse_few_results(o, dot);
     for (int k = 0; k < 2; k++)
-        if (behind_windows(o, dot->args[k]) &&
+        if (behind_windows(o, dot->args[k], few) &&
             (cuda || (size.m > 1 && size.n > 1 && lies_apart(o, dot->args[k]))))
             return true;
     return false;

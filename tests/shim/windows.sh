@@ -21,14 +21,16 @@ measured() {
 # windows SCHEDULE KERNELS DEFINITION...: so many kernels ('': some) are made by that schedule, and all are right.
 windows() {
     local schedule=$1 kernels=$2; shift 2
-    { echo '# netc tune 1'; "$NETC" inspect "$net" --target sm_90 --knobs --no-library "$@" |
+    { echo '# netc tune 1'; LD_LIBRARY_PATH=$SHIM "$NETC" inspect "$net" --target cuda --knobs --no-library "$@" |
         sed -n "s/: tile .*wgmma=.*/ @ host shim: tile $schedule/p"; } >windows.tune
     LD_LIBRARY_PATH=$SHIM expect "${EXIT:-0}" "${TEXT:-worst}" "$NETC" check "$net" --device cuda:0 --cache-dir '' --no-library \
         --tune-file windows.tune "$@"
     measured windows.tune "$kernels"
 }
 # Each way to share out tiles; sizes along each axis that tiles, lines of the image and images end within; strides, dilation,
-# paddings that differ, windows of one line; parts of the columns (b, u over 1), or blocks and groups that share them.
+# paddings that differ, windows of one line; parts of the columns (b, u over 1), or blocks and groups that share them. (So few
+# results are in parts only on a device of few multiprocessors.)
+export SHIM_UNITS=4
 windows 'wgmma=own tile_n=192 cluster=1' 3 -D h=11 -D w=7 -D stride=2 -D c=128
 windows 'wgmma=split tile_n=128 cluster=3' 4 -D half=1 -D h=19 -D w=5 -D b=1 -D u=1 -D dilation=2 -D low=0 -D high=2
 windows 'wgmma=steps tile_n=128 cluster=2' 4 -D h=6 -D w=13 -D b=1 -D u=1 -D v=5 -D o=128
@@ -41,6 +43,7 @@ sizes="$sizes -D c=$((64 * c)) -D o=$((64 * o))"
 echo "SEED=$SEED: $sizes"
 # shellcheck disable=SC2086
 SIZES=$sizes windows "wgmma=$([ "$way" = 1 ] && echo own || echo together) tile_n=$((64 * tile)) cluster=1" '' $sizes
+unset SHIM_UNITS
 
 # Pixels that a stride leaves no weights for are left out (BodyWindows.live): tiles of different numbers of steps, in bands of
 # rows as wide as the device, the last one narrower.
@@ -124,6 +127,27 @@ of_weights 8 -D b=4 -D h=16 -D w=11
 of_weights 8 -D b=6 -D h=8 -D w=14 -D v=2 -D o=72
 SHIM_CUT='nc_operand(right, 1)=>nc_operand(right, 2)' EXIT=1 TEXT=WRONG of_weights 8 -D b=4 -D h=16 -D w=11
 
+# Products of few results: a tile a warp, and blocks of a cluster share the columns. Runs of channels are loaded as vectors, from
+# images with zeros around them and from pixels that lie apart, or one by one. A run that is taken for inside, and is not.
+few() { # DEFINITION...
+    LD_LIBRARY_PATH=$SHIM expect "${EXIT:-0}" "${TEXT:-worst}" "$NETC" check "$net" --device cuda:0 --cache-dir '' --no-library "$@"
+    LD_LIBRARY_PATH=$SHIM "$NETC" inspect "$net" --target cuda --knobs --no-library "$@" >few.txt
+    grep -q 'dot.*share=[248]' few.txt && pass || fail "no tile a warp for $*: $(grep dot few.txt)"
+}
+any b 1 2; any h 3 12; any w 3 12; any u 1 5; any v 1 3; any stride 1 3; any dilation 1 2; any low 0 2; any high 0 2; any half 0 1
+any c 1 30; any o 3 70; any unit 1 3
+h=$((h + dilation * u)) w=$((w + dilation * v)) c=$((c * (unit == 3 ? 3 : 8) + 40))
+sizes="-D b=$b -D h=$h -D w=$w -D u=$u -D v=$v -D stride=$stride -D dilation=$dilation -D low=$low -D high=$high -D half=$half -D c=$c -D o=$o"
+echo "SEED=$SEED: few results $sizes"
+# shellcheck disable=SC2086
+few $sizes
+# shellcheck disable=SC2086
+few $sizes --precision tf32
+few -D b=1 -D h=4 -D w=4 -D c=512 -D o=96
+few -D b=1 -D h=9 -D w=8 -D u=1 -D v=1 -D low=0 -D high=0 -D stride=2 -D c=64 -D o=72
+few -D b=1 -D h=13 -D w=12 -D dilation=2 -D c=136 -D o=40 -D half=1
+SHIM_CUT='const bool v9 = v6 < 4;=>const bool v9 = v6 < 5;' EXIT=2 TEXT=LAUNCH_FAILED few -D b=1 -D h=4 -D w=4 -D c=512 -D o=96
+
 # A gradient of pooling is stored as the image whose windows the products behind it copy.
 pooled() {
     "$NETC" inspect "$ROOT/tests/shim/net/pooled.net" --precision bf16 --target sm_90 --why -D b=900 -D h=15 -D w=15 -D c=64 "$@" |
@@ -132,8 +156,8 @@ pooled() {
 [ "$(pooled)" -gt "$(pooled --skip-passes layout)" ] && pass || fail "products that copy windows: $(pooled), $(pooled --skip-passes layout)"
 
 # A pixel too far is found, and a copy that begins where no window does.
-SHIM_CUT='nc_quo(first, 64), i0, full=>nc_quo(first, 64), 1, full' EXIT=1 TEXT=WRONG windows 'wgmma=own tile_n=64 cluster=1' 3
-SHIM_CUT=', nc_rem(origin_m, 6) - 1=>, nc_rem(origin_m, 6) - 2' EXIT=2 TEXT='begins where none does' \
+SHIM_UNITS=2 SHIM_CUT='nc_quo(first, 64), i0, full=>nc_quo(first, 64), 1, full' EXIT=1 TEXT=WRONG windows 'wgmma=own tile_n=64 cluster=1' 3
+SHIM_UNITS=2 SHIM_CUT=', nc_rem(origin_m, 6) - 1=>, nc_rem(origin_m, 6) - 2' EXIT=2 TEXT='begins where none does' \
     windows 'wgmma=own tile_n=64 cluster=1' 3
 
 # A model.bin has the maps of its kernels.

@@ -40,6 +40,13 @@ int main(void)
           target_warp_tiles_seconds(&t, 96, 1e5, 4, true));
     CHECK(target_warp_tiles_seconds(&t, 96, 5e4, 1, false) <
           target_warp_tiles_seconds(&t, 96, 2.5e4, 2, false));
+    // Convolutions of one image, and of eight where the sums are long; none of a training step.
+    CHECK(target_few_results(&t, 1, 1024, 64, 576) && target_few_results(&t, 1, 128, 512, 4608));
+    CHECK(!target_few_results(&t, 1, 8192, 64, 576) && !target_few_results(&t, 1, 64, 576, 65536));
+    CHECK(!target_few_results(&t, 1, 1024, 64, 27) &&
+          !target_few_results(&slice, 1, 1024, 64, 576));
+    CHECK(target_windows_seconds(&t, 128, 7.4e4, 1) < target_windows_seconds(&t, 128, 7.4e4, 2));
+    CHECK(target_windows_seconds(&t, 256, 7.4e4, 1) > target_windows_seconds(&t, 128, 7.4e4, 1));
     // f32: results so few that a library leaves most of the device idle, whichever side is short.
     CHECK(target_idle_product(&t, 1, 64, 512, 2048) && target_idle_product(&t, 1, 512, 8, 65536));
     CHECK(!target_idle_product(&t, 1, 4096, 4096, 512) && !target_idle_product(&t, 1, 64, 64, 64));
