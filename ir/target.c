@@ -262,7 +262,10 @@ static double library_idle_seconds(const Target *t, int64_t batch, int64_t m, in
     return 5e-6 + (flops / rate > fetched ? flops / rate : fetched);
 }
 
-#define FEW_FLOPS 20e6
+bool target_quick_product(int64_t batch, int64_t m, int64_t n, int64_t k)
+{
+    return 2.0 * (double)batch * (double)m * (double)n * (double)k < 20e6;
+}
 
 bool target_generated_product(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k,
                               bool tf32)
@@ -271,7 +274,7 @@ bool target_generated_product(const Target *t, int64_t batch, int64_t m, int64_t
     const bool idle = target_idle_product(t, batch, m, n, k);
     double flops = 2.0 * (double)batch * (double)m * (double)n * (double)k, least = 1;
     if (t->kind != TARGET_CUDA || !(tf32 || idle) || flops <= 0 || flops > 1e12) return false;
-    if (flops < FEW_FLOPS) return true;
+    if (target_quick_product(batch, m, n, k)) return true;
     if (idle) least = warp_product_seconds(t, batch, m, n, k);
     int64_t tiles = batch * ((m + 63) / 64) * ((n + 31) / 32);
     for (int parts = 1; tf32 && parts <= t->max_cluster; parts *= 2) {
@@ -286,8 +289,7 @@ bool target_generated_product(const Target *t, int64_t batch, int64_t m, int64_t
 
 bool target_tiled_product(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k)
 {
-    return !target_small_product(t, batch, m, n, k) &&
-           2.0 * (double)batch * (double)m * (double)n * (double)k >= FEW_FLOPS;
+    return !target_small_product(t, batch, m, n, k) && !target_quick_product(batch, m, n, k);
 }
 
 // Of the rate on aligned sizes, what the library reaches where the contracted axis or the result's

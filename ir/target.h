@@ -83,6 +83,8 @@ double target_product_flops(const Target *t, bool half, bool tf32);
 // Of those that are generated: so large that its tiles take shared memory and time of the whole
 // device for themselves.
 bool target_tiled_product(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k);
+// Of so few operations that it takes hardly more time than its launch.
+bool target_quick_product(int64_t batch, int64_t m, int64_t n, int64_t k);
 // Products read and write 16-bit floats so many at a time.
 enum { TARGET_UNIT = 8 };
 // Seconds of a product of 16-bit floats by the library. inner_odd: the contracted axis or the

@@ -92,6 +92,7 @@ typedef struct Slot { // a group under construction; sorted by level and program
     int latest; // the level at which it may run without delaying a reader; INT32_MAX: no readers
     uint32_t cluster; // index + 1, 0: none
     bool commits, checks, movable, tiled;
+    bool windows;  // a product over windows that is not over at once
     bool becomes;  // stores a large value that is assigned to a state: into its cell, after all
                    // checks
     bool part;     // ... or the part of the state that changes

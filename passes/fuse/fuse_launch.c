@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/axes.h"
 #include "passes/fuse/fuse.h"
 
 static int by_level(const void *a, const void *b)
@@ -256,6 +257,12 @@ static void merge_reductions(Fuse *f, Slots *slots)
     fuse_drop_empty(slots);
 }
 
+static bool multiplies_windows(const Fuse *f, const Node *dot)
+{
+    const DotSizes x = dot_sizes(dot);
+    return fuse_reads_windows(f->options, dot) && !target_quick_product(x.batch, x.m, x.n, x.k);
+}
+
 // Every stored value goes to the slot of what computes it: a cluster, a matmul or its like, a map.
 static void gather(Fuse *f, Slots *slots)
 {
@@ -277,6 +284,7 @@ static void gather(Fuse *f, Slots *slots)
                 slots->at[slots->n - 1].latest = latest.cluster[c - 1];
                 if (k->anchor) fill_anchor(f, &slots->at[slots->n - 1].group, k->anchor);
                 slots->at[slots->n - 1].tiled = k->anchor && fuse_tiled(f->options, k->anchor);
+                slots->at[slots->n - 1].windows = k->anchor && multiplies_windows(f, k->anchor);
             }
             slot = of_cluster[c] - 1;
         } else if (f->absorbed[i] || fuse_is_anchor(n) || node_has(n, OPF_RESULT)) {
@@ -403,9 +411,9 @@ static void share_launches(Fuse *f, const Slots *slots)
     for (uint32_t i = 0; i < slots->n; i++) {
         const Slot *s = &slots->at[i];
         Group *gr = &f->fusion->groups.at[i];
-        // But small contractions.
+        // But small contractions. (Those over windows take registers that updates have none of.)
         bool alone = (s->tiled ? !s->commits : runs_alone(gr->kind) && !s->cluster) ||
-                     sums_product(f, s, seen, i + 1);
+                     (s->windows && s->commits) || sums_product(f, s, seen, i + 1);
         // Small kernels of any kind share a launch, large ones with their own kind; a commit waits
         // for every check, so it never shares one with what is not a commit.
         bool small = s->bytes <= (f->small ? LATENCY_BYTES : SMALL_BYTES);

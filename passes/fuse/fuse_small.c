@@ -79,7 +79,9 @@ bool fuse_reads_windows(const PassOptions *o, const Node *dot)
         !(t == DT_F32 || (cuda ? t == DT_BF16 || t == DT_F16 : t == DT_F64)))
         return false;
     const DotSizes size = dot_sizes(dot);
-    const bool few = fuse_few_results(o, dot);
+    // (A gradient of weights by a library, of pixels that are stored, does not hold up the
+    // updates.)
+    const bool few = dot->role == ROLE_FORWARD && fuse_few_results(o, dot);
     for (int k = 0; k < 2; k++)
         if (behind_windows(o, dot->args[k], few) &&
             (cuda || (size.m > 1 && size.n > 1 && lies_apart(o, dot->args[k]))))
