@@ -280,6 +280,7 @@ bool out_of_bounds(Elab *e, Span span); // whether elaboration must stop
 // v as a tensor of the current graph; NULL after reporting an error. weak: the type that a number
 // takes (DT_COUNT: f32 for floats, i64 for integers, bool).
 Node *to_tensor(Elab *e, const Val *v, DType weak, Span span);
+bool int_fits(DType t, int64_t v); // true for floats
 bool to_int(Elab *e, const Val *v, Span span, const char *what, int64_t *out);
 // Reports that the value of a const or a dim is not suitable, at its definition, once for all uses.
 // text: what is expected; found: its value.

@@ -235,6 +235,9 @@ static Val run_iota(Elab *e, const Call *c)
     if (!val_missing(&c->arg[1]) && !to_axis(e, &c->arg[1], c->arg_span[1], t.rank, &axis))
         return val_poison();
     if (!t.rank) return fail(e, c->span, "iota needs an axis to count along");
+    if (!int_fits(t.dtype, t.dim[axis] - 1))
+        return fail(e, c->span, "the last number of this iota, %lld, does not fit into %s",
+                    (long long)t.dim[axis] - 1, dtype_info[t.dtype].name);
     Attrs attrs = {0};
     attr_set_ints(e->g, &attrs, ATTR_shape, t.dim, t.rank);
     attr_set_int(&attrs, ATTR_dtype, t.dtype);

@@ -4,7 +4,7 @@
 
 #include "frontend/elab.h"
 
-static bool int_fits(DType t, int64_t v)
+bool int_fits(DType t, int64_t v)
 {
     switch (t) {
     case DT_U8: return v >= 0 && v <= UINT8_MAX;
@@ -14,40 +14,45 @@ static bool int_fits(DType t, int64_t v)
     }
 }
 
-// A weak number as a scalar of type t; NULL after reporting.
-static Node *weak_const(Elab *e, const Val *v, DType t, Span span)
+// Whether a number is a value of type t, else after reporting.
+static bool suits(Elab *e, const Val *v, DType t, Span span)
 {
     const char *name = dtype_info[t].name;
-    if (v->kind == V_BOOL) {
-        if (t == DT_BOOL) return graph_const(e->g, t, v->b);
-        fail(e, span, "%s cannot be combined with %s values; write cast(…, %s)", val_text(e, v),
-             name, name);
-        return NULL;
-    }
-    if (t == DT_BOOL) {
+    if (t == DT_BOOL)
         fail(e, span,
              "%s cannot be combined with bool values; compare (x != 0) or cast to get a bool",
              val_text(e, v));
-        return NULL;
-    }
-    if (dtype_is_float(t)) return graph_const(e->g, t, v->kind == V_INT ? (double)v->i : v->f);
-    if (v->kind == V_FLOAT) {
+    else if (dtype_is_float(t) || (v->kind == V_INT && int_fits(t, v->i)))
+        return true;
+    else if (v->kind == V_FLOAT)
         fail(e, span,
              "%s cannot be combined with %s values; integers become floats only through a cast: "
              "cast(…, f32)",
              val_text(e, v), name);
-        return NULL;
-    }
-    if (!int_fits(t, v->i)) {
+    else
         fail(e, span, "%lld does not fit into %s", (long long)v->i, name);
+    return false;
+}
+
+// A weak number as a scalar of type t; NULL after reporting.
+static Node *weak_const(Elab *e, const Val *v, DType t, Span span)
+{
+    if (v->kind == V_BOOL) {
+        if (t == DT_BOOL) return graph_const(e->g, t, v->b);
+        const char *name = dtype_info[t].name;
+        fail(e, span, "%s cannot be combined with %s values; write cast(…, %s)", val_text(e, v),
+             name, name);
         return NULL;
     }
+    if (!suits(e, v, t, span)) return NULL;
+    if (dtype_is_float(t)) return graph_const(e->g, t, v->kind == V_INT ? (double)v->i : v->f);
     return graph_const_int(e->g, t, v->i);
 }
 
-// Numbers and nested lists of numbers as a constant tensor.
+// Numbers and nested lists of numbers as a constant tensor of type t. Bools are 0 and 1 in any
+// type, and 0 and 1 are bools.
 static bool list_flatten(Elab *e, const Val *v, int depth, Type *t, int64_t *bits, int64_t cap,
-                         int64_t *n, bool floats, Span span)
+                         int64_t *n, Span span)
 {
     uint32_t len;
     if (!seq_length(v, &len)) {
@@ -59,8 +64,11 @@ static bool list_flatten(Elab *e, const Val *v, int depth, Type *t, int64_t *bit
                  val_text(e, v));
             return false;
         }
+        bool truth = v->kind == V_BOOL;
+        if (!truth && t->dtype == DT_BOOL) truth = v->kind == V_INT && (v->i == 0 || v->i == 1);
+        if (!truth && !suits(e, v, t->dtype, span)) return false;
         if (v->kind == V_BOOL) x = v->b;
-        if (floats)
+        if (dtype_is_float(t->dtype))
             memcpy(&bits[(*n)++], &x, sizeof x);
         else
             bits[(*n)++] = v->kind == V_BOOL ? v->b : v->i;
@@ -72,7 +80,7 @@ static bool list_flatten(Elab *e, const Val *v, int depth, Type *t, int64_t *bit
     }
     for (uint32_t i = 0; i < len; i++) {
         Val item = seq_item(e, v, i);
-        if (!list_flatten(e, &item, depth + 1, t, bits, cap, n, floats, span)) return false;
+        if (!list_flatten(e, &item, depth + 1, t, bits, cap, n, span)) return false;
     }
     return true;
 }
@@ -100,7 +108,6 @@ static Node *list_const(Elab *e, const Val *v, DType weak, Span span)
               : list_has(e, v, V_FLOAT, 0) ? DT_F32
               : list_has(e, v, V_BOOL, 0)  ? DT_BOOL
                                            : DT_I32;
-    if (!dtype_is_float(t) && list_has(e, v, V_FLOAT, 0)) t = DT_F32;
     Type type = {.dtype = t};
     Val at = *v;
     uint32_t len;
@@ -113,6 +120,8 @@ static Node *list_const(Elab *e, const Val *v, DType weak, Span span)
         at = seq_item(e, &at, 0);
     }
     if (v->kind == V_RANGE) {
+        Val last = val_int(v->range.hi - 1);
+        if (!suits(e, &last, t, span)) return NULL;
         Attrs attrs = {0};
         attr_set_ints(e->g, &attrs, ATTR_shape, type.dim, 1);
         attr_set_int(&attrs, ATTR_dtype, t);
@@ -129,7 +138,7 @@ static Node *list_const(Elab *e, const Val *v, DType weak, Span span)
         if (!list_fits(e, (uint64_t)count, span)) return NULL;
     }
     int64_t *bits = NEW_ARRAY(e->arena, int64_t, count);
-    if (!list_flatten(e, v, 0, &type, bits, count, &n, dtype_is_float(t), span)) return NULL;
+    if (!list_flatten(e, v, 0, &type, bits, count, &n, span)) return NULL;
     Attrs attrs = {0};
     attr_set_ints(e->g, &attrs, ATTR_shape, type.dim, type.rank);
     attr_set_int(&attrs, ATTR_dtype, t);

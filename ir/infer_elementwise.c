@@ -82,7 +82,7 @@ bool infer_select(Infer *in)
            infer_needs(in, 0, infer_arg(in, 0)->dtype == DT_BOOL, "a bool condition");
 }
 
-// Elementwise, and everything that keeps its operand's type: reverse, sort, cumsum, output, assign.
+// Elementwise, and everything that keeps its operand's type: reverse, sort, output, assign.
 bool infer_same(Infer *in)
 {
     in->out = *infer_arg(in, 0);

@@ -98,6 +98,12 @@ bool infer_scatter(Infer *in)
     return true;
 }
 
+bool infer_scatter_add(Infer *in)
+{
+    return infer_scatter(in) &&
+           infer_needs(in, 0, infer_arg(in, 0)->dtype != DT_BOOL, "numbers (use cast for a bool)");
+}
+
 static bool starts_valid(const Infer *in, int first, int rank)
 {
     if (in->nargs - first != rank)
@@ -139,6 +145,12 @@ bool infer_dynamic_update(Infer *in)
     for (int i = 0; fits && i < t->rank; i++) fits = u->dim[i] <= t->dim[i];
     in->out = *t;
     return fits || infer_fail(in, "%s does not fit into %s", infer_show(in, u), infer_show(in, t));
+}
+
+bool infer_cumsum(Infer *in)
+{
+    return infer_same(in) &&
+           infer_needs(in, 0, infer_arg(in, 0)->dtype != DT_BOOL, "numbers (use cast for a bool)");
 }
 
 bool infer_argsort(Infer *in)
