@@ -36,18 +36,19 @@ typedef struct Input {
     bool of_data; // the data set's: read as the input asks
 } Input;
 
-// Folders, archives and tables have no type of their own, and only data have parts: they are read
-// as
-// --data is.
+// Folders, archives and tables have no type of their own, only data have parts, and what a pipe or
+// a compressed file holds is not seen beforehand: these are read as --data is.
 static bool as_data(const char *path)
 {
     static const char *const ends[] = {".csv", ".tsv", ".npz", ".tar"};
     struct stat st;
     bool there = !stat(path, &st);
-    if (there && S_ISDIR(st.st_mode)) return true;
+    if (there && !S_ISREG(st.st_mode)) return true;
     if (!there && strchr(path, ':')) return true;
     size_t n = strlen(path);
-    if (n > 3 && !strncasecmp(path + n - 3, ".gz", 3)) n -= 3;
+    bool compressed = n > 3 && !strncasecmp(path + n - 3, ".gz", 3);
+    if (compressed) n -= 3;
+    if (compressed && !(n > 4 && !strncasecmp(path + n - 4, ".npy", 4))) return true;
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         if (n > 4 && !strncasecmp(path + n - 4, ends[i], 4)) return true;
     return false;

@@ -124,6 +124,6 @@ RtCode rt_foreign_check(const char *path, const RtBytes *b, bool can_be_raw, RtE
     if (!f && !rt_raw_refused(path, b)) return RT_OK;
     return rt_fail(e, RT_USER, "%s %s%s; %s%s%s%s", path, f ? "is " : "holds something compressed",
                    f ? f->what : " that is neither .npy nor IDX", f ? f->advice : UNPACK,
-                   can_be_raw ? " (or give" : "", can_be_raw ? path : "",
+                   can_be_raw ? " (or give " : "", can_be_raw ? path : "",
                    can_be_raw ? ":raw to read its bytes as elements)" : "");
 }

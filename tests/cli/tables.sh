@@ -41,6 +41,11 @@ expect 0 "z f32[2] 19 264" "$NETC" run m.net --entry pixels --input image=p.csv:
 printf '\0\0\200\77\0\0\0\100\0\0\100\100' >raw # 1, 2, 3 of f32
 expect 0 "y f32[1, 3] 2 4 6" "${RUN[@]}" --input x=raw
 expect 0 "y f32[1, 3] 2 4 6" "${RUN[@]}" --input x=raw:raw
+cp raw raw.bin && gzip raw.bin && cp raw.bin.gz raw.gz
+expect 1 "what is inside (or give raw.gz:raw to read its bytes as elements)" "${RUN[@]}" --input x=raw.gz
+expect 0 "y f32[1, 3] 2 4 6" "${RUN[@]}" --input x=raw.bin.gz
+expect 0 "y f32[1, 3] 2 4 6" "${RUN[@]}" --input x=/dev/stdin <raw
+expect 0 "y f32[1, 3] 2 4 6" "${RUN[@]}" --input x=<(cat raw)
 printf x >>raw
 expect 1 "raw has 13 bytes, not a whole number of f32 elements" "${RUN[@]}" --input x=raw
 
