@@ -85,6 +85,37 @@ expect 1 "did you mean 'inner'?" "$NETC" train m.net --program iner --data x=x.n
 printf 'train net as wrong {\n    minimize y\n    update sgd(lr = 0.1)\n}\n' >>m.net
 expect 1 "m.net:$(grep -n 'minimize y' m.net | cut -d: -f1):" "$NETC" m.net
 expect 0 "1 steps" "$NETC" train m.net --steps 1 --data x=x.npy --data y=y.npy
+# Options of layers and optimizers may be settings and schedules, with the results of numbers.
+cat >options.net <<'N'
+use nn
+use optim
+dim batch = 8
+setting half = 0.5
+setting quarter = 0.25
+fn net(x, y, p, smoothing) {
+    s = reshape(dropout(linear(x, 6) as first, p), [batch, 2, 3])
+    return cross_entropy(flatten(attention(s, s, s, drop = p)), cast(y > 0, i32), smoothing)
+}
+model fixed(x: f32[batch, 3], y: f32[batch]) { return loss = net(x, y, 0.25, 0.5) }
+model chosen(x: f32[batch, 3], y: f32[batch]) { return loss = net(x, y, quarter, half) }
+train fixed {
+    minimize loss
+    update sgd(lr = 0.1, momentum = 0.5, weight_decay = 0.25) for params(rank = 2)
+    update rmsprop(lr = 0.1, momentum = 0.5) as one for params("*.bias")
+    update adam(lr = 0.1, weight_decay = 0.25) as two for params("*.bias")
+}
+train chosen {
+    minimize loss
+    update sgd(lr = 0.1, momentum = half, weight_decay = quarter) for params(rank = 2)
+    update rmsprop(lr = 0.1, momentum = 0.5 + 0 * step) as one for params("*.bias")
+    update adam(lr = 0.1, weight_decay = 0.25 + 0 * step) as two for params("*.bias")
+}
+N
+for p in fixed chosen; do
+    expect 0 "6 steps" "$NETC" train options.net --program $p --steps 6 --save $p.safetensors --data x=x.npy --data y=y.npy
+    "$NETC" eval options.net --program fixed --weights $p.safetensors --data x=x.npy --data y=y.npy >$p.out
+done
+same fixed chosen
 printf 'model m(x: f32[3]) { return x }\n' >none.net
 expect 1 "none has no train block, and so none called 'a'" "$NETC" none.net --program a
 finish
