@@ -209,7 +209,8 @@ static netc_status run(void *args, netc_context *ctx, netc_error **err)
     return status;
 }
 
-// Appends the lines of the file that are not empty. *text holds them. false: an error was reported.
+// Appends the lines of the file that are not empty, without the \r of Windows' line ends. *text
+// holds them. false: an error was reported.
 static bool read_prompts(const char *path, StringList *to, char **text)
 {
     int before = to->n;
@@ -220,6 +221,8 @@ static bool read_prompts(const char *path, StringList *to, char **text)
     for (char *line = *text, *end; *line; line = end) {
         end = line + strcspn(line, "\n");
         if (*end) *end++ = 0;
+        size_t n = strlen(line);
+        if (n && line[n - 1] == '\r') line[n - 1] = 0;
         if (*line && !list_add(to, line)) return false;
     }
     if (to->n == before) fail("%s holds no prompts; it must have one per line", path);
@@ -238,7 +241,7 @@ int verb_generate(int argc, char **argv)
         {"--temperature", NULL, OPT_REAL, &a.temperature, "X",
          "below 1 favours likely tokens, 0 always takes the most likely (default 1)"},
         {"--top-k", NULL, OPT_COUNT, &a.top_k, "N", "draw from the N most likely tokens"},
-        {"--top-p", NULL, OPT_REAL, &a.top_p, "P",
+        {"--top-p", NULL, OPT_POSITIVE, &a.top_p, "P",
          "draw from the fewest tokens whose probabilities sum to P"},
         {"--repetition-penalty", NULL, OPT_POSITIVE, &a.penalty, "X",
          "above 1 makes tokens that the text already has less likely (default: off)"},

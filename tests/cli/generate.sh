@@ -65,6 +65,9 @@ for device in $devices; do
         expect 0 "" "${P[@]}" --prompts lines -D count=$count
         cmp -s alone .out && pass || fail "texts of five prompts, $count side by side, are not those written alone on $device: $(diff alone .out | head -8)"
     done
+    sed -i 's/$/\r/' lines # Windows' ends of lines
+    expect 0 "" "${P[@]}" --prompts lines -D count=2
+    cmp -s alone .out && pass || fail "prompts with Windows' ends of lines on $device: $(diff alone .out | head -8)"
     expect 0 "" "${P[@]}" "${prompts[@]/#/--prompt=}" -D count=2 --prefill ''
     cmp -s alone .out && pass || fail "texts of five prompts without pieces are not those written alone on $device: $(diff alone .out | head -8)"
     rm alone
@@ -156,6 +159,7 @@ expect 0 "" "${G[@]}" --length 60 --temperature 0 --repetition-penalty 1000
 expect 1 "hold a NaN, or nothing finite" "${G[@]}" --entry odd --prompt A
 expect 1 "the temperature is -1" "${G[@]}" --temperature -1
 expect 1 "top_p is 2" "${G[@]}" --top-p 2
+expect 1 "--top-p needs a number above 0, not '0'" "${G[@]}" --top-p 0 # (to the library it means: from all)
 expect 1 "cannot open none.safetensors" "$NETC" generate gpt.net "${SHAPE[@]}" --weights none.safetensors
 # Several texts are written when they are whole: what there is of them when Ctrl-C comes, too.
 cat >slow.net <<'N'
