@@ -144,13 +144,15 @@ static PyObject *get_declared(PyObject *self, void *closure)
 {
     const Entry *e = (Entry *)self;
     const char *name;
-    PyObject *list = PyList_New(0);
     (void)closure;
+    if (!e->model || !model_enter(e->model, false)) return NULL;
+    PyObject *list = PyList_New(0);
     for (int i = 0; list && (name = netc_declared_input(e->model->program, e->utf8, i)); i++) {
         PyObject *text = PyUnicode_FromString(name);
         if (!text || PyList_Append(list, text)) Py_CLEAR(list);
         Py_XDECREF(text);
     }
+    model_leave(e->model);
     return list;
 }
 

@@ -59,7 +59,7 @@ def test_bad_data():
     ]:
         with raises(netc.Error, *words):
             m.train(data)
-    with raises(TypeError, "names of inputs; 3 is none"):
+    with raises(TypeError, "names of inputs; 3 is not one"):
         m.train({3: DATA["x"]})
     with raises(TypeError):
         m.evaluate(3)
@@ -68,7 +68,7 @@ def test_bad_data():
             m.train(DATA, **wrong)
     with raises(netc.Error, 'save_best needs save=…'):  # by the names of here
         m.train(DATA, save_best="loss", eval_data=TEST)
-    with raises(netc.Error, 'eval_every is', 'eval_data={"NAME": …} or split=…'):
+    with raises(netc.Error, 'eval_every needs', 'eval_data={"NAME": …} or split=…'):
         m.train(DATA, eval_every=3)
     with raises(netc.Error, 'defines={"batch": N}'):
         m.train({k: v[:3] for k, v in DATA.items()})
@@ -121,6 +121,9 @@ def test_callbacks():
     same(len(m.train(DATA, epochs=2, report_every=20)), 2)  # and nothing is left behind
     with raises(TypeError):
         m.train(DATA, on_event=3)
+    # Batches of an iterable are calls of the entry: a callback can close the model, which ends them.
+    with raises(ValueError, "closed"):
+        kept.train([(DATA["x"][:32], DATA["label"][:32])] * 4, on_event=lambda event: kept.close())
 
 
 def test_batches():
@@ -310,7 +313,7 @@ train m {
                 png(root / name / f"{i}.png", 4 if i else 9, 20 + 200 * c + i)
         (root / "dark/z.png").write_text("no image")
         n = netc.compile(net, name="m.net", device="cpu")
-        with raises(netc.Error, "9 x 9 pixels, and 4 x 4 are wanted"):
+        with raises(netc.Error, "9 x 9 pixels, and 4 x 4 are expected"):
             n.train({"x": netc.Images(root, skip_bad=True), "label": root}, epochs=1)
         data = {"x": netc.Images(root, resize=True, skip_bad=True), "label": root}
         n.train(data, epochs=9, eval_data=data, save=root / "m.safetensors", save_best="accuracy", patience=3)
