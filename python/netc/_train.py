@@ -163,5 +163,8 @@ class _Loop:
             if self.save is not None and self.step:
                 self.model.save(self.save)
             self.teller.bar.close()
-        self.tell("end")
+        try:
+            self.tell("end")
+        except StopIteration:  # (a callback that always raises it)
+            pass
         return self.model.history

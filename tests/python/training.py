@@ -121,6 +121,10 @@ def test_callbacks():
     same(len(m.train(DATA, epochs=2, report_every=20)), 2)  # and nothing is left behind
     with raises(TypeError):
         m.train(DATA, on_event=3)
+    def always(event):
+        raise StopIteration
+    for data in (DATA, [(DATA["x"][:32], DATA["label"][:32])] * 4):  # of the last event, too
+        same(len(m.train(data, on_event=always)), 0)
     # Batches of an iterable are calls of the entry: a callback can close the model, which ends them.
     with raises(ValueError, "closed"):
         kept.train([(DATA["x"][:32], DATA["label"][:32])] * 4, on_event=lambda event: kept.close())
