@@ -3,8 +3,8 @@
 
 #include "ir/door.h"
 
-// The slot of k, inserted in order when absent; NULL when the set is full (the door refuses it
-// then).
+// The slot of key k, inserted in sorted order if absent; NULL if the set is full, which the
+// constructor of nodes then reports.
 static AttrValue *slot(Attrs *a, AttrKey k)
 {
     int i = 0;
@@ -79,7 +79,7 @@ static bool value_equal(const AttrValue *a, const AttrValue *b)
     switch (attr_kind(a->key)) {
     case AK_INT:
     case AK_DTYPE:
-    case AK_FLOAT: return a->i == b->i; // floats by their bits
+    case AK_FLOAT: return a->i == b->i; // floats are compared by their bits
     case AK_STR: return !strcmp(a->s, b->s);
     case AK_INTS: return a->n == b->n && !memcmp(a->ints, b->ints, (size_t)a->n * sizeof *a->ints);
     }

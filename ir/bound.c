@@ -31,7 +31,7 @@ static double part_of(Part p, double x, double below, double above, double last)
     return 0;
 }
 
-// One part of every element of v, as doubles.
+// Computes one Part of every element of v, in doubles.
 Value *bound_part(Eval *e, const Value *v, Part p)
 {
     Value *out = NEW(e->env->arena, Value);
@@ -50,7 +50,7 @@ Value *bound_part(Eval *e, const Value *v, Part p)
     return out;
 }
 
-// What a rule of the evaluator makes of other operands, in doubles and unrounded.
+// The result of the evaluator's rule for [rule] on other operands, in doubles and not rounded.
 double *bound_rerun(Eval *e, EvalRule *rule, const Node *n, Value *const *args, const Type *like)
 {
     EvalEnv env = *e->env;
@@ -65,7 +65,7 @@ double *bound_rerun(Eval *e, EvalRule *rule, const Node *n, Value *const *args, 
     return out.f;
 }
 
-// The same for the op of a node with one operand, of which one part is taken.
+// The same for the op of n, which has one operand, applied to Part p of v.
 double *bound_over(Eval *e, const Node *n, const Value *v, Part p, const Value *out)
 {
     return bound_rerun(e, eval_rule(n->op), n, (Value *[]){bound_part(e, v, p)}, &out->type);
@@ -101,8 +101,8 @@ static void bound_view(Eval *e, const Node *n, Value *const *args, Value *out)
 
 // -- reductions -----------------------------------------------------------------------------------
 
-// Ops that never fall when an operand rises: their value with all operands at either end, and with
-// NaN where that may be.
+// Monotonic ops, whose result never decreases if an operand increases: evaluates them with all
+// operands at their lower and upper ends, and with NaN where an element may be NaN.
 static void bound_monotone(Eval *e, const Node *n, Value *const *args, Value *out)
 {
     if (!args[0]->error[0]) return;
@@ -131,7 +131,7 @@ static EvalRule *const rules[OP_COUNT] = {
 #define RULE_VIEW(id)             bound_view
 #define RULE_LEAF(id)             bound_none
 #define RULE_ELEMENTWISE(id)      bound_none
-#define RULE_REGION(id)           bound_none // their values come with errors
+#define RULE_REGION(id)           bound_none // these compute error bounds along with the values
 #define RULE_META(id)             bound_none
 #define RULE_ROOT(id)             bound_none
 #define EW(id, ...)               [OP_##id] = bound_elementwise,
@@ -141,13 +141,14 @@ static EvalRule *const rules[OP_COUNT] = {
 #undef OP
 };
 
-// Moves every element within a quarter of its error, which is forgotten; equal ones alike.
+// Moves every element by a random part of up to a quarter of its error, then removes the errors.
+// Equal elements move equally.
 static void shake(uint64_t seed, Value *out)
 {
     for (int64_t i = 0; i < type_count(&out->type) && value_is_float(out); i++) {
         uint64_t bits;
         memcpy(&bits, &out->f[i], sizeof bits);
-        double r = (double)(int64_t)hash_mix(seed, bits) * 0x1p-63; // in -1..1
+        double r = (double)(int64_t)hash_mix(seed, bits) * 0x1p-63; // in [-1, 1]
         double error = out->error[r < 0 ? BELOW : ABOVE][i], moved = out->f[i] + r / 4 * error;
         if (error > 0 && isfinite(moved)) out->f[i] = scalar_round(out->type.dtype, moved);
     }

@@ -12,8 +12,8 @@ void bound_allowed(const Value *want, int64_t i, double *below, double *above)
     }
 }
 
-// The difference over what is allowed; infinite where one is no number and the other is. An
-// allowance that reaches the end of the range allows what lies behind it.
+// The difference divided by what is allowed; infinite if only one of the two is NaN. If the allowed
+// range reaches the largest number of the type, infinity is allowed, too.
 static double share(DType t, double have, double want, double allowed)
 {
     double d = fabs(have - want);

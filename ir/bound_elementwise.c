@@ -2,12 +2,15 @@
 // op.
 #include "ir/bound_ops.h"
 
-enum { COSTLY_ULPS = 2 }; // what prelude functions lose beside their operand's last place
+enum {
+    COSTLY_ULPS = 2
+}; // error of prelude functions, in addition to that of rounding their
+   // operand
 
 // -- elements that are their line's maximum -------------------------------------------------------
 
-// The reduction that operand k of a comparison repeats, where it chose one of the other operand's
-// elements.
+// If operand k of a comparison is a maximum or minimum of the other operand's elements, possibly
+// behind views: that reduction. Otherwise NULL.
 static const Node *chosen_from(const Node *n, uint32_t k)
 {
     const Node *r = n->args[k];
@@ -16,14 +19,14 @@ static const Node *chosen_from(const Node *n, uint32_t k)
     return (acc == ACC_MAX || acc == ACC_MIN) && r->args[0] == n->args[1 - k] ? r : NULL;
 }
 
-// Whether x marks, in each line of a maximum's operand, the elements that equal it.
+// Whether x marks, in each row of the operand of a maximum or minimum, the elements equal to it.
 bool bound_marks_maximum(const Node *x)
 {
     if (x->op == OP_cast) x = x->args[0];
     return x->op == OP_eq && (chosen_from(x, 0) || chosen_from(x, 1));
 }
 
-// v, of the shape of [from], as the views between [from] and [to] repeat it.
+// Applies the views between [from] and [to] to v, which has the shape of [from].
 static Value *through_views(Eval *e, const Node *from, const Node *to, Value *v)
 {
     if (from == to) return v;
@@ -40,8 +43,9 @@ static Value *through_views(Eval *e, const Node *from, const Node *to, Value *v)
     return v;
 }
 
-// A value is the same wherever it is computed, so the element that is the maximum equals it,
-// however uncertain both are, unless another one may be larger. Of several equal ones each may.
+// A value is the same wherever it is computed. So the element chosen as the maximum equals it,
+// however uncertain both are, and the comparison is exact unless another element may be larger. If
+// several elements are equal, each of them may be the maximum.
 static void choose(Eval *e, const Node *n, Value *const *args, Value *out)
 {
     for (uint32_t k = 0; k < 2; k++) {
@@ -68,13 +72,14 @@ static void choose(Eval *e, const Node *n, Value *const *args, Value *out)
 
 // -- one element -----------------------------------------------------------------------------------
 
-// What all elements of a node have in common, and the operands of one.
+// What is common to all elements of a node, and the operands of the current element.
 typedef struct Element {
     const Node *n;
     uint32_t nargs, flags;
-    uint32_t first[3]; // of each operand: the first one that is the same node; these move together
+    uint32_t first[3]; // of each operand: index of the first equal operand; these vary together
     DType type[3], result;
-    bool real[3], gives_real, linear; // linear: in each of its operands, which are real and differ
+    bool real[3], gives_real, linear; // linear: in each operand, and operands are real and all
+                                      // different
     Scalar x[3];
 } Element;
 
@@ -106,13 +111,13 @@ static double element_value(const Element *m, bool round)
 
 enum { MOST_WHOLE = 8, MOST_POINTS = MOST_WHOLE + 1 };
 
-// What an operand may be, as far as a function that rises or falls between these must be asked:
-// both ends, zero, where functions have their poles, their kinks and the ends of their domains, and
-// all of a few whole numbers.
+// Values of an operand at which the op is evaluated, enough for a function that is monotonic
+// between them: both ends, zero (where functions have their poles, kinks and ends of domains), and
+// all whole numbers in the range if they are few.
 typedef struct Points {
     Scalar at[MOST_POINTS];
     int n;
-    bool wide; // whole numbers, and not all of them
+    bool wide; // whole numbers, too many to try all
 } Points;
 
 static void add_point(Points *p, double x)
@@ -157,8 +162,8 @@ static void points_of(const Element *m, uint32_t k, const double own[2], Points 
         whole_points(m->type[k], m->x[k].i, own, p);
 }
 
-// A remainder is as far as it goes within one step of the quotient; beside a step it may be all or
-// nothing.
+// The integer quotient x // y of a remainder. While it is the same for all choices of operands, the
+// remainder is monotonic; if it changes, the remainder may be anything from 0 to the divisor.
 static double quotient(const Element *m)
 {
     Scalar q = scalar_apply(OP_floordiv, m->type[1], m->type[1], m->x[0], m->x[1], m->x[0], true);
@@ -170,7 +175,7 @@ static double number_of(const Element *m, uint32_t k)
     return m->real[k] ? m->x[k].f : (double)m->x[k].i;
 }
 
-// Lets the value v be what any choice of points gives.
+// Widens the error so that v may be the result for any combination of points.
 static void admit_points(const Element *at, const Points *p, double v, double error[2])
 {
     Element m = *at;
@@ -183,7 +188,7 @@ static void admit_points(const Element *at, const Points *p, double v, double er
         for (k = 0; k < nargs; k++) m.x[k] = p[m.first[k]].at[i[m.first[k]]];
         bound_admit(error, v, element_value(&m, true));
         steps |= remainder && quotient(&m) != step;
-        for (k = 0; k < nargs; k++) { // the next choice
+        for (k = 0; k < nargs; k++) { // the next combination
             if (m.first[k] != k) continue;
             if (++i[k] < p[k].n) break;
             i[k] = 0;
@@ -196,8 +201,8 @@ static void admit_points(const Element *at, const Points *p, double v, double er
         bound_admit(error, v, m.real[1] ? by->at[j].f : (double)by->at[j].i);
 }
 
-// Between the ends of its operand's error a wave may turn: by no more than its curvature lets it in
-// half of that, and never beyond 1.
+// A wave may have an extremum between the ends of its operand's error, at most reach^2 / 8 beyond
+// the values at the ends, since its curvature is within -1..1, and never beyond 1.
 static void admit_turn(const double own[2], double v, double error[2])
 {
     double reach = larger(own[BELOW], own[ABOVE]), turn = reach * reach / 8;
@@ -206,16 +211,16 @@ static void admit_turn(const double own[2], double v, double error[2])
     error[ABOVE] = smaller(error[ABOVE] + turn, 1 - v);
 }
 
-// Whether x == y and x != y may both be right.
+// Whether both x == y and x != y may be correct.
 static bool overlap(const Element *m, double own[3][2])
 {
     double x = number_of(m, 0), y = number_of(m, 1);
     return x - own[0][BELOW] <= y + own[1][ABOVE] && y - own[1][BELOW] <= x + own[0][ABOVE];
 }
 
-// A rounding to a narrower type that may go to the next number: such errors are a last place or
-// none, and a contraction that takes the root of the sum of their squares needs room for those that
-// fall on one side.
+// Widens the error of a rounding to a narrower type. Such an error is either 0 or a whole last
+// place, and a contraction takes the root of the sum of the squares of its operands' errors, which
+// is too small if several of them have the same sign.
 static void widen_step(const Element *m, double v, double error[2])
 {
     bool narrows = bound_epsilon(m->result) > bound_epsilon(m->type[0]);
@@ -224,22 +229,22 @@ static void widen_step(const Element *m, double v, double error[2])
         if (error[side] > 0) error[side] += 6 * bound_rounding(m->result, v);
 }
 
-// What is linear in each of different operands is furthest off at their ends: leaves these, where
-// they are finite.
+// An op that is linear in each of several different operands has its extreme values at their ends.
+// Keeps only these points if all are finite.
 static void keep_ends(const Element *m, double own[3][2], Points *p)
 {
     bool all = m->linear;
     for (uint32_t k = 0; k < m->nargs && all; k++)
         for (int i = 0; i < p[k].n && all; i++) all = isfinite(p[k].at[i].f);
     for (uint32_t k = 0; k < m->nargs && all; k++) {
-        int n = 0; // (behind the value itself are the ends that differ from it)
+        int n = 0; // points are: the value itself, then the ends that differ from it
         const int ends = (own[k][BELOW] > 0) + (own[k][ABOVE] > 0), first = ends == 2;
         for (int i = first; i < first + 2 && i < p[k].n; i++) p[k].at[n++] = p[k].at[i];
         p[k].n = ends ? n : p[k].n;
     }
 }
 
-// Lets the value v be whatever comes from operands within their errors.
+// Widens the error so that v may be the result for any operands within their errors.
 static void admit_operands(const Element *m, double own[3][2], double v, double error[2])
 {
     const OpInfo *op = op_info(m->n->op);
@@ -262,8 +267,8 @@ static void admit_operands(const Element *m, double own[3][2], double v, double 
 
 // -- elementwise ----------------------------------------------------------------------------------
 
-// Whether no value of an operand that is uncertain makes the result round: another one is zero, or
-// scales by a power of two.
+// Whether the result is exact for all values of the uncertain operands: a certain operand is zero
+// or scales by a power of two.
 static bool never_rounds(const Element *m, double own[3][2], double v)
 {
     const Op op = m->n->op;
@@ -287,9 +292,9 @@ static bool is_exact(const Element *m, double v)
     return m->result != DT_F64 && element_value(m, false) == v;
 }
 
-// What computing one element and rounding it to its type may lose by itself; short: what it leads
-// to is rounded to 16 bits, so that the prelude's cheaper form may stand for it.
-// [far]: the largest it may be. [scales]: it may be rounded as a multiple of itself.
+// The error of computing one element and rounding it to its type. is_short: all results that depend
+// on it are rounded to 16 bits, so the cheaper form of a prelude function may be used. [far]: the
+// largest magnitude that v may have. [scales]: the value may be scaled before it is rounded.
 static double own_error(const Element *m, double own[3][2], double v, double far, bool is_short,
                         bool scales)
 {
@@ -322,8 +327,8 @@ bool *bound_short(Arena *a, const Graph *g)
     return is_short;
 }
 
-// The errors of operand k's element i as the op sees them; a costly function may round it once
-// more, in f32 or wider.
+// The error of element i of operand k as the op sees it. A costly function may round it once more,
+// to f32 or f64.
 static void operand_error(const Element *m, const Value *v, uint32_t k, int64_t i, double own[2])
 {
     bool again = m->flags & OPF_COSTLY && m->real[k] && isfinite(m->x[k].f);

@@ -33,7 +33,7 @@ void bound_dynamic_update(Eval *e, const Node *n, Value *const *args, Value *out
         if (undecided(args[k])) nothing_is_known(e, out);
 }
 
-// Where an index is uncertain: whatever it may mean.
+// If an index is uncertain, the result may be any element that the index may select.
 void bound_gather(Eval *e, const Node *n, Value *const *args, Value *out)
 {
     bound_along(e, n, args, out, 1);
@@ -70,7 +70,8 @@ void bound_scatter(Eval *e, const Node *n, Value *const *args, Value *out)
     if (undecided(args[1])) nothing_is_known(e, out);
 }
 
-// Their value with all that is written or there at either end, as of a maximum (bound_monotone).
+// Evaluates the op with all operands at their lower and upper ends, as for a maximum
+// (bound_monotone).
 void bound_scatter_max(Eval *e, const Node *n, Value *const *args, Value *out)
 {
     if (args[0]->error[0] || args[2]->error[0]) {
@@ -90,7 +91,7 @@ void bound_scatter_max(Eval *e, const Node *n, Value *const *args, Value *out)
 
 // -- places ---------------------------------------------------------------------------------------
 
-// An axis of a shape: elements of a line lie [step] apart.
+// The lines of a shape along one axis; neighbouring elements of a line are [step] apart.
 typedef struct Lines {
     int64_t count, size, step;
 } Lines;
@@ -110,7 +111,8 @@ static int64_t line_begin(const Lines *l, int64_t k)
     return k / l->step * l->size * l->step + k % l->step;
 }
 
-// Whether element b, which is no larger, may be at least as large as a; downwards for smaller ones.
+// Whether b may be in front of a: whether an element b, which is no larger, may be at least as
+// large as a; for a minimum (b no smaller), whether it may be at least as small.
 static bool may_pass(const Value *v, int64_t a, int64_t b)
 {
     double x = value_get(v, a), y = value_get(v, b);
@@ -135,13 +137,15 @@ void bound_argmax(Eval *e, const Node *n, Value *const *args, Value *out)
     }
 }
 
-// One place of a line in its order, rising or falling: what may lie on either side of it.
+// What is known of the elements on one side of a place in the sorted order, ascending or
+// descending.
 typedef struct Order {
-    double certain, uncertain; // the largest before a place, or the smallest from it on; NaN: none
+    double certain, uncertain; // of elements with error 0, and of the others: the largest before
+                               // the place, or the smallest from it on; NaN: none
 } Order;
 
-// Widens what is known of one side of a cut by an element: of both ends of its error the one that
-// reaches across, as a rank. NaN ranks above all numbers.
+// Includes an element in one side of a cut: the end of its error that is nearest to the other side,
+// as a rank (negated if descending). NaN ranks above all numbers.
 static void take_in(Order *o, const Value *v, int64_t at, bool falling, bool before)
 {
     double x = value_get(v, at), below = v->error[BELOW][at], above = v->error[ABOVE][at];
@@ -154,15 +158,15 @@ static void take_in(Order *o, const Value *v, int64_t at, bool falling, bool bef
     *side = before ? larger(*side, end) : smaller(*side, end);
 }
 
-// Where no element before a cut of the order can come behind one after it, and the other way round,
-// the order is certain; between two such cuts each may stand where any of them does.
+// A cut of the order is certain if no element before it can move behind one after it. Between two
+// such cuts, each element may be at any of the places.
 void bound_argsort(Eval *e, const Node *n, Value *const *args, Value *out)
 {
     const Value *v = args[0];
     if (!v->error[0]) return;
     Lines l = lines_of(&v->type, attr_int(n, ATTR_axis, 0));
     bool falling = attr_int(n, ATTR_descending, 0);
-    Order *rest = NEW_ARRAY(e->env->arena, Order, l.size + 1); // by place: of it and those behind
+    Order *rest = NEW_ARRAY(e->env->arena, Order, l.size + 1); // by place: elements from it on
     value_errors(e->env->arena, out);
     for (int64_t k = 0; k < l.count; k++) {
         int64_t at = line_begin(&l, k);

@@ -56,7 +56,7 @@ static inline void bound_admit(double error[2], double v, double y)
     error[ABOVE] = d > error[ABOVE] ? d : error[ABOVE];
 }
 
-// Adds the error of rounding v, which does not carry it across zero.
+// Adds a rounding error. It does not carry the value across zero.
 static inline void bound_add_rounding(double error[2], double v, double lost)
 {
     for (int k = 0; k < 2; k++) {
@@ -72,10 +72,10 @@ typedef enum Part {
     ERROR_ABOVE = ABOVE,
     LOWEST,
     HIGHEST,
-    NO_NUMBER, // NaN where the error is infinite on both sides, else the value
+    NO_NUMBER, // NaN if the error is infinite on both sides, otherwise the value
     DOUBT,     // 1 where the error is not 0
     MAGNITUDE, // 0 for NaN
-    LARGEST,   // magnitude
+    LARGEST,   // the largest magnitude within the error
     GROWING,   // the magnitude, but at least 1
     SHRINKING, // the smallest magnitude, but at most 1
     SQUARE,    // greater than 0, so that no error is lost next to it

@@ -11,7 +11,7 @@
 #include "ir/axes.h"
 #include "ir/bound_ops.h"
 
-// Whether v's elements are whole numbers, whatever they are within their errors.
+// Whether all elements of v are whole numbers, for any values within their errors.
 static bool are_whole(const Value *v)
 {
     int64_t n = type_count(&v->type);
@@ -25,8 +25,9 @@ static bool are_whole(const Value *v)
 
 // -- equal terms ----------------------------------------------------------------------------------
 
-// Counts equal numbers: a table of twice as many places as there are numbers, open, of which those
-// with this round's number are taken.
+// An entry of a hash table that counts equal numbers, with open addressing and at least twice as
+// many slots as numbers. A slot is in use if it has the number of the current round, so the table
+// need not be cleared.
 typedef struct Tally {
     double value;
     int64_t n, round;
@@ -42,7 +43,7 @@ static Tally *tally_of(Tally *table, int bits, int64_t round, double value)
     return &table[at];
 }
 
-// Where the elements lie that differ only in their place on these axes, from the first of them.
+// Offsets of the elements that differ only in their index on these axes, relative to the first one.
 static int64_t *offsets(Arena *a, const Type *t, const int64_t *axes, int naxes, int64_t *count)
 {
     int64_t own[MAX_RANK], n = 1, *at = NEW_ARRAY(a, int64_t, type_extent(t, axes, naxes) + 1);
@@ -65,11 +66,11 @@ static int other_axes(const Type *t, const int64_t *axes, int naxes, int64_t *ot
 }
 
 typedef struct Alike {
-    double *times; // how often each element stands in its sum; once, when it is 0
-    double *pairs; // by place on the other axes: the sum of that over the sum's terms
+    double *times; // how often the element's value occurs in its sum; 1 for elements that are 0
+    double *pairs; // by index on the other axes: the sum of [times] over the terms of that sum
 } Alike;
 
-// The equal ones among the elements that are summed over some axes.
+// Counts equal elements among those that are summed over the given axes.
 static Alike alike(Arena *a, const Value *v, const int64_t *axes, int naxes, const int64_t *kept,
                    int nkept)
 {
@@ -82,7 +83,7 @@ static Alike alike(Arena *a, const Value *v, const int64_t *axes, int naxes, con
     for (int64_t s = 0; s < sums; s++) {
         for (int64_t k = 0; k < K; k++) {
             double x = value_get(v, begin[s] + at[k]);
-            x = isnan(x) ? INFINITY : x == 0 ? 0 : x; // (of both zeros one)
+            x = isnan(x) ? INFINITY : x == 0 ? 0 : x; // (both zeros count as one value)
             of[k] = tally_of(table, bits, s + 1, x);
             of[k]->n += of[k]->n == 0 || x != 0;
         }
@@ -105,10 +106,10 @@ static Alike alike_over(Arena *a, const Value *v, const int64_t *axes, int naxes
 
 typedef struct Terms {
     double count, pairs, size; // K, sum n^2, sum |terms|
-    bool whole;                // all of them are whole numbers
+    bool whole;                // all terms are whole numbers
 } Terms;
 
-// In type t. Sums of whole numbers lose nothing until they are longer than the type.
+// Error of a sum in type t. Sums of whole numbers are exact while the type can represent them.
 static double lost(DType t, const Terms *s)
 {
     double u = bound_epsilon(t), most = larger(s->count, BOUND_SLACK);
@@ -121,7 +122,7 @@ static DType accumulator(const Node *n)
     return (DType)attr_int(n, ATTR_accumulate, dtype_accumulator(n->type.dtype));
 }
 
-// Adds what element i may have lost as a sum of these terms.
+// Adds the rounding error of element i as a sum of these terms.
 static void add_lost(const Node *n, Value *out, int64_t i, const Terms *s)
 {
     double v = value_get(out, i), error[] = {out->error[BELOW][i], out->error[ABOVE][i]};
@@ -130,7 +131,7 @@ static void add_lost(const Node *n, Value *out, int64_t i, const Terms *s)
     if (isfinite(v) && !s->whole && rounds && value_is_float(out))
         sum += bound_lost(n->type.dtype, v);
     if (s->size == fabs(v)) {
-        bound_add_rounding(error, v, sum); // all terms have one sign
+        bound_add_rounding(error, v, sum); // all terms have the same sign
     } else {
         error[BELOW] += sum;
         error[ABOVE] += sum;
@@ -138,7 +139,7 @@ static void add_lost(const Node *n, Value *out, int64_t i, const Terms *s)
     for (int k = 0; k < 2; k++) out->error[k][i] = error[k];
 }
 
-// How many of a reduction's elements are uncertain.
+// For each result of a reduction, how many of its terms are uncertain.
 static const double *doubts(Eval *e, const Node *n, const Value *v, const Value *out)
 {
     return bound_rerun(e, eval_sum, n, (Value *[]){bound_part(e, v, DOUBT)}, &out->type);
@@ -146,14 +147,14 @@ static const double *doubts(Eval *e, const Node *n, const Value *v, const Value 
 
 // -- sums -----------------------------------------------------------------------------------------
 
-// The errors of the terms, added up; false where there is nothing to add.
+// Sums the errors of the terms. Returns whether rounding errors must be added, too.
 static bool sum_errors(Eval *e, const Node *n, const Value *v, Value *out, int64_t K)
 {
     if (!v->error[0] && (!value_is_float(out) || K < 2)) return false;
     value_errors(e->env->arena, out);
     for (int side = 0; side < 2 && v->error[side]; side++)
         out->error[side] = bound_over(e, n, v, (Part)side, out);
-    for (int64_t i = 0; i < type_count(&out->type); i++) // inf, and -inf beside it
+    for (int64_t i = 0; i < type_count(&out->type); i++) // inf, but possibly also -inf
         if (!isfinite(value_get(out, i)) && larger(out->error[0][i], out->error[1][i]) == INFINITY)
             out->error[0][i] = out->error[1][i] = INFINITY;
     return K > 1 && value_is_float(out);
@@ -194,8 +195,8 @@ void bound_cumsum(Eval *e, const Node *n, Value *const *args, Value *out)
     }
 }
 
-// Updates of one row are terms of one sum, beside what the row holds; their equal ones are counted
-// among all updates of the column.
+// All updates of a row and the row's old value are terms of one sum. Equal terms are counted among
+// all updates of the column, which is an upper bound.
 void bound_scatter_add(Eval *e, const Node *n, Value *const *args, Value *out)
 {
     bound_scatter(e, n, args, out);
@@ -222,9 +223,10 @@ void bound_scatter_add(Eval *e, const Node *n, Value *const *args, Value *out)
     }
 }
 
-// The sum of (d + error of d)^2: by Cauchy and Schwarz no more than 2 sqrt(D E) + E beside D, with
-// E the sum of the squares of those errors: of the elements and, for all of them, of the mean.
-// Equal elements have equal squares.
+// The sum of (d + e)^2, where e is the error of the deviation d, differs from D, the sum of d^2, by
+// at most 2 sqrt(D E) + E (Cauchy-Schwarz), where E is the sum of e^2. e has a part from the
+// element itself and one from the mean, which is the same for all. Equal elements have equal
+// squares.
 void bound_sqdev(Eval *e, const Node *n, Value *const *args, Value *out)
 {
     int naxes;
@@ -255,9 +257,10 @@ void bound_sqdev(Eval *e, const Node *n, Value *const *args, Value *out)
 
 // -- products of many factors ---------------------------------------------------------------------
 
-// Any factors may be multiplied first. All that grow make the largest product there can be: it may
-// leave the range, whatever the whole product is, and meet a zero of one that fell out of it below.
-// What is lost below the smallest number grows by no more than it.
+// Factors may be multiplied in any order. The product of all factors above 1 is the largest partial
+// product: it may overflow even if the whole product does not, and then meet a zero from a partial
+// product that underflowed. An underflow loses at most the smallest number, times the factors above
+// 1.
 void bound_prod(Eval *e, const Node *n, Value *const *args, Value *out)
 {
     const Value *v = args[0];
@@ -274,7 +277,7 @@ void bound_prod(Eval *e, const Node *n, Value *const *args, Value *out)
         double x = value_get(out, i), error[2] = {0};
         bool real = value_is_float(out), over = real && grown[i] > bound_largest(acc);
         if (isnan(x)) out->error[BELOW][i] = out->error[ABOVE][i] = doubt[i] > 0 ? INFINITY : 0;
-        if (isnan(x)) continue; // (inf * 0, of which either may be another)
+        if (isnan(x)) continue; // (inf * 0, either of which may be another number)
         if (isfinite(x)) bound_admit(error, size[i], high[i]);
         if (over && (isfinite(x) || shrunk[i] < least)) error[ABOVE] = INFINITY;
         if (real && isfinite(x) && K > 1)
@@ -287,7 +290,7 @@ void bound_prod(Eval *e, const Node *n, Value *const *args, Value *out)
 
 // -- contractions ---------------------------------------------------------------------------------
 
-// Element i of a contraction stands in this row of the one operand and this column of the other.
+// Element i of a contraction depends on this row of the left operand and this column of the right.
 static void row_and_column(const DotSizes *d, int64_t i, int64_t place[2])
 {
     place[0] = i / d->n;
@@ -315,7 +318,7 @@ static bool are_zero(const Value *v)
     return i == n;
 }
 
-// The sum of x y over the contracted axes, x counting as often as it stands there.
+// The sum of x y over the contracted axes, with each x multiplied by how often its value occurs.
 static double *weighed(Eval *e, const Node *n, Value *x, const Alike *in, Value *y, int side,
                        const Value *out)
 {
@@ -323,8 +326,9 @@ static double *weighed(Eval *e, const Node *n, Value *x, const Alike *in, Value 
     return by_side(e, n, x, y, side, out);
 }
 
-// f32 operands rounded to tf32, one of them at most 2^-10 of itself: such errors go either way but
-// where elements are equal, and sum to no more than all of them.
+// The error of rounding f32 operands to tf32, at most 2^-10 of each product. The errors of
+// different terms count as independent, those of equal elements as equal; together they are at most
+// the sum of all.
 static void add_tf32(Eval *e, const Node *n, Value *const *v, const Alike in[2], const double *size,
                      Value *out)
 {
@@ -339,9 +343,10 @@ static void add_tf32(Eval *e, const Node *n, Value *const *v, const Alike in[2],
     }
 }
 
-// (a + da)(b + db) - a b is at most da (b + db) + a db. These errors count as independent of each
-// other but where an operand's elements are equal: as the root of the sum of their squares. Not so
-// those of elements that are off by a step, few and all of it or nothing: they are added up.
+// (a + da)(b + db) - a b is at most da (b + db) + a db. These errors count as independent, so they
+// add as the root of the sum of their squares, except where elements of an operand are equal.
+// Errors of elements that are off by a whole step are few, and either 0 or complete: they are added
+// up.
 void bound_dot(Eval *e, const Node *n, Value *const *args, Value *out)
 {
     const Value *a = args[0], *b = args[1];
@@ -362,7 +367,9 @@ void bound_dot(Eval *e, const Node *n, Value *const *args, Value *out)
         x = bound_part(e, args[side], STEP);
         if (are_zero(x)) continue;
         y = bound_part(e, args[1 - side], LARGEST);
-        for (int64_t i = 0; i < type_count(&y->type); i++) // (inf beside 0: anything; 0 beside inf)
+        for (int64_t i = 0; i < type_count(&y->type); i++) // inf times a possible 0 may be
+                                                           // anything; so may 0 times a possible
+                                                           // inf
             y->f[i] = smaller(larger(y->f[i], DBL_MIN), DBL_MAX);
         sum = by_side(e, n, x, y, side, out);
         for (int64_t i = 0; i < count; i++) above[i] += sum[i];
@@ -370,7 +377,7 @@ void bound_dot(Eval *e, const Node *n, Value *const *args, Value *out)
     Value *sizes[] = {bound_part(e, a, MAGNITUDE), bound_part(e, b, MAGNITUDE)};
     double *size = bound_rerun(e, eval_dot, n, sizes, &out->type);
     for (int64_t i = 0; i < count; i++) {
-        above[i] += isnan(below[i]) ? 0 : sqrt(below[i]); // (inf * no error)
+        above[i] += isnan(below[i]) ? 0 : sqrt(below[i]); // NaN is inf times no error
         if (above[i] > bound_largest(n->type.dtype)) above[i] = INFINITY;
         below[i] = above[i];
         row_and_column(&shape, i, place);

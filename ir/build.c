@@ -49,7 +49,8 @@ Node *graph_ew(Graph *g, Op op, Node *const *args, int nargs)
         fits = fits && shape_broadcast(&shape, &args[i]->type, &shape);
     }
     if (!fits || poisoned)
-        return graph_node(g, op, args, nargs, NULL); // reports, or passes poison on
+        return graph_node(g, op, args, nargs, NULL); // graph_node reports the error or passes
+                                                     // poison on
     const char *name = g->name;
     g->name = NULL;
     for (int i = 0; i < nargs; i++) wide[i] = graph_broadcast_to(g, args[i], &shape);
@@ -190,7 +191,7 @@ Node *graph_matmul(Graph *g, Node *a, Node *b)
     if (!ta.rank || !tb.rank)
         return matmul_fails(g, "needs at least one axis, found ", &ta, &tb, "");
     int64_t last = ta.rank - 1, inner = tb.rank >= 2 ? tb.rank - 2 : 0;
-    // Without batch axes on the right, a's leading axes are free axes of one flat contraction.
+    // If b has no batch axes, the leading axes of a are free axes of a single contraction.
     if (tb.rank <= 2) return graph_dot(g, a, b, NULL, NULL, 0, &last, &inner, 1, out);
 
     // Both sides get the same batch axes, then contract.

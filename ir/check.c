@@ -10,8 +10,9 @@
 
 enum { DIRECTIONS = 8, COORDINATES = 32, REDRAWS = 6 };
 
-// At a step of 1e-4 the rounding of a loss of about 1 (1e-16 / step) and the curvature left after
-// extrapolation (step^4) are both far below the tolerance; larger losses take larger steps.
+// With a step of 1e-4, both the rounding error of a loss of about 1 (1e-16 / step) and the
+// curvature that extrapolation leaves (step^4) are far below the tolerance. Larger losses get
+// larger steps.
 static double first_step(double loss)
 {
     return 1e-4 * fmin(sqrt(fmax(1, fabs(loss))), 50);
@@ -24,17 +25,17 @@ static double tolerance(double a, double b)
 
 typedef struct Check {
     const Graph *graph; // only what the loss needs
-    const Node *loss;   // the output node, in graph
+    const Node *loss;   // the output node in graph
     EvalEnv env;        // with maps of its own, so that a leaf can be replaced
-    Value **base;       // values at the point itself, by node id
-    bool *stale;        // what depends on the leaf being probed
+    Value **base;       // values at the unperturbed point, by node id
+    bool *stale;        // by node id: depends on the leaf being probed
     uint64_t seed, draws;
     bool failed;
 } Check;
 
 // -- the loss along a line ------------------------------------------------------------------------
 
-// The part of g that its output [name] needs; NULL when there is none.
+// The part of g that the output [name] needs; NULL if there is no such output.
 static Graph *only_output(const Graph *g, const char *name, const Node **loss)
 {
     const Node *root = NULL;
@@ -65,7 +66,7 @@ static void mark_stale(Check *c, const char *leaf)
     }
 }
 
-// The loss with the leaf at x + t * d. Runs in an arena of its own, freed before it returns.
+// The loss with the leaf set to x + t * d. Runs in an arena of its own, freed before it returns.
 static double loss_at(Check *c, Value *leaf, const double *x, const double *d, double t)
 {
     int64_t n = type_count(&leaf->type);
@@ -90,9 +91,10 @@ static double loss_at(Check *c, Value *leaf, const double *x, const double *d, d
     return v;
 }
 
-// The derivative at 0 of a line: central differences at three steps, extrapolated from each
-// neighbouring two. false when they tell different stories: the slopes disagree, or the bend does
-// not shrink with the step, so that something between is not smooth.
+// The directional derivative along d: central differences at three steps, extrapolated from each
+// two neighbouring ones. Returns false if the function does not seem to be smooth there: the
+// extrapolated slopes disagree, or the difference of the one-sided slopes does not shrink with the
+// step.
 static bool difference(Check *c, Value *leaf, const double *x, const double *d, double h,
                        double *slope)
 {
@@ -101,10 +103,10 @@ static bool difference(Check *c, Value *leaf, const double *x, const double *d, 
         double step = h / (1 << i);
         double up = loss_at(c, leaf, x, d, step), down = loss_at(c, leaf, x, d, -step);
         central[i] = (up - down) / (2 * step);
-        bend[i] = (up - 2 * f0 + down) / step; // the slopes on either side, their difference
+        bend[i] = (up - 2 * f0 + down) / step; // difference of the one-sided slopes
     }
     double wide = (4 * central[1] - central[0]) / 3, narrow = (4 * central[2] - central[1]) / 3;
-    double allowed = tolerance(wide, narrow) / 2 + 16 * DBL_EPSILON * fabs(f0) / h; // and rounding
+    double allowed = tolerance(wide, narrow) / 2 + 16 * DBL_EPSILON * fabs(f0) / h; // plus rounding
     *slope = wide;
     return fabs(wide - narrow) <= allowed && fabs(bend[0] - 2 * bend[1]) <= allowed &&
            fabs(bend[1] - 2 * bend[2]) <= 2 * allowed;
@@ -137,7 +139,7 @@ static void record(CheckTensor *t, const CheckProbe *p)
 {
     double off = fabs(p->difference - p->gradient);
     double error = off / tolerance(p->difference, p->gradient);
-    if (!(error <= 1)) t->failed++; // NaN fails
+    if (!(error <= 1)) t->failed++; // NaN fails, too
     if (t->kept++ == 0 || !(error <= t->error)) {
         t->error = error;
         t->worst = *p;
@@ -159,7 +161,7 @@ static void check_tensor(Check *c, const Value *at, const Value *gradient, Check
         for (int redraw = 0; redraw <= REDRAWS && !c->failed; redraw++) {
             double h = first_step(value_get(c->base[c->loss->id], 0)) / (1 << redraw % 3);
             CheckProbe p = {.coordinate = -1};
-            if (k >= DIRECTIONS) // each one of a small tensor, else any
+            if (k >= DIRECTIONS) // every element of a small tensor, random ones otherwise
                 p.coordinate =
                     n <= COORDINATES ? k - DIRECTIONS : (int64_t)(uniform(c) * (double)n);
             draw(c, d, n, p.coordinate);

@@ -38,7 +38,7 @@ Node *graph_repeat(Graph *g, const Graph *src, const Node *old, Node *const *arg
 // Reserves memory for so many nodes in a graph without any.
 void graph_reserve(Graph *g, uint32_t nodes);
 
-// To be called when ids have changed: the index is rebuilt when the next node is created.
+// To be called when ids have changed. The index of nodes is rebuilt when the next one is created.
 void graph_drop_index(Graph *g);
 
 const AttrValue *attrs_find(const Attrs *a, AttrKey k);

@@ -10,8 +10,8 @@ typedef struct Interned {
 
 typedef struct Scratch {
     Graph *graph;
-    IdMap known;           // region (its address) -> index into regions
-    VEC(Interned) regions; // seen so far
+    IdMap known;           // address of a region -> index in regions
+    VEC(Interned) regions; // distinct regions so far
 } Scratch;
 
 // The first region seen that equals r.

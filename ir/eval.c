@@ -49,7 +49,8 @@ void value_from_const(Value *v, const Node *n)
 {
     const int64_t count = type_count(&n->type), *list = attr_ints(n, ATTR_values, NULL);
     double f = attr_float(n, ATTR_value, 0);
-    int64_t whole = attr_int(n, ATTR_ivalue, (int64_t)f); // bool constants are given as a value
+    int64_t whole = attr_int(n, ATTR_ivalue, (int64_t)f); // bool constants are given as a float
+                                                          // value
     for (int64_t i = 0; i < count; i++) {
         if (!value_is_float(v))
             v->i[i] = list ? list[i] : whole;
@@ -75,7 +76,7 @@ EvalRule *eval_rule(Op op)
     return rules[op];
 }
 
-// Whether n's result is another value's data; the others get zeroed data of their own.
+// Whether n's result shares the data of another value. Other results get zeroed data of their own.
 static bool shares(const Node *n)
 {
     const OpClass class = node_class(n);
@@ -95,8 +96,8 @@ static int finiteness(const Value *v)
     return state;
 }
 
-// A constant may be infinite on purpose (masks); blamed is the node that makes things worse than
-// its operands were.
+// Records the first node whose result is less finite than its operands. A constant may be infinite
+// on purpose (masks).
 static void note_nonfinite(Eval *e, const Node *n, uint8_t *state)
 {
     int worst = n->op == OP_const ? HAS_NAN : FINITE;
@@ -106,7 +107,7 @@ static void note_nonfinite(Eval *e, const Node *n, uint8_t *state)
     if (state[n->id] > worst && !e->out->first_nonfinite) e->out->first_nonfinite = n;
 }
 
-// Evaluates every node of g into a new frame. scales: Frame.scales.
+// Evaluates every node of g in a new frame. scales: see Frame.scales.
 static Frame *eval_frame(Eval *e, const Graph *g, Value **params, bool scales)
 {
     Arena *a = e->env->arena;
@@ -214,7 +215,7 @@ static void bound_value(Eval *e, const Node *n, const StrMap *from, const char *
         diag_error(e->diags, n->loc, "%s '%s': given %s", op_info(n->op)->name, name, b.data);
         e->failed = true;
     } else {
-        *out = *v; // shared: nothing writes to a value once made
+        *out = *v; // shared: no value is written to after it was computed
     }
 }
 

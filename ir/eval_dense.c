@@ -6,11 +6,12 @@
 
 // -- walking an index space -----------------------------------------------------------------------
 
-// A walk over an index space, row-major: the offsets of up to two arrays with their own strides.
+// Iterates over an index space in row-major order, with the offsets in up to two arrays that have
+// strides of their own.
 typedef struct Walk {
     int rank;
     int64_t dim[MAX_RANK], at[MAX_RANK], stride[2][MAX_RANK], offset[2];
-    int64_t left; // elements not yet visited, the present one included
+    int64_t left; // elements not yet visited, including the current one
 } Walk;
 
 static Walk walk_begin(int rank, const int64_t *dim, const int64_t *stride0, int64_t offset0,
@@ -39,7 +40,8 @@ static void walk_next(Walk *w)
     }
 }
 
-// to[...] = from[...] over [dim], each side with its own strides; the last axis in a plain loop.
+// to[...] = from[...] over the index space [dim], each side with its own strides. The last axis is
+// a plain loop.
 static void copy_strided(Value *to, const int64_t *to_stride, int64_t to_offset, const Value *from,
                          const int64_t *from_stride, int64_t from_offset, int rank,
                          const int64_t *dim)
@@ -56,7 +58,7 @@ static void copy_strided(Value *to, const int64_t *to_stride, int64_t to_offset,
     }
 }
 
-// out[i] = from[i . stride + offset] for every index of out.
+// out[i] = from[i . stride + offset] for every index i of out.
 static void view(Value *out, const Value *from, const int64_t *stride, int64_t offset)
 {
     int64_t own[MAX_RANK];
@@ -176,7 +178,8 @@ void eval_concat(Eval *e, const Node *n, Value *const *args, Value *out)
     }
 }
 
-// Where a dynamic slice of [size] begins in [whole], its starts clamped so that it fits.
+// Offset in [whole] at which a dynamic slice of the shape [part] begins, with its starts clamped so
+// that it fits.
 static int64_t dynamic_offset(const Type *whole, const Type *part, Value *const *starts)
 {
     int64_t stride[MAX_RANK], offset = 0;
@@ -209,7 +212,7 @@ void eval_dynamic_update(Eval *e, const Node *n, Value *const *args, Value *out)
 
 // -- reductions -----------------------------------------------------------------------------------
 
-// How an operand's axes divide into kept ones and reduced ones.
+// An operand's axes, divided into kept and reduced ones.
 typedef struct Axes {
     int kept, reduced;
     int64_t kept_dim[MAX_RANK], kept_stride[MAX_RANK];
@@ -236,7 +239,7 @@ static Axes split_axes(const Node *n, const Type *t)
     return s;
 }
 
-// Reduces with an element op, in double or int64_t, rounding and wrapping once at the end.
+// Reduces with an elementwise op, in double or int64_t; rounds or wraps once at the end.
 static void reduce(Eval *e, const Node *n, const Value *v, Value *out, Op step, Scalar begin)
 {
     Axes s = split_axes(n, &v->type);
@@ -251,12 +254,12 @@ static void reduce(Eval *e, const Node *n, const Value *v, Value *out, Op step, 
     }
 }
 
-// Floats are summed with what each addition rounds off carried along (Neumaier), so that finite
+// Sums floats and carries along what each addition rounds off (Neumaier), so that finite
 // differences of a sum over thousands of elements keep all their digits.
 static void float_sum(Eval *e, const Node *node, const Value *v, Value *out)
 {
     Axes s = split_axes(node, &v->type);
-    int outer = s.reduced ? s.reduced - 1 : 0; // the last axis in a plain loop
+    int outer = s.reduced ? s.reduced - 1 : 0; // the last axis is a plain loop
     int64_t n = s.reduced ? s.dim[outer] : 1, stride = s.reduced ? s.stride[outer] : 0;
     Walk w = walk_begin(s.kept, s.kept_dim, s.kept_stride, 0, NULL, 0);
     for (int64_t at = 0; w.left > 0; walk_next(&w), at++) {
@@ -303,7 +306,7 @@ void eval_min(Eval *e, const Node *n, Value *const *args, Value *out)
     reduce(e, n, args[0], out, OP_minimum, high);
 }
 
-// In two rounds, from the mean the first one found.
+// Two passes: the sum of squared deviations from the mean of the first pass.
 void eval_sqdev(Eval *e, const Node *n, Value *const *args, Value *out)
 {
     const Value *v = args[0];
@@ -330,7 +333,8 @@ void eval_argmax(Eval *e, const Node *n, Value *const *args, Value *out)
     Walk w = walk_begin(s.kept, s.kept_dim, s.kept_stride, 0, NULL, 0);
     for (int64_t at = 0; w.left > 0; walk_next(&w), at++) {
         int64_t best = 0;
-        for (int64_t i = 1; i < s.dim[0]; i++) { // the first NaN wins, else the first largest
+        for (int64_t i = 1; i < s.dim[0]; i++) { // the first NaN, otherwise the first of the
+                                                 // largest elements
             Scalar x = value_at(v, w.offset[0] + i * s.stride[0]);
             Scalar y = value_at(v, w.offset[0] + best * s.stride[0]);
             if (value_is_float(v) ? y.f == y.f && (x.f > y.f || x.f != x.f) : x.i > y.i) best = i;
@@ -341,7 +345,8 @@ void eval_argmax(Eval *e, const Node *n, Value *const *args, Value *out)
 
 // -- dot ------------------------------------------------------------------------------------------
 
-// [v] with its axes in the order given by three lists, dense; v's own data when that is its order.
+// [v] with its axes in the order of the three lists, dense. If v is in that order already, its own
+// data.
 static Value regroup(Arena *a, const Value *v, const int64_t *first, int nfirst,
                      const int64_t *second, int nsecond, const int64_t *third, int nthird)
 {
@@ -363,7 +368,7 @@ static Value regroup(Arena *a, const Value *v, const int64_t *first, int nfirst,
     return out;
 }
 
-// to[j] += x * from[j], by fours (as vectors).
+// to[j] += x * from[j], unrolled by four so that the compiler vectorizes it.
 static void add_floats(double *restrict to, double x, const double *restrict from, int64_t n)
 {
     int64_t j = 0;

@@ -4,7 +4,7 @@
 
 #include "ir/eval_ops.h"
 
-// An axis splits a shape into (outer, the axis, inner).
+// A shape divided at an axis into (outer, axis, inner).
 typedef struct Around {
     int64_t outer, size, inner;
 } Around;
@@ -41,8 +41,8 @@ void eval_gather(Eval *e, const Node *n, Value *const *args, Value *out)
     }
 }
 
-// Later updates win (OP_select), or are joined with what is there by an op: floats in double,
-// rounded once at the end.
+// With OP_select a later update of an element replaces an earlier one; otherwise updates are
+// combined with the element by the op, floats in double and rounded once at the end.
 static void scatter(Eval *e, const Node *n, Value *const *args, Value *out, Op op)
 {
     Around s = around(&args[0]->type, attr_int(n, ATTR_axis, 0));
@@ -93,7 +93,7 @@ typedef struct Ranked {
     bool is_float, descending;
 } Ranked;
 
-// Stable; NaN counts as larger than everything.
+// A stable order in which NaN is larger than all numbers.
 static int compare(const void *pa, const void *pb)
 {
     const Ranked *a = pa, *b = pb;

@@ -10,9 +10,10 @@ typedef struct Frame {
     Value **value;    // by node id; region ops: result 0
     Value ***results; // by node id; region ops: all results
     Value **params;   // of a region
-    bool *is_short;   // by node id, with error bounds: all results that depend on it are rounded to
-                      // 16 bits
-    bool scales; // of a call: what it rounds may be scaled first (passes/attention/attention.c)
+    bool *is_short;   // by node id, if error bounds are computed: all results that depend on it are
+                      // rounded to 16 bits
+    bool scales;      // of a call: values may be scaled before they are rounded
+                      // (passes/attention/attention.c)
 } Frame;
 
 typedef struct Eval {
@@ -21,15 +22,15 @@ typedef struct Eval {
     Diags *diags;
     Frame *frame;
     bool failed; // an error has been reported
-    // Of the outermost frame: values from an earlier run, and which of them must be computed again;
-    // or NULL.
+    // Only for the outermost graph: values from an earlier run, and which of them must be computed
+    // again; or NULL.
     Value *const *known;
     const bool *stale;
-    bool quick; // does not look for NaN
+    bool quick; // does not look for NaN and infinities
 } Eval;
 
-// args are the operands' values; [out] is zeroed and has the node's type, or is empty for ops that
-// pass on data that they do not own.
+// args are the operands' values. [out] has the node's type and is zeroed; for ops that return
+// another value's data it is empty.
 typedef void EvalRule(Eval *e, const Node *n, Value *const *args, Value *out);
 #define EW(id, ...)
 #define OP(id, ...) EvalRule eval_##id;
@@ -38,7 +39,7 @@ typedef void EvalRule(Eval *e, const Node *n, Value *const *args, Value *out);
 #undef OP
 EvalRule eval_elementwise;
 EvalRule *eval_rule(Op op);
-void value_errors(Arena *a, Value *v);       // sets errors of 0
+void value_errors(Arena *a, Value *v);       // adds error bounds of 0
 bool *bound_short(Arena *a, const Graph *g); // Frame.is_short
 // Computes the error bounds of a value that has just been computed (ir/bound.c).
 EvalRule bound_node;

@@ -35,11 +35,11 @@ typedef struct Fold {
     const Infer *in;
     Node *a, *b, *c; // operands
     bool is_float;   // of the last operand
-    bool known[3];   // operand i is uniform, v[i] everywhere
+    bool known[3];   // all elements of operand i have the value v[i]
     Scalar v[3];
 } Fold;
 
-// Operand i is the number x everywhere; for floats by bits, so that 0 and -0 differ.
+// Whether all elements of operand i are x. Floats are compared by bits, so 0 and -0 differ.
 static bool is(const Fold *f, int i, double x)
 {
     if (!f->known[i]) return false;
@@ -47,14 +47,14 @@ static bool is(const Fold *f, int i, double x)
     return f->v[i].i == (int64_t)x;
 }
 
-static bool has(const Fold *f, int i, int64_t x) // bool and integer operands
+static bool has(const Fold *f, int i, int64_t x) // the same for bool and integer operands
 {
     return f->known[i] && f->v[i].i == x;
 }
 
 static Node *fold_add(Fold *f)
 {
-    if (is(f, 1, f->is_float ? -0.0 : 0)) return f->a; // x + (-0) is x, x + 0 is not when x is -0
+    if (is(f, 1, f->is_float ? -0.0 : 0)) return f->a; // x + (-0) is x; x + 0 is not if x is -0
     if (f->b->op == OP_neg) return graph_binary(f->g, OP_sub, f->a, f->b->args[0]);
     if (f->a->op == OP_neg) return graph_binary(f->g, OP_sub, f->b, f->a->args[0]);
     return NULL;
@@ -85,7 +85,7 @@ static Node *fold_div(Fold *f)
     if (is(f, 1, 1)) return f->a;
     if (is(f, 1, -1)) return graph_unary(f->g, OP_neg, f->a);
     if (!f->known[1] || !isnormal(f->v[1].f)) return NULL;
-    // By a power of two whose reciprocal is a normal number of the type: the product is the same.
+    // Division by a power of two whose reciprocal is a normal number: the product is equal.
     int e;
     double inverse = 1 / f->v[1].f;
     if (fabs(frexp(f->v[1].f, &e)) != 0.5 || e > 14 || e < -12) return NULL;
@@ -100,14 +100,14 @@ static Node *fold_floordiv(Fold *f)
 static Node *fold_neg(Fold *f)
 {
     if (f->a->op == OP_neg) return f->a->args[0];
-    return NULL; // -(a - b) is not b - a when they are equal
+    return NULL; // -(a - b) is not b - a if a equals b: the zeros differ
 }
 
 static Node *fold_abs(Fold *f)
 {
     if (f->a->op == OP_abs) return f->a;
     DType t = f->a->type.dtype;
-    if (f->a->op == OP_neg && t != DT_U8 && t != DT_U32) // (these wrap)
+    if (f->a->op == OP_neg && t != DT_U8 && t != DT_U32) // (unsigned types wrap)
         return graph_unary(f->g, OP_abs, f->a->args[0]);
     return NULL;
 }
@@ -123,7 +123,7 @@ static Node *fold_pow(Fold *f)
 
 static Node *fold_same_operands(Fold *f, int64_t truth)
 {
-    if (f->is_float || f->a != f->b) return NULL; // NaN compares unequal to itself
+    if (f->is_float || f->a != f->b) return NULL; // NaN is not equal to itself
     return fold_const(f->g, &f->in->out, (Scalar){.i = truth});
 }
 
@@ -202,11 +202,12 @@ static Node *fold_select(Fold *f)
 
 static Node *fold_stop_gradient(Fold *f)
 {
-    // (Of integers, too, it stays until simplify: passes behind that mean a copy in memory by it.)
+    // (Also kept for integers until simplify, since the passes after it use it for a copy in
+    // memory.)
     return f->a->op == OP_stop_gradient || f->known[0] ? f->a : NULL;
 }
 
-// Every value of [from] is a value of [to].
+// Whether every value of [from] is a value of [to].
 static bool widens(DType from, DType to)
 {
     if (from == to || from == DT_BOOL) return true;
@@ -217,8 +218,8 @@ static bool widens(DType from, DType to)
     return to == DT_I64 || (from == DT_U8 && dtype_info[to].bits > bits);
 }
 
-// n in the type [to], where it is made by a few views of values of that type, widened. NULL: it is
-// not.
+// If n is a value of type [to], cast to a wider type and seen through a few views: the same views
+// of the value before the cast. NULL if it is not.
 static Node *as_it_was(Graph *g, Node *n, DType to)
 {
     enum { MOST_VIEWS = 8 };
@@ -237,7 +238,7 @@ static Node *as_it_was(Graph *g, Node *n, DType to)
     return n;
 }
 
-// A concatenation of widened parts.
+// Casts a concatenation to [to] if all of its parts were cast from that type.
 static Node *narrow_parts(Graph *g, Node *n, DType to)
 {
     Node **part = arena_array(g->arena, n->nargs, sizeof(Node *));
@@ -252,7 +253,7 @@ static Node *fold_cast(Fold *f)
     if (f->a->type.dtype == to) return f->a;
     if (f->a->op == OP_cast) {
         DType from = f->a->args[0]->type.dtype, mid = f->a->type.dtype;
-        // From a float an integer saturates, from an integer it wraps.
+        // A cast from float to integer saturates; one from integer to integer wraps.
         bool saturates = dtype_is_int(from) && dtype_is_float(mid) && dtype_is_int(to);
         if (widens(from, mid) && (!saturates || widens(from, to)))
             return graph_cast(f->g, f->a->args[0], to);
@@ -288,7 +289,7 @@ static Node *(*const fold_table[OP_COUNT])(Fold *) = {
     [OP_cast] = fold_cast,
 };
 
-// Constants go through the element expressions of the evaluator, rounded to the node's type.
+// Folds constants with the element expressions of the evaluator, rounded to the node's type.
 static Node *fold_known(Fold *f)
 {
     const Infer *in = f->in;
@@ -304,7 +305,7 @@ static Node *fold_known(Fold *f)
 
 static Node *fold_elementwise(Graph *g, const Infer *in)
 {
-    if (in->op == OP_native) return NULL; // only a GPU knows
+    if (in->op == OP_native) return NULL; // only the GPU can compute it
     Fold f = {.g = g, .in = in, .a = in->args[0]};
     f.b = in->nargs > 1 ? in->args[1] : NULL;
     f.c = in->nargs > 2 ? in->args[2] : NULL;
@@ -318,7 +319,7 @@ static Node *fold_elementwise(Graph *g, const Infer *in)
 
 // -- everything else ------------------------------------------------------------------------------
 
-// The bits of a list's element as its type holds it.
+// The bits of a list's element after conversion to the list's type.
 static int64_t held(DType t, int64_t bits)
 {
     if (!dtype_is_float(t)) return scalar_wrap(t, bits);
@@ -329,7 +330,7 @@ static int64_t held(DType t, int64_t bits)
     return bits;
 }
 
-// A list whose elements are values of its type; NULL: they are.
+// The list with its elements rounded to its type; NULL if they are values of that type already.
 static Node *rounded_list(Graph *g, const Infer *in, const int64_t *list, int n)
 {
     DType t = in->out.dtype;
@@ -343,7 +344,8 @@ static Node *rounded_list(Graph *g, const Infer *in, const int64_t *list, int n)
     return graph_node(g, OP_const, NULL, 0, &at);
 }
 
-// A constant with a shape is a scalar spread out; a list of equal values is one value.
+// A constant that has a shape and one value becomes a broadcast scalar; so does a list of equal
+// values.
 static Node *fold_constant(Graph *g, const Infer *in)
 {
     int n;
@@ -378,9 +380,10 @@ static Node *fold_reduce(Graph *g, const Infer *in)
     Node *a = in->args[0];
     Scalar v;
     Accumulate acc = op_info(in->op)->acc;
-    if (!op_keeps_one(in->op)) return NULL; // no element is the result
+    if (!op_keeps_one(in->op)) return NULL; // the result is not an element (argmax, ...)
     int64_t count = type_count(&a->type), kept = type_count(&in->out);
-    if (count == kept && count) { // nothing is added up: the same elements in the same order
+    if (count == kept && count) { // one element per sum: the result has the same elements in the
+                                  // same order
         if (a->type.dtype != in->out.dtype) a = graph_cast(g, a, in->out.dtype);
         return graph_reshape(g, a, in->out.rank, in->out.dim);
     }
@@ -391,8 +394,9 @@ static Node *fold_reduce(Graph *g, const Infer *in)
     return NULL;
 }
 
-// A result that the region hands through, or a constant, needs no get. A call with a gradient of
-// its own stays whole: its rule may differ from the identity's; kernels of the user's may, too.
+// A result that is a parameter of the region or a constant needs no `get`. A call with a gradient
+// rule of its own is not changed, since the rule may not be that of the identity; nor are
+// user-written kernels.
 static Node *fold_get(Graph *g, const Infer *in)
 {
     Node *call = in->args[0];
@@ -412,7 +416,7 @@ static Node *fold_get(Graph *g, const Infer *in)
     return NULL;
 }
 
-// Updates of 16-bit floats are added up in f32 and rounded once, as the terms of a sum are.
+// Updates of 16-bit floats are accumulated in f32 and rounded once, like the terms of a sum.
 static Node *widen_scatter_add(Graph *g, const Infer *in)
 {
     DType t = in->out.dtype, wide = dtype_accumulator(t);
@@ -422,7 +426,7 @@ static Node *widen_scatter_add(Graph *g, const Infer *in)
     return graph_cast(g, graph_node(g, in->op, args, 3, in->attrs), t);
 }
 
-// The same as range_of_node, also of what is cut out of a tensor of integers or turned round.
+// The same as range_of_node, but looks through views and integer casts.
 static Range range_of_copies(const Node *n)
 {
     if (node_class(n) == CLS_VIEW && n->nargs == 1) return range_of_copies(n->args[0]);
@@ -431,7 +435,7 @@ static Range range_of_copies(const Node *n)
     return range_within(r, all) ? r : all;
 }
 
-// The element of 0, 1, 2, … at an index is the index, if it is one.
+// gather(iota, i) is i if i is proved to be in range.
 static Node *fold_gather(Graph *g, const Infer *in)
 {
     const Node *x = in->args[0];

@@ -29,7 +29,7 @@ static Node *fold_permute(Graph *g, const Infer *in)
         for (int i = 0; i < in->out.rank; i++) both[i] = first[perm[i]];
         return graph_permute(g, a->args[0], both);
     }
-    // Moving axes of size one only is a reshape.
+    // A permutation that moves only axes of size one is a reshape.
     int64_t last = -1;
     for (int i = 0; i < in->out.rank; i++) {
         if (a->type.dim[perm[i]] == 1) continue;
@@ -47,10 +47,10 @@ static Node *broadcast(Graph *g, Node *a, const Type *out, const int64_t *dims)
     return graph_node(g, OP_broadcast, &a, 1, &at);
 }
 
-// The graph holds broadcasts in one form only: every operand axis has the size of its output axis
-// and is not of size one; those are dropped by a reshape, which mostly meets the one that put them
-// there. A broadcast that repeats nothing is a reshape, except of a constant scalar: constants with
-// a shape are always a broadcast scalar.
+// The graph has only one form of broadcasts: every operand axis has the size of its output axis,
+// and that is not one. Other axes are removed by a reshape, which usually cancels the reshape that
+// added them. A broadcast that repeats nothing is a reshape, except that constants with a shape are
+// always broadcast scalars.
 static Node *fold_broadcast(Graph *g, const Infer *in)
 {
     Node *a = in->args[0];
@@ -78,7 +78,7 @@ static Node *fold_broadcast(Graph *g, const Infer *in)
     return NULL;
 }
 
-// A slice of places is windows of a slice.
+// A slice along the position axes of a window is a window of a slice of its operand.
 static Node *slice_of_window(Graph *g, Node *a, const int64_t *start, const int64_t *limit)
 {
     const WindowAxes w = window_axes(a->attrs);
@@ -101,7 +101,7 @@ static Node *slice_of_window(Graph *g, Node *a, const int64_t *start, const int6
     return graph_node(g, OP_window, &x, 1, a->attrs);
 }
 
-// A slice of what is padded is a slice, padded with what is left of the padding.
+// A slice of a pad is a pad of a slice, with the part of the padding that is left.
 static Node *slice_of_pad(Graph *g, Node *a, const int64_t *start, const int64_t *limit)
 {
     const int64_t *low = attr_ints(a, ATTR_low, NULL);
@@ -165,7 +165,8 @@ static Node *fold_reverse(Graph *g, const Infer *in)
     return NULL;
 }
 
-// Windows that touch nowhere are a reshape: the places, then what lies within one.
+// Windows that do not overlap are a reshape and a permute: positions first, then elements within a
+// window.
 static Node *fold_window(Graph *g, const Infer *in)
 {
     Node *a = in->args[0];

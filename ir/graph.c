@@ -6,8 +6,8 @@
 
 #include "ir/door.h"
 
-// Open addressing with linear probing over the nodes themselves. Without slots: to be made of the
-// nodes there are.
+// Hash table of nodes with open addressing and linear probing. If it has no slots, it is built from
+// the existing nodes when the next one is created.
 struct GraphIndex {
     struct {
         uint64_t hash;
@@ -48,7 +48,7 @@ Node *graph_keep(const Graph *g, const Node *n)
     return copy;
 }
 
-// Of op and attributes; with that of the operands and regions, of a node.
+// Hash of op and attributes. node_hash adds the operands and regions.
 static uint64_t form_hash(const Infer *in)
 {
     return attrs_hash(in->attrs, hash_mix((uint64_t)in->op, (uint64_t)in->nargs));
@@ -111,7 +111,7 @@ static void grow(Graph *g)
     }
 }
 
-// The attributes of a kept node own their lists and texts: the caller's may live on its stack.
+// Copies the lists and strings of the attributes too, since the caller's may be on its stack.
 static const Attrs *keep_attrs(Arena *a, const Attrs *from)
 {
     static const Attrs none;
@@ -134,7 +134,7 @@ static const Attrs *keep_attrs(Arena *a, const Attrs *from)
 
 static Node *append(Graph *g, const Infer *in, uint64_t form)
 {
-    // Operands lie behind the node: who looks at it looks at them.
+    // Operands are stored directly behind the node, since both are usually read together.
     Node *n = arena_alloc(g->arena, sizeof *n + (size_t)in->nargs * sizeof *n->args);
     n->op = in->op;
     n->role = g->role;
@@ -204,7 +204,7 @@ static Node *poison(Graph *g)
     return graph_intern(g, &in);
 }
 
-// Constants stand on the right, else the older node on the left.
+// Operands of commutative ops are ordered: constants last, then by id.
 static bool out_of_order(const Node *a, const Node *b)
 {
     double v;
@@ -224,7 +224,7 @@ static bool region_param_in_turn(const Graph *g, const Infer *in)
     return false;
 }
 
-// Puts operands in order where that does not matter.
+// Orders the operands of a commutative op.
 static void order_operands(Infer *in, Node *swapped[2])
 {
     if (!(op_info(in->op)->flags & OPF_COMMUTES) || !out_of_order(in->args[0], in->args[1])) return;
@@ -285,7 +285,7 @@ Node *graph_region_node(Graph *g, Op op, Node *const *args, int nargs, const Att
     Node *swapped[2];
     order_operands(&in, swapped);
     const char *name = g->name;
-    g->name = NULL; // what folding makes on the way has no name of its own
+    g->name = NULL; // the name is not for nodes that folding creates on the way
     Node *n = g->plain || attrs_find(in.attrs, ATTR_clone) ? NULL : fold_node(g, &in);
     if (!n) {
         g->name = name;
@@ -312,7 +312,7 @@ Type node_result_type(const Node *n, int index)
     if (n->op != OP_loop) return t;
     if (index < attr_int(n, ATTR_carried, 0)) return n->args[index]->type;
     if (t.rank < MAX_RANK)
-        t.rank++; // stacked: the trip count in front; infer_loop refuses more axes
+        t.rank++; // stacked: the trip count is axis 0; infer_loop refuses more axes
     for (int k = t.rank - 1; k > 0; k--) {
         t.dim[k] = t.dim[k - 1];
         t.sym[k] = t.sym[k - 1];

@@ -3,7 +3,8 @@
 
 #include "ir/infer.h"
 
-// Operands from [first] on have one shape and one element type; the result has them too.
+// Checks that the operands from [first] on have the same shape and element type, which the result
+// gets.
 static bool alike(Infer *in, int first)
 {
     in->out = *infer_arg(in, 0);
@@ -82,7 +83,8 @@ bool infer_select(Infer *in)
            infer_needs(in, 0, infer_arg(in, 0)->dtype == DT_BOOL, "a bool condition");
 }
 
-// Elementwise, and everything that keeps its operand's type: reverse, sort, output, assign.
+// Elementwise ops, and others whose result has their operand's type: reverse, sort, cumsum, output,
+// assign.
 bool infer_same(Infer *in)
 {
     in->out = *infer_arg(in, 0);

@@ -62,7 +62,8 @@ static bool param_fits(const Infer *in, const Graph *r, uint32_t i, const Type *
                       infer_show(in, &r->params.at[i]->type), infer_show(in, t));
 }
 
-// A region and, when there is one, its gradient, which takes the results too or does not.
+// Checks a region and, if there is one, its gradient rule. takes_results: the rule has the results
+// as parameters.
 static bool infer_function(Infer *in, bool takes_results)
 {
     if (in->nregions != 1 && in->nregions != 2)
@@ -76,7 +77,7 @@ static bool infer_function(Infer *in, bool takes_results)
     in->out = body->results.at[0]->type;
     if (in->nregions == 1) return true;
     const Graph *rule = in->regions[1];
-    uint32_t first = n + (takes_results ? body->results.n : 0); // cotangent
+    uint32_t first = n + (takes_results ? body->results.n : 0); // index of the first cotangent
     if (!interface_is(in, rule, first + body->results.n)) return false;
     for (uint32_t i = 0; i < n; i++)
         if (!param_fits(in, rule, i, infer_arg(in, (int)i))) return false;
@@ -103,7 +104,8 @@ bool infer_call(Infer *in)
     return infer_function(in, false);
 }
 
-// The calls name operands and results that there are: who reads them trusts them.
+// Checks that calls refer only to existing operands and results, so that later readers can rely on
+// it.
 static bool calls_fit(const Infer *in, const char *calls, int *n)
 {
     int values = in->nargs + (int)in->regions[0]->results.n;

@@ -14,7 +14,7 @@ bool infer_reshape(Infer *in)
                           (long long)type_count(t), infer_show(in, out),
                           (long long)type_count(out));
     }
-    // Names survive on the axes that are the same from either end.
+    // Names of axes are kept from both ends, as far as the sizes are the same.
     for (int i = 0; i < out->rank && i < t->rank && out->dim[i] == t->dim[i]; i++)
         out->sym[i] = t->sym[i];
     for (int i = 1; i <= out->rank && i <= t->rank; i++) {

@@ -1,6 +1,6 @@
 #include "ir/loop.h"
 
-// What kernels and the matmul library load and store at once.
+// Bytes that kernels and the matmul library load or store at once, at most.
 enum { WIDEST_ACCESS = 16 };
 
 static const Node *begins_with(const Node *loop, uint32_t carried)
@@ -16,7 +16,8 @@ bool loop_stacks(const Node *loop, uint32_t carried)
     const Graph *body = loop->regions[0];
     const Node *begin = begins_with(loop, carried), *end = body->results.at[carried];
     const int64_t bytes = type_bytes(&end->type);
-    // What is a parameter is stored by no kernel of the body, but copied: not through the stack.
+    // A result that is a parameter is not stored by a kernel of the body; it is copied and cannot
+    // be in a stack.
     if (end->op == OP_region_param || !bytes || bytes % WIDEST_ACCESS ||
         end->type.rank == MAX_RANK || attr_int(loop, ATTR_count, 0) < 1)
         return false;

@@ -36,7 +36,7 @@ Entry *module_entry(Module *m, const char *name)
 
 // -- leaving out ----------------------------------------------------------------------------------
 
-// Cells that the graph reads or writes.
+// Adds the cells that the graph reads or writes to [used].
 static void use_cells(const Graph *g, StrMap *used)
 {
     VEC(const Graph *) stack = {0};
@@ -64,7 +64,7 @@ static Graph *init_of(const Graph *init, const StrMap *used)
     return graph_copy_live(&part);
 }
 
-// Init entries compute no other cells than those used, which are then those they read, too.
+// Reduces the init entries to the cells used. The cells that they read for these become used, too.
 static void keep_inits(Module *m, StrMap *used)
 {
     Graph **whole = NEW_ARRAY(m->arena, Graph *, m->entries.n + 1);
@@ -86,7 +86,8 @@ static void keep_cells(Module *m, const StrMap *used)
     m->cell_index = strmap_new(m->arena);
     for (uint32_t i = 0; i < m->cells.n; i++) {
         Cell c = m->cells.at[i];
-        bool scalar = c.kind == CELL_SETTING || c.kind == CELL_CONTROL; // set by name, used or not
+        bool scalar = c.kind == CELL_SETTING || c.kind == CELL_CONTROL; // can be set by name even
+                                                                        // if no entry uses it
         if (!scalar && !strmap_has(used, c.name)) continue;
         m->cells.at[kept++] = c;
         strmap_set(&m->cell_index, c.name, (void *)(uintptr_t)kept);

@@ -69,7 +69,7 @@ typedef struct Again { // a forward value that is recomputed in the backward par
     const char *name;  // or NULL
     Loc loc;
     Type type;
-    double seconds; // time of that by the device's rates, given the entries before it in the list
+    double seconds; // time of that by the device's rates, if the entries before it are recomputed
 } Again;
 
 // "init" sets the initial values of cells. Values that are computed from other cells ("state slow =

@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
-// Short names of the flags column.
+// Abbreviations for the flags column.
 enum {
     COMMUTES = OPF_COMMUTES,
     ASSOC = OPF_ASSOC,
@@ -40,8 +40,8 @@ enum {
 
 #define BIT(key) (1ull << ATTR_##key)
 
-// The attributes column is a row of NEED(id) and MAY(id); each reading gives them a meaning. A
-// clone mark may stand on anything.
+// The attributes column is a row of NEED(id) and MAY(id), which are defined differently for each
+// table. Every op may have the attribute `clone`.
 const OpInfo op_table[OP_COUNT] = {
 #define NEED(key) " " #key
 #define MAY(key)  " " #key "?"

@@ -7,8 +7,8 @@
 typedef struct Print {
     Buf *out;
     const Module *m;
-    int64_t next;       // numbers of v continue through regions, so that no name is used twice
-    int64_t next_param; // and so do those of p
+    int64_t next; // number of the next v; continues through regions, so that no name is used twice
+    int64_t next_param; // number of the next p; likewise
 } Print;
 
 static void text(Buf *out, const char *s)
@@ -28,12 +28,12 @@ static void text(Buf *out, const char *s)
     buf_char(out, '"');
 }
 
-// A float that no reader mistakes for an integer.
+// Prints a float exactly, and so that it cannot be read as an integer.
 static void exact(Buf *out, double v)
 {
     size_t from = out->len;
     buf_double(out, v);
-    if (!strpbrk(out->data + from, ".einf")) buf_str(out, ".0"); // nan and inf have an n
+    if (!strpbrk(out->data + from, ".einf")) buf_str(out, ".0"); // "inf" and "nan" contain an n
 }
 
 static void attr(Buf *out, const AttrValue *v)
@@ -110,7 +110,7 @@ static void statements(Print *p, const Graph *g, int indent, int64_t *id)
 {
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         const Node *n = g->nodes.at[i];
-        if (n->op == OP_region_param) continue; // in the head of its region
+        if (n->op == OP_region_param) continue; // printed in the head of its region
         buf_pad(p->out, indent, ' ');
         if (node_class(n) != CLS_ROOT) {
             id[i] = p->next++;
@@ -179,7 +179,7 @@ void module_print(const Module *m, const char *stage, Buf *out)
 {
     Print p = {.out = out, .m = m};
     buf_str(out, "module ");
-    text(out, m->name); // a file's name need not be a word
+    text(out, m->name); // the name of a file need not be an identifier
     buf_printf(out, " @{version=1, stage=\"%s\"}\n", stage);
     for (uint32_t i = 0; i < m->cells.n; i++) cell(out, &m->cells.at[i]);
     for (uint32_t i = 0; i < m->entries.n; i++) {

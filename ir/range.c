@@ -4,7 +4,7 @@
 
 #include "ir/scalar.h"
 
-#define DEPTH 12 // of operands looked at: they may be shared, so that paths are many
+#define DEPTH 12 // operands looked at: they may be shared, so paths may be many
 
 Range range_of_type(DType t)
 {
@@ -29,7 +29,7 @@ static Range join(Range a, Range b)
 
 // -- the rules ------------------------------------------------------------------------------------
 
-// What whole numbers give, those of operand k within a[k]; false: unknown.
+// Range of the result if operand k is a whole number in a[k]; false: unknown.
 typedef bool RangeRule(const Range *a, Range *out);
 
 static bool range_add(const Range *a, Range *out)
@@ -96,7 +96,7 @@ static bool range_mod(const Range *a, Range *out)
     return true;
 }
 
-static bool range_mulhi(const Range *a, Range *out) // of u32, as its operands are
+static bool range_mulhi(const Range *a, Range *out) // operands and result are u32
 {
     *out = (Range){(int64_t)(((uint64_t)a[0].low * (uint64_t)a[1].low) >> 32),
                    (int64_t)(((uint64_t)a[0].high * (uint64_t)a[1].high) >> 32)};

@@ -17,7 +17,7 @@ static bool same_symbols(const Type *a, const Type *b)
     return !memcmp(a->sym, b->sym, sizeof a->sym);
 }
 
-// Names of dimensions that inference cannot see (leaves) come over from the old type.
+// Copies names of dimensions that type inference cannot know (of leaves) from the old type.
 static void keep_symbols(Node *n, const Node *old)
 {
     if (same_symbols(&n->type, &old->type) || !type_equal(&n->type, &old->type)) return;
@@ -25,7 +25,7 @@ static void keep_symbols(Node *n, const Node *old)
         if (!n->type.sym[i]) n->type.sym[i] = old->type.sym[i];
 }
 
-// Whether an axis of [of] without a name could have one of an operand's, which was found since.
+// Whether an unnamed axis of [of] could now get the name of an operand's axis of the same size.
 static bool may_be_named(const Type *of, const Type *operand)
 {
     static const Type nameless;
@@ -36,8 +36,8 @@ static bool may_be_named(const Type *of, const Type *operand)
     return false;
 }
 
-// Whether its type rule, which sees of most ops' operands their types alone, says the same of
-// these.
+// Whether the type rule would give the same type for args: most rules depend only on the operands'
+// types, and these are unchanged.
 static bool types_repeat(const Graph *src, const Node *old, Node *const *args)
 {
     if (src->nodes.at[old->id] != old || old->nregions || node_has(old, OPF_RESULT)) return false;
@@ -50,7 +50,7 @@ static bool types_repeat(const Graph *src, const Node *old, Node *const *args)
     return !node_is_poison(old);
 }
 
-// [stands]: its type does, and there is nothing to fold.
+// [stands]: the old type is still right, and there is nothing to fold.
 static Node *copy_node(Graph *dst, const Graph *src, const Node *old, Node *const *map, Role role,
                        bool stands)
 {
@@ -75,11 +75,12 @@ static Node *copy_node(Graph *dst, const Graph *src, const Node *old, Node *cons
     return n;
 }
 
-// Whether the images of the operands are what these were, all the way down: then folding finds
-// nothing that it did not find when [old] was made. *stands: nor does its type rule.
+// Whether all nodes that old depends on were copied unchanged: then folding finds nothing that it
+// did not find when old was created. *stands: the type rule would give the same type, too.
 static bool operands_repeat(const Remap *r, const Node *old, bool *stands)
 {
-    // (A variant of it is another node, and in a plain graph nothing was folded.)
+    // (Only for nodes of src itself, not modified copies; in a plain graph nothing has been
+    // folded.)
     *stands = !r->src->plain && r->src->nodes.at[old->id] == old && !node_is_poison(old);
     bool repeat = *stands;
     for (uint32_t i = 0; i < old->nargs && repeat; i++) {
@@ -139,7 +140,7 @@ void graph_mark_live(const Graph *g, bool *live)
     for (uint32_t i = 0; i < g->roots.n; i++) live[g->roots.at[i]->id] = true;
     for (uint32_t i = 0; i < g->results.n; i++) live[g->results.at[i]->id] = true;
     for (uint32_t i = 0; i < g->params.n; i++) live[g->params.at[i]->id] = true;
-    for (uint32_t i = g->nodes.n; i-- > 0;) { // operands have smaller ids
+    for (uint32_t i = g->nodes.n; i-- > 0;) { // in reverse, since operands have smaller ids
         if (!live[i]) continue;
         const Node *n = g->nodes.at[i];
         for (uint32_t k = 0; k < n->nargs; k++) live[n->args[k]->id] = true;
@@ -159,7 +160,7 @@ Graph *graph_copy_live(Graph *src)
             remap_node(&r, old);
             continue;
         }
-        Node copy = *old; // the same node with cleaned regions
+        Node copy = *old; // the same node with regions without dead code
         copy.regions = NEW_ARRAY(src->arena, Graph *, old->nregions);
         for (uint32_t k = 0; k < old->nregions; k++)
             copy.regions[k] = graph_copy_live(old->regions[k]);
@@ -196,7 +197,7 @@ Node **graph_inline(Graph *dst, Graph *region, Node *const *args, Node **results
     for (uint32_t i = 0; i < region->params.n; i++) map[region->params.at[i]->id] = args[i];
     for (uint32_t i = 0; i < region->nodes.n; i++) {
         const Node *old = region->nodes.at[i];
-        // What is inlined into the backward pass or an update serves that.
+        // Nodes inlined into the backward pass or an update get its role.
         Role role = old->role > dst->role ? old->role : dst->role;
         if (live[i] && !map[i]) map[i] = copy_node(dst, region, old, map, role, false);
     }

@@ -99,7 +99,7 @@ void scalar_store(DType t, void *at, Scalar v)
 
 // -- element expressions --------------------------------------------------------------------------
 
-// Which rules have a meaning on double and which on int64_t; the other version is never called.
+// Which rules are defined for double and which for int64_t. The other version is never called.
 #define ON_FLOAT_arith(e)   (e)
 #define ON_FLOAT_float(e)   (e)
 #define ON_FLOAT_compare(e) (e)

@@ -33,7 +33,7 @@ static inline Scalar scalar_cast(DType from, DType to, Scalar v, bool round)
         return (Scalar){.i = scalar_to_int(to, v.f)};
     }
     if (!to_float) return (Scalar){.i = scalar_wrap(to, v.i)};
-    if (round && to == DT_F32) return (Scalar){.f = (double)(float)v.i}; // one rounding, not two
+    if (round && to == DT_F32) return (Scalar){.f = (double)(float)v.i}; // rounded once, not twice
     return (Scalar){.f = round ? scalar_round(to, (double)v.i) : (double)v.i};
 }
 // The element expressions of ops.def that are defined for the type.
@@ -115,7 +115,7 @@ static inline int64_t nc_mulhi(int64_t a, int64_t b) // u32
 static inline double floordiv_f(double a, double b)
 {
     double q = floor(a / b);                  // the quotient may have been rounded up,
-    double rest = q == 0 ? a : fma(-q, b, a); // and 0 times infinity is no number
+    double rest = q == 0 ? a : fma(-q, b, a); // and 0 times infinity is NaN
     return (b > 0 ? rest < 0 : rest > 0) ? q - 1 : q;
 }
 static inline double mod_f(double a, double b)
@@ -134,7 +134,7 @@ static inline double sign_f(double a)
 static inline double min_f(double a, double b)
 {
     return a != a || a < b ? a : b;
-} // NaN wins
+} // NaN if either is NaN
 static inline double max_f(double a, double b)
 {
     return a != a || a > b ? a : b;
@@ -194,7 +194,7 @@ static inline double nc_erf(double a)
 static inline double nc_sigmoid(double a)
 {
     if (a >= 0) return 1 / (1 + exp(-a));
-    double e = exp(a); // no overflow on either side
+    double e = exp(a); // neither branch overflows
     return e / (1 + e);
 }
 static inline double nc_floor(double a)
@@ -208,7 +208,7 @@ static inline double nc_ceil(double a)
 static inline double nc_round(double a)
 {
     return rint(a);
-} // half to even
+} // ties to even
 static inline int64_t nc_isfinite(double a)
 {
     return isfinite(a);

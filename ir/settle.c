@@ -5,8 +5,8 @@
 
 typedef struct Settle {
     Remap r;
-    bool *asked;        // by id: a gradient that some result needs is taken by it
-    int64_t *variables; // so far, in all graphs of the entry
+    bool *asked;        // by id: a live gradient is taken with respect to it
+    int64_t *variables; // number of variables so far, in all graphs of the entry
 } Settle;
 
 static Settle begin(const Graph *src, int64_t *variables)
@@ -26,7 +26,8 @@ static Settle begin(const Graph *src, int64_t *variables)
 static Graph *settled(const Graph *src, int64_t *variables);
 static Graph *settled_body(const Settle *around, Node *loop);
 
-// The node with its regions settled. A leaf in memory is no other value's node.
+// Copies a node with settled regions, and adds a `variable` if a gradient is taken with respect to
+// it. Leaves in memory need none: they are not shared with other values.
 static void settle_node(Settle *s, const Node *old)
 {
     Graph *dst = s->r.dst;
@@ -43,7 +44,8 @@ static void settle_node(Settle *s, const Node *old)
     s->r.map[old->id] = graph_node(dst, OP_variable, &n, 1, &at);
 }
 
-// What nothing needs, too: names and the order of nodes do not depend on which outputs there are.
+// Settles all remaining nodes, also dead ones, so that names and the order of nodes do not depend
+// on which outputs there are; then drops the dead ones.
 static Graph *rest(Settle *s)
 {
     for (uint32_t i = 0; i < s->r.src->nodes.n; i++)
@@ -65,8 +67,8 @@ Graph *graph_settle(const Graph *plain)
 
 // -- loops ----------------------------------------------------------------------------------------
 
-// What stands for a captured value inside without being handed in: a number, which is made again,
-// or the parameter that has the same value already. NULL: neither.
+// A captured value that the body need not get as a parameter: a scalar float constant, which is
+// created again, or a value that another parameter has already. Otherwise NULL.
 static Node *known_inside(Graph *body, IdMap *inside, const Node *value)
 {
     uint64_t known;
@@ -78,8 +80,9 @@ static Node *known_inside(Graph *body, IdMap *inside, const Node *value)
     return graph_const(body, value->type.dtype, v);
 }
 
-// The body of a loop, which is a copy of its node: it loses the operands that the body has no
-// parameter for. Where the body differentiates by a captured value, that stays one of its own.
+// The settled body of a loop. [loop] is a copy of the node; operands that the body does not need as
+// parameters are removed from it. A captured value with respect to which the body differentiates
+// keeps a parameter of its own.
 static Graph *settled_body(const Settle *around, Node *loop)
 {
     const Graph *src = around->r.src, *body = src->nodes.at[loop->id]->regions[0];
@@ -90,7 +93,7 @@ static Graph *settled_body(const Settle *around, Node *loop)
     IdMap inside = idmap_new(a);
     Node **args = NEW_ARRAY(a, Node *, loop->nargs + 1);
     uint32_t nargs = 0;
-    for (uint32_t i = 0; i < body->params.n; i++) { // parameter 0 is the number of the round
+    for (uint32_t i = 0; i < body->params.n; i++) { // parameter 0 is the iteration number
         const Node *p = body->params.at[i];
         Node *value = i ? around->r.map[loop->args[i - 1]->id] : NULL;
         const bool shared = i > moved && !s.asked[p->id];

@@ -38,8 +38,8 @@ bool strides_run(const Strides *s, const int64_t *axes, int n, int64_t *extent, 
 
 // -- views: one function an op whose row says STRIDES ----------------------------------------------
 
-// The dims of n, without moving anything: groups of old and new axes of one extent are matched from
-// the left, and the old ones of a group must be one run.
+// Expresses a reshape without moving elements: old and new axes are grouped from the left so that
+// groups have equal extents, and the old axes of each group must be mergeable into one axis.
 static bool reshape(Strides *s, const Node *n)
 {
     const Type *t = &n->type;

@@ -8,15 +8,16 @@
 
 typedef struct Strides {
     int rank;
-    int64_t dim[MAX_RANK], step[MAX_RANK]; // elements between neighbours; extents of 1: anything
+    int64_t dim[MAX_RANK], step[MAX_RANK]; // step: distance of neighbouring elements; any number if
+                                           // the extent is 1
 } Strides;
 
-// n, as it lies when [stored], n itself or behind views of one operand, does row by row. false: a
-// view between cannot be steps.
+// How n lies in memory if [stored], which is n or what n is a view of, is row-major. false: a view
+// between them cannot be expressed by strides.
 bool strides_through(const Node *n, const Node *stored, Strides *out);
 bool strides_row_major(const Strides *s);
-// These axes as one, its extent and its step, 0 where the extent is 1. false: they are no single
-// run.
+// Merges these axes into one with an extent and a step (0 if the extent is 1). false: they cannot
+// be expressed as one axis.
 bool strides_run(const Strides *s, const int64_t *axes, int n, int64_t *extent, int64_t *step);
 
 #endif

@@ -24,7 +24,7 @@ Target target_cpu(int cores, bool matmul_library)
         .threads_per_block = 1,
         .threads_per_unit = 1,
         .warp = 1,
-        .shared_per_block = 32 << 10, // what stays in a core's first cache
+        .shared_per_block = 32 << 10, // fits into the first-level cache of a core
         .shared_per_unit = 32 << 10,
         .registers_per_unit = 32,
         .max_cluster = 1,
@@ -33,7 +33,7 @@ Target target_cpu(int cores, bool matmul_library)
         .f32_flops = 50e9 * cores,
         .bf16_flops = 25e9 * cores,
         .matmul_library = matmul_library,
-        .max_kernel_args = 1024, // passed as one array
+        .max_kernel_args = 1024, // kernels get their arguments as one array
         .fma = cpu_fma(),
     };
 }
@@ -57,8 +57,8 @@ Target target_cuda(int arch, bool matmul_library)
         .f32_flops = 19.5e12,
         .bf16_flops = 280e12,
         .matmul_library = matmul_library,
-        .epilogues = ALL_EPILOGUES, // a generated product has them too
-        .max_kernel_args = 256,     // 4 KB of parameters hold 512 pointers
+        .epilogues = ALL_EPILOGUES, // generated products have them, too
+        .max_kernel_args = 256,     // 4 KB of kernel parameters hold 512 pointers
         .fma = true,
         .column_flight = 64 << 10,
         .row_flight = 48 << 10,
@@ -68,7 +68,7 @@ Target target_cuda(int arch, bool matmul_library)
         .few_bytes = 2 << 20,
         .part_bytes = 64 << 10,
     };
-    if ((arch > 80 && arch < 90 && arch != 87) || arch >= 120) { // workstations
+    if ((arch > 80 && arch < 90 && arch != 87) || arch >= 120) { // workstation GPUs
         t.arch = arch;
         t.threads_per_unit = 1536;
         t.shared_per_block = 99 << 10;
@@ -132,7 +132,8 @@ bool target_narrow_product(const Target *t, int64_t n)
     return t->kind != TARGET_CUDA && n <= 16;
 }
 
-// Few rows, or columns; the side of a tile of a library. The shortest sums that warps share.
+// FEW_SIDE: at most so many rows or columns are few; also the edge of a library's tile.
+// LEAST_SHARED: length of the shortest sums that several warps share.
 enum { FEW_SIDE = 64, LEAST_SHARED = 128 };
 
 static int64_t library_tiles(int64_t batch, int64_t m, int64_t n)
@@ -140,7 +141,8 @@ static int64_t library_tiles(int64_t batch, int64_t m, int64_t n)
     return batch * ((m + FEW_SIDE - 1) / FEW_SIDE) * ((n + FEW_SIDE - 1) / FEW_SIDE);
 }
 
-// Sums much longer than results, as of gradients of weights: many blocks share their columns.
+// A contraction much longer than its result is wide is usually a gradient of weights, where many
+// blocks share the contracted axis.
 static bool is_much_longer(int64_t m, int64_t n, int64_t k)
 {
     enum { MUCH = 1024, MUCH_LONGER = 16 };
@@ -153,7 +155,8 @@ bool target_few_rows(const Target *t, int64_t batch, int64_t m, int64_t n, int64
     const int64_t few = m < n ? m : n, many = m < n ? n : m, tiles = library_tiles(batch, m, n);
     if (k < LEAST_SHARED || is_much_longer(m, n, k)) return false;
     return t->kind == TARGET_CUDA && tiles > 0 && few <= FEW_SIDE && many <= LONG &&
-           (tiles < t->units || (few <= TILE && batch == 1)); // (then each weight is read once)
+           (tiles < t->units || (few <= TILE && batch == 1)); // (one row of tiles: each weight is
+                                                              // read once)
 }
 
 bool target_idle_product(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k)
@@ -190,12 +193,14 @@ bool target_long_product(const Target *t, int64_t batch, int64_t m, int64_t n, i
 double target_product_flops(const Target *t, bool half, bool tf32)
 {
     if (half) return t->bf16_flops;
-    return tf32 && t->kind == TARGET_CUDA ? t->bf16_flops / 2 : t->f32_flops; // half the width
+    return tf32 && t->kind == TARGET_CUDA ? t->bf16_flops / 2 : t->f32_flops; // tf32 has half the
+                                                                              // rate of 16-bit
+                                                                              // floats
 }
 
-// 30 GB/s a multiprocessor. f32: fitted to 48 products on an H100, each with 60 schedules, whose
-// operands the cache holds; by these choices they take 4 % (TF32) and 7 % longer than by the best
-// ones. 16 bits: by the steps of text generation, whose weights come from memory.
+// 30 GB/s per multiprocessor. f32: fitted to 48 products on an H100, each with 60 schedules, with
+// operands in the cache; schedules chosen by this take 4 % (TF32) and 7 % longer than the best
+// ones. 16 bits: fitted to the steps of text generation, whose weights come from memory.
 double target_warp_tiles_seconds(const Target *t, int64_t blocks, double bytes, int cluster,
                                  bool half)
 {
@@ -207,8 +212,8 @@ double target_warp_tiles_seconds(const Target *t, int64_t blocks, double bytes, 
     return took;
 }
 
-// Fitted to 22 convolutions of 40 to 650 MFLOP on an H200, each with 16 schedules: by these choices
-// they take 1.5 % longer than by the best ones.
+// Fitted to 22 convolutions of 40 to 650 MFLOP on an H200, each with 16 schedules: with these
+// choices they take 1.5 % longer than with the best ones.
 double target_windows_seconds(const Target *t, int64_t blocks, double bytes, int cluster)
 {
     const double rate = 70e9, begin = 1.2e-6, joining = 1.35e-6;
@@ -218,7 +223,7 @@ double target_windows_seconds(const Target *t, int64_t blocks, double bytes, int
     return took;
 }
 
-// The same of a product of f32, by tiles of 16 x 16 or 32 x 32.
+// The least time of an f32 product by tiles of 16 x 16 or 32 x 32, one per warp.
 static double warp_product_seconds(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k)
 {
     double least = 1;
@@ -233,9 +238,9 @@ static double warp_product_seconds(const Target *t, int64_t batch, int64_t m, in
     return least;
 }
 
-// Measured on an H200, whose tensor cores wait for shared memory most of the time: 0.6 TFLOP/s of a
-// multiprocessor, a third more where it has two blocks, unless the second cache is the limit. It
-// holds 120 blocks in clusters of four and more where others fill 132 multiprocessors.
+// Measured on an H200, whose tensor cores mostly wait for shared memory: 0.6 TFLOP/s per
+// multiprocessor, a third more with two blocks on it, unless the bandwidth of the L2 cache is the
+// limit. With clusters of four and more blocks, 120 blocks run at once instead of 132.
 double target_tiles_seconds(const Target *t, int64_t blocks, int m, int n, double columns,
                             int parts)
 {
@@ -250,8 +255,9 @@ double target_tiles_seconds(const Target *t, int64_t blocks, int m, int n, doubl
     return took;
 }
 
-// What cuBLASLt takes for few results, whose columns its blocks share: on an H100 24 products take
-// 0.9 to 1.6 times as long. What is expected to be slower than this is timed beside it.
+// Time of cuBLASLt for products with few results, where blocks share the contracted axis. On an
+// H100, 24 products take 0.9 to 1.6 times as long. A generated kernel is compared with this
+// estimate.
 static double library_idle_seconds(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k,
                                    bool tf32)
 {
@@ -282,7 +288,8 @@ bool target_generated_product(const Target *t, int64_t batch, int64_t m, int64_t
         if (took < least) least = took;
     }
     if (idle) return least < library_idle_seconds(t, batch, m, n, k, tf32);
-    // What a library takes, and the kernels around it that the generated one makes part of itself.
+    // begin: time that a library call takes at least. saved: time of the surrounding kernels that
+    // the generated product includes.
     const double begin = 4.8e-6, saved = 1e-6;
     return least < begin + flops / (0.25 * t->bf16_flops) + saved;
 }
@@ -292,9 +299,9 @@ bool target_tiled_product(const Target *t, int64_t batch, int64_t m, int64_t n, 
     return !target_small_product(t, batch, m, n, k) && !target_quick_product(batch, m, n, k);
 }
 
-// Of the rate on aligned sizes, what the library reaches where the contracted axis or the result's
-// last one is odd (an H200: 100 to 150 of 760 TFLOP/s), and where only another axis of an operand
-// is (430).
+// Share of the rate with aligned sizes that the library reaches if the contracted axis or the
+// result's last axis is odd (on an H200: 100 to 150 of 760 TFLOP/s), and if only another axis of an
+// operand is odd (430).
 #define ODD_SHARE   0.2
 #define OTHER_SHARE 0.55
 #define UNEVEN_LOSS 0.15
@@ -312,7 +319,7 @@ double target_uneven_seconds(const Target *t, double flops)
 
 bool target_brief(const Target *t, double bytes, double flops)
 {
-    const double SHORT = 8e-6; // at the device's rates, products at that of other operations
+    const double SHORT = 8e-6; // at the device's rates; products count as other operations
     return bytes / t->bytes_per_second <= SHORT && flops / t->f32_flops <= SHORT;
 }
 
@@ -323,8 +330,8 @@ double target_move_seconds(const Target *t, double bytes)
 
 // -- products by groups of four warps -------------------------------------------------------------
 
-// Multiprocessors come in groups, and a cluster is of one group: an H200 holds so many of 1, 2, ...
-// blocks.
+// A cluster must fit into one group of multiprocessors (GPC). The table has the number of clusters
+// of 1, 2, ... blocks that an H200 runs at once.
 int64_t target_clusters(const Target *t, int blocks)
 {
     static const int held[] = {132, 66, 39, 30, 22, 17, 15, 15};
@@ -335,12 +342,12 @@ int64_t target_clusters(const Target *t, int blocks)
 
 double target_mma_share(const Target *t)
 {
-    return t->arch < 90 ? 0.75 : 0.35; // (what their instructions allow; measured)
+    return t->arch < 90 ? 0.75 : 0.35; // (limit of the mma.sync instruction; measured)
 }
 
-// On an H200 tiles 128 wide are a few percent behind those of 192, and those of 64 a sixth behind
-// them. Blocks that share the columns wait longer for their tiles, since their neighbours read
-// others.
+// On an H200 tiles of width 128 are a few percent slower per element than those of width 192, and
+// those of 64 a sixth slower than those of 128. Blocks that share the contracted axis wait longer
+// for their tiles, since neighbouring blocks read different ones.
 int target_tile_edge(const Target *t, TargetSharing by)
 {
     (void)t;
@@ -362,9 +369,9 @@ int target_line_elements(const Target *t)
     return 80; // 1.6 ns on an H200
 }
 
-// On an H200 dots of 96 and 200 channels became 1.15 to 1.5 times as fast without lines, those of
-// 80 as fast, those of 24 less than half as fast; on an H100 with lines those of 24 to 80 0.99 to
-// 3.1 times.
+// Measured without lines on an H200: convolutions of 96 and 200 channels became 1.15 to 1.5 times
+// as fast, those of 80 stayed the same, those of 24 became less than half as fast. With lines on an
+// H100, those of 24 to 80 channels became 0.99 to 3.1 times as fast.
 int64_t target_copied_channels(const Target *t, int64_t channels, int64_t results, bool lines)
 {
     enum { STEP = 64, TILE = 128 };

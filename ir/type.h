@@ -41,7 +41,8 @@ bool dtype_join(DType a, DType b, DType *out);
 
 enum { MAX_RANK = 8 };
 
-// A name of a dimension ("batch"), kept beside its value for messages; never part of equality.
+// The name of a dimension ("batch"), kept with its size for messages; it does not count for
+// equality.
 typedef uint16_t Sym; // index into the module's symbol names; 0 for none
 
 typedef struct Type {
@@ -65,7 +66,8 @@ static inline bool type_equal(const Type *a, const Type *b) // dtype and dims
 }
 int64_t type_count(const Type *t); // elements; 1 for a scalar
 int64_t type_bytes(const Type *t);
-int64_t type_extent(const Type *t, const int64_t *axes, int n); // the product of these axes
+int64_t type_extent(const Type *t, const int64_t *axes, int n); // product of the sizes of these
+                                                                // axes
 void type_strides(const Type *t, int64_t stride[MAX_RANK]);     // between neighbours, row-major
 // Right-aligned broadcasting of a and b into out (dtype from a); false when they do not fit.
 bool shape_broadcast(const Type *a, const Type *b, Type *out);

@@ -73,7 +73,7 @@ static bool node_holds(const Graph *g, const char *after, Node *n, uint32_t id)
 
 typedef VEC(struct Named {
     Op op;
-    StrMap names; // of the nodes of this op
+    StrMap names; // names used by nodes of this op
 }) NamedList;
 
 static StrMap *names_of(Arena *a, NamedList *list, Op op)
@@ -84,8 +84,8 @@ static StrMap *names_of(Arena *a, NamedList *list, Op op)
     return &list->at[list->n - 1].names;
 }
 
-// Leaves and roots by their place: inputs and roots belong to entries, parameters to regions. Names
-// of inputs, outputs and assigned cells are unique.
+// Checks where leaves and roots may be: inputs and roots in entries, parameters in regions. Names
+// of inputs, outputs and assigned cells must be unique.
 static bool place_holds(const Graph *g, const char *after, const Node *n, const Graph *owner,
                         NamedList *named)
 {
