@@ -18,21 +18,22 @@ static bool is_short(const Node *n)
     return n->type.dtype == DT_BF16 || n->type.dtype == DT_F16;
 }
 
-// A cast that keeps every value: of a 16-bit float to f32.
+// Whether n is a cast that keeps every value: from a 16-bit float to f32.
 static bool is_widened(const Node *n)
 {
     return n->op == OP_cast && n->type.dtype == DT_F32 && is_short(n->args[0]);
 }
 
-// The value behind broadcasts, reshapes and casts that keep it.
+// The value behind broadcasts, reshapes and exact casts.
 static const Node *value_of(const Node *n)
 {
     while (n->op == OP_broadcast || node_keeps_all(n) || is_widened(n)) n = n->args[0];
     return n;
 }
 
-// If n is log(sum(exp(x - max(x)))), both over the same axes: x - max(x); else NULL. The error of
-// the fast exponentials, 2^-24 of the argument and 2^-22, is no larger than that of the sum.
+// If n is log(sum(exp(x - max(x)))) with both reductions over the same axes: x - max(x); otherwise
+// NULL. The error of the fast exponentials, 2^-24 of the argument and 2^-22, is no larger than that
+// of the sum.
 static const Node *under_maximum(const Node *n)
 {
     if (n->op != OP_log) return NULL;

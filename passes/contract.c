@@ -20,7 +20,7 @@ static bool is_sum(const Node *n)
     return n->op == OP_add || n->op == OP_sub || n->op == OP_sum;
 }
 
-// By id: it has readers other than sums.
+// By id: has readers other than sums and differences.
 static bool *read_alone(const Graph *g)
 {
     bool *alone = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
@@ -35,7 +35,7 @@ static bool *read_alone(const Graph *g)
     return alone;
 }
 
-// Which operand of the sum or difference n is the product to contract; -1: none.
+// Which operand of the sum or difference n is the product to contract; -1: neither.
 static int product_of(const Node *n, const bool *alone)
 {
     if (n->op != OP_add && n->op != OP_sub) return -1;
@@ -53,7 +53,7 @@ static Node *negated(Graph *g, Node *n)
     return graph_node(g, OP_broadcast, &few, 1, n->attrs);
 }
 
-// Whether negating this factor is cheaper than negating the other: it is a constant, or broadcast
+// Whether negating this factor is cheaper than negating the other: it is a constant or broadcast
 // from fewer values.
 static bool negates_cheaper(const Node *n, const Node *other)
 {

@@ -9,7 +9,7 @@
 typedef struct Inline {
     const PassOptions *options;
     const IdMap *done;
-    IdMap results; // of calls that are inlined, by node
+    IdMap results; // by node, of calls that are inlined
 } Inline;
 
 static bool runs(const PassOptions *o, const Node *n)

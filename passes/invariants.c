@@ -29,14 +29,15 @@ static bool is_invariant(const bool *invariant, const Node *n, int64_t captured)
     return true;
 }
 
-// Of invariant values, by node id: elements and bytes of the captured values that they are computed
-// from, and whether that takes more than arithmetic.
+// By id, for invariant values: elements and bytes of the captured values from which they are
+// computed, and whether a costly operation is needed.
 typedef struct Inputs {
     int64_t elements, bytes;
     bool costly;
 } Inputs;
 
-static int64_t at_most(int64_t n) // what is read by many ways counts as often
+static int64_t at_most(int64_t n) // limits a sum: a value that is read along several paths counts
+                                  // each time
 {
     return n < INT64_MAX / 4 ? n : INT64_MAX / 4;
 }
@@ -63,8 +64,8 @@ static Loop find(const Node *loop, Graph *body)
     Arena *a = body->arena;
     Loop l = {body, NEW_ARRAY(a, bool, n + 1), NEW_ARRAY(a, bool, n + 1), false};
     Inputs *inputs = NEW_ARRAY(a, Inputs, n + 1);
-    bool *wanted = NEW_ARRAY(a, bool, n + 1), // by something that stays in the loop
-        *product = NEW_ARRAY(a, bool, n + 1); // by a product, through views
+    bool *wanted = NEW_ARRAY(a, bool, n + 1), // read by something that stays in the loop
+        *product = NEW_ARRAY(a, bool, n + 1); // read by a product, through views
     for (uint32_t i = 0; i < n; i++) {
         l.invariant[i] = is_invariant(l.invariant, body->nodes.at[i], captured);
         if (l.invariant[i]) inputs[i] = inputs_of(inputs, body->nodes.at[i]);
@@ -86,7 +87,7 @@ static Loop find(const Node *loop, Graph *body)
     return l;
 }
 
-// Appends the hoisted values, computed in dst, to the loop's operands.
+// The operands of the loop, followed by the hoisted values, computed in dst.
 static Node **operands(Graph *dst, const Loop *l, const Node *loop, Node *const *map, int *nargs)
 {
     Graph *body = l->body;
@@ -105,7 +106,7 @@ static Node **operands(Graph *dst, const Loop *l, const Node *loop, Node *const 
     return args;
 }
 
-// The body with parameters in place of the hoisted values.
+// The body with parameters instead of the hoisted values.
 static Graph *body_without(const Loop *l)
 {
     Graph *old = l->body, *body = graph_beside(old);

@@ -15,8 +15,8 @@ enum { MOST_VIEWS = 16, MOST_ARGS = 4, MOST_DEPTH = 64 };
 
 typedef struct Layout {
     const Graph *g;
-    uint32_t *uses; // by id: live readers
-    bool *image;    // by id: read by dots only, through views of which one is a pad or a window
+    uint32_t *uses; // by id: number of live readers
+    bool *image;    // by id: read only by dots, through views one of which is a pad or a window
 } Layout;
 
 static bool reorders(const Node *n)
@@ -54,8 +54,8 @@ static bool moves_through(const Layout *l, const Node *n)
     return node_class(n) == CLS_ELEMENTWISE && l->uses[n->id] == 1 && n->nargs <= MOST_ARGS;
 }
 
-// The views v[n-1], ..., v[0] applied to x; where x is elementwise they are applied to its operands
-// instead, down to some depth.
+// Applies the views v[n-1], ..., v[0] to x. If x is elementwise, they are applied to its operands
+// instead, down to a limited depth.
 static Node *viewed(const Layout *l, Graph *g, const Node *x, Node *const *v, int n,
                     Node *const *map, int depth)
 {

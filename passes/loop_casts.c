@@ -11,7 +11,7 @@
 #include "passes/passes.h"
 #include "passes/regions.h"
 
-// How a value is read: by nobody, in several ways, or else only rounded to this type.
+// How a value is read: not at all, in several ways, or otherwise only rounded to this type.
 enum { NOBODY = -1, SEVERAL = -2 };
 
 typedef struct Loop {
@@ -19,8 +19,9 @@ typedef struct Loop {
     Graph *body;
     uint32_t ncarried, nscanned;
     int *result; // by result: how it is read after the loop
-    int *param;  // by operand: what type it gets, or SEVERAL: it stays
-    bool *both;  // by carried value: it is also carried as it was, and its casts are the other one
+    int *param;  // by operand: its new type; SEVERAL: unchanged
+    bool *both;  // by carried value: it is carried twice, in its old type and rounded; casts of it
+                 // read the latter
     bool any;
 } Loop;
 
@@ -37,7 +38,7 @@ static void read_as(int *how, int as)
     if (as != NOBODY) *how = *how == NOBODY || *how == as ? as : SEVERAL;
 }
 
-// How n, which is read as [how], reads its operand.
+// How n, which is itself read as [how], reads its operand.
 static int reads_as(const Node *n, int how)
 {
     DType to = n->type.dtype;
@@ -52,7 +53,7 @@ static int reads_as(const Node *n, int how)
 
 // -- one loop -------------------------------------------------------------------------------------
 
-// How the body reads its values, given how its results are read. product: by id, whether a product
+// How the body reads its values if its results are read as given. product: by id, whether a product
 // reads it, through views and casts.
 static void read_body(const Loop *l, int *how, bool *product)
 {
@@ -78,7 +79,7 @@ static void read_body(const Loop *l, int *how, bool *product)
     }
 }
 
-// Whether n rounds carried value k; the type goes to *to.
+// Whether n rounds carried value k; *to is set to the type.
 static bool rounds(const Loop *l, const Node *n, uint32_t k, int *to)
 {
     const bool of = n->op == OP_cast && n->args[0] == l->body->params.at[1 + k];
@@ -86,7 +87,7 @@ static bool rounds(const Loop *l, const Node *n, uint32_t k, int *to)
     return *to >= 0;
 }
 
-// The type to which carried value k is rounded for a product; SEVERAL: there is none.
+// The type to which carried value k is rounded for a product; SEVERAL: none.
 static int for_product(const Loop *l, const bool *product, uint32_t k)
 {
     int to = SEVERAL;
@@ -95,9 +96,9 @@ static int for_product(const Loop *l, const bool *product, uint32_t k)
     return SEVERAL;
 }
 
-// Chooses what the loop carries and scans rounded. scans: by scanned operand, whether that may
-// change. A carried value is taken to be only rounded until a reader in the body is found that does
-// not.
+// Chooses which values the loop carries and scans rounded. scans: by scanned operand, whether its
+// type may change. A carried value is assumed to be read only rounded until a reader in the body is
+// found that reads it otherwise.
 static void choose(Loop *l, const bool *scans)
 {
     const Graph *g = l->body;
@@ -117,7 +118,7 @@ static void choose(Loop *l, const bool *scans)
         for (uint32_t k = 0; k < l->ncarried && !changed; k++) {
             int as = l->param[k], to = SEVERAL;
             bool only = as == NOBODY || (as >= 0 && (l->result[k] == NOBODY || l->result[k] == as));
-            if (only || l->both[k]) continue; // else it is wanted unrounded, too
+            if (only || l->both[k]) continue; // otherwise it is needed unrounded, too
             to = for_product(l, product, k);
             l->both[k] = to >= 0;
             l->param[k] = to;
@@ -135,9 +136,9 @@ static void choose(Loop *l, const bool *scans)
     for (uint32_t i = l->ncarried; i < g->results.n; i++) l->any |= l->result[i] >= 0;
 }
 
-// -- the graph around -----------------------------------------------------------------------------
+// -- the surrounding graph ------------------------------------------------------------------------
 
-// The result that n is: of the loop that *of is set to.
+// Whether n is a result of a loop; sets *of to the loop.
 static bool is_result(const Node *n, const Node **of, uint32_t *index)
 {
     *of = node_has(n, OPF_RESULT) ? n->args[0] : n;
@@ -159,8 +160,8 @@ static Loop loop_of(const Casts *c, Node *n)
     return l;
 }
 
-// One sweep against the order, so that all readers of a loop are known when it is chosen for. kept:
-// by id, loops' scanned operands that stay as they are.
+// One traversal from the last node to the first, so that all readers of a loop are known when its
+// types are chosen. kept: by id of a loop, which scanned operands keep their type.
 static void sweep(Casts *c, bool *const *kept)
 {
     const Graph *g = c->g;
@@ -187,7 +188,7 @@ static void sweep(Casts *c, bool *const *kept)
     }
 }
 
-// Whether n is, behind views, a stacked result that the choice made rounds.
+// Whether n is, behind views, a stacked result whose type the choice changed.
 static bool is_rounded(const Casts *c, const Node *n)
 {
     const Node *of;
@@ -197,8 +198,8 @@ static bool is_rounded(const Casts *c, const Node *n)
     return is_result(n, &of, &index) && index >= c->loop[of->id].ncarried;
 }
 
-// Chooses for all loops of the graph. What a loop scans is rounded where another loop stacks it
-// rounded: nothing is stored for that.
+// Chooses for all loops of the graph. An operand that a loop scans is rounded only if another loop
+// stacks it rounded, so that nothing is stored for it.
 static bool choose_all(Casts *c)
 {
     const Graph *g = c->g;
@@ -230,12 +231,12 @@ static Node *rounded(Graph *g, Node *x, int to)
     double v;
     graph_stamp(g, x, x->name);
     if (!node_const_value(x, &v)) return graph_cast(g, x, (DType)to);
-    Node like = *x; // not a cast of what is the same everywhere
+    Node like = *x; // (not a cast of a uniform value)
     like.type.dtype = (DType)to;
     return graph_full_like(g, &like, v);
 }
 
-// args: of the new loop, *nargs of them.
+// Builds the new body. args: operands of the new loop, *nargs of them.
 static Graph *new_body(const Loop *l, Graph *dst, Node *const *map, Node **args, int *nargs)
 {
     Graph *old = l->body, *body = graph_beside(old);
@@ -244,7 +245,7 @@ static Graph *new_body(const Loop *l, Graph *dst, Node *const *map, Node **args,
     graph_stamp(body, old->params.at[0], NULL);
     r.map[old->params.at[0]->id] = graph_region_param(body, &old->params.at[0]->type);
     for (uint32_t k = 0, more = 0; k < l->n->nargs || more < l->ncarried;) {
-        // Carried values, those carried once more, and the others.
+        // Order: carried values, those carried a second time, then the others.
         bool again = k >= l->ncarried && more < l->ncarried;
         uint32_t i = again ? more++ : k++;
         if (again && !l->both[i]) continue;

@@ -11,7 +11,8 @@
 #include "passes/passes.h"
 #include "passes/regions.h"
 
-// Whether no kernel stores stacked result i of the loop on its own account.
+// Whether stacked result i is a parameter or equal to an earlier result. It would then be copied,
+// since no kernel stores it.
 static bool is_copied(const Node *loop, uint32_t i)
 {
     const Graph *body = loop->regions[0];

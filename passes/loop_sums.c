@@ -14,7 +14,7 @@
 
 enum { MOST_VIEWS = 4 };
 
-// What is added to carried value j: x, a contraction or a sum, behind views, innermost last.
+// What is added to carried value j: x, a contraction or a sum, behind views (innermost last).
 typedef struct Carry {
     Node *x;
     Node *view[MOST_VIEWS];
@@ -25,7 +25,7 @@ typedef struct Loop {
     Node *n;
     Graph *body;
     uint32_t ncarried, nscanned;
-    Carry *carry; // by carried value; x NULL: stays
+    Carry *carry; // by carried value; x is NULL if the value stays in the loop
     uint32_t ntaken;
 } Loop;
 
@@ -46,7 +46,7 @@ static bool is_param(const Node *x, uint32_t from, uint32_t to)
     return index >= from && index < to;
 }
 
-// Whether the loop scans or stacks x, so that its values of all iterations are in memory anyway.
+// Whether the loop scans or stacks x, so that its values of all iterations are in memory.
 static bool is_stacked(const Loop *l, const Node *x)
 {
     if (is_param(x, 1 + l->ncarried, 1 + l->ncarried + l->nscanned)) return true;
@@ -74,7 +74,7 @@ static Carry find_sum(const Loop *l, uint32_t j, const uint32_t *uses)
         x = x->args[0];
     }
     if (x->op != OP_dot && x->op != OP_sum) return no;
-    for (uint32_t k = 0; k < x->nargs; k++) // one axis more must fit
+    for (uint32_t k = 0; k < x->nargs; k++) // one more axis must be possible
         if (x->args[k]->type.rank == MAX_RANK || is_captured(l, x->args[k])) return no;
     c.x = x;
     return c;
@@ -110,7 +110,7 @@ static Loop find_sums(Node *n, Graph *body)
     return l;
 }
 
-// The axes of an attribute, each shifted by one for the iteration axis, which is put first where
+// The axes in an attribute, each incremented for the iteration axis, which is prepended if
 // [with_first].
 static void shifted(Graph *g, const Node *x, AttrKey key, bool with_first, Attrs *out)
 {
@@ -139,10 +139,10 @@ static Node *sum_after(Graph *g, const Node *x, Node *const *stack)
     return graph_node(g, OP_dot, stack, 2, &at);
 }
 
-// The stacked operands of the sums that leave the loop: two a carried value.
+// The stacked operands of the sums that leave the loop, two per carried value.
 typedef struct Stacks {
-    Node **stack; // the scanned operand of the loop, where that is it; else NULL
-    int *result;  // ... or which result of the new loop stacks it
+    Node **stack; // the operand of the loop if it is scanned already; otherwise NULL
+    int *result;  // otherwise: which result of the new loop stacks it
 } Stacks;
 
 static bool leaves(const Loop *l, uint32_t result)
@@ -150,8 +150,8 @@ static bool leaves(const Loop *l, uint32_t result)
     return result < l->ncarried && l->carry[result].x;
 }
 
-// The body without the carried sums. All other nodes are kept, so that operands of the sums can be
-// found. args: of the new loop, *nargs of them.
+// The body without the carried sums. All other nodes are kept, so that the operands of the sums can
+// be found. args: operands of the new loop, *nargs of them.
 static Remap body_without(const Loop *l, Node *const *map, Node **args, int *nargs)
 {
     Graph *old = l->body, *body = graph_beside(old);
@@ -162,7 +162,7 @@ static Remap body_without(const Loop *l, Node *const *map, Node **args, int *nar
         const Node *p = old->params.at[i];
         body->loc = p->loc;
         if (i && leaves(l, i - 1)) {
-            r.map[p->id] = graph_full_like(body, p, 0); // nobody reads it
+            r.map[p->id] = graph_full_like(body, p, 0); // has no readers
             continue;
         }
         Node *in = r.map[p->id] = graph_region_param(body, &p->type);
@@ -175,7 +175,7 @@ static Remap body_without(const Loop *l, Node *const *map, Node **args, int *nar
     return r;
 }
 
-// Operands that the loop neither scans nor stacks yet become further stacked results.
+// Adds stacked results for operands that the loop neither scans nor stacks yet.
 static Stacks stack_operands(const Loop *l, Node *const *map, const Remap *r)
 {
     Graph *body = r->dst;
@@ -201,7 +201,7 @@ static Stacks stack_operands(const Loop *l, Node *const *map, const Remap *r)
     return s;
 }
 
-// The loop without the sums in dst. result: by result of the old loop, its replacement.
+// The loop in dst without the sums. result: by result of the old loop, its replacement.
 static void rewrite(Graph *dst, const Loop *l, Node *const *map, Node **result)
 {
     Node *n = l->n, **args = NEW_ARRAY(dst->arena, Node *, n->nargs + 1);
@@ -212,7 +212,7 @@ static void rewrite(Graph *dst, const Loop *l, Node *const *map, Node **result)
     Attrs at = attrs_copy(n->attrs);
     attr_set_int(&at, ATTR_carried, l->ncarried - l->ntaken);
     graph_stamp(dst, n, n->name);
-    // (nothing is left of one that did nothing but add up what it scans)
+    // (nothing is left of a loop that only added up what it scans)
     Node *loop =
         body->results.n ? graph_region_node(dst, OP_loop, args, nargs, &at, &body, 1) : NULL;
     for (uint32_t i = 0, kept = 0; i < l->body->results.n; i++) {

@@ -22,9 +22,9 @@ static bool copies(const Node *n, uint32_t k)
 typedef struct Narrow {
     const Module *m;
     DType low;
-    bool *cell;  // by cell: a candidate so far
-    bool *read;  // by cell: some reader rounds it
-    bool *holds; // by id, of the graph at hand: it has elements of candidates
+    bool *cell;  // by cell: still a candidate
+    bool *read;  // by cell: a reader rounds it
+    bool *holds; // by id in the current graph: has elements of candidates
 } Narrow;
 
 static int64_t cell_of(const Narrow *w, const Node *n, bool leaf)
@@ -46,7 +46,8 @@ static void mark_holders(Narrow *w, const Graph *g)
     }
 }
 
-// Sets of[] to [value] for every candidate that n has elements of. true: some of[] changed.
+// Sets of[cell] to [value] for every candidate that n has elements of. Returns whether any entry
+// changed.
 static bool mark_cells(const Narrow *w, const Graph *g, const Node *n, bool *of, bool value)
 {
     bool *seen = NEW_ARRAY(g->arena, bool, g->nodes.n + 1), any = false;
@@ -64,7 +65,7 @@ static bool mark_cells(const Narrow *w, const Graph *g, const Node *n, bool *of,
     return any;
 }
 
-// Drops the candidates that this graph reads or writes unrounded; true: there were some.
+// Removes the candidates that this graph reads or writes unrounded. Returns whether there were any.
 static bool look(Narrow *w, const Graph *g)
 {
     bool *live = NEW_ARRAY(g->arena, bool, g->nodes.n + 1), changed = false;
@@ -136,7 +137,7 @@ static Graph *rewrite(Graph *g, const Module *m, DType low)
         Node *n = g->nodes.at[i];
         bool root = is_narrow(m, n, false);
         bool rounds = n->op == OP_cast && n->type.dtype == low && narrow[n->args[0]->id];
-        if (rounds) r.map[i] = r.map[n->args[0]->id]; // already of the low type
+        if (rounds) r.map[i] = r.map[n->args[0]->id]; // has the low type already
         if (rounds || (!narrow[i] && !root)) {
             remap_node(&r, n);
             continue;

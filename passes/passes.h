@@ -12,13 +12,13 @@ typedef struct PassOptions {
     const Target *target;
     Precision precision;
     int64_t memory_limit; // bytes of temporaries; 0: none
-    // The part of it that forward values kept for the backward part may take: the cheapest per byte
-    // are recomputed until the rest fits. 0: all of the limit.
+    // The part of memory_limit for forward values that are kept for the backward part: the cheapest
+    // per byte are recomputed until the others fit. 0: all of the limit.
     int64_t kept_bytes;
     // Bytes of scores computed per iteration if attention is a loop over rows; 0: 32 MB.
     int64_t attention_bytes;
-    // Bytes of a product computed per iteration of a loop over chunks of rows; 0: from the memory
-    // limit.
+    // Bytes of a product computed per iteration of a loop over chunks of rows; 0: depends on the
+    // memory limit.
     int64_t chunk_bytes;
     // Optional passes to skip, comma-separated names ("simplify,recompute"); NULL: none.
     const char *skip;
@@ -32,7 +32,7 @@ typedef struct PassOptions {
     void *dump_ctx;
 } PassOptions;
 
-// A value of ATTR_clone on a view: recomputed, and not before the gradients that come first.
+// A value of ATTR_clone on a view: it is recomputed, and only after the gradients that come first.
 enum { CLONE_LATER = 3 };
 
 typedef struct PassTiming {

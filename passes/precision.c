@@ -65,7 +65,7 @@ static bool adds_bias(const Node *n, const Node *dot)
            other->args[0]->type.rank > 0;
 }
 
-// Whether n, of the backward part, reads the rounded copy of operand k that a matmul reads.
+// Whether n, in the backward part, reads the rounded copy of operand k that a matmul reads.
 static bool reads_rounded(const Facts *f, const Node *n, uint32_t k)
 {
     const Node *x = behind(n->args[k]);

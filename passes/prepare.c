@@ -52,8 +52,8 @@ bool *prepare_finds(const Module *m, const Entry *e, const PassOptions *o)
     return found;
 }
 
-// The smallest value from which readers compute n for free (a cast, a reshape, a broadcast): its
-// bytes are what a reader moves.
+// The smallest value from which readers compute n for free (by a cast, a reshape, a broadcast): its
+// bytes are what a reader loads.
 static const Node *narrowest(const Node *n)
 {
     const Node *best = n;
@@ -70,7 +70,7 @@ static bool is_view_of_leaf(const Node *n)
     return node_class(n) == CLS_LEAF;
 }
 
-// Bytes of the cells that n is computed from; 0: too many nodes to look at.
+// Bytes of the cells from which n is computed; 0: too many nodes to look at.
 static int64_t bytes_below(const Node *n)
 {
     const Node *seen[MOST_BELOW];
@@ -96,7 +96,7 @@ static bool pays(const Node *n)
            type_bytes(&n->type) <= bytes_below(n);
 }
 
-// Chooses the values to prepare, by id; false: there are none.
+// chosen: by id, the values to prepare. false: there are none.
 static bool choose(const Graph *g, const bool *found, bool *chosen)
 {
     bool *live = NEW_ARRAY(g->arena, bool, g->nodes.n + 1), any = false;
@@ -116,7 +116,7 @@ static bool choose(const Graph *g, const bool *found, bool *chosen)
 // The name of the cell for a value: the same in every entry that reads it.
 static const char *cell_name(Module *m, const Graph *g, const Node *n, uint64_t *hash)
 {
-    uint32_t i = n->id + 1; // from the first one that has no hash yet
+    uint32_t i = n->id + 1; // begins with the first node without a hash
     while (i > 0 && !hash[i - 1]) i--;
     for (; i <= n->id; i++) {
         const Node *x = g->nodes.at[i];
@@ -138,7 +138,8 @@ static void add_entry(Module *m, const Entry *e, Graph *g)
     vec_push(m->arena, &m->entries, prepare);
 }
 
-// Assigns the chosen values to cells in an entry of its own and reads those cells in their place.
+// Assigns the chosen values to cells in an entry of its own; the new graph reads those cells
+// instead.
 static Graph *prepare(Module *m, const Entry *e, const bool *chosen)
 {
     Graph *g = e->graph, *dst = graph_beside(g), *before = graph_inside(g);

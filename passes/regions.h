@@ -14,10 +14,10 @@ typedef struct RegionList {
     VEC(RegionVisit) at;
 } RegionList;
 
-RegionList regions_innermost_first(Graph *g); // each graph once, the outermost last
+RegionList regions_innermost_first(Graph *g); // each graph once, the outermost one last
 
-// Replaces each graph by one(ctx, done, graph), which may return it unchanged; [done] maps the
-// graphs inside it to their replacements.
+// Replaces each graph by the result of one(ctx, done, graph), which may be the graph itself. [done]
+// maps the graphs inside it to their replacements.
 Graph *over_regions(Graph *g, Graph *(*one)(void *ctx, const IdMap *done, Graph *g), void *ctx);
 // The node's image with its regions replaced, for one() that rebuilds its graph; [any] is set if a
 // region was replaced.

@@ -105,8 +105,8 @@ static bool check_options(Module *m, const PassOptions *o)
     return m->diags->errors == before;
 }
 
-// The first pass to run: the one after the stage a dump was printed at. Fusion always runs: its
-// groups are not part of the text. -1 after an error.
+// Index of the first pass to run: the one after the stage at which the dump was printed. Fusion
+// always runs, since its groups are not part of the text. -1 after an error.
 static int first_pass(Module *m)
 {
     if (!m->stage || !strcmp(m->stage, "elaborate")) return 0;
@@ -118,8 +118,8 @@ static int first_pass(Module *m)
     return p->run == pass_fuse ? (int)(p - pass_table) : (int)(p - pass_table) + 1;
 }
 
-// Runs a pass in an arena of its own, for what it allocates lives as long as the graph that it
-// makes, or no longer than the pass. Fusion stays beside its graph.
+// Runs a pass in an arena of its own, since what it allocates lives only as long as the graph that
+// it builds, or as the pass. Fusion's result is kept with its graph.
 static Graph *run(const Pass *p, Graph *was, Module *m, const PassOptions *o)
 {
     if (p->run == pass_fuse) return p->run(was, m, o);
@@ -131,7 +131,8 @@ static Graph *run(const Pass *p, Graph *was, Module *m, const PassOptions *o)
     return g;
 }
 
-// The memory of a graph that a pass has replaced is used again. (The frontend's is the module's.)
+// Frees the memory of a graph that a pass has replaced. (That of the frontend belongs to the
+// module.)
 static void drop(Graph *was, const Graph *g, const Module *m)
 {
     if (was->arena != g->arena && was->arena != m->arena) arena_empty(was->arena);
@@ -146,7 +147,8 @@ bool passes_run(Module *m, const PassOptions *o, PassTiming *timings)
     for (int i = first, number = 0; i < pass_count; i++) {
         const Pass *p = &pass_table[i];
         if (o->stop_before && !strcmp(o->stop_before, p->name)) break;
-        // Fusion is what codegen reads: without it every node is a group of its own (fuse.c).
+        // Codegen needs the result of fusion: if it is skipped, every node is a group of its own
+        // (fuse.c).
         if (pass_skipped(o, p->name) && p->run != pass_fuse) continue;
         uint32_t errors = m->diags->errors;
         double begin = clock_now();

@@ -17,8 +17,8 @@ typedef struct Simplify {
     const IdMap *done;
     Graph *src, *dst;
     Node **map;     // by old id
-    Node **ops;     // by old id of a region op: the new node itself
-    uint32_t *uses; // by old id, live readers
+    Node **ops;     // by old id of a region op: its new node
+    uint32_t *uses; // by old id: number of live readers
     bool *live;
     bool **results; // by old id of a loop: which results are read
     bool **params;  // by old id of a loop: which operands its body reads
@@ -27,7 +27,7 @@ typedef struct Simplify {
 
 // -- liveness, through loops ----------------------------------------------------------------------
 
-// Which parameters of a loop body the live results need.
+// Marks the parameters of a loop body that the live results need.
 static void live_in_body(const Simplify *s, const Node *loop, const Graph *body)
 {
     bool *live = NEW_ARRAY(s->src->arena, bool, body->nodes.n + 1);
@@ -94,7 +94,7 @@ static void simplify_loop(Simplify *s, const Node *n)
         args[nargs++] = s->map[n->args[k]->id];
         nscanned += k >= carried && k < carried + scanned;
     }
-    // Only what is still read is copied into the new body.
+    // Only what is still read is copied to the new body.
     Graph shallow = *body;
     shallow.results.at = NEW_ARRAY(a, Node *, body->results.n + 1);
     shallow.results.n = 0;
@@ -153,8 +153,8 @@ static Node *simplify_nothing(Simplify *s, const Node *n)
     return new_arg(s, n, 0);
 }
 
-// The sum of n equal values is n times the value (and +0 for zeros of either sign); 16-bit floats
-// do not represent every n.
+// The sum of n equal values is n times the value (+0 for zeros of either sign). Not for 16-bit
+// floats, which cannot represent every n.
 static Node *simplify_sum(Simplify *s, const Node *n)
 {
     Node *b = new_arg(s, n, 0);
@@ -181,7 +181,7 @@ static Node *simplify_sum(Simplify *s, const Node *n)
     return graph_node(s->dst, OP_broadcast, &v, 1, &at);
 }
 
-// max(widen(x)) is widen(max(x)): less to read and to keep.
+// max(widen(x)) becomes widen(max(x)): fewer bytes to read and to keep.
 static Node *simplify_extremum(Simplify *s, const Node *n)
 {
     enum { MOST = 8 };
@@ -211,7 +211,8 @@ static Node *simplify_extremum(Simplify *s, const Node *n)
     return n->op == OP_argmax ? x : graph_cast(s->dst, x, n->type.dtype);
 }
 
-// x in [type], where x is widened from that type or a constant that it represents exactly; or NULL.
+// x in [type] if it is widened from that type or a constant that the type represents exactly;
+// otherwise NULL.
 static Node *narrower(Simplify *s, Node *x, DType type)
 {
     Node *y = x->op == OP_broadcast ? x->args[0] : x;
@@ -222,7 +223,8 @@ static Node *narrower(Simplify *s, Node *x, DType type)
     return y == x ? y : graph_node(s->dst, OP_broadcast, &y, 1, x->attrs);
 }
 
-// Choosing among widened values is widening the chosen one: a gradient behind a mask, a ReLU.
+// A selection between widened values becomes a widened selection, as in a gradient with a mask or a
+// ReLU.
 static Node *simplify_choice(Simplify *s, const Node *n)
 {
     enum { MOST = 3 };
@@ -255,7 +257,8 @@ static Node *(*const rules[OP_COUNT])(Simplify *, const Node *) = {
     [OP_minimum] = simplify_choice,
 };
 
-// f(broadcast(x), broadcast(y)) is broadcast(f(x, y)): f is computed once, not once a copy.
+// f(broadcast(x), broadcast(y)) becomes broadcast(f(x, y)), so that f is computed once per element
+// of x.
 static Node *before_broadcast(Simplify *s, const Node *n)
 {
     Node *args[3];

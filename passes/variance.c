@@ -77,11 +77,11 @@ static bool is_mean(const Node *b, const Node *x, const Node *like)
     if (b->op != OP_sum || b->args[0] != x || b->type.dtype != x->type.dtype || !same_axes(b, like))
         return false;
     double count = (double)type_count(&x->type) / (double)type_count(&b->type);
-    // (1 / count was rounded to f32)
+    // (1 / count is rounded to f32)
     return fabs(scale * count - 1) < 1.2e-7;
 }
 
-// Which operand of d is x, where d is x - mean(x) or mean(x) - x; -1: neither.
+// Which operand of d is x if d is x - mean(x) or mean(x) - x; -1: neither.
 static int centred(const Node *d, const Node *like)
 {
     if (d->op != OP_sub) return -1;
@@ -92,7 +92,7 @@ static int centred(const Node *d, const Node *like)
 
 // A deviation from a mean times factors that are constant along the axes of the sum.
 typedef struct Deviation {
-    const Node *of[MOST_FACTORS]; // broadcasts: these values, the mean last
+    const Node *of[MOST_FACTORS]; // broadcasts of these values, the mean last
     int n;
 } Deviation;
 
@@ -133,7 +133,7 @@ static Node *without_axes(Graph *g, const Node *b, const Node *like)
     return broadcast_without(g, b, axes, n);
 }
 
-// The sum of a deviation: 0 where the mean and all factors are finite, else NaN.
+// The sum of a deviation: 0 if the mean and all factors are finite, otherwise NaN.
 static Node *nothing(Graph *g, const Deviation *d, const Node *like)
 {
     Node *mean = without_axes(g, d->of[d->n - 1], like), *v = graph_binary(g, OP_sub, mean, mean);
@@ -142,8 +142,8 @@ static Node *nothing(Graph *g, const Deviation *d, const Node *like)
     return v;
 }
 
-// The terms of nested additions, as many as there is room for; a deviation is one term. Returns how
-// many.
+// Collects the terms of nested additions, up to a limit; a deviation is one term. Returns their
+// number.
 static int find_terms(Node *x, const Node *like, Node **term, bool *negative)
 {
     Node *stack[MOST_TERMS];
@@ -186,7 +186,7 @@ static bool has_deviation(const Node *n, Node *x)
     return any;
 }
 
-// The sum n of x without the terms of x that are deviations; NULL: x has none.
+// The sum n of x without the terms of x that are deviations; NULL: there are none.
 static Node *without_deviations(Graph *g, const Node *n, Node *x)
 {
     Node *term[MOST_TERMS], *rest = NULL, *zero = NULL;
@@ -203,9 +203,9 @@ static Node *without_deviations(Graph *g, const Node *n, Node *x)
     return graph_binary(g, OP_add, graph_node(g, OP_sum, &rest, 1, n->attrs), zero);
 }
 
-// Whether an identity holds for the sum n of x. *sqdev: which operand of the difference whose
-// squares are summed is not their mean; -1: none, it is for its deviations. [columns]: sqdev may be
-// used.
+// Whether an identity holds for the sum n of x. *sqdev: which operand of the squared difference is
+// not the mean (the identity is sqdev); -1: the identity is that of deviations. [columns]: sqdev
+// may be used.
 static bool is_known(const Node *n, Node *x, bool columns, int *sqdev)
 {
     DType t = n->type.dtype;

@@ -17,12 +17,12 @@ typedef struct Vectors {
     bool *prepared; // by id of its nodes, or NULL
 } Vectors;
 
-typedef struct Rewriting { // of one graph
+typedef struct Rewriting { // for one graph
     const bool *prepared;
-    uint32_t *uses, *by_products; // SpreadTo
+    uint32_t *uses, *by_products; // see SpreadTo
 } Rewriting;
 
-// With fewer elements the product costs next to nothing and is computed side by side with others.
+// A smaller product costs next to nothing and can share a launch with others.
 enum { LEAST_ELEMENTS = 4096 };
 
 static bool reads_windows(const Node *n)
@@ -32,7 +32,7 @@ static bool reads_windows(const Node *n)
     return false;
 }
 
-// The side of [dot] that is a vector (for each index of the batch); -1: none, or not worth it.
+// The side of [dot] that is a vector (for each batch index); -1: none, or not worth it.
 static int vector_side(const Node *dot)
 {
     DotSizes s = dot_sizes(dot);
@@ -45,11 +45,11 @@ static int vector_side(const Node *dot)
     return s.m == 1 ? 0 : 1;
 }
 
-// The order of the matrix's axes in the sum: as stored, or the summed ones last.
+// The order of the matrix's axes in the sum: as stored, or with the summed axes last.
 typedef struct Order {
     int rank, nsummed;
     int64_t perm[MAX_RANK];   // of the matrix
-    int64_t from[MAX_RANK];   // by permuted axis: that axis of the vector; -1: it has none
+    int64_t from[MAX_RANK];   // by permuted axis: the vector's axis; -1: none
     int64_t summed[MAX_RANK]; // permuted axes
     int64_t result[MAX_RANK]; // permutes the remaining axes into the order of the dot's result
 } Order;
@@ -107,8 +107,8 @@ static Node *broadcast_vector(Graph *g, const Order *o, Node *v, const Type *m)
     return graph_broadcast_to(g, graph_reshape(g, permuted(g, v, perm), o->rank, dim), m);
 }
 
-// Where x is a masked softmax, exp(where(mask, scores, -inf) - ...) / ...: the mask, in x's shape;
-// elsewhere x is 0. NULL: none is known.
+// If x is a masked softmax, exp(where(mask, scores, -inf) - ...) / ...: the mask in the shape of x;
+// elsewhere x is 0. NULL: no mask is known.
 static Node *mask_of(Graph *g, const Node *x, Node *const *map)
 {
     enum { MOST_VIEWS = 8 };
@@ -141,7 +141,7 @@ static bool has_vector(void *ctx, const Node *n)
     return n->op == OP_dot && vector_side(n) >= 0;
 }
 
-// The vector's factor of the products in the order o, shape m.
+// The factor with the vector in the elementwise product, in the order o and shape m.
 static Node *vector_factor(const Rewriting *r, Graph *g, const Node *dot, int side, const Order *o,
                            const Type *m, Node *const *map)
 {
@@ -162,12 +162,12 @@ static Node *as_sum(void *ctx, Graph *g, Node *dot, Node *const *map)
     graph_stamp(g, dot, NULL);
     DType type = (DType)attr_int(dot, ATTR_accumulate, DT_F32);
     const Node *matrix = dot->args[!vector];
-    // A prepared operand is stored in whatever order its reader likes best.
+    // A prepared operand can be stored in the order that suits its reader.
     Order o = order_of(dot, vector, r->prepared && r->prepared[matrix->id]);
     Node *factors[2];
     Node *m = graph_cast(g, permuted(g, map[matrix->id], o.perm), type);
     factors[vector] = vector_factor(r, g, dot, vector, &o, &m->type, map);
-    // Masked elements of the other operand are not read, even where they are NaN (as in attention).
+    // Masked elements of the other operand are not read, even if they are NaN (as in attention).
     Node *mask = mask_of(g, dot->args[vector], map);
     if (mask)
         m = graph_select(g, broadcast_vector(g, &o, mask, &m->type), m, graph_const(g, type, 0));

@@ -5,17 +5,17 @@
 // the product's kernel goes through anyway: some operations more, a launch less.
 #include "passes/vectors.h"
 
-// MOST_ROWS: what rows compute again has to be little beside a launch.
+// MOST_ROWS: what all rows recompute must be short compared with a launch.
 enum { MOST_NODES = 48, MOST_COLUMNS = 8192, MOST_ROWS = 16384 };
 
 typedef struct Spread {
     Graph *g;
     const SpreadTo *to;
     int64_t cols;
-    const Node *seen[MOST_NODES]; // what the vector is made of, itself first
+    const Node *seen[MOST_NODES]; // what the vector is computed from, beginning with itself
     Node *made[MOST_NODES];
-    bool through[MOST_NODES]; // its operands were looked at
-    bool cloned[MOST_NODES];  // computed anew over the rows; the others are read as they are
+    bool through[MOST_NODES]; // its operands were visited
+    bool cloned[MOST_NODES];  // recomputed for every row; the others are read as they are
     int n;
 } Spread;
 
@@ -47,7 +47,7 @@ static bool goes_through(const Spread *s, const Node *x)
            (is_whole(s, x->args[0]) || type_count(&x->args[0]->type) == 1);
 }
 
-// Whether others than the nodes gone through, and products, read x: it is stored in any case.
+// Whether x has readers other than the visited nodes and products: then it is stored in any case.
 static bool read_elsewhere(const Spread *s, const Node *x)
 {
     uint32_t inside = s->to->by_products[x->id];
@@ -57,8 +57,8 @@ static bool read_elsewhere(const Spread *s, const Node *x)
     return s->to->uses[x->id] > inside;
 }
 
-// The last one in program order of the nodes that nothing was decided about; -1: all were looked
-// at. So every reader of a node is known before it.
+// The last of the undecided nodes in program order, so that all readers of a node are decided
+// before it; -1: none is left.
 static int next_of(const Spread *s, const bool *done)
 {
     int last = -1;
@@ -67,7 +67,7 @@ static int next_of(const Spread *s, const bool *done)
     return last;
 }
 
-// The nodes between the vector and what is stored. false: too many.
+// Collects the nodes between the vector and stored values. false: too many.
 static bool collect(Spread *s, const Node *vector)
 {
     bool done[MOST_NODES] = {0};
@@ -85,15 +85,15 @@ static bool collect(Spread *s, const Node *vector)
     return true;
 }
 
-// Marks what depends on a sum over the whole vector, and what such a sum adds up. Whether the
-// vector depends on one, and on none that waits for another: two in a row take longer than a launch
-// (GPT-2's layer norms, a token on an H100: 273 us instead of 256). Operands have lower ids than
-// what reads them.
+// Marks what depends on a sum over the whole vector, and what such a sum adds up. Returns whether
+// the vector depends on such a sum, but on none that depends on another: two sums in a row take
+// longer than a launch (layer norms of GPT-2, one token on an H100: 273 us instead of 256).
+// Operands have lower ids than their readers.
 static bool mark(Spread *s)
 {
     bool depends[MOST_NODES] = {0}, added[MOST_NODES] = {0};
     int order[MOST_NODES];
-    for (int i = 0; i < s->n; i++) { // by id
+    for (int i = 0; i < s->n; i++) { // in ascending order of ids
         int at = i;
         for (; at > 0 && s->seen[order[at - 1]]->id > s->seen[i]->id; at--)
             order[at] = order[at - 1];
@@ -120,14 +120,14 @@ static bool mark(Spread *s)
     return depends[0];
 }
 
-// A value of one element as one of each row.
+// A value with one element as a vector with one element per row.
 static Node *each_row(const Spread *s, Node *x)
 {
     Type rows = type_make(x->type.dtype, 1, &s->to->rows);
     return graph_broadcast_to(s->g, graph_reshape(s->g, x, 0, NULL), &rows);
 }
 
-// x, of one element or a whole vector, over rows, or rows and columns.
+// x, which has one element or is a whole vector, over rows, or over rows and columns.
 static Node *make(Spread *s, const Node *x)
 {
     const int at = place_of(s, x);

@@ -20,8 +20,8 @@ static bool is_widened(void *ctx, const Node *n)
     return !target_row_by_row(t, s.m, s.n, s.k);
 }
 
-// n as f32. It is converted where along the views in front of it there are fewest elements, what is
-// read most often: the image behind windows, without the zeros around it.
+// n as f32. The cast is inserted at the view with the fewest elements: at the image behind windows,
+// without its zero padding.
 static Node *wide(Graph *g, const Node *n, Node *const *map)
 {
     enum { MOST_VIEWS = 32 };
@@ -64,6 +64,6 @@ Graph *pass_widen(Graph *g, Module *m, const PassOptions *o)
 {
     if (!o->target || o->target->kind != TARGET_CPU) return g;
     Graph *wide = over_regions(g, widen_graph, (void *)o->target);
-    // What loops convert in every round is converted before them.
+    // Casts inside loops of captured values are moved before the loops.
     return wide == g || pass_skipped(o, "invariants") ? wide : pass_invariants(wide, m, o);
 }

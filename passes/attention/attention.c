@@ -39,7 +39,8 @@ static Kernel *add_kernel(Plan *p, Core *c, OuterKind kind, Outer *o)
     return k;
 }
 
-// The kernels of a softmax: forward ones, one of queries, one of keys.
+// Creates the kernels of a softmax: those of the forward part, one that loops over queries, one
+// that loops over keys.
 static void plan_kernels(Plan *p, Core *c)
 {
     uint32_t first = p->kernels.n;
@@ -71,7 +72,7 @@ static void plan_kernels(Plan *p, Core *c)
 
 typedef VEC(Node *) Nodes;
 
-// The nodes of the old graph that n, or the kernel that computes it, reads.
+// Pushes the nodes of the old graph that n, or the kernel that computes it, reads.
 static void push_needs(const Plan *p, const Node *n, Nodes *work)
 {
     Arena *a = p->users.g->arena;
@@ -91,10 +92,10 @@ static void push_needs(const Plan *p, const Node *n, Nodes *work)
     }
 }
 
-enum { UNSEEN, ENTERED, DONE }; // states of a walk from readers to what they read
+enum { UNSEEN, ENTERED, DONE }; // states of a traversal from readers to operands
 
-// Marks what the roots need. Returns a node that depends on itself, since a kernel computes several
-// products at once; NULL: there is none.
+// Marks what the roots need. Returns a node that depends on itself, which is possible since a
+// kernel computes several products at once; NULL if there is none.
 static const Node *mark_needed(const Plan *p, uint8_t *state)
 {
     Nodes work = {0};
@@ -127,7 +128,7 @@ static void set_ends(Plan *p)
             p->of[outer_end(p->kernels.at[i]->outer[k])->id] = p->kernels.at[i];
 }
 
-// A node other than views and elementwise code that reads n through these.
+// The node, other than views and elementwise code, that reads n through these.
 static const Node *reader_of(const Plan *p, const Node *n, const uint8_t *live)
 {
     for (;;) {
@@ -163,8 +164,8 @@ static void refuse_circle(Plan *p, const uint8_t *state)
     }
 }
 
-// Refuses softmaxes whose scores have other readers, which need them stored; repeated until nothing
-// changes, since what a refused one reads may be another's scores.
+// Refuses softmaxes whose scores have other readers, which need them stored. Repeated until nothing
+// changes, since what a refused one reads may be the scores of another.
 static void decide(Plan *p)
 {
     set_ends(p);
@@ -187,7 +188,7 @@ static void decide(Plan *p)
 
 // -- rebuilding -----------------------------------------------------------------------------------
 
-// The result of a kernel's product, in f32, without the casts and views that the kernel applies.
+// The result of a kernel's product in f32, before the casts and views that the kernel applies.
 static Node *before_tail(Plan *p, const Outer *o)
 {
     Graph *g = p->dst;
@@ -206,7 +207,7 @@ static Node *before_tail(Plan *p, const Outer *o)
     return graph_cast(g, x, DT_F32);
 }
 
-// The sum over the head dimension of what a factor reads and the result of a forward product.
+// The sum over the head dimension of the product of what factor f reads and a forward result.
 static Node *row_dot(Plan *p, const Core *c, const Factor *f)
 {
     Graph *g = p->dst;
@@ -237,7 +238,7 @@ static Node *argument(Plan *p, const Kernel *k, const Arg *arg)
     return k->core->lse->lse_made;
 }
 
-// The model's name for the result of a kernel.
+// The name that the model gives to the result of a kernel.
 static const char *name_of(const Outer *o)
 {
     for (int i = o->ntail; i-- > 0;)

@@ -6,7 +6,7 @@
 
 // -- operands -------------------------------------------------------------------------------------
 
-// Whether axis [at] of the last view is the innermost one of the base.
+// Whether axis [at] of the last view has stride 1 in the base.
 static bool reads_innermost(const Operand *op)
 {
     int64_t at = op->rest;
@@ -45,8 +45,8 @@ static bool is_view(const Node *n)
     return node_has(n, OPF_STRIDES) || n->op == OP_slice;
 }
 
-// What x is a view of: the value furthest upstream of its type, behind casts that change nothing
-// and a constant factor.
+// Sets op->base, the value that x is a view of: as far upstream as the element type is the same,
+// looking through exact casts and a constant factor.
 void operand_find_base(Operand *op)
 {
     DType t = op->type;
@@ -65,7 +65,7 @@ void operand_find_base(Operand *op)
         if (is_view(n) && nviews < MOST_VIEWS) {
             op->view[nviews++] = n;
             n = n->args[0];
-        } else if (n->op == OP_cast && t != DT_F32 && // T to f32 and back is T
+        } else if (n->op == OP_cast && t != DT_F32 && // a cast from T to f32 and back to T is exact
                    (n->args[0]->type.dtype == t || n->args[0]->type.dtype == DT_F32)) {
             n = n->args[0];
         } else if (n->op == OP_mul && node_const_value(n->args[1], &v)) {
@@ -91,7 +91,7 @@ static bool is_product(const Node *n)
            attr_int(n, ATTR_accumulate, DT_F32) == DT_F32;
 }
 
-// Gives the operand's axis k the atoms of axis [from] of p.
+// Gives axis k of the operand the atoms of axis [from] of p.
 static void put_axis(Place *out, int k, const Place *p, int from)
 {
     int n = out->start[k];
@@ -100,7 +100,7 @@ static void put_axis(Place *out, int k, const Place *p, int from)
     out->rank = k + 1;
 }
 
-// The place of operand [side], whose free axes are those of the result from [first] on.
+// The place of operand [side]. Its free axes are those of the result from [first] on.
 static void operand_place(const Node *n, int side, const Place *p, int first, Place *out)
 {
     DotAxes d = dot_axes(n, side);
@@ -117,8 +117,7 @@ static void operand_place(const Node *n, int side, const Place *p, int first, Pl
     }
 }
 
-// Takes views off x as far as they repeat it along an atom; the rest goes on as one. An atom that
-// has to become two: *split.
+// Removes views from x that only repeat it along an atom. *split: an atom that must be divided.
 static void drop_repeats(const Space *s, Operand *op, Split *split)
 {
     Space with = *s;
@@ -126,7 +125,7 @@ static void drop_repeats(const Space *s, Operand *op, Split *split)
     int64_t rest = op->x->type.dim[op->rest];
     split->atom = -1;
     if (rest == 1 || s->n == MOST_ATOMS) return;
-    with.size[with.n++] = rest; // an atom for the axis that has none
+    with.size[with.n++] = rest; // a temporary atom for the axis [rest], which has none
     for (int k = 0; k < op->place.rank; k++) {
         put_axis(&p, k, &op->place, k);
         if (k == op->rest) p.atom[p.start[k + 1]++] = (uint8_t)s->n;
@@ -134,7 +133,9 @@ static void drop_repeats(const Space *s, Operand *op, Split *split)
     for (Node *n = op->x; node_has(n, OPF_STRIDES) || is_rounding(n); n = n->args[0]) {
         bool spreads = n->op == OP_broadcast;
         if (!place_below(&with, n, &p, 0, &below, split)) {
-            if (split->atom == s->n) split->atom = -1; // (the axis itself is none of the space)
+            if (split->atom == s->n)
+                split->atom = -1; // (the temporary atom is not part of the
+                                  // space)
             return;
         }
         p = below;
@@ -195,7 +196,8 @@ bool outer_dot(const Space *s, const Node *n, int side, const Place *p, Operand 
     Split split;
     if ((sum != row && sum != col) || (place_atoms(p) & (row | col)) != (row | col)) return false;
     *over = sum == row ? space_row(s) : space_col(s);
-    // The result: batch axes, then the first operand's own, then the second's.
+    // Axes of the result: batch axes, then the free axes of the first operand, then those of the
+    // second.
     *result = (Place){0};
     int at = 0;
     for (int i = 0; i < z.nbatch; i++) put_axis(result, at++, p, (int)z.batch[i]);
@@ -224,7 +226,7 @@ bool outer_dot(const Space *s, const Node *n, int side, const Place *p, Operand 
 
 // -- in a region ----------------------------------------------------------------------------------
 
-// A parameter for a copy of x whose axis [rest] is innermost. p: its place.
+// A parameter for a copy of x in which the axis [rest] has stride 1. p: its place.
 static Node *copied(Lift *l, const Operand *op, Place *p)
 {
     Arg arg = {.old = op->base, .nviews = op->nviews, .type = op->type};
@@ -258,7 +260,7 @@ Node *lift_operand(Lift *l, const Operand *op, AtomSet atoms)
         t.dtype = op->type;
         x = lift_arg(l, &(Arg){.old = op->base, .type = op->type}, &t);
         x = operand_views(l->g, op, x);
-    } else { // (a loop would copy it again and again)
+    } else { // (in a loop it would be copied in every iteration)
         x = copied(l, op, &p);
         rest = x->type.rank - 1;
     }

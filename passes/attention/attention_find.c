@@ -43,7 +43,7 @@ bool core_refuse(Core *c, UnfusedCause why, const Node *at, int64_t a, int64_t b
 
 // -- on demand: a softmax is local, and a graph holds one a layer ---------------------------------
 
-// Whether the exponentials read n.
+// Whether the exponentials depend on n.
 static bool is_below(Core *c, const Node *n)
 {
     if (n->id >= c->e->id) return n == c->e;
@@ -83,16 +83,17 @@ bool core_hot(Core *c, const Node *n)
     return hot;
 }
 
-// Values with a costly function that are small beside the scores (slopes per head, a table of
-// biases): they are stored rather than recomputed for every score. By id; the same for all scores
-// of a size.
+// By id: values that are computed with a costly function and are small compared with the scores
+// (slopes of heads, a table of biases). They are stored rather than recomputed for every score. The
+// same for all scores of one size.
 static const bool *find_outside(Users *u, int64_t count)
 {
     enum { MOST_BYTES = 64 << 20, SHARE = 8 };
     const Graph *g = u->g;
     for (uint32_t i = 0; i < u->outside.n; i++)
         if (u->outside.at[i].count == count) return u->outside.at[i].is;
-    bool *scores = NEW_ARRAY(g->arena, bool, g->nodes.n + 1), // made of products of their size
+    bool *scores = NEW_ARRAY(g->arena, bool, g->nodes.n + 1), // depends on products of the size of
+                                                              // the scores
         *dear = NEW_ARRAY(g->arena, bool, g->nodes.n + 1),
          *outside = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
     for (uint32_t i = 0; i < g->nodes.n; i++) {
@@ -115,7 +116,7 @@ static const bool *find_outside(Users *u, int64_t count)
 
 // -- what reads them ------------------------------------------------------------------------------
 
-// The casts and views behind the dot that have no other readers.
+// The casts and views after the dot that have no other readers.
 static void find_tail(const Core *c, Outer *o, const Users *u)
 {
     const Node *n = o->dot;
@@ -123,7 +124,7 @@ static void find_tail(const Core *c, Outer *o, const Users *u)
     while (o->ntail < MOST_TAIL && u->first[n->id + 1] - u->first[n->id] == 1) {
         Node *user = u->user[u->first[n->id]];
         if (!user) return;
-        // The division of the softmax, which the kernel makes in any case.
+        // The division of the softmax, which the kernel computes in any case.
         bool by_total = cast && !o->divided && user->op == OP_div && user->args[0] == n &&
                         o->kind == OUT_QUERY && is_total(c, user->args[1], &o->result);
         cast &= user->op == OP_cast || by_total;
@@ -182,8 +183,8 @@ static int by_id(const void *x, const void *y)
     return (*a)->id < (*b)->id ? -1 : (*a)->id > (*b)->id;
 }
 
-// Exponentials that depend on the total other than through a dot; those of other softmaxes are not
-// looked at.
+// Finds exponentials that depend on the sum other than through a dot. Does not look at other
+// softmaxes.
 static void find_probabilities(Core *c, const Users *u)
 {
     VEC(Node *) reads = {0};
@@ -200,7 +201,7 @@ static void find_probabilities(Core *c, const Users *u)
     }
     qsort(reads.at, reads.n, sizeof *reads.at, by_id);
     c->nprobs = 0;
-    for (uint32_t i = 1; i < reads.n && c->nprobs < MOST_PROBS; i++) // (the first is the sum)
+    for (uint32_t i = 1; i < reads.n && c->nprobs < MOST_PROBS; i++) // (reads.at[0] is the sum)
         if (core_hot(c, reads.at[i]) && is_probability(c, reads.at[i]))
             c->prob[c->nprobs++] = reads.at[i];
 }
@@ -218,14 +219,15 @@ static bool head_fits(Core *c, const Node *at, const Operand *op, const PassOpti
     return (n % unit == 0 && n <= 256) || core_refuse(c, WHY_HEAD, at, n, unit);
 }
 
-// Expands what each dot reads; forward ones come first in program order.
+// Expands the operands of each dot; those of the forward part come first in program order.
 static bool classify(Core *c, const PassOptions *o)
 {
     bool kernels = o->target->kind == TARGET_CUDA;
     DType type = c->inner[0]->args[0]->type.dtype;
     for (int i = 0; i < c->nouters; i++) {
         Outer *u = &c->outer[i];
-        const Node *dot = NULL; // the other product: kernels take one, all of one type
+        const Node *dot = NULL; // the other product: a kernel has at most one, with one element
+                                // type
         bool dots = false, fits = terms_of(c, u->dot->args[u->side], &u->place, &u->terms);
         if (c->split.atom >= 0) return false;
         Factor total = total_factor(c, operand_total(c, &u->other) - u->divided);
@@ -267,7 +269,7 @@ static bool classify(Core *c, const PassOptions *o)
     return forward || core_refuse(c, WHY_FORM, c->outer[0].dot, 0, 0);
 }
 
-// Some forward product sums over the columns.
+// Whether a forward product sums over the columns.
 static bool is_read(const Core *c)
 {
     bool read = false;
@@ -290,7 +292,8 @@ static bool sizes_fit(Core *c, const PassOptions *o)
            core_refuse(c, WHY_SHORT, c->e, rows, cols);
 }
 
-// Parts are joined behind a kernel that makes the results alone: not where there are gradients.
+// Parts of the columns are combined after a kernel that computes only the result, so not if there
+// are gradients.
 static bool parts_fit(Core *c)
 {
     if (!c->parts || (c->nouters == 1 && c->outer[0].kind == OUT_FORWARD)) return true;
@@ -318,7 +321,7 @@ Core *core_find(Users *u, Node *sum, const PassOptions *o)
     Node *e = uncast_float(sum->args[0]);
     if (sum->op != OP_sum || e->op != OP_exp || e->type.dtype == DT_F64) return NULL;
     Core *c = NEW(u->g->arena, Core);
-    c->g = u->g; // (assigned one by one: it is large, and zero already)
+    c->g = u->g; // (field by field, since Core is large and zeroed already)
     c->e = e;
     c->sum = sum;
     c->few = o->target->kind == TARGET_CUDA;

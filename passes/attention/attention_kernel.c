@@ -15,7 +15,7 @@ typedef struct Write {
     Kernel *k;
     Lift l;
     AtomSet all, rows;
-    Lifted prob; // exponentials, forward not divided by their sum
+    Lifted prob; // exponentials; in the forward part not divided by their sum
 } Write;
 
 static Lifted none(void)
@@ -90,7 +90,7 @@ static Lifted times(Write *w, Lifted product, const Factor *f)
     return product;
 }
 
-// The product of t's factors without those in [without] and masks; no node: 1.
+// The product of t's factors except masks and those in [without]; no node stands for 1.
 static Lifted product_of(Write *w, const Term *t, const Term *without, Lifted first)
 {
     for (int i = 0; i < t->n; i++) {
@@ -142,7 +142,7 @@ static Lifted masked(Write *w, Lifted v, const Term *t, const Term *without)
     return v;
 }
 
-// The sum of all terms, common factors taken out.
+// The sum of all terms, with common factors multiplied once.
 static Lifted sum_of(Write *w, const Terms *s)
 {
     Term common = common_to_all(s);
@@ -155,7 +155,7 @@ static Lifted sum_of(Write *w, const Terms *s)
         sum = sum.n ? ew2(w, minus ? OP_sub : OP_add, sum, v) : v;
         if (!sum.n) return none();
     }
-    // Probabilities first: what is in common stands around them.
+    // Starts with a probability, if there is one among the common factors.
     for (int i = 1; i < common.n; i++)
         if (common.f[i].kind == F_PROB) {
             Factor f = common.f[0];
@@ -210,7 +210,7 @@ Node *kernel_joined(Graph *g, const Core *c, const Outer *o, Node *const *result
     return kernel_views(g, c, o, graph_cast(g, x, stored_type(o)));
 }
 
-// In a loop, the views are applied outside, to the stacked results.
+// In a loop, the views are applied to the stacked results after it.
 static void give_result(Write *w, const Outer *o, Node *x)
 {
     x = graph_cast(w->l.g, x, stored_type(o));
@@ -218,7 +218,7 @@ static void give_result(Write *w, const Outer *o, Node *x)
     vec_push(w->l.g->arena, &w->l.g->results, x);
 }
 
-// The columns, axis [axis] of x, in parts if there are any.
+// x with its axis [axis], the columns, divided into parts if there are any.
 static Node *divided(const Write *w, Node *x, int axis)
 {
     int64_t parts = w->k->core->parts;
@@ -240,7 +240,7 @@ static Node *outer_product(Write *w, const Outer *o, Lifted z)
     return graph_dot(g, left, right, batch, batch, (int)inner, &last, &inner, 1, DT_F32);
 }
 
-// Of each row the greatest score, the exponentials of scores below it, and their sum.
+// Computes for each row the maximum score, the exponentials of the scores minus it, and their sum.
 static bool softmax(Write *w, Node **high, Node **total)
 {
     const Core *c = w->k->core;
@@ -306,7 +306,7 @@ static bool backward(Write *w)
     return true;
 }
 
-// The first row of an iteration.
+// Sets the first row of an iteration.
 static void begin_loop(Write *w)
 {
     Kernel *k = w->k;

@@ -3,7 +3,7 @@
 
 #include "passes/attention/attention.h"
 
-enum { MOST_DEPTH = 200 }; // of an expression on scores
+enum { MOST_DEPTH = 200 }; // depth of an expression on scores
 
 Lift lift_begin(const Graph *src, Graph *region, const Space *s, bool turned)
 {
@@ -14,7 +14,7 @@ Lift lift_begin(const Graph *src, Graph *region, const Space *s, bool turned)
 
 // -- canonical order ------------------------------------------------------------------------------
 
-// The atoms of a set in canonical order; how many.
+// Writes the atoms of a set in canonical order; returns their number.
 static int canonical(const Lift *l, AtomSet set, int *atom)
 {
     int n = 0, row = space_row(&l->space), col = space_col(&l->space);
@@ -168,7 +168,7 @@ static bool is_leaf_of_region(const Node *n)
     return node_has(n, OPF_MADE) || (node_has(n, OPF_LITERAL) && node_const_value(n, &v));
 }
 
-// The value itself as a parameter, in its own shape, read through its views.
+// The value itself as a parameter in its own shape, read through views.
 static Node *taken_over(Lift *l, Node *n)
 {
     enum { MOST = 24 };
@@ -191,7 +191,7 @@ static Node *taken_over(Lift *l, Node *n)
     return x;
 }
 
-// Positions along one axis: of rows, of columns, of one batch axis.
+// Indices along one axis: the rows, the columns or a batch axis.
 static Lifted lift_iota(Lift *l, const Node *n, const Place *p)
 {
     int axis = (int)attr_int(n, ATTR_axis, 0);
@@ -231,7 +231,7 @@ static Lifted lift_elementwise(Lift *l, Node *n, const Place *p)
         if (!args[k].n) return (Lifted){0};
     }
     if (n->op == OP_stop_gradient) return args[0];
-    if (n->op == OP_cast) { // scores are f32 from end to end
+    if (n->op == OP_cast) { // scores stay f32
         if (dtype_is_float(t) && dtype_is_float(from)) return args[0];
         attr_set_int(&at, ATTR_dtype, dtype_is_float(t) ? DT_F32 : t);
     }

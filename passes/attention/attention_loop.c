@@ -17,8 +17,9 @@ int64_t loop_rows(const Core *c, OuterKind kind, const PassOptions *o)
     return rows < all ? rows : all;
 }
 
-// Joins stacked chunks of rows, x of shape (iterations, ...), along axis [at]. Where the chunk does
-// not divide the rows, the last iteration has recomputed rows of the one before it.
+// Concatenates stacked chunks of rows, x of shape (iterations, ...), along axis [at]. If the rows
+// are not a multiple of the chunk, the first rows of the last iteration repeat rows of the one
+// before.
 static Node *put_together(Graph *g, Node *x, int at, int64_t all)
 {
     int64_t perm[MAX_RANK + 1], dim[MAX_RANK + 1], count = x->type.dim[0];

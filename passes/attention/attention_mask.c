@@ -15,7 +15,7 @@ static double applied(Op op, double a, double b)
     return op == OP_add ? a + b : op == OP_sub ? a - b : op == OP_mul ? a * b : a / b;
 }
 
-// Whether n has one of two values, v[0] where *cond holds and v[1] elsewhere.
+// Whether all elements of n are one of two constants: v[0] where *cond holds, v[1] elsewhere.
 static bool two_valued(Lift *l, Node *n, Node **cond, double v[2], int depth)
 {
     double c;

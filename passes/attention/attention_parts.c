@@ -7,8 +7,8 @@
 
 #include "passes/attention/attention.h"
 
-// Parts so large that what is stored of each is small beside what it reads, and so many blocks that
-// each unit of a large GPU has several at once.
+// Parts are so large that what is stored for each is small compared with what it reads, and so many
+// that a large GPU has several blocks per multiprocessor.
 enum { LEAST_COLUMNS = 2048, LEAST_PART = 512, LEAST_BLOCKS = 256, MOST_BLOCKS = 4096 };
 
 int64_t attention_parts(const Core *c)
@@ -17,7 +17,9 @@ int64_t attention_parts(const Core *c)
     int64_t cols = s->size[space_col(s)], batch = 1, part = 1024;
     const Type *t = &c->inner[0]->args[0]->type;
     if (cols < LEAST_COLUMNS || dtype_info[t->dtype].bits != 16) return 0;
-    if (c->space.n + 2 > MAX_RANK) return 0; // a part more, and what is summed
+    if (c->space.n + 2 > MAX_RANK)
+        return 0; // needs one axis for the parts and one for the
+                  // contracted dimension
     for (int i = 0; i < space_row(s); i++) batch *= s->size[i];
     while (part > LEAST_PART && (cols % part || batch * (cols / part) < LEAST_BLOCKS)) part /= 2;
     while (part * 2 < cols && cols % (part * 2) == 0 && batch * (cols / part) > MOST_BLOCKS)
@@ -66,8 +68,8 @@ Node *parts_spread(Graph *g, Node *x, const Type *to)
     return graph_node(g, OP_broadcast, &x, 1, &at);
 }
 
-// Each result finds the greatest score and the total of its row for itself: one kernel, where sums
-// over fewer rows would be another.
+// Each result recomputes the maximum and the sum of its row, so that there is one kernel; separate
+// reductions over fewer rows would be another one.
 Node *parts_join(Graph *g, Node *sum, Node *high, Node *total)
 {
     int64_t part = sum->type.rank - 3;

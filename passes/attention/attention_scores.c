@@ -32,7 +32,7 @@ bool core_space(Core *c)
     return c->space.n >= 2;
 }
 
-// Where the atom is the last one before the columns: rows.
+// Renumbers atoms after [atom] was moved to be the last one before the columns, that is, the rows.
 static void renumber(Place *p, int atom, int to)
 {
     for (int i = 0; i < p->start[p->rank]; i++) {
@@ -75,7 +75,7 @@ bool core_split(Core *c)
     return true;
 }
 
-// An atom of the batch along which the columns' operand [side] is repeated; -1: there is none.
+// A batch atom along which the columns' operand [side] is repeated; -1: none.
 static int rows_of_batch(Core *c, const Node *n, int side, const Place *p)
 {
     AtomSet all = place_atoms(p), varies = operand_varies(&c->space, n, side, p, &c->split);
@@ -85,8 +85,8 @@ static int rows_of_batch(Core *c, const Node *n, int side, const Place *p)
     return last;
 }
 
-// The rows of a dot that computes scores: the last free axis of the operand that does not have the
-// columns, or one of the batch. -1: it computes none, or an atom has to become two.
+// The atom with the rows of a dot that computes scores: the last free axis of the operand without
+// the columns, or a batch axis. -1: it computes no scores, or an atom must be divided first.
 static int rows_of_product(Core *c, const Node *n, const Place *p)
 {
     AtomSet col = atom_bit(space_col(&c->space));
@@ -95,7 +95,7 @@ static int rows_of_product(Core *c, const Node *n, const Place *p)
     AtomSet own[2] = {0};
     for (int side = 0; side < 2; side++)
         for (int i = first[side]; i < first[side + 1]; i++) own[side] |= place_axis(p, i);
-    int side = own[1] == col ? 0 : 1; // of the rows
+    int side = own[1] == col ? 0 : 1; // the operand with the rows
     if (own[!side] != col) return -1;
     int last = -1;
     for (int i = first[side]; i < first[side + 1]; i++)
@@ -157,7 +157,8 @@ static bool is_of_rows(Core *c, Node *n)
     return v.n && !(v.atoms & atom_bit(space_col(&c->space)));
 }
 
-// Drops what is added to whole rows, such as minus their maximum: it does not change a softmax.
+// Removes terms that are constant along a row, such as minus its maximum: they do not change a
+// softmax.
 void core_scores(Core *c)
 {
     c->x = uncast_float(c->e->args[0]);

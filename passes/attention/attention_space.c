@@ -37,7 +37,7 @@ static void push_none(Place *out)
     out->rank++;
 }
 
-// The place of a reshape to type t of what has place p.
+// The place of a reshape to type t if its operand has place p.
 static bool reshaped(const Space *s, const Place *p, const Type *t, Place *out, Split *split)
 {
     int at = 0, end = p->start[p->rank];
@@ -48,7 +48,7 @@ static bool reshaped(const Space *s, const Place *p, const Type *t, Place *out, 
         while (have < t->dim[k]) {
             if (at == end) return false;
             int64_t size = s->size[p->atom[at]], rest = t->dim[k] / have;
-            if (size > rest) { // the rest of the atom belongs to the next axis
+            if (size > rest) { // the remaining factor of the atom belongs to the next axis
                 if (t->dim[k] % have || size % rest) return false;
                 *split = (Split){p->atom[at], size / rest};
                 return false;

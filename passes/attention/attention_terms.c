@@ -16,8 +16,9 @@
 
 #include "passes/attention/attention.h"
 
-// Deeper expressions, or those with more values on their paths, are opaque: a value used twice is
-// expanded twice, so that without the second limit forty lines of s = s - s * s would not end.
+// Expressions that are deeper, or that have more values on their paths, are not expanded. A value
+// that is used twice is expanded twice, so forty lines of s = s - s * s would otherwise take
+// forever.
 enum { MOST_NESTED = 60, MOST_EXPANDED = 4096 };
 
 typedef struct Expand {
@@ -101,7 +102,7 @@ static bool terms_add(Terms *s, const Terms *by, double c)
     return true;
 }
 
-// (Sums have room for far more terms than most hold: only those are ever copied.)
+// (Copies only the terms in use: there is space for far more than most sums have.)
 static void terms_copy(Terms *out, const Terms *s)
 {
     out->n = s->n;
@@ -174,7 +175,7 @@ static bool expand_dot(Expand *x, Node *n, const Place *p, Terms *out)
     return !total || term_push(&out->t[0], &by);
 }
 
-// Splits a term into the factors that vary along the columns and the others.
+// Divides the factors of a term into those that vary along the columns and the others.
 static void apart(const Core *c, const Term *t, Term *varying, Term *constant)
 {
     *varying = (Term){.c = 1};
@@ -185,8 +186,8 @@ static void apart(const Core *c, const Term *t, Term *varying, Term *constant)
     }
 }
 
-// sum_c w dP, where [dot] is dP among the factors of v, and the others, w, are those of a forward
-// dot over the same columns.
+// sum_c w dP, where [dot] is the factor of v that is dP, and the other factors, w, are those of a
+// forward dot over the same columns.
 static bool sum_of_dot(Expand *x, const Term *v, Term *out)
 {
     Core *c = x->c;
@@ -224,7 +225,7 @@ static bool sum_of_dot(Expand *x, const Term *v, Term *out)
     return false;
 }
 
-// Over the head dimension, of a product of two values.
+// Expands n if it is a sum over the head dimension of a product of two values.
 static bool expand_head_sum(Expand *x, Node *n, const Place *p, Terms *out)
 {
     int naxes, rest = -1;
@@ -377,8 +378,8 @@ bool terms_of(Core *c, Node *n, const Place *p, Terms *out)
 
 // -- exponents ------------------------------------------------------------------------------------
 
-// The lifted value n as a sum of terms, times c: equal terms cancel. A value per row counts as
-// equal to its broadcasts. false: too many terms.
+// Adds the lifted value n, times c, to a sum of terms; equal terms cancel. A value with one element
+// per row counts as equal to its broadcasts. false: too many terms.
 static bool linear(const Node *n, double c, Terms *out)
 {
     enum { MOST = 32 };

@@ -77,7 +77,8 @@ bool sum_over_head(Core *c, Node *n, const Place *p, int rest, Term *out)
     }
     Operand *op = NEW(c->scratch.a, Operand);
     *op = (Operand){.x = other, .rest = rest, .place = *p};
-    op->type = c->outer[f.outer].other.type; // as the products read it: one value, one key
+    op->type = c->outer[f.outer].other.type; // in the type in which the products read it: then
+                                             // equal values have equal keys
     operand_find_base(op);
     out->c *= op->factor;
     op->factor = 1;

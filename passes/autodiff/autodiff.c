@@ -116,7 +116,7 @@ void autodiff_no_gradient(const Sweep *s, const Node *n)
                             of);
     if (n->op == OP_extern)
         diag_note(d, diag, "an extern fn says its gradient itself: } grad(d) { … }");
-    for (int steps = 0; n && steps < 8; steps++) { // on towards the variable
+    for (int steps = 0; n && steps < 8; steps++) { // follows one path towards the variable
         const Node *next = NULL;
         for (uint32_t k = 0; k < n->nargs && !next; k++)
             if (s->need[n->args[k]->id]) next = n->args[k];
@@ -125,7 +125,7 @@ void autodiff_no_gradient(const Sweep *s, const Node *n)
     }
 }
 
-// The parameter that a variable is, through captured values of loops; NULL: it is none.
+// The parameter that a variable is, looking through values captured by loops; NULL: it is none.
 static const Node *as_parameter(const Autodiff *ad, const Graph *g, const Node *x)
 {
     uint64_t owner, parent;
@@ -159,7 +159,7 @@ static void unreached(const Sweep *s, const Node *y, const Node *x, const Node *
         if (param->loc) note_node(d, diag, param, "is not used by the loss");
         return;
     }
-    for (const Node *n = y; n != x;) { // every path is cut; show the cuts of one
+    for (const Node *n = y; n != x;) { // all paths are cut; notes where one of them is
         const Node *next = NULL;
         if (!op_passes_gradient(n->op) || !carries_gradient(n))
             note_node(d, diag, n, "passes no gradient on");
@@ -173,11 +173,11 @@ static void unreached(const Sweep *s, const Node *y, const Node *x, const Node *
 
 typedef struct Rebuild {
     Autodiff *ad;
-    const IdMap *done; // see over_regions
+    const IdMap *done; // see over_regions (passes/regions.h)
     Graph *src, *dst;
     Remap map;
-    Node ***inlined; // by old id: results of an inlined call
-    Node **head;     // by old id of y: its last grad node; they are chained by next
+    Node ***inlined; // by old id of an inlined call: its results
+    Node **head;     // by old id of y: its last grad node; those of one y are chained by [next]
     Node **next;
     bool last; // the second rebuild
 } Rebuild;
@@ -224,7 +224,8 @@ static Node *rebuild_region_op(Rebuild *b, const Node *n)
     Graph *dst = b->dst, *regions[2];
     Node **args = mapped_args(b, n);
     uint32_t nregions =
-        b->last && n->op != OP_call && n->nregions ? 1 : n->nregions; // the rule was used
+        b->last && n->op != OP_call && n->nregions ? 1 : n->nregions; // the gradient rule is not
+                                                                      // needed any more
     for (uint32_t k = 0; k < nregions; k++) regions[k] = rebuilt(b->done, n->regions[k]);
     graph_stamp(dst, n, n->name);
     if (n->op == OP_call && n->nregions == 1) {
@@ -289,7 +290,7 @@ static Graph *expand_graph(void *ctx, const IdMap *done, Graph *src)
             b.map.map[i] =
                 graph_result(b.dst, b.map.map[n->args[0]->id], (int)attr_int(n, ATTR_index, 0));
         } else if (n->op == OP_dot) {
-            // The gradient of a transposed weight then comes in the weight's own order.
+            // Then the gradient of a transposed weight has the axis order of the weight.
             graph_stamp(b.dst, n, NULL);
             Node *d = dot_without_permutes(b.dst, n, mapped_args(&b, n));
             if (d) node_pass_name(n, d);
@@ -310,7 +311,7 @@ static Graph *flatten_graph(void *ctx, const IdMap *done, Graph *src)
     Rebuild b = rebuild_begin(ad, done, src);
     b.last = true;
     bool *live = NEW_ARRAY(src->arena, bool, src->nodes.n + 1);
-    Node **ops = NEW_ARRAY(src->arena, Node *, src->nodes.n + 1); // the region op itself, by old id
+    Node **ops = NEW_ARRAY(src->arena, Node *, src->nodes.n + 1); // by old id: the region op itself
     uint64_t v;
     const IdMap *augmented = idmap_get(&ad->augmented, (uint64_t)(uintptr_t)src, &v)
                                  ? (const IdMap *)(uintptr_t)v
@@ -325,7 +326,7 @@ static Graph *flatten_graph(void *ctx, const IdMap *done, Graph *src)
             graph_stamp(b.dst, n, n->name);
             b.map.map[i] =
                 graph_result(b.dst, ops[n->args[0]->id], (int)attr_int(n, ATTR_index, 0));
-        } else if (n->op == OP_variable) { // its gradients are taken
+        } else if (n->op == OP_variable) { // its gradients have been computed
             b.map.map[i] = b.map.map[n->args[0]->id];
             node_pass_name(n, b.map.map[i]);
         } else if (n->op == OP_call) {

@@ -17,9 +17,9 @@ typedef struct Sweep {
     Autodiff *ad;
     Graph *g;
     uint32_t n;
-    bool *need;      // by id: lies between the variables and the seeds, and passes gradients
-    bool *asked;     // by id: is a variable, so its whole gradient is needed
-    Node **cot;      // by id: the cotangent so far, NULL for zero
+    bool *need;      // by id: lies between the variables and the seeds, and passes gradients on
+    bool *asked;     // by id: is a variable, so its complete gradient is needed
+    Node **cot;      // by id: sum of the cotangents so far; NULL: zero
     Node ***results; // by id: for region ops with several results, one cotangent per result
 } Sweep;
 
@@ -28,7 +28,7 @@ typedef struct Rule {
     Sweep *s;
     Graph *g;
     Node *n, *dy;
-    Node **dres; // region ops: one cotangent per result (NULL: zero); dy is unused
+    Node **dres; // region ops: one cotangent per result (NULL: zero); dy is not used
 } Rule;
 
 Sweep sweep_begin(Autodiff *ad, Graph *g, uint32_t n);
@@ -39,7 +39,7 @@ void sweep_run(Sweep *s);
 bool rule_wants(const Rule *r, uint32_t arg);
 void rule_give(Rule *r, uint32_t arg, Node *d); // adds d to the operand's cotangent
 Node *zeros_like(Graph *g, const Type *t);
-// Reports an op with the rule `none` on the path.
+// Reports an error: an op with the rule `none` is on the path.
 void autodiff_no_gradient(const Sweep *s, const Node *n);
 
 // autodiff_rules.c

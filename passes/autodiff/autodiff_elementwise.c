@@ -49,8 +49,9 @@ void grad_abs(Rule *r)
     rule_give(r, 0, B(mul, r->dy, U(sign, A(0))));
 }
 
-// Ties are split evenly, but a constant takes the whole tie (ReLU has slope 0 at 0). Against a
-// constant the comparison reads the result, not the operand, so that the operand need not be kept.
+// If both operands are equal, each gets half of the gradient. A constant counts as the extremum
+// then, so ReLU has slope 0 at 0. With a constant, the comparison reads the result instead of the
+// operand, so the operand need not be kept.
 static void extremum(Rule *r, Op beats)
 {
     Node *n = r->n;

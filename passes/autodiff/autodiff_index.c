@@ -34,8 +34,9 @@ static Node *counted(Rule *r, DType t, const int64_t *dim, int rank, int64_t axi
     return graph_node(r->g, OP_iota, NULL, 0, &at);
 }
 
-// Bools (n): which of the n updates of a scatter into an axis of [length] is the last at its place,
-// and so is the one that is read. NULL: all of them, as far as the index itself tells.
+// Bools of shape (n): which of the n updates of a scatter, into an axis of [length], is the last
+// one with its index and hence the one whose value remains. NULL: all, if the index node shows that
+// they are distinct.
 static Node *last_updates(Rule *r, Node *index, int64_t length)
 {
     int64_t n = index->type.dim[0];
@@ -73,7 +74,7 @@ void grad_scatter_add(Rule *r)
                   indexed(r, OP_gather, (Node *[]){r->dy, A(1)}, 2, attr_int(r->n, ATTR_axis, 0)));
 }
 
-// Those that equal the result share its gradient, as of a maximum.
+// Updates equal to the result share its gradient, as for a maximum.
 static void grad_scatter_extremum(Rule *r)
 {
     int64_t axis = attr_int(r->n, ATTR_axis, 0);
@@ -138,7 +139,7 @@ static Node *argsort(Rule *r, Node *x, int64_t axis, bool descending)
     return graph_node(r->g, OP_argsort, &x, 1, &at);
 }
 
-// Element i went to place argsort(argsort(x))[i]: its cotangent is gathered from there.
+// Element i moved to position argsort(argsort(x))[i]: its cotangent is gathered from there.
 void grad_sort(Rule *r)
 {
     Node *x = A(0);

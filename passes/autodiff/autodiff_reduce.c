@@ -4,7 +4,7 @@
 
 // -- reductions -----------------------------------------------------------------------------------
 
-// Broadcasts v, the reduced value, along the reduced axes.
+// Broadcasts v, a value of the result's shape, along the reduced axes.
 static Node *unreduce(Rule *r, Node *v)
 {
     const Type *in = &A(0)->type;
@@ -27,7 +27,7 @@ void grad_sum(Rule *r)
     rule_give(r, 0, unreduce(r, graph_cast(r->g, r->dy, A(0)->type.dtype)));
 }
 
-// The term through the mean vanishes: deviations from it sum to zero.
+// There is no term through the mean, since deviations from it sum to zero.
 void grad_sqdev(Rule *r)
 {
     int naxes;
@@ -57,10 +57,11 @@ void grad_min(Rule *r)
     grad_extremum(r);
 }
 
-// The product of all others: the product of those that are not 0, over x where it is one of them,
-// times the zeros but for x itself. That is 0 in value where a zero is left over, but not in what
-// it is differentiated to: [sum], of all zeros, is the only one or, less x, the other of two. (Of
-// more, second derivatives are 0, too.)
+// The gradient of x is the product of all other elements: the product of the nonzero ones, divided
+// by x if x is nonzero, times the product of the zeros without x. If a zero is left in it, its
+// value is 0, but its derivative need not be: with one zero, [sum], the sum of all zeros, is that
+// zero; with two, [sum] less x is the other one. (With more than two, second derivatives are 0,
+// too.)
 void grad_prod(Rule *r)
 {
     int naxes;
@@ -90,10 +91,10 @@ static int rank_among(const int64_t *v, int n, int64_t x)
     return k;
 }
 
-// d(operand side): dy contracted with the other operand over the other's free axes. The result's
-// axes: batch, then this operand's free axes, then its contracted axes in the order in which the
-// other operand stores their partners. [swap] puts the other operand first, hence contracted axes
-// before free ones; whichever needs no transpose afterwards is kept.
+// The gradient of operand [side]: dy contracted with the other operand over the other's free axes.
+// The axes of the result are: batch, this operand's free axes, its contracted axes in the order in
+// which the other operand stores their counterparts. [swap] puts the other operand first, hence
+// contracted axes before free ones. The order that needs no transpose afterwards is chosen.
 static void dot_side(Rule *r, int side)
 {
     Node *n = r->n, *x = n->args[side], *other = n->args[1 - side], *dy = r->dy;

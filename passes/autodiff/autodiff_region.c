@@ -31,14 +31,14 @@ void grad_call_region(Rule *r)
 
 typedef VEC(Node *) Nodes;
 
-// The dots of the body whose results are stacked for the backward loop, as long as together they
-// take no more memory an iteration than what the loop carries, scans and stacks. (Larger ones, such
-// as the logits of a chunk of rows, are computed a second time.)
+// The dots of the body whose results are stacked for the backward loop, provided that all together
+// take no more memory per iteration than what the loop carries, scans and stacks. (Larger ones,
+// such as the logits of a chunk of rows, are recomputed.)
 static Nodes kept_products(const Node *loop, const Graph *body)
 {
     Arena *a = body->arena;
     uint32_t moved = (uint32_t)(attr_int(loop, ATTR_carried, 0) + attr_int(loop, ATTR_scanned, 0));
-    bool *varies = NEW_ARRAY(a, bool, body->nodes.n + 1); // from round to round
+    bool *varies = NEW_ARRAY(a, bool, body->nodes.n + 1); // differs between iterations
     int64_t room = 0;
     Nodes kept = {0};
     for (uint32_t i = 1; i <= moved; i++) room += type_bytes(&body->params.at[i]->type);
@@ -58,7 +58,7 @@ static Nodes kept_products(const Node *loop, const Graph *body)
     return kept;
 }
 
-// The loop with its carried values and the kept dots as further stacked results.
+// The loop with its carried values and the kept dots as additional stacked results.
 static Node *augmented_loop(Rule *r)
 {
     Node *n = r->n;
@@ -107,19 +107,20 @@ static Type slice_type(const Type *stacked)
 }
 
 // The backward loop under construction. Its operands, and the parameters of its body after the
-// counter: carried are the cotangents of carried values and the accumulators of captured ones;
-// scanned are the stacked carried values, the scanned ones and the cotangents of stacked results;
-// captured are the captured values.
+// counter, are: carried: the cotangents of carried values and the accumulators of captured ones;
+// scanned: the stacked carried values, the scanned ones and the cotangents of stacked results;
+// captured: the captured values.
 typedef struct Backward {
     Rule *r;
     Graph *body;                // of the forward loop
     Graph *back;                // the body of the backward loop
-    uint32_t carried, captured; // operands of the forward loop from carried to captured are scanned
-    Node **dcarried;            // by carried value: the parameter, NULL for integers
-    Node **acc;                 // by operand: its accumulator, NULL where no gradient is wanted
-    Node **dstack;              // by result: the slice of its cotangent
+    uint32_t carried, captured; // operands of the forward loop with indices from carried to
+                                // captured are scanned
+    Node **dcarried;            // by carried value: its parameter; NULL for integers
+    Node **acc;                 // by operand: its accumulator; NULL if no gradient is needed
+    Node **dstack;              // by result: the current slice of its cotangent
     Node **in;                  // arguments of the recomputed iteration
-    Node **again;               // by node of the forward body: its image there
+    Node **again;               // by node of the forward body: its image in back
     Nodes operands;
     uint32_t bcarried, bscanned;
 } Backward;
@@ -168,7 +169,8 @@ static void add_parameters(Backward *b, Node *forward)
         b->in[1 + k] = parameter(b, &n->args[k]->type, n->args[k]);
 }
 
-// Recomputes an iteration, then sweeps it: the cotangents of its arguments are the body's results.
+// Recomputes an iteration, then differentiates it; the results of the body are the cotangents of
+// its arguments.
 static void sweep_iteration(Backward *b)
 {
     Rule *r = b->r;
@@ -207,8 +209,8 @@ static void sweep_iteration(Backward *b)
     }
 }
 
-// The backward body with the stacked results of kept dots, where it needs them, as scanned values
-// in place of recomputed dots.
+// Replaces recomputed dots in the backward body by the stacked results of kept dots, as scanned
+// values, where it needs them.
 static void take_kept(Backward *b, Node *forward)
 {
     Graph *old = b->back;
@@ -219,7 +221,7 @@ static void take_kept(Backward *b, Node *forward)
     graph_mark_live(old, live);
     Graph *new = graph_beside(old);
     Remap r = remap_begin(old, new);
-    for (uint32_t i = 0;; i++) { // param i is operand i - 1
+    for (uint32_t i = 0;; i++) { // parameter i is operand i - 1
         for (uint32_t k = 0; i == captured + 1 && k < kept.n; k++) {
             Node *x = b->again[kept.at[k]->id];
             if (!x || !live[x->id] || r.map[x->id]) continue;

@@ -33,7 +33,7 @@ void grad_extern(Rule *r)
         return;
     }
     autodiff_no_gradient(r->s, r->n);
-    for (uint32_t i = 0; i < r->n->nargs; i++) // what lies before it is not to blame
+    for (uint32_t i = 0; i < r->n->nargs; i++) // operands are not the cause of the error
         if (rule_wants(r, i)) rule_give(r, i, zeros_like(r->g, &r->n->args[i]->type));
 }
 

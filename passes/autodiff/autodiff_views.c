@@ -27,11 +27,11 @@ typedef struct Factors { // broadcasts that repeat along the axes of a sum
     const int64_t *axes;
     int naxes;
     const Node *at[MOST_FACTORS];
-    int n, steps; // steps: products that may still be looked at
+    int n, steps; // steps: how many more products to look at
     bool negative;
 } Factors;
 
-// The product x without its factors, which it adds.
+// The product x without factors that can be taken out; these are added to f.
 static Node *take_factors(Rule *r, Node *x, Factors *f)
 {
     if (x->op == OP_neg) {
@@ -50,9 +50,10 @@ static Node *take_factors(Rule *r, Node *x, Factors *f)
     return a == x->args[0] && b == x->args[1] ? x : B(mul, a, b);
 }
 
-// The sum of x over the axes. Of columns factors that repeat along the axes are taken out, so that
-// the gradients of all that a norm's rows share, a scale, a shift, the mean, are made of two sums.
-// (16-bit floats have no room for sums without the factor.)
+// The sum of x over the axes. In column sums, factors that are constant along the axes are
+// multiplied after the sum. So the gradients of everything that the rows of a norm share (a scale,
+// a shift, the mean) can be computed from two sums. (Sums of 16-bit floats without the factor could
+// overflow.)
 static Node *sum_over(Rule *r, Node *x, const int64_t *axes, int naxes)
 {
     Factors f = {.axes = axes, .naxes = naxes, .steps = MOST_FACTORS};
@@ -95,7 +96,7 @@ static Node *dilated(Rule *r, Node *d, int axis, int64_t stride)
 {
     int64_t dim[MAX_RANK + 1], low[MAX_RANK] = {0}, high[MAX_RANK] = {0};
     int rank = d->type.rank;
-    // Folded to (before, m, 1, after), so that a tensor of the largest rank has room.
+    // Merged to (before, m, 1, after), so that a tensor of maximal rank can be dilated, too.
     int64_t before = 1, after = 1, m = d->type.dim[axis];
     for (int i = 0; i < axis; i++) before *= d->type.dim[i];
     for (int i = axis + 1; i < rank; i++) after *= d->type.dim[i];
@@ -107,8 +108,8 @@ static Node *dilated(Rule *r, Node *d, int axis, int64_t stride)
     return graph_reshape(r->g, d, rank, dim);
 }
 
-// The sum of a and b, if they are adjacent slices of a tensor padded with zeros, a first: one
-// concatenation, padded. NULL: they are not.
+// The sum of a and b if they are adjacent slices of a tensor padded with zeros, a first: one
+// concatenation, padded. Otherwise NULL.
 static Node *side_by_side(Graph *g, Node *a, Node *b)
 {
     enum { MOST_PARTS = 64 };
@@ -183,7 +184,7 @@ void grad_pad(Rule *r)
     int64_t limit[MAX_RANK];
     for (int i = 0; i < in->rank; i++) limit[i] = low[i] + in->dim[i];
     if (rule_wants(r, 0)) rule_give(r, 0, rule_slice(r, r->dy, low, limit));
-    if (rule_wants(r, 1)) { // what fell on the padding
+    if (rule_wants(r, 1)) { // the gradient of the padding value
         Attrs at = {0};
         attr_set_ints(r->g, &at, ATTR_low, low, n);
         attr_set_ints(r->g, &at, ATTR_high, high, n);

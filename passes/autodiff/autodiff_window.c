@@ -28,11 +28,11 @@
 
 typedef struct Runs { // along one axis
     int64_t places, size, stride, width, count;
-    int64_t apart; // in x, from run to run
-    bool even;     // runs are whole places apart: [step] of them
+    int64_t apart; // distance of two runs in x
+    bool even;     // [apart] is a multiple of the stride, [step] times
     int64_t step;
-    // Behind a contraction: elements of x, runs of them, zeros before the weights, and the place
-    // that the first run's last element belongs to.
+    // For a contraction: number of elements of x, number of runs of them, zeros before the weights,
+    // and index of the place to which the last element of the first run belongs.
     int64_t extent, wanted, lead, shift;
 } Runs;
 
@@ -49,7 +49,8 @@ static Runs runs_of(const WindowAxes *w, int i, int64_t places)
     return r;
 }
 
-// Runs from where the image begins, [low] behind the first element. false: they would be more.
+// Makes runs begin where the image does, [low] after the first element. false: there would be more
+// runs.
 static bool align(Runs *r, int64_t low, int64_t extent)
 {
     r->lead = (r->stride - low % r->stride) % r->stride;
@@ -76,14 +77,14 @@ static Node *cut_axis(Rule *r, Node *x, int axis, int64_t from, int64_t to)
     return graph_slice(r->g, x, start, limit, one);
 }
 
-// Shifted, and cut or filled to the extent.
+// Shifts x along the axis, and cuts or pads it to the extent.
 static Node *fit_axis(Rule *r, Node *x, int axis, int64_t shift, int64_t extent)
 {
     if (x->type.dim[axis] > extent - shift) x = cut_axis(r, x, axis, 0, extent - shift);
     return pad_axis(r, x, axis, shift, extent - shift - x->type.dim[axis]);
 }
 
-// [low] more before x and [high] behind it; less, where they are negative.
+// Adds [low] zeros before x and [high] zeros after it; negative numbers remove elements.
 static Node *frame_axis(Rule *r, Node *x, int axis, int64_t low, int64_t high)
 {
     const int64_t from = low < 0 ? -low : 0, cut = high < 0 ? -high : 0;
@@ -91,13 +92,13 @@ static Node *frame_axis(Rule *r, Node *x, int axis, int64_t low, int64_t high)
     return pad_axis(r, x, axis, low < 0 ? 0 : low, high < 0 ? 0 : high);
 }
 
-// Whether a run is the element of a place, so that there is nothing to join.
+// Whether a run is one element per place, so that no reshape is needed.
 static bool is_single(const Runs *r)
 {
     return r->width == 1 && r->stride == 1;
 }
 
-// Axis [within], of the elements of a run, behind axis [place] and joined with it.
+// Moves axis [within], the elements of a run, behind axis [place], and merges the two.
 static Node *join_run(Rule *r, Node *x, int place, int within, int64_t stride)
 {
     int64_t perm[MAX_RANK], dim[MAX_RANK];
@@ -136,7 +137,7 @@ static Node *sum_of_runs(Rule *r, const WindowAxes *w, Node *d)
     return d;
 }
 
-// -- behind a contraction ------------------------------------------------------------------------
+// -- before a contraction -------------------------------------------------------------------------
 
 typedef struct Factor { // an operand of the contraction, and where its axes have gone
     Node *x;
@@ -146,14 +147,15 @@ typedef struct Factor { // an operand of the contraction, and where its axes hav
 
 typedef struct Behind {
     Node *dot;
-    int64_t from[MAX_RANK];                    // the contraction's axis, by axis of dy
-    int side;                                  // the operand with the places
-    int64_t place[MAX_RANK], within[MAX_RANK]; // by windowed axis, of that operand and of the other
+    int64_t from[MAX_RANK];                    // by axis of dy: axis of the contraction
+    int side;                                  // the operand that has the places
+    int64_t place[MAX_RANK], within[MAX_RANK]; // by windowed axis: the axis of that operand, and of
+                                               // the other one
     Runs runs[MAX_RANK];
-    Node *x; // what the windows are of, without zeros around it
+    Node *x; // the windowed value, without zero padding
 } Behind;
 
-// The operand's axis that is axis [axis] of the result; -1: it is a batch axis.
+// The axis of an operand that is axis [axis] of the result; -1: it is a batch axis.
 static int64_t free_axis(const Behind *b, int64_t axis, int *side)
 {
     const DotAxes x = dot_axes(b->dot, 0), y = dot_axes(b->dot, 1);
@@ -163,7 +165,7 @@ static int64_t free_axis(const Behind *b, int64_t axis, int *side)
     return *side ? y.free[k - x.nfree] : x.free[k];
 }
 
-// Looks through zero padding around x, where the gradient of the padding is not wanted.
+// Looks through zero padding of x if the gradient of the padding is not needed.
 static void find_image(Rule *r, const WindowAxes *w, Behind *b)
 {
     Node *pad = A(0);
@@ -212,12 +214,12 @@ static bool find_contraction(Rule *r, const WindowAxes *w, Behind *b)
            d->args[1]->type.rank + w->n <= MAX_RANK && r->dy->type.rank <= MAX_RANK;
 }
 
-// Takes windows of f.x over the runs of each axis in turn; [runs]: the axes within them.
+// Takes windows of f.x over the runs of each axis. [runs]: the resulting axes within windows.
 static Factor windowed(Rule *r, Factor f, const Behind *b, const WindowAxes *w, int64_t *runs)
 {
     int64_t axes[MAX_RANK], sizes[MAX_RANK], one[MAX_RANK], step[MAX_RANK];
     int order[MAX_RANK];
-    for (int i = 0; i < w->n; i++) { // ascending
+    for (int i = 0; i < w->n; i++) { // in ascending order of axes
         int k = i;
         for (; k > 0 && b->place[order[k - 1]] > b->place[i]; k--) order[k] = order[k - 1];
         order[k] = i;
@@ -243,7 +245,7 @@ static Factor windowed(Rule *r, Factor f, const Behind *b, const WindowAxes *w, 
     return f;
 }
 
-// Splits each axis within a window in two: its runs, last one first, and the elements of a run.
+// Splits each axis within a window into two: its runs, in reverse order, and the elements of a run.
 static Factor by_runs(Rule *r, const Behind *b, const WindowAxes *w, int64_t *runs)
 {
     Factor f = {.x = b->dot->args[1 - b->side], .axes = dot_axes(b->dot, 1 - b->side)};
@@ -288,16 +290,16 @@ static Node *contracted(Rule *r, const Behind *b, const WindowAxes *w)
             taken[batch[s][i]] = true;
             at[s][batch[s][i]] = i;
         }
-        for (int i = 0; i < nc + w->n; i++) { // neighbours in memory last
+        for (int i = 0; i < nc + w->n; i++) { // the axis with stride 1 last
             contract[s][i] = i < w->n ? runs[s][i] : f[s].at[x->contract[i - w->n]];
             taken[contract[s][i]] = true;
         }
-        for (int i = 0; i < f[s].x->type.rank; i++) // its place in the result
+        for (int i = 0; i < f[s].x->type.rank; i++) // position of the axis in the result
             if (!taken[i]) at[s][i] = next++;
     }
     Node *y = graph_dot(r->g, f[0].x, f[1].x, batch[0], batch[1], f[0].axes.nbatch, contract[0],
                         contract[1], nc + w->n, b->dot->type.dtype);
-    // dy's axes, those within windows last.
+    // The axes of dy, those within windows last.
     int64_t perm[MAX_RANK];
     int n = 0;
     for (int i = 0; i < r->dy->type.rank; i++) {
@@ -317,7 +319,7 @@ static Node *contracted(Rule *r, const Behind *b, const WindowAxes *w)
     return y;
 }
 
-// Cuts x to the extents; of a dot, only what remains is computed.
+// Cuts x to the given range. For a dot, only that part is computed.
 Node *rule_slice(Rule *r, Node *x, const int64_t *start, const int64_t *limit)
 {
     int64_t one[MAX_RANK];
@@ -343,7 +345,7 @@ Node *rule_slice(Rule *r, Node *x, const int64_t *start, const int64_t *limit)
     return graph_node(r->g, OP_dot, args, 2, x->attrs);
 }
 
-// -- behind a sum of products --------------------------------------------------------------------
+// -- before a sum of products ---------------------------------------------------------------------
 
 // Whether n repeats its operand along these axes.
 static bool repeats(const Node *n, const int64_t *axes, int count)
@@ -356,8 +358,8 @@ static bool repeats(const Node *n, const int64_t *axes, int count)
     return true;
 }
 
-// dy = places * taps, of which the former is a value of each place, the latter of each element of
-// the windows.
+// Whether dy = places * taps, where places has one value per place, and taps one per element of the
+// windows.
 static bool find_product(Rule *r, const WindowAxes *w, Behind *b, Node **places, Node **taps)
 {
     int64_t within[MAX_RANK];
@@ -374,7 +376,7 @@ static bool find_product(Rule *r, const WindowAxes *w, Behind *b, Node **places,
         if (repeats(*places, within, w->n) && repeats(*taps, w->axis, w->n)) break;
         if (k) return false;
     }
-    // The places' operand has all other axes, in order.
+    // The operand of [places] must have all other axes, in order.
     const Node *x = (*places)->args[0];
     const int64_t *dims = attr_ints(*places, ATTR_dims, NULL);
     if (x->type.rank + w->n != r->dy->type.rank) return false;
@@ -386,7 +388,8 @@ static bool find_product(Rule *r, const WindowAxes *w, Behind *b, Node **places,
     return true;
 }
 
-// With stride 1 dx is a sum over windows, too, of the places' values times the taps in reverse.
+// With stride 1, dx is a sum over windows, too: of the values of the places times the taps in
+// reverse order.
 static Node *summed(Rule *r, const Behind *b, const WindowAxes *w, const Node *places,
                     const Node *taps)
 {

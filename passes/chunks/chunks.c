@@ -14,18 +14,19 @@
 #include "passes/chunks/chunks.h"
 #include "passes/regions.h"
 
-// Under a memory limit, dots of more than a fraction of it are chunked, with as many rows a chunk
-// as a smaller fraction holds: a few thousand, which a GPU multiplies nearly as fast as all.
+// Under a memory limit, dots larger than 1/WHOLE_SHARE of it are computed in chunks of so many rows
+// that a chunk takes 1/ROUND_SHARE: a few thousand rows, which a GPU multiplies nearly as fast as
+// all.
 enum { WHOLE_SHARE = 8, ROUND_SHARE = 16, LEAST_ROWS = 2048, STEP = 128 };
 
-// A dot of more bytes is computed in chunks.
+// Dots of more bytes than this are computed in chunks.
 static int64_t whole_bytes(const PassOptions *o)
 {
     if (o->chunk_bytes) return o->chunk_bytes;
     return o->memory_limit > 0 ? o->memory_limit / WHOLE_SHARE : INT64_MAX;
 }
 
-// Bytes of a row of the dot as stored: rounded, where the cast is its only reader.
+// Bytes per row of the dot as it is stored: in a narrower type if its only reader is a cast.
 static int64_t row_bytes(const Head *h)
 {
     int64_t own = dtype_info[h->seed->type.dtype].bits / 8, most = 0;
@@ -40,7 +41,7 @@ static int64_t row_bytes(const Head *h)
     return h->cols * (most && most < own ? most : own);
 }
 
-// Rows of a chunk; 0: one chunk is enough. A divisor nearby is better than a remainder.
+// Rows per chunk; 0: one chunk is enough. A divisor of the rows close to the limit is preferred.
 static int64_t rows_at_once(const Head *h, const PassOptions *o)
 {
     int64_t row = row_bytes(h);
@@ -51,11 +52,12 @@ static int64_t rows_at_once(const Head *h, const PassOptions *o)
     if (each >= h->rows) return 0;
     for (int64_t d = each; d >= step && d > each / 2; d -= step)
         if (h->rows % d == 0) return d;
-    int64_t even = h->rows / ((h->rows + each - 1) / each) / step * step; // little is left over
+    int64_t even = h->rows / ((h->rows + each - 1) / each) / step * step; // chunks of nearly equal
+                                                                          // size
     return even > each / 2 ? even : each;
 }
 
-// Notes the refusal, once.
+// Records the refusal, unless it is recorded already.
 static void refuse(Entry *entry, const Head *h)
 {
     for (uint32_t i = 0; entry && i < entry->refused.n; i++) {
@@ -72,7 +74,7 @@ static void refuse(Entry *entry, const Head *h)
     vec_push(h->g->kept, &entry->refused, why);
 }
 
-// A copy of the graph whose first head is a loop; NULL: there is none.
+// A copy of the graph in which the first head is a loop; NULL: there is no head.
 static Graph *next_head(Graph *g, Entry *entry, const PassOptions *o)
 {
     bool *live = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
@@ -99,7 +101,7 @@ Graph *pass_chunks(Graph *g, Module *m, const PassOptions *o)
     for (uint32_t i = 0; i < all.at.n; i++) {
         const RegionVisit *v = &all.at.at[i];
         Graph *new = rewrite_nodes(v->g, &done, NULL, NULL, NULL);
-        bool plain = !v->owner || v->owner->op == OP_loop; // (nobody looks into a call)
+        bool plain = !v->owner || v->owner->op == OP_loop; // (regions of calls are not considered)
         for (Graph *next = plain ? new : NULL; next; next = next_head(new, entry, o)) new = next;
         if (new != v->g) idmap_set(&done, (uint64_t)(uintptr_t)v->g, (uint64_t)(uintptr_t) new);
     }

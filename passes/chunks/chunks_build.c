@@ -7,18 +7,19 @@ typedef VEC(const Node *) Nodes;
 typedef struct Build {
     const Head *h;
     Graph *dst;
-    Node **map;                       // by node of h->g: its image outside
-    Nodes sums, rows, whole, leaving; // carried sums, operands by rows, captured ones, row results
+    Node **map;                       // by id in h->g: its image outside of the loop
+    Nodes sums, rows, whole, leaving; // carried sums, operands read by rows, captured operands,
+                                      // results by rows
     int64_t each;
 } Build;
 
-// One chunk: the loop's body, or the remainder of rows in the graph itself.
+// One chunk: the body of the loop, or the remaining rows, which are computed in the graph itself.
 typedef struct Round {
     const Head *h;
     Graph *g;
     int64_t each;
-    Node *first;        // number of its first row (i64)
-    Node **row, **full; // by node of h->g: its image read by rows, and read whole
+    Node *first;        // index of the first row (i64)
+    Node **row, **full; // by id in h->g: its image read by rows, and read as a whole
 } Round;
 
 static DType summed_in(const Node *sum)
@@ -26,7 +27,7 @@ static DType summed_in(const Node *sum)
     return dtype_accumulator(sum->type.dtype);
 }
 
-// The type with [each] rows in place of its first [prefix] axes.
+// The type with its first [prefix] axes replaced by one axis of size [each].
 static Type of_round(const Type *t, int prefix, int64_t each)
 {
     int64_t dim[MAX_RANK] = {each};
@@ -46,7 +47,7 @@ static void shift_ints(Graph *g, Attrs *at, const Node *n, AttrKey key, int firs
     attr_set_ints(g, at, key, to, m);
 }
 
-// A list by axis whose first [prefix] values are replaced by [rows].
+// Sets an attribute that is a list by axis, with its first [prefix] values replaced by [rows].
 static void join_axes(Graph *g, Attrs *at, const Node *n, AttrKey key, int prefix, int64_t rows)
 {
     int count;
@@ -57,7 +58,8 @@ static void join_axes(Graph *g, Attrs *at, const Node *n, AttrKey key, int prefi
     attr_set_ints(g, at, key, to, m);
 }
 
-// Row numbers are added as integers and rounded once: bf16(first) + bf16(i) is not bf16(first + i).
+// Row numbers are added as integers and rounded once, since bf16(first) + bf16(i) is not bf16(first
+// + i).
 static Node *iota(Round *r, const Node *n, int prefix)
 {
     const DType type = n->type.dtype, counted = type == DT_BF16 || type == DT_F16 ? DT_I64 : type;
@@ -89,7 +91,7 @@ static Node *dot(Round *r, const Node *n, Node *const *args)
     return graph_node(r->g, OP_dot, args, 2, &at);
 }
 
-// The image of n, whose operands have theirs, in a chunk.
+// The image of n in a chunk; its operands have images already.
 static Node *image(Round *r, const Node *n)
 {
     Graph *g = r->g;
@@ -134,7 +136,7 @@ static Node *image(Round *r, const Node *n)
     default: break;
     }
     if (node_class(n) == CLS_ELEMENTWISE) return graph_node(g, n->op, args, (int)n->nargs, &at);
-    // a reduction
+    // A reduction.
     int q = h->part[n->args[0]->id] ? h->prefix[n->args[0]->id] : p;
     bool sum = h->part[n->id] == PART_SUM;
     shift_ints(g, &at, n, ATTR_axes, sum ? q : 0, q - 1);
@@ -142,7 +144,7 @@ static Node *image(Round *r, const Node *n)
     return graph_node(g, n->op, args, 1, &at);
 }
 
-// Builds the whole chunk; the images of what it reads exist.
+// Builds a chunk. The images of what it reads must exist.
 static void run_round(Round *r)
 {
     const Head *h = r->h;
@@ -207,7 +209,7 @@ static Graph *region(const Build *b)
     return graph_drop_dead(body);
 }
 
-// Rows [from, to) of the outer image of n, as (chunks, each, ...) where [each] is not 0.
+// Rows [from, to) of the outer image of n; if [each] is not 0, with shape (chunks, each, ...).
 static Node *rows_of(const Build *b, const Node *n, int64_t from, int64_t to, int64_t each)
 {
     Graph *g = b->dst;
@@ -285,7 +287,8 @@ static void make_loop(Build *b)
     }
 }
 
-// The rest of the graph in two halves: what the head reads, and what reads it; the loop between.
+// The rest of the graph is built in two parts: what the head reads, then the loop, then what reads
+// its results.
 Graph *head_build(const Head *h, int64_t each)
 {
     Graph *g = h->g;

@@ -5,7 +5,7 @@
 
 enum {
     WIDE = 2
-}; // times the contracted length: the left operand's gradient does not count as large
+}; // times the contracted length; so the gradient of the left operand does not count as large
 
 static int64_t leading(const Type *t, int axes)
 {
@@ -19,7 +19,7 @@ static bool large(const Head *h, const Node *n)
     return type_count(&n->type) >= h->rows * h->cols / 2;
 }
 
-// The number of leading axes whose sizes multiply to the rows, the smallest one; 0: there is none.
+// The smallest number of leading axes whose sizes multiply to the number of rows; 0: none.
 static int row_axes(const Head *h, const Type *t)
 {
     for (int p = 1; p <= t->rank; p++)
@@ -95,7 +95,7 @@ static bool pads_rows(const Node *pad, int prefix)
     return false;
 }
 
-// Axes of the operand of a broadcast that run over the first [prefix] axes of its result.
+// How many axes of a broadcast's operand are among the first [prefix] axes of its result.
 static int broadcast_axes(const Node *broadcast, int prefix)
 {
     int count, n = 0;
@@ -104,7 +104,8 @@ static int broadcast_axes(const Node *broadcast, int prefix)
     return n;
 }
 
-// Of a broadcast of rows: how many axes of its result are rows; 0: it adds some of size above 1.
+// How many axes of the result of a broadcast are rows if the first [operand] axes of its operand
+// are; 0: it adds axes of size above 1 among them.
 static int broadcast_prefix(const Head *h, const Node *n, int operand)
 {
     for (int p = 1; p <= n->type.rank; p++)
@@ -112,7 +113,8 @@ static int broadcast_prefix(const Head *h, const Node *n, int operand)
     return 0;
 }
 
-// The part of n, some of whose operands are rows of the head; *prefix: how many axes are rows.
+// The part of n, which has operands that are parts of the head. *prefix: how many of its axes are
+// rows.
 static Part classify(const Head *h, const Node *n, int *prefix)
 {
     int p = *prefix = prefix_of_operands(h, n), count;
@@ -144,7 +146,7 @@ static Part classify(const Head *h, const Node *n, int *prefix)
     }
 }
 
-// Marks everything computed from single rows, to the end of the graph.
+// Marks everything that is computed row by row, to the end of the graph.
 static void grow(Head *h, bool *after)
 {
     const Graph *g = h->g;
@@ -173,19 +175,20 @@ static bool reads_large(const Head *h, const Node *n)
     return false;
 }
 
-// Whether n narrows a part that reads something large, so that n is what is stored.
+// Whether n narrows a part that reads something large, so that the result of n is stored.
 static bool narrows(const Head *h, const Node *n)
 {
     const Node *x = n->op == OP_cast ? n->args[0] : NULL;
     return x && is_part(h, x) && reads_large(h, x) && type_bytes(&n->type) < type_bytes(&x->type);
 }
 
-// Drops parts that are neither large, nor read something large, nor are needed by one of these.
+// Removes parts that are not large, read nothing large, and are not needed by one that is kept.
 static void trim(Head *h)
 {
     const Graph *g = h->g;
-    bool *leads = NEW_ARRAY(g->arena, bool, g->nodes.n + 1); // to a large part
-    bool *kept = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);  // or a kept one reads it
+    bool *leads = NEW_ARRAY(g->arena, bool, g->nodes.n + 1); // something large is computed from it
+    bool *kept = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);  // large, reads something large, or
+                                                             // read by one that is kept
     for (uint32_t i = g->nodes.n; i-- > h->seed->id;) {
         const Node *n = g->nodes.at[i];
         if (h->part[i] == PART_ROWS) leads[i] |= large(h, n);
@@ -215,7 +218,8 @@ bool head_reads_rows(const Head *h, const Node *n, uint32_t k)
     return n->op != OP_broadcast || head_broadcast_axes(h, n) > 0;
 }
 
-// Of an operand read row by row: its axes that are rows; 0: they are not its first ones.
+// How many axes of operand k, which is read row by row, are rows; 0: the rows are not its first
+// axes.
 static int operand_prefix(const Head *h, const Node *n, uint32_t k)
 {
     const Type *t = &n->args[k]->type;
@@ -229,7 +233,7 @@ static int operand_prefix(const Head *h, const Node *n, uint32_t k)
     return t->rank >= p && leading(t, p) == h->rows ? p : 0;
 }
 
-// Recomputed in the loop rather than stored: no random numbers, no sums.
+// Whether n is recomputed in the loop rather than stored; not for random numbers and reductions.
 static bool cheap(const Node *n)
 {
     return node_class(n) == CLS_ELEMENTWISE || n->op == OP_broadcast || n->op == OP_reshape;
@@ -260,14 +264,16 @@ static bool refuse(Head *h, const Node *at, const Node *by)
     return false;
 }
 
-// Notes how the operands of n are read. false: in a way that a loop cannot read one.
+// Records how the operands of n are read. false: a loop cannot read one of them in this way.
 static bool read_operands(Head *h, const Node *n)
 {
     for (uint32_t k = 0; k < n->nargs; k++) {
         const Node *x = n->args[k];
         if (!head_reads_rows(h, n, k)) {
             if (is_part(h, x)) return refuse(h, x, n);
-            if (!h->whole[x->id]) h->whole[x->id] = READ_TAKEN; // (or made: decided at its turn)
+            if (!h->whole[x->id])
+                h->whole[x->id] = READ_TAKEN; // (READ_MADE is decided when x is
+                                              // visited)
             continue;
         }
         if (is_part(h, x)) continue;
@@ -279,7 +285,7 @@ static bool read_operands(Head *h, const Node *n)
     return true;
 }
 
-// From the last node to the first, so that a node comes up after all its readers.
+// From the last node to the first, so that all readers of a node are visited before it.
 static bool find_reads(Head *h)
 {
     for (uint32_t i = h->g->nodes.n; i-- > 0;) {
@@ -289,7 +295,8 @@ static bool find_reads(Head *h)
             h->by_rows[i] = READ_MADE;
             if (!read_operands(h, n)) return false;
         }
-        // (what is in memory in any case can be read there; what is made would be stored for it)
+        // (Values in memory can be read there; a computed value would have to be stored for the
+        // loop.)
         if (h->by_rows[i] == READ_TAKEN && large(h, n) && !node_in_memory(n) && n->op != OP_dot)
             return refuse(h, n, h->seed);
         if (h->whole[i] && made_whole(h, n)) {
@@ -302,7 +309,7 @@ static bool find_reads(Head *h)
 
 // -- the whole ------------------------------------------------------------------------------------
 
-// Row results of the loop are stored whole, so they must be small.
+// Results of the loop with rows are stored for all rows, so they must be small.
 static bool find_leaving(Head *h)
 {
     for (uint32_t i = h->seed->id + 1; i < h->g->nodes.n; i++) {
@@ -324,7 +331,7 @@ static bool find_leaving(Head *h)
     return true;
 }
 
-// Whether rows are reduced: otherwise it is an ordinary layer.
+// Whether the rows are reduced. If not, it is an ordinary layer.
 static bool reduces(const Head *h)
 {
     for (uint32_t i = h->seed->id + 1; i < h->g->nodes.n; i++) {
@@ -335,8 +342,8 @@ static bool reduces(const Head *h)
     return false;
 }
 
-// Outside the loop, its row operands and results have two axes, (chunks, rows), in place of the row
-// axes.
+// Outside of the loop, operands and results with rows have two axes, (chunks, rows), instead of the
+// axes of the rows, and must not exceed the maximal rank.
 static bool fits_ranks(const Head *h)
 {
     for (uint32_t i = 0; i < h->g->nodes.n; i++)

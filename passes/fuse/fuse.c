@@ -25,8 +25,8 @@ static void nothing_fused(Fuse *f)
     }
 }
 
-// With the pass skipped every operation is a group of its own: its operands are stored, and views
-// are indexed through.
+// If the pass is skipped: every operation is a group of its own. Its operands are stored; views
+// only change the index expression.
 static void one_kernel_a_node(Fuse *f)
 {
     uint32_t n = f->g->nodes.n + 1;
@@ -72,7 +72,7 @@ static void one_kernel_a_node(Fuse *f)
     }
 }
 
-// The region of a call is one kernel: nothing in it is stored.
+// Nothing is stored inside the region of a call, which is one kernel.
 static void nothing_stored(Graph *g)
 {
     g->fusion = NEW(g->arena, Fusion);

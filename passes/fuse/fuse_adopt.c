@@ -14,7 +14,8 @@ static bool takes_outputs(const Cluster *c)
     return c->kind == GROUP_ROW && c->trailing && c->open;
 }
 
-// The cluster, index + 1, that computes n; 0: whoever reads it does, as what maps do not store.
+// The cluster (index + 1) that computes n; 0: its readers compute it, as for values of maps that
+// are not stored.
 static uint32_t computed_by(const Fuse *f, const Node *n)
 {
     uint32_t c = fuse_cluster(f, n);
@@ -28,7 +29,7 @@ static bool is_stored_map(const Fuse *f, const Node *n)
            !f->late[n->id] && !f->becomes[n->id] && !f->checked[n->id];
 }
 
-// By id: the row cluster, index + 1, that reads it element by element. Free values and maps.
+// By id, of free values and maps: the row cluster (index + 1) that reads it element by element.
 static uint32_t *find_readers(const Fuse *f)
 {
     Graph *g = f->g;
@@ -61,7 +62,7 @@ static void give_to(Fuse *f, const Node *n, uint32_t cluster)
 
 // -- values with other readers --------------------------------------------------------------------
 
-// The earliest kernel that reads a value, and the level of the earliest of the others.
+// The earliest kernel that reads a value, and the earliest level of all other readers.
 typedef struct Readers {
     int32_t first, others;
     uint32_t cluster; // the first one, index + 1; 0: no cluster
@@ -103,8 +104,8 @@ static Readers *find_levels(const Fuse *f)
     return r;
 }
 
-// Whether n follows a product whose kernel takes what follows it, or may, if the runtime finds that
-// faster (codegen/matmul/candidate.c).
+// Whether n follows a product whose kernel includes elementwise code after it, or may include it if
+// the runtime measures that this is faster (codegen/matmul/candidate.c).
 static bool follows_taker(const Fuse *f, const Node *n)
 {
     enum { MOST = 16 };
@@ -140,7 +141,7 @@ static void adopt_stored(Fuse *f, const uint32_t *reader)
         const uint32_t c = reader[i];
         if (!f->live[i] || !c || !is_stored_map(f, n) || members[computed_by(f, n)] != 1) continue;
         const int32_t level = f->clusters.at[c - 1].level;
-        // (a kernel that comes later would keep what n is made of until then)
+        // (a later kernel would keep the operands of n in memory until then)
         if (levels[i].cluster != c || levels[i].others <= level || f->level[i] + 1 < level)
             continue;
         if (!follows_taker(f, n)) give_to(f, n, c);

@@ -5,8 +5,8 @@
 // reader of such results needs no kernel of its own: the calls store into it (Group.parts).
 #include "passes/fuse/fuse.h"
 
-// The call's result that operand k of the concatenation is, through reshapes. NULL: it is something
-// else, or has other readers.
+// The result of a call that operand k of the concatenation is, possibly reshaped. NULL: it is
+// something else, or has other readers.
 static const Node *call_result(const Fuse *f, const Node *concat, uint32_t k)
 {
     const Node *n = concat->args[k];
@@ -34,7 +34,7 @@ static bool can_assemble(const Fuse *f, const Slot *s)
     return true;
 }
 
-// Which slot stores each node.
+// The slot of [owner] that stores n, as a part of its group.
 static ConcatPart *part_of(Fuse *f, Slots *slots, const uint32_t *owner, const Node *n)
 {
     Group *g = &slots->at[owner[n->id] - 1].group;
@@ -46,7 +46,7 @@ static ConcatPart *part_of(Fuse *f, Slots *slots, const uint32_t *owner, const N
 
 void fuse_assemble(Fuse *f, Slots *slots)
 {
-    if (!f->top) return;                                            // a loop's buffers move
+    if (!f->top) return; // the buffers of a loop change between iterations
     uint32_t *owner = NEW_ARRAY(f->a, uint32_t, f->g->nodes.n + 1); // by id: its slot + 1
     for (uint32_t i = 0; i < slots->n; i++)
         for (uint32_t k = 0; k < slots->at[i].group.outs.n; k++)

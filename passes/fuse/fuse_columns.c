@@ -9,23 +9,24 @@
 #include "passes/fuse/fuse.h"
 
 enum {
-    SMALL_BYTES = 8 << 20, // smaller sums over columns wait for each other and share a launch
-    ALIGNED = 16,          // bytes: kept axes of other lengths are walked element by element, and
-                           // what a map moves by vectors would not be
-    MOST_VALUES = 128      // that a map computes and reads
+    SMALL_BYTES = 8 << 20, // smaller column sums are delayed until they can share a launch
+    ALIGNED = 16,          // bytes: if the kept axes are no multiple of this, a column kernel
+                           // accesses single elements, where a map would use vectors
+    MOST_VALUES = 128      // values that a map computes and reads
 };
 
 typedef struct Columns {
     Fuse *f;
     const Slots *slots;
     uint32_t *owner; // by id of a stored value: its slot + 1
-    uint32_t *has;   // by id: the mark of the map that computes or reads it
-    uint32_t *seen;  // by id: the mark of the last walk
+    uint32_t *has;   // by id: mark of the map that computes or reads it
+    uint32_t *seen;  // by id: mark of the last traversal
     uint32_t mark, mark_has;
     uint32_t map;    // slot + 1
-    Nodes between;   // computed by the sums alone, from what the map has
-    int shared, own; // large values read by the sums: those the map reads or computes, and others
-    int level;       // the first one at which all is stored that the two read
+    Nodes between;   // computed only by the sums, from values that the map has
+    int shared, own; // large values read by the sums: those that the map reads or computes, and
+                     // others
+    int level;       // the first level at which everything that both read is stored
 } Columns;
 
 static bool stored(const Columns *x, const Node *n)
@@ -46,14 +47,15 @@ static int64_t elements(const Node *n)
     return type_count(node_class(n) == CLS_ROOT ? &n->args[0]->type : &n->type);
 }
 
-// The map's elements one by one: where it reads along another axis it has a schedule of its own.
+// Whether n reads its operands at its own index. A map that reads along another axis gets a
+// different schedule.
 static bool walks_in_order(const Node *n)
 {
     OpClass class = node_class(n);
     return class == CLS_ELEMENTWISE || class == CLS_ROOT || node_has(n, OPF_ORDER);
 }
 
-// Marks what the map computes and reads. false: it is none of [count] elements in order.
+// Marks what the map computes and reads. false: not all of it is elementwise over [count] elements.
 static bool mark_map(Columns *x, const Slot *map, int64_t count)
 {
     Fuse *f = x->f;
@@ -78,8 +80,8 @@ static bool mark_map(Columns *x, const Slot *map, int64_t count)
     return true;
 }
 
-// Walks from what a column group stores to its reductions; their operands go to [below]. false: one
-// reduction depends on another, or the map's values are read outside the reductions.
+// Traverses from what a column group stores to its reductions, whose operands go to [below]. false:
+// one reduction depends on another, or the map's values are read outside of the reductions.
 static bool above_sums(Columns *x, const Slot *column, Nodes *below)
 {
     Fuse *f = x->f;
@@ -101,9 +103,9 @@ static bool above_sums(Columns *x, const Slot *column, Nodes *below)
     return true;
 }
 
-// The operands of the reductions, [elementwise] those that are computed element by element from
-// what is at hand. false: they wait for a reduction of their own, or read the map's values along
-// another axis.
+// Traverses the operands of the reductions; [elementwise]: those computed element by element.
+// false: they depend on a reduction of the group itself, or read the map's values along another
+// axis.
 static bool below_sums(Columns *x, const Slot *column, int64_t count, Nodes *work, bool elementwise)
 {
     Fuse *f = x->f;
@@ -179,7 +181,9 @@ static bool by_elements(const Fuse *f, const Slot *s, uint64_t *key, bool *takes
 
 void fuse_columns(Fuse *f, Slots *slots)
 {
-    if (!f->target || f->target->kind != TARGET_CUDA) return; // elsewhere caches hold the operands
+    if (!f->target || f->target->kind != TARGET_CUDA)
+        return; // other devices have the operands in
+                // their caches
     Columns x = {.f = f, .slots = slots};
     x.owner = NEW_ARRAY(f->a, uint32_t, f->g->nodes.n + 1);
     x.has = NEW_ARRAY(f->a, uint32_t, f->g->nodes.n + 1);

@@ -12,14 +12,16 @@ static const Node *behind(const Node *n)
     return n;
 }
 
-// Whether the operand's batch, free and contracted axes each join into one strided axis, the
-// contracted ones in the given order.
+// Whether the operand's batch axes, free axes and contracted axes (in the given order) can each be
+// merged into one axis with a stride.
 static bool reads_in_order(const Node *dot, int side, const Strides *l, const int *order)
 {
     DotAxes x = dot_axes(dot, side);
     int64_t run[MAX_RANK], extent, sb, sc, sf;
     for (int i = 0; i < l->rank; i++)
-        if (l->dim[i] != 1 && !l->step[i]) return false; // repeated: no matrix in memory
+        if (l->dim[i] != 1 && !l->step[i])
+            return false; // repeated elements: not a matrix in
+                          // memory
     for (int i = 0; i < x.ncontract; i++) run[i] = x.contract[order[i]];
     if (!strides_run(l, x.batch, x.nbatch, &extent, &sb) ||
         !strides_run(l, run, x.ncontract, &extent, &sc) ||
@@ -28,7 +30,8 @@ static bool reads_in_order(const Node *dot, int side, const Strides *l, const in
     return sc <= 1 || sf <= 1;
 }
 
-// The order in which the first operand stores its contracted axes; the second has to follow it.
+// The order in which the first operand stores its contracted axes; the second one must have the
+// same order.
 static void contraction_order(const Node *dot, const Strides *a, int *order)
 {
     int nc;
@@ -54,8 +57,9 @@ bool fuse_dot_reads(const Node *dot, int side, const Node *stored)
     return reads_in_order(dot, side, &l, order);
 }
 
-// Batch axes first, then the others as they stand where free and contracted ones do not mix, so
-// that several contractions can share the copy; else free before contracted.
+// Permutes an operand: batch axes first, then the others in their present order if free and
+// contracted axes are not interleaved, so that several contractions can share the copy; otherwise
+// free before contracted axes.
 static Node *canonical_operand(Graph *g, const Node *dot, int side, Node *x, int64_t *place)
 {
     DotAxes d = dot_axes(dot, side);
@@ -109,11 +113,12 @@ static Node *legal_dot(Graph *g, const Node *dot, Node *const *operands)
 // -- sums of many terms over windows --------------------------------------------------------------
 
 #define TILE 128.0
-// Of the tensor cores' rate: an estimate of what generated products over windows reach, not
+// Share of the tensor cores' rate that generated products over windows reach; estimated, not
 // measured.
 #define TILE_SHARE 0.35
 
-// On the CPU: so that there are tasks for many cores, each of more terms than it brings into order.
+// On the CPU: enough parts to give many cores a task each, but with more terms per part than it
+// costs to reorder operands.
 static bool cpu_parts(const DotSizes *x, int64_t parts)
 {
     enum { RESULTS = 16 * 192, TASKS = 32, TERMS = 256 };
@@ -121,7 +126,7 @@ static bool cpu_parts(const DotSizes *x, int64_t parts)
     return tasks * parts <= TASKS && x->k / parts >= TERMS;
 }
 
-// A dot whose terms are split into [parts] partial results, and their sum (split-k).
+// Seconds of a dot whose terms are split into [parts] partial results, and of their sum (split-k).
 static double parts_seconds(const Target *t, const DotSizes *x, int64_t parts)
 {
     double tiles =
@@ -133,8 +138,8 @@ static double parts_seconds(const Target *t, const DotSizes *x, int64_t parts)
     return parts > 1 ? seconds + launch + bytes / t->bytes_per_second : seconds;
 }
 
-// Gradients of a convolution's weights have few results, of as many terms as there are pixels:
-// cut into as many parts of the first contracted axis as fill the device.
+// Gradients of a convolution's weights have few results, with as many terms as there are pixels.
+// The first contracted axis is cut into as many parts as are needed to fill the device.
 static int64_t parts_of(const PassOptions *o, const Node *dot)
 {
     if (!o || !o->target || dot->op != OP_dot || !fuse_reads_windows(o, dot)) return 1;
@@ -143,7 +148,7 @@ static int64_t parts_of(const PassOptions *o, const Node *dot)
     if (fuse_few_results(o, dot)) return 1;
     int64_t best = 1, extent = a.ncontract ? dot->args[0]->type.dim[a.contract[0]] : 1;
     double least = parts_seconds(o->target, &x, 1);
-    // One more axis, unless each part has one place of that which is cut.
+    // The parts need one more axis, unless each part is one index of the axis that is cut.
     const bool room = dot->args[0]->type.rank < MAX_RANK && dot->args[1]->type.rank < MAX_RANK &&
                       dot->type.rank < MAX_RANK;
     if (!room && (dot->type.rank == MAX_RANK || a.ncontract < 2)) return 1;
@@ -159,10 +164,10 @@ static int64_t parts_of(const PassOptions *o, const Node *dot)
     return best;
 }
 
-// Bulk copies of windows take 64 channels of a pixel. Where the results are for a number of
-// channels that is no multiple of 64, as gradients of weights are, they are computed for the next
-// one, whose channels are zeros: copies from outside of a tensor. (Summed channels are extended
-// where the product is lowered, codegen/lower/lower_body.c.)
+// Bulk copies of windows copy 64 channels of a pixel at a time. If the result has a number of
+// channels that is no multiple of 64, as gradients of weights may, it is computed for the next
+// multiple; the additional channels are zeros, which are copied from outside of the tensor.
+// (Contracted channels are extended in codegen/lower/lower_body.c.)
 static int64_t computed_channels(const PassOptions *o, const Node *dot, int64_t parts)
 {
     const Type *t = &dot->args[1]->type;
@@ -206,7 +211,8 @@ static Node *dot_by_parts(Graph *g, const Node *dot, Node *const *operands, int6
         const DotAxes d = dot_axes(dot, side);
         const Type *t = &operands[side]->type;
         const int64_t cut = d.contract[0];
-        const bool whole = t->dim[cut] == parts && d.ncontract > 1; // it numbers the parts itself
+        const bool whole = t->dim[cut] == parts && d.ncontract > 1; // then the axis itself is the
+                                                                    // axis of the parts
         int64_t dim[MAX_RANK];
         int rank = 0;
         for (int i = 0; i < t->rank && !whole; i++) {
@@ -239,20 +245,20 @@ typedef struct Legalize {
     bool rows;
     const Graph *outermost;
     const PassOptions *options;
-    IdMap calls; // regions of calls: their products are none of a library's
+    IdMap calls; // regions of calls: no library computes their products
 } Legalize;
 
 static bool is_illegal(const Legalize *l, const Node *n, bool rows)
 {
-    if (fuse_generated(l->options, n)) // reads any expression
+    if (fuse_generated(l->options, n)) // a generated kernel can read any expression
         return parts_of(l->options, n) > 1;
     for (uint32_t k = 0; k < n->nargs && node_has(n, OPF_ADDRESSES); k++)
         if (is_row_data(n->args[k], rows)) return true;
     return n->op == OP_dot && (dot_needs_order(n, 0) || dot_needs_order(n, 1));
 }
 
-// Inputs read through the row table have no address: before a matmul or a loop they are copied. A
-// matmul's operand whose axes no library can take is brought into order.
+// Inputs read through the row table have no address: they are copied before a matmul or a loop. An
+// operand of a matmul with axes that no library can read is copied in another order.
 static Graph *legalize_graph(void *ctx, const IdMap *done, Graph *g)
 {
     const Legalize *l = ctx;

@@ -22,7 +22,7 @@ static Node *next_of(const Fuse *f, const Node *n)
     return n && only_user(f, n) ? f->user[n->id] : NULL;
 }
 
-// The other operand of a two-operand node.
+// The other operand of a node with two operands.
 static Node *other_operand(const Node *n, const Node *one)
 {
     return n->args[0] == one ? n->args[1] : n->args[0];
@@ -33,8 +33,9 @@ static bool is_cast(const Node *n, DType to)
     return n && n->op == OP_cast && n->type.dtype == to;
 }
 
-// A vector along the last axis, the same for every row, of element type t; NULL when n is something
-// else. The library reads it in the type of its result, so a widened one is read before that.
+// If n broadcasts a vector along the last axis to every row, with element type t: the vector.
+// Otherwise NULL. The library reads it in the type of its result, so a widened vector is read
+// before the cast.
 static Node *bias_vector(const Node *n, DType t)
 {
     if (n->op != OP_broadcast) return NULL;
@@ -50,7 +51,7 @@ static Node *bias_vector(const Node *n, DType t)
     return b->type.dtype == t ? b : NULL;
 }
 
-// The dot's only free axis of its second operand is the last one of the result.
+// Whether the only free axis of the dot's second operand is the last axis of the result.
 static bool columns_are_b(const Node *dot)
 {
     int nb, nc;
@@ -67,8 +68,8 @@ static void take(Fuse *f, Node *dot, Node *end, unsigned bits)
     f->epilogue_bits[dot->id] |= bits;
 }
 
-// The chain dot, cast to f32, + bias, cast to the operands' type; each step the only reader of the
-// one before.
+// Folds the chain: dot, cast to f32, + bias, cast to the operands' type. Each step must be the only
+// reader of the one before.
 static void linear_part(Fuse *f, Node *dot, unsigned can)
 {
     f->epilogue[dot->id] = dot;
@@ -99,7 +100,7 @@ static void linear_part(Fuse *f, Node *dot, unsigned can)
     take(f, dot, n, EPI_CASTS);
 }
 
-// max(x, 0) of the chain's end, which nothing else reads.
+// Folds max(x, 0), if it is the only reader of the end of the chain.
 static void plain_relu(Fuse *f, Node *dot, unsigned can)
 {
     Node *x = f->epilogue[dot->id], *n = next_of(f, x);
@@ -112,15 +113,15 @@ static void plain_relu(Fuse *f, Node *dot, unsigned can)
 
 // -- functions by their values --------------------------------------------------------------------
 
-typedef struct Function { // of one or two ends of dots, the expression in ascending ids
+typedef struct Function { // of one or two results of dots; the nodes are in ascending order of ids
     Node *node[MOST_NODES];
     int n;
     Node *var[2];
     int nvars;
 } Function;
 
-// What [out] computes from ends of contractions and constants; false when it reads anything else,
-// or is too large.
+// Collects the expression that computes [out] from results of contractions and constants. false: it
+// reads something else, or is too large.
 static bool function_of(Node *const *end_of, Node *out, Function *fn)
 {
     Node *stack[MOST_NODES * 3];
@@ -157,7 +158,7 @@ static int index_of(const Function *fn, const Node *n)
     return 0;
 }
 
-// The function's value without rounding.
+// The value of the function, without rounding.
 static double value_at_point(const Function *fn, const double *x)
 {
     Scalar v[MOST_NODES];
@@ -190,7 +191,7 @@ static double relu(double x)
     return x > 0 ? x : 0;
 }
 
-static double gelu(double x) // the tanh form
+static double gelu(double x) // the form with tanh
 {
     return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
 }
@@ -215,7 +216,7 @@ static bool is_function(const Function *fn, double (*want)(double))
     return fn->nvars == 1;
 }
 
-// var[grad] times the slope at the other variable.
+// Whether the function is var[grad] times the slope at its other variable.
 static bool is_gradient(const Function *fn, double (*slope)(double), int grad)
 {
     for (int i = 0; i < SAMPLES; i++) {
@@ -230,8 +231,8 @@ static bool is_gradient(const Function *fn, double (*slope)(double), int grad)
 
 // -- activations ----------------------------------------------------------------------------------
 
-// Which nodes of the function nothing outside it reads: they need not be computed. Returns whether
-// that holds for all but the last one, its variable [var] included.
+// gone: nodes of the function that nothing outside of it reads, so they need not be computed.
+// Returns whether the variable [var] has no other readers, either.
 static bool inner_nodes(const Fuse *f, const Function *fn, const Node *var, bool *gone)
 {
     uint32_t inside[MOST_NODES] = {0};
@@ -247,13 +248,13 @@ static bool inner_nodes(const Fuse *f, const Function *fn, const Node *var, bool
         if (node_const_value(n, &v)) continue;
         bool last = i == fn->n - 1;
         gone[i] = !last && inside[i] == f->uses[n->id];
-        if (!last && !gone[i]) continue; // it keeps what it reads
+        if (!last && !gone[i]) continue; // it is computed elsewhere, so its operands are read there
         for (uint32_t k = 0; k < n->nargs; k++) inside[index_of(fn, n->args[k])]++;
     }
     return all;
 }
 
-// The dot computes the function itself, whoever else needs a part of it.
+// The dot computes the whole function, even if parts of it are computed elsewhere, too.
 static void keep_function(Fuse *f, const Function *fn, const Node *dot, const bool *gone)
 {
     Node **inner = NEW_ARRAY(f->a, Node *, (uint32_t)fn->n);
@@ -272,13 +273,14 @@ static bool is_low(const Node *n)
     return n->type.dtype == DT_BF16 || n->type.dtype == DT_F16;
 }
 
-// The auxiliary tensor is a row-major matrix whose rows are a multiple of 16 bytes.
+// Whether the auxiliary tensor is a row-major matrix with rows that are a multiple of 16 bytes.
 static bool aux_fits(const Node *end, const Node *dot)
 {
     return columns_are_b(dot) && end->type.dim[end->type.rank - 1] % 8 == 0;
 }
 
-// y = activation(z), z the end of a contraction. Where others read z too it is stored beside y.
+// Folds y = activation(z), where z is the result of a contraction. If z has other readers, it is
+// stored, too.
 static void forward(Fuse *f, const Function *fn, Node *dot, Node *y, unsigned can)
 {
     Node *z = fn->var[0];
@@ -296,7 +298,8 @@ static void forward(Fuse *f, const Function *fn, Node *dot, Node *y, unsigned ca
     keep_function(f, fn, dot, gone);
 }
 
-// y = dz times the slope at z, dz the end of this contraction, z stored by an earlier one.
+// Folds y = dz * slope(z), where dz is the result of this contraction, and z is stored by an
+// earlier one.
 static void backward(Fuse *f, const Function *fn, Node *const *end_of, int grad, Node *y,
                      unsigned can)
 {
@@ -305,7 +308,7 @@ static void backward(Fuse *f, const Function *fn, Node *const *end_of, int grad,
     if (!(can & EPI_DGELU) || dz->type.dtype != y->type.dtype || z->type.dtype != y->type.dtype ||
         f->epilogue_bits[dot->id] & ~(unsigned)EPI_CASTS || !aux_fits(dz, dot) || z->id > dz->id)
         return;
-    if (f->epilogue[from->id] != z && f->kept[from->id] != z) return; // it is not stored
+    if (f->epilogue[from->id] != z && f->kept[from->id] != z) return; // z is not stored
     if (!inner_nodes(f, fn, dz, gone) || !is_gradient(fn, gelu_slope, grad)) return;
     f->aux[dot->id] = z;
     take(f, dot, y, EPI_DGELU);
@@ -318,7 +321,7 @@ static Node *behind(Node *n)
     return n;
 }
 
-// Elementwise values that are stored in any case: matmuls or outputs read them.
+// By id: elementwise values that are stored in any case, since matmuls or outputs read them.
 static bool *wanted(const Fuse *f)
 {
     bool *want = NEW_ARRAY(f->a, bool, f->g->nodes.n + 1);
@@ -331,7 +334,7 @@ static bool *wanted(const Fuse *f)
     return want;
 }
 
-// A result that is the product in another shape is where the library writes it.
+// If a result is a reshape of the product, the library writes the product directly to it.
 static void results_in_shape(Fuse *f)
 {
     bool *result = NEW_ARRAY(f->a, bool, f->g->nodes.n + 1);
@@ -349,12 +352,15 @@ void fuse_epilogues(Fuse *f)
 {
     unsigned can = f->target ? f->target->epilogues : 0;
     const unsigned activations = EPI_RELU | EPI_GELU | EPI_GELU_AUX | EPI_DGELU;
-    Node **end_of = NEW_ARRAY(f->a, Node *, f->g->nodes.n + 1); // the contraction that ends here
+    Node **end_of = NEW_ARRAY(f->a, Node *, f->g->nodes.n + 1); // by id: the contraction whose
+                                                                // folded chain ends there
     for (uint32_t i = 0; i < f->g->nodes.n; i++) {
         Node *n = f->g->nodes.at[i];
         if (!f->live[i] || n->op != OP_dot) continue;
         f->epilogue[i] = n;
-        if (fuse_generated(f->options, n)) continue; // it takes whatever follows, fuse_small.c
+        if (fuse_generated(f->options, n))
+            continue; // the generated kernel includes whatever
+                      // follows (fuse_small.c)
         linear_part(f, n, can);
         end_of[f->epilogue[i]->id] = n;
         plain_relu(f, n, can);

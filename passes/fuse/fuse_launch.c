@@ -48,8 +48,8 @@ static void fill_anchor(Fuse *f, Group *g, Node *anchor)
     g->prologue_b = stored_operand(f, anchor->args[1]);
 }
 
-// The latest level at which each group may run: one before the first that reads it. From the levels
-// as they were placed, so that moves to later levels cannot contradict each other.
+// The latest level at which each group may run: one before the first group that reads its values.
+// Computed from the levels as placed, so that moves to later levels cannot contradict each other.
 typedef struct Latest {
     int32_t *cluster; // by index
     int32_t *map;     // by id of the map's representative
@@ -81,7 +81,8 @@ static Latest find_latest(const Fuse *f)
             if (from && from != c && at < INT32_MAX && at - 1 < l.cluster[from - 1])
                 l.cluster[from - 1] = at - 1;
         }
-        // What is computed again outside hands its readers on to the cluster it came from.
+        // The readers of a value that is also recomputed outside of its cluster count for the
+        // cluster.
         if (c && read_at[i] < INT32_MAX && read_at[i] > f->level[i] &&
             read_at[i] - 1 < l.cluster[c - 1])
             l.cluster[c - 1] = read_at[i] - 1;
@@ -95,10 +96,10 @@ static bool runs_alone(GroupKind k)
            k == GROUP_SCATTER;
 }
 
-// Little work waits for company: bias gradients for each other, sums for the log and a schedule's
-// scalars for any kernel that runs before they are read.
+// Small groups are delayed to share a launch: bias gradients with each other, and sums for the log
+// and scalars of a learning-rate schedule with any kernel that runs before they are read.
 enum { DELAY_BYTES = 8 << 20, SMALL_BYTES = 1 << 20, MOST_MERGED = 64 };
-enum { LATENCY_BYTES = 8 << 20 }; // what is small beside generated contractions
+enum { LATENCY_BYTES = 8 << 20 }; // counts as small if there are generated contractions
 
 static int ascending(const void *a, const void *b)
 {
@@ -106,7 +107,7 @@ static int ascending(const void *a, const void *b)
                                                      : *(const int32_t *)a > *(const int32_t *)b;
 }
 
-// The last of the ascending levels that is not too late; -1: none.
+// The highest of the ascending levels that is at most [latest]; -1: none.
 static int32_t last_host(const int32_t *hosts, uint32_t n, int32_t latest)
 {
     uint32_t lo = 0, hi = n;
@@ -124,14 +125,15 @@ static void delay_small(Fuse *f, Slot *slot, uint32_t n)
 {
     int32_t *hosts = NEW_ARRAY(f->a, int32_t, n + 1), *products = NEW_ARRAY(f->a, int32_t, n + 1);
     uint32_t nhosts = 0, nproducts = 0;
-    for (uint32_t i = 0; i < n; i++) // generated ones take company
+    for (uint32_t i = 0; i < n; i++) // generated contractions can share a launch with other groups
         if (slot[i].group.kind == GROUP_DOT && slot[i].cluster && !slot[i].commits &&
             slot[i].bytes <= SMALL_BYTES)
             hosts[nhosts++] = products[nproducts++] = slot[i].level;
     if (nproducts) qsort(products, nproducts, sizeof *products, ascending);
     for (uint32_t i = 0; i < n; i++) {
         Slot *s = &slot[i];
-        // Keys and values go into their caches together, however much earlier the ones are known.
+        // Keys and values are written to their caches together, even if one of them is known much
+        // earlier.
         if (s->part && s->latest != INT32_MAX && s->latest > s->level) s->level = s->latest;
         if (s->group.kind == GROUP_COLUMN && s->latest != INT32_MAX && s->bytes <= DELAY_BYTES &&
             s->latest > s->level) {
@@ -153,12 +155,12 @@ static void delay_small(Fuse *f, Slot *slot, uint32_t n)
     }
 }
 
-// -- reductions that read the same ----------------------------------------------------------------
+// -- reductions that read the same values ---------------------------------------------------------
 
 enum { MOST_INPUTS = 8 };
 
-// The large stored values a group of reductions reads, at most MOST_INPUTS. [seen]: by id, the mark
-// of the slot that looked last.
+// The large stored values that a group of reductions reads, at most MOST_INPUTS. [seen]: by id, the
+// mark of the last slot for which this was called.
 static int large_inputs(const Fuse *f, const Slot *s, uint32_t *seen, uint32_t mark,
                         const Node **in)
 {
@@ -225,8 +227,9 @@ void fuse_drop_empty(Slots *slots)
     slots->n = kept;
 }
 
-// Reductions over one index space that read the same large values become one group, so that these
-// are read once: the earlier of two waits, when nothing reads it before the later one runs.
+// Reductions over the same index space that read the same large values become one group, so that
+// these are read once. The earlier one is delayed, if nothing reads its values before the later one
+// runs.
 static void merge_reductions(Fuse *f, Slots *slots)
 {
     if (slots->n) qsort(slots->at, slots->n, sizeof *slots->at, by_level);
@@ -263,7 +266,8 @@ static bool multiplies_windows(const Fuse *f, const Node *dot)
     return fuse_reads_windows(f->options, dot) && !target_quick_product(x.batch, x.m, x.n, x.k);
 }
 
-// Every stored value goes to the slot of what computes it: a cluster, a matmul or its like, a map.
+// Assigns every stored value to the slot of what computes it: a cluster, an anchor such as a
+// matmul, or a map.
 static void gather(Fuse *f, Slots *slots)
 {
     Graph *g = f->g;
@@ -306,11 +310,14 @@ static void gather(Fuse *f, Slots *slots)
             slots->at[slot].latest = latest.map[m];
         }
         Slot *s = &slots->at[slot];
-        if (node_has(n, OPF_KERNEL) && node_result_count(n) > 1) continue; // its gets are stored
+        if (node_has(n, OPF_KERNEL) && node_result_count(n) > 1)
+            continue; // its `get` nodes are
+                      // stored
         vec_push(f->a, &s->group.outs, n);
         s->commits |= n->op == OP_assign;
         s->becomes |= f->becomes[i];
-        if (f->becomes[i] && node_has(n, OPF_PART)) { // of the state only that is written
+        if (f->becomes[i] && node_has(n, OPF_PART)) { // only the part of the state that changes is
+                                                      // written
             s->part = true;
             s->bytes = type_bytes(&n->args[1]->type);
         }
@@ -318,7 +325,8 @@ static void gather(Fuse *f, Slots *slots)
     }
 }
 
-// Updates wait for each other where nobody waits for them; checks come before what they gate.
+// Moves updates to one level if no reader is delayed by it; moves checks before the groups that
+// depend on them.
 static void order_commits(Slots *slots)
 {
     int32_t last = 0;
@@ -334,12 +342,13 @@ static void order_commits(Slots *slots)
         if (slots->at[i].checks && slots->at[i].latest > first - 1) slots->at[i].latest = first - 1;
 }
 
-// What stands at one level does not wait for each other: launches of one class are filled in turn.
+// A launch under construction. Groups of one level do not depend on each other; those of one class
+// fill one launch after the other.
 typedef struct Open {
     uint32_t launch;
     int level;
     int64_t args;
-    VEC(uint32_t) slots; // in it; none: not open yet
+    VEC(uint32_t) slots; // groups in it; empty: not begun yet
 } Open;
 
 static int64_t slot_args(const Slot *s)
@@ -355,9 +364,10 @@ static bool slots_alike(const Slot *a, const Slot *b)
     return true;
 }
 
-// Where a full launch ends: in its later half, before what is like its first, be it [next], which
-// has no room. So the launches of a network of equal blocks begin in step with these, and most are
-// one kernel.
+// Index of the first group that moves from a full launch to the next one. If possible, the next
+// launch begins with a group (in the later half, or [next], which does not fit) that is like the
+// first group of this one. So the launches of a network of equal blocks are mostly equal, too, and
+// are one kernel.
 static uint32_t launch_end(const Slots *slots, const Open *o, const Slot *next)
 {
     int64_t args = o->args;
@@ -371,7 +381,7 @@ static uint32_t launch_end(const Slots *slots, const Open *o, const Slot *next)
     return o->slots.n;
 }
 
-// Begins a launch with what the full one has behind its end.
+// Begins a launch with the groups that move from the full one.
 static void open_next(Fuse *f, const Slots *slots, Open *o, const Slot *next)
 {
     uint32_t n = o->slots.n, kept = launch_end(slots, o, next);
@@ -385,8 +395,8 @@ static void open_next(Fuse *f, const Slots *slots, Open *o, const Slot *next)
     o->slots.n = n - kept;
 }
 
-// Sums over the rows that a product stores: its kernel may take them on its way
-// (codegen/program/follower.c).
+// Whether the group sums over the rows of a product's result. The product's kernel may compute
+// these sums (codegen/program/follower.c).
 static bool sums_product(const Fuse *f, const Slot *s, uint32_t *seen, uint32_t mark)
 {
     const Node *in[MOST_INPUTS];
@@ -411,11 +421,12 @@ static void share_launches(Fuse *f, const Slots *slots)
     for (uint32_t i = 0; i < slots->n; i++) {
         const Slot *s = &slots->at[i];
         Group *gr = &f->fusion->groups.at[i];
-        // But small contractions. (Those over windows take registers that updates have none of.)
+        // (Small contractions may share a launch. Those over windows that take longer use so many
+        // registers that updates in the same launch would be slow.)
         bool alone = (s->tiled ? !s->commits : runs_alone(gr->kind) && !s->cluster) ||
                      (s->windows && s->commits) || sums_product(f, s, seen, i + 1);
-        // Small kernels of any kind share a launch, large ones with their own kind; a commit waits
-        // for every check, so it never shares one with what is not a commit.
+        // Small kernels of any kind share a launch; large ones share it only with their own kind. A
+        // commit waits for every check, so it shares a launch only with other commits.
         bool small = s->bytes <= (f->small ? LATENCY_BYTES : SMALL_BYTES);
         Open *o = &open[s->commits ? 0 : small ? 1 : 2 + (int)gr->kind];
         if (alone || gr->assembled) {

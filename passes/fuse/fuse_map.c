@@ -31,18 +31,20 @@ static bool is_sink(const Node *n)
     return node_class(n) == CLS_ROOT && !node_has(n, OPF_EFFECT);
 }
 
-typedef struct Site { // computes a free value
-    uint32_t id;      // of a map's representative + 1, a cluster, an anchor
+typedef struct Site { // a kernel that computes a free value
+    uint32_t id;      // id of a map's representative + 1, index of a cluster, or id of an anchor
     bool map;
-    float evals; // elements it computes
-    float each;  // the same where what is read at several places is computed at each of them
+    float evals; // how many elements of it are computed
+    float each;  // the same, if a value read at several positions is computed for each of them
 } Site;
 
-// MOST_AGAIN: the longest chain written into several kernels, however few its elements: a chain of
-// n transcendental functions whose every value the backward part reads would be n * n / 2 of them.
+// MOST_AGAIN: the most operations of a chain that several kernels compute, however few elements it
+// has. If the backward part reads every value of a chain of n transcendental functions, recomputing
+// takes n * n / 2 of them.
 enum { MOST_SITES = 6, BROADCAST_FLOPS = 4, MOST_AGAIN = 160 };
 
-typedef struct Sites { // all kernels that compute a free value; beyond MOST_SITES only counted
+typedef struct Sites { // all kernels that compute a free value; only the first MOST_SITES are
+                       // stored, others counted
     Site at[MOST_SITES];
     int n;
     float more, more_evals;
@@ -51,9 +53,9 @@ typedef struct Sites { // all kernels that compute a free value; beyond MOST_SIT
 typedef struct Decide {
     Fuse *f;
     Sites *sites;
-    float *flops;  // an element, down to stored values
-    float *bytes;  // all of it
-    bool *uniform; // made of scalars alone
+    float *flops;  // per element, computed from stored values
+    float *bytes;  // of all stored values it reads
+    bool *uniform; // computed only from scalars
 } Decide;
 
 static double count_of(const Node *n)
@@ -76,7 +78,8 @@ static double op_flops(const Node *n)
     return 2;
 }
 
-// A scalar is computed once a thread, not once an element.
+// The share of a scalar's operations that counts for each element: a kernel computes it once per
+// thread.
 static double scalar_share(const Fuse *f)
 {
     return f->target && f->target->kind == TARGET_CUDA ? 1.0 / 4 : 1.0 / 1024;
@@ -99,13 +102,15 @@ static void costs(Decide *d)
             if (!stored) flops += d->flops[a->id] * (a->type.rank == 0 ? scalar_share(f) : 1);
             bytes += stored ? (double)type_bytes(&a->type) : d->bytes[a->id];
         }
-        // A kernel that computes what a reduction feeds starts from there.
+        // The operations of a reduction's operand do not count for its readers, which begin with
+        // its result.
         d->flops[i] = (float)(flops < 1e12 ? flops : 1e12);
         d->bytes[i] = (float)(bytes < 1e15 ? bytes : 1e15);
     }
 }
 
-// Two maps may be one kernel: same number of elements, and neither waits for the other.
+// Whether two maps may be one kernel: they have the same number of elements, and neither depends on
+// the other.
 static bool joinable(const Fuse *f, uint32_t a, uint32_t b)
 {
     const Node *x = f->g->nodes.at[a], *y = f->g->nodes.at[b];
@@ -119,7 +124,7 @@ static void unite(Fuse *f, uint32_t a, uint32_t b)
     a = fuse_map_of(f, a);
     b = fuse_map_of(f, b);
     if (a == b) return;
-    // The lower id stays: it is the first in program order.
+    // The lower id is kept, since it comes first in program order.
     if (a > b) {
         uint32_t t = a;
         a = b;
@@ -130,14 +135,14 @@ static void unite(Fuse *f, uint32_t a, uint32_t b)
     f->level[a] = f->level[b] = level;
 }
 
-// Values computed from broadcast scalars alone are no reason to share a kernel: all updates have
-// the learning rate in common.
+// Values that are computed only from broadcast scalars are no reason to share a kernel: all updates
+// read the learning rate.
 static bool worth_sharing(const Decide *d, const Node *n)
 {
     return type_count(&n->type) > 1 && !d->uniform[n->id];
 }
 
-// again: at another place than others of its kernel that read a.
+// again: at a different position than other readers of a in the same kernel.
 static void add_user(Decide *d, const Node *a, Site w, bool again)
 {
     Fuse *f = d->f;
@@ -155,7 +160,9 @@ static void add_user(Decide *d, const Node *a, Site w, bool again)
             same = true;
         }
         if (!same) continue;
-        if (w.evals > mine->evals) mine->evals = w.evals; // computed once, however often it is read
+        if (w.evals > mine->evals)
+            mine->evals = w.evals; // computed once per kernel, however often
+                                   // it is read
         if (again)
             mine->each += w.each;
         else if (w.each > mine->each)
@@ -189,15 +196,16 @@ static double evals_of(const Sites *w, bool each)
     return evals;
 }
 
-// Whether x reads operand k at another place than it is computed at itself.
+// Whether x reads operand k at another index than its own.
 static bool reads_elsewhere(const Node *x, uint32_t k)
 {
     if (node_class(x) == CLS_INDEX) return k == 0;
     return node_class(x) == CLS_VIEW && !node_keeps_all(x) && x->op != OP_broadcast;
 }
 
-// Where x computes its operand k only where that is stored: maps the pieces of a concat or pad, an
-// update in place the part of the state that it changes.
+// If x computes its operand k only where it stores it, reduces the counts accordingly: maps store
+// concat and pad piece by piece; an update in place computes only the part of the state that
+// changes.
 static void only_stored(const Fuse *f, Sites *w, const Node *x, uint32_t k)
 {
     const float share = (float)(count_of(x->args[k]) / (count_of(x) + 1));
@@ -210,8 +218,8 @@ static void only_stored(const Fuse *f, Sites *w, const Node *x, uint32_t k)
         }
 }
 
-// What n costs when a value read along several paths counts once: flops an element, bytes of all
-// it reads. false when it is too much to look at.
+// The cost of n if a value that is read along several paths counts once: operations per element,
+// bytes of all that it reads. false: too many values to look at.
 static bool distinct_costs(const Fuse *f, Node *n, double *flops, double *bytes)
 {
     enum { MOST = 96 };
@@ -243,7 +251,7 @@ static bool store_pays(const Decide *d, const Node *n)
     uint32_t id = n->id;
     double users = users_of(&d->sites[id]), count = count_of(n), flops = d->flops[id];
     if (flops == 0 && node_class(n) == CLS_VIEW && users <= 1) return false;
-    // Windows repeat each element where they overlap: their operand is stored instead.
+    // Windows repeat each element where they overlap, so their operand is stored instead.
     if (n->op == OP_window && count_of(n->args[0]) < count) return false;
     double evals =
         evals_of(&d->sites[id], f->spread[id]) * (n->type.rank == 0 ? scalar_share(f) : 1);
@@ -252,15 +260,16 @@ static bool store_pays(const Decide *d, const Node *n)
     if (users > 1 && flops > MOST_AGAIN && n->type.rank > 0 &&
         (!distinct_costs(f, (Node *)n, &once, &all) || once > MOST_AGAIN))
         return true;
-    // A vector spread over rows is read from a cache at each element in any case: a few operations
-    // more hide behind the loads.
+    // A vector broadcast over rows is read from a cache for each element in any case; a few more
+    // operations are hidden by the loads.
     if (flops <= BROADCAST_FLOPS && evals > 2 * users * count) return false;
     double rate = t && t->f32_flops > 0 ? t->f32_flops : 1e11;
     double speed = t && t->bytes_per_second > 0 ? t->bytes_per_second : 1e10;
     double launch = t && t->kind == TARGET_CUDA ? 2.5e-6 : 3e-6;
     double bytes = d->bytes[id];
     double stored = (1 + users) * (double)type_bytes(&n->type) / speed + launch;
-    for (int exact = 0; exact < 2; exact++) { // exact costs only where the rough ones say store
+    for (int exact = 0; exact < 2; exact++) { // exact costs are computed only if the estimates say
+                                              // that storing pays
         double again = (evals - count) * flops / (rate / 8) + (users - 1) * bytes / speed;
         if (again <= 2 * stored || evals <= count) return false;
         if (!exact && !distinct_costs(f, f->g->nodes.at[id], &flops, &bytes)) return true;
@@ -282,7 +291,7 @@ bool fuse_decide(Fuse *f)
     for (uint32_t i = 0; i + 1 < n; i++) f->map[i] = i + 1;
     costs(&d);
     bool more = f->again;
-    // Sinks may be computed late: the last level of all, so that every update shares one launch.
+    // Sinks may be computed late: all at the last level, so that the updates share one launch.
     int32_t last = 0;
     for (uint32_t i = 0; i + 1 < n; i++)
         if (f->live[i] && f->level[i] > last) last = f->level[i];
@@ -302,7 +311,7 @@ bool fuse_decide(Fuse *f)
                 f->cost_users[i] = (uint32_t)users_of(w);
                 f->cost_flops[i] = d.flops[i];
             }
-            if (f->forced[i]) { // stored from the next round on: computed once
+            if (f->forced[i]) { // stored from the next round on, and then computed once
                 w = &one;
                 one.at[0].id = i + 1;
                 one.at[0].map = true;

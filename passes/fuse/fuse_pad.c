@@ -13,19 +13,20 @@
 #include "ir/scalar.h"
 #include "passes/fuse/fuse.h"
 
-// LONG: a few elements more are nothing beside it; then rows begin with lines of memory.
+// Along an axis of at least LONG elements, a few more cost nothing, so rows are padded to whole
+// cache lines.
 enum { UNIT = TARGET_UNIT, LINE = 64, LONG = 32 * LINE, MOST_ARGS = 4 };
 
-typedef struct Form { // of a node: what it is padded to
-    Node *node;       // NULL: it is not
-    double fill;      // NAN: not known, or not finite
+typedef struct Form { // what a node is padded to
+    Node *node;       // NULL: the node is not padded
+    double fill;      // value of the additional elements; NAN: unknown or not finite
 } Form;
 
 typedef struct Pad {
     Graph *dst;
-    Remap map;  // to values of the original shape
+    Remap map;  // to new values with the original shape
     Form *form; // by old id
-    int *dots;  // by old id: products that read the stored operand
+    int *dots;  // by old id: number of products that read the stored operand
     const Target *target;
 } Pad;
 
@@ -42,12 +43,13 @@ static bool is_narrow(const Node *n)
 
 // -- which sides of a product ---------------------------------------------------------------------
 
-typedef struct Sides { // of a contraction with one contracted axis and at most one free axis last
-    int64_t want[2][MAX_RANK]; // extents of the operands
+typedef struct Sides { // of a contraction with one contracted axis and at most one free axis, the
+                       // last one, per operand
+    int64_t want[2][MAX_RANK]; // padded sizes of the operands
     bool inner_odd, outer_odd; // see target_library_seconds
 } Sides;
 
-// Whether neighbours along this axis of the operand are neighbours in memory.
+// Whether the axis has stride 1 in memory.
 static bool is_inner(const Node *n, int64_t axis)
 {
     int count;
@@ -80,7 +82,7 @@ static Sides sides_of(const Node *dot)
         s.want[0][a] = s.want[1][b] = round_up(extent);
         s.inner_odd = true;
     }
-    int side = last[1] >= 0 ? 1 : 0; // whose free axis is the result's last
+    int side = last[1] >= 0 ? 1 : 0; // which operand has the last axis of the result
     if (last[side] >= 0 && dot->args[side]->type.dim[last[side]] % UNIT) {
         s.want[side][last[side]] = round_up(dot->args[side]->type.dim[last[side]]);
         s.inner_odd = true;
@@ -105,7 +107,7 @@ static double moving(const Target *t, const Type *type)
     return target_move_seconds(t, (double)type_bytes(type));
 }
 
-// Whether aligned sizes gain more than it costs to copy the operands that are not padded yet.
+// Whether aligned sizes gain more time than it takes to copy the operands that are not padded yet.
 static bool pays(const Pad *p, const Node *dot, const Sides *s)
 {
     const Target *t = p->target;
@@ -123,10 +125,10 @@ static bool pays(const Pad *p, const Node *dot, const Sides *s)
 
 // -- products that need no padding ----------------------------------------------------------------
 
-// Products by groups of warps read a left operand of uneven rows as it lies where the right one's
-// rows are steps along k (codegen/tile/wgmma_maps.c); for that, the right one is stored transposed.
-// What other products need padded is there in any case, as what is computed before it is stored may
-// be.
+// Products by groups of four warps can read, in place, a left operand whose rows are not aligned,
+// if the right operand's axis k has a stride (codegen/tile/wgmma_maps.c); for that, the right
+// operand is stored transposed. This is for operands that would have to be copied: computed values
+// can be stored padded.
 static const Node *stored_of(const Node *n)
 {
     while (n->op == OP_permute) n = n->args[0];
@@ -175,9 +177,9 @@ static int *count_dots(const Graph *g)
     return dots;
 }
 
-// -- making what is padded ------------------------------------------------------------------------
+// -- padded values --------------------------------------------------------------------------------
 
-// The node of the original shape.
+// Cuts a padded node to the original shape.
 static Node *cut(Graph *g, Node *n, const Type *shape)
 {
     int64_t start[MAX_RANK] = {0}, stride[MAX_RANK];
@@ -198,8 +200,8 @@ static Node *with_zeros(Graph *g, Node *n, const int64_t *want)
     return y;
 }
 
-// n at the wanted extents: as it is, as already padded, or copied. A permute is padded below, and
-// stays a permute.
+// n with the wanted sizes: unchanged, as padded before, or a padded copy. For a permute, the
+// operand is padded, and the result is still a permute.
 static Form padded(Pad *p, const Node *n, const int64_t *want, bool zeros)
 {
     const Form *f = form_of(p, n);
@@ -223,11 +225,11 @@ static void pad_dot(Pad *p, const Node *n, const Sides *s)
     Node *args[2] = {a.node, b.node};
     p->dst->name = n->name;
     Node *y = graph_node(p->dst, OP_dot, args, 2, n->attrs);
-    bool zero = a.fill == 0 && b.fill == 0; // beyond an end of either there is nothing to add
+    bool zero = a.fill == 0 && b.fill == 0; // if both are zero, the additional results are zeros
     p->form[n->id] = (Form){y, zero ? 0 : NAN};
 }
 
-// An operand of an elementwise node, at the extents of [like]. NULL: it would have to be moved.
+// An operand of an elementwise node, with the sizes of [like]. NULL: it would have to be copied.
 static Node *beside(Pad *p, const Node *n, const Type *like, double *fill)
 {
     const Form *f = form_of(p, n);
@@ -238,7 +240,8 @@ static Node *beside(Pad *p, const Node *n, const Type *like, double *fill)
         return graph_broadcast_to(p->dst, graph_const(p->dst, n->type.dtype, v), like);
     }
     if (n->op != OP_broadcast) return NULL;
-    // a vector along a padded axis is padded with zeros; along others it is spread as ever
+    // A vector along a padded axis is padded with zeros; along other axes it is broadcast as
+    // before.
     const Node *b = n->args[0];
     int count, covered = 0, grown = 0;
     const int64_t *dims = attr_ints(n, ATTR_dims, &count);
@@ -275,7 +278,7 @@ static double fill_after(const Node *n, const double *fill)
     return isfinite(v) ? v : NAN;
 }
 
-// Elementwise results and views of what is padded are padded too, where nothing has to be moved.
+// Pads elementwise results and views of padded values, if nothing has to be copied for it.
 static void follow(Pad *p, const Node *n)
 {
     Node *args[MOST_ARGS];
@@ -308,7 +311,7 @@ static void follow(Pad *p, const Node *n)
     }
 }
 
-// Whether there is a product to begin with: nothing else is padded before one is.
+// Whether there is a product with unaligned sizes: nothing else needs padding.
 static bool any_uneven(const Pad *p, const Graph *g, const PassOptions *o)
 {
     for (uint32_t i = 0; i < g->nodes.n; i++) {

@@ -6,13 +6,13 @@
 // be updated where it is: one thread reads and writes each element of it.
 #include "passes/fuse/fuse.h"
 
-static const Node *value_of(const Node *n) // that is stored
+static const Node *value_of(const Node *n) // the value that is stored for n
 {
     return node_class(n) == CLS_ROOT ? n->args[0] : n;
 }
 
-// The concatenation of parts of one shape that n is, behind elementwise code of one operand; NULL:
-// it is none.
+// If n, looking through elementwise code with one operand, is a concatenation of parts of one
+// shape: the concatenation. Otherwise NULL.
 static const Node *pieces_of(const Fuse *f, const Node *n)
 {
     n = value_of(n);
@@ -24,7 +24,8 @@ static const Node *pieces_of(const Fuse *f, const Node *n)
     return n->nargs > 1 ? n : NULL;
 }
 
-// The shape that decides with whom the group may share a loop.
+// The shape that a group must have in common with others to share a loop: that of the parts if it
+// is such a concatenation. NULL: its values differ in shape.
 static const Type *shape_of(const Fuse *f, const Slot *s, bool *pieces)
 {
     const Node *first = value_of(s->group.outs.at[0]), *concat = pieces_of(f, first);
@@ -43,11 +44,12 @@ static bool key(const Fuse *f, const Slot *s, uint64_t *of, bool *takes)
 }
 
 typedef struct Seen {
-    uint32_t *own, *at; // by id, marks: stored by the group looked at last; computed by it
+    uint32_t *own, *at; // by id, marks: stored by the last group looked at; computed by the last
+                        // group
 } Seen;
 
-// Marks the values that the group computes. true: an elementwise one of the size of a piece had the
-// mark [theirs].
+// Marks the values that the group computes with [mine]. Returns whether one of them, elementwise
+// and of the size of a piece, had the mark [theirs].
 static bool mark(Fuse *f, const Slot *s, const Type *piece, Seen seen, uint32_t mine,
                  uint32_t theirs)
 {
@@ -60,7 +62,7 @@ static bool mark(Fuse *f, const Slot *s, const Type *piece, Seen seen, uint32_t 
     }
     while (work.n) {
         Node *x = work.at[--work.n];
-        bool read = f->mat[x->id] && seen.own[x->id] != mine; // others store it
+        bool read = f->mat[x->id] && seen.own[x->id] != mine; // another group stores it
         if (seen.at[x->id] == mine || node_class(x) == CLS_LEAF || read) continue;
         bool counts = node_class(x) == CLS_ELEMENTWISE && !node_const_value(x, &v) &&
                       type_count(&x->type) == type_count(piece);

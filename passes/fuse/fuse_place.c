@@ -6,18 +6,18 @@
 #include "passes/fuse/fuse.h"
 
 enum {
-    MAX_CLUSTER = 380, // nodes: compilers take long over one long kernel
+    MAX_CLUSTER = 380, // nodes: compilers take very long for one long kernel
     MAX_DEPTH = 250,
     EXPORT_NODES = 48,
-    BECOMES_BYTES = 1 << 20, // of a state whose copy takes longer than a launch
-    PART_BYTES = 1 << 16,    // ... of which a part changes: that is written, instead of all twice
+    BECOMES_BYTES = 1 << 20, // size of a state from which on copying it takes longer than a launch
+    PART_BYTES = 1 << 16, // the same if a part of the state changes: then only the part is written
     COSTLY_WEIGHT = 4,
     SMALL_BYTES = 1 << 20,
-    SPLIT_ROWS = 16, // what makes a block of columns
+    SPLIT_ROWS = 16, // rows per block of a column kernel
 };
 
-// How much text a node becomes. A transcendental function is inlined whole for every element of a
-// vector; the time a compiler takes grows faster than the text of one kernel.
+// How much text a node generates. A transcendental function is inlined for every element of a
+// vector, and compile time grows more than linearly with the text of a kernel.
 static int weight(const Node *n)
 {
     return node_has(n, OPF_COSTLY) ? COSTLY_WEIGHT : 1;
@@ -25,7 +25,7 @@ static int weight(const Node *n)
 
 // -- clusters -------------------------------------------------------------------------------------
 
-static uint32_t find(const Fuse *f, uint32_t c) // index -> root index
+static uint32_t find(const Fuse *f, uint32_t c) // returns the index of the root
 {
     while (f->clusters.at[c].parent != c) {
         f->clusters.at[c].parent = f->clusters.at[f->clusters.at[c].parent].parent;
@@ -60,7 +60,7 @@ uint32_t fuse_cluster(const Fuse *f, const Node *n)
     return f->cluster[n->id] ? find(f, f->cluster[n->id] - 1) + 1 : 0;
 }
 
-static Cluster *cluster_at(Fuse *f, uint32_t c) // index + 1
+static Cluster *cluster_at(Fuse *f, uint32_t c) // c is index + 1
 {
     return &f->clusters.at[c - 1];
 }
@@ -99,26 +99,26 @@ static Cluster domain_of(const Fuse *f, const Node *reduce)
         for (int k = 0; k < n; k++)
             if (axes[k] == i) c.kind = GROUP_ROW;
     }
-    // Few long rows are cut into pieces by the schedule; nothing over their columns can follow
-    // then.
+    // If there are few long rows, the schedule cuts them into pieces; then nothing over their
+    // columns can follow.
     int64_t units = f->target && f->target->units > 0 ? f->target->units : 16;
     c.open = c.cols <= 65536 || c.rows >= units;
-    // Columns that stages walk again stay in one block each: on a GPU only while they are short or
-    // the rows beside each other fill it.
+    // Columns that several stages read must be in one block each. On a GPU this pays only if they
+    // are short, or if there are enough of them to fill the device.
     if (c.kind == GROUP_COLUMN) c.open = c.rows >= 32 && c.cols <= 16384;
     if (c.kind == GROUP_COLUMN && f->target && f->target->kind == TARGET_CUDA && c.cols > 1024)
         c.open = c.open && c.rows >= units * SPLIT_ROWS;
     return c;
 }
 
-// -- reading from outside -------------------------------------------------------------------------
+// -- values read outside of their cluster ---------------------------------------------------------
 
 static int outside(const Fuse *f, const Node *n)
 {
     return f->mat[n->id] || f->cluster[n->id] ? f->level[n->id] + 1 : f->level[n->id];
 }
 
-// Whether reading y costs about as much as reading n; a broadcast vector costs less.
+// Whether reading y costs about as much as reading n. (A broadcast vector costs less.)
 static bool reads_as_much(const Node *y, const Node *n)
 {
     double v;
@@ -126,8 +126,8 @@ static bool reads_as_much(const Node *y, const Node *n)
     return !node_const_value(y, &v) && type_count(&y->type) * 2 >= type_count(&n->type);
 }
 
-// Whether who reads y computes it. (Each gradient of a residual stream would be made of those of
-// all layers behind it.)
+// Whether readers of y compute it. (Otherwise each gradient of a residual stream would be computed
+// from those of all layers after it.)
 static bool computed_again(const Fuse *f, const Node *y)
 {
     OpClass c = node_class(y);
@@ -142,8 +142,8 @@ static bool widens(const Node *n)
     return alike && dtype_info[to].bits > dtype_info[from].bits && from != DT_BOOL;
 }
 
-// The value of the same cluster that n is a widened or permuted copy of: storing it takes less
-// memory, and readers of several forms read one.
+// The value of the same cluster of which n is a widened or reshaped copy. Storing that takes less
+// memory, and readers of several forms of it read the same value.
 static Node *source(const Fuse *f, Node *n)
 {
     const uint32_t own = fuse_cluster(f, n);
@@ -152,8 +152,8 @@ static Node *source(const Fuse *f, Node *n)
     return n;
 }
 
-// The depth of the expression behind n where a kernel reads it: none of a value that another kernel
-// stores, itself or as what n widens or permutes.
+// Depth of the expression n for a kernel that reads it. The depth of a value that another kernel
+// stores, itself or before widening or reshaping, does not count.
 static int depth_behind(const Fuse *f, const Node *n, uint32_t reader)
 {
     const Node *x = n;
@@ -163,8 +163,9 @@ static int depth_behind(const Fuse *f, const Node *n, uint32_t reader)
     return f->depth[n->id];
 }
 
-// n is computed again outside its cluster: from what a map stores, or, when n lies over all
-// columns, from one value a row each, which is then stored instead. false when that is no gain.
+// Tries to have n recomputed outside of its cluster: from values that a map stores or, if n is over
+// all columns, from values with one element per row, which are then stored instead of n. false:
+// this is not cheaper.
 static bool export_cheaply(Fuse *f, Node *n)
 {
     Node *seen[EXPORT_NODES], *stack[EXPORT_NODES];
@@ -199,7 +200,7 @@ static bool export_cheaply(Fuse *f, Node *n)
     return true;
 }
 
-// Makes n readable outside its cluster.
+// Makes n readable outside of its cluster.
 static void publish(Fuse *f, Node *n, bool whole)
 {
     if (!f->cluster[n->id] || f->mat[n->id]) return;
@@ -219,7 +220,7 @@ static bool splits_at(const Type *t, int64_t rows)
     return p == rows;
 }
 
-// A broadcast of one value a row to all columns of the same rows.
+// Whether n broadcasts one value per row to all columns of the same rows.
 static bool broadcasts_rows(const Cluster *c, const Node *n)
 {
     const Type *in = &n->args[0]->type, *out = &n->type;
@@ -271,8 +272,8 @@ static Pos position_in(const Fuse *f, const Cluster *c, uint32_t index, const No
     }
 }
 
-// A small step is latency: there updates are made where their gradient is, but for what a check
-// still to come may stop.
+// If launches dominate the time of a step, updates are computed by the kernel of their gradient,
+// except for those that a later check may prevent.
 static bool takes_updates(const Fuse *f, const Cluster *c)
 {
     if (!f->small || (f->checks && c->level <= f->check_level)) return false;
@@ -331,7 +332,7 @@ static bool join(Fuse *f, Node *n)
     return true;
 }
 
-// Joins a cluster of the same domain and level over the same stored value, or starts one.
+// Joins a cluster of the same domain and level with the same base, or starts one.
 static void enter(Fuse *f, Node *n, const Node *base, Cluster d)
 {
     uint64_t key = hash_mix(hash_mix(base ? base->id + 1 : 0, (uint64_t)d.level),
@@ -366,7 +367,7 @@ static void start_reduction(Fuse *f, Node *n)
     f->depth[n->id] = (uint16_t)(depth_behind(f, a, fuse_cluster(f, n)) + 1);
 }
 
-// A stored elementwise value begins a map: what follows from it element by element can join.
+// Starts a map with a stored elementwise value; elementwise code that follows can join.
 static void start_map(Fuse *f, Node *n)
 {
     Cluster d = {.kind = GROUP_MAP, .level = f->level[n->id], .full = n->type, .trailing = true};
@@ -375,7 +376,7 @@ static void start_map(Fuse *f, Node *n)
     enter(f, n, f->base[n->id], d);
 }
 
-// How many different stored values n reads, counted up to [cap].
+// The number of different stored values that n reads, counted up to [cap].
 static int count_reads(const Fuse *f, Node *n, int cap)
 {
     enum { MOST = 512 };
@@ -396,8 +397,8 @@ static int count_reads(const Fuse *f, Node *n, int cap)
 
 // -- nodes ----------------------------------------------------------------------------------------
 
-// Whether n repeats each element of a many times, which takes costly functions: these are made
-// once, by the kernel that has a.
+// Whether n repeats each element of a many times and a takes costly functions. Then a is computed
+// once, by the kernel of its cluster.
 static bool repeats_dear(const Fuse *f, const Node *n, const Node *a)
 {
     enum { MOST = 8, REPEATS = 8 };
@@ -451,7 +452,8 @@ static void place_anchor(Fuse *f, Node *n)
     for (uint32_t k = 0; k < n->nargs; k++) {
         Node *a = n->args[k], *s = a;
         while (!f->mat[s->id] && node_has(s, OPF_STRIDES)) {
-            level = f->level[s->id] > level ? f->level[s->id] : level; // (a view may be later)
+            level = f->level[s->id] > level ? f->level[s->id] : level; // (the level of a view may
+                                                                       // be higher)
             s = s->args[0];
         }
         if (f->mat[s->id])
@@ -492,8 +494,8 @@ static void place_anchor(Fuse *f, Node *n)
     f->mat[kept->id] = true;
 }
 
-// Whether the dot with its folded chain is placed at n: all that it reads is placed by then, and
-// none of its readers is.
+// Whether the dot and its folded chain are placed when n is: everything that they read is placed by
+// then, and none of their readers.
 static bool places_chain(const Fuse *f, const Node *dot, const Node *n)
 {
     return (f->kept[dot->id] ? f->kept[dot->id] : f->epilogue[dot->id]) == n;
@@ -512,8 +514,9 @@ static void place_root(Fuse *f, Node *n)
     bool large = type_bytes(&a->type) >= (node_has(a, OPF_PART) ? PART_BYTES : BECOMES_BYTES);
     if (gated && f->cluster[a->id] && !stored) f->mat[a->id] = stored = true;
     if (stored && !node_has(n, OPF_EFFECT)) {
-        // Computed before the last check: the update kernel copies it into the cell. A large value
-        // is stored there at once where the check comes first, and copied at the end otherwise.
+        // A value that is computed before the last check is copied into its cell by the update
+        // kernel. A large one is stored in the cell directly if the check comes first; otherwise it
+        // is copied at the end.
         f->mat[id] = gated && f->mat[a->id] && !large;
         f->becomes[a->id] |= n->op == OP_assign && large;
         return;
@@ -523,7 +526,7 @@ static void place_root(Fuse *f, Node *n)
         f->pos[id] = f->pos[a->id];
         f->level[id] = f->level[a->id];
     } else if (n->op == OP_assign && f->checked[a->id] && !f->forced[a->id]) {
-        f->forced[a->id] = f->again = true; // the check comes first, in a kernel of its own
+        f->forced[a->id] = f->again = true; // the check is in a kernel of its own, which runs first
     }
     f->mat[id] = true;
 }

@@ -22,7 +22,7 @@ bool fuse_stored(const Fuse *f, const Node *n)
     return f->mat[n->id] || node_in_memory(n);
 }
 
-// The value behind the views a library or a loop can look through.
+// The value behind views that a library or a loop can read through.
 static Node *behind_views(Node *n, bool in_order)
 {
     while (in_order ? node_keeps_all(n) : node_has(n, OPF_STRIDES)) n = n->args[0];
@@ -37,7 +37,7 @@ static void force(Fuse *f, Node *n)
     f->forced[n->id] = true;
 }
 
-// An index whose range is known from its type or its declaration needs no check.
+// Whether the index needs no check because its type or declaration shows that it is in range.
 static bool index_proved(const Node *index, int64_t bound)
 {
     return range_within(range_of_node(index), (Range){0, bound - 1});
@@ -60,9 +60,9 @@ static bool goes_on(const Node *n)
     return node_class(n) == CLS_ELEMENTWISE || node_keeps_all(n);
 }
 
-// A dot over windows of 16-bit values stores 16-bit results by bulk copies. Where costly functions
-// follow it, which would stall the multiplication, and their results are kept in more bits, these
-// are left to their readers, which then read half as much.
+// A dot over windows of 16-bit values stores 16-bit results by bulk copies. If costly functions
+// follow, which would stall the multiplication, and their results are needed in more than 16 bits,
+// they are computed by the readers of the dot, which then read only half as many bytes.
 static void mark_wide(Fuse *f)
 {
     Graph *g = f->g;
@@ -89,15 +89,15 @@ static void mark_wide(Fuse *f)
     }
 }
 
-// A scalar made of a cell that this entry also writes (the step in a schedule) is stored before the
-// updates: they are one kernel, in which no block may still read what another one has written. So
-// is one that meets scalars of another such cell.
+// A scalar computed from a cell that this entry also writes (such as the step in a learning-rate
+// schedule) is stored before the updates: they are one kernel, in which a block must not read what
+// another one has written. The same holds for a scalar that meets scalars of another such cell.
 static void force_counters(Fuse *f)
 {
     Graph *g = f->g;
     StrMap written = strmap_new(f->a);
     const uint32_t several = UINT32_MAX;
-    // By id: 1 + the cell's root, or several.
+    // By id: 1 + index of the cell's root, or [several].
     uint32_t *depends = NEW_ARRAY(f->a, uint32_t, g->nodes.n + 1);
     for (uint32_t i = 0; i < g->roots.n; i++)
         if (g->roots.at[i]->op == OP_assign)
@@ -137,12 +137,12 @@ static void count_readers(Fuse *f)
     }
     for (uint32_t i = 0; i < g->results.n; i++) {
         Node *r = g->results.at[i];
-        f->uses[r->id] += 2; // a result is read outside
+        f->uses[r->id] += 2; // the result is also read outside
         if (node_class(r) != CLS_LEAF || node_has(r, OPF_MADE)) force(f, r);
     }
 }
 
-// Updates run together at the end, so their arithmetic stays out of reduction kernels.
+// Updates run together at the end. Their arithmetic is kept out of reduction kernels.
 static void mark_late(Fuse *f)
 {
     Graph *g = f->g;
@@ -158,14 +158,14 @@ static void mark_late(Fuse *f)
     }
 }
 
-// Stores the values that a dot reads its operands from, through views, without a copy.
+// Forces the values from which a dot reads its operands, through views, without a copy.
 static void force_factors(Fuse *f, const Node *dot)
 {
     for (int k = 0; k < 2; k++) {
         Node *s = behind_views(dot->args[k], false);
         bool seen_through = fuse_dot_reads(dot, k, s);
         force(f, seen_through ? s : dot->args[k]);
-        // Data read through the row table has no address: what views it is stored.
+        // Data read through the row table has no address, so a view of it is stored.
         s = dot->args[k];
         while (node_has(s, OPF_STRIDES) && s->args[0]->op != OP_input) s = s->args[0];
         if (seen_through && node_has(s, OPF_STRIDES) && !fuse_in_memory(f, s->args[0])) force(f, s);
@@ -173,7 +173,7 @@ static void force_factors(Fuse *f, const Node *dot)
     if (f->bias[dot->id]) force(f, behind_views(f->bias[dot->id], false));
 }
 
-// Stores the operands of library calls, regions and kernels of their own.
+// Forces the operands of library calls, regions and anchors.
 static void force_operands(Fuse *f)
 {
     Graph *g = f->g;
@@ -181,19 +181,19 @@ static void force_operands(Fuse *f)
         Node *x = g->nodes.at[i];
         if (!f->live[i]) continue;
         if (fuse_generated(f->options, x)) {
-            f->small |= f->options->target->kind == TARGET_CUDA; // a CPU's launches are cheap
+            f->small |= f->options->target->kind == TARGET_CUDA; // (launches on a CPU are cheap)
             for (int k = 0; k < 2; k++)
                 if (!fuse_inlines(f->options, x, k)) force(f, fuse_read(f->options, x, k));
         } else if (node_class(x) == CLS_DOT) {
             force_factors(f, x);
-        } else if (x->op == OP_extern) { // the model's kernels take addresses
+        } else if (x->op == OP_extern) { // user-written kernels take addresses
             for (uint32_t k = 0; k < x->nargs; k++) {
                 Node *s = behind_views(x->args[k], true);
                 force(f, node_in_memory(s) && !fuse_in_memory(f, s) ? x->args[k] : s);
             }
         } else if (node_class(x) == CLS_REGION) {
             double v;
-            for (uint32_t k = 0; k < x->nargs; k++) // a constant is written out by whoever plans
+            for (uint32_t k = 0; k < x->nargs; k++) // the planner writes constants out
                 if (!node_const_value(x->args[k], &v)) force(f, x->args[k]);
         } else if (node_has(x, OPF_ADDRESSES)) {
             force(f, behind_views(x->args[0], true));

@@ -88,7 +88,7 @@ static const Group *group_of(const Fuse *f, const Node *n)
     return g ? &f->fusion->groups.at[g - 1] : NULL;
 }
 
-static const Node *owner(const Node *n) // the region op whose result it is, else itself
+static const Node *owner(const Node *n) // the region op whose result it is, otherwise n itself
 {
     return node_has(n, OPF_RESULT) ? n->args[0] : n;
 }
@@ -124,7 +124,7 @@ static Unfused reason(const Fuse *f, const Node *p, const Node *c)
         u.a = f->cost_users[p->id];
         u.b = (int64_t)f->cost_flops[p->id];
     } else if (!kp || kp->kind == GROUP_MAP) {
-        u.cause = WHY_ROOT; // stored for another reader
+        u.cause = WHY_ROOT; // stored because of another reader
     } else if (kc && kp->rows == kc->rows && kp->cols == kc->cols) {
         u.cause = WHY_CYCLE;
     } else {
@@ -149,9 +149,10 @@ void fuse_explain(Fuse *f)
             if (fuse_cluster(f, p) && fuse_cluster(f, p) == fuse_cluster(f, c)) continue;
             if (f->absorbed[c->id] && f->absorbed[c->id] == f->absorbed[p->id]) continue;
             if (node_has(c, OPF_RESULT) || node_class(c) == CLS_VIEW)
-                continue; // told at the view's reader
+                continue; // reported for the reader of the view
             Unfused u = reason(f, p, c);
-            uint64_t key = (uint64_t)p->id << 8 | (uint64_t)u.cause; // each value and cause once
+            uint64_t key = (uint64_t)p->id << 8 | (uint64_t)u.cause; // each value and cause is
+                                                                     // reported once
             if (idmap_get(&told, key, NULL)) continue;
             idmap_set(&told, key, 1);
             vec_push(f->a, &fu->unfused, u);

@@ -7,22 +7,22 @@
 #include "passes/fuse/fuse.h"
 
 enum {
-    MOST = 512, // values, each at each of its places: compilers take long over more
+    MOST = 512, // values times positions: compilers take very long for more
     TABLE = 4 * MOST,
-    SPREAD = 64,    // of so many at least,
-    MOST_TIMES = 6, // how often each may be computed on average,
-    TIMES = 3,      // and how often it is before that counts as a cost
+    SPREAD = 64,    // from this many on, too big if
+    MOST_TIMES = 6, // each is computed more often than this on average;
+    TIMES = 3,      // counts as a cost if each is computed this often
 };
 
-typedef struct At { // a value, and the place it is read at
+typedef struct At { // a value, and the position at which it is read
     const Node *n;
     uint64_t place;
 } At;
 
 typedef struct Walk {
-    At at[MOST]; // those met so far, to be walked in this order
+    At at[MOST]; // those found so far, visited in this order
     int n, values;
-    uint16_t table[TABLE], value[TABLE]; // index + 1, by value and place, by value
+    uint16_t table[TABLE], value[TABLE]; // index + 1, by value and position; by value
 } Walk;
 
 static bool is_new_value(Walk *w, const Node *n)
@@ -36,7 +36,7 @@ static bool is_new_value(Walk *w, const Node *n)
     }
 }
 
-// false: there is no room for it.
+// false: no space left.
 static bool meet(Walk *w, const Node *n, uint64_t place)
 {
     for (uint64_t h = hash_mix(n->id, place);; h++) {
@@ -51,8 +51,8 @@ static bool meet(Walk *w, const Node *n, uint64_t place)
     }
 }
 
-// Where operand k is read by who reads n at [place]. Equal for equal places, as far as views tell:
-// two of them that undo each other are another place.
+// The position at which n, computed at [place], reads operand k. Positions are equal if the same
+// views lead to them; a view and its inverse do not cancel.
 static uint64_t place_of(const Node *n, uint32_t k, uint64_t place)
 {
     bool view = node_class(n) == CLS_VIEW;
@@ -78,7 +78,8 @@ int fuse_size(const Fuse *f, const Node *n, bool *spread, bool *too_big)
         for (uint32_t k = 0; k < x->nargs && !*too_big; k++)
             *too_big = !meet(&w, x->args[k], place_of(x, k, w.at[i].place));
     }
-    // (Of a value made of pieces each element is one of them: they are stored one by one.)
+    // (An element of a value made of pieces is an element of one piece; pieces are stored one by
+    // one.)
     bool pieces = node_has(n, OPF_PIECES);
     if (w.n >= SPREAD && w.n > MOST_TIMES * w.values && !pieces) *too_big = true;
     *spread = w.n >= TIMES * w.values && !pieces;

@@ -10,11 +10,11 @@
 #include "passes/fuse/fuse.h"
 #include "passes/regions.h"
 
-enum { MOST_CHAIN = 12 }; // operations of an operand computed inside a contraction
+enum { MOST_CHAIN = 12 }; // operations of an operand that a contraction computes itself
 
-// Windows of one pixel that stand apart: every second place of an image, and so on, with all of its
-// channels. Bulk copies take them from images of two or three axes (codegen/ir/body_windows.c),
-// products of few results from any value.
+// Whether n is windows of one pixel with a stride, such as every second pixel of an image, with all
+// channels. Bulk copies read them from images of two or three axes (codegen/ir/body_windows.c),
+// products of few results ([few]) from any value.
 static bool is_apart(const PassOptions *o, const Node *n, bool few)
 {
     enum { UNIT = 8 };
@@ -28,16 +28,17 @@ static bool is_apart(const PassOptions *o, const Node *n, bool few)
     return apart && stride[channels] == 1 && (few || copied);
 }
 
-// Whether a product over windows reads its operand through n. On the CPU places are added up from
-// those of rows and columns (codegen/c/tile_c.c): zeros around an image are stored with it.
+// Whether a product over windows reads its operand through n. On the CPU, offsets are the sum of a
+// row offset and a column offset (codegen/c/tile_c.c), so an image with zero padding is stored with
+// it.
 static bool sees_through(const PassOptions *o, const Node *n)
 {
     return node_class(n) == CLS_VIEW && n->op != OP_concat &&
            (o->target->kind == TARGET_CUDA || n->op != OP_pad);
 }
 
-// The value that n takes windows of, through views on both sides; NULL: n has no windows.
-// [few]: for a product of few results.
+// The value that n takes windows of, looking through views before and after; NULL: n has no
+// windows. [few]: for a product of few results.
 static Node *behind_windows(const PassOptions *o, Node *n, bool few)
 {
     bool windows = false;
@@ -52,8 +53,8 @@ static int long_axes(const Node *n)
     return count;
 }
 
-// Whether the CPU finds the places of windows so: no axis of the image is made of several that a
-// reshape takes apart again, and it has an address.
+// Whether the CPU can compute the offsets of windows as such sums: no axis of the image is merged
+// from several and split again by a reshape, and the image has an address.
 static bool lies_apart(const PassOptions *o, const Node *n)
 {
     for (; sees_through(o, n); n = n->args[0])
@@ -69,7 +70,7 @@ bool fuse_few_results(const PassOptions *o, const Node *dot)
            target_few_results(o->target, x.batch, x.m, x.n, x.k);
 }
 
-// Materialised windows would hold each element as often as they overlap.
+// Stored windows would contain each element as often as they overlap.
 bool fuse_reads_windows(const PassOptions *o, const Node *dot)
 {
     const DType t = dot->args[0]->type.dtype;
@@ -112,8 +113,8 @@ static bool is_step(const Node *n) // of a chain
     return (c == CLS_ELEMENTWISE && !node_has(n, OPF_COSTLY)) || c == CLS_VIEW;
 }
 
-// Operations of the chain that ends with n, MOST_CHAIN + 1: too many. *base: some value that is
-// neither leaf nor of the chain.
+// The number of operations of the chain that ends with n; MOST_CHAIN + 1: too many. *base: the
+// chain reads a value that is not a leaf.
 static int chain_length(Node *n, bool *base)
 {
     enum { MOST = 2 * MOST_CHAIN + 2 };
@@ -132,8 +133,8 @@ static int chain_length(Node *n, bool *base)
     return count;
 }
 
-// Each element of a windowed operand is read as often as windows meet and as there are tiles: what
-// it is computed from is stored, and only views of that are inside.
+// Each element of a windowed operand is read once per window and tile, so the value itself is
+// stored, and only views of it are computed in the kernel.
 Node *fuse_read(const PassOptions *o, const Node *dot, int side)
 {
     Node *n = dot->args[side];
@@ -150,9 +151,9 @@ bool fuse_inlines(const PassOptions *o, const Node *dot, int side)
     bool base = false;
     if (fuse_reads_windows(o, dot)) return false;
     int n = chain_length(dot->args[side], &base);
-    // Every tile along the other side would compute it again.
+    // Otherwise every tile along the other side would recompute it.
     if (n && !base && fuse_tiled(o, dot)) return false;
-    // What needs nothing but leaves is there long before the backward part begins.
+    // (A value computed only from leaves could be stored long before the backward part.)
     return n <= MOST_CHAIN && (base || dot->role == ROLE_FORWARD);
 }
 
@@ -162,8 +163,8 @@ typedef struct Split {
     IdMap clone; // old id -> new id
 } Split;
 
-// The chain below n once more, for one reader. At most MOST_CHAIN operations and as many views
-// deep.
+// Clones the chain that ends with n for one reader: at most MOST_CHAIN operations and as many
+// views.
 static Node *again(Split *s, const Node *n)
 {
     uint64_t id;

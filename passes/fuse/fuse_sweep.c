@@ -9,22 +9,24 @@
 #include "passes/fuse/fuse.h"
 
 enum {
-    SMALL_BYTES = 8 << 20,    // smaller sums over columns wait for each other and share a launch
-    ROWS_A_UNIT = 32,         // fewer rows and the partial sums are as large as what is read again
-    MOST_PARTIALS = 28 << 10, // elements a block holds in registers
+    SMALL_BYTES = 8 << 20,    // smaller column sums are delayed until they can share a launch
+    ROWS_A_UNIT = 32,         // with fewer rows, the partial sums are as large as the values that
+                              // would be read again
+    MOST_PARTIALS = 28 << 10, // elements that a block holds in registers
     MOST_SUMS = 16
 };
 
 typedef struct Folder {
     Fuse *f;
-    uint32_t *has;  // by id: the mark of the row group that computes or reads it
-    uint32_t *seen; // by id: the mark of the last walk
+    uint32_t *has;  // by id: mark of the row group that computes or reads it
+    uint32_t *seen; // by id: mark of the last traversal
     uint32_t mark;
-    // of the column group that was looked at last:
+    // Of the last column group looked at:
     int sums;        // its reductions
-    int shared, own; // large values it reads: those the row group reads or computes, and others
-    int64_t bytes;   // of a row of those that are loaded
-    int level;       // the first one at which all it reads is stored
+    int shared, own; // large values it reads: those that the row group reads or computes, and
+                     // others
+    int64_t bytes;   // bytes per row of those that are loaded
+    int level;       // the first level at which everything it reads is stored
 } Folder;
 
 static bool over_leading_axes(const Cluster *c)
@@ -40,7 +42,7 @@ static bool over_leading_axes(const Cluster *c)
     return true;
 }
 
-// Rows of one are columns of the other.
+// Whether the rows of one are the columns of the other.
 static bool transposed(const Cluster *row, const Cluster *column)
 {
     return row->kind == GROUP_ROW && row->trailing && column->kind == GROUP_COLUMN &&
@@ -58,7 +60,7 @@ static void read_stored(Folder *x, const Node *n)
     if (x->f->level[n->id] + 1 > x->level) x->level = x->f->level[n->id] + 1;
 }
 
-// Marks what the row group computes and the values it reads.
+// Marks what the row group computes and reads.
 static void mark_row(Folder *x, const Slot *row)
 {
     Fuse *f = x->f;
@@ -74,8 +76,8 @@ static void mark_row(Folder *x, const Slot *row)
     }
 }
 
-// Walks from what a column group stores down to its sums; their operands go to [below]. false: a
-// value between is none that follows from the sums column by column.
+// Traverses from what a column group stores to its sums, whose operands go to [below]. false: a
+// value on the way is not computed from the sums column by column.
 static bool above_sums(Folder *x, const Slot *column, const Slot *row, Nodes *below)
 {
     Fuse *f = x->f;
@@ -103,7 +105,7 @@ static bool above_sums(Folder *x, const Slot *column, const Slot *row, Nodes *be
     return true;
 }
 
-// The operands of the sums. false: one of them waits for a sum over rows itself, or cannot be
+// Traverses the operands of the sums. false: one of them depends on such a sum itself, or cannot be
 // computed by the row kernel.
 static bool below_sums(Folder *x, const Slot *column, const Slot *row, Nodes *work)
 {
@@ -159,7 +161,7 @@ static bool can_join(Folder *x, const Slot *row, const Slot *column)
             sums = x->sums + (int64_t)row->group.folded.n;
     if (r->rows < ROWS_A_UNIT * units)
         return no_fold(f, row, column, WHY_FEW_ROWS, r->rows, ROWS_A_UNIT * units);
-    // (a block has two rows of what it loads in shared memory)
+    // (a block keeps two rows of what it loads in shared memory)
     if (sums > MOST_SUMS || sums * r->cols > MOST_PARTIALS ||
         2 * x->bytes > f->target->shared_per_block)
         return no_fold(f, row, column, WHY_MANY_COLUMNS, sums, r->cols);
@@ -187,13 +189,13 @@ static void join(Fuse *f, Slot *row, Slot *column)
     column->group.outs.n = 0;
 }
 
-// By id: some group reads it where it is stored.
+// By id: read from memory by a group.
 static bool *find_read(Fuse *f, const Slots *slots)
 {
     bool *read = NEW_ARRAY(f->a, bool, f->g->nodes.n + 1);
     uint32_t *seen = NEW_ARRAY(f->a, uint32_t, f->g->nodes.n + 1);
     for (uint32_t i = 0; i < f->g->results.n; i++) read[f->g->results.at[i]->id] = true;
-    for (uint32_t i = 0; i < f->g->roots.n; i++) { // roots without a group are copied
+    for (uint32_t i = 0; i < f->g->roots.n; i++) { // (roots without a group are copied)
         const Node *r = f->g->roots.at[i], *a = r->args[0];
         if (!f->mat[r->id] || !fuse_cluster(f, r) || fuse_cluster(f, r) != fuse_cluster(f, a))
             read[a->id] = true;
@@ -219,7 +221,7 @@ static bool *find_read(Fuse *f, const Slots *slots)
     return read;
 }
 
-// What only the sums have read is not stored any more.
+// Values that only the moved sums have read need not be stored any more.
 static void drop_unread(Fuse *f, Slots *slots)
 {
     const bool *read = find_read(f, slots);
@@ -253,7 +255,9 @@ static bool by_rows_and_columns(const Fuse *f, const Slot *s, uint64_t *key, boo
 void fuse_sweeps(Fuse *f, Slots *slots)
 {
     f->no_fold = NEW_ARRAY(f->a, Unfused, f->clusters.n + 1);
-    if (!f->target || f->target->kind != TARGET_CUDA) return; // elsewhere caches hold the operands
+    if (!f->target || f->target->kind != TARGET_CUDA)
+        return; // other devices have the operands in
+                // their caches
     Folder x = {.f = f};
     x.has = NEW_ARRAY(f->a, uint32_t, f->g->nodes.n + 1);
     x.seen = NEW_ARRAY(f->a, uint32_t, f->g->nodes.n + 1);

@@ -5,9 +5,10 @@
 #include "passes/fuse/fuse.h"
 
 enum {
-    REPEATS = 64,         // an element is read so often,
-    LARGE = 1 << 22,      // by so many elements in all: a launch costs little beside them
-    LEAST_NEIGHBOURS = 8, // and so many are neighbours there
+    REPEATS = 64,         // each element is read this often at least,
+    LARGE = 1 << 22,      // by a reader with this many elements at least: a launch is cheap
+                          // compared with it
+    LEAST_NEIGHBOURS = 8, // and the axis has this many elements at least
 };
 
 static bool is_widened(const Node *n)
@@ -23,7 +24,7 @@ static bool from_leaf(const Fuse *f, const Node *n)
     return fuse_in_memory(f, n);
 }
 
-// The operand's axis that goes along with the innermost one of the broadcast; -1: none does.
+// The axis of the operand that is the innermost one of the broadcast; -1: none.
 static int innermost(const Node *broadcast)
 {
     const Type *t = &broadcast->type, *from = &broadcast->args[0]->type;
@@ -35,7 +36,7 @@ static int innermost(const Node *broadcast)
     return -1;
 }
 
-// What to store for this reader; NULL: its operand is read as it lies.
+// The value to store for this reader; NULL: none, its operand is read as it is.
 static Node *turned_for(const Fuse *f, const Node *n)
 {
     if (n->op != OP_broadcast || type_count(&n->type) < LARGE) return NULL;
@@ -54,7 +55,7 @@ static Node *turned_for(const Fuse *f, const Node *n)
 void fuse_turn(Fuse *f)
 {
     if (!f->target || f->target->kind != TARGET_CUDA)
-        return; // (loops of a CPU keep them in a cache)
+        return; // (loops on a CPU keep them in a cache)
     for (uint32_t i = 0; i < f->g->nodes.n; i++) {
         Node *n = f->live[i] ? turned_for(f, f->g->nodes.at[i]) : NULL;
         if (!n) continue;

@@ -33,7 +33,7 @@ static bool is_chain(const Node *n)
     return (node_class(n) == CLS_ELEMENTWISE || in_order) && n->role == ROLE_FORWARD;
 }
 
-// Operands of matmuls and loops are stored anyway: recomputing them gains nothing.
+// By id: operands of matmuls and loops, which are stored anyway, so recomputing them gains nothing.
 static bool *stored_anyway(const Graph *g)
 {
     bool *stored = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
@@ -48,7 +48,7 @@ static bool *stored_anyway(const Graph *g)
     return stored;
 }
 
-// Finds the stored values of about n's size that the chain ending in n reads.
+// Finds the stored values of about the size of n that the chain ending in n reads.
 static void find_base(Recompute *r, const Node *n)
 {
     for (uint32_t k = 0; k < n->nargs; k++) {
@@ -64,7 +64,7 @@ static void find_base(Recompute *r, const Node *n)
 static void find_costs(Recompute *r)
 {
     const bool *stored = r->stored = stored_anyway(r->src);
-    bool *end = NEW_ARRAY(r->src->arena, bool, r->src->nodes.n + 1); // a matmul's epilogue
+    bool *end = NEW_ARRAY(r->src->arena, bool, r->src->nodes.n + 1); // end of a matmul's epilogue
     for (uint32_t i = 0; i < r->src->nodes.n; i++) {
         const Node *n = r->src->nodes.at[i];
         if (!is_chain(n)) continue;
@@ -122,7 +122,7 @@ static void find_layers(Recompute *r, const Module *m)
     }
 }
 
-// The operand of a clone for y, which is kept.
+// The operand that a clone uses for y, which is kept.
 static Node *kept_for(Recompute *r, const Node *y, bool later)
 {
     Node *n = r->map.map[y->id];
@@ -140,7 +140,7 @@ static Graph **regions_of(const Recompute *r, const Node *n)
     return regions;
 }
 
-// The clone of n with everything below it that is cloned, by a worklist.
+// The clone of n, with clones of all nodes below it that are cloned. Uses a worklist.
 static Node *clone_of(Recompute *r, const Node *n, bool later)
 {
     Arena *a = r->dst->arena;
@@ -172,7 +172,7 @@ static Node *clone_of(Recompute *r, const Node *n, bool later)
     return clone[n->id];
 }
 
-// Whether the backward part reads a clone of it.
+// Whether the backward part reads a clone of n.
 static bool is_again(const Recompute *r, const bool *read, const Node *n)
 {
     return (r->gone[n->id] || r->cost[n->id]) && read[n->id] && n->type.rank > 0;
@@ -197,8 +197,9 @@ static void emit(Recompute *r, const bool *read, Node *x, bool *any)
                                           regions_of(r, x), (int)x->nregions);
 }
 
-// After the forward part, emits elementwise code, and the clones it reads, only before a node that
-// stores something computed from it, so that the gradients it follows precede it in the graph too.
+// After the forward part, elementwise code and the clones it reads are emitted only before a node
+// that stores something computed from them. So the gradients that they read come before them in the
+// graph.
 static bool waits(const Node *n)
 {
     return recompute_is_fused(n) && n->role == ROLE_BACKWARD;
@@ -220,7 +221,7 @@ static void emit_with_operands(Recompute *r, const bool *read, Node *n, bool *an
     }
 }
 
-// Of a graph; [any]: a region of it was rebuilt.
+// Rebuilds one graph. [any]: a region of it was rebuilt.
 static Graph *rebuild(Recompute *r, const bool *read, bool any)
 {
     Graph *g = r->src;

@@ -9,18 +9,18 @@ typedef struct Recompute {
     Remap map;
     const IdMap *done; // regions that were rebuilt
     const PassOptions *o;
-    Entry *entry; // NULL: the graph is a region's of another
+    Entry *entry; // NULL: the graph is a region
     // By old id.
-    Node **clone[2];   // in dst: of cheap chains, of CLONE_LATER values
-    uint16_t *cost;    // of a cheap chain: flops an element, from stored values; 0: not cheap
-    const Node **base; // of a chain: the large stored value that it reads, if there is one
+    Node **clone[2];   // in dst: clones in cheap chains; clones with CLONE_LATER
+    uint16_t *cost;    // of a cheap chain: operations per element, from stored values; 0: not cheap
+    const Node **base; // of a chain: the large stored value that it reads, if any
     bool *several;     // the chain reads several of them
     bool *stored;      // its readers need it in memory
-    bool *later;       // has a clone placed no earlier than the gradients before it
-    bool *gone;        // dropped after the forward part: the backward part reads the clone
+    bool *later;       // has a clone that is placed after the gradients before it
+    bool *gone;        // dropped after the forward part: the backward part reads a clone
 } Recompute;
 
-// A view of one operand (and, of a padding, its constant): readers of it read that operand.
+// Whether n is a view of one operand (and, for a pad, a constant): its readers read that operand.
 static inline bool recompute_is_view(const Node *n)
 {
     return node_class(n) == CLS_VIEW && (n->nargs == 1 || node_has(n, OPF_MOVES));
@@ -32,11 +32,11 @@ static inline bool recompute_is_fused(const Node *n)
     return node_class(n) == CLS_ELEMENTWISE || recompute_is_view(n);
 }
 
-// Drops the forward values that are cheapest to recompute for their bytes, until the live bytes of
-// the others and of recomputed values are at most [most]: sets later and gone. (recompute_choose.c)
+// Drops the forward values that are cheapest to recompute per byte, until the live bytes of the
+// others and of recomputed values are at most [most]. Sets [later] and [gone]. (recompute_choose.c)
 void recompute_choose(Recompute *r, int64_t most);
 
-// The least seconds of the node's arithmetic on the device, and of moving so many bytes.
+// Lower bounds of the seconds of the node's arithmetic on the device, and of moving so many bytes.
 // (recompute_cost.c)
 double recompute_seconds(const Target *t, const Node *n);
 double recompute_move(const Target *t, double bytes);

@@ -20,31 +20,33 @@ enum { MOST_NODES = 4096, MOST_CHAIN = 64, SMALL_SHARE = 8, STEPS = 6, MOST_REVI
 
 typedef struct Candidate {
     uint32_t id;
-    float price; // seconds a byte, or a byte and node without it
+    float price; // seconds per byte, or per byte and node for which it is not live
 } Candidate;
 
 typedef struct Drop {
     uint32_t id;
     double seconds;
-    bool kept; // after all
+    bool kept; // in the end
 } Drop;
 
 typedef struct Choose {
     Recompute *r;
     Graph *g;
     const Target *t;
-    bool *waits;  // a stored forward value that the backward part reads, itself or through views
-    bool *pinned; // kept in any case
-    bool *recomputed;       // computed again in the backward part
-    uint32_t *first, *last; // of a waiting value: its first and last use behind the forward part
-    VEC(Drop) drops;        // in the order in which they were chosen
-    uint32_t *soon;         // of a node: the first node that stores something computed from it
-    uint32_t *until;        // of a node: the last one, up to gradients that are stored on the way
-    uint32_t *readers;      // of a node: how many nodes read it
-    bool lasting;           // prices count how long a value need not wait, too
+    bool *waits;  // a stored forward value that the backward part reads, directly or through views
+    bool *pinned; // must be kept
+    bool *recomputed;       // recomputed in the backward part
+    uint32_t *first, *last; // of a waiting value: its first and last use after the forward part
+    VEC(Drop) drops;        // in the order of choice
+    uint32_t *soon;         // by node: the first node that stores something computed from it
+    uint32_t *until;        // by node: the last such node, up to stored gradients
+    uint32_t *readers;      // by node: number of readers
+    bool lasting;           // prices also depend on how long a value need not be live
     uint32_t *seen, mark;
-    VEC(const Node *) work, cone; // of one value: the nodes to recompute, the value first
-    VEC(uint32_t) inputs;         // waiting values that the cone reads
+    VEC(const Node *)
+    work, cone;           // of one value: the nodes to recompute, beginning with the value
+                          // itself
+    VEC(uint32_t) inputs; // waiting values that the cone reads
 } Choose;
 
 static const Node *stored_under(const Node *n)
@@ -53,7 +55,7 @@ static const Node *stored_under(const Node *n)
     return n;
 }
 
-// A matmul's epilogue: a bias, an activation, the rounding to a narrower type.
+// Whether n ends a matmul's epilogue: a bias, an activation, the rounding to a narrower type.
 static bool is_end(const Choose *c, const Node *n)
 {
     if (c->r->stored[n->id]) return true;
@@ -86,8 +88,8 @@ static void needed_at(Choose *c, const Node *n, uint32_t at)
     c->waits[n->id] = true;
 }
 
-// A gradient that is stored, from its own node to [until]: elementwise code is where products or
-// several others read it.
+// Whether x is a gradient that is stored (live from x to [until]); elementwise code is stored if
+// products or several other nodes read it.
 static bool is_gradient(const Choose *c, const Node *x)
 {
     OpClass class = node_class(x);
@@ -115,8 +117,8 @@ static void find_needs(Choose *c)
     }
 }
 
-// Whether y is elementwise code over one stored value that is no larger: its readers read that
-// value and compute y, as they do for an activation behind a matmul.
+// Whether y is elementwise code over one stored value that is no larger. Readers of y then read
+// that value and compute y, as for an activation after a matmul.
 static bool is_inline(const Choose *c, const Node *y)
 {
     const Node *work[MOST_CHAIN], *base = NULL;
@@ -141,8 +143,8 @@ static bool is_inline(const Choose *c, const Node *y)
     return base && type_bytes(&base->type) <= type_bytes(&y->type);
 }
 
-// Marks the values that x, of the backward part, keeps waiting: what it reads, also through chains
-// that are recomputed anyway.
+// Marks the values that must be kept for x, in the backward part: those it reads, also through
+// chains that are recomputed anyway.
 static void find_waiting(Choose *c, const Node *x)
 {
     c->mark++;
@@ -159,22 +161,22 @@ static void find_waiting(Choose *c, const Node *x)
         }
         y = stored_under(y);
         if (node_class(y) == CLS_LEAF || y->role != ROLE_FORWARD) continue;
-        if (y->nregions && node_result_count(y) > 1) continue; // its results are what is stored
+        if (y->nregions && node_result_count(y) > 1) continue; // its results are stored instead
         needed_at(c, y, c->soon[x->id]);
         if (x->role != ROLE_BACKWARD || node_class(x) == CLS_ROOT || !y->type.rank)
             c->pinned[y->id] = true;
     }
 }
 
-// Reductions have few results from many elements: they are kept.
+// Reductions with few results from many elements are kept.
 static bool is_summary(const Node *n)
 {
     return node_class(n) == CLS_REDUCE &&
            type_count(&n->type) * SMALL_SHARE <= type_count(&n->args[0]->type);
 }
 
-// Collects the nodes to recompute for v (the cone) and the waiting values these read. false: too
-// many, or one that may not run twice.
+// Collects the nodes to recompute for v (the cone) and the waiting values that they read. false:
+// too many, or one that must not run twice.
 static bool find_cone(Choose *c, const Node *v)
 {
     c->mark++;
@@ -195,8 +197,8 @@ static bool find_cone(Choose *c, const Node *v)
     return true;
 }
 
-// The seconds of those nodes of the cone that are not recomputed yet, and of their memory traffic:
-// inputs are read, the value is written. (Reading it is not counted: it is read in any case.)
+// Seconds of those nodes of the cone that are not recomputed yet, and of their memory traffic:
+// inputs are read, the value is written. (Its readers read it in any case.)
 static double cone_seconds(const Choose *c)
 {
     const Node *v = c->cone.at[0];
@@ -211,14 +213,15 @@ static double cone_seconds(const Choose *c)
     return seconds;
 }
 
-// The peak of live bytes, and the node where it is.
+// The maximum of the live bytes, and the node where it occurs.
 static int64_t peak_bytes(const Choose *c, int64_t *change, uint32_t *where)
 {
     uint32_t n = c->g->nodes.n;
     memset(change, 0, (n + 2) * sizeof *change);
     for (uint32_t i = 0; i < n; i++) {
         const Node *x = c->g->nodes.at[i];
-        bool fused = node_class(x) == CLS_ELEMENTWISE && !c->r->stored[i]; // where it is read
+        bool fused = node_class(x) == CLS_ELEMENTWISE && !c->r->stored[i]; // not stored: computed
+                                                                           // where it is read
         if (is_gradient(c, x)) {
             change[i] += type_bytes(&x->type);
             change[c->until[i] + 1] -= type_bytes(&x->type);
@@ -245,7 +248,7 @@ static bool helps(const Choose *c, uint32_t id, uint32_t where)
            c->first[id] > where;
 }
 
-// Of the value whose cone was found last.
+// Drops the value whose cone was found last.
 static void drop(Choose *c)
 {
     uint32_t at = c->first[c->cone.at[0]->id];
@@ -265,7 +268,7 @@ static int cheapest_first(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-// Drops values until a part of the excess is gone. false: none helps.
+// Drops values until a part of the excess is removed. false: no value helps.
 static bool drop_some(Choose *c, uint32_t where, int64_t bytes)
 {
     VEC(Candidate) can = {0};
@@ -290,7 +293,7 @@ static bool drop_some(Choose *c, uint32_t where, int64_t bytes)
     return true;
 }
 
-// The backward part reads clones of dropped values and of the elementwise code and views over
+// The backward part reads clones of dropped values, and of elementwise code and views computed from
 // them.
 static void mark(Choose *c)
 {
@@ -306,7 +309,7 @@ static void mark(Choose *c)
     }
 }
 
-// -- which of them are kept after all --------------------------------------------------------------
+// -- values that are kept in the end --------------------------------------------------------------
 
 static void needs_begin(Choose *c)
 {
@@ -360,7 +363,7 @@ static void report(const Choose *c)
     }
 }
 
-// false: the limit is not met.
+// Chooses what to drop. false: the limit is not met.
 static bool choose(Choose *c, int64_t *change, int64_t most, bool lasting)
 {
     uint32_t where = 0;

@@ -1,7 +1,12 @@
 // The cost of recomputing a value, by the device's rates.
 #include "passes/recompute/recompute.h"
 
-enum { DRAW = 100, COSTLY = 20, SCATTERED = 8 }; // in additions; in times a contiguous access
+enum {
+    DRAW = 100,
+    COSTLY = 20,
+    SCATTERED = 8
+}; // DRAW, COSTLY: in additions; SCATTERED: in
+   // contiguous accesses
 
 double recompute_move(const Target *t, double bytes)
 {
@@ -29,7 +34,8 @@ static double product_seconds(const Target *t, const Node *n)
     return flops / (rate > 0 ? rate : 1e12);
 }
 
-// A loop's or a function's, round by round; of a function with a gradient of its own the first.
+// Seconds of the regions of a loop (all iterations) or of a call; of a call with a gradient rule,
+// of its first region.
 static double region_seconds(const Target *t, const Node *n)
 {
     double all = 0;
