@@ -44,7 +44,8 @@ Expr *expr_unary(Parser *p, UnaryOp op, Span op_span, Expr *a)
     Span span = span_join(op_span, a->span);
     bool number =
         (a->kind == EXPR_INT || a->kind == EXPR_FLOAT) && a->span.begin == a->op_span.begin;
-    if (op == UN_NEG && number) { // a negative literal, so that -0.0 and the smallest integer exist
+    if (op == UN_NEG && number) { // makes a negative literal, so that -0.0 and the smallest integer
+                                  // can be written
         a->i = -a->i;
         a->f = -a->f;
         a->span = a->op_span = span;

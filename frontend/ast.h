@@ -35,17 +35,17 @@ typedef enum ExprKind {
     EXPR_BOOL,
     EXPR_STRING,
     EXPR_NAME,   // text
-    EXPR_MEMBER, // a.text: a parameter by path (wte.weight)
+    EXPR_MEMBER, // a.text: a parameter by its path (wte.weight)
     EXPR_UNARY,
     EXPR_BINARY,
     EXPR_CALL,     // a(items...), named arguments in item.name; in dumps attributes, regions
     EXPR_INDEX,    // a[items...]
-    EXPR_SLICE,    // only inside EXPR_INDEX: a..., see fields lo, hi, step (each may be NULL)
-    EXPR_ELLIPSIS, // only inside EXPR_INDEX: ...
+    EXPR_SLICE,    // only in EXPR_INDEX: a..., with fields lo, hi, step (each may be NULL)
+    EXPR_ELLIPSIS, // only in EXPR_INDEX: ...
     EXPR_LIST,     // [a, b]
     EXPR_TUPLE,    // a, b (only in return, assignment and for)
     EXPR_RANGE,    // lo..hi, exclusive
-    EXPR_AS,       // a as SCOPE: text parts in scope
+    EXPR_AS,       // a as SCOPE: text is a part of the scope
     EXPR_REUSE,    // a reuse SCOPE
     EXPR_WITH,     // a with b: a function of each parameter
     EXPR_COND,     // if a then b else c, on a compile-time condition
@@ -79,9 +79,9 @@ typedef struct ScopeName {
 
 struct Expr {
     ExprKind kind;
-    uint32_t depth; // depth of the tree below; bounded, so that readers may recurse
+    uint32_t depth; // depth of the tree below; limited, so that readers may recurse
     Span span;
-    Span op_span; // of the operator, name or callee; carets of type errors go here
+    Span op_span; // of the operator, name or callee, where type errors are marked
     const char *text;
     int64_t i;
     double f;
@@ -90,7 +90,7 @@ struct Expr {
     Expr *a, *b, *c;
     Expr *lo, *hi, *step;
     VEC(Item) items;
-    VEC(Item) attrs;      // @{...}; values are literals, names of types or lists of them
+    VEC(Item) attrs;      // @{...}; values are literals, names of types, or lists of these
     VEC(Block *) regions; // dumps only: { (p0, p1) -> ... }
     ScopeName *scope;
 };
@@ -153,10 +153,11 @@ struct Stmt {
     Span span;
     Span name_span;
     const char *name;
-    const char *text; // FN: the file an extern one is from; CPU: the file
-    const char *cuda; // FN: an elementwise one in CUDA; expr is its reference, items its gradients
+    const char *text; // FN: the file of an extern one; CPU: the file
+    const char *cuda; // FN: the CUDA code of an elementwise one; expr is its reference, items its
+                      // gradients
     Span text_span;   // of either
-    const char *program; // TRAIN: its name, by default the model's name
+    const char *program; // TRAIN: its name; by default, the model's name
     VEC(Item) names;     // LET, FOR, LOOP carried: name and name_span
     VEC(Item) items;     // RETURN; LOOP scanned (name = expr); ENTRY, CELL, MODULE attributes
     VEC(Param) params, gparams;

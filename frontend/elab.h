@@ -14,14 +14,15 @@ typedef enum ValKind {
     V_TENSOR, // node
     V_INT,
     V_FLOAT,
-    V_BOOL, // weak (with V_INT and V_FLOAT): takes the type of the tensor it is combined with
+    V_BOOL, // V_BOOL, V_INT and V_FLOAT are weak: they take the type of the tensor they are
+            // combined with
     V_STRING,
     V_LIST,
     V_TUPLE, // seq; a tuple may have names
     V_RANGE, // lo..hi
     V_FN,
     V_DTYPE,
-    V_CELL, // a handle: reads as a tensor, can be written with <-
+    V_CELL, // a cell: reads as a tensor, can be written with <-
     V_FILE, // a used file: nn.linear
 } ValKind;
 
@@ -35,15 +36,15 @@ typedef struct EFile EFile;
 typedef struct Seq {
     uint32_t n;
     Val *at;
-    uint64_t weight;    // used by elab_limit.c; 0: not computed yet
+    uint64_t weight;    // see elab_limit.c; 0: not computed yet
     const char **names; // NULL: no names
-    const Span *spans;  // source places of the results that a model returns; else NULL
+    const Span *spans;  // where a model returns its results; otherwise NULL
 } Seq;
 
 struct Val {
     ValKind kind;
-    Sym sym;           // V_INT: the dimension variable that it is the value of, or 0
-    uint16_t constant; // 1 + index in Elab.constants of the const that it is the value of; or 0
+    Sym sym;           // V_INT: the dimension variable with this value, or 0
+    uint16_t constant; // 1 + index in Elab.constants of the const with this value, or 0
     union {
         Node *node;
         int64_t i;
@@ -90,8 +91,8 @@ struct Fn {
     Op op;                  // an elementwise op or a reduction (is_op)
     bool is_op;
     EFile *file;    // the file of stmt
-    Val *bound;     // arguments held by a partial application, V_ABSENT where open; NULL: none
-    bool evaluated; // called as outside of training: evaluated(f)
+    Val *bound;     // arguments of a partial application, V_ABSENT if not given; NULL: none
+    bool evaluated; // evaluated(f): called as outside of training
 };
 
 // -- names ----------------------------------------------------------------------------------------
@@ -115,7 +116,7 @@ typedef struct Scope { // of parameter names
     struct Scope *up;
     const char *name;
     const char *path; // computed by scope_path; NULL until then
-    bool reuse;       // opened by `reuse`: parameters must exist
+    bool reuse;       // by `reuse`: its parameters must exist
 } Scope;
 
 typedef struct Frame { // a function being elaborated
@@ -125,7 +126,7 @@ typedef struct Frame { // a function being elaborated
     EFile *file;
     StrMap vars; // name -> Val *
     Scope *scope;
-    Loc call; // the chain of calls that led here
+    Loc call; // the calls that led here
     uint32_t id;
     const char *let_name; // the name that is being defined
     bool returned;
@@ -136,11 +137,12 @@ typedef struct Frame { // a function being elaborated
 struct ECell {
     Cell cell;
     uint32_t index; // in order of definition
-    Node *cur; // its current value, in the entry's graph or an enclosing region; NULL: not read yet
+    Node *cur; // current value, in the graph of the entry or of an enclosing region; NULL: not read
+               // yet
     bool written;
-    uint32_t writer;     // frame that wrote it
+    uint32_t writer;     // id of the frame that wrote it
     uint32_t pass;       // Elab.pass when it was written
-    uint32_t defined_in; // the elaboration that last defined it
+    uint32_t defined_in; // the number of the elaboration that last defined it
     const char *model;   // the model whose elaboration first defined it
     bool in_model;       // read or written by a model
     Node *init;  // its initial value in the init graph, which may read cells; NULL: cell.initial
@@ -154,9 +156,9 @@ struct ECell {
 typedef struct Region {
     struct Region *up;
     Graph *g;
-    VEC(Node *) outer; // captured values, as nodes of the enclosing graph
-    IdMap inner;       // outer node, or the cell that it is the value of -> the region's parameter
-    VEC(Node *) assert_cond; // stacked and asserted outside
+    VEC(Node *) outer;       // captured values, which are nodes of the enclosing graph
+    IdMap inner;             // outer node, or the cell whose value it is -> the region's parameter
+    VEC(Node *) assert_cond; // stacked, and asserted after the loop
     VEC(const char *) assert_text;
     VEC(const char *) emit_name;
     VEC(Node *) emit;
@@ -166,19 +168,20 @@ typedef struct Region {
     // Of a loop in the source: cells that an iteration writes, which are carried.
     VEC(ECell *) written;
     VEC(Node *) before; // the value of each outside the loop
-    Node *round;        // of a loop: the number of the iteration, from 0; else NULL
+    Node *round;        // of a loop: the number of the iteration, from 0; otherwise NULL
     int64_t rounds;
-    Frame *frame; // of a loop in the source: the frame whose names its body assigns; else NULL
-    StrMap own, borrowed; // of a loop in the source: names bound inside; outer names read inside
+    Frame *frame; // of a loop in the source: the frame with the names that its body assigns;
+                  // otherwise NULL
+    StrMap own, borrowed; // of a loop in the source: names assigned inside; outer names read inside
 } Region;
 
 // -- weights --------------------------------------------------------------------------------------
-typedef struct With { // the body of `f(x) with F` reads each parameter p as F(p)
+typedef struct With { // inside `f(x) with F`, each parameter p is read as F(p)
     struct With *up;  // the enclosing `with`, whose result F is applied to
     Val fn;
-    const char *as; // its name (`as`), or NULL
+    const char *as; // the name in `as NAME`, or NULL
     Span span;
-    Graph *g; // the graph of F's nodes, which are created once per parameter for the whole call
+    Graph *g; // the graph of F's nodes, which are created once per parameter and call
     Region *region;
     IdMap values; // ECell -> Val *
 } With;
@@ -191,52 +194,54 @@ struct Elab {
     Diags *diags;
     Module *module;
     const FrontendOptions *options;
-    VEC(EFile *) files; // files.at[0] is the one compiled
+    VEC(EFile *) files; // files.at[0] is the one that is compiled
     StrMap by_path;     // path -> EFile *
     StrMap builtins;    // name -> Fn *, of those used so far
     EFile *core;        // std/core.net, used by every file
-    StrMap defines;     // name -> Val *, evaluated -D and data bindings
+    StrMap defines;     // name -> Val *: values of -D and of data bindings
     StrMap define_used;
     StrMap sym_index;            // dimension name -> (void *)(index)
     StrMap dims;                 // name -> DimBinding *
     VEC(const Stmt *) constants; // the consts of the user's files, in order of evaluation
 
     Graph *root;         // of the entry being built
-    VEC(Graph *) rounds; // of the loops that are finished
+    VEC(Graph *) rounds; // graphs of loops that are finished
     Graph *g;            // root, or the innermost region's
     Graph *init;
     Region *region; // NULL at the root
     Frame *frame;
-    With *with;            // of the call being elaborated, or NULL
+    With *with;            // of the current call, or NULL
     uint32_t frames;       // number of frame ids given out
     uint32_t elaborations; // number of elaborations of models so far
     uint32_t elaboration;  // the current one; see ECell.defined_in
     const char *model;     // the model being elaborated
     int depth;
-    const void *stack; // address of the stack where elaboration began
-    int own_gradients; // enclosing functions with their own gradient
+    const void *stack; // stack address when elaboration began
+    int own_gradients; // number of enclosing functions with their own gradient
     int64_t unrolled;
 
     StrMap cells; // name -> ECell *
     VEC(ECell *) cell_list;
-    IdMap checked;   // indices of <- that an assert keeps below the given number
-    IdMap std_names; // nodes named by the standard library: a name from the user replaces it
-    StrMap texts;    // path -> text of a kernel file, preceded by the line that names it
-    StrMap sites;    // scope path -> (void *)(number of draws in it)
+    IdMap checked;   // index of <- -> the bound below which an assert keeps it
+    IdMap std_names; // nodes named by the standard library; a name given by the user replaces
+                     // theirs
+    StrMap texts;    // path -> text of a kernel file, with a first line that names the file
+    StrMap sites;    // scope path -> (void *)(number of random draws in it)
     bool training;
     EntryKind kind;
-    const char *entry;   // its name
+    const char *entry;   // name of the entry
     VEC(Node *) tallied; // the results of tally(x)
-    // Counts executions of an entry that draws random numbers and does not train; or NULL.
+    // Counts executions of an entry that draws random numbers and does not train; otherwise NULL.
     ECell *runs;
     TrainState *train;
     uint32_t writes;    // number of writes of cells so far
     uint32_t pass;      // `update` statements of the train block so far
-    bool replay;        // a model elaborated again in one entry: taps and asserts are not repeated
+    bool replay;        // a model is elaborated again for the same entry: taps and asserts are not
+                        // repeated
     bool reads_inputs;  // the current init value depends on inputs of the model
     bool first_batch;   // ENTRY_FIRST_BATCH is being elaborated
     bool stopped;       // a limit of elab_limit.c was exceeded, which has been reported
-    uint32_t sizing;    // the frame in which an axis size is evaluated, or 0
+    uint32_t sizing;    // id of the frame in which an axis size is evaluated, or 0
     bool allow_unbound; // frontend_decls: an unbound dimension is not an error
 };
 
@@ -250,12 +255,12 @@ Val val_poison(void);
 Val val_none(void);
 Val val_seq(Elab *e, ValKind kind, uint32_t n);
 Val val_cell(ECell *c);
-// The result of an operation whose nodes are those of the current graph from [first] on. It becomes
-// a tensor of its own even if it is an unchanged operand, as for a cast to the same type.
+// The result of an operation that created the nodes of the current graph from [first] on. It gets a
+// node of its own even if it is an unchanged operand, as after a cast to the same type.
 Val val_apart(Elab *e, Val v, uint32_t first);
 bool val_missing(const Val *v); // absent or none
-// The value as source text: "0", or "uniform(-0.1, 0.1)" for a function that still needs the shape;
-// the text at the span if there is no shorter form.
+// The value as source text: "0", or "uniform(-0.1, 0.1)" for a function that still needs a shape;
+// otherwise the text at the span.
 const char *val_source(Elab *e, const Val *v, Span span);
 const char *val_text(Elab *e, const Val *v); // "an integer", "a tensor f32[3]", for messages
 bool val_is_tensor(const Val *v);            // a tensor or a cell
@@ -278,21 +283,22 @@ bool out_of_bounds(Elab *e, Span span); // whether elaboration must stop
 
 // elab_convert.c
 // v as a tensor of the current graph; NULL after reporting an error. weak: the type that a number
-// takes (DT_COUNT: f32 for floats, i64 for integers, bool).
+// gets (DT_COUNT: f32 for floats, i64 for integers, bool for bools).
 Node *to_tensor(Elab *e, const Val *v, DType weak, Span span);
 bool int_fits(DType t, int64_t v); // true for floats
 bool to_int(Elab *e, const Val *v, Span span, const char *what, int64_t *out);
-// Reports that the value of a const or a dim is not suitable, at its definition, once for all uses.
-// text: what is expected; found: its value.
+// Reports, once and at its definition, that the value of a const or a dim is not suitable. text:
+// what is expected; found: its value.
 void fail_defined(Elab *e, const Stmt *definition, Span use, const char *text, const char *found);
 bool to_bool(Elab *e, const Val *v, Span span, const char *what, bool *out);
 bool to_axis(Elab *e, const Val *v, Span span, int rank, int *out);
 bool to_axes(Elab *e, const Val *v, Span span, int rank, int64_t *axes,
-             int *n); // one or a list; ascending
+             int *n); // one integer or a list; ascending
 // A list of sizes, or one size. sym may be NULL. Checks that sizes are positive.
 bool to_shape(Elab *e, const Val *v, Span span, Type *out);
 bool to_ints(Elab *e, const Val *v, Span span, int64_t *out, int max, int *n);
-bool check_size(Elab *e, const Type *t, Span span); // positive, count does not overflow
+bool check_size(Elab *e, const Type *t, Span span); // sizes are positive, and their product does
+                                                    // not overflow
 // Converts operands to a common type by the language's rules; false after reporting an error.
 bool join_operands(Elab *e, const char *what, Val *v, const Span *span, int n, Node **out, Span at);
 
@@ -305,15 +311,15 @@ Val binary_values(Elab *e, BinaryOp op, Val a, Val b, Span sa, Span sb, Span at)
 Global *global_find(Elab *e, EFile *f, const char *name, Span span, bool report);
 Val global_value(Elab *e, Global *g, Span span);
 Val name_value(Elab *e, const char *name, Span span);
-bool name_try(Elab *e, const char *name, Span span, Val *out); // false when unknown; no report
+bool name_try(Elab *e, const char *name, Span span, Val *out); // false: unknown; not reported
 // Reports an unknown name. size: it was used as the size of an axis. (elab_unknown.c)
 Val name_unknown(Elab *e, const char *name, Span span, bool size);
-// How to write in this language what other libraries call [name], a function or a member; or NULL.
+// The name in this language of what other libraries call [name], a function or a member; or NULL.
 const char *foreign_name(const char *name, bool member);
 void name_bind(Elab *e, const char *name, Val v);
-// The same, but not in the function's own frame.
+// The same, but without the names of the function's own frame.
 bool name_try_around(Elab *e, const char *name, Span span, Val *out);
-// Assignment by a statement: as name_bind, but a name whose outer value was read in a loop must be
+// Assignment by a statement: like name_bind, but a name whose outer value a loop has read must be
 // carried.
 void name_assign(Elab *e, const char *name, Span span, Val v);
 Scope *scope_child(Elab *e, Scope *up, const char *name, bool reuse);
@@ -323,7 +329,7 @@ Sym sym_of(Elab *e, const char *dim);
 
 // elab_expr.c
 Val eval(Elab *e, const Expr *x);
-Val eval_named(Elab *e, const Expr *x, const char *name); // defines [name]
+Val eval_named(Elab *e, const Expr *x, const char *name); // an expression whose value gets [name]
 Val eval_size(Elab *e, const Expr *x);                    // the size of an axis in a type
 bool eval_type(Elab *e, const TypeExpr *t, Type *out);
 bool eval_dtype(Elab *e, const TypeExpr *t, DType *out);
@@ -335,29 +341,29 @@ Val index_update(Elab *e, const Expr *x, Node *base, Val value);
 
 // elab_joint.c
 typedef struct Joined { // some axes of a tensor, moved together and merged into one
-    int axis, rank;     // the merged axis in the result, and the result's rank
+    int axis, rank;     // the position of the merged axis in the result, and the rank of the result
     int64_t dim[MAX_RANK];
-    // The permutation and its inverse; sizes after it.
+    // The permutation and its inverse, and the sizes after it.
     int64_t perm[MAX_RANK], back[MAX_RANK], apart[MAX_RANK];
 } Joined;
-// Merges n axes, in ascending order. The merged axis is at their place, or at the front if other
-// axes are between them, as in NumPy.
+// Merges n axes, given in ascending order. The merged axis is at their position if they are
+// adjacent, otherwise at the front, as in NumPy.
 void axes_joined(const Type *t, const int *axis, int n, Joined *out);
 Node *join_axes(Elab *e, Node *x, const Joined *j);
 Type joined_type(const Type *t, const Joined *j, const Type *index); // the type of x[index]
-// scatter or a variant of it, with values v of that type.
+// scatter or a variant of it with values v, which have the type of x[index].
 Node *joined_scatter(Elab *e, Op op, Node *x, const Joined *j, Node *index, Node *v);
-// The index into the merged axis of axes with these sizes, from their own indices, which broadcast.
-// NULL after reporting an error.
+// Computes the index into the merged axis from those of the axes, which have these sizes. The
+// indices broadcast. NULL after reporting an error.
 Node *joint_index(Elab *e, Node *const *index, int n, const int64_t *size, Span span);
 
 // elab_with.c
-// The With of a call; NULL if fn is `none`, or after reporting an error.
+// The With for a call; NULL if fn is `none`, or after reporting an error.
 With *with_new(Elab *e, const Expr *fn);
-With *with_entry(Elab *e, const Expr *fn);    // for a whole entry, from the file's top level
-Val with_value(Elab *e, ECell *c, Span span); // the value of the cell where it is read
-// A function that still needs arguments, and its name: sgd(lr = 0.1) as slow. false after reporting
-// an error.
+With *with_entry(Elab *e, const Expr *fn); // for a whole entry, evaluated at the file's top level
+Val with_value(Elab *e, ECell *c, Span span); // the value as which the cell is read
+// Evaluates a function that still needs arguments, and its name: sgd(lr = 0.1) as slow. false after
+// reporting an error.
 bool eval_waiting(Elab *e, const Expr *x, Val *fn, const char **as);
 
 // elab_call.c
@@ -372,11 +378,12 @@ typedef struct Arg {
     Span span, name_span;
     Val v;
 } Arg;
-// Calls a function (or partial application) with its leading parameters. scope NULL: the name being
-// defined, else the function's own.
+// Calls a function (or partial application) with values for its first parameters. scope NULL: that
+// of the name being defined, otherwise that of the function's name.
 Val call_leading(Elab *e, Val callee, const Val *v, uint32_t n, Span span, Scope *scope);
-const Sig *fn_signature(Elab *e, const Fn *fn); // Fn.sig, created if it is missing
-const char *fn_missing(Elab *e, const Fn *fn);  // "'p', 'g'", or NULL when none
+const Sig *fn_signature(Elab *e, const Fn *fn); // Fn.sig; computed on first use
+const char *fn_missing(Elab *e, const Fn *fn);  // "'p', 'g'": required parameters without
+                                                // arguments; NULL: none
 // "has 1 of the 2 arguments that it needs: f(x, y)", "still needs 'x', 'y'", or NULL.
 const char *fn_lack(Elab *e, const Fn *fn);
 // Binds the parameters to their arguments or defaults, in the frame of the call.
@@ -386,12 +393,14 @@ Val fn_body(Elab *e, Fn *fn, Val *args, const Span *spans, Span span, Scope *sco
 // elab_builtin.c, elab_shape.c, elab_gather.c
 const Builtin *builtin_find(const char *name);
 extern const Builtin shape_builtins[], index_builtins[], window_builtins[]; // ended by {0},
-extern const Builtin einsum_builtins[];                                     // as is this
+extern const Builtin einsum_builtins[];                                     // like this one
 Node *tensor_arg(Elab *e, const Call *c, int i);                            // NULL after reporting
 Val run_tally(Elab *e, const Call *c);                                      // elab_tally.c
-// For each node of the entry's graph: whether it depends on a tally after the first [from] of them.
+// By node of the entry's graph: whether it depends on a tally, not counting the first [from]
+// tallies.
 bool *tally_reached(Elab *e, uint32_t from);
-void tally_keep(Elab *e, const char *entry, const char *output, Node *n); // for the runtime
+void tally_keep(Elab *e, const char *entry, const char *output, Node *n); // creates a cell for the
+                                                                          // runtime
 void builtin_names(Elab *e, const char **out, uint32_t *n, uint32_t max);
 
 // elab_random.c
@@ -402,18 +411,19 @@ void exec_block(Elab *e, const Block *b);
 void exec(Elab *e, const Stmt *s);
 
 // elab_cell.c
-// A node in the init graph that represents n, which is computed from a model's inputs.
+// cell_of_inputs: whether n is computed from a model's inputs. cell_stand_in: a node of the same
+// type in the init graph that represents it.
 bool cell_of_inputs(Elab *e, Node *n);
 Node *cell_stand_in(Elab *e, const Node *n);
 ECell *cell_control(Elab *e, const char *name);
 ECell *cell_counter(Elab *e, const char *name, const Type *t); // not saved, initially 0
 ECell *cell_setting(Elab *e, const Stmt *s, EFile *f);
 Node *cell_read(Elab *e, ECell *c, Span span);
-// Its value at the beginning of the entry, in the root graph.
+// The value of the cell at the beginning of the entry, in the root graph.
 Node *cell_on_entry(Elab *e, const ECell *c);
 void cell_set(Elab *e, ECell *c, Node *n); // sets its current value
-// Sets the value of a cell after a loop whose iterations wrote it (c->cur is its value before the
-// loop) to n, which enclosing loops carry.
+// Sets the value of a cell to n after a loop whose iterations wrote it (c->cur is its value before
+// the loop). Enclosing loops carry it, too.
 void cell_leaves_loop(Elab *e, ECell *c, Node *n);
 void exec_param(Elab *e, const Stmt *s);
 void exec_update_cell(Elab *e, const Stmt *s);
@@ -426,28 +436,29 @@ Val path_value(Elab *e, const char *path, Span span);
 // elab_region.c
 Graph *elab_graph(Elab *e); // a new plain graph
 bool graph_owns(const Graph *g, const Node *n);
-// n in the current graph; captured if it is from an enclosing one.
+// n as a node of the current graph; captured if it belongs to an enclosing one.
 Node *own(Elab *e, Node *n, Span span);
-Node *own_cell(Elab *e, ECell *c, Span span); // a cell's value, kept apart from equal values
-// Makes the loops between here and the graph of the cell's value carry it. false: something other
-// than loops is between.
+Node *own_cell(Elab *e, ECell *c, Span span); // the value of a cell; not shared with equal values
+// Makes the loops between the current graph and that of the cell's value carry the cell. false: one
+// of the regions between is not a loop.
 bool loops_carry(Elab *e, ECell *c);
-// Whether y depends on x, both in the current graph, only through the enclosing graph.
+// Whether y depends on x, both of the current graph, but only through the enclosing graphs.
 bool region_cuts(Elab *e, Node *y, Node *x);
 Region *region_open(Elab *e);
 Node *region_param(Elab *e, Region *r, const Type *t);
 void region_close(Elab *e, Region *r);
-bool region_is_micro(const Region *r); // the loop over micro-batches itself
+bool region_is_micro(const Region *r); // whether it is the loop over micro-batches
 void region_assert(Elab *e, Node *cond, const char *text);
-// Creates the loop. Cells that its iterations write are carried after init, and their results
-// follow those of init.
+// Creates the loop. Cells that its iterations write are carried after [init]; their results follow
+// those of [init].
 Node *loop_node(Elab *e, Region *r, int64_t count, Node *const *init, uint32_t ncarried,
                 Node *const *scanned, uint32_t nscanned);
 void exec_loop(Elab *e, const Stmt *s);
 void exec_emit(Elab *e, const Stmt *s);
 
 // frontend.c
-// The text of a user's file that [from] names; NULL if it cannot be read. path: for messages.
+// The text of a user's file that the file [from] names; NULL if it cannot be read. path: for
+// messages.
 const char *file_text(Elab *e, const EFile *from, const char *name, size_t *len, const char **path);
 
 // elab_extern.c
@@ -459,7 +470,7 @@ Val call_extern(Elab *e, Fn *fn, Val *args, const Span *spans, Span span, Scope 
 Val call_element(Elab *e, Fn *fn, Val *args, const Span *spans, Span span, Scope *scope);
 
 // elab_rule.c
-// The result of a function's own gradient for an argument of type t: `none` becomes zeros. NULL: it
+// The result of a function's own gradient for an argument of type t; `none` becomes zeros. NULL: it
 // is not a tensor.
 Node *own_gradient(Elab *e, const Val *v, const Type *t, Span span);
 Val call_with_gradient(Elab *e, Fn *fn, Val *args, const Span *spans, Span span, Scope *scope);
@@ -475,27 +486,29 @@ typedef struct ModelInput {
 } ModelInput;
 typedef VEC(ModelInput) ModelInputs;
 bool model_inputs(Elab *e, const Stmt *model, EFile *f, ModelInputs *out, const char **batch);
-bool input_range(Elab *e, const Param *p, ModelInput *in);     // sets the range in [in]; checked
-Node *make_input(Elab *e, const ModelInput *in, int64_t rows); // rows > 0 replaces axis 0 of data
-// Elaborates a model's body with these values for its inputs; the result is a tuple with names.
+bool input_range(Elab *e, const Param *p, ModelInput *in); // evaluates and checks the range in [in]
+Node *make_input(Elab *e, const ModelInput *in, int64_t rows); // rows > 0: replaces axis 0 of data
+                                                               // inputs
+// Elaborates the body of a model with these values for its inputs. The result is a tuple with
+// names.
 Val model_run(Elab *e, const Stmt *model, EFile *f, Val *inputs, Span span);
 void entries_elaborate(Elab *e);
 int64_t batch_size(Elab *e, const char *batch);
 
 // elab_forgive.c
-typedef struct Before { // the state before an entry that is not run
+typedef struct Before { // the state before the elaboration of an entry that is not run
     uint32_t diags, errors, cells;
 } Before;
 Before elab_before(const Elab *e);
 void elab_forget(Elab *e, const Before *b); // removes the cells defined since then
-// Turns errors since then into a note of the module and removes what was defined. Returns false if
-// there were errors.
+// If there were errors since [b]: replaces them by a note of the module, removes what was defined,
+// and returns false.
 bool elab_forgive(Elab *e, const Before *b, const char *name);
 
 // elab_scale.c: loss scaling, if the train entry uses it; otherwise values are unchanged.
 Node *loss_scaled(Elab *e, Node *loss, Span span);
 Node *gradient_unscaled(Elab *e, Node *gradient, Span span);
-// Creates the roots of a step that is skipped unless [finite]: then cells keep their values.
+// Creates the roots of a step: if [finite] is false, cells keep their values.
 void scale_commits(Elab *e, Node *finite);
 
 // elab_program.c
@@ -506,7 +519,7 @@ typedef struct TrainProgram {
 // Selects the train block that the options name. false after reporting an error.
 bool program_choose(Elab *e, TrainProgram *out);
 bool program_of(Elab *e, const Stmt *train, TrainProgram *out);
-const Stmt *program_evaluate(const Stmt *train); // its `evaluate with`, or NULL
+const Stmt *program_evaluate(const Stmt *train); // the expression of its `evaluate with`, or NULL
 
 // elab_train.c
 typedef struct TrainResult {

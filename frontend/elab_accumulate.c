@@ -4,12 +4,13 @@
 
 #include "frontend/elab_train.h"
 
-// One round of the loop over micro-batches: the model on a slice, its loss, the gradients.
+// One iteration of the loop over micro-batches: the model on a slice of the batch, its loss, the
+// gradients.
 typedef struct Micro {
-    CellList states;       // what the model writes
-    Seq *outputs;          // of the trial, for their types
+    CellList states;       // states that the model writes
+    Seq *outputs;          // of the trial elaboration, for their types
     VEC(uint32_t) scalars; // outputs whose mean is taken
-    NodeList init;         // carried: gradient sums, states, output sums
+    NodeList init; // initial values of what is carried: sums of gradients, states, sums of outputs
 } Micro;
 
 static bool is_scalar_output(const Val *v)
@@ -17,7 +18,8 @@ static bool is_scalar_output(const Val *v)
     return v->kind == V_TENSOR && v->node->type.rank == 0 && v->node->type.dtype != DT_BOOL;
 }
 
-// A trial elaboration in a graph of its own: defines the cells, tells what is written and returned.
+// Elaborates the model in a graph of its own to define its cells and find out what it writes and
+// returns.
 static bool trial(Elab *e, TrainState *t, const Stmt *s, Micro *m)
 {
     Graph *root = e->root;
@@ -55,7 +57,7 @@ static bool trial(Elab *e, TrainState *t, const Stmt *s, Micro *m)
         c->cur = i < cur.n ? cur.at[i] : NULL;
         c->written = i < flags.n && flags.at[i];
     }
-    e->tallied.n = tallies; // those of the trial
+    e->tallied.n = tallies; // removes those of the trial
     e->root = e->g = root;
     return ok;
 }
@@ -87,7 +89,7 @@ static bool micro_body(Elab *e, TrainState *t, const Stmt *s, Micro *m, Region *
                  graph_binary(e->g, OP_add, carried->at[at],
                               graph_cast(e->g, v, carried->at[at]->type.dtype)));
     }
-    // The loss too, when it is not one of the outputs.
+    // The sum of the loss comes last, even if the loss is one of the outputs.
     vec_push(e->arena, &r->g->results,
              graph_binary(e->g, OP_add, carried->at[at], graph_cast(e->g, loss, DT_F32)));
     for (uint32_t k = 0; k < r->assert_cond.n; k++)
@@ -95,8 +97,8 @@ static bool micro_body(Elab *e, TrainState *t, const Stmt *s, Micro *m, Region *
     return true;
 }
 
-// What the loop carries at its start: sums at zero, states as they are (again: as they were when
-// the entry began, for every `minimize` runs the model from there).
+// Initial values of what the loop carries: zeros for sums, current values for states. again: values
+// that states had when the entry began, since every `minimize` runs the model from there.
 static void start_values(Elab *e, TrainState *t, const Stmt *s, Micro *m, bool again)
 {
     Type scalar = type_scalar(DT_F32);
@@ -112,7 +114,7 @@ static void start_values(Elab *e, TrainState *t, const Stmt *s, Micro *m, bool a
     for (uint32_t i = 0; i < m->scalars.n + 1; i++) vec_push(e->arena, &m->init, zeros(e, &scalar));
 }
 
-// Inputs: (n * batch, ...) as (n, batch, ...), a slice a round.
+// Reshapes inputs from (n * batch, ...) to (n, batch, ...): one slice per iteration.
 static bool slice_inputs(Elab *e, TrainState *t, NodeList *scanned)
 {
     for (uint32_t i = 0; i < t->inputs.n; i++) {
@@ -129,7 +131,7 @@ static bool slice_inputs(Elab *e, TrainState *t, NodeList *scanned)
     return true;
 }
 
-// The region of the loop; the model's states are what it carries while its body is elaborated.
+// Builds the loop's region. While its body is elaborated, the model's states are carried values.
 static bool micro_region(Elab *e, TrainState *t, const Stmt *s, Micro *m, Region **region)
 {
     Region *r = *region = region_open(e);
@@ -160,8 +162,8 @@ static bool micro_region(Elab *e, TrainState *t, const Stmt *s, Micro *m, Region
     return ok;
 }
 
-// Means of gradients and outputs; the states as the last round leaves them; asserts. Returns the
-// outputs.
+// Takes means of gradients and outputs, the states after the last iteration, and asserts. Returns
+// the outputs.
 static Seq *take_results(Elab *e, TrainState *t, const Stmt *s, Micro *m, const Region *r,
                          Node *loop, bool again)
 {
@@ -213,7 +215,7 @@ bool train_accumulated(Elab *e, TrainState *t, const Stmt *s)
     Node *loop = loop_node(e, r, t->accumulate, m.init.at, m.init.n, scanned.at, scanned.n);
     if (node_is_poison(loop)) return false;
     Seq *means = take_results(e, t, s, &m, r, loop, again);
-    // Other outputs live in the loop only.
+    // Other outputs exist only in the loop.
     for (uint32_t k = 0; k < m.outputs->n; k++) {
         Val *slot = NEW(e->arena, Val);
         *slot = val_poison();

@@ -104,7 +104,7 @@ static Val run_len(Elab *e, const Call *c)
     return val_poison();
 }
 
-// Lists as they are written, those in more than a few others by their lengths.
+// Prints lists as they are written; deeply nested ones only as their length.
 static void put_text(Elab *e, const Val *v, int depth, Buf *b)
 {
     enum { DEEPEST = 8 };
@@ -179,7 +179,7 @@ static Val run_cast(Elab *e, const Call *c)
 {
     DType t = DT_F32;
     if (!type_arg(e, c, 1, &t)) return val_poison();
-    // A number goes straight to t: 0.1 has other digits in f64 than an f32 has.
+    // A number is converted to t directly, since 0.1 as f64 differs from 0.1 as f32.
     DType weak = c->arg[0].kind != V_FLOAT ? DT_COUNT : dtype_is_float(t) ? t : DT_F64;
     Node *n = to_tensor(e, &c->arg[0], val_is_weak(&c->arg[0]) ? weak : t, c->arg_span[0]);
     if (!n) return val_poison();

@@ -74,7 +74,8 @@ const char *fn_lack(Elab *e, const Fn *fn)
         needs += s->p[i].required;
         has += s->p[i].required && fn->bound && fn->bound[i].kind != V_ABSENT;
     }
-    // Which one was left out is a guess: fewer than needed are the last ones.
+    // It is not known which argument is missing, since fewer arguments than required are taken as
+    // the last ones.
     return has ? arena_printf(e->arena, "has %d of the %d arguments that it needs: %s", has, needs,
                               sig_text(e, fn))
                : arena_printf(e->arena, "still needs %s", missing);
@@ -100,9 +101,9 @@ static bool bind_named(Elab *e, const Fn *fn, const Sig *s, const Arg *a, Val *o
     return false;
 }
 
-// Positional arguments fill the open parameters from the left; when there are fewer than required
-// ones, the last required ones: what is left out leads, and the call makes a function waiting for
-// it.
+// Positional arguments fill the open parameters from the left. If there are fewer than required
+// parameters, they are the last required ones, and the call returns a function that needs the first
+// ones.
 static bool bind(Elab *e, const Fn *fn, const Sig *s, const Arg *args, uint32_t n, Span span,
                  Val *out, Span *spans, bool *partial)
 {
@@ -154,7 +155,8 @@ static bool bind(Elab *e, const Fn *fn, const Sig *s, const Arg *args, uint32_t 
     return true;
 }
 
-// A parameter's written type is checked; a name in it that means nothing yet is bound to the size.
+// Checks the declared type of a parameter. A name in it that is unknown so far becomes the size of
+// that axis.
 static bool check_param_type(Elab *e, const Param *p, Val *v, Span span)
 {
     DType want;
@@ -260,10 +262,11 @@ static Val call_model(Elab *e, Fn *fn, Val *args, const Span *spans, Span span)
         args[i] = val_node(n);
     }
     Val v = model_run(e, fn->stmt, fn->file, args, span);
-    return v.kind == V_TUPLE && v.seq->n == 1 ? v.seq->at[0] : v; // one result is a value
+    return v.kind == V_TUPLE && v.seq->n == 1 ? v.seq->at[0] : v; // a single result is not a tuple
 }
 
-// Of all arguments that it needs. scope NULL: the name being defined, else the function's own.
+// Calls a function with all required arguments. scope NULL: that of the name being defined,
+// otherwise that of the function's name.
 static Val call_bound(Elab *e, Fn *fn, Val *bound, Span *spans, int n, Span span, Scope *scope)
 {
     if (fn->is_op && op_info(fn->op)->class == CLS_ELEMENTWISE)
@@ -271,7 +274,7 @@ static Val call_bound(Elab *e, Fn *fn, Val *bound, Span *spans, int n, Span span
     Call c = {.span = span, .arg = bound, .arg_span = spans};
     if (fn->is_op) return apply_reduce(e, fn->op, &c);
     if (fn->builtin) {
-        // `as` around a built-in names its random draws.
+        // For a built-in, `as` names the scope of its random draws.
         Scope *outer = e->frame->scope;
         uint32_t first = e->g->nodes.n;
         if (scope) e->frame->scope = scope;
@@ -356,7 +359,7 @@ Val call_expr(Elab *e, const CallSite *at)
     const Expr *x = at->call;
     Val callee = eval(e, x->a);
     if (callee.kind == V_POISON) {
-        // Arguments may hold more errors worth reporting.
+        // Reports errors in the arguments, too.
         for (uint32_t i = 0; i < x->items.n; i++) eval(e, x->items.at[i].value);
         return callee;
     }

@@ -96,7 +96,7 @@ static void cell_begin(Elab *e, ECell *c, Span span)
 Node *cell_read(Elab *e, ECell *c, Span span)
 {
     at_span(e, span);
-    // Read for an initial value, a cell is what it holds by then: see ECell.init.
+    // While initial values are elaborated, a cell is read as its initial value: see ECell.init.
     if (e->root == e->init) return own(e, cell_on_entry(e, c), span);
     c->in_model |= e->model != NULL;
     cell_begin(e, c, span);
@@ -120,7 +120,7 @@ Node *control_f32(Elab *e, const char *name, Span span)
     return n ? graph_cast(e->g, n, DT_F32) : NULL;
 }
 
-// A cell by path, from the scope in force outwards.
+// A cell by its path, looked up in the current scope and then in enclosing ones.
 Val path_value(Elab *e, const char *path, Span span)
 {
     for (Scope *s = e->frame ? e->frame->scope : NULL; s; s = s->up) {
@@ -134,8 +134,9 @@ Val path_value(Elab *e, const char *path, Span span)
 
 // -- defining -------------------------------------------------------------------------------------
 
-// What a model computes of its inputs can be an initial value, too: then the cell is of the first
-// batch. In the init graph, where only its type is looked at, something else stands for it.
+// The initial value of a cell may depend on the inputs of a model: then it is computed from the
+// first batch (cell.first_batch). The init graph, which only needs its type, has a placeholder for
+// it.
 bool cell_of_inputs(Elab *e, Node *n)
 {
     IdMap seen = idmap_new(e->arena);
@@ -143,7 +144,9 @@ bool cell_of_inputs(Elab *e, Node *n)
     vec_push(e->arena, &list, n);
     for (uint32_t i = 0; e->model && i < list.n; i++) {
         const Node *x = list.at[i];
-        if (x->op == OP_input || x->op == OP_region_param) return true; // that of a loop: perhaps
+        if (x->op == OP_input || x->op == OP_region_param)
+            return true; // the parameter of a loop
+                         // may be an input
         for (uint32_t k = 0; k < x->nargs; k++) {
             if (idmap_get(&seen, (uintptr_t)x->args[k], NULL)) continue;
             idmap_set(&seen, (uintptr_t)x->args[k], 1);
@@ -159,14 +162,14 @@ Node *cell_stand_in(Elab *e, const Node *n)
     return graph_leaf_cell(e->init, OP_state, "", &n->type);
 }
 
-// The value, as it would be in the graph of the moment.
+// Evaluates the initial value in the current graph.
 static Val initial_value(Elab *e, ECell *c, const Expr *x)
 {
     Scope *outer = e->frame->scope;
     e->frame->scope = scope_child(e, NULL, c->cell.name, false);
     Val v = eval(e, x);
     c->cell.begins = val_source(e, &v, x->span);
-    if (v.kind == V_FN) { // uniform(-a, a): still waits for the shape
+    if (v.kind == V_FN) { // such as uniform(-a, a), which still needs a shape
         Val shape = val_seq(e, V_LIST, c->cell.type.rank);
         for (int i = 0; i < c->cell.type.rank; i++) {
             shape.seq->at[i] = val_int(c->cell.type.dim[i]);
@@ -178,7 +181,7 @@ static Val initial_value(Elab *e, ECell *c, const Expr *x)
     return v;
 }
 
-// Of the cell's type; NULL after reporting.
+// Converts the value to the cell's type; NULL after reporting an error.
 static Node *initial_node(Elab *e, const ECell *c, const Val *v, const Expr *x)
 {
     const Type *t = &c->cell.type;
@@ -198,7 +201,7 @@ static Node *initial_node(Elab *e, const ECell *c, const Val *v, const Expr *x)
     return n && !node_is_poison(n) ? n : NULL;
 }
 
-typedef struct Place { // of elaboration
+typedef struct Place { // where nodes are created
     Graph *g, *root;
     Region *region;
     With *with;
@@ -214,7 +217,7 @@ static Place move(Elab *e, Place to)
     return from;
 }
 
-// The initial value, made in the init graph: const ones are kept as a number.
+// Sets the initial value of a cell: a number if it is constant, otherwise a node of the init graph.
 static bool define_initial(Elab *e, ECell *c, const Expr *x)
 {
     if (!x) return true;
@@ -243,7 +246,7 @@ static bool define_initial(Elab *e, ECell *c, const Expr *x)
     return ok;
 }
 
-// In ENTRY_FIRST_BATCH the cell has its initial value for everything computed after it.
+// In ENTRY_FIRST_BATCH, code after the definition reads the initial value as the cell's value.
 static bool define_first(Elab *e, ECell *c, const Expr *x)
 {
     Place from = move(e, (Place){e->root, e->root, NULL, NULL});
@@ -254,7 +257,8 @@ static bool define_first(Elab *e, ECell *c, const Expr *x)
     return c->first != NULL;
 }
 
-// The place to blame for a name: the call that opened its scope, else the definition.
+// The source place for errors about a name: the call that opened its scope, otherwise the
+// definition.
 static Loc blame(Elab *e, Span span)
 {
     return e->frame->call ? e->frame->call : loc_add(e->diags, span, 0, NULL);
@@ -268,7 +272,7 @@ static ECell *clash(Elab *e, const Stmt *s, ECell *c, Scope *scope)
     if (c->cell.loc)
         diag_note_span(e->diags, d, loc_user_span(e->diags, c->cell.loc), "first here");
     const char *name = *scope_path(e, scope) ? scope_path(e, scope) : "name";
-    const char *q = strchr(name, '.') ? "\"" : ""; // a path is written in quotes
+    const char *q = strchr(name, '.') ? "\"" : ""; // paths are written in quotes
     diag_note(e->diags, d,
               "name each call, as in … as %s%s2%s (in a 'for': as \"%s{i}\"); to share one "
               "set of parameters write … reuse %s%s%s",
@@ -370,7 +374,7 @@ static void cell_write(Elab *e, ECell *c, Val v, Span span, Span value_span)
         fail(e, span, "an initial value cannot write '%s'", c->cell.name);
         return;
     }
-    // (an `update` goes on with what one before it has written)
+    // (an `update` continues with what the one before it has written)
     if (c->written && c->writer != e->frame->id && (!c->pass || c->pass == e->pass)) {
         Diag *d = error_at(e, span, "'%s' is written by two calls", c->cell.name);
         diag_note(
@@ -411,7 +415,7 @@ static void cell_write(Elab *e, ECell *c, Val v, Span span, Span value_span)
 
 void cell_leaves_loop(Elab *e, ECell *c, Node *n)
 {
-    if (loops_carry(e, c)) c->cur = n; // (whatever was between was between its writing, too)
+    if (loops_carry(e, c)) c->cur = n; // (always possible, since the loop could write the cell)
 }
 
 void exec_update_cell(Elab *e, const Stmt *s)

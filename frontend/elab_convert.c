@@ -14,7 +14,7 @@ bool int_fits(DType t, int64_t v)
     }
 }
 
-// Whether a number is a value of type t, else after reporting.
+// Whether a number is a value of type t; false after reporting an error.
 static bool suits(Elab *e, const Val *v, DType t, Span span)
 {
     const char *name = dtype_info[t].name;
@@ -49,8 +49,8 @@ static Node *weak_const(Elab *e, const Val *v, DType t, Span span)
     return graph_const_int(e->g, t, v->i);
 }
 
-// Numbers and nested lists of numbers as a constant tensor of type t. Bools are 0 and 1 in any
-// type, and 0 and 1 are bools.
+// Converts numbers and nested lists of numbers to the elements of a constant tensor of type t. Bools
+// are 0 and 1 in any type, and 0 and 1 are bools.
 static bool list_flatten(Elab *e, const Val *v, int depth, Type *t, int64_t *bits, int64_t cap,
                          int64_t *n, Span span)
 {
@@ -132,7 +132,7 @@ static Node *list_const(Elab *e, const Val *v, DType weak, Span span)
         Node *c = weak_const(e, &lo, t, span);
         return c ? graph_binary(e->g, OP_add, n, c) : NULL;
     }
-    int64_t count = 1, n = 0; // (at most 2^20 times a length below 2^32)
+    int64_t count = 1, n = 0; // (no overflow: at most 2^20 times a length below 2^32)
     for (int i = 0; i < type.rank; i++) {
         count *= type.dim[i];
         if (!list_fits(e, (uint64_t)count, span)) return NULL;
@@ -181,7 +181,8 @@ void fail_defined(Elab *e, const Stmt *definition, Span use, const char *text, c
         diag_note_span(e->diags, d, from, "used here");
 }
 
-// Who wants what of a value that does not suit: the const it is, or the place it stands at.
+// Reports a value that is not suitable: at the definition of the const that it is, or where it is
+// used.
 static void unsuitable(Elab *e, const Val *v, Span span, const char *text)
 {
     if (v->constant)
@@ -231,8 +232,7 @@ bool to_axis(Elab *e, const Val *v, Span span, int rank, int *out)
     return true;
 }
 
-// More than fit any machine, and few enough that what is computed from them can be counted and
-// launched.
+// More elements than fit into any memory, but few enough that derived numbers do not overflow.
 static const int64_t most_elements = (int64_t)1 << 40;
 
 bool check_size(Elab *e, const Type *t, Span span)
@@ -318,7 +318,7 @@ bool join_operands(Elab *e, const char *what, Val *v, const Span *span, int n, N
             return false;
         }
     }
-    if (t == DT_COUNT) { // numbers and lists only
+    if (t == DT_COUNT) { // only for numbers and lists
         for (int i = 0; i < n; i++) {
             DType own = v[i].kind == V_FLOAT || list_has(e, &v[i], V_FLOAT, 0) ? DT_F32
                         : v[i].kind == V_BOOL                                  ? DT_BOOL

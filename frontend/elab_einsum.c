@@ -10,11 +10,11 @@
 
 #include "frontend/elab.h"
 
-// A label is a number: of the axes of "..." from left to right (the last is DOTS - 1), then of the
-// letters in the order of the alphabet, capitals first.
+// A label is a number. The axes of "..." come first, numbered so that the last one is DOTS - 1;
+// then the letters in alphabetical order, capitals first.
 enum { DOTS = MAX_RANK, LABELS = DOTS + 52 };
 
-typedef struct Labels { // of one tensor as written; DOTS_HERE stands for the axes of "..."
+typedef struct Labels { // of one tensor, as written; DOTS_HERE stands for the axes of "..."
     const char *text;
     int length, n;
     bool dots;
@@ -24,8 +24,8 @@ enum { DOTS_HERE = LABELS };
 
 typedef struct Term {
     Node *node;
-    uint64_t has;            // labels, as bits
-    uint8_t label[MAX_RANK]; // of each axis of node
+    uint64_t has;            // set of labels, as bits
+    uint8_t label[MAX_RANK]; // of each axis of the node
 } Term;
 
 typedef struct Einsum {
@@ -36,7 +36,7 @@ typedef struct Einsum {
     int n;
     Term *term;
     int64_t size[LABELS];
-    const Node *sized[LABELS]; // what has an axis of that size
+    const Node *sized[LABELS]; // by label: a tensor that has an axis with this label
 } Einsum;
 
 static uint64_t bit(int label)
@@ -82,7 +82,7 @@ static bool read_labels(const Einsum *s, const char **text, Labels *out)
     return true;
 }
 
-// One list of letters an operand, and the result's, where the text has one.
+// Reads the letters of each operand and, if there is "->", of the result.
 static bool read_text(const Einsum *s, Labels *operand, Labels *result, bool *has_result)
 {
     const char *p = s->text;
@@ -108,7 +108,8 @@ static bool parse(Einsum *s, Labels *operand, Labels *result, bool *has_result)
 
 // -- operands -------------------------------------------------------------------------------------
 
-// What stands on the axes of t; "..." are those at the right which the letters leave.
+// Sets the labels of the axes of t. "..." stands for the axes that have no letters, aligned to the
+// right.
 static bool name_axes(const Einsum *s, const Labels *l, Term *t, Span span)
 {
     int letters = l->n - l->dots, rank = t->node->type.rank, axis = 0;
@@ -151,7 +152,7 @@ static bool find_sizes(Einsum *s, const Term *t)
     return true;
 }
 
-// Axes of 1 that others stretch are left out: multiplying broadcasts.
+// Removes axes of size 1 that are larger in another operand: the multiplication broadcasts them.
 static void drop_stretched(const Einsum *s, Term *t)
 {
     int64_t dim[MAX_RANK];
@@ -167,8 +168,8 @@ static void drop_stretched(const Einsum *s, Term *t)
     if (rank < t->node->type.rank) t->node = graph_reshape(s->e->g, t->node, rank, dim);
 }
 
-// Of k axes with one letter, the diagonal: side by side as one axis of n^k elements, those at
-// i (1 + n + ... + n^(k - 1)).
+// Replaces k axes with the same letter by their diagonal: merged into one axis of n^k elements, of
+// which those at i (1 + n + ... + n^(k - 1)) are taken.
 static void take_diagonal(const Einsum *s, Term *t, int label)
 {
     Graph *g = s->e->g;
@@ -195,7 +196,7 @@ static void take_diagonal(const Einsum *s, Term *t, int label)
     memcpy(t->label, kept, sizeof kept);
 }
 
-// Sums over the axes that are not in [keep].
+// Sums over the axes whose labels are not in [keep].
 static void sum_rest(const Einsum *s, Term *t, uint64_t keep)
 {
     Graph *g = s->e->g;
@@ -210,12 +211,15 @@ static void sum_rest(const Einsum *s, Term *t, uint64_t keep)
     if (!n) return;
     t->has &= keep;
     t->node = graph_reduce(g, OP_sum, t->node, axes, n, false);
-    if (t->node->type.dtype != s->dtype) t->node = graph_cast(g, t->node, s->dtype); // of integers
+    if (t->node->type.dtype != s->dtype)
+        t->node = graph_cast(g, t->node, s->dtype); // integer sums
+                                                    // have a wider
+                                                    // type
 }
 
 // -- products -------------------------------------------------------------------------------------
 
-// t with the axes [label] of [type] in their order.
+// t broadcast to the axes [label] of [type].
 static Node *spread(const Einsum *s, const Term *t, const uint8_t *label, const Type *type)
 {
     Graph *g = s->e->g;
@@ -232,8 +236,8 @@ static Node *spread(const Einsum *s, const Term *t, const uint8_t *label, const 
     return graph_node(g, OP_broadcast, &x, 1, &attrs);
 }
 
-// The product of two, summed over the labels of both that are not in [keep]. Where there are none
-// it is elementwise, which fuses with what is around it. NULL after reporting.
+// The product of two terms, summed over the labels that are in both but not in [keep]. If there are
+// none, it is elementwise, so that it can be fused. NULL after reporting an error.
 static Node *multiply(const Einsum *s, const Term *a, const Term *b, uint64_t keep, uint8_t *label)
 {
     int64_t batch[2][MAX_RANK], contract[2][MAX_RANK];
@@ -248,7 +252,8 @@ static Node *multiply(const Einsum *s, const Term *a, const Term *b, uint64_t ke
             (kept ? batch : contract)[0][kept ? nbatch : ncontract] = i;
             (kept ? batch : contract)[1][kept ? nbatch++ : ncontract++] = k;
         }
-    for (int pass = ncontract ? 0 : 1; pass < 3; pass++) // batch axes, those of a, those of b
+    for (int pass = ncontract ? 0 : 1; pass < 3; pass++) // batch axes, those only in a, those only
+                                                         // in b
         for (int i = 0; i < terms[pass == 2]->node->type.rank; i++) {
             int l = terms[pass == 2]->label[i];
             if (!(keep & bit(l)) || (made & bit(l)) || (!pass && !(b->has & bit(l)))) continue;
@@ -271,7 +276,7 @@ static double elements(const Einsum *s, uint64_t labels)
     return n;
 }
 
-// What the others, or the result, still need of the product of terms i and j.
+// The labels of the product of terms i and j that other terms or the result need.
 static uint64_t needed(const Einsum *s, int i, int j, uint64_t result)
 {
     for (int k = 0; k < s->n; k++)
@@ -279,7 +284,7 @@ static uint64_t needed(const Einsum *s, int i, int j, uint64_t result)
     return (s->term[i].has | s->term[j].has) & result;
 }
 
-// The next two, i < j; false: the product of any two would have too many axes.
+// Chooses the next two terms to multiply, i < j. false: all products would have too many axes.
 static bool choose(const Einsum *s, uint64_t result, int *first, int *second)
 {
     double best = 0;
@@ -320,7 +325,7 @@ static bool contract(Einsum *s, uint64_t result)
 
 // -- the result -----------------------------------------------------------------------------------
 
-// Without "->": the axes of "...", then the letters that stand once.
+// The result without "->": the axes of "...", then the letters that occur once.
 static void implied(const Einsum *s, const Labels *operand, Term *out)
 {
     int count[LABELS] = {0}, rank = 0;

@@ -11,10 +11,10 @@ typedef struct Element {
     Elab *e;
     Fn *fn;
     const Stmt *s;
-    Val *args; // as bound
+    Val *args; // by parameter
     Span span; // of the call
     Scope *scope;
-    Node *operand[MOST_OPERANDS]; // of one type
+    Node *operand[MOST_OPERANDS]; // all of one type
     uint32_t param[MOST_OPERANDS];
     int n;
 } Element;
@@ -26,7 +26,7 @@ static bool word_char(char c)
     return plain_alnum(c) || c == '_';
 }
 
-// The text with $k for operand k, and with numbers known while compiling.
+// The text with $k in place of operand k, and with numbers that are known at compile time.
 static const char *element_text(Element *x, const char *text, Span span)
 {
     Elab *e = x->e;
@@ -65,7 +65,7 @@ static const char *element_text(Element *x, const char *text, Span span)
 
 // -- values ---------------------------------------------------------------------------------------
 
-// The reference on these values of the operands, as their type has it.
+// The reference expression for these operands, cast to the type of the operands.
 static Node *reference(Element *x, Node *const *on)
 {
     Elab *e = x->e;
@@ -124,7 +124,8 @@ static Node *node(Element *x, Node *const *on, const char *text, Graph **regions
     return graph_region_node(x->e->g, OP_own, on, x->n, &attrs, regions, n);
 }
 
-// The slope along operand k, as its text has it; its reference is that of the function's reference.
+// The slope with respect to operand k, computed by its text; its reference is the derivative of the
+// function's reference.
 static Node *slope(Element *x, Node *const *on, int k, const Item *item)
 {
     Node *in[MOST_OPERANDS];
@@ -136,7 +137,7 @@ static Node *slope(Element *x, Node *const *on, int k, const Item *item)
     return region_end(x, r, d) ? node(x, on, text, &r->g, 1) : NULL;
 }
 
-// Parameters of the region: operands, the result, its cotangent.
+// The gradient region. Its parameters: operands, the result, its cotangent.
 static Graph *gradient(Element *x)
 {
     Elab *e = x->e;
@@ -166,7 +167,7 @@ static Graph *gradient(Element *x)
 
 // -- the call -------------------------------------------------------------------------------------
 
-// One shape for all operands: each axis as long as the longest.
+// Broadcasts all operands to one shape.
 static bool spread(Element *x)
 {
     Type t = x->operand[0]->type;
@@ -227,7 +228,7 @@ Val call_element(Elab *e, Fn *fn, Val *args, const Span *spans, Span span, Scope
     bool ok = fn_bind(e, fn, args, spans);
     Val known = val_none();
     if (ok) ok = take_operands(&x, spans);
-    if (ok && !x.n) known = eval(e, s->expr); // all is known while compiling
+    if (ok && !x.n) known = eval(e, s->expr); // all operands are known at compile time
     e->frame = f.up;
     if (!ok || !x.n) return ok ? known : val_poison();
     const char *text = element_text(&x, s->cuda, s->text_span);

@@ -4,7 +4,7 @@
 #include "frontend/elab_survey.h"
 #include "base/names.h"
 
-// The dimension variable standing alone on axis 0, or NULL.
+// The dimension variable that is the size of axis 0, or NULL.
 static const char *batch_name(Elab *e, EFile *f, const Param *p)
 {
     if (!p->type || !p->type->has_shape || !p->type->dims.n) return NULL;
@@ -95,7 +95,7 @@ Node *make_input(Elab *e, const ModelInput *in, int64_t rows)
     return n;
 }
 
-// Results as a tuple in which everything has a name.
+// Returns the results as a tuple in which all have names.
 static Val named_results(Elab *e, Val v, const Stmt *model)
 {
     if (v.kind == V_POISON) return v;
@@ -148,7 +148,7 @@ Val model_run(Elab *e, const Stmt *model, EFile *f, Val *inputs, Span span)
     return v;
 }
 
-// cell + n for a control cell.
+// Assigns cell + n to a control cell.
 static void advance(Elab *e, ECell *c, int64_t n)
 {
     Node *now = cell_read(e, c, (Span){0});
@@ -156,7 +156,7 @@ static void advance(Elab *e, ECell *c, int64_t n)
     cell_set(e, c, graph_binary(e->g, OP_add, now, graph_const_int(e->g, DT_I64, n)));
 }
 
-// What the runtime reports of the outputs. tallied: by node, of tally_reached.
+// Adds the sums that the runtime reports for outputs. tallied: the result of tally_reached.
 static void scalar_sums(Elab *e, const char *entry, const Seq *outputs, int64_t batch,
                         const bool *tallied)
 {
@@ -195,7 +195,8 @@ static StrMap tap_names(Elab *e)
     return names;
 }
 
-// Output roots; training: only scalars, and none of a whole data set. Returns tally_reached.
+// Creates output roots. training: only of scalars, and none that depend on a tally. Returns
+// tally_reached.
 static const bool *output_roots(Elab *e, Seq *outputs, bool training)
 {
     for (uint32_t i = 0; i < outputs->n; i++) {
@@ -265,7 +266,7 @@ static bool any_data(const ModelInputs *in)
     return false;
 }
 
-// with: an `evaluate with`, or NULL.
+// with: the function of an `evaluate with`, or NULL.
 static void entry_model(Elab *e, const Stmt *model, EFile *f, EntryKind kind, const char *name,
                         bool wanted, const Stmt *with)
 {
@@ -317,12 +318,12 @@ static void entry_train(Elab *e, const TrainProgram *p, bool wanted)
     finish(e, &entry, r.batch, p->train->span, wanted);
 }
 
-// By node id of the init graph: the length of the chain of cells, each read for the next one's
-// value, that it depends on.
+// Sets the level of each node of the init graph: the length of the longest chain of cells it
+// depends on in which the value of each is computed from the one before. Returns the largest level.
 static uint32_t init_levels(Elab *e, uint32_t *level)
 {
     uint32_t most = 0;
-    for (uint32_t i = 0; i < e->init->nodes.n; i++) { // topological
+    for (uint32_t i = 0; i < e->init->nodes.n; i++) { // in topological order
         const Node *n = e->init->nodes.at[i];
         for (uint32_t k = 0; k < n->nargs; k++)
             if (level[n->args[k]->id] > level[i]) level[i] = level[n->args[k]->id];
@@ -339,7 +340,7 @@ static uint32_t init_levels(Elab *e, uint32_t *level)
     return most;
 }
 
-// The entry that assigns the cells whose values lie at [level].
+// The entry that assigns the cells whose initial values have this level.
 static Entry entry_init(Elab *e, const uint32_t *levels, uint32_t level)
 {
     Entry entry = {.name = level ? arena_printf(e->arena, "init.%u", level) : "init",
@@ -359,7 +360,7 @@ static Entry entry_init(Elab *e, const uint32_t *levels, uint32_t level)
     return entry;
 }
 
-// init comes first, what computes cells from others last.
+// Adds the init entry at the front, and the entries for higher levels at the end.
 static void entries_init(Elab *e)
 {
     uint32_t *levels = NEW_ARRAY(e->arena, uint32_t, e->init->nodes.n + 1);
@@ -375,7 +376,7 @@ static void entries_init(Elab *e)
     }
 }
 
-// The trained model once more, up to what its first batch gives to cells.
+// Elaborates the trained model again, to compute the cells that depend on the first batch.
 static void entry_first_batch(Elab *e, const TrainProgram *p)
 {
     bool any = false;
@@ -418,7 +419,7 @@ static void collect_cells(Elab *e)
         }
 }
 
-// Reports an entry that is asked for and not there.
+// Reports requested entries that do not exist.
 static bool unknown_entries(Elab *e, const char *const *known, uint32_t n)
 {
     bool any = false;
@@ -440,8 +441,8 @@ static bool unknown_entries(Elab *e, const char *const *known, uint32_t n)
     return any;
 }
 
-// Where the whole file is compiled, what is wrong with a train block that was not chosen is an
-// error, too; nothing else comes of it.
+// If the whole file is compiled, errors in train blocks that were not chosen are reported, too.
+// Their elaboration has no other effect.
 static void other_programs(Elab *e, const Stmt *chosen)
 {
     const File *ast = e->files.at[0]->ast;
@@ -477,8 +478,8 @@ void entries_elaborate(Elab *e)
         diag_span(e->diags, top, "this file has no model: nothing to compile");
         return;
     }
-    // For init all that define cells are elaborated, in one order: the first gives the initial
-    // value.
+    // For init, all entries that define cells are elaborated in a fixed order: the first definition
+    // of a cell gives its initial value.
     bool init = entry_wanted(e, "init"), defined = false;
     if (program.train && (init || entry_wanted(e, "train"))) {
         Before b = elab_before(e);
@@ -492,7 +493,7 @@ void entries_elaborate(Elab *e)
         const Stmt *s = main->ast->stmts.at[i];
         bool wanted = s->kind == STMT_MODEL && entry_wanted(e, s->name);
         if (s->kind != STMT_MODEL || (!init && !wanted)) continue;
-        if (!wanted && s == program.model && defined) continue; // its cells are known
+        if (!wanted && s == program.model && defined) continue; // its cells are defined already
         Before b = elab_before(e);
         entry_model(e, s, main, ENTRY_MODEL, s->name, wanted, NULL);
         if (!wanted) elab_forgive(e, &b, s->name);

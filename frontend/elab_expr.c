@@ -4,7 +4,8 @@
 #include "frontend/elab_survey.h"
 #include "base/names.h"
 
-// Of nested expressions and calls, and of the C stack they take: threads have 1 MiB and more.
+// Limits of the nesting of expressions and calls, and of the C stack that it takes: threads have at
+// least 1 MiB.
 enum { MAX_DEPTH = 1200, MAX_STACK = 640 << 10 };
 
 static Val deep_error(Elab *e, Span span)
@@ -66,7 +67,7 @@ bool eval_type(Elab *e, const TypeExpr *t, Type *out)
     for (uint32_t i = 0; i < t->dims.n; i++) {
         Val v = eval_size(e, t->dims.at[i]);
         Type part = {0};
-        // A list stands for several axes: f32[shape(p)].
+        // A list is several axes, as in f32[shape(p)].
         uint32_t len;
         if (v.kind == V_POISON) {
             ok = false;
@@ -89,7 +90,7 @@ bool eval_type(Elab *e, const TypeExpr *t, Type *out)
     return ok && check_size(e, out, t->span);
 }
 
-// a.b.c and h[0].weight as text, or NULL when x is no such chain.
+// Appends a.b.c or h[0].weight as text. Returns NULL if x is not of this form.
 static bool path_text(Elab *e, const Expr *x, Buf *b)
 {
     if (x->kind == EXPR_NAME) {
@@ -132,7 +133,7 @@ static Val member(Elab *e, const Expr *x)
     if (path_text(e, x, &b)) {
         Val v = path_value(e, b.data, x->span);
         if (v.kind != V_ABSENT) return v;
-        // The root of a path need not be a value.
+        // The first name of a path need not be a value.
         const Expr *root = x->a;
         while (root->kind == EXPR_MEMBER || root->kind == EXPR_INDEX) root = root->a;
         Val any;
@@ -143,7 +144,7 @@ static Val member(Elab *e, const Expr *x)
                 names[n++] = e->cell_list.at[i]->cell.name;
             Diag *d = error_at(e, x->span, "no parameter or state '%s' is defined up to here%s",
                                b.data, advise(b.data, names, n).text);
-            const char *instead = foreign_name(x->text, false); // torch.cat, F.relu
+            const char *instead = foreign_name(x->text, false); // such as torch.cat, F.relu
             if (name_try(e, x->text, x->span, &any) && any.kind == V_FN)
                 diag_note(e->diags, d, "the function is '%s', as in %s(x)", x->text, x->text);
             else if (instead)
@@ -185,13 +186,13 @@ static Val member(Elab *e, const Expr *x)
 
 static Val binary_logic(Elab *e, const Expr *x, Val a)
 {
-    // Numbers known at compile time short-circuit.
+    // Operators on values known at compile time short-circuit.
     if (a.kind == V_BOOL && a.b == (x->binary == BIN_OR)) return a;
     Val b = eval(e, x->b);
     return binary_values(e, x->binary, a, b, x->a->span, x->b->span, op_span(x));
 }
 
-// Left spines (a + b + c + …) may be long: they are walked, not recursed into.
+// Chains (a + b + c + …) may be long, so they are evaluated by iteration, not by recursion.
 static Val binary(Elab *e, const Expr *x)
 {
     VEC(const Expr *) spine = {0};
@@ -252,11 +253,11 @@ static Val cond(Elab *e, const Expr *x)
     return eval(e, c ? x->b : x->c);
 }
 
-// A call with its suffixes in any order: one name, one set of weights.
+// A call with suffixes in any order, at most one scope name and one `with`.
 static Val scoped(Elab *e, const Expr *x)
 {
     CallSite at = {0};
-    const Expr *odd = NULL; // does not fit what stands before it
+    const Expr *odd = NULL; // a suffix that does not fit what it follows
     for (at.call = x; !odd && at.call->kind != EXPR_CALL; at.call = at.call->a) {
         const Expr *c = at.call;
         if (c->kind == EXPR_WITH && !at.with)
@@ -281,7 +282,7 @@ static Val scoped(Elab *e, const Expr *x)
 static Val call(Elab *e, const Expr *x)
 {
     uint32_t outer = e->sizing;
-    e->sizing = 0; // a size may be made of a call, but not a call of sizes
+    e->sizing = 0; // a size may contain a call, but sizes within that call are evaluated normally
     Val v = call_expr(e, &(CallSite){.call = x});
     e->sizing = outer;
     return v;

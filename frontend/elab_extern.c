@@ -6,19 +6,24 @@
 #include "base/plain.h"
 #include "frontend/elab.h"
 
-enum { MOST_THREADS = 1024, MOST_DEEP = 64, MOST_ACROSS = 65535 }; // of a block, of a grid
+enum {
+    MOST_THREADS = 1024,
+    MOST_DEEP = 64,
+    MOST_ACROSS = 65535
+}; // limits of a block and of a
+   // grid
 
 typedef struct Extern {
     Elab *e;
     Fn *fn;
     const Stmt *s;
-    Val *args; // as bound
+    Val *args; // by parameter
     Span span; // of the call
     Scope *scope;
     VEC(const char *) names; // of operands, then results
     VEC(Node *) operands;
     VEC(Type) results;
-    VEC(int64_t) launch; // the attribute
+    VEC(int64_t) launch; // value of the attribute
     Buf kernels, symbols;
     const char *source, *cpu;
     Graph *region[2];
@@ -39,7 +44,7 @@ static bool has_word(const char *text, const char *word)
     return false;
 }
 
-// The file's text behind a line that names it; read once.
+// The text of the file after a line that names the file. Each file is read only once.
 static const char *read_text(Extern *x, const char *name, Span span)
 {
     Elab *e = x->e;
@@ -107,7 +112,7 @@ static bool check_launch(Extern *x, const Stmt *s, const int64_t size[EXTERN_LAU
     return true;
 }
 
-// A number, a truth value or an element type as the text has it.
+// Prints a number, a bool or an element type as C++ source.
 static bool print_constant(Extern *x, const Expr *arg, bool types)
 {
     Val v = eval(x->e, arg);
@@ -128,7 +133,7 @@ static bool print_constant(Extern *x, const Expr *arg, bool types)
     return false;
 }
 
-// scan_fwd[9](x, y, 6) as scan_fwd<9>($0,$2,6)
+// Prints scan_fwd[9](x, y, 6) as scan_fwd<9>($0,$2,6).
 static bool print_call(Extern *x, const Stmt *s)
 {
     Elab *e = x->e;
@@ -225,7 +230,7 @@ void text_frame(Elab *e, const Fn *fn, const Stmt *s, Span call, Scope *scope, F
     e->frame = f;
 }
 
-// What names stand for inside: tensors are parameters of the region.
+// Binds the parameters inside a region: tensors become parameters of the region.
 static void bind_operands(Extern *x, Region *r)
 {
     uint32_t at = 0;
@@ -258,7 +263,8 @@ static bool read_outputs(Extern *x)
            (fail(e, x->s->name_span, "'%s' has no output: out y: f32[…]", x->fn->name), false);
 }
 
-// The values of a body as results of the region: as many as there are types, and like these.
+// Makes the values of a body results of the region, after checking that they have the wanted number
+// and types.
 static bool take_results(Extern *x, Region *r, Val v, const Type *const *want, uint32_t n,
                          bool gradient)
 {
@@ -327,7 +333,7 @@ static bool reference_region(Extern *x)
     return ok;
 }
 
-// Its parameters: the operands, the results, a cotangent a result.
+// Builds the gradient region. Its parameters: the operands, the results, one cotangent per result.
 static bool gradient_region(Extern *x)
 {
     Elab *e = x->e;
@@ -362,7 +368,7 @@ static bool gradient_region(Extern *x)
 
 // -- the call -------------------------------------------------------------------------------------
 
-// Tensors are operands; numbers known while compiling are constants of the text.
+// Tensors become operands; numbers known at compile time become constants in the text.
 static bool take_arguments(Extern *x, const Span *spans)
 {
     Elab *e = x->e;

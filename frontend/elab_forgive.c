@@ -9,7 +9,7 @@ Before elab_before(const Elab *e)
 
 static void tell(Elab *e, const Before *b, const char *name)
 {
-    Diags wrong = *e->diags; // the first error says enough
+    Diags wrong = *e->diags; // only the first error is shown
     wrong.list.at += b->diags;
     wrong.list.n = wrong.errors = 1;
     Buf text = buf_new(e->arena);
@@ -32,7 +32,8 @@ bool elab_forgive(Elab *e, const Before *b, const char *name)
     tell(e, b, name);
     e->diags->list.n = b->diags;
     e->diags->errors = b->errors;
-    // What it defined is defined anew, and reported again, where an entry that is run needs it.
+    // If an entry that is run needs these definitions, they are elaborated, and their errors
+    // reported, again.
     elab_forget(e, b);
     for (uint32_t i = 0; i < e->files.n; i++)
         for (uint32_t k = 0; k < e->files.at[i]->globals.n; k++)

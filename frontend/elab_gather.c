@@ -16,8 +16,8 @@ static bool axis_arg(Elab *e, const Call *c, int i, const Node *x, int *axis)
     return val_missing(&c->arg[i]) || to_axis(e, &c->arg[i], c->arg_span[i], x->type.rank, axis);
 }
 
-// The argument index: an integer tensor for axis [axis] of x, or a list of such for as many axes
-// from there on. Of x with these axes as one. NULL after reporting.
+// The argument `index`: an integer tensor for axis [axis] of x, or a list of tensors for as many
+// axes, beginning there. j: these axes merged into one. NULL after reporting an error.
 static Node *index_arg(Elab *e, const Call *c, const Node *x, int axis, Joined *j)
 {
     Node *index[MAX_RANK];
@@ -159,7 +159,7 @@ static Val run_cumsum(Elab *e, const Call *c)
     return val_node(graph_node(e->g, OP_cumsum, &x, 1, &attrs));
 }
 
-// The start of each axis, integers known or not.
+// The start on each axis: integers or scalar tensors.
 static bool starts(Elab *e, const Call *c, int i, int rank, Node **out)
 {
     uint32_t n;

@@ -6,27 +6,27 @@
 #include "frontend/elab.h"
 #include "ir/range.h"
 
-typedef struct Axis { // what one axis of the base becomes
+typedef struct Axis { // what an axis of the base becomes
     int64_t start, limit, stride;
-    bool turned; // behind the slice, for a negative step
-    bool drop;   // indexed by an integer
-    Node *index; // gathered by, or NULL
+    bool turned; // reversed after the slice, for a negative step
+    bool drop;   // indexed by an integer known at compile time
+    Node *index; // tensor to gather by, or NULL
     Span span;
 } Axis;
 
 typedef struct Plan {
     Axis axis[MAX_RANK];
     int naxes;
-    int new_axis[MAX_RANK]; // positions among the base's axes before which an axis of size 1 comes
+    int new_axis[MAX_RANK]; // axes of the base before which an axis of size 1 is inserted
     int nnew;
 } Plan;
 
-static bool is_scalar(const Axis *a) // an integer that the run knows
+static bool is_scalar(const Axis *a) // an integer known only at run time
 {
     return a->index && !a->index->type.rank;
 }
 
-// Moved to low..high, both reached. text: as it is written.
+// A bound of a slice, clamped to low..high, both included. text: the bound as written.
 static bool bound(Elab *e, const Expr *x, int64_t size, int64_t low, int64_t high, int64_t *out,
                   char text[24])
 {
@@ -40,8 +40,8 @@ static bool bound(Elab *e, const Expr *x, int64_t size, int64_t low, int64_t hig
     return true;
 }
 
-// As NumPy's: a negative step goes from lo down to behind hi, which is the same slice turned round.
-// empty: what is cut may be nothing, as of a list.
+// A slice as in NumPy: with a negative step it goes from lo down to hi, exclusive, which is an
+// ascending slice reversed. empty: the slice may be empty (of a list).
 static bool plan_slice(Elab *e, const Expr *x, int64_t size, bool empty, Axis *a)
 {
     int64_t step = 1;
@@ -60,8 +60,8 @@ static bool plan_slice(Elab *e, const Expr *x, int64_t size, bool empty, Axis *a
         return false;
     a->turned = step < 0;
     a->stride = step < 0 ? -step : step;
-    if (a->stride > size) a->stride = size ? size : 1; // one element all the same
-    if (a->turned) {                                   // the same places upwards
+    if (a->stride > size) a->stride = size ? size : 1; // the slice has one element in any case
+    if (a->turned) {                                   // the same elements in ascending order
         a->start = lo > hi ? lo - (lo - hi - 1) / a->stride * a->stride : 0;
         a->limit = lo > hi ? lo + 1 : 0;
     } else {
@@ -128,7 +128,7 @@ static bool plan(Elab *e, const Expr *x, const Type *t, Plan *p)
         }
     }
     if (given > t->rank) {
-        for (uint32_t i = 0; i < x->items.n; i++) // an unknown name, such as None, is no index
+        for (uint32_t i = 0; i < x->items.n; i++) // an unknown name, such as None, is not an index
             if (x->items.at[i].value->kind == EXPR_NAME &&
                 eval(e, x->items.at[i].value).kind == V_POISON)
                 return false;
@@ -152,8 +152,8 @@ static bool plan(Elab *e, const Expr *x, const Type *t, Plan *p)
     return true;
 }
 
-// n by the integers, slices, scalars and new axes of p; axes with tensors as they are, and where in
-// the result: at[0 .. *nat). NULL after reporting.
+// Applies the integers, slices, scalar tensors and new axes of p to n. Axes indexed by tensors are
+// unchanged; at[0 .. *nat) are their positions in the result. NULL after reporting an error.
 static Node *index_basic(Elab *e, const Expr *x, const Plan *p, Node *n, int *at, int *nat)
 {
     const Type t = n->type;
@@ -177,7 +177,8 @@ static Node *index_basic(Elab *e, const Expr *x, const Plan *p, Node *n, int *at
         attr_set_ints(e->g, &attrs, ATTR_axes, turned, nturned);
         n = graph_node(e->g, OP_reverse, &n, 1, &attrs);
     }
-    for (int i = t.rank - 1; i >= 0; i--) { // from the right, so that axis numbers stay
+    for (int i = t.rank - 1; i >= 0; i--) { // from the right, so that the numbers of axes to the
+                                            // left do not change
         if (!is_scalar(&p->axis[i])) continue;
         Attrs attrs = {0};
         attr_set_int(&attrs, ATTR_axis, i);
@@ -200,8 +201,8 @@ static Node *index_basic(Elab *e, const Expr *x, const Plan *p, Node *n, int *at
     return reshapes ? graph_reshape(e->g, n, rank, shape) : n;
 }
 
-// The axes of n that tensors index (index_basic) as one, and its index; NULL when there are none or
-// after reporting.
+// Merges the axes of n that tensors index (see index_basic) into j, and returns the index into it.
+// NULL if there are none, or after reporting an error.
 static Node *index_joined(Elab *e, const Expr *x, const Plan *p, const Node *n, const int *at,
                           int nat, Joined *j)
 {
@@ -270,9 +271,9 @@ Val index_value(Elab *e, const Expr *x, Val base)
     return fail(e, x->span, "%s cannot be indexed", val_text(e, &base));
 }
 
-// The index of a as the start of an update, which would clamp one that is outside: that fails the
-// step, as where x[i] is read. By an assert of its own, once for an index, so that what writes many
-// states checks nothing itself.
+// The index of a as the start of an update. An update clamps an index that is out of range, but it
+// should fail the step, as reading x[i] does. Therefore adds an assert, once per index, so that
+// kernels that write many states check nothing themselves.
 static Node *checked_start(Elab *e, const Axis *a, int64_t size)
 {
     Node *at = graph_cast(e->g, a->index, DT_I64);
@@ -290,8 +291,8 @@ static Node *checked_start(Elab *e, const Axis *a, int64_t size)
     return at;
 }
 
-// part, whose axes [at] are indexed by tensors, with v where they say; the last of equal places
-// wins.
+// part, whose axes [at] are indexed by tensors, with v written to these indices. Of equal indices,
+// the last one wins.
 static Node *scattered(Elab *e, const Expr *x, const Plan *p, Node *part, const int *at, int nat,
                        Node *v)
 {
@@ -311,8 +312,8 @@ static Node *reversed(Elab *e, Node *n, int axis)
     return graph_node(e->g, OP_reverse, &n, 1, &attrs);
 }
 
-// base, along one axis with [part] at the places of the slice a: chosen element by element, so that
-// it is fused with what part is made of.
+// base with [part] written along one axis at the elements of the slice a. It is a select for each
+// element, so it can be fused with what computes part.
 static Node *interleaved(Elab *e, Node *base, Node *part, int axis, const Axis *a)
 {
     const int64_t count = part->type.dim[axis];
@@ -332,21 +333,23 @@ static Node *interleaved(Elab *e, Node *base, Node *part, int axis, const Axis *
     from = graph_binary(e->g, OP_minimum, graph_binary(e->g, OP_maximum, from, zero), to);
     attr_set_int(&along, ATTR_axis, axis);
     Node *spread = graph_node(e->g, OP_gather, (Node *[]){part, from}, 2, &along);
-    int64_t column[MAX_RANK] = {base->type.dim[axis]}; // [here] along the axis
+    int64_t column[MAX_RANK] = {base->type.dim[axis]}; // shape in which [here] broadcasts along the
+                                                       // axis
     int rank = 1;
     while (rank < base->type.rank - axis) column[rank++] = 1;
     return graph_select(e->g, graph_reshape(e->g, here, rank, column), spread, base);
 }
 
-// base with the part that p says replaced by v; NULL after reporting.
+// base with the part selected by p replaced by v; NULL after reporting an error.
 static Node *updated(Elab *e, const Expr *x, Plan *p, Node *base, Node *v)
 {
     const Type t = base->type;
     Type part = {.dtype = t.dtype}, full = t;
-    bool whole = true, tensors = false; // whole: no slice, no single index
+    bool whole = true, tensors = false; // whole: all axes are indexed completely or by tensors
     for (int i = 0; i < t.rank; i++) {
         const Axis a = p->axis[i];
-        if (a.stride != 1 || a.turned) { // one axis: the part of every so many, and that put back
+        if (a.stride != 1 || a.turned) { // one axis with a step: updates the slice of base, then
+                                         // writes that back
             int64_t start[MAX_RANK] = {0}, limit[MAX_RANK], stride[MAX_RANK];
             for (int k = 0; k < t.rank; k++) limit[k] = t.dim[k], stride[k] = 1;
             start[i] = a.start, limit[i] = a.limit, stride[i] = a.stride;

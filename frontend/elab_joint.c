@@ -4,8 +4,8 @@
 #include "frontend/elab.h"
 #include "ir/range.h"
 
-// i, which out of 0..size fails the step, as it does alone: the sum of several may be in range all
-// the same. By reading i back at place i, which the kernel that uses it computes.
+// i, but the step fails if it is out of 0..size, as with a single index: the merged index might be
+// in range even if i is not. Done by a gather of iota at i, which the kernel that uses it computes.
 static Node *refused_outside(Elab *e, Node *i, int64_t size, DType t)
 {
     if (range_within(range_of_node(i), (Range){0, size - 1})) return graph_cast(e->g, i, t);
@@ -30,7 +30,7 @@ Node *joint_index(Elab *e, Node *const *index, int n, const int64_t *size, Span 
                  type_text(e, &so_far), type_text(e, &index[k]->type));
             return NULL;
         }
-        count *= size[k]; // of axes of one tensor
+        count *= size[k]; // does not overflow, since these are axes of one tensor
     }
     all.dtype = count <= INT32_MAX ? DT_I32 : DT_I64;
     at_span(e, span);

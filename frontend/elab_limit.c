@@ -4,8 +4,11 @@
 
 #include "frontend/elab.h"
 
-enum { MOST_ITEMS = 1 << 20 }; // of a list, those of the lists in it counted, or bytes of a string
-enum { MOST_BYTES = 1 << 30 }; // of what was elaborated: some 500,000 nodes
+enum {
+    MOST_ITEMS = 1 << 20
+};                             // items of a list, including those of nested lists; or bytes of a
+                               // string
+enum { MOST_BYTES = 1 << 30 }; // memory of what was elaborated: about 500,000 nodes
 
 bool list_fits(Elab *e, uint64_t n, Span span)
 {
@@ -23,7 +26,8 @@ bool string_fits(Elab *e, uint64_t n, Span span)
     return false;
 }
 
-// How many items v holds, as if no list were shared: what walking through it takes.
+// The number of items in v, where a shared list counts each time, since traversals visit it each
+// time.
 static uint64_t weight(const Val *v)
 {
     if (v->kind != V_LIST && v->kind != V_TUPLE) return 1;

@@ -38,7 +38,7 @@ Global *global_find(Elab *e, EFile *f, const char *name, Span span, bool report)
     return found;
 }
 
-// The dimension's value by the order -D, data, default.
+// The dimension's value: from -D, otherwise from data, otherwise its default.
 static Val dim_value(Elab *e, Global *g, Span span)
 {
     const char *name = g->stmt->name;
@@ -88,7 +88,7 @@ static Val fn_of(Elab *e, Global *g)
     return (Val){.kind = V_FN, .fn = fn};
 }
 
-// So that what is wrong with it is said of its definition.
+// Remembers that the value is that of a const, so that errors can refer to its definition.
 static void note_constant(Elab *e, const Global *g, Val *v)
 {
     if (g->file->library || e->constants.n >= UINT16_MAX) return;
@@ -178,7 +178,8 @@ static Fn *builtin_fn(Elab *e, const char *name)
     return fn;
 }
 
-// The loops around that assign names of this function, from the innermost on.
+// The loop whose body assigns names of this function's frame: r if it is such a loop, otherwise
+// NULL.
 static Region *loop_of_names(const Elab *e, Region *r)
 {
     return r && r->frame == e->frame ? r : NULL;
@@ -218,7 +219,8 @@ Val name_value(Elab *e, const char *name, Span span)
 {
     Val v;
     if (name_try(e, name, span, &v)) return v;
-    const Stmt *fn = e->frame->fn; // a train block names the model's parameters, a model another's
+    const Stmt *fn = e->frame->fn; // a train block is not a model's code but may use the names of
+                                   // the model's parameters
     if (fn ? fn->kind == STMT_MODEL : e->train != NULL) {
         v = path_value(e, name, span);
         if (v.kind != V_ABSENT) return v;
@@ -280,7 +282,7 @@ const char *scope_path(Elab *e, Scope *s)
     return s->path;
 }
 
-// The value of what stands in braces in a quoted name, appended.
+// Appends the value of the expression in braces in a quoted name.
 static bool put_expression(Elab *e, Buf *out, const char *text, size_t n, Span span)
 {
     const char *line = arena_printf(e->arena, "const it = %.*s\n", (int)n, text);
@@ -301,7 +303,7 @@ static bool put_expression(Elab *e, Buf *out, const char *text, size_t n, Span s
     return true;
 }
 
-// A part of a name, "h.{i}" with its values put in.
+// Appends a part of a name, with the values of expressions such as "h.{i}" inserted.
 static bool put_part(Elab *e, Buf *out, const char *text, Span span)
 {
     for (const char *at; (at = strchr(text, '{')); text = at + 1) {
@@ -331,5 +333,5 @@ const char *scope_name_text(Elab *e, const ScopeName *s)
         if (!to_int(e, &v, s->parts.at[i].index->span, "the index of a name", &at)) return NULL;
         buf_printf(&b, ".%lld", (long long)at);
     }
-    return b.data ? b.data : ""; // as "": the names inside stand directly in the scope around
+    return b.data ? b.data : ""; // `as ""`: its parameters are directly in the enclosing scope
 }

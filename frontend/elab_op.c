@@ -5,7 +5,7 @@
 #include "frontend/elab.h"
 #include "ir/scalar.h"
 
-// An elementwise op on numbers: integers stay integers where the op's type rule lets them.
+// An elementwise op on numbers. Integers stay integers if the op's type rule allows it.
 static Val fold_numbers(Elab *e, Op op, Val *v, const Span *spans, int n, Span at)
 {
     const ElementRule rule = op_info(op)->rule;
@@ -101,7 +101,7 @@ static const Op binary_op[] = {
     [BIN_OR] = OP_or,
 };
 
-// base ** n of integers, when it fits.
+// base ** n for integers; false if it overflows.
 static bool int_power(int64_t base, int64_t n, int64_t *out)
 {
     *out = 1;
@@ -168,7 +168,8 @@ bool to_axes(Elab *e, const Val *v, Span span, int rank, int64_t *axes, int *n)
     return true;
 }
 
-// name(x, axis = all, keep = false); axis is one or a list. Over numbers in a list: compile time.
+// name(x, axis = all, keep = false), where axis is one or a list. A list of numbers is reduced at
+// compile time.
 Val apply_reduce(Elab *e, Op op, const Call *c)
 {
     Val x = c->arg[0];

@@ -11,7 +11,8 @@
 
 #include "frontend/elab.h"
 
-// Executions of the entry so far: updates while training, 0 in init, else a count of its own.
+// The number of executions of the entry so far: updates when training, 0 in init, otherwise a
+// counter of its own.
 static Node *executions(Elab *e, Span span)
 {
     if (e->root == e->init) return graph_const_int(e->g, DT_I64, 0);
@@ -21,7 +22,8 @@ static Node *executions(Elab *e, Span span)
     return cell_read(e, c, span);
 }
 
-// count * rounds + round for each loop around, the outermost first: a number in a mixed base.
+// Adds the iteration of each enclosing loop as a digit, count * rounds + round, the outermost
+// first: a number with a mixed radix.
 static Node *add_rounds(Elab *e, const Region *r, Node *count, Span span)
 {
     if (!r || !count) return count;

@@ -32,8 +32,8 @@ static Node *capture(Elab *e, Region *r, const void *key, Node *n)
     if (idmap_get(&r->inner, (uintptr_t)key, &known)) return (Node *)(uintptr_t)known;
     Node *around = capture(e, r->up, key, n);
     if (!around) return NULL;
-    // Constants are made again inside: nothing to hand in. (Not in a loop, through which gradients
-    // by them flow; graph_settle does it there.)
+    // Constants are created again inside instead of being captured. (Not in loops, since gradients
+    // with respect to them may be taken; graph_settle does it for loops.)
     Node *in;
     double v;
     if (r->no_cells && around->op == OP_const && around->type.rank == 0 &&
@@ -76,7 +76,8 @@ Node *own(Elab *e, Node *n, Span span)
     return own_as(e, n, n, span);
 }
 
-// A round may write the cell, and does not change what other names have of the same value.
+// Captured separately, since an iteration may write the cell, while other names of the same value
+// do not change.
 Node *own_cell(Elab *e, ECell *c, Span span)
 {
     return own_as(e, c, c->cur, span);
@@ -93,7 +94,7 @@ bool loops_carry(Elab *e, ECell *c)
     return true;
 }
 
-// The value around that a parameter of the region stands for, or NULL.
+// The outer value that a parameter of the region captures, or NULL.
 static Node *captured(const Region *r, const Node *param)
 {
     int64_t k = attr_int(param, ATTR_index, 0) - (int64_t)(r->g->params.n - r->outer.n);
@@ -102,7 +103,7 @@ static Node *captured(const Region *r, const Node *param)
 
 bool region_cuts(Elab *e, Node *y, Node *x)
 {
-    NodeList from = {0}; // at the level of r: what y is made of
+    NodeList from = {0}; // values in the graph of r on which y depends
     vec_push(e->arena, &from, y);
     for (Region *r = e->region;; r = r->up) {
         IdMap seen = idmap_new(e->arena);
@@ -153,10 +154,12 @@ void region_assert(Elab *e, Node *cond, const char *text)
         graph_root(e->g, OP_assert, cond, text);
         return;
     }
-    if (e->region->no_cells) return; // a function's body: asserts cannot leave it
+    if (e->region->no_cells)
+        return; // inside a function with its own gradient, which asserts
+                // cannot leave
     int64_t axes[MAX_RANK];
     for (int i = 0; i < cond->type.rank; i++) axes[i] = i;
-    if (cond->type.rank) // all(cond) as not any(not cond)
+    if (cond->type.rank) // all(cond), as not any(not cond)
         cond = graph_unary(
             e->g, OP_not,
             graph_cast(e->g,
@@ -232,7 +235,7 @@ static bool loop_open(Elab *e, Loop *l)
     return ok;
 }
 
-// The region's results: carried next, emitted, asserts.
+// Sets the results of the region: next carried values, emitted values, asserts.
 static bool loop_results(Elab *e, Loop *l, Region *r)
 {
     bool ok = !r->poisoned;
@@ -266,7 +269,7 @@ static bool loop_results(Elab *e, Loop *l, Region *r)
     return ok;
 }
 
-// The body with those parameters moved to [first], in their order.
+// The body with the parameters [moved] moved to index [first], in the given order.
 static Graph *params_moved(Elab *e, const Graph *old, Node *const *moved, uint32_t n,
                            uint32_t first)
 {
@@ -295,7 +298,8 @@ Node *loop_node(Elab *e, Region *r, int64_t count, Node *const *init, uint32_t n
 {
     uint32_t n = ncarried + nscanned + r->outer.n, at = 0, first_outer = 1 + ncarried + nscanned;
     Node **args = NEW_ARRAY(e->arena, Node *, n + 1);
-    Node **written = NEW_ARRAY(e->arena, Node *, r->written.n + 1); // the region's parameters
+    Node **written = NEW_ARRAY(e->arena, Node *, r->written.n + 1); // their parameters of the
+                                                                    // region
     bool *carried = NEW_ARRAY(e->arena, bool, r->outer.n + 1);
     for (uint32_t i = 0; i < ncarried; i++) args[at++] = init[i];
     for (uint32_t i = 0; i < r->written.n; i++) {
@@ -317,7 +321,8 @@ Node *loop_node(Elab *e, Region *r, int64_t count, Node *const *init, uint32_t n
     return graph_region_node(e->g, OP_loop, args, (int)n, &attrs, &body, 1);
 }
 
-// For a loop that was not elaborated: code after it gets no errors about its missing values.
+// For a loop that was not elaborated because of an error: prevents further errors about values that
+// it should have emitted.
 static void poison_emitted(Elab *e, const Block *b)
 {
     for (uint32_t i = 0; b && i < b->stmts.n; i++) {
@@ -336,7 +341,7 @@ void exec_loop(Elab *e, const Stmt *s)
         poison_emitted(e, s->body);
         return;
     }
-    for (uint32_t k = 0; l.hi <= l.lo && k < l.ncarried; k++) // no round
+    for (uint32_t k = 0; l.hi <= l.lo && k < l.ncarried; k++) // no iteration
         name_assign(e, s->names.at[k].name, s->names.at[k].name_span, val_node(l.init[k]));
     if (l.hi <= l.lo) return;
     at_span(e, s->span);
@@ -384,7 +389,7 @@ void exec_loop(Elab *e, const Stmt *s)
                   n ? val_node(graph_result(e->g, n, (int)at++)) : val_poison());
     for (uint32_t k = 0; n && k < r->assert_cond.n; k++)
         region_assert(e, graph_result(e->g, n, (int)at++), r->assert_text.at[k]);
-    // What was bound inside means nothing outside.
+    // Names bound inside the loop are not visible after it.
     for (uint32_t k = 0; k < l.nscanned; k++) name_bind(e, s->items.at[k].name, val_poison());
 }
 

@@ -7,11 +7,11 @@
 
 typedef struct Call2 {
     Fn *fn;
-    Val *args; // as bound
+    Val *args; // by parameter
     const Span *spans;
     Span span;
     Scope *scope;
-    Node **tensor; // per parameter, NULL when not a tensor
+    Node **tensor; // by parameter; NULL if not a tensor
     VEC(Node *) captured;
     VEC(Node *) results; // of the forward region, for their types
     bool tuple;
@@ -107,7 +107,7 @@ static bool take_results(Elab *e, Call2 *c, Region *r, Val v, bool backward)
         vec_push(e->arena, &r->g->results, g);
     }
     Val none = val_none();
-    for (uint32_t i = 0; i < c->captured.n; i++) // captured values are constants to the rule
+    for (uint32_t i = 0; i < c->captured.n; i++) // captured values are constants for the rule
         vec_push(e->arena, &r->g->results,
                  own_gradient(e, &none, &c->captured.at[i]->type, s->span));
     return true;
@@ -153,7 +153,9 @@ Val call_with_gradient(Elab *e, Fn *fn, Val *args, const Span *spans, Span span,
         if (!c.tensor[i]) return val_poison();
         n++;
     }
-    if (!n) return fn_body(e, fn, args, spans, span, scope); // all known at compile time
+    if (!n)
+        return fn_body(e, fn, args, spans, span, scope); // all arguments are known at compile
+                                                         // time
     Region *region[2];
     uint32_t errors = e->diags->errors;
     enum { MAX_NESTED = 5 }; // every level elaborates its body twice

@@ -7,8 +7,8 @@
 
 enum { GROW_AFTER = 2000, LEAST = 1, MOST = 1 << 24 };
 
-// Other entries take their gradients unscaled, in f32; so does the body of a function with its own
-// gradient, which sees cotangents that are scaled already.
+// Other entries take gradients unscaled, in f32. So does the body of a function with its own
+// gradient, which gets cotangents that are scaled already.
 static bool scales_loss(const Elab *e)
 {
     return e->options->scale_loss && e->kind == ENTRY_TRAIN && e->root != e->init &&
@@ -20,7 +20,7 @@ static Node *scale_now(Elab *e, DType t, Span span)
     return graph_cast(e->g, cell_read(e, cell_control(e, CELL_LOSS_SCALE), span), t);
 }
 
-// A product with the scale needs its range.
+// Products with the scale are computed in f32 or f64, since f16 might overflow.
 static DType wide(const Node *n)
 {
     return n->type.dtype == DT_F64 ? DT_F64 : DT_F32;
@@ -42,7 +42,7 @@ Node *gradient_unscaled(Elab *e, Node *gradient, Span span)
     return graph_cast(e->g, d, gradient->type.dtype);
 }
 
-// The largest magnitude, NaN where there is one.
+// The largest magnitude of x, or NaN if there is one.
 static Node *largest(Graph *g, Node *x)
 {
     int64_t axes[MAX_RANK];

@@ -62,7 +62,7 @@ static CellList candidates(Elab *e)
     if (e->train && e->train->ran) return train_all(e, e->train);
     for (uint32_t i = 0; i < e->cell_list.n; i++) {
         ECell *c = e->cell_list.at[i];
-        // (what it calls, other models too, is elaborated after it began)
+        // (models that it calls are elaborated later and count, too)
         if (c->cell.kind == CELL_PARAM && c->defined_in >= e->elaboration)
             vec_push(e->arena, &out, c);
     }

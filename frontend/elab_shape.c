@@ -15,7 +15,7 @@ static Val run_matmul(Elab *e, const Call *c)
             return val_poison();
         }
     const Type *a = &n[0]->type, *b = &n[1]->type;
-    const int inner = b->rank > 1 ? b->rank - 2 : 0; // of a vector its only axis
+    const int inner = b->rank > 1 ? b->rank - 2 : 0; // a vector has only one axis
     if (a->dim[a->rank - 1] != b->dim[inner])
         return fail(e, c->span,
                     "matmul of %s and %s: the last axis of the first is %lld, the "
@@ -88,7 +88,7 @@ static Val run_reshape(Elab *e, const Call *c)
     return val_node(r);
 }
 
-// Keeps axis 0 (the examples), joins the others.
+// Keeps axis 0 (the examples) and merges the others.
 static Val run_flatten(Elab *e, const Call *c)
 {
     Node *x = tensor_arg(e, c, 0);
@@ -132,7 +132,7 @@ static Val run_broadcast(Elab *e, const Call *c)
     return val_node(graph_broadcast_to(e->g, x, &t));
 }
 
-// The tensors of a list, brought to one element type.
+// The tensors in a list, converted to one element type.
 static Node **tensors(Elab *e, const Call *c, uint32_t *n)
 {
     if (!seq_length(&c->arg[0], n) || !*n) {

@@ -5,8 +5,8 @@
 
 enum { MAX_UNROLLED = 4 * 1000 * 1000 };
 
-// A tensor keeps the first name the model gives it: kernels and errors use it. Names given inside
-// the standard library stand only until the model has a better one.
+// A tensor keeps the first name that the model gives it, which kernels and errors use. A name given
+// by the standard library is replaced by one of the model.
 static void name_node(Elab *e, const char *name, const Val *v)
 {
     if (v->kind != V_TENSOR || !strcmp(name, "_") || node_class(v->node) == CLS_LEAF) return;
@@ -19,7 +19,7 @@ static void name_node(Elab *e, const char *name, const Val *v)
     if (library != (bool)of_library) idmap_set(&e->std_names, (uintptr_t)v->node, library);
 }
 
-// Giving a name to a cell keeps its value of now: later writes do not show through.
+// A name for a cell is bound to its current value: later writes do not change it.
 static Val snapshot(Elab *e, Val v, Span span)
 {
     if (v.kind != V_CELL) return v;
@@ -137,7 +137,7 @@ static void exec_for(Elab *e, const Stmt *s)
         uint32_t errors = e->diags->errors;
         bind_loop_names(e, s, seq_item(e, &over, i));
         exec_block(e, s->body);
-        if (e->diags->errors != errors) return; // the next round would only repeat it
+        if (e->diags->errors != errors) return; // further iterations would only repeat the error
     }
 }
 
@@ -145,7 +145,8 @@ static void exec_if(Elab *e, const Stmt *s)
 {
     bool c;
     if (!eval_bool(e, s->expr, "the condition of 'if'", &c)) {
-        // What a function of the library would do is not known, and not the user's to be told of.
+        // The result of a library function is then unknown; errors caused by this would not help
+        // the user.
         if (e->frame->file->library) e->frame->returned = true, e->frame->result = val_poison();
         return;
     }
@@ -173,7 +174,7 @@ static void exec_tap(Elab *e, const Stmt *s)
     }
     Node *n = to_tensor(e, &v, DT_COUNT, s->expr->span);
     if (!n || e->root == e->init) return;
-    bool top = e->train && !e->frame->fn; // taps of a train block have their plain names
+    bool top = e->train && !e->frame->fn; // taps of a train block are named without a scope
     const char *path = top ? "" : scope_path(e, e->frame->scope);
     const char *full = *path ? arena_printf(e->arena, "%s.%s", path, name) : name;
     for (uint32_t i = 0; i < e->root->roots.n; i++) {

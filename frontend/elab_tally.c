@@ -20,7 +20,7 @@ Val run_tally(Elab *e, const Call *c)
                     "with its own gradient");
     at_span(e, c->span);
     x = graph_cast(e->g, x, dtype_is_float(x->type.dtype) ? DT_F64 : DT_I64);
-    x = graph_unary(e->g, OP_stop_gradient, x); // a node of its own, which no other output is
+    x = graph_unary(e->g, OP_stop_gradient, x); // a node of its own, not shared with another output
     if (e->kind == ENTRY_EVAL) {
         const char *name = arena_printf(e->arena, "%s%s.%u", CELL_TALLY, e->entry, e->tallied.n);
         ECell *sum = cell_counter(e, name, &x->type);
@@ -29,7 +29,7 @@ Val run_tally(Elab *e, const Call *c)
         x = graph_binary(e->g, OP_add, before, x);
         cell_set(e, sum, x);
     }
-    if (e->g == e->root) vec_push(e->arena, &e->tallied, x); // not in a loop over micro-batches
+    if (e->g == e->root) vec_push(e->arena, &e->tallied, x); // (micro-batches have none)
     return val_node(x);
 }
 
@@ -38,7 +38,7 @@ bool *tally_reached(Elab *e, uint32_t from)
     Graph *g = e->root;
     bool *reached = NEW_ARRAY(e->arena, bool, g->nodes.n + 1);
     for (uint32_t i = from; i < e->tallied.n; i++) reached[e->tallied.at[i]->id] = true;
-    for (uint32_t i = 0; i < g->nodes.n; i++) // topological
+    for (uint32_t i = 0; i < g->nodes.n; i++) // in topological order
         for (uint32_t k = 0; k < g->nodes.at[i]->nargs; k++)
             reached[i] = reached[i] || reached[g->nodes.at[i]->args[k]->id];
     return reached;

@@ -29,7 +29,7 @@ bool is_state(const ECell *c)
     return c->cell.kind == CELL_STATE || c->cell.kind == CELL_SCRATCH;
 }
 
-// Did a parameter change since the model was elaborated?
+// Whether a parameter changed since the model was elaborated.
 static bool stale(Elab *e, const TrainState *t)
 {
     for (uint32_t i = 0; i < e->cell_list.n && i < t->seen.n; i++) {
@@ -44,7 +44,7 @@ Seq *train_model(Elab *e, TrainState *t, Val *inputs)
     Role role = e->g->role;
     StrMap sites = e->sites;
     e->g->role = ROLE_FORWARD;
-    e->sites = strmap_new(e->arena); // the same draws each time
+    e->sites = strmap_new(e->arena); // the model draws the same random numbers each time
     if (!t->from) t->from = e->elaborations + 1;
     Val v = model_run(e, t->model, t->model_file, inputs, t->model->name_span);
     e->sites = sites;
@@ -52,8 +52,8 @@ Seq *train_model(Elab *e, TrainState *t, Val *inputs)
     return v.kind == V_POISON ? NULL : v.seq;
 }
 
-// Elaborates the model where the train block needs its outputs: at first, and again once parameters
-// changed. States are written by the first elaboration only.
+// Elaborates the model when the train block first needs its outputs, and again after parameters
+// changed. Only the first elaboration writes states.
 static bool need_model(Elab *e, TrainState *t)
 {
     if (t->ran && !stale(e, t)) return true;
@@ -91,14 +91,15 @@ static bool need_model(Elab *e, TrainState *t)
 
 // -- which parameters the loss reaches ------------------------------------------------------------
 
-// For each node of e->g, the node it was reached from (itself for the loss), through gradients only
-// or through anything.
+// For each node of e->g, the node from which a backward traversal reached it (for the loss, the
+// loss itself). Follows only operands that get gradients, or all.
 static Node **reach(Elab *e, Node *loss, bool through_all)
 {
     Graph *g = e->g;
     Node **from = NEW_ARRAY(e->arena, Node *, g->nodes.n);
     from[loss->id] = loss;
-    for (uint32_t i = loss->id + 1; i-- > 0;) { // topological: users come after
+    for (uint32_t i = loss->id + 1; i-- > 0;) { // in reverse order, so that users come before
+                                                // operands
         Node *n = g->nodes.at[i];
         if (!from[i]) continue;
         if (!through_all && n != loss && op_is_flat(n->op)) continue;
@@ -108,7 +109,8 @@ static Node **reach(Elab *e, Node *loss, bool through_all)
     return from;
 }
 
-// One error for all parameters of the set that the loss does not reach, showing why for the first.
+// Reports one error for all parameters of the set that the loss does not depend on, with a reason
+// for the first.
 static void no_gradient(Elab *e, TrainState *t, const NodeList *at, Node **reached, uint32_t known,
                         Node *loss, Span span)
 {
@@ -138,7 +140,7 @@ static void no_gradient(Elab *e, TrainState *t, const NodeList *at, Node **reach
     diag_note(e->diags, d, "mark it frozen, or choose the parameters: minimize … over params(…)");
 }
 
-// minimize loss, where the model returns another name.
+// Reports that `minimize` names something that the model does not return.
 static bool no_such_result(Elab *e, const TrainState *t, const Expr *x)
 {
     Val v;
@@ -183,7 +185,7 @@ static void close_group(Elab *e, TrainState *t)
             buf_printf(&b, "%s'%s'", missing > 1 ? ", " : "", t->set.at[i]->cell.name);
         t->set.at[i]->in_set = false;
     }
-    if (e->diags->errors) return; // an update that failed left its parameters
+    if (e->diags->errors) return; // a failed update has left parameters without updates
     if (!t->updating)
         fail(e, t->group, "nothing updates the parameters after this; add 'update sgd(lr = 0.1)'");
     else if (missing)
@@ -207,7 +209,7 @@ bool train_choose(Elab *e, TrainState *t, const Stmt *s)
     return false;
 }
 
-// d loss / d p for every parameter of the set, in the current graph.
+// The gradients of the loss with respect to all parameters of the set, in the current graph.
 bool train_gradients(Elab *e, TrainState *t, const Stmt *s, Node *loss, NodeList *out)
 {
     Span span = s->expr->span;
@@ -252,7 +254,7 @@ static void exec_minimize(Elab *e, TrainState *t, const Stmt *s)
     t->minimized = true;
     if (t->accumulate == 1 && !need_model(e, t)) return;
     begin_group(t, s);
-    t->open = false; // params() in `over` chooses from all
+    t->open = false; // params() in `over` chooses from all parameters
     if (t->accumulate > 1) {
         t->open = train_accumulated(e, t, s);
         if (t->open) train_unscale(e, t, s);
@@ -307,7 +309,7 @@ static uint32_t reported(const Elab *e)
     return e->diags->errors + e->diags->repeats;
 }
 
-// as: the name of the update, which its states have behind the parameter's; or NULL.
+// as: the name of the update, which its states have after the parameter's name; or NULL.
 static void apply_update(Elab *e, Val fn, const char *as, ECell *c, Node *grad, const Stmt *s)
 {
     Span span = s->expr->span;
@@ -319,10 +321,12 @@ static void apply_update(Elab *e, Val fn, const char *as, ECell *c, Node *grad, 
     const char *missing = v.kind == V_FN ? fn_missing(e, v.fn) : NULL;
     if (missing)
         fail(e, span, "the update '%s' still needs %s", v.fn->name, missing);
-    else if (v.kind != V_POISON && e->writes == writes && reported(e) == before) // else that is why
+    else if (v.kind != V_POISON && e->writes == writes && reported(e) == before) // (otherwise an
+                                                                                 // error explains
+                                                                                 // it)
         fail(e, span,
              "this update writes neither the parameter nor a state: its function needs p <- …");
-    if (c->pass != e->pass) return; // an average and the like
+    if (c->pass != e->pass) return; // such as an average, which does not change the parameter
     if (!c->in_set && !s->set) {
         Diag *d = error_at(e, s->span, "parameter '%s' is updated already", c->cell.name);
         diag_note(e->diags, d,
@@ -343,7 +347,7 @@ static void exec_update(Elab *e, TrainState *t, const Stmt *s)
     Role role = e->g->role;
     t->updating = true;
     e->pass++;
-    e->elaboration = ++e->elaborations; // what an update before it has defined is defined again
+    e->elaboration = ++e->elaborations; // states defined by an earlier update may be defined again
     e->g->role = ROLE_UPDATE;
     Val fn;
     const char *as;
@@ -384,7 +388,7 @@ static void exec_accumulate(Elab *e, TrainState *t, const Stmt *s)
     t->accumulate = n;
 }
 
-// Whether the pattern names a layer: the scope of a parameter, or one around it.
+// Whether the pattern names a layer: a scope with parameters, or one that encloses such a scope.
 static bool names_layer(Elab *e, TrainState *t, const char *pattern)
 {
     CellList all = train_all(e, t);
@@ -408,7 +412,7 @@ static void exec_recompute(Elab *e, TrainState *t, const Stmt *s)
         vec_push(e->arena, &t->recomputed, ((Recomputed){v.s, s->expr->span}));
 }
 
-// Layers are known when the model has run.
+// Layers are known only after the model was elaborated.
 static void choose_layers(Elab *e, TrainState *t)
 {
     for (uint32_t i = 0; i < t->recomputed.n && !e->diags->errors; i++) {
@@ -439,7 +443,7 @@ bool exec_train_stmt(Elab *e, const Stmt *s)
     }
     make_inputs(e, t);
     if (t->accumulate == 1 && !t->ran && !need_model(e, t)) {
-        t->frame->returned = true; // nothing below makes sense
+        t->frame->returned = true; // further statements would only cause more errors
         return true;
     }
     switch (s->kind) {

@@ -19,11 +19,11 @@ struct TrainState {
     const char *batch;
     int64_t accumulate;
     VEC(Recomputed) recomputed;
-    Val *input;     // the model's inputs for the whole batch
-    Seq *first;     // outputs of the first elaboration, which are reported
-    uint32_t from;  // the first elaboration that defines the model's parameters
-    NodeList seen;  // the value of each cell when the model was last elaborated
-    NodeList entry; // the value of each cell before the first elaboration
+    Val *input;     // the model's inputs, for the whole batch
+    Seq *first;     // outputs of the first elaboration, which are the ones reported
+    uint32_t from;  // number of the first elaboration, which defines the model's parameters
+    NodeList seen;  // value of each cell when the model was last elaborated
+    NodeList entry; // value of each cell before the first elaboration
     bool ran, minimized;
     bool open; // a group is open
     Span group;
@@ -40,13 +40,13 @@ Seq *train_model(Elab *e, TrainState *t, Val *inputs); // its outputs, NULL afte
 void train_bind(Elab *e, TrainState *t, const Seq *outputs);
 Node *train_loss(Elab *e, const Stmt *minimize);
 bool train_choose(Elab *e, TrainState *t, const Stmt *minimize); // fills t->set
-// d loss / d p for every parameter of the set, in the current graph. With loss scaling these are
-// gradients of the scaled loss; train_unscale turns t->grad into what the program sees.
+// Takes the gradients of the loss with respect to all parameters of the set, in the current graph.
+// With loss scaling they are those of the scaled loss; train_unscale divides t->grad by the scale.
 bool train_gradients(Elab *e, TrainState *t, const Stmt *minimize, Node *loss, NodeList *out);
 
 // elab_scale.c
-// Requires that value, which is the loss or [what] of it, is finite: asserts it, or skips the step
-// as long as a smaller scale may help.
+// Requires that value, the loss or [what] of it, is finite: asserts it or, while a smaller loss
+// scale may help, skips the step.
 void train_finite(Elab *e, TrainState *t, const Stmt *minimize, Node *value, const char *what);
 void train_unscale(Elab *e, TrainState *t, const Stmt *minimize);
 

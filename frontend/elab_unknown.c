@@ -21,7 +21,7 @@ static void add_sizes(Elab *e, Names *out, const EFile *f)
     }
 }
 
-// What a name here could mean; size: what could be a size.
+// All names that are visible here; size: only those that may be a size.
 static Names in_sight(Elab *e, bool size)
 {
     enum { MOST_BUILTIN = 4096 };
@@ -44,7 +44,8 @@ static Names in_sight(Elab *e, bool size)
     return names;
 }
 
-// What the standard library defines, as name -> its file's name. It is parsed for this alone.
+// The definitions of the standard library: name -> name of its file. The library is parsed only for
+// this.
 static StrMap standard_names(Elab *e)
 {
     StrMap names = strmap_new(e->arena);
@@ -76,7 +77,7 @@ static Val unknown_size(Elab *e, const char *name, Span span)
     return val_poison();
 }
 
-// A name that is missing once is missing wherever it is used: that is said at the first place.
+// Whether an error about this name was reported before: only its first use is reported.
 static bool is_said(const Elab *e, const char *name, Span span)
 {
     const char *what[] = {"unknown name", "unknown size"};
@@ -91,7 +92,7 @@ static bool is_said(const Elab *e, const char *name, Span span)
     return false;
 }
 
-// Words of other languages and libraries, which are spelt otherwise here.
+// Names in other languages and libraries, and what they are called in this language.
 const char *foreign_name(const char *name, bool member)
 {
     static const char *const known[][2] = {
@@ -203,7 +204,7 @@ const char *foreign_name(const char *name, bool member)
     return NULL;
 }
 
-// The first parameter of the layers that a call named so; NULL: none did.
+// The first parameter of the layers that a call with this name created; NULL: there is none.
 static const char *layer_of(const Elab *e, const char *name)
 {
     size_t n = strlen(name);

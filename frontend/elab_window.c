@@ -1,7 +1,7 @@
 // The windows that convolutions and pooling are made of.
 #include "frontend/elab.h"
 
-// A number for each of n axes, or one for all of them.
+// Reads one integer for each of n axes, or one for all of them.
 static bool each_axis(Elab *e, const Call *c, int i, const char *what, int n, int64_t *out)
 {
     int count = 1;

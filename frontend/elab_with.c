@@ -37,7 +37,7 @@ With *with_entry(Elab *e, const Expr *x)
     return w;
 }
 
-// F(p), as a tensor of p's type.
+// F(p), converted to a tensor of the type of p.
 static Val replaced(Elab *e, const With *w, ECell *c, Span span)
 {
     Val p = with_value(e, c, span);
@@ -67,7 +67,7 @@ Val with_value(Elab *e, ECell *c, Span span)
     e->with = w->up;
     e->g = w->g;
     e->region = w->region;
-    e->elaboration = ++e->elaborations; // other calls, and updates, define the same states
+    e->elaboration = ++e->elaborations; // other calls and updates may define the same states
     *v = replaced(e, w, c, span);
     idmap_set(&w->values, (uintptr_t)c, (uintptr_t)v);
     e->with = w;

@@ -6,32 +6,38 @@
 #include "frontend/parse.h"
 #include "frontend/token.h"
 
-enum { STEP = 4, RETURN_STEP = 7 }; // a continued return list stands under its first value
+enum {
+    STEP = 4,
+    RETURN_STEP = 7
+}; // RETURN_STEP: a continued list of returned values is aligned
+   // with its first value
 
 typedef struct Level { // an open bracket
     int kind;
-    int indent;     // of the line it stands on
-    int stmt, hang; // of the statement it is part of
+    int indent;     // of the line with the bracket
+    int stmt, hang; // of the statement that contains it
 } Level;
 
-typedef struct Trail {          // a comment behind code
-    size_t line, code, comment; // offsets in the text: of its line, the code's end, itself
+typedef struct Trail {          // a comment after code
+    size_t line, code, comment; // offsets in the text: of the line, of the end of the code, of the
+                                // comment
 } Trail;
 
 typedef struct Fmt {
     Arena *arena;
     const Source *src;
     Buf out;
-    const Tokens *raw, *laid; // laid: the same tokens classified, without comments and newlines
+    const Tokens *raw, *laid; // laid: the same tokens after layout, without comments and newlines
     uint32_t at;              // index in laid of the next token
     VEC(Level) stack;
     VEC(Trail) trails;
     size_t line;    // offset of the current line
     int indent;     // of the current line
-    int stmt, hang; // of the current statement: its line's indentation, what continued lines add
-    int prev;       // kind of the last token put on this line, 0 at its start
-    int before;     // kind of the last token anywhere but comments
-    bool unary;     // the last token is a sign
+    int stmt, hang; // of the current statement: indentation of its line, additional indentation of
+                    // continued lines
+    int prev;       // kind of the last token on this line, 0 at its start
+    int before;     // kind of the last token that is not a comment
+    bool unary;     // the last token is a sign, not an operator
 } Fmt;
 
 static bool opens(int k)
@@ -60,7 +66,7 @@ static int innermost(const Fmt *f)
     return f->stack.n ? f->stack.at[f->stack.n - 1].kind : 0;
 }
 
-// Is there a space between the token before and a token of kind k?
+// Whether there is a space between the last token and a token of kind k.
 static bool space_before(const Fmt *f, int k)
 {
     int p = f->prev, in = innermost(f);
@@ -78,7 +84,7 @@ static bool space_before(const Fmt *f, int k)
     return true;
 }
 
-// Does the next classified token begin a statement (or end a block)?
+// Whether the next token begins a statement or ends a block.
 static bool at_statement(const Fmt *f)
 {
     if (!f->at) return true;
@@ -92,7 +98,9 @@ static int line_indent(const Fmt *f, uint32_t i)
     const Token *t = f->raw->list.at;
     uint32_t depth = f->stack.n, at = f->at;
     for (; depth && t[i].kind != T_COMMENT && t[i].kind != T_NEWLINE; i++, at++, depth--)
-        if (!closes(f->laid->list.at[at].kind)) break; // those of this line only
+        if (!closes(f->laid->list.at[at].kind))
+            break; // only brackets closed at the beginning of
+                   // the line count
     if (depth < f->stack.n) return f->stack.at[depth].indent;
     if (f->stack.n && !block(innermost(f))) return f->stack.at[f->stack.n - 1].indent + STEP;
     int base = f->stack.n ? f->stack.at[f->stack.n - 1].indent + STEP : 0;
@@ -130,7 +138,7 @@ static void put_comment(Fmt *f, const Token *t)
     f->prev = T_COMMENT;
 }
 
-// Newlines that are removed: before a '{', and between a '}' and a clause that continues the
+// Whether a newline is removed: before '{', and between '}' and a clause that continues the
 // statement.
 static bool joins(const Fmt *f, uint32_t i)
 {
@@ -141,7 +149,7 @@ static bool joins(const Fmt *f, uint32_t i)
     return k == '{' || (f->before == '}' && (k == T_ELSE || k == T_GRAD));
 }
 
-// A ';' stays only between two statements of one line.
+// A ';' is kept only between two statements on one line.
 static bool semicolon_stays(const Fmt *f, uint32_t i)
 {
     const Token *t = f->raw->list.at;
@@ -204,7 +212,7 @@ static size_t columns(const char *s, size_t n)
     return c;
 }
 
-// Comments behind code on lines that follow each other stand in one column.
+// Aligns comments after code on consecutive lines.
 static const char *align_comments(const Fmt *f)
 {
     Buf out = buf_new(f->arena);

@@ -49,7 +49,7 @@ static void add_global(Elab *e, EFile *f, const Stmt *s)
 static EFile *load_text(Elab *e, const char *name, const char *path, const char *text, size_t len,
                         bool library);
 
-// The text of a user's file beside the using one.
+// Reads a user's file from the folder of the file that uses it.
 static const char *read_beside(Arena *a, const char *from, const char *name, size_t *len,
                                const char **path)
 {
@@ -82,7 +82,7 @@ const char *file_text(Elab *e, const EFile *from, const char *name, size_t *len,
 
 static EFile *load_used(Elab *e, const EFile *from, const Stmt *s)
 {
-    if (!*s->name && e->diags->errors) return NULL; // a string without an end; that was said
+    if (!*s->name && e->diags->errors) return NULL; // a string without an end, which was reported
     const EmbeddedFile *std = s->flag ? NULL : std_file(s->name);
     if (std) {
         const char *path = arena_printf(e->arena, "std/%s", std->name);
@@ -147,8 +147,8 @@ static EFile *load_text(Elab *e, const char *name, const char *path, const char 
 }
 
 // -- -D and data ----------------------------------------------------------------------------------
-// What a definition of that name defines, of the file or of those that it uses. NULL: nothing does;
-// then *advice says what could be meant.
+// The const, dim or setting of that name in the file or in one that it uses. NULL: there is none;
+// then *advice suggests another name.
 static Global *find_defined(Elab *e, const char *name, Advice *advice)
 {
     VEC(const char *) names = {0};
@@ -213,7 +213,7 @@ static void define(Elab *e, const Define *d)
                    e->files.at[0]->name, advice.text);
         return;
     }
-    if (d->from_data && strmap_has(&e->define_used, d->name)) return; // -D wins
+    if (d->from_data && strmap_has(&e->define_used, d->name)) return; // -D takes precedence
     Val *v = NEW(e->arena, Val);
     if (!define_value(e, d, g, v)) return;
     strmap_set(&e->defines, d->name, v);
@@ -227,7 +227,7 @@ static const char *base_name(Arena *a, const char *path)
     return text_on_one_line(a, base, dot && dot != base ? (size_t)(dot - base) : strlen(base));
 }
 
-// With the file and all that it uses read.
+// Creates the elaborator and reads the file and all files that it uses.
 static Elab *elab_load(Arena *a, Diags *d, const char *path, const char *text, size_t len,
                        const FrontendOptions *o)
 {
@@ -307,7 +307,7 @@ static void survey_interface(Survey *s, const Module *m)
     }
 }
 
-// Whether there is anything to elaborate: a file of functions is used by others.
+// Whether the file has models. A file with functions only is meant to be used by others.
 static bool has_entries(const File *f)
 {
     for (uint32_t i = 0; i < f->stmts.n; i++)
@@ -328,7 +328,7 @@ Survey *frontend_survey(Arena *a, Diags *d, const char *path, const char *text, 
     Elab *e = elab_load(a, d, path, text, len, &options);
     EFile *main = e->files.at[0];
     s->source = main->ast->source;
-    Diags quiet = *d; // what is wrong with the words was said
+    Diags quiet = *d; // these errors were reported already
     memset(&quiet.list, 0, sizeof quiet.list);
     scan_source(a, &quiet, s->source, &s->tokens);
     if (is_graph_dump(main->ast)) {
@@ -344,8 +344,8 @@ Survey *frontend_survey(Arena *a, Diags *d, const char *path, const char *text, 
 }
 
 // -- declarations ---------------------------------------------------------------------------------
-// What is asked about the file's top level is evaluated in a frame of its own, and a dimension that
-// nothing binds is no error.
+// Expressions at the top level are evaluated in a frame of their own, and a dimension without a
+// value is no error.
 static void begin_questions(Elab *e, Frame *frame)
 {
     *frame = (Frame){.name = "", .file = e->files.at[0], .id = ++e->frames};
@@ -381,7 +381,7 @@ static void declare_input(Elab *e, EFile *f, const Stmt *model, const Param *p, 
     vec_push(e->arena, &out->inputs, in);
 }
 
-// Of a dump: whatever else there is besides what a file's train block gives.
+// For a dump: adds an entry to the declarations, as a train block or a model would.
 static void declare_entry(Arena *a, const char *name, FileDecls *out)
 {
     if (!strcmp(name, "train")) out->trains = name;
@@ -424,8 +424,8 @@ FileDecls *frontend_decls(Arena *a, Diags *d, const char *path, const char *text
 }
 
 // -- the same values ------------------------------------------------------------------------------
-// Nothing that is computed from one differs from what is computed from the other: 1 is not 1.0,
-// and 0.0 not -0.0.
+// Whether replacing one value by the other changes no result. 1 differs from 1.0, and 0.0 from
+// -0.0.
 static bool same_value(const Val *a, const Val *b)
 {
     if (a->kind != b->kind) return false;

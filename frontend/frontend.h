@@ -15,8 +15,8 @@ typedef struct FrontendOptions {
     const Define *defines;
     uint32_t ndefines;
     // The names of the requested entries; none: all of the file ("init", "train", "eval", every
-    // model). With init, the others are elaborated, too, for the cells they define; their errors
-    // are then notes of the module.
+    // model). If init is among them, the others are elaborated, too, for the cells they define;
+    // their errors then become notes of the module.
     const char *const *entries;
     uint32_t nentries;
     const char *program; // the name of the train block to use; NULL: the first of the file
@@ -38,7 +38,7 @@ typedef struct InputDecl {
     uint8_t rank;
     // If the axis is a single dimension variable: its name, else NULL.
     const char *dim_name[MAX_RANK];
-    int64_t dim[MAX_RANK]; // value under defaults and -D; -1 where unbound
+    int64_t dim[MAX_RANK]; // with defaults and -D applied; -1 if it has no value
     bool has_range;
     int64_t low, high;
     Span span;
@@ -57,8 +57,8 @@ Module *frontend_compile(Arena *a, Diags *d, const char *path, const char *text,
                          const FrontendOptions *o);
 FileDecls *frontend_decls(Arena *a, Diags *d, const char *path, const char *text, size_t len,
                           const FrontendOptions *o);
-// Whether one of these definitions changes the value that a name has under the options, or is
-// wrong, which is reported where they are used.
+// Whether one of these definitions would change the value of a name under the options. True also if
+// one of them has an error, which is then reported where the definitions are used.
 bool frontend_redefines(Arena *a, const char *path, const char *text, size_t len,
                         const FrontendOptions *o, const Define *more, uint32_t n);
 void frontend_print_ast(Arena *a, Diags *d, uint32_t source, Buf *out); // netc --emit ast

@@ -9,8 +9,8 @@
 
 typedef struct Open {
     int kind;        // '(', '[', '{', T_ATTRS or T_REGION
-    uint32_t index;  // in out
-    uint32_t indent; // of the line it stands on
+    uint32_t index;  // index in out
+    uint32_t indent; // of the line with the bracket
     Span span;
 } Open;
 
@@ -21,8 +21,8 @@ typedef struct Layout {
     Tokens *out;
     VEC(Open) stack;
     VEC(uint32_t) match; // parallel to out->list
-    uint32_t *raw_match; // partner of a raw '(' or 0
-    int prev;            // kind of the last token put out, T_SEP at the start
+    uint32_t *raw_match; // index of the bracket that closes a raw '(', or 0
+    int prev;            // kind of the last token in out, T_SEP at the start
     uint32_t indent;     // of the current line
 } Layout;
 
@@ -80,7 +80,7 @@ static void put_closer(Layout *l, Token t)
     l->match.at[o.index] = index;
 }
 
-// Closes the innermost bracket where the text did not.
+// Closes the innermost bracket, which the text does not close.
 static void close_unclosed(Layout *l)
 {
     Open o = l->stack.at[l->stack.n - 1];
@@ -108,7 +108,7 @@ static void match_parens(Layout *l)
     }
 }
 
-// A '{' that opens a region of a dump: { (params) -> statements }.
+// Whether a '{' opens a region of a dump: { (params) -> statements }.
 static bool opens_region(const Layout *l, uint32_t i)
 {
     uint32_t paren = next_raw(l, i);
@@ -116,7 +116,7 @@ static bool opens_region(const Layout *l, uint32_t i)
     return close && l->raw->list.at[next_raw(l, close)].kind == T_ARROW;
 }
 
-// A word of a dump that is the name of a primitive: word(...) @{...}.
+// Whether a word in a dump is the name of a primitive: word(...) @{...}.
 static bool attributed_call(const Layout *l, uint32_t i)
 {
     const Token *t = l->raw->list.at;
@@ -135,7 +135,7 @@ enum {
     AFTER_MINUS = 128
 };
 
-// Words that begin a statement when what follows fits. TOP: always so outside of all braces.
+// Words that begin a statement if the next token fits. TOP: outside of all braces, always.
 static const struct Head {
     const char *text;
     int kind, after;
@@ -182,7 +182,7 @@ const char *head_word(uint32_t i)
     return i < sizeof heads / sizeof *heads ? heads[i].text : NULL;
 }
 
-// The words that word_kind knows elsewhere than at the head of a statement.
+// Words that word_kind recognizes elsewhere than at the beginning of a statement.
 const char *clause_word(uint32_t i)
 {
     static const char *const words[] = {"carry", "over", "frozen", "with", "grad", "cuda", "from"};
@@ -222,13 +222,13 @@ static bool follows(const struct Head *h, const Token *next)
         if (h->after & AFTER_PREFIX) return true;
         break;
     }
-    // A keyword in the place of a name: read as a declaration, so that the message says so.
+    // A keyword used as a name: treated as a declaration, so that the error says what is wrong.
     return reserved(next->kind) &&
            (next[1].kind == ':' || next[1].kind == '=' || next[1].kind == '(') &&
            h->after & AFTER_NAME;
 }
 
-// The kind of the word at raw[i] where it stands.
+// The kind of the word at raw[i] in its context.
 static int word_kind(const Layout *l, uint32_t i)
 {
     const Token *t = &l->raw->list.at[i];
@@ -237,7 +237,8 @@ static int word_kind(const Layout *l, uint32_t i)
     if (l->prev == '.' || l->prev == T_AS || l->prev == T_REUSE) return T_NAME;
     if (top && top->kind == T_ATTRS && next->kind == '=') return T_NAME;
     if (t->kind != T_NAME) {
-        // Dumps call primitives by name: and(a, b), not(a) @{...}. None is declared so.
+        // Dumps call primitives by name: and(a, b), not(a) @{...}. A function cannot be declared
+        // with these names.
         if ((t->kind == T_AND || t->kind == T_OR) && next->kind == '(' && !ends_expr(l->prev) &&
             l->prev != T_FN && l->prev != T_MODEL)
             return T_NAME;
@@ -281,7 +282,8 @@ static bool continues_statement(const Layout *l, uint32_t i)
     return l->prev == T_STRING && !strcmp(t->text, "reference");
 }
 
-// A line that begins as a statement inside an open ( or [, no deeper than the line that opened it.
+// Closes brackets before a line that looks like a new statement: it follows a complete expression
+// inside an open ( or [, and is not indented more than the line with the bracket.
 static void close_at_new_line(Layout *l, const Token *t)
 {
     if (!ends_expr(l->prev) || !starts_expr(t->kind)) return;
@@ -290,7 +292,8 @@ static void close_at_new_line(Layout *l, const Token *t)
         close_unclosed(l);
 }
 
-// A top-level declaration in the first column: braces still open were forgotten.
+// Closes all braces before a top-level declaration in the first column: they must have been
+// forgotten.
 static void close_at_declaration(Layout *l, const Token *t)
 {
     const struct Head *h = t->kind == T_NAME ? head_of(t) : NULL;
@@ -302,7 +305,7 @@ static void open_bracket(Layout *l, Token t, uint32_t raw_index)
 {
     if (t.kind == '{' && opens_region(l, raw_index)) t.kind = T_REGION;
     while (t.kind == '{' && l->stack.n && !is_block(l->stack.at[l->stack.n - 1].kind))
-        close_unclosed(l); // a block never stands inside round or square brackets
+        close_unclosed(l); // a block is never inside round or square brackets
     if (l->stack.n == MAX_NESTING) {
         diag_span(l->diags, t.span, "brackets are nested more than %d deep", MAX_NESTING);
         l->out->fatal = true;
@@ -342,7 +345,7 @@ static void close_bracket(Layout *l, Token t)
     put_closer(l, t);
 }
 
-// The last token is a minus sign rather than a subtraction.
+// Whether the last token is a sign rather than a subtraction.
 static bool after_sign(const Layout *l)
 {
     uint32_t n = l->out->list.n;

@@ -86,7 +86,7 @@ static void print_params(Buf *b, const Param *params, uint32_t n)
     buf_char(b, ')');
 }
 
-// (head a b c), absent parts as _
+// Prints (head a b c), with _ for absent parts.
 static void print_parts(Buf *b, const char *head, const Expr *const *parts, int n)
 {
     buf_printf(b, "(%s", head);

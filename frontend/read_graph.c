@@ -317,7 +317,7 @@ static bool read_cell(Reader *r, const Stmt *s)
     return true;
 }
 
-// dims=["batch", 128, 2, 1, ...]: name, value, where from, batch or not.
+// Reads dims=["batch", 128, 2, 1, ...]: name, value, origin, whether it is the batch.
 static bool read_dims(Reader *r, const Expr *e, Entry *entry)
 {
     if (e->kind != EXPR_LIST || e->items.n % 4)

@@ -14,7 +14,7 @@ static bool closes(int k)
     return k == ')' || k == ']' || k == '}' || k == T_END_ATTRS;
 }
 
-// The first token of the statement that holds token k, brackets skipped.
+// The first token of the statement that contains token k. Skips brackets.
 static uint32_t statement_start(const Tokens *t, uint32_t k)
 {
     while (k) {
@@ -31,15 +31,15 @@ static bool has_block(int head)
            head == T_IF || head == T_LOOP;
 }
 
-// Moves the lexer to where parsing can go on after an error at token k: the end of its statement,
-// or the block of the statement whose head is wrong.
+// Moves the lexer to where parsing can continue after an error at token k: the end of its statement
+// or, if the error is in front of the statement's block, that block.
 static void resume(Parser *p, uint32_t k)
 {
     const Tokens *t = p->tokens;
     uint32_t start = statement_start(t, k), at = k;
     bool head = has_block(t->list.at[start].kind) && k > start;
     for (uint32_t j = start; head && j < k; j++) {
-        if (t->list.at[j].kind == '{') head = false; // past its block already
+        if (t->list.at[j].kind == '{') head = false; // the error is after the block
         if (opens(t->list.at[j].kind) && t->match[j] < k) j = t->match[j];
     }
     for (;; at++) {
@@ -95,8 +95,8 @@ static const char *expected_words(Parser *p, const Expected *e, const Token *bef
     return b.data;
 }
 
-// The scanner or the layout has complained about this statement already: what follows from that is
-// not worth a second message.
+// Whether the scanner or the layout has reported an error in this statement. Further errors in it
+// would be consequences.
 static bool blamed(const Parser *p, uint32_t start, uint32_t k)
 {
     Span from = p->tokens->list.at[start].span, to = p->tokens->list.at[k].span;
@@ -107,7 +107,7 @@ static bool blamed(const Parser *p, uint32_t start, uint32_t k)
     return false;
 }
 
-// The bracket that token k stands in, or 0.
+// The innermost bracket that contains token k, or 0.
 static int enclosing(const Tokens *t, uint32_t k)
 {
     while (k--) {
@@ -125,7 +125,8 @@ static uint32_t line_of(const Parser *p, const Token *t)
     return line;
 }
 
-// A statement that continues because its line ended in an operator may not have been meant to.
+// Notes that a statement continues on the next line because a line ends in an operator, perhaps by
+// mistake.
 static void note_continuation(Parser *p, Diag *g, uint32_t start, uint32_t k)
 {
     const Token *t = p->tokens->list.at;
@@ -141,7 +142,8 @@ static void note_continuation(Parser *p, Diag *g, uint32_t start, uint32_t k)
     }
 }
 
-// Words of other languages, at the head of a statement that did not parse.
+// Suggests the right words if a statement that was not parsed begins with a word of another
+// language.
 static bool note_foreign(Parser *p, Diag *g, const Token *head)
 {
     static const struct {
@@ -170,7 +172,7 @@ static bool compares(int kind)
            kind == T_NE;
 }
 
-// What was meant, of the token at k and those before it.
+// Suggests what may have been meant by the token at k and those before it.
 static void note_meant(Parser *p, Diag *g, int head, uint32_t k)
 {
     const Token *t = &p->tokens->list.at[k];
@@ -241,7 +243,8 @@ static void describe(Parser *p, uint32_t k, uint32_t start, const Expected *e)
 
 void syntax_error(Parser *p, bool at_end, const Expected *e)
 {
-    uint32_t k = p->at - (!at_end && p->at); // of the unexpected token: the one delivered last
+    uint32_t k = p->at - (!at_end && p->at); // index of the unexpected token, the last one
+                                             // delivered
     if (k + 1 <= p->last_error || p->diags->errors > p->diags->max_errors) {
         p->dead = true;
         return;

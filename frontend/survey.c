@@ -44,7 +44,7 @@ static void put_value(Elab *e, Buf *b, const Val *v, int depth)
     }
 }
 
-// What tells a value from others at its place, without a text being made of it.
+// A hash that distinguishes the values at one place without printing them.
 static uint64_t fingerprint(const Val *v)
 {
     const Type *t = type_of(v);
@@ -113,7 +113,7 @@ const char *survey_head(const Survey *s, const Stmt *x)
     return survey_text(s, span);
 }
 
-// The line that ends at [end] holds nothing but a comment: where that begins. NULL: it does not.
+// If the line that ends at [end] is only a comment: where the comment begins. Otherwise NULL.
 static const char *comment_line(const char *text, const char *end, const char **begin)
 {
     const char *p = end;
@@ -145,7 +145,7 @@ const char *survey_doc(const Survey *s, Span span)
     }
     const char *end = strchrnul(text + span.end, '\n'), *p = text + span.end;
     if (strchr(survey_text(s, span), '{'))
-        return NULL; // a body: what stands behind it is not about it
+        return NULL; // a statement with a body: what follows the brace does not describe it
     while (p < end && (*p == ' ' || *p == '\t')) p++;
     if (p >= end || *p != '#') return NULL;
     p += p[1] == ' ' ? 2 : 1;

@@ -33,9 +33,9 @@ typedef struct Decl {
 } Decl;
 
 enum {
-    USE_WRITE = 1,    // the name is given a value here
+    USE_WRITE = 1,    // a value is assigned to the name
     USE_ARGUMENT = 2, // the name of an argument in a call
-    USE_OUTPUT = 4,   // a returned value that is only a name, which is also the name of that output
+    USE_OUTPUT = 4,   // a returned value that is just a name, which is also the name of the output
 };
 typedef struct Use {
     Span span;
@@ -44,12 +44,12 @@ typedef struct Use {
 } Use;
 
 enum { SEEN_VARIANTS = 3 };
-typedef struct Seen { // the values of the source at a span
+typedef struct Seen { // the values of the expression at a span
     Span span;
-    const char *text; // "f32[batch=128, 10]", "12"; several if it had several values
+    const char *text; // "f32[batch=128, 10]", "12"; all of them if there are several
     bool tensor;
     uint32_t variants;
-    uint64_t print[SEEN_VARIANTS]; // a hash of each
+    uint64_t print[SEEN_VARIANTS]; // hash of each
 } Seen;
 
 struct Survey {
@@ -58,7 +58,7 @@ struct Survey {
     VEC(Decl) decls; // including the top level of the standard library's files that are used
     VEC(Use) uses;   // in the user's files
     VEC(Seen) seen;
-    IdMap seen_at, decl_at; // by span, by statement
+    IdMap seen_at, decl_at; // by span; by statement
     // Parameters, states, inputs and outputs, which other files may refer to.
     VEC(const char *) names;
     Tokens tokens;   // of the file itself

@@ -8,7 +8,7 @@
 #include "frontend/elab.h"
 #include "frontend/elab_survey.h"
 
-typedef struct Pending { // a name that nothing defined when it was met
+typedef struct Pending { // a name that was not defined when it was found
     const Expr *x;
     uint32_t flags;
 } Pending;
@@ -17,10 +17,10 @@ typedef struct Body {
     Elab *e;
     Survey *s;
     EFile *file;
-    uint32_t owner; // 1 + its declaration
+    uint32_t owner; // 1 + the declaration it is in
     bool model;
     StrMap vars;    // name -> 1 + declaration
-    StrMap outputs; // of a train block: of its model
+    StrMap outputs; // of a train block: outputs of its model
     VEC(Pending) pending;
 } Body;
 
@@ -48,7 +48,7 @@ static void remember(StrMap *m, const char *name, uint32_t decl)
     strmap_set(m, name, (void *)(uintptr_t)(decl + 1));
 }
 
-// The name is given a value at the span: its first time declares it.
+// A value is assigned to the name at the span. The first time, this declares the name.
 static void define(Body *b, DeclKind kind, const char *name, Span span, Span whole)
 {
     if (!name || !strcmp(name, "_")) return;
@@ -96,7 +96,7 @@ static void scope(Body *b, const ScopeName *s)
         if (s->parts.at[i].index) expr(b, s->parts.at[i].index);
 }
 
-// The function that is called, where it is known by name; NULL: it is not.
+// The function that is called, if it is known by name; otherwise NULL.
 static const Stmt *callee(Body *b, const Expr *x)
 {
     if (!x) return NULL;
@@ -119,13 +119,14 @@ static void call(Body *b, const Expr *x)
         const Item *item = &x->items.at[i];
         for (uint32_t k = 0; decl && item->name && k < fn->params.n; k++)
             if (!strcmp(fn->params.at[k].name, item->name))
-                use(b, item->name_span, decl + k, USE_ARGUMENT); // they follow their function
+                use(b, item->name_span, decl + k, USE_ARGUMENT); // arguments follow their function
+                                                                 // in the list
         if (item->value) expr(b, item->value);
     }
     for (uint32_t i = 0; i < x->regions.n; i++) block(b, x->regions.at[i]);
 }
 
-// MODEL(…).loss, of a model above.
+// Records the use in MODEL(…).loss, where MODEL is a model of the same file.
 static void result_use(Body *b, const Expr *x)
 {
     const Expr *call = x->a;
@@ -156,7 +157,7 @@ static void member(Body *b, const Expr *x)
 
 static void expr(Body *b, const Expr *x)
 {
-    for (; x; x = x->a) { // left spines may be long
+    for (; x; x = x->a) { // iterates, since chains may be long
         switch (x->kind) {
         case EXPR_NAME: name(b, x, 0); return;
         case EXPR_MEMBER: member(b, x); return;
@@ -180,7 +181,7 @@ static void expr(Body *b, const Expr *x)
 }
 
 // -- statements -----------------------------------------------------------------------------------
-// sizes: a name in the type that means nothing yet is the size that the argument has there.
+// sizes: an unknown name in the type is defined here, as the size of the argument's axis.
 static void type(Body *b, const TypeExpr *t, bool sizes)
 {
     if (!t) return;
@@ -201,7 +202,7 @@ static void type(Body *b, const TypeExpr *t, bool sizes)
     if (t->high) expr(b, t->high);
 }
 
-// Declared with their function, whose declaration they follow.
+// Defines the arguments, whose declarations follow that of their function.
 static void arguments(Body *b, const Stmt *s)
 {
     uint32_t fn = survey_decl_of(b->s, s);
@@ -297,7 +298,7 @@ static void block(Body *b, const Block *x)
     for (uint32_t i = 0; x && i < x->stmts.n; i++) statement(b, x->stmts.at[i]);
 }
 
-// What was read before anything gave it a value, as a loop's later rounds may.
+// Resolves names that were read before a statement assigned them, as later iterations of a loop do.
 static void settle(Body *b)
 {
     for (uint32_t i = 0; i < b->pending.n; i++) {
@@ -382,7 +383,8 @@ void survey_names(Elab *e, Survey *s)
         for (uint32_t k = 0; k < f->uses.n; k++)
             vec_push(s->arena, &file.uses, f->uses.at[k]->ast->source);
         vec_push(s->arena, &s->files, file);
-        for (int train = 0; train < 2 && !f->library; train++) // models give outputs their names
+        for (int train = 0; train < 2 && !f->library; train++) // models first, since they give
+                                                               // outputs their names
             for (uint32_t k = 0; k < f->ast->stmts.n; k++)
                 if ((f->ast->stmts.at[k]->kind == STMT_TRAIN) == train)
                     walk(e, s, f, f->ast->stmts.at[k]);

@@ -28,7 +28,7 @@ typedef struct Parser {
     File *file;
 } Parser;
 
-// A list of one element: most lists stay like that, and files can be long.
+// A list of one element, allocated exactly: most lists stay like that, and files can be long.
 #define VEC_ONE(a, v, ...)                                                                         \
     ((v)->at = arena_alloc((a), sizeof *(v)->at), (v)->at[0] = (__VA_ARGS__), (v)->n = (v)->cap = 1)
 #define VEC_TAKE(dst, src) ((dst).at = (src).at, (dst).n = (src).n, (dst).cap = (src).cap)
@@ -40,13 +40,13 @@ Expr *expr_unary(Parser *p, UnaryOp op, Span op_span, Expr *a);
 Expr *expr_binary(Parser *p, BinaryOp op, Span op_span, Expr *a, Expr *b);
 Expr *expr_postfix(Parser *p, ExprKind kind, Expr *a, Span end); // call, index, member
 Expr *expr_scoped(Parser *p, ExprKind kind, Expr *a, Span op_span, ScopeName *scope);
-// Updates the depth of e for its child; reports a tree that is too deep for recursive readers.
+// Updates the depth of e for a child; reports trees that are too deep for recursive functions.
 void expr_holds(Parser *p, Expr *e, const Expr *child);
 Stmt *stmt_new(Parser *p, StmtKind kind, Span span);
 Stmt *stmt_named(Parser *p, StmtKind kind, Span span, const Token *name);
-// The names of an assignment, from expressions that must be names.
+// The names on the left of an assignment, from expressions, which must be names.
 void stmt_targets(Parser *p, Stmt *s, const Exprs *targets);
-Expr *expr_tuple(Parser *p, const Exprs *values); // or the one value itself
+Expr *expr_tuple(Parser *p, const Exprs *values); // a tuple, or the value itself if there is one
 void type_range(Parser *p, TypeExpr *t, Expr *range);
 void attach_attrs(Parser *p, Expr *call, const Items *attrs, Span end);
 void attach_region(Parser *p, Expr *call, Block *region);
@@ -57,15 +57,14 @@ void check_places(Parser *p, const File *f);
 // What the grammar would have accepted instead of the current token.
 typedef struct Expected {
     bool name, integer, statement, operator;
-    const char *list[6]; // the tokens that are not operators, as far as they fit
+    const char *list[6]; // other tokens, as far as there is space
     int n;
 } Expected;
 
-// Reports the last token (or the end) as an error and moves the lexer to where parsing can
+// Reports the last token (or the end) as a syntax error and moves the lexer to where parsing can
 // continue.
 void syntax_error(Parser *p, bool at_end, const Expected *e);
-// Scanner, layout and grammar report one after the other; this sorts their errors by source
-// position.
+// Scanner, layout and grammar run one after the other. Sorts their errors by source position.
 void sort_syntax_errors(Parser *p);
 
 #endif

@@ -8,7 +8,7 @@
 typedef struct Token {
     int kind; // a token of frontend/parse.y
     Span span;
-    const char *text; // a word, a number's digits or a string's contents
+    const char *text; // a word, the digits of a number, or the contents of a string
     union {
         int64_t i; // T_INT; 2^63 is INT64_MIN, legal only after a minus sign
         double f;  // T_FLOAT
@@ -17,8 +17,8 @@ typedef struct Token {
 
 typedef struct Tokens {
     VEC(Token) list;
-    uint32_t *match; // layout only: index of the partner of a bracket, else 0
-    bool fatal;      // too deep, too large or not text: must not be parsed
+    uint32_t *match; // layout only: index of the matching bracket, otherwise 0
+    bool fatal;      // nested too deeply, too large, or not text: must not be parsed
 } Tokens;
 
 // Every token of the source in order; lexical errors are reported.

@@ -68,8 +68,8 @@ Node *parts_spread(Graph *g, Node *x, const Type *to)
     return graph_node(g, OP_broadcast, &x, 1, &at);
 }
 
-// Each result recomputes the maximum and the sum of its row, so that there is one kernel; separate
-// reductions over fewer rows would be another one.
+// [high] and [total] are broadcast to the shape of [sum] first, so that all reductions are over one
+// shape and hence in one kernel.
 Node *parts_join(Graph *g, Node *sum, Node *high, Node *total)
 {
     int64_t part = sum->type.rank - 3;
