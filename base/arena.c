@@ -17,7 +17,7 @@ enum { FIRST_CHUNK = 64 << 10, LARGEST_CHUNK = 2 << 20, ALIGN = 16 };
 
 typedef struct Chunk {
     struct Chunk *next;
-    size_t size; // of all of it
+    size_t size; // of the whole chunk
     _Alignas(16) unsigned char data[];
 } Chunk;
 
@@ -26,9 +26,9 @@ struct Arena {
     unsigned char *at, *end;
     size_t next_chunk, bytes;
     jmp_buf *oom;
-    Arena *whole;           // around this one, or NULL
-    Arena *inside, *beside; // the first of those inside; the next one inside the same
-    Chunk *spare;           // zeroed, for those inside
+    Arena *whole;           // the arena that contains it, or NULL
+    Arena *inside, *beside; // the first sub-arena; the next sub-arena of the same arena
+    Chunk *spare;           // zeroed chunks for sub-arenas
 };
 
 Arena *arena_new(void)
@@ -54,7 +54,7 @@ void arena_free(Arena *a)
     if (!a) return;
     for (Arena *i = a->inside; i; i = i->beside) free_chunks(i->chunks);
     free_chunks(a->spare);
-    free_chunks(a->chunks); // (holds those inside)
+    free_chunks(a->chunks); // (contains the sub-arenas)
     free(a);
 }
 
@@ -72,7 +72,8 @@ void arena_empty(Arena *a)
 {
     for (Chunk *c = a->chunks, *next; c; c = next) {
         next = c->next;
-        // What was not handed out is zero. Only of the newest chunk is it known how much that is.
+        // Clears what was used; the rest is zero. Only in the newest chunk is it known how much was
+        // used.
         unsigned char *used = c == a->chunks ? a->at : (unsigned char *)c + c->size;
         memset(c->data, 0, (size_t)(used - c->data));
         c->next = a->whole->spare;
@@ -97,7 +98,7 @@ void arena_exhausted(Arena *a)
 {
     if (a->whole) a = a->whole;
     if (a->oom) longjmp(*a->oom, 1);
-    // An arena without a handler is a programming error of the caller; there is no way to go on.
+    // An arena without a handler is a programming error of the caller, which cannot be handled.
     abort();
 }
 
@@ -110,7 +111,7 @@ static Chunk *chunk_new(size_t size)
     return p == MAP_FAILED ? NULL : p;
 }
 
-// One of at least that size which an arena inside the same has left, or NULL.
+// A chunk of at least that size that a sub-arena has released, or NULL.
 static Chunk *take_spare(Arena *whole, size_t least)
 {
     for (Chunk **at = &whole->spare; *at; at = &(*at)->next) {

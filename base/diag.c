@@ -201,13 +201,13 @@ static void render_place(const Diags *d, Buf *out, Span s)
     buf_printf(out, "%s:%u:%u: ", d->sources.at[s.source].shown, line, col);
 }
 
-static bool starts_column(char c) // a UTF-8 continuation byte takes none
+static bool starts_column(char c) // false for a UTF-8 continuation byte
 {
     return ((unsigned char)c & 0xc0) != 0x80;
 }
 
-// The source line and a caret under the span; control characters and tabs become single spaces. Of
-// a long line, what stands around the span.
+// Prints the source line and a caret under the span. Control characters and tabs become single
+// spaces; of a long line, only the surroundings of the span are shown.
 static void render_line(const Diags *d, Buf *out, Span s, const char *on, const char *off)
 {
     enum { BEFORE = 80, AFTER = 120 };

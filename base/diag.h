@@ -17,7 +17,8 @@ typedef uint32_t Loc; // index into Diags.locs; 0 means "nowhere"
 
 typedef struct Source {
     const char *path;
-    const char *shown; // the path on one line, as it is shown in messages, comments and texts
+    const char *shown; // the path, made printable on one line, as shown in messages, comments and
+                       // texts
     const char *text;  // NUL-terminated
     size_t len;
     bool library;                 // part of the embedded standard library

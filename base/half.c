@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-// 2^e, a normal double. (ldexp of the C library takes ten times as long as a product.)
+// 2^e as a normal double. (ldexp of the C library takes ten times as long as a multiplication.)
 static double power(int e)
 {
     uint64_t bits = (uint64_t)(e + 1023) << 52;
@@ -13,7 +13,7 @@ static double power(int e)
     return v;
 }
 
-// e with |v| in [2^(e-1), 2^e), as frexp says; no more than -1022 for zero and subnormal numbers.
+// The e with |v| in [2^(e-1), 2^e), as from frexp; at most -1022 for zero and subnormal numbers.
 static int exponent_of(double v)
 {
     uint64_t bits;
@@ -25,9 +25,10 @@ double half_round(double v, int exponent_bits)
 {
     if (v == 0 || !isfinite(v)) return v;
     int bits = 16 - exponent_bits, bias = (1 << (exponent_bits - 1)) - 1, e = exponent_of(v);
-    int least = 2 - bias, low = (e < least ? least : e) - bits; // exponent of the last bit kept
+    int least = 2 - bias, low = (e < least ? least : e) - bits; // exponent of the last bit that is
+                                                                // kept
     double scaled = fabs(v) * power(-low);                      // below 2^bits
-    double r = (scaled + 0x1p52 - 0x1p52) * power(low);         // to a whole number, ties to even
+    double r = (scaled + 0x1p52 - 0x1p52) * power(low); // rounds to a whole number, ties to even
     double largest = (2 - power(1 - bits)) * power(bias);
     return copysign(r > largest ? INFINITY : r, v);
 }
@@ -52,8 +53,8 @@ uint16_t half_bits(double v, int exponent_bits)
     if (isinf(v)) return (uint16_t)(sign | (uint32_t)all << mantissa_bits);
     int e = exponent_of(v) - 1;
     if (e < 1 - bias) e = 1 - bias;
-    uint32_t m =
-        (uint32_t)(v * power(mantissa_bits - e)); // exact; has the implicit bit when normal
+    uint32_t m = (uint32_t)(v * power(mantissa_bits - e)); // exact; includes the implicit bit of
+                                                           // normal numbers
     uint32_t biased = m >> mantissa_bits ? (uint32_t)(e + bias) : 0;
     return (uint16_t)(sign | biased << mantissa_bits | (m & ((1u << mantissa_bits) - 1)));
 }
@@ -75,7 +76,7 @@ uint16_t half_bf16(float v)
 {
     uint32_t bits;
     memcpy(&bits, &v, sizeof bits);
-    if (v != v) return (uint16_t)(bits >> 16 | 64); // quiet
+    if (v != v) return (uint16_t)(bits >> 16 | 64); // quiet NaN
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
@@ -84,9 +85,9 @@ uint16_t half_f16(float v)
     uint32_t bits;
     memcpy(&bits, &v, sizeof bits);
     uint32_t sign = bits >> 16 & 0x8000, x = bits & 0x7fffffff;
-    if (x > 0x7f800000) return (uint16_t)(sign | 0x7e00 | (x >> 13 & 0x3ff)); // NaN, quiet
-    if (x >= 0x477ff000) return (uint16_t)(sign | 0x7c00);                    // 65520 and more
-    if (x < 0x38800000) { // no normal one: digits of 0.5 below 2^-24 are rounded away
+    if (x > 0x7f800000) return (uint16_t)(sign | 0x7e00 | (x >> 13 & 0x3ff)); // quiet NaN
+    if (x >= 0x477ff000) return (uint16_t)(sign | 0x7c00); // 65520 and above overflow
+    if (x < 0x38800000) { // subnormal: adding 0.5 rounds to multiples of 2^-24
         float m = fabsf(v) + 0.5f;
         memcpy(&x, &m, sizeof x);
         return (uint16_t)(sign | (x - 0x3f000000));

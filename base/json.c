@@ -161,7 +161,7 @@ static void put_utf8(Buf *b, int c)
     }
 }
 
-// Behind \u. Two escapes may be one character: the halves of a surrogate pair.
+// Reads what follows \u. A surrogate pair, two escapes, is one character.
 static int escaped(Reader *r)
 {
     int c = hex4(r);
@@ -174,7 +174,7 @@ static int escaped(Reader *r)
     return 0;
 }
 
-// A string ends with a NUL, so it can have none.
+// Strings end with NUL, so they cannot contain it.
 static void put_character(Reader *r, Buf *b, int c)
 {
     if (!c) fail(r, "\\u0000 in a string cannot be read");

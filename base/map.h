@@ -30,7 +30,7 @@ typedef struct StrMap {
 
 StrMap strmap_new(Arena *a);
 void *strmap_get(const StrMap *m, const char *key);                       // NULL when absent
-void *strmap_get_hashed(const StrMap *m, const char *key, uint64_t hash); // of hash_str
+void *strmap_get_hashed(const StrMap *m, const char *key, uint64_t hash); // hash: hash_str(key)
 bool strmap_has(const StrMap *m, const char *key);
 void strmap_set(StrMap *m, const char *key, void *value); // inserts or replaces; key is not copied
 

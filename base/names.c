@@ -7,8 +7,8 @@
 
 #include "base/plain.h"
 
-// What a mistake counts: a letter too many, missing or wrong, and two that are swapped, which is a
-// slip of the hand.
+// Cost of a mistake: an additional, missing or wrong letter; two letters swapped, a common typing
+// error.
 enum { WRONG = 3, SWAPPED = 2 };
 
 static size_t least(size_t a, size_t b)
@@ -16,7 +16,7 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-// Capitals are no mistake: Conv2d, ReLU.
+// Whether letters differ, ignoring case: Conv2d, ReLU.
 static bool differ(char a, char b)
 {
     return (plain_alpha(a) ? a | 32 : a) != (plain_alpha(b) ? b | 32 : b);
@@ -44,7 +44,8 @@ static size_t edit_distance(const char *a, const char *b)
 const char *suggest(const char *name, const char *const *candidates, size_t n)
 {
     const char *best = NULL;
-    size_t letters = strlen(name), nearest = WRONG * (letters / 3 + 2); // a third may be wrong
+    size_t letters = strlen(name), nearest = WRONG * (letters / 3 + 2); // about a third of the
+                                                                        // letters may be wrong
     for (size_t i = 0; i < n; i++) {
         size_t d = edit_distance(name, candidates[i]);
         if (d < nearest && d < WRONG * letters) {
@@ -86,7 +87,7 @@ Advice advise(const char *name, const char *const *known, size_t n)
         len += (size_t)snprintf(a.text + len, sizeof a.text - len, "%s'%s'", between, known[i]);
         shown++;
     }
-    if (!shown) return (Advice){""}; // too long, all of them
+    if (!shown) return (Advice){""}; // all names are too long
     if (shown < different)
         snprintf(a.text + len, sizeof a.text - len, " and %zu more", different - shown);
     return a;

@@ -12,8 +12,8 @@ typedef struct Advice {
 } Advice;
 // "; did you mean 'y'?" or "".
 Advice advise_near(const char *name, const char *const *known, size_t n);
-// The same, or else the names that exist: "; there are 'a', 'b' and 7 more", "; there are none". A
-// name that occurs twice in [known] is listed once.
+// The same or, if nothing is similar, the names that exist: "; there are 'a', 'b' and 7 more", ";
+// there are none". A name that occurs twice in [known] is listed once.
 Advice advise(const char *name, const char *const *known, size_t n);
 
 #endif

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The calling thread's locale becomes "C", which is there without allocating; the one it had.
+// Switches the calling thread to the "C" locale, which needs no allocation; returns the previous
+// one.
 static locale_t enter(locale_t *c)
 {
     *c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
@@ -38,8 +39,8 @@ float plain_float(const char *text, char **end)
     return v;
 }
 
-// -- formats of texts and integers ----------------------------------------------------------------
-// Nearly all that a compilation prints: neither a locale nor stdio has a part in it.
+// -- formats of strings and integers --------------------------------------------------------------
+// Nearly everything that a compilation prints is formatted here, without locale or stdio.
 
 typedef enum Length { LEN_INT, LEN_LONG, LEN_LONG_LONG } Length;
 
@@ -51,7 +52,7 @@ typedef struct Spec {       // one conversion: %[-0][width][.precision][l ll z]c
     const char *end;
 } Spec;
 
-// The conversion behind a %; false: not of these.
+// Parses the conversion after a %. false: it is not supported here.
 static bool read_spec(const char *p, Spec *s)
 {
     *s = (Spec){0};
@@ -71,7 +72,7 @@ static bool read_spec(const char *p, Spec *s)
 
 typedef struct Out {
     char *at;
-    size_t room, length; // length: of all of the text, [room] of which is kept
+    size_t room, length; // length: of the whole text, of which [room] bytes are kept
 } Out;
 
 static void put(Out *o, const char *text, size_t n)

@@ -219,8 +219,8 @@ Val name_value(Elab *e, const char *name, Span span)
 {
     Val v;
     if (name_try(e, name, span, &v)) return v;
-    const Stmt *fn = e->frame->fn; // a train block is not a model's code but may use the names of
-                                   // the model's parameters
+    const Stmt *fn = e->frame->fn; // models and train blocks may use the names of a model's
+                                   // parameters
     if (fn ? fn->kind == STMT_MODEL : e->train != NULL) {
         v = path_value(e, name, span);
         if (v.kind != V_ABSENT) return v;

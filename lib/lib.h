@@ -22,13 +22,13 @@ struct netc_context {
     char *cache_dir;        // NULL: no cache
     RtCompileOptions compile;
     atomic_bool unwritable;      // of compile
-    pthread_mutex_t lock;        // guards what follows
-    struct Preparing *preparing; // a device being opened, or NULL (api/prepare.c)
+    pthread_mutex_t lock;        // guards the following
+    struct Preparing *preparing; // a device that is being opened, or NULL (api/prepare.c)
     netc_phases phases;
 };
-// Describes the GPU that is being opened, if it is one.
+// Describes the GPU that is being opened; false: none is.
 bool preparing_gpu(netc_context *c, RtGpu *out);
-// The device that was prepared under this name, or NULL. The caller owns it from then on.
+// The device that was prepared under this name, or NULL. The caller then owns it.
 RtDevice *prepared_device(netc_context *c, const char *name);
 void prepare_end(netc_context *c);
 void context_add_text(netc_context *c, double seconds); // to its phases
@@ -44,7 +44,7 @@ netc_status lib_fail(netc_error **err, netc_status status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 netc_status lib_fail_rt(netc_error **err, const RtError *e);
 netc_status lib_fail_diags(netc_error **err, netc_status status, const Diags *d);
-// Adds a line to the text of an error: something the caller knows and the failing function did not.
+// Adds a line to the text of an error, with something that the failing function did not know.
 void lib_error_note(netc_error **err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 // An error: no kernel of the program has this name; lists similar ones, or says how to list them.
 netc_status lib_no_kernel(netc_error **err, const Program *p, const char *name);
@@ -59,34 +59,35 @@ bool lib_guarded(Arena *a, void (*fn)(void *arg), void *arg);
 typedef struct Settings {
     const char **defines; // "name=value"
     int ndefines;
-    const char **data_defines; // from the data set; overridden by defines
+    const char **data_defines; // from the data set; overridden by [defines]
     int ndata;
-    const char *program; // the train block; NULL: the first
+    const char *program; // name of the train block; NULL: the first
     const char *target, *skip_passes, *dump_dir, *choices;
     Precision precision;
-    const char *outputs_of; // keep only these outputs of that entry; NULL: of the only model
+    const char *outputs_of; // only these outputs of that entry are compiled; NULL: of the only
+                            // model
     const char **outputs;
-    int noutputs;           // 0: all of all
-    bool functional;        // that entry is compiled as a function,
-    const char **arguments; // of these parameters, too,
+    int noutputs;           // 0: all outputs of all entries
+    bool functional;        // that entry is compiled as a function
+    const char **arguments; // whose arguments include these parameters
     int narguments;
-    const char **gradients; // or its gradients with respect to these are
+    const char **gradients; // or the gradients with respect to these are compiled
     int ngradients;
-    const char **second; // of the gradients with respect to these
+    const char **second; // or second derivatives: of these gradients, with respect to these
     int nsecond;
-    bool keep;              // the function returns residuals, and its gradients take them
-    bool states;            // it takes and gives states instead of changing them
-    bool training;          // models are compiled as while training
-    const char **entries;   // keep only these, and init
+    bool keep;              // the function returns residuals, which its gradients take
+    bool states;            // it takes and returns states instead of changing them
+    bool training;          // models are compiled as for training
+    const char **entries;   // only these and init
     int nentries;           // 0: all
-    const int64_t *batches; // further batch sizes that a model.bin is compiled for
+    const int64_t *batches; // additional batch sizes for which a model.bin is compiled
     int nbatches;
     bool precision_given, rebuild;
     int64_t memory_limit;
     bool no_reuse, no_matmul_library;
     int arch;
     const char *tune_file, *kernels_dir; // NULL: none
-    bool tune_file_named;                // by the caller: it must exist
+    bool tune_file_named;                // by the caller, so it must exist
     bool locked;
 } Settings;
 const char *precision_text(Precision p);                     // "tf32"; api/program.c
@@ -99,36 +100,37 @@ typedef struct Embedded { // the sections of a model.bin
     int n;
     const char *path;
     bool unfit;                // its code is not for the requested values. If they are a batch:
-    const char *lacks, *holds; // that batch, "batch=3", and those it has, "batch=4, batch=1"
+    const char *lacks, *holds; // that batch, "batch=3", and those that the file has, "batch=4,
+                               // batch=1"
 } Embedded;
 
 typedef struct Build {
     struct Build *next;
     Arena *arena;
     bool cuda;
-    const char *define;  // one more "name=value" than the program's settings, or ""
-    const char *entry;   // the only entry elaborated, or "" for all
-    const char *choices; // a checkpoint's table, the only source of schedules; or NULL
+    const char *define;  // an additional "name=value", or ""
+    const char *entry;   // the only entry that is elaborated, or "" for all
+    const char *choices; // a checkpoint's choice table, the only source of schedules; or NULL
     LaunchLog launches;
     StepLog steps;
-    const char *unlocked; // what --locked objects to, or NULL
-    Module *module;       // NULL when it came from model.bin
+    const char *unlocked; // error text for --locked, or NULL
+    Module *module;       // NULL if it was read from a model.bin
     Program *program;
     RtImage *images;
     int nimages;
-    RtComing *coming;    // images compiled ahead, as they are made; may be NULL
-    atomic_int ahead;    // the process in which a thread compiles ahead and ends coming; 0: none
+    RtComing *coming;    // images that a thread is compiling; may be NULL
+    atomic_int ahead;    // the process in which a thread compiles ahead and ends [coming]; 0: none
     PassTiming *timings; // [pass_count]
-    double seconds;      // spent making it
+    double seconds;      // duration of the compilation
     pthread_mutex_t compiling; // guards images
 } Build;
 
-// Compiles what a session will need on a separate thread (api/precompile.c).
+// A build whose kernels a thread compiles before a session needs them (api/precompile.c).
 typedef struct Ahead {
     netc_program *p;
     pthread_t thread;
     bool running;
-    pid_t owner; // the process the thread runs in: one forked from it has no such thread
+    pid_t owner; // process in which the thread runs; a forked process does not have the thread
     char define[128];
     const char *entry;
 } Ahead;
@@ -144,8 +146,8 @@ struct netc_program {
     Settings settings;
     TuneFile *tuning;      // the tuning file, or NULL
     EditedKernels *edited; // kernels edited by hand, or NULL
-    // The first GPU on which a session was opened, or that is present and was asked about: builds
-    // for CUDA use the schedules that were measured on it, its architecture and its size.
+    // The first GPU that a session opened, or that was found in this machine. Builds for CUDA use
+    // its architecture, its size and the schedules measured on it.
     char *cuda_model;          // "NVIDIA H200"; or NULL
     int cuda_arch, cuda_units; // 0: none; multiprocessors
     Build *builds;
@@ -153,7 +155,7 @@ struct netc_program {
     Ahead ahead[2];
     FileDecls *decls;
     Diags *decl_diags;
-    // Of a model.bin: its weights, and its sections (the files it carries for `use`).
+    // From a model.bin: its weights and its sections (the files for `use`).
     const RtTensors *weights;
     Embedded *embedded;
     const char *(*resolve)(void *ctx, Arena *a, const char *from, const char *name, size_t *len,
@@ -164,23 +166,23 @@ struct netc_program {
 void program_learn_gpu(netc_program *p);      // the GPU of this machine, if any
 bool program_learn_prepared(netc_program *p); // the GPU that is being opened (api/prepare.c)
 
-// api/precompile.c. Starts with the build of define and entry, for the GPU that the program knows,
-// unless enough is in progress.
+// api/precompile.c. Starts a thread with the build for define and entry, for the GPU that the
+// program knows, unless too many are running.
 void precompile_begin(netc_program *p, const char *define, const char *entry);
-// Waits until that build's images exist, if it was started; NULL: until nothing is in progress.
+// Waits until the images of that build are compiled, if a thread was started. b NULL: until all
+// threads have ended.
 void precompile_wait(netc_program *p, const Build *b);
 
 // The build for a target, created if there is none yet. define and entry: see Build. (api/build.c)
 netc_status build_get(netc_program *p, bool cuda, const char *define, const char *entry,
                       Build **out, netc_error **err);
-// The same with a checkpoint's choice table: with its schedules and no others.
+// The same with a checkpoint's choice table as the only source of schedules.
 netc_status build_get_chosen(netc_program *p, bool cuda, const char *define, const char *entry,
                              const char *choices, Build **out, netc_error **err);
-// Fills b->images: a CPU object, or cubins of "sm_XX" or PTX of "ptx_XX"; appends them unless they
-// are there.
+// Adds images to b->images unless they exist: a CPU object, cubins for "sm_XX" or PTX for "ptx_XX".
 netc_status build_compile(netc_program *p, Build *b, const char *target, netc_error **err);
-// The runtime's error about a build; if it was made from the source of a model.bin, which holds
-// code, with the reason why the code was not used.
+// Reports the runtime's error about a build. If the build was compiled from the source of a
+// model.bin that has code, says why the code was not used.
 netc_status build_fail(netc_program *p, const Build *b, const RtError *e, netc_error **err);
 void build_free(Build *b);
 void program_drop_builds(netc_program *p);
@@ -190,24 +192,25 @@ FrontendOptions lib_frontend_options(const netc_program *p, Arena *a, const char
                                      const char *entry);
 
 // -- a memory limit (api/fit.c) -------------------------------------------------------------------
-// Bytes of temporaries if forward values that wait for the backward part may take [kept] bytes; -1:
-// it failed.
+// Bytes of temporaries if forward values kept for the backward part may take [kept] bytes; -1:
+// failed.
 typedef int64_t Peak(void *ctx, int64_t kept);
-// The most bytes that may be kept for a peak of at most [limit], or those with the lowest peak.
-// peak: the peak with that.
+// The largest [kept] with a peak of at most [limit] or, if there is none, the one with the lowest
+// peak. peak: the peak for kept = limit.
 int64_t fit_kept(int64_t limit, int64_t peak, Peak *peak_of, void *ctx);
 // An error that names the largest temporaries if the entry needs more than the limit (0: none).
 netc_status fit_met(int64_t limit, const ProgEntry *e, netc_error **err);
 
-// -- the outputs that are wanted (api/outputs.c) --------------------------------------------------
-// only: the entry that is compiled, "" for all. false: reported.
-// *out: the entry of the outputs, or NULL: it is not compiled, or it is not clear which it is.
+// -- requested outputs (api/outputs.c) ------------------------------------------------------------
+// only: the entry that is compiled, "" for all. false: an error was reported. *out: the entry with
+// the requested outputs; NULL: it is not compiled, or it is not clear which it is.
 bool outputs_entry(const Settings *s, const char *only, Module *m, Entry **out);
 bool output_wanted(const Settings *s, const char *output);
-// Whether all requested outputs exist; false: an error was reported.
+// Whether all requested outputs exist; if not, reports an error.
 bool outputs_known(const Settings *s, Module *m, const Entry *e);
 bool outputs_keep(const Settings *s, const char *only, Module *m);
-// That entry with only those outputs, as a function, or its gradients (api/functional.c).
+// Replaces that entry by a function with only those outputs, or by its gradients
+// (api/functional.c).
 bool functional_make(const Settings *s, const char *only, Module *m);
 netc_status outputs_keep_compiled(const netc_program *p, Program *compiled, netc_error **err);
 
@@ -217,22 +220,22 @@ typedef struct Batches {
     char define[MOST_BATCHES][128]; // "batch=1"
     int n;
 } Batches;
-// The requested batches, and those that the program came with. own: a main build.
+// The requested batches and those with which the program was loaded. own: a main build.
 netc_status batches_wanted(const netc_program *p, const Build *own, Batches *out, netc_error **err);
-// Makes those builds the main ones under which each of "name=value" already has that value. false:
-// there are none.
+// Finds the builds under which each name in "name=value" has that value, and makes them the main
+// ones. false: there are none.
 bool batches_choose(netc_program *p, const char **asked, int n);
-// Why a model.bin's code could not be used for this build, so that its source was compiled. false:
-// no reason.
+// Writes why the code in a model.bin could not be used for this build, so that its source was
+// compiled. false: no reason is known.
 bool batches_why(const netc_program *p, const Build *b, char *out, size_t n);
 
 // -- model.bin (api/bin.c) ------------------------------------------------------------------------
 bool names_source(const char *path); // ends in ".net" (api/program.c)
 bool bin_recognise(const void *bytes, size_t n);
 netc_status bin_load(netc_program *p, const char *path, netc_error **err);
-// The declarations of the text under the chosen settings.
+// Reads the declarations of the text under the current settings.
 netc_status bin_declarations(netc_program *p, netc_error **err);
-// The file's weights, after the program they belong to was read.
+// Reads the file's weights; only after the program.
 netc_status bin_weights(netc_program *p, netc_error **err);
 
 // -- data (api/dataset.c) -------------------------------------------------------------------------
@@ -240,54 +243,56 @@ typedef struct ImageSet { // a folder or archives of images, which several input
     struct ImageSet *next;
     char *path;
     RtImages *images;
-    bool told; // a note said how many were skipped
+    bool told; // the number of skipped images was noted
 } ImageSet;
 typedef struct DataItem {
     char *input, *path, *part;
-    RtFiles *files; // of path, being read; NULL: already read, borrowed, or images
+    RtFiles *files; // files of [path] that are being read; NULL: read already, borrowed, or images
     bool of_images; // path is a set of images
-    ImageSet *set;  // once it is opened
+    ImageSet *set;  // after it was opened
     RtArray array;
-    bool loaded, borrowed; // borrowed: the caller's memory
+    bool loaded, borrowed; // borrowed: data is the caller's memory
 } DataItem;
 struct netc_dataset {
     netc_context *context;
     DataItem *item;
     int n, cap;
-    bool random;           // windows of tokens start at any token
-    bool resize, skip_bad; // of images
+    bool random;           // windows of tokens may start at any token
+    bool resize, skip_bad; // for images
     ImageSet *sets;
 };
-int64_t dataset_step(const netc_dataset *d); // RtSource.step of its inputs, once loaded
-// Takes the data that were read, as the model's declarations require; checks names and ranges.
+int64_t dataset_step(const netc_dataset *d); // RtSource.step of its inputs, after loading
+// Takes over the data that were read, converted as the model's declarations require; checks names
+// and ranges.
 netc_status dataset_load(netc_dataset *d, netc_program *p, netc_error **err);
-// Definitions of the dimensions that the data imply, "name=value", in the arena. whole: including
-// those of axis 0. *differ: some are not the program's present values.
+// The dimensions that the data imply, as definitions "name=value" in the arena. whole: including
+// those of axis 0. *differ: some differ from the program's current values.
 netc_status dataset_defines(netc_dataset *d, netc_program *p, bool whole, Arena *a,
                             const char ***out, int *n, bool *differ, netc_error **err);
-// An error if the images of the two lie in folders of different classes.
+// An error if both are images and their folders have different classes.
 netc_status dataset_agrees(const netc_dataset *a, const netc_dataset *b, netc_error **err);
 const RtArray *dataset_find(const netc_dataset *d, const char *input); // NULL when absent
-// The number of examples for the entry, if it is known before they are read; else 0.
+// The number of examples for the entry if known before they are read; otherwise 0.
 int64_t dataset_examples(const netc_dataset *d, const ProgEntry *e);
 
 // -- sessions (api/session.c) ---------------------------------------------------------------------
-typedef struct Loaded { // a build made ready on the session's device
+typedef struct Loaded { // a build that is ready to run on the session's device
     struct Loaded *next;
     Build *build;
     RtProgram *rt;
     Program *own; // a copy of the build's program with the session's choice table, or NULL
 } Loaded;
 
-typedef struct Bound { // a tensor bound to an input
+typedef struct Bound { // a tensor that is bound to an input
     struct Bound *next;
     char *entry, *input;
     const void *data;
     bool device;
-    void *dlpack; // released when unbound
+    void *dlpack; // released when the input is unbound
 } Bound;
 
-typedef struct SharedDevice { // of sessions that share parameters; closed with the last of them
+typedef struct SharedDevice { // shared by sessions that share parameters; closed with the last of
+                              // them
     atomic_int refs;
     RtDevice *device;
 } SharedDevice;
@@ -298,28 +303,30 @@ struct netc_session {
     RtDevice *device;
     SharedDevice *shared_device;
     RtSession *rt;
-    Loaded *loaded; // newest first; one replaced by session_use_choices stays until the end
-    char *choices;  // the choice table of a checkpoint that was loaded, or NULL
+    Loaded *loaded; // newest first; one that session_use_choices replaced is kept until the end
+    char *choices;  // the choice table of a loaded checkpoint, or NULL
     Bound *bound;
     int64_t seed;
-    char **given; // settings set by netc_set, which override a checkpoint's when training resumes
+    char **given; // settings set by netc_set, which take precedence over a checkpoint's when
+                  // training is resumed
     int ngiven;
-    bool training;  // netc_train runs
-    bool told_rest; // a note said that examples which do not fill a batch are left out of
+    bool training;  // netc_train is running
+    bool told_rest; // it was noted that examples that do not fill a batch are left out of
                     // evaluations
     char device_text[160];
 };
 netc_status session_loaded(netc_session *s, const char *define, const char *entry, Loaded **out,
                            netc_error **err);
-// The loaded build that has [entry]; an error with a suggestion if there is no such entry.
+// The loaded build that has [entry]; reports an error with a suggestion if there is none.
 netc_status session_entry(netc_session *s, const char *entry, Loaded **l, const ProgEntry **e,
                           netc_error **err);
-// Builds that are loaded from now on, and the main program again, use these measured choices
-// instead of measuring, so that resumed training gives the same bits.
+// Builds that are loaded from now on, and the main program, which is loaded again, use these
+// measured choices instead of measuring, so that resumed training gives the same bits.
 netc_status session_use_choices(netc_session *s, const char *choices, netc_error **err);
-// Cells that have no value before the first batch of training (api/first_batch.c): session_ready
-// fails if the entry reads one, session_savable if one would be saved; the third sets them, if some
-// wait, from the first examples of [rows] or from inputs of "train".
+// For cells that have no value before the first batch of training (api/first_batch.c):
+// session_ready fails if the entry reads one; session_savable fails if one would be saved;
+// session_first_batch sets them, if there are any, from the first examples of [rows] or from inputs
+// of "train".
 netc_status session_ready(netc_session *s, Loaded *l, const ProgEntry *e, netc_error **err);
 netc_status session_savable(netc_session *s, netc_error **err);
 netc_status session_first_batch(netc_session *s, netc_dataset *data, const int32_t *rows,
@@ -333,15 +340,16 @@ netc_tensor tensor_of(const ProgType *t, void *data); // api/ports.c
 netc_status no_entry(const netc_program *p, const Program *in, const char *name, netc_error **err);
 netc_status session_output(netc_session *s, const char *entry, const char *output, Loaded **l,
                            const ProgType **type, netc_error **err);
-netc_status no_output(const ProgEntry *e, const char *output, netc_error **err); // what there is
+netc_status no_output(const ProgEntry *e, const char *output, netc_error **err); // lists the
+                                                                                 // outputs
 Bound *bound_find(const netc_session *s, const char *entry, const char *input);  // NULL: none
 void bound_free(netc_session *s);
-void dlpack_release(void *managed); // api/dlpack.c; NULL is fine
-// The type of a tensor given by the caller, or an error if it is not valid.
+void dlpack_release(void *managed); // api/dlpack.c; may be NULL
+// Gets the type of a tensor given by the caller; an error if it is not valid.
 netc_status tensor_type(const char *what, const netc_tensor *t, ProgType *out, netc_error **err);
 // An error if elements in host memory are not aligned to their size.
 netc_status aligned(const char *name, const netc_tensor *t, const ProgType *type, netc_error **err);
-// NETC_OK if the given tensor has the expected type, else an error that names both types.
+// NETC_OK if the tensor has the expected type; otherwise an error with both types.
 netc_status same_type(const char *what, const char *name, const ProgType *want,
                       const netc_tensor *t, netc_error **err);
 
@@ -351,56 +359,57 @@ typedef struct Rows { // part of a data set: every step-th row of [begin, end)
     int64_t begin, end, step;
 } Rows;
 int64_t rows_count(const Rows *r);
-// Executions are enqueued in pieces, so that a cancel is seen within a quarter second: the size of
-// the next piece, after one of n took so long and [last] were allowed.
+// Executions are enqueued in pieces, so that cancellation is noticed within a quarter of a second.
+// Returns the size of the next piece, if [last] was the limit and the last n executions took
+// [seconds].
 int64_t next_piece(int64_t last, int64_t n, double seconds);
 bool session_cancelled(const netc_session *s);
-// Means of the scalar outputs of eval over the rows, with the given first piece; names in *metrics
-// point into one malloc'ed block. NETC_CANCELLED leaves the error to the caller.
+// Means of the scalar outputs of eval over the rows. piece: size of the first piece. Names in
+// *metrics point into the same malloc'ed block. NETC_CANCELLED comes without an error object.
 netc_status evaluate_rows(netc_session *s, const Rows *rows, const char *prefix, int64_t piece,
                           netc_metric **metrics, int *n, netc_error **err);
-// For an evaluation of [count] examples: the definition under which those that do not fill a batch
-// are a batch of their own, or "": there are none, or they are left out, with one note.
+// For an evaluation of [count] examples: the definition under which the remaining ones are a batch
+// of their own, or "" if none remain or they are left out, which is noted once.
 netc_status evaluate_plan(netc_session *s, const ProgEntry *e, int64_t count, char *define,
                           size_t n, netc_error **err);
-// A cell whose type under that definition differs from what the session holds: *mine and *its, or
-// NULL.
+// Finds a cell whose type under that definition differs from that in the session: *mine and *its,
+// or NULL.
 netc_status session_differs(netc_session *s, const char *define, const char *entry,
                             const ProgCell **mine, const ProgCell **its, netc_error **err);
-// Whether there are data for each input that takes its examples from data; option: the option that
-// gives them.
+// An error if an input takes its examples from data and there are none; option: the option that
+// provides them.
 netc_status need_data(const ProgEntry *e, const netc_dataset *d, const char *option,
                       netc_error **err);
-// Binds data to an entry with a row table and checks shapes, types and counts.
+// Binds data to an entry with a row table; checks shapes, types and counts.
 netc_status bind_rows(netc_session *s, Loaded *l, const ProgEntry *e, netc_dataset *d,
                       int64_t *examples, netc_error **err);
-// Reads the sums of an entry's scalar outputs as means and clears them. out: one per scalar output.
+// Reads the sums of an entry's scalar outputs as means, one per output, and clears them.
 netc_status take_means(netc_session *s, const ProgEntry *e, const char *prefix,
                        netc_metric **metrics, int *n, netc_error **err);
-// The batch dimension's name, or NULL when it is written as a number.
-// The definition of a batch of the examples that do not fill one. false: there is none.
+// batch_dim: the name of the batch dimension, or NULL if it is a number. last_batch: the definition
+// for a batch of the examples that do not fill one; false: there are none.
 bool last_batch(const ProgEntry *e, int64_t examples, char *define, size_t n);
 const char *batch_dim(const ProgEntry *e);
 
 // -- checkpoints (api/checkpoint.c, checkpoint_save.c) --------------------------------------------
 bool state_is_saved(const ProgCell *c);  // not scratch, not a control cell
-bool state_is_weight(const ProgCell *c); // of those, what the models compute with
-bool state_is_named(const ProgCell *c);  // by the model, not by netc, as "@step" is
-typedef struct Position {                // the position of training; saved with the tensors
-    int64_t step, seed, batch, examples; // batch, examples 0: not known
+bool state_is_weight(const ProgCell *c); // saved, and used by the models' computation
+bool state_is_named(const ProgCell *c);  // named by the model, not by netc ("@step")
+typedef struct Position { // the position of training, which is saved with the tensors
+    int64_t step, seed, batch, examples; // batch, examples: 0 if unknown
     char precision[8];                   // or ""
-    bool needed;                         // a file without it is refused
+    bool needed;                         // a file without it is an error
     char best[320];                      // the best evaluation so far (train/train_best.c), or ""
 } Position;
-// Returns values of the cell's type, valid until the next call; NULL: there are none.
+// Returns values of the cell's type, valid until the next call; NULL: it has none for this cell.
 typedef struct StateSource {
     const void *(*find)(void *ctx, const ProgCell *c);
     void *ctx;
 } StateSource;
-// Writes them to the session, and computes again what the model derives from other cells and the
-// source does not have. (api/derive.c)
+// Writes the values to the session, then computes cells that the model derives from others, unless
+// the source has them. (api/derive.c)
 netc_status state_put(netc_session *s, const StateSource *from, netc_error **err);
-// Whether its initial value is computed from other cells.
+// Whether the cell's initial value is computed from other cells.
 bool state_derived(const Program *p, const char *cell);
 netc_status state_save_at(netc_session *s, const char *path, const netc_save_options *o,
                           const Position *at, netc_error **err);
@@ -408,10 +417,10 @@ netc_status state_load_at(netc_session *s, const char *path, const netc_load_opt
                           Position *at, netc_error **err);
 // (api/convert.c)
 bool float_type(ProgDType t);
-// Converts n floats to another type. false: a finite one is too large for it. in need not be
+// Converts n floats to another type. false: a finite one is too large for it. [in] need not be
 // aligned.
 bool floats_convert(ProgDType from, const void *in, ProgDType to, void *out, int64_t n);
-// Transposes (rows, columns) of elements of so many bytes.
+// Transposes a matrix (rows, columns) with elements of [bytes] bytes.
 void matrix_turn(const void *in, int bytes, int64_t rows, int64_t columns, void *out);
 
 #endif

@@ -12,7 +12,7 @@ static bool is_further(const Build *b)
     return *b->define && !*b->entry && !b->choices;
 }
 
-// The dimension that is the batch of the entries, and its size.
+// Finds the dimension that is the batch of the entries, with its size.
 static netc_status find_dim(const Program *p, const ProgDim **out, netc_error **err)
 {
     *out = NULL;
@@ -55,7 +55,7 @@ netc_status batches_wanted(const netc_program *p, const Build *own, Batches *out
     return status;
 }
 
-// Whether under the program's settings and [define] each of "name=value" has that value.
+// Whether, under the program's settings and [define], each name in "name=value" has that value.
 static bool has_values(netc_program *p, const char *define, const char **asked, int n)
 {
     Settings *s = &p->settings, own = *s;
@@ -67,7 +67,7 @@ static bool has_values(netc_program *p, const char *define, const char **asked, 
                                then.ndefines);
 }
 
-// The main builds' value of the dimension that [define] names, as a definition.
+// The value that the dimension in [define] has in the main builds, as a definition.
 static const char *main_define(netc_program *p, const Build *b, const char *define)
 {
     size_t n = strcspn(define, "=");
@@ -77,7 +77,7 @@ static const char *main_define(netc_program *p, const Build *b, const char *defi
             if (strlen(d->name) == n && !strncmp(d->name, define, n))
                 return arena_printf(p->arena, "%s=%" PRId64, d->name, d->value);
         }
-    return "?"; // of a damaged file; nothing asks for it
+    return "?"; // only in a damaged file; not used
 }
 
 static void make_main(netc_program *p, const char *define)
@@ -99,7 +99,7 @@ static void make_main(netc_program *p, const char *define)
     s->ndefines = n;
 }
 
-// The build in the file, main ones first, that has these values; or NULL.
+// The build in the file that has these values, preferably a main one; or NULL.
 static const Build *having(netc_program *p, const char **asked, int n)
 {
     const Build *b = p->builds;
@@ -110,7 +110,7 @@ static const Build *having(netc_program *p, const char **asked, int n)
     return b;
 }
 
-// "batch=4, batch=1": the batches of the code that came with the file. "" if there are none.
+// Writes "batch=4, batch=1": the batches for which the file has code. "" if there are none.
 static void list_held(const netc_program *p, char *out, size_t n)
 {
     const Build *own = p->builds;
@@ -124,7 +124,7 @@ static void list_held(const netc_program *p, char *out, size_t n)
             len += (size_t)snprintf(out + len, n - len, ", %s", b->define);
 }
 
-// The requested batch for which the file has no code.
+// Records the requested batch if the file has no code for it.
 static void note_lacking(netc_program *p, const char **asked, int n)
 {
     char held[400];

@@ -49,8 +49,8 @@ static void read_info(netc_program *p, const char *text)
     s->ndata = (int)data.n;
 }
 
-// Merges the caller's definitions with the file's. If they give the values of some code in the
-// file, that code is the requested program.
+// Merges the caller's definitions with those of the file. If the file has code for the resulting
+// values, that code becomes the program.
 static void add_defines(netc_program *p, const char **given, int n)
 {
     Settings *s = &p->settings, caller = {.defines = given, .ndefines = n};
@@ -101,7 +101,7 @@ static netc_status add_build(netc_program *p, const RtSection *s, bool cuda, con
     return NETC_OK;
 }
 
-// Reads a section "program cpu", "program cpu batch=1" and the like; ignores other sections.
+// Reads a section "program cpu", "program cpu batch=1" and so on; ignores other sections.
 static netc_status add_program(netc_program *p, const RtSection *s, const char *path,
                                netc_error **err)
 {
@@ -159,7 +159,7 @@ static void add_weights(void *arg)
         prog_type_text(want, sizeof want, &c->type);
         if (prog_type_bytes(&c->type) == (int64_t)s[i].size)
             t->at[t->n++] = (RtTensor){c->name, c->type, s[i].bytes};
-        else if (c->kind == PC_STATE) // as in a file of weights (api/checkpoint.c)
+        else if (c->kind == PC_STATE) // named as in a file of weights (api/checkpoint.c)
             lib_log(p->context,
                     "note: state '%s' is %s here and has another size in %s: it starts at its "
                     "initial value",
@@ -200,7 +200,7 @@ static const char *resolve_embedded(void *ctx, Arena *a, const char *from, const
     return NULL;
 }
 
-// Whether the options require code that the file does not hold.
+// Whether the options need code that the file does not have.
 static bool wants_other_code(const Settings *s)
 {
     return s->skip_passes || s->no_reuse || s->no_matmul_library || s->memory_limit ||
@@ -241,7 +241,7 @@ netc_status bin_load(netc_program *p, const char *path, netc_error **err)
     *files = (Embedded){.s = s, .n = n, .path = arena_strdup(p->arena, path)};
     p->embedded = files;
     p->resolve = resolve_embedded;
-    // Whatever changes the code means another program: the embedded source is compiled again.
+    // If an option changes the code, the embedded source is compiled again.
     for (int i = 0; i < n && status == NETC_OK && !set->rebuild; i++)
         status = add_program(p, &s[i], path, err);
     if (status != NETC_OK) return status;

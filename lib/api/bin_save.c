@@ -12,8 +12,8 @@ typedef struct Bin {
     netc_program *p;
     const char *path, *archs;
     netc_session *weights;
-    int n; // the main builds, then those of further batches
-    Build *cpu[1 + MOST_BATCHES], *cuda[1 + MOST_BATCHES]; // or NULL: not for that target
+    int n; // the main builds, then those for further batches
+    Build *cpu[1 + MOST_BATCHES], *cuda[1 + MOST_BATCHES]; // NULL: not for this target
     Arena *arena;
     netc_error **err;
     netc_status status;
@@ -38,7 +38,7 @@ static void put_build(Bin *b, Sections *s, StrMap *images, const Build *build)
         const RtImage *im = &build->images[i];
         const char *name = arena_printf(b->arena, "image %s %016" PRIx64 " %016" PRIx64, im->target,
                                         im->identity, im->key);
-        if (strmap_has(images, name)) continue; // equal kernels have one
+        if (strmap_has(images, name)) continue; // equal kernels share an image
         strmap_set(images, name, (void *)im);
         put(b, s, name, im->bytes, im->size);
     }
@@ -59,7 +59,7 @@ static void put_info(Bin *b, Sections *s)
 static void put_weights(Bin *b, Sections *s)
 {
     netc_session *ss = b->weights;
-    // Without a session, weights the program came with travel on.
+    // Without a session, writes the weights that the program was loaded with.
     for (int i = 0; !ss && b->p->weights && i < b->p->weights->n; i++) {
         const RtTensor *t = &b->p->weights->at[i];
         put(b, s, arena_printf(b->arena, "weight %s", t->name), t->data,
@@ -88,7 +88,7 @@ static void write_bin(void *arg)
     const Module *m = b->cpu[0] && b->cpu[0]->module ? b->cpu[0]->module
                       : b->cuda[0]                   ? b->cuda[0]->module
                                                      : NULL;
-    // sources: 0 is the nameless one, 1 the model itself
+    // sources.at[0] is nameless, sources.at[1] is the model itself
     for (uint32_t i = 2; m && i < m->diags->sources.n; i++) {
         const Source *src = &m->diags->sources.at[i];
         if (!src->library)
@@ -108,8 +108,8 @@ static void write_bin(void *arg)
         b->status = lib_fail_rt(b->err, &e);
 }
 
-// Compiles for every architecture of the list; the CPU's object is made by another thread
-// meanwhile.
+// Compiles the CPU object in a thread of its own, while the caller compiles for the architectures
+// in the list.
 static void *compile_cpu(void *arg)
 {
     Bin *b = arg;
@@ -118,8 +118,8 @@ static void *compile_cpu(void *arg)
         if (!b->cpu[i] || b->cpu[i]->nimages ||
             build_compile(b->p, b->cpu[i], "cpu", &e) == NETC_OK)
             continue;
-        // A machine without a C compiler still writes a model.bin; the CPU then compiles on
-        // loading.
+        // On a machine without a C compiler, the file has no CPU object; the CPU code is compiled
+        // when the file is loaded.
         lib_log(b->p->context, "note: no CPU object in %s: %s", b->path, netc_error_text(e));
         netc_error_free(e);
     }
@@ -145,11 +145,11 @@ static netc_status compile_archs(Bin *b, Build *cuda)
         netc_status status = build_compile(b->p, cuda, arch, b->err);
         if (status != NETC_OK) return status;
     }
-    // PTX for architectures that do not exist yet, unless the list says what is wanted.
+    // Adds PTX for future architectures, unless the caller listed architectures.
     return b->archs && *b->archs ? NETC_OK : build_compile(b->p, cuda, "ptx_80", b->err);
 }
 
-// The builds that the file will hold.
+// Gets the builds that the file will contain.
 static netc_status add_builds(Bin *b)
 {
     netc_program *p = b->p;
@@ -178,14 +178,14 @@ static netc_status save_program(netc_program *p, const char *path, const char *a
     pthread_t thread;
     bool threaded = b.cpu[0] && b.cuda[0] && !pthread_create(&thread, NULL, compile_cpu, &b);
     if (!threaded) compile_cpu(&b);
-    // (a model.bin's code travels on as it came)
+    // (code that was read from a model.bin is written unchanged)
     for (int i = 0; i < b.n && status == NETC_OK; i++)
         if (b.cuda[i] && (b.cuda[i]->module || !b.cuda[i]->nimages))
             status = compile_archs(&b, b.cuda[i]);
     if (threaded) pthread_join(thread, NULL);
     if (status == NETC_ENVIRONMENT && !p->settings.target && !(archs && *archs) && err) {
-        // Nobody asked for CUDA code: the text stays in the file, a machine with NVRTC compiles it
-        // on loading.
+        // CUDA code was not requested explicitly, so the file contains only its text, which a
+        // machine with NVRTC compiles when it loads the file.
         lib_log(p->context, "note: the CUDA part of %s is text only: %s", path,
                 netc_error_text(*err));
         netc_error_free(*err);

@@ -77,7 +77,7 @@ static const ProgInput *find_input(const ProgEntry *e, const char *input, netc_e
     return NULL;
 }
 
-// Whether the model declares the input, but no requested output needs it.
+// Whether the model declares the input but no requested output needs it.
 static bool is_left_out(netc_program *p, const ProgEntry *e, const char *input)
 {
     const char *name;
@@ -88,7 +88,7 @@ static bool is_left_out(netc_program *p, const ProgEntry *e, const char *input)
     return false;
 }
 
-// Elements must be aligned, since kernels read them in place.
+// Elements must be aligned to their size, since kernels read them directly.
 netc_status aligned(const char *name, const netc_tensor *t, const ProgType *type, netc_error **err)
 {
     int64_t width = prog_dtype_bytes(type->dtype);
@@ -98,7 +98,7 @@ netc_status aligned(const char *name, const netc_tensor *t, const ProgType *type
                     name, width);
 }
 
-// Checks a device pointer, if the tensor is one.
+// If the tensor is in device memory, checks its pointer.
 static netc_status check_pointer(const netc_session *s, const char *name, const netc_tensor *t,
                                  const ProgType *type, netc_error **err)
 {
@@ -108,7 +108,7 @@ static netc_status check_pointer(const netc_session *s, const char *name, const 
     if (!rt_device_is_cuda(s->device))
         return lib_fail(err, NETC_INVALID, "'%s' is a device pointer, the session runs on the CPU",
                         name);
-    // Kernels read 16 bytes at a time, and the matmul library is told so.
+    // Kernels and the matmul library read 16 bytes at a time.
     if ((uintptr_t)t->data % 16)
         return lib_fail(err, NETC_INVALID,
                         "the device pointer for '%s' must be aligned to 16 bytes", name);

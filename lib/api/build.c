@@ -45,7 +45,7 @@ FrontendOptions lib_frontend_options(const netc_program *p, Arena *a, const char
     Define *defines = NEW_ARRAY(a, Define, s->ndefines + s->ndata + 1);
     for (int i = 0; i < s->ndata; i++)
         defines[o.ndefines++] = parse_define(a, s->data_defines[i], true);
-    // The specialisation's own definition replaces the user's of the same name.
+    // The build's own definition replaces a user's definition of the same name.
     Define extra = {0};
     if (*define) extra = parse_define(a, define, false);
     for (int i = 0; i < s->ndefines; i++) {
@@ -77,7 +77,7 @@ static void dump_module(void *ctx, int number, const char *pass, const Module *m
     const char *dir = ctx;
     Buf text = buf_new(m->arena);
     module_print(m, pass, &text);
-    RtError ignored = {0}; // a dump that cannot be written must not stop the compilation
+    RtError ignored = {0}; // ignored: a dump that cannot be written must not stop the compilation
     rt_file_write(arena_printf(m->arena, "%s/%02d_%s.net", dir, number, pass), text.data, text.len,
                   &ignored);
 }
@@ -87,7 +87,7 @@ typedef struct Job {
     Build *b;
     netc_error **err;
     netc_status status;
-    bool trial;   // only to see what it takes
+    bool trial;   // a trial that only measures the memory
     int64_t kept; // PassOptions.kept_bytes
 } Job;
 
@@ -97,11 +97,12 @@ static Target pick_target(const netc_program *p, bool cuda)
     int arch = p->settings.arch ? p->settings.arch : p->cuda_arch;
     if (cuda && arch) {
         Target t = target_cuda(arch, library);
-        // Of one architecture there are devices of several sizes, and slices of a device.
+        // The same architecture exists with different numbers of multiprocessors, also as part of a
+        // device.
         if (!p->settings.arch && p->cuda_units > 0) target_resize(&t, p->cuda_units);
         return t;
     }
-    if (cuda) { // any device: no more shared memory than each of the data-centre ones has
+    if (cuda) { // for any device: uses no more shared memory than every data-centre GPU has
         Target t = target_cuda(90, library);
         t.shared_per_block = target_cuda(80, library).shared_per_block;
         t.group_products = false;
@@ -129,7 +130,8 @@ static void run_pipeline(void *arg)
                                                                                     : NULL;
     if (make && !make(&p->settings, b->entry, b->module)) goto invalid;
 
-    Target *target = NEW(b->arena, Target); // outlives this: what was lowered can be lowered again
+    Target *target = NEW(b->arena, Target); // in the arena, since launches may be lowered again
+                                            // later
     *target = pick_target(p, b->cuda);
     const char *dir = job->trial ? NULL : p->settings.dump_dir;
     PassOptions po = {.target = target,
@@ -169,7 +171,7 @@ invalid:
 
 // -- a memory limit -------------------------------------------------------------------------------
 
-// The memory of entries in which values can be recomputed.
+// The largest memory of an entry in which values can be recomputed.
 static int64_t peak_of(const Build *b)
 {
     int64_t most = 0;
@@ -228,7 +230,7 @@ static void note_memory(const netc_program *p, const Build *b)
     }
 }
 
-// With a limit several plans are tried, unless the first one fits and recomputes nothing.
+// Tries several plans under a memory limit, unless the first one fits and recomputes nothing.
 static void make_within(Job *job)
 {
     netc_program *p = job->p;
@@ -260,7 +262,7 @@ static bool same_choices(const Build *b, const char *choices)
     return choices ? schedules_same(b, choices) : !b->choices;
 }
 
-// The builds of a model.bin hold all entries; so do those of another batch.
+// The builds in a model.bin have all entries; so have those for another batch.
 static bool holds_entry(const Build *b, const char *entry)
 {
     return !strcmp(b->entry, entry) || (*b->define && !*b->entry);

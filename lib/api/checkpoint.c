@@ -14,7 +14,8 @@ bool state_is_saved(const ProgCell *c)
     return c->kind == PC_PARAM || c->kind == PC_STATE || c->kind == PC_SETTING;
 }
 
-// The compiler's own states, for loss scaling: a checkpoint of another precision has none.
+// Whether it is a state that netc adds for loss scaling: checkpoints of other precisions do not
+// have it.
 static bool own_state(const ProgCell *c)
 {
     return c->kind == PC_STATE && c->name[0] == '@';
@@ -27,7 +28,8 @@ bool state_is_weight(const ProgCell *c)
     return state_is_saved(c) && !c->optimizer && !own_state(c);
 }
 
-// "a.*=b.*" renames a.x to b.x; '*' matches any text, at most one in each side.
+// Applies a rule: "a.*=b.*" renames a.x to b.x. '*' matches any text and occurs at most once on
+// each side.
 static const char *rename_by(Arena *a, const char *name, const char *rule)
 {
     const char *eq = strchr(rule, '=');
@@ -53,10 +55,10 @@ typedef struct Loading {
     netc_error **err;
     netc_status status;
     RtTensors file;
-    StrMap by_name; // of the file's tensors, renamed
-    char *choices;  // of the file, malloc'ed
-    double scalar;  // the loss scale, when the file has none
-    void *room;     // of the largest cell, for what is converted
+    StrMap by_name; // renamed tensors of the file
+    char *choices;  // from the file, malloc'ed
+    double scalar;  // default loss scale, if the file has none
+    void *room;     // buffer for converted values, as large as the largest cell
     RtError e;
 } Loading;
 
@@ -85,7 +87,7 @@ static bool ignored(const Loading *v, const char *name, bool *used)
     return any;
 }
 
-// The transposed matrix, if the caller's patterns match its name in the model.
+// Transposes the matrix if its name in the model matches one of the caller's patterns.
 static void turn(Loading *v, RtTensor *t, const char *name, bool *turned)
 {
     bool any = false;
@@ -102,7 +104,8 @@ static void turn(Loading *v, RtTensor *t, const char *name, bool *turned)
     t->data = out;
 }
 
-// The file's tensors by the model's names. false: a rule that matches none is reported.
+// Collects the file's tensors under their names in the model. false: a rule matches none, which is
+// reported.
 static bool name_tensors(Loading *v)
 {
     bool *used = NEW_ARRAY(v->arena, bool, v->o.nmap + 1);
@@ -145,8 +148,8 @@ static bool name_tensors(Loading *v)
     return true;
 }
 
-// Weights are everything the model computes with, including its states, but nothing of an
-// optimizer. What the caller defined (-D) is part of the program.
+// Whether the cell is loaded. For weights: everything that the model computes with, including its
+// states, but nothing that belongs to an optimizer. A setting given with -D is never loaded.
 static bool takes(const Loading *v, const ProgCell *c)
 {
     if (c->kind == PC_SETTING && settings_define(&v->s->program->settings, c->name)) return false;
@@ -158,7 +161,7 @@ static bool same_shape(const ProgType *a, const ProgType *b)
     return a->rank == b->rank && !memcmp(a->dim, b->dim, (size_t)a->rank * sizeof *a->dim);
 }
 
-// Weights may be floats of another width.
+// Whether it is a float of another width, which is converted if only weights are loaded.
 static bool converted(const Loading *v, const ProgCell *c, const RtTensor *t)
 {
     return v->o.weights_only && c->type.dtype != t->type.dtype && float_type(c->type.dtype) &&
@@ -171,15 +174,16 @@ static bool convert(const Loading *v, const ProgCell *c, const RtTensor *t)
     return floats_convert(t->type.dtype, t->data, c->type.dtype, v->room, n);
 }
 
-// A state among weights with another size here follows a dimension, such as the batch of a hidden
-// state: it gets its initial value.
+// Whether a state has another size in the model than in the file, as if it depends on a dimension
+// such as the batch. When weights are loaded, such a state gets its initial value.
 static bool resized(const Loading *v, const ProgCell *c, const RtTensor *t)
 {
     return v->o.weights_only && c->kind == PC_STATE && t->type.dtype == c->type.dtype &&
            t->type.rank == c->type.rank && !same_shape(&t->type, &c->type);
 }
 
-// A file written by netc may hold more than is needed: an optimizer's states, other models.
+// Whether the file was written by netc: it may then contain more than is needed, such as an
+// optimizer's states or other models.
 static bool own_file(const RtTensors *t)
 {
     for (int i = 0; i < t->nmeta; i++)
@@ -187,7 +191,7 @@ static bool own_file(const RtTensors *t)
     return false;
 }
 
-// Whether it is an optimizer's state for a parameter, whose name it begins with.
+// Whether it is an optimizer's state: its name begins with that of a parameter.
 static bool of_parameter(const Loading *v, const char *name)
 {
     for (const char *dot = strchr(name, '.'); dot; dot = strchr(dot + 1, '.'))
@@ -211,7 +215,7 @@ static void list_cell(Buf *out, const ProgCell *c, const RtTensor *t)
                t && transposed(&t->type, &c->type) ? ", which is its transpose" : "");
 }
 
-// Whether every cell has a tensor, and every tensor a cell; otherwise all differences are reported.
+// Whether every cell has a tensor and every tensor a cell. If not, reports all differences.
 static bool fits(Loading *v)
 {
     netc_session *s = v->s;
@@ -231,7 +235,7 @@ static bool fits(Loading *v)
             continue;
         if (t && (prog_type_equal(&t->type, &c->type) || resized(v, c, t))) continue;
         bool other = t && converted(v, c, t);
-        // (wider floats hold whatever narrower ones do)
+        // (every narrower float can be represented in a wider one)
         if (other && (c->type.dtype >= PD_F32 || convert(v, c, t))) continue;
         nwrong++;
         list_cell(&wrong, c, t);
@@ -275,7 +279,7 @@ static const void *find_loaded(void *ctx, const ProgCell *c)
 // Notes about differences between the file and the model.
 static void note_cells(const Loading *v)
 {
-    int count[PD_COUNT][PD_COUNT] = {{0}}; // converted: from, to
+    int count[PD_COUNT][PD_COUNT] = {{0}}; // number of converted tensors: from, to
     for (int i = 0; i < rt_cell_count(v->s->rt); i++) {
         const ProgCell *c = rt_cell_info(v->s->rt, i);
         const RtTensor *t = takes(v, c) ? strmap_get(&v->by_name, c->name) : NULL;
@@ -323,7 +327,7 @@ static bool read_number(Loading *v, const char *key, const char *text, int64_t *
     return false;
 }
 
-// false: reported.
+// Reads step, seed and so on. false: an error was reported.
 static bool read_metadata(Loading *v)
 {
     bool step = false, seed = false;
@@ -349,7 +353,8 @@ static bool read_metadata(Loading *v)
     return false;
 }
 
-// Everything is compared before anything is written: a checkpoint of another model changes nothing.
+// Checks everything before it writes anything, so that a checkpoint of another model changes
+// nothing.
 static void load(void *arg)
 {
     Loading *v = arg;

@@ -8,18 +8,18 @@
 
 #include "lib/lib.h"
 
-static const int64_t PART_BYTES = 5000000000; // as Hugging Face's own files
+static const int64_t PART_BYTES = 5000000000; // the same size as in Hugging Face's files
 
 typedef struct Saving {
     netc_session *s;
     const char *path;
     netc_save_options o;
     const Position *at;
-    Arena *arena, *part; // part: of the tensors that are written together
+    Arena *arena, *part; // part: for the tensors that are written together
     const ProgCell **cell;
-    RtIndexed *place; // of each cell
+    RtIndexed *place; // by cell
     int n, nparts;
-    ProgDType floats;               // that floats are written as; PD_COUNT: as they are
+    ProgDType floats;               // type in which floats are written; PD_COUNT: their own
     VEC(const char *) keys, values; // of the metadata
     netc_error **err;
     netc_status status;
@@ -33,7 +33,7 @@ static ProgType written_type(const Saving *v, const ProgCell *c)
     return t;
 }
 
-// The saved cells, and the part that each is in.
+// Collects the cells to save, and the part that each belongs to.
 static void collect(Saving *v)
 {
     int cells = rt_cell_count(v->s->rt);
@@ -66,10 +66,11 @@ static void add_metadata(Saving *v, const char *key, const char *value)
 static void describe(Saving *v)
 {
     if (v->o.weights_only) {
-        add_metadata(v, "format", "pt"); // which readers of published files ask for
+        add_metadata(v, "format", "pt"); // which readers of published files require
         return;
     }
-    // Of every program in use; a replaced one lies behind its successor and repeats its lines.
+    // The choices of every loaded program. A program that was replaced comes after its successor
+    // and repeats its lines.
     Buf choices = buf_new(v->arena);
     for (const Loaded *l = v->s->loaded; l; l = l->next) {
         const char *lines = rt_choices(l->rt, v->arena);
@@ -90,7 +91,7 @@ static void describe(Saving *v)
     if (*v->at->best) add_metadata(v, "netc.best", arena_strdup(v->arena, v->at->best));
 }
 
-// The cell's values in the form in which they are written. NULL: failed.
+// The cell's values as they are written. NULL: failed.
 static const void *value_of(Saving *v, const ProgCell *c, const ProgType *as)
 {
     size_t bytes = (size_t)prog_type_bytes(&c->type);
@@ -130,7 +131,7 @@ static void write_part(void *arg)
         !rt_safetensors_write(p->path, t, n, v->keys.at, v->values.at, (int)v->keys.n, &v->e);
 }
 
-// Uses memory that is freed before the next one.
+// Writes one tensor. Its memory is freed before the next one.
 static bool write_one(Saving *v, const char *path, int number)
 {
     Part p = {v, path, number, false};
@@ -153,7 +154,7 @@ static void save(void *arg)
     int k = 0;
     while (k < v->nparts && write_one(v, parts[k], k)) k++;
     if (k == v->nparts && !rt_index_write(v->path, v->place, v->n, parts, v->nparts, &v->e)) return;
-    while (k-- > 0) unlink(parts[k]); // the old ones are as they were
+    while (k-- > 0) unlink(parts[k]); // the old files are unchanged
 }
 
 static bool well_asked(Saving *v)

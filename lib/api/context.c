@@ -131,7 +131,7 @@ void netc_free(void *p)
     free(p);
 }
 
-// In the order of netc_dtype, which is that of ProgDType.
+// netc_dtype and ProgDType have the same order.
 const char *netc_dtype_name(netc_dtype t)
 {
     return prog_dtype_name((ProgDType)t);

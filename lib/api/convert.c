@@ -10,7 +10,7 @@ bool float_type(ProgDType t)
     return t >= PD_BF16;
 }
 
-// Files need not align what they hold.
+// Values in files need not be aligned.
 static void widen(const char *in, int exponent_bits, float *out, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -40,7 +40,7 @@ bool floats_convert(ProgDType from, const void *in, ProgDType to, void *out, int
     int a = prog_dtype_bytes(from), b = prog_dtype_bytes(to);
     bool fit = true;
     for (int64_t i = 0; i < n; i++) {
-        double one; // aligned
+        double one; // forces alignment
         memcpy(&one, (const char *)in + i * a, (size_t)a);
         double v = prog_load(from, &one);
         prog_store(to, (char *)out + i * b, v);
@@ -49,7 +49,7 @@ bool floats_convert(ProgDType from, const void *in, ProgDType to, void *out, int
     return fit;
 }
 
-enum { SQUARE = 32 }; // so much of a matrix is in the cache whole
+enum { SQUARE = 32 }; // size of a part of a matrix that fits in the cache
 
 #define TURN(T)                                                                                    \
     for (int64_t r = 0; r < rows; r += SQUARE)                                                     \

@@ -76,7 +76,7 @@ netc_status netc_dataset_add_file(netc_dataset *d, const char *input, const char
     }
     if (it->of_images) return NETC_OK; // (other files may be)
     if (d->random) rt_files_anywhere(it->files);
-    rt_files_begin(it->files); // while a device opens and the model is compiled
+    rt_files_begin(it->files); // reading begins while the device is opened and the model compiled
     return NETC_OK;
 }
 
@@ -139,8 +139,8 @@ static const InputDecl *declaration(const netc_program *p, const char *input)
     for (uint32_t i = 0; i < f->inputs.n; i++) {
         const InputDecl *in = &f->inputs.at[i];
         if (strcmp(in->name, input)) continue;
-        // The input of the model that is compiled alone, or else of the trained one, wins over one
-        // of the same name elsewhere.
+        // If models have inputs of the same name, that of the only requested model is used,
+        // otherwise that of the trained one.
         const char *only = p->settings.nentries == 1 ? p->settings.entries[0] : NULL;
         const char *of = only && strcmp(only, "train") && strcmp(only, "eval") ? only : f->trains;
         if (!found || (of && !strcmp(in->model, of))) found = in;
@@ -196,7 +196,7 @@ static netc_status open_set(netc_dataset *d, DataItem *it, netc_error **err)
     return NETC_OK;
 }
 
-// Images may take half of the free memory; larger sets stay in their files.
+// Images may take half of the free memory; larger sets are read from their files when needed.
 static netc_status load_images(netc_dataset *d, DataItem *it, const ProgType *wanted,
                                netc_error **err)
 {
@@ -240,7 +240,8 @@ static netc_status load_item(netc_dataset *d, DataItem *it, netc_program *p, net
     RtError e = {0};
     if (!it->loaded) {
         ProgType wanted = decl ? example_of(decl) : (ProgType){0}, own;
-        // A file that says its shape sets the model's dimensions, over their defaults.
+        // If the file contains its shape, it sets the model's dimensions, overriding their
+        // defaults.
         if (decl && !it->of_images && rt_files_type(it->files, it->part, &own) &&
             own.rank == decl->rank)
             for (int k = 1; k < own.rank; k++)
@@ -293,7 +294,7 @@ static netc_status wrong_rank(Arena *a, const InputDecl *decl, const ProgType *t
                     want.data ? want.data : "", have);
 }
 
-// The array's type, from the file's first bytes if they suffice.
+// The type of the array. If possible, reads only the beginning of the file.
 static netc_status item_type(netc_dataset *d, DataItem *it, netc_program *p, const InputDecl *decl,
                              ProgType *type, netc_error **err)
 {
@@ -313,13 +314,13 @@ static netc_status item_type(netc_dataset *d, DataItem *it, netc_program *p, con
     return status;
 }
 
-// A size as an input's data have it.
+// The size of a dimension, as found in the data of an input.
 typedef struct Found {
     const char *dim, *input;
     int64_t size;
 } Found;
 
-// Adds it to the definitions of other inputs, which it must not contradict.
+// Adds a definition; reports an error if it contradicts that of another input.
 static netc_status agree(Found *found, int n, Found f, netc_error **err)
 {
     for (int i = 0; i < n; i++)
@@ -347,8 +348,8 @@ netc_status dataset_defines(netc_dataset *d, netc_program *p, bool whole, Arena 
         if (status != NETC_OK) return status;
         if (t.rank != decl->rank && !some_input_has_rank(p, decl->name, t.rank))
             return wrong_rank(a, decl, &t, err);
-        if (t.rank != decl->rank) continue; // another model's input
-        // Axis 0 of a data set is the examples: the batch is the model's own choice.
+        if (t.rank != decl->rank) continue; // an input of another model
+        // Axis 0 of a data set is its number of examples, which does not determine the batch.
         for (int k = whole ? 0 : 1; k < decl->rank; k++)
             if (decl->dim_name[k]) {
                 Found f = {decl->dim_name[k], decl->name, t.dim[k]};
@@ -369,7 +370,7 @@ int64_t dataset_examples(const netc_dataset *d, const ProgEntry *e)
             ProgType t = it->array.type;
             bool known = it->loaded;
             if (!known && it->files) known = rt_files_type(it->files, it->part, &t);
-            // Of another rank: tokens that become windows, or an error.
+            // With another rank, it is either tokens, which are cut into windows, or an error.
             if (known && !strcmp(it->input, e->inputs[k].name) && t.rank == e->inputs[k].type.rank)
                 return t.dim[0];
         }

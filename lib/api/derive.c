@@ -17,13 +17,13 @@ static netc_status put(netc_session *s, const StateSource *from, const ProgCell 
                : NETC_OK;
 }
 
-// Runs an entry that computes cells from others, and restores those that were given.
+// Runs an entry that computes cells from others, then restores those cells that were given.
 static netc_status derive(netc_session *s, const Loaded *l, const ProgEntry *e, const bool *written,
                           const StateSource *from, netc_error **err)
 {
     const Program *p = l->build->program;
     RtError re = {0};
-    bool all = true; // given
+    bool all = true; // all cells were given
     for (int i = 0; i < p->ncells; i++)
         all &= !written[i] || from->find(from->ctx, &p->cells[i]) != NULL;
     if (all) return NETC_OK;

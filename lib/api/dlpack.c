@@ -15,7 +15,7 @@ typedef struct DlTensor {
     int32_t ndim;
     uint8_t code, bits;
     uint16_t lanes;
-    int64_t *shape, *strides; // strides in elements, NULL: row-major
+    int64_t *shape, *strides; // strides: in elements; NULL: row-major
     uint64_t byte_offset;
 } DlTensor;
 
@@ -77,7 +77,7 @@ netc_status netc_bind_dlpack(netc_session *s, const char *entry, const char *inp
                         "'%s' is on a device that is neither the CPU nor a CUDA GPU", input);
     out.on_device = t->device_type == DL_CUDA;
     const Bound *before = bound_find(s, entry, input);
-    if (before && before->dlpack == m) return NETC_OK; // bound already
+    if (before && before->dlpack == m) return NETC_OK; // it is bound already
     status = netc_bind(s, entry, input, &out, err);
     if (status == NETC_OK) bound_find(s, entry, input)->dlpack = m;
     return status;

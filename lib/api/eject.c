@@ -27,7 +27,7 @@ static const char *head_line(Arena *a, const char *text, const char *head)
     return NULL;
 }
 
-// The name of the (last) kernel function: the identifier before the parameters.
+// The name of the last kernel function in the text: the identifier in front of its parameters.
 static const char *function_name(Arena *a, const char *text)
 {
     const char *at = NULL;
@@ -71,7 +71,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-// Names of the folder's .cu files, sorted.
+// The names of the .cu files in the folder, sorted.
 static int list_files(Arena *a, const char *dir, const char ***out)
 {
     VEC(const char *) names = {0};
@@ -203,7 +203,7 @@ static void write_kernel(Eject *v, const LoweredKernel *k)
     buf_printf(&o, "%sgrid %u %u %u, block %u %u %u, shared %u\n//\n", launch_head, p->grid[0],
                p->grid[1], p->grid[2], p->block[0], p->block[1], p->block[2], p->shared_bytes);
     buf_str(&o, p->annotated);
-    v->path = strdup(path); // (before there is a file)
+    v->path = strdup(path); // (before the file exists)
     if (v->path && rt_file_write(path, o.data, o.len, &e)) {
         v->status = lib_fail_rt(v->err, &e);
         free(v->path), v->path = NULL;

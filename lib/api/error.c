@@ -53,7 +53,8 @@ netc_status lib_fail(netc_error **err, netc_status status, const char *fmt, ...)
     va_copy(again, args);
     int n = plain_vformat(text, sizeof text, fmt, args);
     va_end(args);
-    char *longer = n >= (int)sizeof text ? malloc((size_t)n + 1) : NULL; // else it is cut
+    char *longer = n >= (int)sizeof text ? malloc((size_t)n + 1) : NULL; // if there is no memory,
+                                                                         // the text is cut
     if (longer) plain_vformat(longer, (size_t)n + 1, fmt, again);
     va_end(again);
     plain(err, status, longer ? longer : text);

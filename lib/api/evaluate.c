@@ -99,7 +99,7 @@ static bool sum_cell(char *out, size_t n, const ProgEntry *e, const char *output
     return (size_t)snprintf(out, n, "@sum.%s.%s", e->name, output) < n;
 }
 
-// A value over all examples, read after the last batch.
+// Finds the cell with a value over all examples, which is read after the last batch.
 static bool last_cell(netc_session *s, const ProgEntry *e, const char *output, const ProgCell **c)
 {
     char cell[256];
@@ -155,7 +155,7 @@ netc_status take_means(netc_session *s, const ProgEntry *e, const char *prefix,
     for (int i = 0; i < e->noutputs && !re.code; i++) {
         double sum = 0, last = NAN;
         bool whole = last_cell(s, e, e->outputs[i].name, &c);
-        if (whole && c->type.rank) continue; // netc_evaluated
+        if (whole && c->type.rank) continue; // not a scalar: see netc_evaluated
         if (whole)
             last = read_last(s, c, &re);
         else if (!sum_cell(cell, sizeof cell, e, e->outputs[i].name) || !session_cell(s, cell, &c))
@@ -167,7 +167,7 @@ netc_status take_means(netc_session *s, const ProgEntry *e, const char *prefix,
         netc_metric *out = &m[(*n)++];
         out->name = text;
         text += sprintf(text, "%s%s", prefix, e->outputs[i].name) + 1;
-        out->value = whole ? last : items > 0 ? sum / items : NAN; // NaN: every step was skipped
+        out->value = whole ? last : items > 0 ? sum / items : NAN; // NaN: all steps were skipped
     }
     if (re.code) {
         free(m);
@@ -194,8 +194,8 @@ int64_t rows_count(const Rows *r)
     return r->end > r->begin ? (r->end - r->begin - 1) / r->step + 1 : 0;
 }
 
-// Runs [times] batches of the build [l] over rows from [first] on, the first [piece] of them
-// without looking at the cancel hook.
+// Runs [times] batches of the build [l] over the rows from [first] on. Does not check for
+// cancellation during the first [piece] of them.
 static netc_status run_batches(netc_session *s, Loaded *l, const Rows *rows, int64_t first,
                                int64_t times, int64_t piece, netc_error **err)
 {
@@ -320,7 +320,7 @@ netc_status evaluate_rows(netc_session *s, const Rows *rows, const char *prefix,
     netc_status back = kept_put_back(kept, status == NETC_OK ? err : NULL);
     kept_free(kept);
     if (status == NETC_OK) status = back;
-    // Also after a failure: the next ones begin at 0.
+    // Reads and clears the sums even after a failure, so that the next evaluation starts at 0.
     back = take_means(s, e, prefix, metrics, n, status == NETC_OK ? err : NULL);
     if (status == NETC_OK || back != NETC_OK) return status == NETC_OK ? back : status;
     free(*metrics);

@@ -10,7 +10,8 @@
 static const char *const advice = "it is computed from the first batch of training; train the "
                                   "model, or give weights that hold it (--weights FILE)";
 
-// (Asked before every execution: only cells that could wait are looked at.)
+// (Called before every execution, so it must be fast: looks only at cells with such an initial
+// value.)
 static bool any_waits(const netc_session *s)
 {
     for (int i = 0; i < rt_cell_count(s->rt); i++)
@@ -35,7 +36,7 @@ netc_status session_savable(netc_session *s, netc_error **err)
     return NETC_OK;
 }
 
-typedef struct Given { // cells that a file gave their values, which stay
+typedef struct Given { // cells whose values come from a file and are kept
     int n;
     const char **name;
     void **data;
@@ -69,7 +70,7 @@ static netc_status keep_given(netc_session *s, Given *g, netc_error **err)
     return NETC_OK;
 }
 
-// Of the first examples of a data set in this order, or of inputs that are bound.
+// The first examples of a data set in the given order, or of bound inputs.
 typedef struct Batch {
     netc_dataset *data;
     const int32_t *rows;
@@ -81,7 +82,7 @@ static netc_status make(netc_session *s, Loaded *l, const ProgEntry *e, Batch *b
 {
     int64_t examples;
     RtError re = {0};
-    int n = 0; // of the inputs, those that the entry reads
+    int n = 0; // number of inputs that the entry reads
     netc_status status = b->data ? bind_rows(s, l, e, b->data, &examples, err) : NETC_OK;
     if (status != NETC_OK) return status;
     for (int i = 0; i < b->n; i++)
@@ -100,11 +101,11 @@ static netc_status begin(netc_session *s, Batch *b, netc_error **err)
     netc_status status = session_loaded(s, "", "", &l, err);
     const ProgEntry *e =
         status == NETC_OK ? program_entry(l->build->program, PROG_FIRST_BATCH) : NULL;
-    if (!e) return status; // (the trained model has none of them)
+    if (!e) return status; // (the trained model has no such cells)
     Given given = {0};
     status = keep_given(s, &given, err);
     if (status == NETC_OK) status = make(s, l, e, b, err);
-    // What was given stays; what is computed from other cells follows.
+    // Restores given values, then computes the cells that depend on others.
     if (status == NETC_OK) status = state_put(s, &(StateSource){find_given, &given}, err);
     for (int i = 0; i < given.n; i++) free(given.data[i]);
     free(given.data);

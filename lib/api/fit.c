@@ -6,13 +6,14 @@
 
 #include "lib/lib.h"
 
-enum { TRIALS = 6, CLOSE = 25, MARGIN = 64 }; // CLOSE: within a 25th of the limit is close enough
+enum { TRIALS = 6, CLOSE = 25, MARGIN = 64 }; // CLOSE: stops within 1/25 of the limit
 enum { SHARES = 5, SHOWN = 6 };
 
 int64_t fit_kept(int64_t limit, int64_t peak, Peak *peak_of, void *ctx)
 {
-    int64_t kept = limit;          // of the plan in hand, which takes [peak]
-    int64_t fits = 0, exceeds = 0; // the most that fits, the least that does not; 0: none yet
+    int64_t kept = limit;          // of the current plan, whose memory is [peak]
+    int64_t fits = 0, exceeds = 0; // the largest that fits, the smallest that does not; 0: none so
+                                   // far
     int64_t least = peak, best = kept;
     for (int i = 0; i < TRIALS && peak >= 0; i++) {
         bool within = peak <= limit;
@@ -22,17 +23,17 @@ int64_t fit_kept(int64_t limit, int64_t peak, Peak *peak_of, void *ctx)
         if (better) least = peak, best = kept;
         if (within && limit - peak < limit / CLOSE) break;
         int64_t next = kept + limit - peak - (within ? 0 : limit / MARGIN);
-        if (next < kept / 2) next = kept / 2 + 1; // what is held does not follow that far
+        if (next < kept / 2) next = kept / 2 + 1; // the peak decreases less than the kept bytes
         if (!fits && peak > least)
-            next = best + best / 4; // recomputed values take more than they save
+            next = best + best / 4; // recomputed values take more memory than is saved
         if (fits && (next <= fits || (exceeds && next >= exceeds)))
             next = exceeds ? fits + (exceeds - fits) / 2 : kept;
         if (next == kept || (fits && exceeds && exceeds - fits < limit / CLOSE)) break;
         kept = next;
         peak = peak_of(ctx, kept);
     }
-    // Where none fits, the least is what the error tells: keeping all, or a share of it, may take
-    // less.
+    // If none fits, looks for the plan with the least memory, for the error message: keeping
+    // everything, or less, may take less.
     for (int i = SHARES + 1; i > 0 && !fits && peak >= 0; i--) {
         kept = i > SHARES ? INT64_MAX : least / SHARES * i;
         peak = peak_of(ctx, kept);
@@ -47,7 +48,7 @@ static bool stands(const ProgBuffer *b, int32_t step)
     return b->region == PR_ARENA && b->first <= step && step <= b->last;
 }
 
-// The step at which temporaries take the most memory.
+// The step with the most memory for temporaries.
 static int32_t fullest_step(const ProgEntry *e)
 {
     int64_t most = -1;
@@ -66,7 +67,7 @@ static void list_largest(const ProgEntry *e, int32_t step, Buf *out)
     const ProgBuffer *last = NULL;
     for (int n = 0; n < SHOWN; n++) {
         const ProgBuffer *next = NULL;
-        for (int i = 0; i < e->nbuffers; i++) { // the largest behind the last, in their order
+        for (int i = 0; i < e->nbuffers; i++) { // the next largest one, in descending order
             const ProgBuffer *b = &e->buffers[i];
             if (!stands(b, step) || !b->bytes || (last && b->bytes > last->bytes) ||
                 (last && b->bytes == last->bytes && b <= last))

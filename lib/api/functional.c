@@ -13,7 +13,7 @@
 #include "lib/api/kept.h"
 
 #define COTANGENT "@d."
-#define AGAIN     "@dd." // of a gradient
+#define AGAIN     "@dd." // prefix of the cotangents of gradients
 #define STATE     "@was."
 #define WRITTEN   "@now."
 
@@ -30,7 +30,8 @@ static bool matches(const char *const *patterns, int n, const char *name)
     return false;
 }
 
-// A pattern does not match frozen parameters, but a full name does.
+// Whether the parameter is an argument of the function. Patterns do not match frozen parameters;
+// full names do.
 static bool is_argument(const Making *k, const Node *n)
 {
     if (n->op != OP_param) return false;
@@ -53,7 +54,7 @@ static bool has(const Names *known, const char *name)
     return false;
 }
 
-// Reports names that are not patterns and are unknown.
+// Reports names that are not patterns and do not exist.
 static void check_names(const Making *k, const char *what, const char *const *names, int n,
                         const Names *known)
 {
@@ -73,7 +74,7 @@ static bool gives_gradient(const Making *k, const Node *root)
     return root->op == OP_output && wanted(k, root) && dtype_is_float(root->type.dtype);
 }
 
-// Checks that the requested names exist in the whole model.
+// Checks that the requested names exist in the model.
 static bool check(const Making *k)
 {
     const Graph *g = k->e->graph;
@@ -103,14 +104,14 @@ static bool check(const Making *k)
     return !k->m->diags->errors;
 }
 
-// How the function passes a counter of the runtime ("@runs.next", i64): as i32, for hosts without
-// 64-bit integers.
+// The type in which the function takes a state. A counter of the runtime ("@runs.next", i64)
+// becomes i32, for hosts without 64-bit integers.
 static DType state_type(const Making *k, const char *name, DType t)
 {
     return k->s->states && *name == '@' && t == DT_I64 ? DT_I32 : t;
 }
 
-// The seed belongs to the session and does not change.
+// Whether the state is an argument. The seed belongs to the session and does not change.
 static bool is_passed(const Making *k, const Node *n)
 {
     return n->op == OP_state && !(k->s->states && !strcmp(attr_str(n, ATTR_name), "@seed"));
@@ -125,8 +126,8 @@ static Node *state_input(const Making *k, Graph *g, const Node *n)
     return t.dtype == n->type.dtype ? in : graph_cast(g, in, n->type.dtype);
 }
 
-// Copies the graph's nodes without its roots: parameters that are arguments become inputs after the
-// model's own, and so do states if [states]. names: names of nodes by id, or NULL.
+// Copies the graph's nodes without its roots. Parameters that are arguments become inputs, after
+// those of the model; so do states if [states]. names: names of nodes by id, or NULL.
 static Remap begin(const Making *k, bool states, const char **names)
 {
     Graph *src = k->e->graph, *g = graph_beside(src);
@@ -155,8 +156,8 @@ static Node *whole_sum(Graph *g, Node *n)
     return n->type.rank ? graph_reduce(g, OP_sum, n, axes, n->type.rank, false) : n;
 }
 
-// The value that is differentiated: the sum of the float outputs, each times its cotangent. NULL:
-// none.
+// The value to differentiate: the sum of the float outputs, each multiplied by its cotangent. NULL:
+// there is none.
 static Node *weighted(const Making *k, Remap *r)
 {
     Graph *g = r->dst;
@@ -178,8 +179,8 @@ static Node *weighted(const Making *k, Remap *r)
     return sum;
 }
 
-// Whether gradients are taken with respect to x: a float input or argument, or with second
-// derivatives a cotangent, that one of the patterns names.
+// Whether gradients with respect to x are requested: x is a float input or argument or, for second
+// derivatives, a cotangent, and one of the patterns matches its name.
 static bool varies_by(const Making *k, const Node *x, const char *const *patterns, int npatterns)
 {
     const char *name = x->op == OP_input ? attr_str(x, ATTR_name) : "@";
@@ -188,8 +189,8 @@ static bool varies_by(const Making *k, const Node *x, const char *const *pattern
            matches(patterns, npatterns, name);
 }
 
-// The value differentiated for second derivatives: the sum of y's gradients with respect to what
-// [second] names, each times its cotangent. NULL: none.
+// The value to differentiate for second derivatives: the sum of y's gradients with respect to
+// everything that [second] names, each multiplied by its cotangent. NULL: there is none.
 static Node *weighted_again(const Making *k, Graph *g, Node *y)
 {
     Node *sum = NULL;
@@ -208,7 +209,7 @@ static Node *weighted_again(const Making *k, Graph *g, Node *y)
     return sum;
 }
 
-// By id, the names of values that are worth keeping.
+// By id: names for the values that are worth keeping for the gradients; others NULL.
 static const char **names_of_kept(const Making *k)
 {
     const Graph *g = k->e->graph;
@@ -221,7 +222,7 @@ static const char **names_of_kept(const Making *k)
     return kept_names(g, varies);
 }
 
-// The type in which activations are stored between kernels.
+// The type in which kept activations are stored.
 static DType kept_type(const Making *k)
 {
     return k->s->precision == PREC_BF16 ? DT_BF16 : DT_COUNT;
@@ -247,14 +248,14 @@ static Graph *gradients(const Making *k, const char *const *patterns, int npatte
     return g->diags->errors ? g : kept_taken(g, kept_type(k));
 }
 
-// Outputs in addition to the function's own: what its gradients may take.
+// Adds outputs with the values that the gradients may use.
 static void give_kept(const Making *k, Remap *r)
 {
     static const char *const all[] = {"*"};
     Diags *diags = k->m->diags;
     uint32_t errors = diags->errors, known = diags->list.n;
     const Graph *src = k->e->graph, *d = gradients(k, all, 1);
-    if (diags->errors != errors) { // it has none, which is said when they are asked for
+    if (diags->errors != errors) { // it has no gradients; reported when they are requested
         diags->errors = errors;
         diags->list.n = known;
         return;
@@ -275,7 +276,7 @@ static void give_kept(const Making *k, Remap *r)
     }
 }
 
-// Replaces the write of a state.
+// Makes the new value of a state an output instead of writing it.
 static void give_written(const Making *k, Remap *r, const Node *assign)
 {
     const char *name = attr_str(assign, ATTR_name);

@@ -12,25 +12,25 @@ typedef struct KeptCell {
     const ProgCell *cell;
     size_t bytes;
     void *data;
-    bool exempt; // held such values already when it was first copied
+    bool exempt; // its first copy had such values already
 } KeptCell;
 
-// Large copies are transferred to the host by a separate thread, from a snapshot on the device.
+// Larger copies are transferred to the host by a separate thread, from a snapshot on the device.
 #define LARGE (64u << 20)
 
 struct Kept {
     netc_session *s;
     int n;
     KeptCell *cell;
-    void *scratch; // as large as the largest
+    void *scratch; // as large as the largest cell
     size_t bytes;  // of all cells
     bool first;
-    bool copying; // a thread fills data from the snapshot
+    bool copying; // a thread fills [data] from the snapshot
     pthread_t thread;
     RtSnapshot *snapshot;
     RtError e;             // of the thread
-    atomic_bool under_way; // the thread has not ended
-    double seconds;        // that the last copy took
+    atomic_bool under_way; // the thread is running
+    double seconds;        // duration of the last copy
 };
 
 static netc_status find_cells(Kept *k, const Program *p, const ProgEntry *e, bool own,
@@ -101,8 +101,8 @@ void kept_free(Kept *k)
     free(k);
 }
 
-// The largest magnitude of n floats as bits: an infinity has all bits of the exponent set, a NaN is
-// larger. Processes rows of a known length, which compilers can vectorise.
+// The largest magnitude of n floats, as bits. An infinity has all bits of the exponent set, and a
+// NaN is larger. Reads a fixed number at a time, so that compilers vectorize it.
 #define LARGEST(name, T)                                                                           \
     static T name(const T *v, size_t n)                                                            \
     {                                                                                              \
@@ -125,7 +125,7 @@ LARGEST(largest16, uint16_t)
 LARGEST(largest32, uint32_t)
 LARGEST(largest64, uint64_t)
 
-// (an infinity may be intended in a model's own state: a running minimum)
+// (a model's own state may contain infinities on purpose, such as a running minimum)
 bool cell_is_sound(const ProgCell *c, const void *data)
 {
     size_t n = (size_t)(prog_type_bytes(&c->type) / prog_dtype_bytes(c->type.dtype));
@@ -140,13 +140,14 @@ bool cell_is_sound(const ProgCell *c, const void *data)
     return c->kind == PC_STATE && !c->optimizer ? most <= infinity : most < infinity;
 }
 
-// Scratch states are not kept beyond training, and those of the runtime are its own business.
+// Whether the cell is checked: not scratch states, which exist only during training, nor those of
+// the runtime.
 static bool looked_at(const KeptCell *c)
 {
     return !c->exempt && c->cell->name[0] != '@' && c->cell->kind != PC_SCRATCH;
 }
 
-// Fills data, from the snapshot if there is one.
+// Fills [data], from the snapshot if there is one.
 static RtCode copy_cells(Kept *k, RtError *e)
 {
     double begin = clock_now();
@@ -210,7 +211,7 @@ netc_status kept_put_back(Kept *k, netc_error **err)
 netc_status kept_unsound(Kept *k, const char **cell, netc_error **err)
 {
     *cell = NULL;
-    netc_status status = wait_for_copy(k, err); // which says what is exempt
+    netc_status status = wait_for_copy(k, err); // afterwards it is known which cells are exempt
     if (status != NETC_OK) return status;
     for (int i = 0; i < k->n && !*cell; i++) {
         const KeptCell *c = &k->cell[i];

@@ -5,20 +5,20 @@
 #include "lib/lib.h"
 
 typedef struct Kept Kept;
-// A copy of the cells' present values. own: including those of the runtime ("@step").
+// A copy of the cells' current values. own: including those of the runtime ("@step").
 netc_status kept_new(netc_session *s, const Program *p, const ProgEntry *e, bool own, Kept **out,
                      netc_error **err);
-// Copies again. Large cells may continue to be copied while the session works; an error of that is
-// reported by the next call.
+// Copies again. Large cells may still be copied while the session continues; the next call then
+// reports errors of that.
 netc_status kept_take(Kept *k, netc_error **err);
-double kept_seconds(const Kept *k); // time of the last copy; infinite: it is in progress
+double kept_seconds(const Kept *k); // duration of the last copy; infinity while it is running
 netc_status kept_put_back(Kept *k, netc_error **err);
-// *cell: a cell that holds a non-finite value now and did not when it was first copied, or NULL.
+// *cell: a cell that has non-finite values now and had none when it was first copied, or NULL.
 netc_status kept_unsound(Kept *k, const char **cell, netc_error **err);
-void kept_free(Kept *k); // NULL is fine
+void kept_free(Kept *k); // k may be NULL
 
-// Whether [data] are values that training may leave in the cell: finite ones; for a model's own
-// state, which may hold infinities on purpose, no NaN.
+// Whether training may leave these values in the cell: they must be finite or, in a model's own
+// state, which may contain infinities on purpose, not NaN.
 bool cell_is_sound(const ProgCell *c, const void *data);
 
 #endif

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { SHORT = 64 }; // products of fewer terms are computed again as fast as they are read
+enum { SHORT = 64 }; // products with fewer terms can be recomputed as fast as they are read
 
 static int64_t terms(const Node *dot)
 {
@@ -25,7 +25,7 @@ const char **kept_names(const Graph *g, const bool *varies)
 {
     const char **names = NEW_ARRAY(g->arena, const char *, g->nodes.n + 1);
     uint32_t *users = NEW_ARRAY(g->arena, uint32_t, g->nodes.n + 1);
-    Node **user = NEW_ARRAY(g->arena, Node *, g->nodes.n + 1); // the last
+    Node **user = NEW_ARRAY(g->arena, Node *, g->nodes.n + 1); // by id: the last user
     for (uint32_t i = 0; i < g->nodes.n; i++)
         for (uint32_t k = 0; k < g->nodes.at[i]->nargs; k++) {
             users[g->nodes.at[i]->args[k]->id]++;

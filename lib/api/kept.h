@@ -6,13 +6,13 @@
 
 #define KEPT "@kept."
 
-// By node id: its name "@kept.N" if its value is worth keeping, else NULL. varies: by id, whether
-// it depends on an input that is not an argument.
+// By node id: "@kept.N" if the value is worth keeping, otherwise NULL. varies: by id, whether it
+// depends on an input that is not an argument.
 const char **kept_names(const Graph *g, const bool *varies);
-// The graph after gradients were taken, with nodes of these names replaced by inputs of these
-// names; stored as [low], if that is not DT_COUNT and the node is f32.
+// The graph after gradients were taken, with the nodes of these names replaced by inputs of these
+// names. The inputs have type [low] if that is not DT_COUNT and the node is f32.
 Graph *kept_taken(Graph *g, DType low);
-// The output for such a node: the value itself, or rounded.
+// The output for such a node: its value, rounded if necessary.
 Node *kept_given(Graph *g, Node *value, DType low);
 
 #endif

@@ -11,7 +11,7 @@ static bool is_wanted(const Settings *s, const char *output)
     return false;
 }
 
-// The first requested output that is not among the names, or NULL.
+// The first requested output that is not among the names; or NULL.
 static const char *unknown(const Settings *s, const char *const *names, size_t n)
 {
     for (int i = 0; i < s->noutputs; i++) {

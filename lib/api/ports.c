@@ -9,7 +9,7 @@ netc_status no_entry(const netc_program *p, const Program *in, const char *name,
     size_t n = 0;
     for (int i = 0; i < in->nentries && n < 64; i++)
         if (!program_is_hidden(&in->entries[i])) names[n++] = in->entries[i].name;
-    bool trains = p->decls && p->decls->trains; // then it is among those left out
+    bool trains = p->decls && p->decls->trains; // (the train entry may be among those left out)
     if (!trains && (!strcmp(name, "train") || !strcmp(name, "eval")))
         return lib_fail(err, NETC_INVALID,
                         "%s has no entry '%s': it has no block 'train MODEL { minimize ... }'",
@@ -33,7 +33,9 @@ int netc_entry_count(netc_program *p)
     Build *b;
     if (build_any(p, &b, NULL) != NETC_OK) return 0;
     int n = b->program->nentries;
-    while (n > 0 && program_is_hidden(&b->program->entries[n - 1])) n--; // nobody runs them
+    while (n > 0 && program_is_hidden(&b->program->entries[n - 1]))
+        n--; // not shown: not run by
+             // callers
     return n;
 }
 

@@ -6,7 +6,7 @@
 
 #include "lib/lib.h"
 
-// Errors are reported when a session requests the same build.
+// Errors are ignored here: they are reported when a session requests the same build.
 static void *precompile(void *arg)
 {
     Ahead *h = arg;
@@ -14,7 +14,8 @@ static void *precompile(void *arg)
     char target[16];
     snprintf(target, sizeof target, "sm_%d", h->p->cuda_arch);
     if (build_get(h->p, true, h->define, h->entry, &b, NULL) != NETC_OK) return NULL;
-    bool ours = !atomic_exchange(&b->ahead, getpid()); // once: what has ended does not begin again
+    bool ours = !atomic_exchange(&b->ahead, getpid()); // only the first thread of a build ends
+                                                       // [coming]
     build_compile(h->p, b, target, NULL);
     if (ours) rt_coming_end(b->coming);
     return NULL;

@@ -9,15 +9,15 @@
 #include "lib/lib.h"
 #include "runtime/host/file.h"
 
-typedef struct Written { // an output, and its file
+typedef struct Written { // an output and its file
     const char *name;
     enum { NPY, TABLE, ARCHIVE } kind;
-    RtWriter file;       // but for archives
-    RtNpz *archive, own; // that of the first output with this file
-    int part;            // of the archive
+    RtWriter file;       // not used for an archive
+    RtNpz *archive, own; // own: of the first output that is written to this file
+    int part;            // index in the archive
     bool open;
     ProgType type; // of a whole batch
-    int64_t row;   // bytes of an example
+    int64_t row;   // bytes per example
     void *room;
 } Written;
 
@@ -26,11 +26,11 @@ typedef struct Predicting {
     const netc_predict_options *o;
     Loaded *l;
     const ProgEntry *e;
-    char tail[128]; // the definition of the last, smaller batch; "": there is none
+    char tail[128]; // definition for the last, smaller batch; "": none
     int64_t examples;
     RtInput *in;
-    const RtArray **data; // of each input
-    void **gathered;      // rows of it that do not lie in memory
+    const RtArray **data; // by input
+    void **gathered;      // by input: rows gathered from data that are not in memory
     Written *out;
 } Predicting;
 
@@ -108,7 +108,7 @@ static netc_status find_output(Predicting *p, const char *name, Written *w, netc
     return no_output(e, name, err);
 }
 
-// The last batch, and whether a smaller one is possible: no example is left out.
+// Prepares the last batch, which may be smaller; fails if the model does not allow that.
 static netc_status plan_tail(Predicting *p, netc_error **err)
 {
     const ProgCell *mine, *its;
@@ -135,7 +135,7 @@ static ProgType of_all(const Predicting *p, const Written *w)
     return all;
 }
 
-// The archive of output [first], with all later outputs to the same file.
+// Opens the archive of output [first], to which later outputs with the same file are written, too.
 static RtCode open_archive(Predicting *p, int first, RtError *e)
 {
     Written *w = &p->out[first];

@@ -8,9 +8,9 @@
 
 typedef struct Preparing {
     pthread_t thread;
-    pid_t owner; // the process the thread runs in: one forked from it has no such thread
+    pid_t owner; // process in which the thread runs; a forked process does not have the thread
     char *name;
-    RtDevice *device; // NULL when it could not be opened
+    RtDevice *device; // NULL if it could not be opened
     RtError e;
 } Preparing;
 

@@ -16,7 +16,7 @@ typedef struct Creation {
     const netc_compile_options *o;
     const char *name, *text;
     size_t len;
-    bool file; // text is that of the file [name]
+    bool file; // text was read from the file [name]
     netc_error **err;
     netc_status status;
 } Creation;
@@ -42,8 +42,8 @@ static bool names_one(const char *const *defines, int n, const char *define)
     return false;
 }
 
-// If the data have other dimensions than a model.bin was compiled for, its source is compiled for
-// them, unless the file also has code for them.
+// If the data have other dimensions than those for which a model.bin was compiled, its source is
+// compiled again, unless the file has code for these, too.
 static netc_status fit_bin(netc_program *p, const netc_compile_options *o, netc_error **err)
 {
     const char **defines;
@@ -53,7 +53,7 @@ static netc_status fit_bin(netc_program *p, const netc_compile_options *o, netc_
                                          p->arena, &defines, &n, &differ, err);
     if (status != NETC_OK || !differ) return status;
     Settings *s = &p->settings;
-    // The file's own definitions give way to the data, the caller's do not.
+    // Data override the file's own definitions, but not those of the caller.
     const char **asked = NEW_ARRAY(p->arena, const char *, o->ndefines + n + 1);
     int nasked = 0;
     for (int i = 0; i < o->ndefines; i++) asked[nasked++] = s->defines[i];
@@ -126,7 +126,7 @@ static Settings settings_of(const Creation *c, const netc_compile_options *o)
                   .batches = copy_sizes(a, o->batches, o->nbatches),
                   .nbatches = o->nbatches,
                   .entries = NEW_ARRAY(a, const char *, o->nentries + 1),
-                  // (--locked speaks of all kernels of the model)
+                  // (--locked applies to all kernels of the model)
                   .nentries = o->locked ? 0 : o->nentries};
     for (int i = 0; i < s.nentries; i++) s.entries[i] = copy_or_null(a, o->entries[i]);
     if (c->file && !o->tune_file) s.tune_file = arena_printf(a, "%s.tune", c->name);
@@ -162,7 +162,7 @@ static netc_status check_options(const netc_compile_options *o, Settings *s, net
     return NETC_OK;
 }
 
-// Reads the text's declarations and the dimensions that the data imply.
+// Reads the declarations of the text and the dimensions that the data imply.
 static netc_status read_declarations(netc_program *p, const netc_compile_options *o,
                                      netc_error **err)
 {
@@ -201,7 +201,7 @@ static netc_status read_source(netc_program *p, const netc_compile_options *o, n
     return status == NETC_OK ? read_declarations(p, o, err) : status;
 }
 
-// For netc_generate: "prefill", which takes the prompt, is included with "next".
+// Adds the entry "prefill", which reads the prompt in netc_generate, if "next" is requested.
 static void add_prefill(netc_program *p)
 {
     Settings *s = &p->settings;
@@ -213,10 +213,12 @@ static void add_prefill(netc_program *p)
     }
     for (uint32_t i = 0; i < p->decls->models.n; i++)
         there = there || !strcmp(p->decls->models.at[i], "prefill");
-    if (next && there && !named) s->entries[s->nentries++] = "prefill"; // (there is room for one)
+    if (next && there && !named)
+        s->entries[s->nentries++] = "prefill"; // (there is space for one
+                                               // more)
 }
 
-// An entry without a name is the file's only model.
+// Replaces an entry without a name by the file's only model.
 static netc_status name_entries(netc_program *p, netc_error **err)
 {
     Settings *s = &p->settings;
@@ -253,15 +255,15 @@ static void fill(void *arg)
     if (c->status == NETC_OK) c->status = name_entries(p, c->err);
 }
 
-// Whether it is for the GPU that is being opened.
+// Whether the program will run on the GPU that is being opened.
 static bool for_prepared(netc_program *p)
 {
     const char *target = p->settings.target;
     return !p->settings.arch && (!target || !strcmp(target, "cuda")) && program_learn_prepared(p);
 }
 
-// The build for that GPU, whose kernels are compiled on a separate thread; and that of a last,
-// smaller batch.
+// Creates the build for that GPU, whose kernels are compiled by a separate thread, and the build
+// for a smaller last batch.
 static netc_status start_precompile(netc_program *p, const netc_compile_options *options,
                                     netc_error **err)
 {
@@ -298,7 +300,7 @@ static netc_status create(netc_context *ctx, const char *name, const char *text,
     Creation c = {p, o, name, text, len, file, err, NETC_OK};
     if (!lib_guarded(a, fill, &c)) c.status = OUT_OF_MEMORY(err);
     Build *b;
-    // Errors in the model are reported now, not at the first session.
+    // Builds now, so that errors in the model are reported here and not by the first session.
     if (c.status == NETC_OK && !p->builds)
         c.status = for_prepared(p) ? start_precompile(p, o, err) : build_any(p, &b, err);
     if (c.status == NETC_OK) c.status = bin_weights(p, err);

@@ -45,7 +45,8 @@ static const char *find(void *ctx, uint64_t key)
     return text;
 }
 
-// An error in the user's file is an error; an outdated line is not, unless locked.
+// A line in the user's file that cannot be used is an error. If it is merely outdated, it is only
+// noted, unless the program is locked.
 static void wrong(void *ctx, uint64_t key, const char *why, bool stale)
 {
     Schedules *s = ctx;
@@ -60,7 +61,7 @@ static void wrong(void *ctx, uint64_t key, const char *why, bool stale)
                    why);
 }
 
-// A build made before any device is known uses the entries for the file's own device.
+// The device whose entries are used. If no device is known yet, it is that of the file.
 static const char *device_of(const netc_program *p, const Build *b)
 {
     if (!b->cuda) return "cpu";
@@ -99,8 +100,8 @@ static int entries_for(const TuneFile *t, const char *device)
     return n;
 }
 
-// What --locked objects to, or NULL: kernels without a line. A line without a kernel may belong to
-// other sizes.
+// The kernels that have no line, as text for --locked; or NULL. (Lines without a kernel are
+// allowed: they may belong to other sizes.)
 static const char *unlocked(const Schedules *s, const char *const *names, int missing)
 {
     Arena *a = s->b->arena;
@@ -148,7 +149,7 @@ void schedules_end(Schedules *s, Program *p)
         buf_printf(&table, "%s\n", s->file->others.at[i]);
     for (uint32_t i = 0; i < b->launches.n; i++) {
         const LaunchRecord *r = &b->launches.at[i];
-        if (r->ctx.entry->kind == ENTRY_INIT) continue; // runs once: not worth measuring
+        if (r->ctx.entry->kind == ENTRY_INIT) continue; // runs only once
         for (int k = 0; k < r->nkernels; k++)
             for (int n = 0; n < r->kernels[k].nbodies; n++) {
                 uint64_t key = r->kernels[k].body[n]->key, text;
@@ -173,7 +174,7 @@ void schedules_end(Schedules *s, Program *p)
     b->unlocked = unlocked(s, missing, without);
 }
 
-// "DEVICE: SCHEDULE" of a kernel's line; its length in *n. NULL: there is none.
+// "DEVICE: SCHEDULE" in the line of a kernel, with its length in *n. NULL: there is no line.
 static const char *chosen(const char *table, uint64_t key, size_t *n)
 {
     char id[32];
@@ -198,7 +199,7 @@ bool schedules_same(const Build *b, const char *choices)
             for (int n = 0; n < b->launches.at[i].kernels[k].nbodies; n++)
                 if (!same_line(own, choices, b->launches.at[i].kernels[k].body[n]->key))
                     return false;
-    // Of a build that came from model.bin the table is all that is known.
+    // A build from a model.bin has no launches, so its table is compared.
     for (const char *line = own, *end; *line; line = *end ? end + 1 : end) {
         end = strchrnul(line, '\n');
         const char *id = strncmp(line, "kernel ", 7) ? NULL : strchr(line + 7, ' ');

@@ -12,7 +12,8 @@ typedef struct Waiting {
     Build *build;
 } Waiting;
 
-// Images of a thread that compiles the build's kernels, or of one that adds images for a model.bin.
+// Waits for images from the thread that compiles the build's kernels, or that adds images for a
+// model.bin.
 static void await_images(void *ctx, const RtImage **images, int *n)
 {
     const Waiting *w = ctx;
@@ -72,7 +73,7 @@ netc_status session_loaded(netc_session *s, const char *define, const char *entr
 netc_status session_use_choices(netc_session *s, const char *choices, netc_error **err)
 {
     if (s->choices) return NETC_OK;
-    // A table without a line says that the cost model's schedules were used.
+    // A table without lines means that the cost model's schedules were used.
     if (!*choices && (!s->loaded || schedules_same(s->loaded->build, choices))) return NETC_OK;
     s->choices = strdup(choices);
     if (!s->choices) return OUT_OF_MEMORY(err);
@@ -107,7 +108,7 @@ netc_status session_set_control(netc_session *s, const char *cell, int64_t value
 {
     const ProgCell *c;
     RtError e = {0};
-    if (!session_cell(s, cell, &c)) return NETC_OK; // the model does not read it
+    if (!session_cell(s, cell, &c)) return NETC_OK; // the model does not use it
     return rt_cell_write(s->rt, cell, &value, sizeof value, &e) ? lib_fail_rt(err, &e) : NETC_OK;
 }
 
@@ -138,7 +139,7 @@ static netc_status initialise(netc_session *s, netc_error **err)
     if (status == NETC_OK) status = schedules_locked(s->program, l->build, err);
     if (status == NETC_OK) status = session_set_control(s, CELL_SEED, s->seed, err);
     const Program *p = status == NETC_OK ? l->build->program : NULL;
-    for (int i = 0; p && i < p->nentries && status == NETC_OK; i++) { // in their order
+    for (int i = 0; p && i < p->nentries && status == NETC_OK; i++) { // in order
         RtError e = {0};
         const ProgEntry *en = &p->entries[i];
         if (en->kind != PK_INIT || program_prepares(en) || program_reads_first(en)) continue;
@@ -150,7 +151,8 @@ static netc_status initialise(netc_session *s, netc_error **err)
     return status;
 }
 
-// The other session keeps its cells; a seed that only this program reads is taken from it.
+// Makes the session use the other session's cells. A seed that only this program reads gets the
+// other session's value.
 static netc_status join(netc_session *s, netc_session *other, netc_error **err)
 {
     const ProgCell *c;
@@ -161,7 +163,7 @@ static netc_status join(netc_session *s, netc_session *other, netc_error **err)
     return status == NETC_OK && !known ? session_set_control(s, CELL_SEED, s->seed, err) : status;
 }
 
-// Records the first GPU that a program is used on.
+// Records the first GPU on which a program is used.
 static void learn_gpu(netc_program *p, const char *model, int arch, int units)
 {
     pthread_mutex_lock(&p->lock);
@@ -242,7 +244,7 @@ netc_status netc_session_create(netc_program *p, const char *device, const netc_
 void netc_session_free(netc_session *s)
 {
     if (!s) return;
-    if (s->rt) rt_session_free(s->rt); // before the programs that it has attached
+    if (s->rt) rt_session_free(s->rt); // before the programs attached to it
     for (Loaded *l = s->loaded, *next; l; l = next) {
         next = l->next;
         rt_program_free(l->rt);

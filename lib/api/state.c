@@ -157,7 +157,7 @@ netc_status netc_get(netc_session *s, const char *name, double *value, netc_erro
     return NETC_OK;
 }
 
-// The cells that random draws depend on.
+// Whether random draws depend on the cell.
 static bool counts_draws(const ProgCell *c)
 {
     return !strcmp(c->name, CELL_STEP) || !strcmp(c->name, CELL_SEED) ||
@@ -166,7 +166,7 @@ static bool counts_draws(const ProgCell *c)
 
 typedef struct Adopting {
     netc_session *from;
-    void *data; // of the cell asked for last
+    void *data; // of the last cell asked for
     RtError e;
 } Adopting;
 

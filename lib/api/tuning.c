@@ -10,7 +10,8 @@
 
 static const char head[] = "# netc tune 1";
 
-// "kernel NAME 0123456789abcdef @ DEVICE: SCHEDULE  # NOTE". NULL when sound.
+// Parses "kernel NAME 0123456789abcdef @ DEVICE: SCHEDULE  # NOTE". NULL: correct; otherwise the
+// error.
 static const char *parse_kernel(Arena *a, const char *line, TuneEntry *e)
 {
     static const char form[] =

@@ -10,7 +10,7 @@
 #include "runtime/device.h"
 
 typedef struct TuneEntry {
-    const char *name, *device, *schedule, *note; // note: behind the '#', "" for none
+    const char *name, *device, *schedule, *note; // note: the text after '#', or ""
     uint64_t key;                                // Body.key
     int line;                                    // in the file; 0: not from a file
 } TuneEntry;
@@ -18,11 +18,12 @@ typedef struct TuneEntry {
 struct TuneFile {
     const char *path;
     VEC(TuneEntry) kernels;
-    VEC(const char *) others; // lines "key: value" about anything else: the matmul library
+    VEC(const char *) others; // other lines "key: value", from the matmul library
 };
 
-// Text of a file (path: for messages, its head line is asked for) or of a choice table (path NULL:
-// what is no sound line about a kernel is left alone). NULL when sound, else what is wrong.
+// Parses the text of a tuning file (path: for messages; the first line must be the head line) or of
+// a choice table (path NULL: incorrect lines about kernels are ignored). NULL: correct; otherwise
+// the error.
 const char *tune_parse(Arena *a, const char *path, const char *text, size_t n, TuneFile *out);
 void tune_print(Arena *a, const TuneFile *t, Buf *out); // sorted, with the head line
 void tune_print_line(const TuneEntry *e, bool note, Buf *out);
@@ -35,24 +36,25 @@ netc_status tune_load(netc_program *p, netc_error **err);
 typedef struct Schedules {
     netc_program *p;
     Build *b;
-    const char *device;    // whose entries count; NULL: nobody's
-    const TuneFile *given; // the only source when not NULL: a checkpoint's
+    const char *device;    // whose entries are used; NULL: none
+    const TuneFile *given; // a checkpoint's; if not NULL, the only source
     const TuneFile *file;  // the model's tuning file, or NULL
     IdMap taken;           // Body.key -> text
     int of_file, of_cache;
 } Schedules;
-// The main program of a model, not one specialised for a last batch or a check.
+// Whether it is a main build of a model, not one for a last batch or a check.
 bool build_is_main(const Build *b);
 void schedules_begin(netc_program *p, Build *b, Schedules *s, ScheduleSource *source);
-// After code generation: the program's choice table, notes, what --locked has to say.
+// To be called after code generation: sets the program's choice table, prints notes, and checks
+// --locked.
 void schedules_end(Schedules *s, Program *p);
-// Whether the build runs by the very schedules of this choice table.
+// Whether the build uses the same schedules as this choice table.
 bool schedules_same(const Build *b, const char *choices);
 RtKey schedule_cache_key(const char *device, uint64_t body);
-// Fails when the program is locked and the build is not wholly by its tuning file.
+// Fails if the program is locked and the tuning file lacks kernels of the build.
 netc_status schedules_locked(netc_program *p, const Build *b, netc_error **err);
-// Of a program for both targets: a target the file knows nothing of runs by the cost model, unless
-// that is true of both. Either may be NULL.
+// The same for a program with both targets: a target for which the file has no line uses the cost
+// model, unless this holds for both. Either build may be NULL.
 netc_status schedules_locked_both(netc_program *p, const Build *cpu, const Build *cuda,
                                   netc_error **err);
 

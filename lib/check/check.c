@@ -7,8 +7,8 @@
 
 #include "lib/api/synthetic.h"
 
-// Factors of the values of a later round: of one that moved; of one that is uneven the least and,
-// as powers of two, the first and the last of a row of all sizes.
+// LARGER: factor of the values of ROUND_MOVED. For ROUND_UNEVEN: SMALL is the smallest factor, and
+// LARGE and LARGEST are exponents of the smallest and largest powers of two in rows of mixed sizes.
 enum { LARGER = 4, LARGE = 4, LARGEST = 12, BEHIND = 256 };
 #define SMALL 0x1p-6
 
@@ -28,9 +28,10 @@ Module *checking_module(Checking *c, const char *define, Diags **d)
     return NULL;
 }
 
-// Of element i. Uneven data has columns and rows that are small altogether, so that nothing hides
-// what their sums begin with, plain rows, and rows of all sizes, half as many of each as of the one
-// before, whose largest element is far from the next.
+// Factor of element i. Uneven data has three kinds of rows: small ones, in which a sum's initial
+// value would be visible; plain ones; and rows of mixed sizes, in which each power of two is half
+// as frequent as the one before, so that the largest element is far from the next. Every fourth
+// column is small, too.
 static double factor(const Type *t, CheckRound round, int64_t i)
 {
     if (round == ROUND_FIRST) return 1;
@@ -53,7 +54,7 @@ void *checking_data(Checking *c, const Node *n, const Type *t, CheckRound round)
     in.type.dtype = (ProgDType)t->dtype;
     in.type.rank = t->rank;
     memcpy(in.type.dim, t->dim, sizeof in.type.dim);
-    // (what is read behind the end, where no device notices, is no number)
+    // (bytes after the end, which a device would read without an error, are NaN)
     void *bytes = arena_alloc(c->arena, (size_t)type_bytes(t) + BEHIND);
     memset((char *)bytes + type_bytes(t), 0xff, BEHIND);
     synthetic_fill(&in, c->seed + round, bytes);

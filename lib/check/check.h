@@ -13,50 +13,53 @@ typedef struct Checking {
     Arena *arena;
     Buf *out;
     netc_error **err;
-    netc_status status; // set when something could not be run at all
+    netc_status status; // an error if something could not be run
     bool ok;
 } Checking;
 
 void check_all_gradients(Checking *c);
 void check_all_kernels(Checking *c);
 
-// The model elaborated again, with one more definition (or ""). NULL: reported in c->status.
+// The model, elaborated again with one more definition (or ""). NULL: an error was reported in
+// c->status.
 Module *checking_module(Checking *c, const char *define, Diags **d);
-// The same; NULL: nothing is reported, *d has the errors.
+// The same, but NULL only sets the errors in *d; c->status does not change.
 Module *checking_try(Checking *c, const char *define, Diags **d);
-// A value for an input node: synthetic, as the kernels get it.
+// Synthetic values for an input node, the same that kernels get.
 Value *checking_input(Checking *c, const Node *input);
-// Whose values an execution has: each round has others. Larger ones where state has moved, so that
-// what clips and saturates is met on both sides; without state uneven ones, among which a maximum
-// or a small sum counts, or, where these lead out of the range of numbers, some that are small.
+// The kind of data of an execution. ROUND_MOVED: larger values, after states have changed, so that
+// functions that clip or saturate are tested on both sides. For entries without state:
+// ROUND_UNEVEN, in which maxima and small sums matter, or, if that gives non-finite results,
+// ROUND_SMALL, where some values are small.
 typedef enum CheckRound { ROUND_FIRST, ROUND_MOVED, ROUND_UNEVEN, ROUND_SMALL } CheckRound;
 
-// As bytes, of a type that may have more examples.
+// The same as bytes, for a type that may have more examples.
 void *checking_data(Checking *c, const Node *input, const Type *t, CheckRound round);
 
 // -- executions by the evaluator (check/check_reference.c) ----------------------------------------
 typedef struct Given { // an input
     const char *name;
-    void *bytes;       // of the whole data set where row_bytes > 0
-    int64_t row_bytes; // of an example; 0: given with the call
+    void *bytes;       // of the whole data set if row_bytes > 0
+    int64_t row_bytes; // per example; 0: not read through the row table
 } Given;
 
 typedef struct Execution {
     const Entry *entry;
-    StrMap inputs, cells; // name -> Given *; name -> Value *, before it
-    int32_t *rows;        // the data set's table; NULL: none is bound
+    StrMap inputs, cells; // name -> Given *; name -> Value *, before the execution
+    int32_t *rows;        // the row table of the data set; NULL: not used
     int64_t nrows, examples, cursor;
     CheckRound round;
     EvalResult want;
-    double decided;    // percent of the entry's elements, kept with its first execution: the best
-                       // variant's
-    uint64_t launches; // of the entry as it was compiled, kept there, too (check_kernels.c)
+    double decided;    // in the first execution of an entry: percent of its elements that were
+                       // decided in the best variant
+    uint64_t launches; // in the first execution of an entry: hash of its launches as compiled
+                       // (check_kernels.c)
 } Execution;
 typedef VEC(Execution *) Reference;
 
-// Every entry of a plain module, each of init in its order, others from what init leaves and, where
-// they write cells or read a data set, once more from states that have moved. A failure is in
-// c->status.
+// Evaluates every entry of a plain module: the init entries in order; the others with the cells
+// that init leaves. Entries that write cells or read a data set are evaluated again, with changed
+// states. A failure is in c->status.
 Reference *check_reference(Checking *c, const Module *m);
 
 #endif

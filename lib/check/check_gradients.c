@@ -9,9 +9,9 @@
 #include "ir/check.h"
 #include "lib/check/check.h"
 
-enum { SMALL_BATCH = 4 }; // examples; the evaluator is slow
+enum { SMALL_BATCH = 4 }; // examples; few, since the evaluator is slow
 
-typedef struct Leaves { // nodes of the train graph that become leaves, and what they are called
+typedef struct Leaves { // nodes of the train graph that become leaves, and their names
     Arena *arena;
     IdMap name_of; // node id -> const char *
     VEC(const Node *) nodes;
@@ -27,14 +27,15 @@ static const char *leaf_name(Leaves *l, const Node *n)
     return text;
 }
 
-// What a gradient with respect to n is called: the cell's name, or that of the leaf n becomes.
+// The name of a gradient with respect to n: that of the cell or input, or of the leaf that n
+// becomes.
 static const char *variable_name(Leaves *l, const Node *n)
 {
     return node_has(n, OPF_CELL) || n->op == OP_input ? attr_str(n, ATTR_name) : leaf_name(l, n);
 }
 
-// What counts as a constant, and what y is differentiated by. Variables of other gradients, as one
-// taken inside of y, stay what they are made of.
+// Finds the nodes that become leaves: what counts as constant, and what y is differentiated with
+// respect to. Variables of other gradients, such as one taken inside of y, are not replaced.
 static void find_leaves(Leaves *l, const Graph *g, const Node *y)
 {
     for (uint32_t i = 0; i < g->nodes.n; i++) {
@@ -44,7 +45,8 @@ static void find_leaves(Leaves *l, const Graph *g, const Node *y)
     }
 }
 
-// Copies what [want] needs into a new graph, the held nodes as inputs; the images go to images.
+// Copies what [want] depends on to a new graph, with the leaves as inputs. images: the copies of
+// [want].
 static Graph *copy_needed(Checking *c, Graph *g, const Leaves *l, Node *const *want, int n,
                           Node **images)
 {
@@ -90,8 +92,9 @@ static EvalEnv environment(Checking *c, Module *m, const Graph *train)
                    : !strcmp(cell->name, CELL_STEP)        ? 3
                    : !strcmp(cell->name, CELL_TOTAL)       ? 100
                    : !strcmp(cell->name, CELL_EPOCH_STEPS) ? 10
-                   : !strcmp(cell->name, CELL_LOSS_SCALE)  ? 1 // (differences want a loss near 1)
-                                                           : cell->initial;
+                   : !strcmp(cell->name, CELL_LOSS_SCALE)  ? 1 // (finite differences need a loss
+                                                              // near 1)
+                                                          : cell->initial;
         for (int64_t k = 0; k < type_count(&cell->type); k++) {
             if (dtype_is_float(cell->type.dtype))
                 v->f[k] = x;
@@ -112,7 +115,7 @@ static EvalEnv environment(Checking *c, Module *m, const Graph *train)
     return env;
 }
 
-// The values of the held nodes, once, from a graph that outputs them all.
+// Evaluates the leaves once, from a graph that has them all as outputs.
 static bool hold_values(Checking *c, Module *m, Graph *g, const Leaves *l, const PassOptions *po,
                         EvalEnv *env)
 {
@@ -135,7 +138,7 @@ static bool hold_values(Checking *c, Module *m, Graph *g, const Leaves *l, const
     return true;
 }
 
-// All gradients of one loss y.
+// Checks all gradients of one loss y.
 static bool check_loss(Checking *c, Module *m, Graph *g, Node *y, const PassOptions *po,
                        EvalEnv *env)
 {
@@ -168,8 +171,8 @@ static bool check_loss(Checking *c, Module *m, Graph *g, Node *y, const PassOpti
     return true;
 }
 
-// At few examples; at the model's own where its text takes no other number of them (a size that is
-// written as a number and follows the batch).
+// The module with a small batch or, if the model does not allow that (another size is a number that
+// must match the batch), with its own.
 static Module *small_module(Checking *c, const char *dim, Diags **d)
 {
     Module *m = NULL;

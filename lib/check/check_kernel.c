@@ -25,7 +25,7 @@ static const ProgKernel *program_kernel(const Program *p, const char *name)
     return NULL;
 }
 
-// The launch's kernels with the texts that the program has of them.
+// Replaces the texts of the launch's kernels by those in the program.
 static bool as_compiled(CheckKernel *v, const LaunchRecord *r, Candidate *c)
 {
     bool same = true;

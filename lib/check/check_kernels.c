@@ -12,8 +12,8 @@ typedef struct Variant {
 } Variant;
 
 enum {
-    ENOUGH_DECIDED = 75, // percent of an entry's elements, in some variant
-    MOST_TOLD = 6,       // tensors that are named as undecided, of an entry in a variant
+    ENOUGH_DECIDED = 75, // percent of an entry's elements that should be decided in some variant
+    MOST_TOLD = 6,       // tensors listed as undecided, per entry and variant
 };
 
 typedef struct Comparison { // of one entry in one variant
@@ -22,10 +22,10 @@ typedef struct Comparison { // of one entry in one variant
     Loaded *l;
     const ProgEntry *e;
     const char *variant;
-    int compared, wrong, vague; // vague: tensors of which much is undecided
+    int compared, wrong, vague; // vague: tensors of which a large part is undecided
     int64_t elements, undecided;
-    bool again;   // a later execution: from extreme values, of which much is undecided by intent
-    double worst; // error over tolerance
+    bool again;   // a later execution, with extreme values, of which much is undecided on purpose
+    double worst; // largest error divided by what is allowed
 } Comparison;
 
 static void compare(Comparison *k, const char *what, const char *name, const Value *have,
@@ -70,7 +70,7 @@ static bool failed(Comparison *k, const RtError *e)
 
 // -- cells ----------------------------------------------------------------------------------------
 
-// What all cells hold; NULL: failed.
+// The values of all cells; NULL: failed.
 static const void **read_cells(Comparison *k)
 {
     RtSession *rt = k->s->rt;
@@ -103,7 +103,8 @@ static void write_cells(Comparison *k, const StrMap *values)
     }
 }
 
-// What the entry writes against the evaluator; the rest is as it was.
+// Compares the cells that the entry writes with the evaluator's values. The others must be
+// unchanged.
 static void compare_cells(Comparison *k, const Execution *x, const void *const *before,
                           const void *const *after)
 {
@@ -135,7 +136,7 @@ static void bind_table(Comparison *k, const Execution *x)
     failed(k, &e);
 }
 
-// Executions in a row, from what the cells hold.
+// Executes the entry [times] times with the current cells.
 static RtCode run(Comparison *k, const Execution *x, int64_t times, RtError *e)
 {
     RtInput *in = NEW_ARRAY(k->c->arena, RtInput, k->e->ninputs + 1);
@@ -157,8 +158,9 @@ static const void *read_output(Comparison *k, const ProgOutput *o)
     return failed(k, &e) ? NULL : bytes;
 }
 
-// Two executions in one go against one by one, the first of which has been done: the same bits.
-// They may end by an assertion, since steps of made-up data may lead anywhere.
+// Two executions enqueued together must give the same bits as one after the other; the first has
+// been done already. Both may end with the same failed assertion, since training on made-up data
+// may diverge.
 static void run_twice(Comparison *k, const Execution *x)
 {
     RtError e = {0}, other = {0};
@@ -201,7 +203,8 @@ static void execute(Comparison *k, const Execution *x)
     if (after && k->c->status == NETC_OK) compare_cells(k, x, before, after);
 }
 
-// What the steps of an entry launch, and on which buffers, wherever these lie; 0: the library, too.
+// A hash of what the steps of an entry launch and of the buffers they use, but not of the buffers'
+// addresses. 0: the library is called, too.
 static uint64_t launches_of(const Program *p, const ProgEntry *e)
 {
     uint64_t hash = 1;
@@ -224,15 +227,16 @@ static uint64_t launches_of(const Program *p, const ProgEntry *e)
     return hash ? hash : 1;
 }
 
-// The executions of one entry, the first [n] of [x]. Of launches that the first variant had, and
-// had checked on all of them, the last one is enough to see what another layout of memory changes.
+// Checks the first [n] executions [x] of one entry. If the launches are the same as in the first
+// variant, which checked all executions, only the last one is repeated: it shows the effect of
+// another memory layout.
 static void check_entry(Checking *c, netc_session *s, Execution **x, uint32_t n, const Variant *v)
 {
     Comparison k = {.c = c, .s = s, .variant = v->name};
     c->status = session_entry(s, x[0]->entry->name, &k.l, &k.e, c->err);
     uint64_t launches = c->status == NETC_OK ? launches_of(k.l->build->program, k.e) : 0;
     bool again = launches && launches == x[0]->launches;
-    // By the execution that decides most: each runs the same kernels.
+    // The execution that decides the most counts, since all run the same kernels.
     double decided = again ? x[0]->decided : 0;
     if (v->as_compiled) x[0]->launches = launches;
     for (uint32_t i = again ? n - 1 : 0; i < n && c->status == NETC_OK; i++) {
@@ -247,7 +251,7 @@ static void check_entry(Checking *c, netc_session *s, Execution **x, uint32_t n,
     if (c->status == NETC_OK && v->as_compiled && k.e->kind == PK_TRAIN) run_twice(&k, x[n - 1]);
     if (c->status != NETC_OK) return;
     c->ok = c->ok && !k.wrong;
-    if (!k.compared && !k.wrong) { // an init that writes nothing
+    if (!k.compared && !k.wrong) { // an init entry that writes nothing
         x[0]->decided = 100;
         return;
     }
@@ -301,7 +305,7 @@ static void check_variant(Checking *c, Reference *r, const Variant *v)
     netc_program_release(p);
 }
 
-// A check that would pass anything says nothing.
+// Warns if most elements are undecided: the check would then pass whatever the kernels compute.
 static void warn_undecided(Checking *c, const Reference *r)
 {
     for (uint32_t i = 0; i < r->n; i++) {
@@ -316,7 +320,7 @@ static void warn_undecided(Checking *c, const Reference *r)
     }
 }
 
-// What the passes make of a graph depends on the kind of device; without one, as on a CPU.
+// The target for the passes, which depends on the kind of device. Without a device, the CPU.
 static Target target_of(const Checking *c)
 {
     RtError e = {0};
@@ -332,7 +336,8 @@ void check_all_kernels(Checking *c)
     static const Variant variants[] = {
         {"fused", NULL, false, false, true},
         {"unfused", "simplify,vectors,prepare,recompute,fuse", false, true, false},
-        {"no library", NULL, true, true, false}, // (fused kernels, and what is behind temporaries)
+        {"no library", NULL, true, true, false}, // (fused kernels, and writes outside of
+                                                 // temporaries)
     };
     Diags *d;
     Module *plain = checking_module(c, "", &d);
@@ -351,7 +356,8 @@ void check_all_kernels(Checking *c)
     if (c->status != NETC_OK) return;
     buf_printf(c->out, "kernels on %s against the reference evaluator\n",
                c->device ? c->device : "the default device");
-    // Without the library the first is the last, but for what was measured or edited.
+    // Without the library, the last variant equals the first one, unless there are measured
+    // schedules or edited kernels.
     int n = sizeof variants / sizeof *variants;
     if (c->p->settings.no_matmul_library && !c->p->tuning && !c->p->edited) n--;
     for (int i = 0; i < n && c->status == NETC_OK; i++) check_variant(c, r, &variants[i]);

@@ -6,7 +6,7 @@
 #include "lib/check/check.h"
 #include "lib/api/synthetic.h"
 
-// Steps of a schedule that is well under way, past what warms up.
+// LATER_STEP: a step after the warm-up of a learning-rate schedule.
 enum {
     LATER_STEP = 500,
     ALL_STEPS = 1000,
@@ -43,7 +43,7 @@ static StrMap first_cells(Checking *c, const Module *m)
     return cells;
 }
 
-// Cells with new values for some, without the errors these have: where an execution begins.
+// The cells for an execution: new values for some, without error bounds.
 static StrMap next_cells(Checking *c, const Module *m, const StrMap *cells, const StrMap *assigns,
                          bool parameters)
 {
@@ -68,7 +68,8 @@ static void set_control(Checking *c, StrMap *cells, const char *name, double x)
     if (v) strmap_set(cells, name, constant(c, &v->type, x));
 }
 
-// What an entry writes and does not read begins as something else, so that a lost write is seen.
+// Gives cells that an entry writes but does not read other values, so that a missing write is
+// noticed.
 static void disturb(Checking *c, const Graph *g, StrMap *cells)
 {
     for (uint32_t i = 0; i < g->nodes.n; i++) {
@@ -83,8 +84,8 @@ static void disturb(Checking *c, const Graph *g, StrMap *cells)
     }
 }
 
-// Parameters that are larger, and not the same in every element, as those that init leaves at zero
-// or one.
+// Makes parameters larger, and different in every element, since init may leave them all zero or
+// one.
 static void enlarge(Checking *c, const Module *m, StrMap *cells)
 {
     for (uint32_t i = 0; i < m->cells.n; i++) {
@@ -96,12 +97,12 @@ static void enlarge(Checking *c, const Module *m, StrMap *cells)
             larger->f[k] = LARGER * v->f[k] + (double)(k % 7 - 3) / 32;
         void *bytes = arena_alloc(c->arena, (size_t)type_bytes(&cell->type) + 1);
         value_to_bytes(larger, bytes);
-        value_from_bytes(larger, bytes); // as the type has it
+        value_from_bytes(larger, bytes); // rounds to the cell's type
         strmap_set(cells, cell->name, larger);
     }
 }
 
-// A permutation of the examples, again and again.
+// Fills the row table with a random permutation of the examples, repeated.
 static void draw_rows(Checking *c, Execution *x)
 {
     x->examples = x->entry->batch + MORE_EXAMPLES;
@@ -119,7 +120,7 @@ static void draw_rows(Checking *c, Execution *x)
     for (int64_t i = 0; i < x->nrows; i++) x->rows[i] = order[i % x->examples];
 }
 
-// The values of an input: as they are bound, and as the entry sees them.
+// Creates the values of an input: as they are bound, and (seen) as the entry reads them.
 static void give_input(Checking *c, Execution *x, const Node *n, StrMap *seen)
 {
     Given *g = NEW(c->arena, Given);
@@ -143,8 +144,8 @@ static void give_input(Checking *c, Execution *x, const Node *n, StrMap *seen)
     strmap_set(seen, g->name, v);
 }
 
-// Evaluates an execution that begins with [cells]. by_rows: it reads the second batch of a data
-// set, else it is given its inputs.
+// Evaluates the entry with [cells]. by_rows: it reads the second batch of a data set; otherwise its
+// inputs are bound.
 static Execution *evaluate(Checking *c, const Entry *entry, StrMap cells, CheckRound round,
                            bool by_rows)
 {
@@ -165,7 +166,8 @@ static Execution *evaluate(Checking *c, const Entry *entry, StrMap cells, CheckR
     return x;
 }
 
-// Whether a later execution ends as the first does.
+// Keeps a later execution if it fails no assertion and is finite, or the first one is not finite,
+// either.
 static bool kept(Checking *c, Reference *out, const Execution *first, Execution *later)
 {
     if (later->want.failed_assert) return false;
@@ -187,9 +189,9 @@ static void evaluate_entry(Checking *c, const Module *m, const Entry *entry, con
         if (kept(c, out, x, evaluate(c, entry, cells, r, false))) break;
     }
     if (stateless) return;
-    // States begin as zeros mostly, of which results say little. A step of made-up data may lead
-    // parameters anywhere: instead of that they are larger, and so are gradients, unless that is
-    // too much.
+    // States are mostly zeros at first, and results with these say little. A training step on
+    // made-up data may give useless parameters, so parameters are enlarged instead, which makes
+    // gradients larger, too, unless this fails.
     for (int larger = 1; larger >= 0 && c->status == NETC_OK; larger--) {
         StrMap moved = next_cells(c, m, &x->cells, &x->want.assigns, false);
         if (larger) enlarge(c, m, &moved);

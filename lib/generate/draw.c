@@ -18,8 +18,7 @@ static double value_at(ProgDType type, const void *p, int64_t i)
     }
 }
 
-// Sorts the largest first, of equal ones the smaller token, so that the order is the same
-// everywhere.
+// Descending order; equal logits are ordered by token, so that the order is the same everywhere.
 static int by_logit(const void *a, const void *b)
 {
     const Candidate *x = a, *y = b;

@@ -13,30 +13,31 @@
 typedef struct Way { // an entry that takes tokens
     const ProgEntry *e;
     Loaded *l;
-    int64_t width;        // of each text at once
-    unsigned char *input; // what it reads
+    int64_t width;        // tokens per text and execution
+    unsigned char *input; // the bound input
 } Way;
 
 typedef struct Writer {
     netc_session *s;
     const netc_generate_options *o;
-    Way step, prefill; // prefill: without an entry, or a prompt long enough, not used
+    Way step, prefill; // prefill: not used if it has no entry, or if the prompt is too short
     Draw draw;
-    int64_t texts;         // the inputs are [texts, width]
-    int64_t count;         // of logits a token
-    const ProgOutput *out; // [texts, count] or [texts, width, count]
+    int64_t texts;         // number of texts in a batch; the inputs are (texts, width)
+    int64_t count;         // number of logits per token
+    const ProgOutput *out; // (texts, count) or (texts, width, count)
     const netc_prompt *prompt;
-    int64_t nprompts, all; // texts to write: one a prompt, or of one prompt as many as there can be
-    int64_t longest;       // prompt
-    // Of the texts that are written side by side.
-    int64_t first;   // the number of the first
-    int64_t *token;  // (texts, longest + length): what is in the prompt and was drawn
-    int64_t *known;  // of each how many those are
-    int64_t fed;     // with states: how many of each went in
-    bool *ended;     // of each text
-    bool *said;      // (texts, count): tokens it has; NULL: nobody asks
-    char *logits;    // what the step makes
-    Candidate *work; // of count
+    int64_t nprompts, all; // all: number of texts to write, one per prompt, or with one prompt as
+                           // many as fit in a batch
+    int64_t longest;       // length of the longest prompt
+    // For the texts of the current batch:
+    int64_t first;   // number of the first text
+    int64_t *token;  // (texts, longest + length): the prompt, followed by tokens drawn so far
+    int64_t *known;  // by text: number of these tokens
+    int64_t fed;     // if there are states: how many tokens of each text have been fed
+    bool *ended;     // by text
+    bool *said;      // (texts, count): tokens that occur in a text; NULL: not needed
+    char *logits;    // output of the step
+    Candidate *work; // [count]
 } Writer;
 
 static const netc_prompt *prompt_of(const Writer *w, int64_t text)
@@ -51,7 +52,7 @@ static const ProgOutput *logits_of(const ProgEntry *e)
     return NULL;
 }
 
-// *writes: whether e writes a state. *all: whether the other entry writes all states that e does.
+// *writes: whether e writes states. *all: whether the other entry writes all states that e writes.
 static netc_status compare_states(const Program *p, const ProgEntry *e, const ProgEntry *other,
                                   bool *writes, bool *all, netc_error **err)
 {
@@ -71,14 +72,14 @@ static netc_status compare_states(const Program *p, const ProgEntry *e, const Pr
     return NETC_OK;
 }
 
-// The type of the only input, if it is tokens; else NULL.
+// The type of the only input if it can be tokens; otherwise NULL.
 static const ProgType *tokens_of(const ProgEntry *e)
 {
     const ProgType *in = e->ninputs == 1 ? &e->inputs[0].type : NULL;
     return in && in->rank == 2 && in->dtype >= PD_U8 && in->dtype <= PD_I64 ? in : NULL;
 }
 
-// Checks that the entry maps tokens to logits, and finds its width.
+// Checks that the entry maps tokens to logits; sets its width.
 static netc_status look_at(Writer *w, netc_error **err)
 {
     const ProgEntry *e = w->step.e;
@@ -112,8 +113,8 @@ static netc_status look_at(Writer *w, netc_error **err)
                     e->name, w->step.width, w->texts);
 }
 
-// Finds the entry that takes the prompt in pieces, if there is one and the prompt is long enough.
-// An unsuitable entry that merely has this name is ignored.
+// Finds the entry that reads the prompt in pieces, if there is one and the prompt is long enough.
+// An entry with the default name that is not suitable is ignored.
 static netc_status look_at_prefill(Writer *w, netc_error **err)
 {
     const char *asked = w->o->prefill;
@@ -221,7 +222,7 @@ static int64_t *row_of(const Writer *w, int64_t i)
     return w->token + i * (w->longest + w->o->length);
 }
 
-// Starts the texts from w->first on; if there are fewer than rows, the last rows write nothing.
+// Begins the texts from w->first on. If fewer than a batch are left, the last rows are not used.
 static void begin_texts(Writer *w)
 {
     if (w->said) memset(w->said, 0, (size_t)(w->texts * w->count));
@@ -239,7 +240,7 @@ static void begin_texts(Writer *w)
     }
 }
 
-// The smallest number of tokens of a text that continues. 0: all have ended.
+// The smallest number of tokens of a text that has not ended. 0: all have ended.
 static int64_t fewest_known(const Writer *w)
 {
     int64_t n = 0;
@@ -248,14 +249,14 @@ static int64_t fewest_known(const Writer *w)
     return n;
 }
 
-// The part of a text before the tokens that its window shows.
+// Number of tokens of a text that are before its window.
 static int64_t before_window(const Writer *w, int64_t i)
 {
     return w->known[i] > w->step.width ? w->known[i] - w->step.width : 0;
 }
 
-// Runs the entry on the next tokens of each text; with a window, on the last ones, followed by
-// zeros. A text that has ended continues with its last token.
+// Runs the entry with the next tokens of each text. If it has a window, with the last tokens,
+// followed by zeros. A text that has ended repeats its last token.
 static netc_status feed(Writer *w, Way *way, netc_error **err)
 {
     int64_t bytes = prog_dtype_bytes(way->e->inputs[0].type.dtype);
@@ -264,7 +265,7 @@ static netc_status feed(Writer *w, Way *way, netc_error **err)
         for (int64_t k = 0; k < way->width; k++) {
             int64_t at = k + (window ? before_window(w, i) : w->fed), known = w->known[i];
             int64_t token = at < known ? row_of(w, i)[at] : window ? 0 : row_of(w, i)[known - 1];
-            // (little endian, as everywhere here)
+            // (little endian)
             memcpy(way->input + (i * way->width + k) * bytes, &token, (size_t)bytes);
         }
     RtInput in = {way->e->inputs[0].name, way->input, false};
@@ -275,7 +276,7 @@ static netc_status feed(Writer *w, Way *way, netc_error **err)
     return NETC_OK;
 }
 
-// Runs the remaining ones of the first n tokens of each text.
+// Feeds the remaining ones of the first n tokens of each text.
 static netc_status advance(Writer *w, int64_t n, netc_error **err)
 {
     if (w->step.width > 1) return feed(w, &w->step, err);
@@ -288,8 +289,8 @@ static netc_status advance(Writer *w, int64_t n, netc_error **err)
     return status;
 }
 
-// The number of earlier texts with the same prompt: texts with equal prompts differ only in their
-// draws.
+// The number of earlier texts with the same prompt, which distinguishes the random draws of texts
+// with equal prompts.
 static int64_t turn_of(const Writer *w, int64_t text)
 {
     if (w->nprompts == 1) return text;
@@ -301,7 +302,7 @@ static int64_t turn_of(const Writer *w, int64_t text)
     return turn;
 }
 
-// Draws the next token of text i of the current ones, from its logits.
+// Draws the next token of text i of the batch from its logits.
 static netc_status draw_one(Writer *w, int64_t i, const char *logits, netc_error **err)
 {
     int64_t place = w->known[i], text = w->first + i;

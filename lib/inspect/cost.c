@@ -31,7 +31,7 @@ static double larger(double a, double b)
     return a > b ? a : b;
 }
 
-// scalar: operations that are no product's.
+// scalar: number of operations that are not part of a product.
 static Cost cost(int64_t bytes, int64_t scalar, int64_t product, double product_rate,
                  const Rates *r)
 {

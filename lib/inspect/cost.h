@@ -4,19 +4,20 @@
 
 #include "codegen/codegen.h"
 
-typedef struct Rates {             // of a device, measured or as its target says
-    double copy;                   // bytes a second
-    double f32;                    // operations a second of kernels that are no matmul
-    double matmul[PD_COUNT], tf32; // of products, by operand type; 0: not known
+typedef struct Rates {             // of a device, measured or from its target
+    double copy;                   // bytes per second
+    double f32;                    // operations per second of kernels other than matmuls
+    double matmul[PD_COUNT], tf32; // of products, by operand type; 0: unknown
 } Rates;
 Rates rates_of_target(const Target *t);
 
 typedef struct Cost { // of one call
     int64_t bytes, flops;
-    double floor; // seconds
+    double floor; // minimum seconds
 } Cost;
 Cost step_cost(const Program *p, const ProgStep *s, const Rates *r);
-// Of a product's step, where a kernel stands behind the library's call: each alone.
+// Of the step of a product. If a kernel follows the library's call, of the call alone; kernel_cost
+// is that of the kernel.
 Cost product_cost(const Program *p, int gemm, const Rates *r);
 Cost kernel_cost(const Program *p, int kernel, const Rates *r);
 const char *step_name(const Program *p, const ProgStep *s);

@@ -9,7 +9,7 @@
 typedef struct Emit {
     netc_program *p;
     const char *stage;
-    Build *b; // for the stages after fusion
+    Build *b; // for stages after fusion
     Arena *arena;
     netc_error **err;
     netc_status status;
@@ -46,7 +46,7 @@ static void emit_kernels(const Build *b, Buf *out)
     }
 }
 
-// The tile programs of kernels that are made of such.
+// Prints the tile programs of the kernels that have one.
 static void emit_tiles(const Build *b, Buf *out)
 {
     for (uint32_t i = 0; i < b->launches.n; i++)

@@ -53,7 +53,7 @@ static void entry_text(const Inspect *v, const ProgEntry *e, Buf *out)
                               : "step, most expensive first, line, types");
     if (!v->o->in_order) items_by_cost(&t);
     for (int i = 0; i < t.n; i++) item_text(v, &t, &t.at[i], out);
-    // The largest temporaries, so that the memory plan can be read first.
+    // Shows the largest temporaries first, so that the memory plan can be understood.
     enum { SHOWN = 8 };
     const ProgBuffer *top[SHOWN] = {0};
     for (int i = 0; i < e->nbuffers; i++) {
@@ -83,7 +83,7 @@ static void known_json(Json *j, const char *key, double v)
         json_null(j);
 }
 
-// Every line whose values the kernel computes.
+// Writes all source lines whose values the kernel computes.
 static void lines_json(const Inspect *v, const char *kernel, Json *j)
 {
     const Diags *d = v->b->module ? v->b->module->diags : NULL;
@@ -220,7 +220,8 @@ static bool holds(const netc_program *p, bool cuda)
     return false;
 }
 
-// The target asked for, else what would run here, else the only one a model.bin holds.
+// Whether to show CUDA: for the requested target, otherwise for what would run on this machine,
+// otherwise for the only target that a model.bin has.
 static bool pick_cuda(netc_program *p, const char *target, char *note, size_t n)
 {
     const char *asked = target ? target : p->settings.target;
@@ -249,8 +250,8 @@ netc_status inspect_build(netc_program *p, const char *target, char *note, size_
     return build_get(p, pick_cuda(p, target, note, n), "", "", out, err);
 }
 
-// What the compiler made of kernels is in cubins. None can be made here: a note, and the columns
-// stay empty.
+// Registers and other results of the compiler are read from cubins. If none can be compiled here,
+// this is noted, and the columns stay empty.
 static void compile_for_cards(const Inspect *v, Build *b)
 {
     netc_error *e = NULL;
@@ -260,7 +261,7 @@ static void compile_for_cards(const Inspect *v, Build *b)
     netc_error_free(e);
 }
 
-// The build or builds that are asked about.
+// Gets the build, or both builds to be compared.
 static netc_status get_builds(Inspect *v, char *note, size_t n, netc_error **err)
 {
     v->note = note;

@@ -7,17 +7,17 @@
 
 typedef struct Inspect {
     netc_program *p;
-    Build *b, *other; // other: NULL unless compared
+    Build *b, *other; // other: to be compared; otherwise NULL
     const netc_inspect_options *o;
-    const char *note; // which target is shown, and why it
+    const char *note; // which target is shown, and why
     Arena *arena;
     netc_error **err;
     netc_status status;
     char *text;
 } Inspect;
 
-// The build that is looked at: for the target asked for, or else for what would run here; note:
-// which and why.
+// The build to inspect: for the requested target, otherwise for what would run on this machine.
+// note: which one, and why.
 netc_status inspect_build(netc_program *p, const char *target, char *note, size_t n, Build **out,
                           netc_error **err);
 // The layers of an entry, from its text. (inspect/inspect_model.c)

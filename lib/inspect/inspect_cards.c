@@ -6,11 +6,11 @@
 
 typedef struct Card {
     const ProgKernel *k;
-    RtKernelInfo info; // -1: not known
-    int fixed;         // bytes of shared memory, without what the launch adds; -1: not known
+    RtKernelInfo info; // -1: unknown
+    int fixed;         // static shared memory in bytes; -1: unknown
     int lines;         // of its text
-    const char *log;   // what the compiler said; NULL: not known
-    double seconds;    // of processor time to compile it; -1: not known
+    const char *log;   // output of the compiler; NULL: unknown
+    double seconds;    // of processor time to compile it; -1: unknown
 } Card;
 
 static Card card_of(const Inspect *v, const ProgKernel *k, const Target *t)
@@ -24,7 +24,7 @@ static Card card_of(const Inspect *v, const ProgKernel *k, const Target *t)
     return c;
 }
 
-// The next remark of a log, a line of it that holds more than spaces; NULL: none. *n: its length.
+// The next line of the compiler's log that is not blank; NULL: none. *n: its length.
 static const char *remark(const char **log, int *n)
 {
     while (**log) {

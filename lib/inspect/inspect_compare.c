@@ -15,7 +15,7 @@ static const char *const change_name[] = {"removed", "added", "changed", "resche
 
 typedef struct Pair {
     Change change;
-    const Item *a, *b; // NULL: absent there
+    const Item *a, *b; // NULL: only in the other program
 } Pair;
 
 typedef VEC(Pair) Pairs;
@@ -49,7 +49,7 @@ static Change judge(const Item *a, const Item *b)
     return EQUAL;
 }
 
-// Pairs by full name first, in order, then by what remains of it without the digits.
+// Matches items by full name, in order, then the others by their names without digits.
 static Pairs match(Arena *arena, const Items *a, const Items *b)
 {
     Pairs out = {0};
@@ -165,7 +165,7 @@ static void entry(const Inspect *v, const Items *a, const Items *b, Json *j, Buf
         buf_printf(out, "  %d the same\n", count[EQUAL]);
 }
 
-// Builds of one model share parameters; of models without any, kernels.
+// Whether the two are builds of one model: they share parameters or, if there are none, kernels.
 static bool related(const Program *a, const Program *b)
 {
     bool params = false;

@@ -32,7 +32,7 @@ static void body_knobs(const Knobs *v, const Body *b, const Target *t, Buf *out)
     }
 }
 
-// The line of the choice table that a body runs by, or that would say what it does anyway.
+// Prints the line of the choice table for each body, or the line that would have the same effect.
 static void launch_knobs(const Knobs *v, const LaunchRecord *r, IdMap *seen, Buf *out)
 {
     const LoweredKernel *k = &r->kernels[0];

@@ -7,7 +7,7 @@
 #include "lib/inspect/inspect.h"
 #include "lib/inspect/layers.h"
 
-enum { COLUMNS = 6 }; // layer, how many, output, parameters, operations, activations
+enum { COLUMNS = 6 }; // layer, number, output, parameters, operations, activations
 
 typedef struct Row {
     const char *text[COLUMNS];
@@ -55,7 +55,7 @@ static const char *type_of(Arena *a, const Node *n)
     return n ? b.data : "";
 }
 
-// How many layers from the i-th on are equal, their names counting up: h.0, h.1, h.2.
+// The number of layers from the i-th on that are equal and numbered in sequence: h.0, h.1, h.2.
 static uint32_t alike(Arena *a, const Layer *up, uint32_t i)
 {
     const Layer *first = up->below.at[i];
@@ -147,8 +147,8 @@ void layer_json(const Layer *l, Json *j)
     json_end(j);
 }
 
-// The entry shown: the model asked for, else what is trained, as it is evaluated, else the only
-// one.
+// The entry to show: the requested model, otherwise the trained model as it is evaluated, otherwise
+// the only one.
 static const char *entry_shown(const Inspect *v)
 {
     const FileDecls *d = v->p->decls;

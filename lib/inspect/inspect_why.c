@@ -27,7 +27,7 @@ static const char *schedule_why(const Inspect *v, const LaunchRecord *r, const B
     return schedule_reason(v->arena, b, r->ctx.target);
 }
 
-// The measured choice for a product: the value of its line, up to the end of the line.
+// The measured choice for a product: the value in its line. *n: its length.
 static const char *measured(const Program *p, const ProgGemm *g, size_t *n)
 {
     size_t key = strlen(g->choice_key ? g->choice_key : "");
@@ -75,7 +75,7 @@ static Choices choices_of(const Inspect *v, const Entry *entry)
         if (strcmp(r->ctx.entry->name, entry->name)) continue;
         for (int k = 0; k < r->nkernels; k++) {
             const LoweredKernel *l = &r->kernels[k];
-            if (k && l->body[0] == r->kernels[k - 1].body[0]) continue; // joins its parts
+            if (k && l->body[0] == r->kernels[k - 1].body[0]) continue; // part of the same kernel
             Choice c = {l->prog.name, l->prog.schedule, schedule_why(v, r, l->body[0])};
             vec_push(v->arena, &all, c);
         }
@@ -110,7 +110,7 @@ static void choices_json(const Choices *all, Json *j)
 
 // -- stored values --------------------------------------------------------------------------------
 
-// What recompute chose under a memory limit, in the order in which it was chosen.
+// Lists what recompute chose to meet a memory limit, in that order.
 static void again_text(const Inspect *v, const Entry *e, Buf *out)
 {
     buf_printf(out, "entry %s: computed again in the backward part to meet the memory limit\n",

@@ -13,13 +13,13 @@
 Target target_of_program(const Program *p)
 {
     int arch = 90;
-    if (!p->cuda) return target_cpu(rt_cpu_threads(), true); // as for one compiled here
+    if (!p->cuda) return target_cpu(rt_cpu_threads(), true); // the same as for one compiled here
     if (p->target) sscanf(p->target, "sm_%d", &arch);
     return target_cuda(arch, true);
 }
 
-// Threads that are resident on a unit over the most it holds, from what a kernel needs; -1 where
-// that is not known.
+// The share of a multiprocessor's threads that are resident, from the resources of a kernel; -1:
+// unknown.
 static double occupancy_of(const RtKernelInfo *info, int threads, const Target *t)
 {
     enum { MOST_BLOCKS = 32, REGISTER_UNIT = 256, RESERVED = 1024 };
@@ -64,7 +64,7 @@ static void type_set(Buf *out, const ProgEntry *e, const ProgStep *s, bool writt
     for (int i = 0; i < s->nargs; i++) {
         if (s->args[i].kind != PA_BUFFER || s->args[i].written != written) continue;
         const ProgBuffer *b = &e->buffers[s->args[i].index];
-        // Tables and counters of the executor are nobody's tensors.
+        // Tables and counters of the executor are not tensors of the model.
         bool own = b->region == PR_ERROR || b->region == PR_ROWS ||
                    (b->region == PR_CELL && b->name && b->name[0] == '@');
         if (own || seen[b->type.dtype]) continue;

@@ -7,7 +7,7 @@
 typedef struct Layers {
     Arena *a;
     Layer *top;
-    StrMap of_scope; // path -> Layer *: the deepest that holds it
+    StrMap of_scope; // path -> Layer *: the innermost layer that contains it
 } Layers;
 
 size_t layer_name(const char *path)
@@ -35,7 +35,7 @@ static void add_param(Layers *s, const Cell *c)
         l->param_bytes += type_bytes(&c->type);
         if (c->frozen) l->frozen += type_count(&c->type);
         size_t n = layer_name(at);
-        if (!at[n]) return; // the parameter's own name
+        if (!at[n]) return; // the rest is the parameter's own name
         Layer *next = child(l, at, n);
         if (!next) {
             next = NEW(s->a, Layer);
@@ -85,7 +85,8 @@ static bool holds(const Layer *l, const Layer *below)
     return below;
 }
 
-// n's value goes to a place in [to]: it leaves every layer around it that does not hold that place.
+// Counts n's value, which is read in layer [to], as an output of every layer around it that does
+// not contain [to].
 static void hand_over(const Node *n, Layer *from, const Layer *to, bool *counted)
 {
     if (from == to || node_class(n) == CLS_LEAF) return;
@@ -95,8 +96,8 @@ static void hand_over(const Node *n, Layer *from, const Layer *to, bool *counted
     *counted = true;
 }
 
-// What is computed of constants alone, as masks and positions are, belongs to nobody: layers share
-// it.
+// Whether n depends on inputs or parameters. Values computed from constants only, such as masks and
+// positions, are shared by layers and belong to none.
 static bool varies(const Node *n, const bool *known)
 {
     if (node_class(n) == CLS_LEAF) return n->op != OP_const && n->op != OP_iota;
@@ -105,7 +106,7 @@ static bool varies(const Node *n, const bool *known)
     return false;
 }
 
-// times: rounds of the loops around. Values inside of a loop are handed to nobody outside.
+// times: iterations of the enclosing loops. Values inside a loop are not read outside of it.
 static void add_graph(Layers *s, const Graph *g, double times)
 {
     bool *counted = NEW_ARRAY(s->a, bool, g->nodes.n + 1);
@@ -120,7 +121,7 @@ static void add_graph(Layers *s, const Graph *g, double times)
         for (uint32_t k = 0; k < n->nargs; k++)
             if (varying[n->args[k]->id])
                 hand_over(n->args[k], layer_of(s, n->args[k]), l, &counted[n->args[k]->id]);
-        // (of a function with its own gradient the first region is the function)
+        // (if a function has its own gradient, the first region is the function)
         if (n->nregions)
             add_graph(s, n->regions[0],
                       n->op == OP_loop ? times * (double)attr_int(n, ATTR_count, 1) : times);

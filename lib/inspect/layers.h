@@ -7,21 +7,22 @@
 
 typedef struct Layer Layer;
 struct Layer {
-    const char *name;   // its own: "h.0", "attn"; a number goes with the word before it
+    const char *name;   // its own: "h.0", "attn"; a number belongs to the word before it
     Layer *up;          // NULL: the whole model
-    VEC(Layer *) below; // in the order of their first parameter
-    const Node *out;    // the last value that leaves it, or NULL
-    int64_t params;     // elements of parameters, those below included, as in all that follows
+    VEC(Layer *) below; // in the order of their first parameters
+    const Node *out;    // the last value that is read outside of it, or NULL
+    int64_t params;     // elements of parameters; like the following, including inner layers
     int64_t frozen, param_bytes;
-    int64_t flops;       // a multiply and an add of a product are two, all else is one an element
-    int64_t activations; // bytes of the values that another layer reads
+    int64_t flops;       // a multiplication and an addition of a product count as two, everything
+                         // else as one per element
+    int64_t activations; // bytes of the values that other layers read
 };
 
-// The length of the first name of a path: a word, with the number behind it ("h.0").
+// Length of the first name in a path: a word with the number after it, if any ("h.0").
 size_t layer_name(const char *path);
-// Of an entry's graph as it was elaborated, and all parameters of its module.
+// Layers of an entry's graph as elaborated, with all parameters of its module.
 Layer *layers_of(Arena *a, const Module *m, const Graph *g);
-// Whether nothing but the name differs, in them and below.
+// Whether the two, including their inner layers, differ only in names.
 bool layers_equal(const Layer *x, const Layer *y);
 
 #endif

@@ -6,7 +6,8 @@
 #include "base/embedded.h"
 #include "lib/inspect/page.h"
 
-// The entry asked for, else the one that was profiled, else what is trained, else the first model.
+// The requested entry, otherwise the profiled one, otherwise the trained one, otherwise the first
+// model.
 static const ProgEntry *entry_shown(Page *v, const Measured *m)
 {
     const Program *p = v->b->program;
@@ -98,7 +99,7 @@ static void roofs(Page *v)
     json_end(v->j), json_end(v->j);
 }
 
-// The layers of netc inspect --model: of what is trained as it is evaluated.
+// Writes the layers as netc inspect --model does: those of the trained model as it is evaluated.
 static netc_status layers(Page *v)
 {
     const Layer *top = NULL;
@@ -138,7 +139,7 @@ static netc_status data(Page *v, const Measured *m)
 
 // -- the page -------------------------------------------------------------------------------------
 
-// Bytes that are no UTF-8 would make the page none.
+// Length of a valid UTF-8 character at s, or 0. Other bytes would make the page invalid.
 static size_t character(const unsigned char *s)
 {
     size_t n = s[0] < 0x80                   ? 1
@@ -154,8 +155,8 @@ static size_t character(const unsigned char *s)
     return n;
 }
 
-// html: as text of a page; else within a script element, where no "<" may be written as itself:
-// in JSON it only stands in strings.
+// html: as text of the page; otherwise inside a script element, where "<" must be escaped; in JSON
+// it occurs only in strings.
 static void escaped(Buf *out, const char *text, bool html)
 {
     static const char *const entity[128] = {['<'] = "&lt;", ['>'] = "&gt;", ['&'] = "&amp;"};
@@ -163,7 +164,7 @@ static void escaped(Buf *out, const char *text, bool html)
         const unsigned char c = (unsigned char)*text;
         n = character((const unsigned char *)text);
         if (!n)
-            buf_str(out, "\xef\xbf\xbd"), n = 1; // the character for what is none
+            buf_str(out, "\xef\xbf\xbd"), n = 1; // the replacement character for invalid bytes
         else if (html && c < 128 && entity[c])
             buf_str(out, entity[c]);
         else if (!html && c == '<')
@@ -173,14 +174,15 @@ static void escaped(Buf *out, const char *text, bool html)
     }
 }
 
-// The files of report/ with that ending, by name: whole.js, which draws the page, is the last.
+// Appends the files of report/ with this ending, in the order of their names; whole.js, which draws
+// the page, is last.
 static void files(Buf *out, const char *ending)
 {
     for (const EmbeddedFile *f = report_files; f->name; f++)
         if (!strcmp(strrchr(f->name, '.'), ending)) buf_str(out, f->text);
 }
 
-// The template with "{{title}}", "{{style}}", "{{data}}" and "{{script}}" filled in.
+// Replaces "{{title}}", "{{style}}", "{{data}}" and "{{script}}" in the template.
 static void fill(Page *v, const char *json, Buf *out)
 {
     Buf template = buf_new(v->arena);

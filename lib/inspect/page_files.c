@@ -5,7 +5,7 @@
 
 #include "lib/inspect/page.h"
 
-static const char *read_file(Page *v, const char *path, size_t *n) // NULL: reported
+static const char *read_file(Page *v, const char *path, size_t *n) // NULL: an error was reported
 {
     void *bytes;
     RtError e = {0};
@@ -55,8 +55,9 @@ static netc_status other_build(Page *v, const Measured *m, int row, const char *
                     m->path, row, what);
 }
 
-// A row stands for a step of the plan: the same line of the model, and under the same name the same
-// work. (A schedule chosen where it was measured gives a kernel another name.)
+// Checks that a row belongs to a step of the plan: it has the same line of the model and, if it has
+// the same name, the same number of bytes. (A kernel has another name if another schedule was
+// measured.)
 static netc_status check_row(Page *v, const Measured *m, const JsonValue *row, int number)
 {
     const JsonValue *place = row->kind == JSON_OBJECT ? json_get(row, "step") : NULL;
@@ -150,7 +151,7 @@ static const char *take_line(Page *v, AllSeries *all, const char *line, size_t n
     if (!step || step->kind != JSON_NUMBER) return "no object with a number \"step\"";
     for (const JsonValue *m = x->child; m; m = m->next) {
         if (m == step || !strcmp(m->key, "epoch") || !strcmp(m->key, "seconds")) continue;
-        bool gone = m->kind == JSON_NULL; // a value that was not finite: a gap
+        bool gone = m->kind == JSON_NULL; // a non-finite value: a gap
         if (m->kind != JSON_NUMBER && !gone)
             return arena_printf(v->arena, "no number: \"%s\"", m->key);
         Series *s = series_of(v, all, m->key);
@@ -160,7 +161,8 @@ static const char *take_line(Page *v, AllSeries *all, const char *line, size_t n
     return NULL;
 }
 
-// At most so many points of a series: the least and the largest of each of half as many pieces.
+// Reduces a series to at most MOST points: the minimum and maximum of each of half as many
+// intervals.
 static void series_json(Json *j, const Series *s)
 {
     enum { MOST = 1600 };
@@ -204,7 +206,8 @@ static netc_status log_json(Page *v, const char *path)
             return lib_fail(v->err, NETC_INVALID,
                             "%s:%d is %s; 'netc train --log' writes one object per line", path,
                             number, wrong);
-        cut = cut || wrong; // the last line of a run that goes on, or was killed
+        cut = cut || wrong; // the last line of a log that is still being written, or whose run was
+                            // killed
         line += len + 1;
     }
     if (!all.n)

@@ -24,8 +24,8 @@ static void put(Page *v, const char *text)
 
 // -- scopes ---------------------------------------------------------------------------------------
 
-// What both begin with, whole names only: of "h.1.attn" and "h.1.mlp" "h.1", of "h.1" and "h.2"
-// nothing.
+// The common beginning of two scopes, in whole names: "h.1" for "h.1.attn" and "h.1.mlp", nothing
+// for "h.1" and "h.2".
 static const char *common(Page *v, const char *a, const char *b)
 {
     size_t n = 0;
@@ -37,7 +37,7 @@ static const char *common(Page *v, const char *a, const char *b)
     return arena_strndup(v->arena, a, n);
 }
 
-// Whether some parameter lies in that scope.
+// Whether the scope contains a parameter.
 static bool is_scope(const Page *v, const char *scope, size_t n)
 {
     const Program *p = v->b->program;
@@ -48,8 +48,8 @@ static bool is_scope(const Page *v, const char *scope, size_t n)
     return false;
 }
 
-// Of a value by its name: the longest scope it begins with. Gradients are called "d_NAME" and
-// "dNAME".
+// The scope of a value, from its name: the longest scope with which it begins. Gradients are named
+// "d_NAME" and "dNAME".
 static const char *scope_of_name(Page *v, const char *name)
 {
     const char *best = "";
@@ -62,10 +62,10 @@ static const char *scope_of_name(Page *v, const char *name)
 
 typedef struct Origin { // of a step, in the model
     const char *scope;
-    int phase; // a Role; -1: not known
+    int phase; // a Role; -1: unknown
 } Origin;
 
-// The loop that a graph is the body of, among the nodes of g and below; NULL: none.
+// The loop whose body is [body], in g or its regions; NULL: none.
 static const Node *loop_around(const Graph *g, const Graph *body)
 {
     for (uint32_t i = 0; i < g->nodes.n; i++) {
@@ -77,8 +77,8 @@ static const Node *loop_around(const Graph *g, const Graph *body)
     return NULL;
 }
 
-// By the values that the earliest part of the training step asks for: what a later one does on the
-// way, as the sum of squares of a gradient, is beside that.
+// The origin of a step: of those of its values that have the earliest role. Values with a later
+// role are by-products, such as the sum of squares of a gradient.
 static Origin origin_of_groups(Page *v, const StepRecord *r)
 {
     Origin o = {NULL, ROLE_COUNT};
@@ -91,15 +91,16 @@ static Origin origin_of_groups(Page *v, const StepRecord *r)
             const char *scope = n->scope ? n->scope : "";
             o.scope = o.scope ? common(v, o.scope, scope) : scope;
         }
-    // What passes put into a loop's body may name another layer, whose loop looked the same.
+    // Nodes that passes have added to a loop's body may have the scope of another layer with an
+    // equal loop.
     const Node *loop = loop_around(r->entry->graph, r->graph);
     if (loop) o.scope = loop->scope;
     if (!o.scope) o.scope = "";
     return o;
 }
 
-// Of a step that no group stands for, or in a file without the graph: by the names of what it
-// writes.
+// The origin of a step without groups, or in a file without the graph: from the names of the
+// buffers that it writes.
 static Origin origin_of_names(Page *v, const ProgStep *s)
 {
     Origin o = {NULL, -1};
@@ -132,7 +133,8 @@ static void operation(Page *v, const Node *n)
     json_end(v->j);
 }
 
-// What a group computes: all that its values need down to leaves and what other groups store.
+// Lists the operations of a group: everything needed for its values, down to leaves and values
+// stored by other groups.
 static void operations_of(Page *v, const StepRecord *r, const Group *gr)
 {
     uint32_t top = 0, waiting = 0;
@@ -191,8 +193,8 @@ static bool trains(const Page *v, const ProgStep *s) // it writes a parameter
     return false;
 }
 
-// [place, kind, name, line, types, schedule, calls, bytes, flops, floor, scope, phase, [read],
-// [written], [operations]], as netc inspect --order --json has them.
+// Writes [place, kind, name, line, types, schedule, calls, bytes, flops, floor, scope, phase,
+// [read], [written], [operations]], with the values of netc inspect --order --json.
 static void step(Page *v, const Item *x, const StepRecord *r)
 {
     Json *j = v->j;
@@ -221,7 +223,7 @@ static void steps(Page *v)
     for (int i = 0; i < v->items.n; i++)
         step(v, &v->items.at[i], of[v->items.at[i].step - v->e->steps]);
     json_end(v->j);
-    json_key(v->j, "loops"), json_array(v->j); // [first step, behind the last, rounds]
+    json_key(v->j, "loops"), json_array(v->j); // [first step, last step + 1, iterations]
     for (int i = 0; i < v->e->nsteps; i++) {
         const ProgStep *s = &v->e->steps[i];
         if (s->kind != PS_LOOP) continue;
@@ -232,7 +234,7 @@ static void steps(Page *v)
     json_end(v->j);
 }
 
-// [name, region, type, line, bytes, offset, first step, last step]
+// Writes [name, region, type, line, bytes, offset, first step, last step].
 static void buffers(Page *v)
 {
     static const char *const regions[] = {
@@ -270,12 +272,12 @@ static const char *line_at(Arena *a, const char *text, size_t len, long number)
     enum { LONGEST = 200 };
     bool cut = n > LONGEST;
     if (cut) n = LONGEST;
-    while (cut && n && ((unsigned char)at[n] & 0xc0) == 0x80) n--; // (no half of a character)
+    while (cut && n && ((unsigned char)at[n] & 0xc0) == 0x80) n--; // (does not cut a character)
     const char *line = text_on_one_line(a, at, n);
     return cut ? arena_printf(a, "%s ...", line) : line;
 }
 
-// The text at a place, "mlp.net:11".
+// The source text at a place such as "mlp.net:11".
 static const char *text_at(Page *v, const char *place)
 {
     const char *colon = strrchr(place, ':');
@@ -292,7 +294,7 @@ static const char *text_at(Page *v, const char *place)
     return own ? line_at(v->arena, v->p->text, v->p->len, number) : "";
 }
 
-static void lines(Page *v) // the last: every place has its number
+static void lines(Page *v) // written last, when all places have numbers
 {
     StrMap done = strmap_new(v->arena);
     uint32_t n = v->s.n;

@@ -15,7 +15,7 @@ typedef struct Profile {
     netc_profile_result *out;
 } Profile;
 
-// The device's rates, of products those that the entry has.
+// Measures the device's rates; for products, only the types that the entry has.
 static netc_status measure_rates(Profile *p, const Program *prog, Rates *r)
 {
     RtDevice *d = p->t.s->device;
@@ -29,7 +29,8 @@ static netc_status measure_rates(Profile *p, const Program *prog, Rates *r)
         const ProgStep *s = &p->t.e->steps[i];
         const ProgGemm *g = s->kind == PS_GEMM ? &prog->gemms[s->index] : NULL;
         const ProgKernel *k = s->kind == PS_KERNEL ? &prog->kernels[s->index] : NULL;
-        bool generated = k && k->product_flops && rt_device_is_cuda(d); // a CPU's library has f32
+        bool generated = k && k->product_flops && rt_device_is_cuda(d); // (the CPU's library
+                                                                        // computes f32)
         if (!g && !generated) continue;
         ProgDType type = g ? g->a_type : k->product_type;
         bool tf32 = type == PD_F32 && (g ? g->tf32 : k->product_tf32);
@@ -40,8 +41,8 @@ static netc_status measure_rates(Profile *p, const Program *prog, Rates *r)
     return NETC_OK;
 }
 
-// A product's step is two calls where a kernel stands behind the library's; a kernel in its place
-// does the work of both.
+// The cost of a call. The step of a product has two calls if a kernel follows the library's; a
+// kernel that replaces both does the work of both.
 static Cost call_cost(const Program *prog, const ProgStep *s, const RtStepTime *t, const Rates *r)
 {
     if (t->behind) return kernel_cost(prog, t->kernel, r);
@@ -73,7 +74,7 @@ static void fill_step(netc_step *out, const Program *prog, const ProgStep *s, co
     if (k && k->schedule) snprintf(out->schedule, sizeof out->schedule, "%s", k->schedule);
 }
 
-// One block for the result and its two arrays.
+// Allocates one block for the result and its two arrays.
 static netc_profile_result *result_new(int nsteps, int nslices)
 {
     size_t steps = sizeof(netc_profile_result), slices = steps + (size_t)nsteps * sizeof(netc_step);

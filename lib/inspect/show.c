@@ -17,7 +17,7 @@ typedef struct Show {
     netc_status status;
 } Show;
 
-// Of a file's: on one line, without control characters.
+// A text from the file, on one line and without control characters.
 static const char *plain(const Show *s, const char *text)
 {
     return text_on_one_line(s->arena, text, strlen(text));
@@ -30,7 +30,7 @@ static const char *type_text(Arena *a, const ProgType *t)
     return arena_strdup(a, text);
 }
 
-// "-0.5 to 2, mean 0.1, deviation 0.3; 2 not finite"
+// Describes values: "-0.5 to 2, mean 0.1, deviation 0.3; 2 not finite".
 static const char *values_text(Arena *a, const ProgType *t, const void *data)
 {
     int64_t bytes = prog_type_bytes(t), width = prog_dtype_bytes(t->dtype);
@@ -153,7 +153,7 @@ static void show_model(Show *s)
                    grouped(s->arena, image_bytes));
 }
 
-// What data is read from, of which the contents say what they are.
+// Shows an array from any file that data can be read from; its format is found from its contents.
 static void show_array(Show *s)
 {
     RtArray a = {0};
@@ -168,7 +168,7 @@ static void show_array(Show *s)
     rt_array_free(&a);
 }
 
-// "u.bin: 15 tokens of 16 bits, 72 to 2817, the first 72 101"
+// Prints "u.bin: 15 tokens of 16 bits, 72 to 2817, the first 72 101".
 static void show_tokens(Show *s, bool wide)
 {
     enum { FIRST = 12 };

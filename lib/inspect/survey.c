@@ -19,7 +19,8 @@ typedef struct Request {
     char *json;
 } Request;
 
-// The file's path beside the using one, which tells it apart from others of its name.
+// The path of a used file, relative to the folder of the using one, so that files of the same name
+// are distinguished.
 static const char *resolve(void *ctx, Arena *a, const char *from, const char *name, size_t *len,
                            const char **path)
 {
@@ -113,7 +114,7 @@ static void put_names(Json *j, const Survey *s)
         json_end(j);
     }
     json_end(j);
-    json_key(j, "uses"), json_array(j); // source, begin, end, declaration, flags; and so on
+    json_key(j, "uses"), json_array(j); // source, begin, end, declaration, flags for each
     for (uint32_t i = 0; i < s->uses.n; i++) {
         const Use *u = &s->uses.at[i];
         json_int(j, u->span.source), json_int(j, u->span.begin), json_int(j, u->span.end);
@@ -155,7 +156,7 @@ static int token_kind(const Token *t)
 
 static void put_tokens(Json *j, const Survey *s)
 {
-    json_key(j, "tokens"), json_array(j); // kind, begin, end; and so on
+    json_key(j, "tokens"), json_array(j); // kind, begin, end for each
     for (uint32_t i = 0; i < s->tokens.list.n && s->tokens.list.n < MOST_TOKENS; i++) {
         const Token *t = &s->tokens.list.at[i];
         if (t->kind == T_NEWLINE || t->kind == T_END) continue;

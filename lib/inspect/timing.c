@@ -9,14 +9,14 @@
 #include "lib/api/synthetic.h"
 
 enum {
-    PERIOD = 1048573,      // values drawn; a larger input repeats them
-    MOST_STEPS = 256,      // in a row
-    FEWER = 4,             // times, where a model does not bear them
-    MOST_ROWS = 1 << 24,   // of the table they read
-    DATA_BYTES = 32 << 20, // of a made-up data set, unless a batch is more
+    PERIOD = 1048573,      // number of values drawn; larger inputs repeat them
+    MOST_STEPS = 256,      // executions in a row
+    FEWER = 4,             // factor by which these are reduced if the model fails with so many
+    MOST_ROWS = 1 << 24,   // of the row table
+    DATA_BYTES = 32 << 20, // of a made-up data set, unless a batch is larger
     MOST_EXAMPLES = 1 << 16,
 };
-#define FILL 10e-3 // seconds that executions in a row take when nobody says how many
+#define FILL 10e-3 // seconds that executions in a row should take by default
 
 static void *make_up(Arena *a, const ProgInput *in, int64_t examples, int64_t seed)
 {
@@ -36,7 +36,7 @@ static void *make_up(Arena *a, const ProgInput *in, int64_t examples, int64_t se
     return p;
 }
 
-// A data set for an entry that reads rows.
+// Makes up a data set for an entry that reads rows.
 static netc_status make_up_rows(Timing *t, netc_error **err)
 {
     const ProgEntry *e = t->e;
@@ -84,7 +84,7 @@ static netc_status bind_table(Timing *t, netc_error **err)
     return NETC_OK;
 }
 
-// The first examples of an array, as many as the input takes. NULL: reported.
+// The first examples of an array, as many as the input takes. NULL: an error was reported.
 static const void *first_examples(Timing *t, const ProgInput *x, const RtArray *a, netc_error **err)
 {
     if (!a->source) return a->data;
@@ -96,7 +96,7 @@ static const void *first_examples(Timing *t, const ProgInput *x, const RtArray *
     return p;
 }
 
-// Inputs that were bound stay; a data set gives its first rows; the rest is made up.
+// Bound inputs stay bound; a data set provides its first rows; other inputs get made-up values.
 static netc_status bind_arguments(Timing *t, netc_error **err)
 {
     const ProgEntry *e = t->e;
@@ -132,7 +132,7 @@ netc_status timing_begin(Timing *t, const char *entry, netc_error **err)
     if (status != NETC_OK) return status;
     if (o->steps < 0 || o->repeats < 0 || o->repeats > 1000000)
         return lib_fail(err, NETC_INVALID, "steps and repeats must be positive numbers");
-    // Schedules of learning rates divide by these.
+    // Learning-rate schedules divide by these.
     status = session_set_control(t->s, "@total", 100000, err);
     if (status == NETC_OK) status = session_set_control(t->s, "@epoch_steps", 1000, err);
     if (status == NETC_OK) status = t->e->rows ? bind_table(t, err) : bind_arguments(t, err);
@@ -145,7 +145,7 @@ netc_status timing_begin(Timing *t, const char *entry, netc_error **err)
 void timing_end(Timing *t)
 {
     RtError ignored = {0};
-    // What was made up goes: nothing may be bound to it.
+    // Unbinds made-up data, which are freed.
     if (t->e && t->e->rows && !t->o->data) {
         rt_data_bind(t->s->rt, t->l->rt, t->e->name, NULL, 0, 0, &ignored);
         if (program_entry(t->l->build->program, PROG_FIRST_BATCH))
@@ -168,7 +168,7 @@ static double quantile(const double *sorted, int n, double share)
     return i + 1 < n ? sorted[i] + (at - low) * (sorted[i + 1] - sorted[i]) : sorted[i];
 }
 
-// Sorts v.
+// Computes median, quartiles and deviation; sorts v.
 static void timing_statistics(double *v, int n, netc_times *out)
 {
     qsort(v, (size_t)n, sizeof *v, by_value);
@@ -194,7 +194,7 @@ netc_status timing_whole(Timing *t, netc_times *out, netc_error **err)
         if (steps > t->most) steps = t->most;
         if (steps < 1) steps = 1;
     }
-    // A model may bear fewer in a row than fill the time: its cache is full.
+    // Some models fail after fewer executions than fill the time, for example when a cache is full.
     while (rt_time(rt, t->l->rt, t->e->name, steps, repeats, v, &e)) {
         if (e.code != RT_CHECK || t->o->steps || steps == 1) return lib_fail_rt(err, &e);
         steps = (steps + FEWER - 1) / FEWER;
@@ -202,7 +202,7 @@ netc_status timing_whole(Timing *t, netc_times *out, netc_error **err)
     }
     *out = (netc_times){.steps = steps, .repeats = repeats};
     timing_statistics(v, repeats, out);
-    // Examples: the batch of rows, else what the batch dimension says.
+    // Examples per execution: the batch of rows, otherwise the size of the batch dimension.
     out->items = t->e->rows ? t->e->batch : 0;
     for (int i = 0; i < t->e->ndims && !t->e->rows; i++)
         if (t->e->dims[i].batch) out->items = t->e->dims[i].value;

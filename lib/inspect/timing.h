@@ -7,16 +7,16 @@
 typedef struct Timing {
     netc_session *s;
     const netc_time_options *o;
-    Arena *arena; // holds what is made up until timing_end
+    Arena *arena; // holds made-up values until timing_end
     Loaded *l;
     const ProgEntry *e;
     netc_dataset *made_up;
-    int64_t most; // executions in a row that the data last for
+    int64_t most; // limit of executions in a row, for which the data suffice
 } Timing;
 
 netc_status timing_begin(Timing *t, const char *entry, netc_error **err);
 void timing_end(Timing *t);
-// Executions enqueued as a run does. In a Timing that has begun.
+// Times executions enqueued as in a run. After timing_begin.
 netc_status timing_whole(Timing *t, netc_times *out, netc_error **err);
 
 #endif

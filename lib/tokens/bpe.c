@@ -111,19 +111,19 @@ void bpe_merge_by_number(Bpe *b)
 // -- a piece --------------------------------------------------------------------------------------
 
 typedef struct BpePart {
-    int32_t token; // -1: merged into the one before it
+    int32_t token; // -1: merged into the part before it
     int32_t before, next;
 } BpePart;
 
-typedef struct BpeNext { // a pair that may merge
-    int32_t rank, at;    // the first of equal ranks is the leftmost
+typedef struct BpeNext { // two neighbouring parts that may merge
+    int32_t rank, at;    // of equal ranks, the leftmost comes first
     int32_t left, right, made;
 } BpeNext;
 
 enum { KNOWN = 1 << 15, KNOWN_BYTES = 15, KNOWN_TOKENS = 4 };
 
 typedef struct BpeKnown {
-    unsigned char bytes[KNOWN_BYTES], n; // n: 0, an empty entry
+    unsigned char bytes[KNOWN_BYTES], n; // n = 0: an empty entry
     uint32_t ntokens, token[KNOWN_TOKENS];
 } BpeKnown;
 
@@ -153,7 +153,7 @@ static bool sooner(const BpeNext *x, const BpeNext *y)
     return x->rank != y->rank ? x->rank < y->rank : x->at < y->at;
 }
 
-// The pair that begins at part [at], if it merges, onto the heap.
+// Pushes the pair that begins at part [at] to the heap if it can merge.
 static bool put_pair(const Bpe *b, BpeWork *w, int32_t at)
 {
     int32_t next = w->part[at].next;
@@ -208,7 +208,7 @@ static bool merge_all(const Bpe *b, BpeWork *w, size_t n)
     while (w->n) {
         BpeNext x = take_pair(w);
         BpePart *p = &w->part[x.at];
-        // Is the pair still there?
+        // Skips the pair if one of its parts has changed since.
         if (p->token != x.left || p->next < 0 || w->part[p->next].token != x.right) continue;
         w->part[p->next].token = -1;
         p->token = x.made;
@@ -237,7 +237,7 @@ static BpeResult encode(const Bpe *b, BpeWork *w, const unsigned char *piece, si
     return BPE_OK;
 }
 
-// Most pieces of a text are words that were there before.
+// Uses the results of earlier calls, since most pieces of a text are words that occurred before.
 BpeResult bpe_encode(const Bpe *b, BpeWork *w, const unsigned char *piece, size_t n, Tokens *out,
                      size_t *bad)
 {

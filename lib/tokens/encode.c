@@ -5,7 +5,7 @@
 
 #include "lib/tokens/encode.h"
 
-enum { TAKE = 1 << 18 }; // tokens that come at once
+enum { TAKE = 1 << 18 }; // tokens per call of [take]
 
 void encoder_free(Encoder *e)
 {
@@ -30,7 +30,7 @@ static netc_status piece(Encoder *e, const unsigned char *at, size_t n, netc_err
     return status;
 }
 
-// Text that no match covers is a piece, too.
+// Cuts text into pieces. Text between matches is a piece, too.
 static netc_status cut(Encoder *e, int depth, const unsigned char *from, const unsigned char *end,
                        netc_error **err)
 {
@@ -78,7 +78,8 @@ static netc_status plain_text(Encoder *e, const unsigned char *from, const unsig
     return status;
 }
 
-// Of from..to, which are equal in their first n bytes and longer: where the next byte is above c.
+// The texts in [from, to) are longer than n bytes and equal in the first n: the first one whose
+// next byte is greater than c.
 static const Special *first_above(const Special *from, const Special *to, size_t n, int c)
 {
     while (from < to) {
@@ -107,7 +108,7 @@ static const Special *special_at(const netc_tokenizer *t, bool late, const unsig
     return found;
 }
 
-// Between the special tokens that are late or not; what is not late was looked for before.
+// Encodes the text between special tokens that are not late; then between those that are.
 static netc_status between(Encoder *e, bool late, const unsigned char *from,
                            const unsigned char *end, netc_error **err)
 {

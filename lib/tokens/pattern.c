@@ -6,7 +6,8 @@
 
 typedef struct PatternBack {
     int pc;
-    const unsigned char *at, *low; // low: at may go back so far, a character at a time; NULL: not
+    const unsigned char *at, *low; // low: may be retried with at one character less, down to low;
+                                   // NULL: only with at
 } PatternBack;
 
 void pattern_work_free(PatternWork *w)
@@ -20,14 +21,14 @@ const char *pattern_text(const Pattern *p)
     return p->text;
 }
 
-enum { STEPS = 1 << 22, STEPS_BYTE = 100 }; // STEPS: however few bytes there are
+enum { STEPS = 1 << 22, STEPS_BYTE = 100 }; // STEPS: minimum limit for a text of any length
 
 static void reach(PatternWork *w, const unsigned char *at)
 {
     if (at > w->reach) w->reach = at;
 }
 
-// The step limit was reached; whether it may be raised.
+// Called when the step limit is reached; returns whether it can be raised.
 static bool go_on(PatternWork *w, const unsigned char *at)
 {
     reach(w, at);
@@ -48,7 +49,7 @@ static bool push(PatternWork *w, PatternBack b)
     return true;
 }
 
-// The length in bytes of the character at p < end if it is in the set; else 0.
+// The length in bytes of the character at [at] if it is in the set; otherwise 0.
 static inline int one(const Pattern *p, const Set *s, const unsigned char *at,
                       const unsigned char *end)
 {
@@ -61,7 +62,7 @@ static inline int one(const Pattern *p, const Set *s, const unsigned char *at,
 static const unsigned char *match(const Pattern *p, PatternWork *w, int pc, const unsigned char *at,
                                   const unsigned char *end);
 
-// Matches a run. false: it is too short.
+// Matches a run of characters. false: it is too short.
 static bool run(const Pattern *p, PatternWork *w, int pc, const unsigned char **at,
                 const unsigned char *end)
 {
@@ -71,7 +72,7 @@ static bool run(const Pattern *p, PatternWork *w, int pc, const unsigned char **
     for (int bytes; n < c->high && to < end && (bytes = one(p, c->set, to, end)); to += bytes) {
         if (n++ == c->low) low = to;
     }
-    w->steps += (size_t)n; // looked at again from every place that the match may begin at
+    w->steps += (size_t)n; // counted for every position at which a match may begin
     if (n < c->low) return false;
     if (n == c->low) low = to;
     *at = to;
@@ -90,7 +91,7 @@ static bool back(PatternWork *w, size_t base, int *pc, const unsigned char **at)
     return true;
 }
 
-// The end of a match that begins at [at]; NULL: there is none.
+// The end of a match that begins at [at]; NULL: it does not match.
 static const unsigned char *match(const Pattern *p, PatternWork *w, int pc, const unsigned char *at,
                                   const unsigned char *end)
 {
@@ -118,7 +119,7 @@ static const unsigned char *match(const Pattern *p, PatternWork *w, int pc, cons
         case OP_FINISH: ok = at == end; break;
         case OP_LINE: ok = at == end || *at == '\n'; break;
         case OP_MATCH:
-            reach(w, at); // of a lookahead
+            reach(w, at); // end of a lookahead
             w->n = base;
             return at;
         }

@@ -7,34 +7,35 @@
 #include "base/arena.h"
 #include "lib/tokens/unicode.h"
 
-// Alternatives, groups (?:…) and (?i:…), lookahead (?=…) and (?!…), sets […], \s \S \d \D \p{…}
-// \P{…} of general categories, greedy and possessive repeats, $. Everything else is refused, the
-// reason in *why: a pattern is never read as another one. So is one that may match nothing.
+// Supported: alternatives, groups (?:…) and (?i:…), lookahead (?=…) and (?!…), sets […], \s \S \d
+// \D \p{…} \P{…} of general categories, greedy and possessive repeats, $. Everything else is
+// refused with a reason in *why, so no pattern is misinterpreted. A pattern that can match the
+// empty text is refused, too.
 typedef struct Pattern Pattern;
 typedef enum PatternKind {
-    PATTERN_RUST, // as tiktoken reads it: $ is the end of the text, {1,3}+ is possessive
-    PATTERN_RUBY, // as Hugging Face's tokenizers do (Oniguruma): $ is also before a new line, and
-                  // {1,3}+ repeats
+    PATTERN_RUST, // as in tiktoken: $ is the end of the text, {1,3}+ is possessive
+    PATTERN_RUBY, // as in Hugging Face tokenizers (Oniguruma): $ also matches before a newline, and
+                  // {1,3}+ is a repeat of a repeat
 } PatternKind;
-// category: unicode_categories, which must outlive it.
+// category: from unicode_categories; must outlive the result.
 const Pattern *pattern_compile(Arena *a, const char *text, size_t n, PatternKind kind,
                                const uint8_t *category, const char **why);
-const char *pattern_text(const Pattern *p); // as it was given
+const char *pattern_text(const Pattern *p); // as given
 
-typedef struct PatternWork { // of matching, reused: zeroed in the beginning
+typedef struct PatternWork { // memory for matching, which is reused; must be zeroed at first
     struct PatternBack *at;
     size_t n, cap;
-    size_t steps, most;                // of one find
-    const unsigned char *from, *reach; // what it has seen
-    bool lost, slow; // out of memory; too many steps: nothing that was found counts
+    size_t steps, most;                // of one call of pattern_find
+    const unsigned char *from, *reach; // range of the text that was looked at
+    bool lost, slow; // out of memory; too many steps. The result is then not valid.
 } PatternWork;
 void pattern_work_free(PatternWork *w);
 
 typedef struct Piece {
     const unsigned char *begin, *end;
 } Piece;
-// The first match in from..end. false: there is none. Patterns can be such that looking takes time
-// without end: it stops (slow) after steps in proportion to the characters looked at.
+// The first match in from..end. false: there is none. Some patterns take exponential time; the
+// search ends (slow) after a number of steps proportional to the characters looked at.
 bool pattern_find(const Pattern *p, PatternWork *w, const unsigned char *from,
                   const unsigned char *end, Piece *out);
 

@@ -5,26 +5,26 @@
 #include "lib/tokens/pattern.h"
 
 typedef struct Range {
-    uint32_t low, high; // both included
+    uint32_t low, high; // inclusive
 } Range;
 
 typedef struct Set { // of characters
-    bool ascii[128]; // the answer for those; the rest is of all others
+    bool ascii[128]; // for ASCII; the other members are for other characters
     uint32_t categories;
     bool space, not_space, negated;
     VEC(Range) ranges;
 } Set;
 
 typedef enum Opcode {
-    OP_SET,    // a character of the set
-    OP_RUN,    // low to high of them, as many as there are, fewer where what follows fails
-    OP_OWNED,  // the same, but never fewer: possessive
-    OP_SPLIT,  // goes on behind it; where that fails, at [to]
-    OP_JUMP,   // to [to]
-    OP_AHEAD,  // what stands behind it, up to OP_MATCH before [to], must match here
-    OP_NOT,    // must not
-    OP_FINISH, // the end of the text
-    OP_LINE,   // that, or before a new line
+    OP_SET,   // one character in the set
+    OP_RUN,   // low to high characters in the set, as many as possible, fewer if what follows fails
+    OP_OWNED, // the same, but never fewer (possessive)
+    OP_SPLIT, // continues with the next instruction or, if that fails, at [to]
+    OP_JUMP,  // continues at [to]
+    OP_AHEAD, // the following instructions, up to OP_MATCH before [to], must match here
+    OP_NOT,   // the same, but must not match
+    OP_FINISH, // end of the text
+    OP_LINE,   // end of the text, or before a newline
     OP_MATCH,
 } Opcode;
 
@@ -41,7 +41,7 @@ struct Pattern {
     const char *text;
 };
 
-static inline bool is_white_space(uint32_t c) // the property White_Space
+static inline bool is_white_space(uint32_t c) // the Unicode property White_Space
 {
     return c == ' ' || (c >= '\t' && c <= '\r') || c == 0x85 || c == 0xa0 || c == 0x1680 ||
            (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f ||

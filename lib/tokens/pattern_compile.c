@@ -15,7 +15,7 @@ typedef enum TreeKind {
 typedef struct Tree {
     TreeKind kind;
     Set *set;
-    struct Tree *child, *next; // of a row, a choice: the list
+    struct Tree *child, *next; // of a sequence or an alternative: its list
     int64_t low, high;         // of a repeat
     bool owned;                // possessive
     bool negated;              // of a lookahead
@@ -29,7 +29,7 @@ typedef struct Compiler {
     PatternKind kind;
     const uint8_t *category;
     const char *why;
-    int depth, made; // generate was called so often
+    int depth, made; // made: number of calls of generate
     VEC(Code) code;
 } Compiler;
 
@@ -63,7 +63,7 @@ static void add_range(Compiler *c, Set *s, uint32_t low, uint32_t high, bool fol
     for (uint32_t k = low; fold && k <= high && k < 128; k++) {
         if (!letter(k)) continue;
         vec_push(c->arena, &s->ranges, (Range){k ^ 32, k ^ 32});
-        // What else folds to a letter of ASCII: the long s, the sign of kelvin.
+        // Other characters that fold to an ASCII letter: long s, Kelvin sign.
         if ((k | 32) == 's') vec_push(c->arena, &s->ranges, (Range){0x17f, 0x17f});
         if ((k | 32) == 'k') vec_push(c->arena, &s->ranges, (Range){0x212a, 0x212a});
     }
@@ -90,7 +90,7 @@ static uint32_t hex(Compiler *c, int least, int most)
 static void named(Compiler *c, Set *s, bool not, bool fold)
 {
     const unsigned char *name = c->at;
-    // (What \pL without braces means the libraries do not agree on.)
+    // (Libraries disagree about \pL without braces.)
     if (!accept(c, "{")) return refuse(c, "a category's name is missing, in braces");
     not = accept(c, "^") != not ;
     name = c->at;
@@ -107,7 +107,7 @@ static void named(Compiler *c, Set *s, bool not, bool fold)
     s->categories |= not ? ~bits : bits;
 }
 
-// After a backslash. true: a set was added to s; false: it stands for the character *v.
+// Reads what follows a backslash. true: a set was added to s; false: it is the character *v.
 static bool escape(Compiler *c, Set *s, bool fold, uint32_t *v)
 {
     int k = peek(c);
@@ -129,7 +129,7 @@ static bool escape(Compiler *c, Set *s, bool fold, uint32_t *v)
     case 'u': *v = hex(c, 4, 4); return false;
     case 'x':
         if (!accept(c, "{")) {
-            *v = hex(c, 2, 2); // beyond ASCII a byte, to some
+            *v = hex(c, 2, 2); // libraries disagree about \x above 7f
             if (*v >= 0x80) refuse(c, "\\x80 and above are supported only as \\x{80}");
             return false;
         }
@@ -156,7 +156,7 @@ static void close_set(const Compiler *c, Set *s)
     for (uint32_t k = 0; k < 128; k++) s->ascii[k] = set_has(s, c->category, k);
 }
 
-// After [.
+// Reads what follows '['.
 static Set *brackets(Compiler *c, bool fold)
 {
     Set *s = NEW(c->arena, Set);
@@ -199,7 +199,7 @@ static Tree *tree(Compiler *c, TreeKind kind)
 
 static Tree *choice(Compiler *c, bool fold);
 
-// After (.
+// Reads what follows '('.
 static Tree *group(Compiler *c, bool fold)
 {
     Tree *t;
@@ -252,8 +252,8 @@ static int64_t number(Compiler *c)
     return v;
 }
 
-// {n}, {n,}, {n,m}. Otherwise a brace is a character, except that {,m}, which some engines read as
-// a repeat, is refused.
+// Reads {n}, {n,} or {n,m}. Any other brace is an ordinary character, except {,m}, which some
+// engines read as a repeat: it is refused.
 static bool braces(Compiler *c, int64_t *low, int64_t *high)
 {
     const unsigned char *from = c->at;
@@ -360,7 +360,7 @@ static void generate_repeat(Compiler *c, const Tree *t)
         c->code.at[split].to = (int)c->code.n;
         return;
     }
-    int first = (int)c->code.n, last = -1; // the splits, each naming the one before it
+    int first = (int)c->code.n, last = -1; // a list of the splits, linked through [to]
     for (int64_t i = t->low; i < t->high && !c->why; i++) {
         last = emit(c, (Code){.op = OP_SPLIT, .to = last});
         generate(c, t->child);
@@ -374,7 +374,7 @@ static void generate_repeat(Compiler *c, const Tree *t)
 
 static void generate_choice(Compiler *c, const Tree *t)
 {
-    int last = -1; // the jumps to the end, each naming the one before it
+    int last = -1; // a list of the jumps to the end, linked through [to]
     for (const Tree *k = t->child; k && !c->why; k = k->next) {
         int split = k->next ? emit(c, (Code){.op = OP_SPLIT}) : -1;
         generate(c, k);
@@ -391,7 +391,7 @@ static void generate_choice(Compiler *c, const Tree *t)
 
 static void generate(Compiler *c, const Tree *t)
 {
-    // (A repeat of what is empty makes no code, however often.)
+    // (Limits repeats of empty patterns, too, which generate no code.)
     if (++c->made > 4 * LONGEST) refuse(c, "too long");
     if (c->why) return;
     switch (t->kind) {

@@ -8,7 +8,8 @@
 const char gpt2_pattern[] =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
-// Printable bytes stand for themselves, the others, in turn, for U+0100 on.
+// Printable bytes represent themselves; the others are represented by U+0100 and following, in
+// order.
 static int byte_of(uint32_t c)
 {
     if ((c >= '!' && c <= '~') || (c >= 0xa1 && c <= 0xac) || (c >= 0xae && c <= 0xff))
@@ -40,7 +41,8 @@ static void read_vocabulary(Reading *r, const char *path)
     Arena *a = r->t->arena;
     const JsonValue *v = json_parse(a, text, n, &wrong);
     if (!v) return reading_fail(r, "%s is not a vocabulary: it is not JSON: %s", path, wrong);
-    const JsonValue *model = json_get(v, "model"); // which is also a word, with a number
+    const JsonValue *model = json_get(v, "model"); // "model" may also be a word of a vocabulary,
+                                                   // with a number
     if (v->kind != JSON_OBJECT || (model && model->kind == JSON_OBJECT))
         return reading_fail(r, "%s is not a vocabulary: tokens and their numbers are expected",
                             path);

@@ -41,7 +41,7 @@ static void read_split(Reading *r, const JsonValue *v)
     const char *behavior = string_of(v, "behavior");
     if (!behavior || strcmp(behavior, "Isolated"))
         return unsupported(r, "a Split with the behavior", behavior ? behavior : "none");
-    // (Inverted, what lies between matches are the matches: the same pieces.)
+    // (Inverted, the text between matches is the matches: this gives the same pieces.)
     if (regex) return reading_cut(r, r->path, regex, PATTERN_RUBY);
     if (!text || !*text) return unsupported(r, "a Split without a pattern", NULL);
     Buf quoted = buf_new(r->t->arena);
@@ -52,7 +52,7 @@ static void read_split(Reading *r, const JsonValue *v)
     reading_cut(r, r->path, quoted.data, PATTERN_RUBY);
 }
 
-// *level: a ByteLevel was found, after which nothing can follow.
+// Reads a pre-tokenizer. *level: there was a ByteLevel, after which nothing may follow.
 static void read_pre_tokenizer(Reading *r, const JsonValue *v, bool *level)
 {
     const char *type = string_of(v, "type");
@@ -94,7 +94,7 @@ static void read_vocabulary(Reading *r, const JsonValue *vocab, const StrMap *ad
         else if (special && json_get(special, "id")->integer != k->integer)
             reading_fail(r, "%s is damaged: '%s' has two numbers", r->path, k->key);
         else if (special && !level)
-            continue; // read_added takes it
+            continue; // handled by read_added
         else if (!level)
             reading_fail(r,
                          "%s: token '%s' is not of a byte-level vocabulary (it may be from "
@@ -105,7 +105,7 @@ static void read_vocabulary(Reading *r, const JsonValue *vocab, const StrMap *ad
     }
 }
 
-// "a b" or ["a", "b"]
+// Reads "a b" or ["a", "b"].
 static bool pair(Arena *a, const JsonValue *v, Bytes out[2])
 {
     if (v->kind == JSON_ARRAY && v->n == 2) {

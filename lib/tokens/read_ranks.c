@@ -28,7 +28,7 @@ const char *named_pattern(const char *name)
     return NULL;
 }
 
-// The published files of these names.
+// The pattern for published files with this name; otherwise NULL.
 static const char *pattern_of_file(const char *path)
 {
     static const char *const known[][2] = {
@@ -52,7 +52,7 @@ static int letter_value(char c)
                                   : -1;
 }
 
-// false: it is not base64.
+// Decodes base64. false: it is not valid.
 static bool base64(const char *at, size_t n, unsigned char *out, size_t *count)
 {
     *count = 0;
@@ -63,13 +63,13 @@ static bool base64(const char *at, size_t n, unsigned char *out, size_t *count)
         int v = letter_value(at[i]);
         if (v < 0) return false;
         bits = bits << 6 | (uint32_t)v;
-        size_t have = (i % 4) * 6 + 6; // bits of this group of four
+        size_t have = (i % 4) * 6 + 6; // bits in this group of four characters
         if (have >= 8 && have % 8 < 6) out[(*count)++] = (unsigned char)(bits >> have % 8);
     }
     return true;
 }
 
-// The parts of a token are searched for at each of its positions, which takes quadratic time.
+// Searching for the parts of a token takes time quadratic in its length.
 enum { LONGEST = 2048 };
 
 static void read_line(Reading *r, const char *path, int line, const char *at, size_t n)

@@ -12,12 +12,12 @@ typedef struct Tokenizing {
     Encoder encoder;
     const netc_tokenize_options *o;
     RtWriter w;
-    bool wide; // tokens of 32 bits
+    bool wide; // 32 bits per token
     int64_t count, bytes;
     RtError e;
 } Tokenizing;
 
-// Writes what has been encoded.
+// Writes the tokens encoded so far.
 static netc_status take(void *ctx, netc_error **err)
 {
     Tokenizing *t = ctx;

@@ -69,7 +69,7 @@ static void read_bytes(netc_tokenizer *t)
     for (int i = 0; i < 256; i++) bpe_add(t->bpe, i, &(unsigned char){(unsigned char)i}, 1);
 }
 
-// Those that begin alike stand together, the shorter first.
+// Lexicographic order, shorter texts first.
 static int in_order(const void *a, const void *b)
 {
     const Special *x = a, *y = b;

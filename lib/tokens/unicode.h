@@ -46,14 +46,14 @@ enum { UNICODE_END = 0x110000 };
 extern const int unicode_range_count;
 extern const uint32_t unicode_range[];
 
-// The category of every code point, UNICODE_END bytes.
+// Writes the category of every code point; out has UNICODE_END bytes.
 void unicode_categories(uint8_t *out);
-// The bits of the categories that \p{NAME} stands for; 0: no such name.
+// The categories in \p{NAME}, as bits; 0: unknown name.
 uint32_t unicode_named(const char *name, size_t n);
 
-// The character at p < end and how many bytes it takes. A byte that begins no well-formed character
-// stands for itself, as the surrogate U+DC00 + byte (which is no letter, number or space), as
-// Python's "surrogateescape" has it.
+// The character at p, and its length in bytes. A byte that is not part of a well-formed character
+// becomes U+DC00 + byte, a surrogate (no letter, number or space), as with Python's
+// "surrogateescape".
 static inline uint32_t utf8_next(const unsigned char *p, const unsigned char *end, int *bytes)
 {
     uint32_t c = *p;
@@ -73,7 +73,7 @@ static inline uint32_t utf8_next(const unsigned char *p, const unsigned char *en
     return v;
 }
 
-// Where the character begins that ends before p > begin.
+// The beginning of the character that ends at p, where p > begin.
 static inline const unsigned char *utf8_before(const unsigned char *begin, const unsigned char *p)
 {
     const unsigned char *q = p - 1;
@@ -83,7 +83,7 @@ static inline const unsigned char *utf8_before(const unsigned char *begin, const
     return q + bytes == p ? q : p - 1;
 }
 
-// The bytes of a character.
+// Writes a character as UTF-8; returns its length.
 int utf8_put(uint32_t c, unsigned char out[4]);
 
 #endif

@@ -2,7 +2,7 @@
 #include "lib/tokens/unicode.h"
 
 // clang-format off
-// Where a range begins, shifted by 5, and its category.
+// Start of each range, shifted left by 5, plus its category.
 const int unicode_range_count = 4099;
 const uint32_t unicode_range[] = {
     0x1a, 0x417, 0x432, 0x494, 0x4b2, 0x50e, 0x52f, 0x552, 0x573, 0x592, 0x5ad,

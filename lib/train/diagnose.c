@@ -13,7 +13,7 @@ typedef struct Replay {
     netc_session *s;
     const Entry *entry;
     netc_dataset *data;
-    const int32_t *rows; // of this step's batch, or NULL: examples in order
+    const int32_t *rows; // of this step's batch; NULL: the first examples in order
     int64_t step;
     Arena *arena;
     netc_error **err;
@@ -76,7 +76,7 @@ static void replay(void *arg)
     EvalResult result = {0};
     if (!eval_graph(g, &env, &result) || !result.first_nonfinite) return;
     const Node *bad = result.first_nonfinite;
-    // Diagnostics of our own over the build's sources: the build is shared and stays as it is.
+    // Diagnostics of its own with the build's sources: the build is shared and must not change.
     Diags *d = diags_new(r->arena);
     d->sources.at = g->diags->sources.at;
     d->sources.n = g->diags->sources.n;

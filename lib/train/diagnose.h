@@ -4,9 +4,9 @@
 
 #include "lib/lib.h"
 
-// Replays the step of [b] the session stands before with the evaluator. When it finds the first
-// value that is not finite it sets *err (which must be NULL) and returns NETC_CHECK_FAILED; else
-// NETC_OK, *err untouched.
+// Runs the next step of the session with the evaluator. If that finds a non-finite value, sets *err
+// (which must be NULL) to an error about the first one and returns NETC_CHECK_FAILED; otherwise
+// returns NETC_OK and leaves *err unchanged.
 netc_status diagnose_nonfinite(netc_session *s, Build *b, const char *entry, netc_dataset *data,
                                const int32_t *rows, int64_t step, netc_error **err);
 

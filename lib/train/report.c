@@ -153,7 +153,8 @@ static void statistics(const ProgType *t, const void *data, double out[STATS])
     out[4] = (double)bad;
 }
 
-// Whether the pattern matches the name or a scope around it: "h.*.attn" what lies in each attn.
+// Whether the pattern matches the name or a scope that contains it: "h.*.attn" matches everything
+// in each attn.
 static bool watches(const char *pattern, const char *name)
 {
     char part[512];
@@ -178,7 +179,7 @@ static void watch_add(Watched *w, const char *name)
     w->at[w->n++] = name;
 }
 
-// States of netc and of optimizers are watched only by their full names.
+// Adds what the pattern matches. States of netc and of optimizers must be named in full.
 static void watch_match(netc_session *s, const ProgEntry *e, const char *pattern, Watched *out)
 {
     const ProgCell *c;
@@ -203,7 +204,7 @@ netc_status watch_names(netc_session *s, const ProgEntry *e, const char *const *
     for (int i = 0, before; i < n; i++) {
         before = w.n;
         watch_match(s, e, patterns[i], &w);
-        bool again = false; // all that it matches was matched before
+        bool again = false; // everything that it matches was matched before
         for (int k = 0; k < before; k++) again = again || watches(patterns[i], w.at[k]);
         if (w.n > before || again) continue;
         size_t count = 0;

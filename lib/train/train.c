@@ -13,9 +13,10 @@
 #include "lib/train/report.h"
 #include "runtime/host/file.h"
 
-#define KEEP_AFTER 300 // times the cost of a look at the states and a copy (train_back.c)
+// Checking and copying the states takes at most 1 / KEEP_AFTER of the time (train_back.c).
+#define KEEP_AFTER 300
 
-// The time of the remaining evaluations, each taken to be as long as the fastest so far.
+// Estimated time of the remaining evaluations: each as long as the fastest so far.
 static double evaluations_left(const Run *r)
 {
     int64_t every = r->eval_every;
@@ -119,7 +120,7 @@ static netc_status device_failed(Run *r, const RtError *e)
     return e->code == RT_CHECK ? NETC_CHECK_FAILED : NETC_ENVIRONMENT;
 }
 
-// Runs the last, smaller batch of an epoch with a specialisation of its own.
+// Runs the last, smaller batch of an epoch with a build of its own.
 static netc_status run_tail(Run *r, netc_error **err)
 {
     char define[128];
@@ -158,7 +159,7 @@ static netc_status evaluate(Run *r, netc_error **err)
     if (status == NETC_OK) status = best_look(r, m, n, err);
     free(m);
     t = clock_now() - t;
-    r->last_report += t; // the steps between two reports were not slower for it
+    r->last_report += t; // evaluation does not count as time of steps
     if (!r->evaluation || t < r->evaluation) r->evaluation = t;
     return status;
 }
@@ -229,7 +230,7 @@ static bool due(const Run *r, int64_t every)
     return r->step >= r->total || (every > 0 && r->step % every == 0);
 }
 
-// After a chunk: reports, evaluations and saves that are due.
+// After a chunk: does the reports, evaluations and saves that are due.
 static netc_status pause(Run *r, netc_error **err)
 {
     netc_status status = NETC_OK;
@@ -249,7 +250,7 @@ static netc_status loop(Run *r, netc_error **err)
 {
     netc_status status = NETC_OK;
     if (r->step >= r->total) return r->o->save ? save(r, err) : NETC_OK;
-    // Ctrl-C came in front of an evaluation that was due.
+    // An evaluation was due when training was interrupted.
     if (r->best.seen >= 0 && r->best.seen != r->step && due(r, r->eval_every))
         status = evaluate(r, err);
     if (status == NETC_OK && r->step % r->steps_per_epoch) status = run_epoch(r, err);
@@ -259,18 +260,20 @@ static netc_status loop(Run *r, netc_error **err)
         if (r->failed.code) return run_explain(r, err);
         if (status == NETC_OK) status = pause(r, err);
     }
-    if (status == NETC_OK && r->step < r->total && r->saved != r->step) // it waited long enough
+    if (status == NETC_OK && r->step < r->total && r->saved != r->step) // stopped early, because
+                                                                        // evaluations did not
+                                                                        // improve
         status = r->o->save ? save(r, err) : run_sound(r, err);
     return status == NETC_CANCELLED ? stop(r, err) : status;
 }
 
-// Keeps what was trained, whatever ended training.
+// Saves the result of training, however it ended.
 static void save_rest(Run *r)
 {
     if (r->o->save && !r->lost && r->step > 0 && r->step != r->saved) save(r, NULL);
 }
 
-// Values set by the caller are kept.
+// Loads a checkpoint; settings set by the caller keep their values.
 static netc_status resume(netc_session *s, const char *path, Position *at, netc_error **err)
 {
     double *value = calloc((size_t)s->ngiven + 1, sizeof *value);
@@ -284,7 +287,7 @@ static netc_status resume(netc_session *s, const char *path, Position *at, netc_
     return status;
 }
 
-// Notes about differences between this training and the one that wrote the checkpoint.
+// Notes differences between this run and the one that wrote the checkpoint.
 static void note_changes(const Run *r, const Position *at)
 {
     const char *precision = precision_text(r->s->program->settings.precision);
@@ -314,7 +317,7 @@ static netc_status train(netc_session *s, const netc_train_options *o, netc_erro
     Position at = {.seed = s->seed, .needed = true};
     if (options.nwatch < 0) return lib_fail(err, NETC_INVALID, "%d names to watch", options.nwatch);
     if (options.save) rt_file_sweep(options.save);
-    // First, because the checkpoint's choice table may load the program anew.
+    // This comes first, because the checkpoint's choice table may load the program again.
     if (options.resume) status = resume(s, options.resume, &at, err);
     if (status == NETC_OK) status = run_plan(&r, at.best, err);
     if (status != NETC_OK) return best_free(&r.best), free(r.watch), status;
@@ -347,7 +350,7 @@ static netc_status train(netc_session *s, const netc_train_options *o, netc_erro
     if (status == NETC_OK) status = training_report(&r, &text, err);
     if (status == NETC_OK) {
         send(&r, NETC_EVENT_START, NULL, 0, text);
-        // Without room for a copy training goes on, and cannot go back.
+        // Without memory for a copy, training continues but cannot go back.
         if (run_keep(&r, NULL) != NETC_OK)
             lib_log(s->context, "note: no memory for a copy of the states: values that are not "
                                 "finite are found only when the loss is not");

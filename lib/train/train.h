@@ -4,14 +4,14 @@
 
 #include "lib/api/keep.h"
 
-typedef struct Best { // of the evaluations so far (train_best.c)
-    char *metric;     // the output that is looked at; NULL: none is
-    bool largest;     // is best, else the smallest
-    char *path;       // of its checkpoint; NULL: none is kept
+typedef struct Best { // the best evaluation so far (train_best.c)
+    char *metric;     // the output that is compared; NULL: none
+    bool largest;     // the largest is best; otherwise the smallest
+    char *path;       // of its checkpoint; NULL: not saved
     bool written;     // by this run
     double value;
-    int64_t step, seen; // -1: none; of the last evaluation
-    int64_t waited;     // evaluations since
+    int64_t step, seen; // step of the best, step of the last evaluation; -1: none
+    int64_t waited;     // number of evaluations since the best
 } Best;
 
 typedef struct Run {
@@ -24,55 +24,57 @@ typedef struct Run {
     Rows train, eval;
     int64_t examples, batch, steps_per_epoch, tail, total, step;
     int64_t report_every, eval_every;
-    int64_t piece; // steps that may be enqueued in a row (next_piece)
+    int64_t piece; // limit of steps enqueued in a row (next_piece)
     int64_t last_report_step;
-    double start, last_report; // (without what evaluations and checkpoints since took)
-    double evaluation;         // seconds of the fastest evaluation so far, 0: none was
-    int64_t saved;             // the step of the last checkpoint, -1: none
+    double start, last_report; // (excluding later evaluations and checkpoints)
+    double evaluation;         // seconds of the fastest evaluation so far; 0: none
+    int64_t saved;             // step of the last checkpoint; -1: none
     bool lost;                 // nothing can be saved any more
-    RtError failed;            // what the device said of the last chunk
-    Kept *kept;                // what the step kept_step had left; NULL: there is no room
+    RtError failed;            // the device's error for the last chunk
+    Kept *kept;                // states after step kept_step; NULL: no memory for a copy
     int64_t kept_step;
-    double kept_at, kept_cost; // seconds: when it was copied, and how long that took
+    double kept_at, kept_cost; // time and duration of that copy in seconds
     Best best;
-    int32_t *rows;  // the order of the epoch that step lies in
-    int32_t *ahead; // that of epoch ahead_of
+    int32_t *rows;  // the order of the epoch that contains [step]
+    int32_t *ahead; // the order of epoch [ahead_of]
     int64_t ahead_of;
 } Run;
 
-// train_plan.c: what is to be done, and whether it can be, before the first step.
-// record: the best evaluation as the checkpoint that is gone on from says it, or "".
+// train_plan.c: plans the run and checks, before the first step, that everything can be done.
+// record: the best evaluation as recorded in the checkpoint that is resumed, or "".
 netc_status run_plan(Run *r, const char *record, netc_error **err);
-// Micro-batches in a step of the entry, whose batch is that of all.
+// The number of micro-batches per step. The entry's batch is that of a whole step.
 int64_t accumulated(const ProgEntry *e);
-// The definition under which the last examples of an epoch are a batch of their own.
+// The definition for a batch of the last examples of an epoch.
 void run_tail_define(const Run *r, char *define, size_t n);
 
 // train.c
-void run_order(Run *r, int64_t epoch); // of an epoch, in r->ahead
-// The order of the epoch that r->step lies in goes to the device; reading goes on where it says.
+void run_order(Run *r, int64_t epoch); // computes the order of an epoch in r->ahead
+// Uploads the order of the epoch that contains r->step; data are then read in that order.
 netc_status run_epoch(Run *r, netc_error **err);
-// Runs steps until something is due; r->step moves on. An error of the device is in r->failed.
+// Runs steps until something is due, and increases r->step. An error of the device is stored in
+// r->failed.
 netc_status run_chunk(Run *r, netc_error **err);
 
-// Writes a checkpoint of this step, and says so.
+// Writes a checkpoint of this step and reports it.
 netc_status run_write(Run *r, const char *path, netc_error **err);
 
-// train_best.c. e: the eval entry; only called where something is evaluated or asked for.
+// train_best.c. e: the eval entry. Only called if there are evaluations or a best one is requested.
 netc_status best_plan(Run *r, const ProgEntry *e, const char *record, netc_error **err);
-bool best_waits(const Run *r); // false: patience is at its end
-// Behind an evaluation, with its metrics "eval_…": keeps it where it is the best.
+bool best_waits(const Run *r); // false: there was no improvement for too long
+// After an evaluation with the metrics "eval_…": records it if it is the best so far.
 netc_status best_look(Run *r, const netc_metric *m, int n, netc_error **err);
 void best_position(const Run *r, Position *at);
-void best_text(const Run *r, char *out, size_t n); // how it stands, "" where nobody looks
+void best_text(const Run *r, char *out, size_t n); // describes the best evaluation; "" if none is
+                                                   // compared
 void best_free(Best *b);
 
 // train_back.c
-// Copies the states, known to be sound, of this step.
+// Copies the states of this step, which must be sound.
 netc_status run_keep(Run *r, netc_error **err);
-// Looks at the states; where they are not sound, goes back to the last that were, and fails.
+// Checks the states; if they are not sound, goes back to the last sound ones and fails.
 netc_status run_sound(Run *r, netc_error **err);
-// The error that r->failed is.
+// Returns r->failed as an error.
 netc_status run_explain(Run *r, netc_error **err);
 
 #endif

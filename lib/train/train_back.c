@@ -13,7 +13,7 @@
 #include "lib/train/diagnose.h"
 #include "lib/train/train.h"
 
-// Copies the states, known to be sound, of this step.
+// Copies the states of this step, which must be sound.
 netc_status run_keep(Run *r, netc_error **err)
 {
     double t = clock_now();
@@ -32,7 +32,7 @@ static netc_status go_back(Run *r, netc_error **err)
     return status == NETC_OK && r->step % r->steps_per_epoch ? run_epoch(r, err) : status;
 }
 
-// Runs up to [step] and returns whether its states are sound.
+// Runs up to [step]; returns whether the states are sound then.
 static bool repeat(Run *r, int64_t step)
 {
     const char *bad = NULL;
@@ -59,10 +59,10 @@ static Build *build_of(const Run *r, int64_t step, const int32_t **rows)
     return l->build;
 }
 
-// [cell] is not sound: returns to the last step after which all cells were.
+// After [cell] was found not to be sound: returns to the last step after which all cells were.
 static netc_status rewind_run(Run *r, const char *cell, netc_error **err)
 {
-    int64_t bad = r->step; // states after so many steps are not sound
+    int64_t bad = r->step; // after so many steps, the states are not sound
     netc_status status = go_back(r, err);
     while (status == NETC_OK && bad - r->kept_step > 1) {
         int64_t mid = r->kept_step + (bad - r->kept_step) / 2;
@@ -93,9 +93,9 @@ netc_status run_sound(Run *r, netc_error **err)
     return r->kept && status == NETC_OK && bad ? rewind_run(r, bad, err) : status;
 }
 
-// The error that the device reported for a chunk. A step that failed a check changed nothing, so
-// that the state is that of the step before, as when the step's data could not be read; after
-// another failure the state may be that of no step.
+// Returns the error that the device reported for a chunk. If a check failed, or a step's data could
+// not be read, the states are those of the step before. After other failures they may belong to no
+// step, and nothing is saved.
 netc_status run_explain(Run *r, netc_error **err)
 {
     RtError ignored = {0};

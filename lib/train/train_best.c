@@ -13,7 +13,7 @@
 #include "lib/train/train.h"
 #include "runtime/host/file.h"
 
-// Without ":min" or ":max" the metric's name decides.
+// For a metric without ":min" or ":max", its name decides.
 static bool smaller_is_better(const char *metric)
 {
     static const char *const small[] = {"loss", "err", "perplexity", "nll", "mse", "mae", "cost"};
@@ -50,7 +50,7 @@ static bool better(const Best *b, double value)
 
 // -- as text, in a checkpoint ---------------------------------------------------------------------
 
-// VALUE STEP WAITED SEEN min|max METRIC; the value as its bits.
+// Writes VALUE STEP WAITED SEEN min|max METRIC, with the value as bits.
 static void write_record(const Best *b, char *out, size_t n)
 {
     *out = 0;

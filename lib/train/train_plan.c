@@ -19,7 +19,7 @@ void run_tail_define(const Run *r, char *define, size_t n)
     snprintf(define, n, "%s=%" PRId64, batch_dim(r->e), r->tail / accumulated(r->e));
 }
 
-// Compiles and checks the evaluation, so that its errors come before the first step.
+// Compiles and checks the evaluation, so that its errors are reported before the first step.
 static netc_status plan_evaluation(Run *r, const char *record, netc_error **err)
 {
     Loaded *l;
@@ -69,7 +69,7 @@ static netc_status check_options(const netc_train_options *o, netc_error **err)
     return NETC_OK;
 }
 
-// Chooses the examples for training and those for evaluation.
+// Chooses the examples for training and for evaluation.
 static netc_status plan_data(Run *r, int64_t examples, netc_error **err)
 {
     const netc_train_options *o = r->o;
@@ -78,7 +78,8 @@ static netc_status plan_data(Run *r, int64_t examples, netc_error **err)
     if (o->split > 0 && o->split < 1) {
         int64_t cut = (int64_t)llround((double)examples * o->split);
         r->eval = (Rows){o->data, cut, examples, step};
-        r->train.end = cut - (step - 1); // no window drawn for training reaches into the others
+        r->train.end = cut - (step - 1); // windows drawn for training must not overlap those for
+                                         // evaluation
         if (cut == examples)
             return lib_fail(err, NETC_INVALID,
                             "a split of %g leaves none of %" PRId64 " examples to evaluate on",

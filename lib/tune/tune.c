@@ -26,9 +26,9 @@ typedef struct Tuner {
     Arena *arena;
     TuneFile file;
     IdMap chosen;
-    IdMap entry_of; // Body.key -> index into file.kernels + 1
+    IdMap entry_of; // Body.key -> index in file.kernels, + 1
     double end;
-    int folder; // the lock on the file's folder while it is read and written, or -1
+    int folder; // file descriptor of the lock on the file's folder while the file is updated, or -1
     netc_tune_event at;
     netc_error **err;
     netc_status status;
@@ -62,7 +62,8 @@ static const char *device_name(const netc_session *s)
 
 // -- the file -------------------------------------------------------------------------------------
 
-// Of lines about the same product: which kernel stood beside the library has no say.
+// Whether two lines are about the same product. The kernel that was compared with the library may
+// differ.
 static bool same_key(const char *a, const char *b)
 {
     static const char candidate[] = " or kernel ";
@@ -73,7 +74,7 @@ static bool same_key(const char *a, const char *b)
     return !x || (strlen(x) > skip && strlen(y) > skip && same_key(x + skip, y + skip));
 }
 
-// A line about a product; in place of the one there is only when it is newer.
+// Adds a line about a product. An existing line is replaced only if [newer].
 static void take_line(Tuner *t, const char *text, bool newer)
 {
     uint32_t i = 0;
@@ -84,7 +85,7 @@ static void take_line(Tuner *t, const char *text, bool newer)
         t->file.others.at[i] = text;
 }
 
-// What computes each product, as it is in use now.
+// Records the choices that are currently in use for products.
 static void take_choices(Tuner *t)
 {
     const Loaded *l = t->session->loaded;
@@ -96,7 +97,7 @@ static void take_choices(Tuner *t)
     }
 }
 
-// What was written into the file meanwhile, by another tuning or by hand, stays there.
+// Adds lines that were written to the file in the meantime by another run or by hand.
 static void take_added(Tuner *t)
 {
     void *bytes = NULL;
@@ -105,14 +106,14 @@ static void take_added(Tuner *t)
     TuneFile now;
     if (rt_file_read(t->arena, t->o.file, &bytes, &n, &e) ||
         tune_parse(t->arena, t->o.file, bytes, n, &now))
-        return; // gone or damaged: it is written anew
+        return; // missing or damaged: it is written again
     for (uint32_t i = 0; i < now.kernels.n; i++)
         if (!tune_find(&t->file, now.kernels.at[i].key, now.kernels.at[i].device))
             vec_push(t->arena, &t->file.kernels, now.kernels.at[i]);
     for (uint32_t i = 0; i < now.others.n; i++) take_line(t, now.others.at[i], false);
 }
 
-// Lines of this device that no kernel of the model has.
+// Removes lines of this device that belong to no kernel of the model.
 static void prune(Tuner *t)
 {
     uint32_t kept = 0;
@@ -137,8 +138,8 @@ static void unlock(Tuner *t)
     t->folder = -1;
 }
 
-// What others have written meanwhile stays in it; where [pruned], without lines of no kernel of the
-// model. No other tuner writes in between.
+// Writes the file, with lines that were added to it in the meantime; if [pruned], without lines
+// that belong to no kernel. The lock keeps other tuners from writing in between.
 static bool write_file(Tuner *t, bool pruned)
 {
     Buf out = buf_new(t->arena);
@@ -153,7 +154,7 @@ static bool write_file(Tuner *t, bool pruned)
     return !code;
 }
 
-// Minutes of measuring must not end at a folder that cannot be written.
+// Checks before measuring that the folder can be written.
 static bool can_write(Tuner *t)
 {
     char *copy = arena_strdup(t->arena, t->o.file);
@@ -216,7 +217,7 @@ static int by_share(const void *a, const void *b)
 {
     const Work *x = a, *y = b;
     if (x->share != y->share) return x->share < y->share ? 1 : -1;
-    return (x->launch > y->launch) - (x->launch < y->launch); // as the program has them
+    return (x->launch > y->launch) - (x->launch < y->launch); // in the program's order
 }
 
 static double floor_of(const LaunchRecord *r)
@@ -226,7 +227,7 @@ static double floor_of(const LaunchRecord *r)
     return t;
 }
 
-// Seconds of an execution that go into each kernel of the entry, timed one by one.
+// Seconds that one execution of the entry spends in each kernel, timed one by one.
 static double *time_steps(Tuner *t, const char *entry, double *total)
 {
     Loaded *l;
@@ -256,8 +257,8 @@ static double *time_steps(Tuner *t, const char *entry, double *total)
     return seconds;
 }
 
-// Shares by the steps of the training entry; other entries come behind, by their floors. A model
-// that is not trained goes by floors alone.
+// Sets the shares: from the time of steps of the training entry. Other entries come last, ordered
+// by their minimum times. If the model is not trained, all shares are by minimum times.
 static void find_shares(Tuner *t, Work *w, int n)
 {
     const Program *p = t->build->program;
@@ -288,9 +289,9 @@ static Work *find_work(Tuner *t, int *count)
             idmap_set(&listed, t->file.kernels.at[i].key, 1);
     for (uint32_t i = 0; i < log->n; i++) {
         const LaunchRecord *r = &log->at[i];
-        if (r->ctx.entry->kind == ENTRY_INIT) continue; // runs once
+        if (r->ctx.entry->kind == ENTRY_INIT) continue; // runs only once
         if (t->o.kernel && !is_called(r, t->o.kernel)) continue;
-        if (all_in(&listed, r)) continue; // known already, or equal to one that is listed
+        if (all_in(&listed, r)) continue; // known already, or equal to one in the list
         for (int k = 0; k < r->nkernels; k++)
             for (int i = 0; i < r->kernels[k].nbodies; i++)
                 idmap_set(&listed, r->kernels[k].body[i]->key, 1);
@@ -323,7 +324,7 @@ static void keep(Tuner *t, const Bench *b, const Search *s)
                            .schedule = (const char *)(uintptr_t)text,
                            .key = key};
             const TuneEntry *old = tune_find(&t->file, key, t->device);
-            if (old && several && !strcmp(old->schedule, e.schedule)) continue; // a twin
+            if (old && several && !strcmp(old->schedule, e.schedule)) continue; // the same schedule
             e.note = arena_printf(t->arena, "%.2f -> %.2f us%s%s", s->before * 1e6, s->after * 1e6,
                                   s->finished ? "" : ", ", s->finished ? "" : unfinished);
             set_entry(t, &e);
@@ -380,7 +381,8 @@ static void search_one(Tuner *t, const Work *w)
     arena_free(a);
 }
 
-// A kernel that stands beside the library has another schedule now: both are timed once more.
+// Kernels that were compared with the library may have new schedules, so these comparisons are
+// repeated.
 static void choose_again(Tuner *t)
 {
     const Program *p = t->build->program;

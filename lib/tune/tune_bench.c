@@ -12,7 +12,7 @@
 
 static void not_taken(void *ctx, uint64_t body, const char *why, bool stale)
 {
-    (void)ctx, (void)body, (void)why, (void)stale; // the cost model's is kept
+    (void)ctx, (void)body, (void)why, (void)stale; // the cost model's schedule is used instead
 }
 
 bool bench_lower(Bench *b, const char *(*find)(void *ctx, uint64_t key), void *ctx, Candidate *out)
@@ -36,7 +36,7 @@ static const BodyBuf *buffer_behind(const LoweredKernel *k, const KernelArg *a)
     return NULL;
 }
 
-// The bound that a check holds elements of this buffer to, else 0.
+// The bound below which a check requires elements of this buffer to be; 0: none.
 static int64_t checked_bound(const LoweredKernel *k, const KernelArg *a)
 {
     for (int n = 0; n < k->nbodies; n++) {
@@ -91,7 +91,7 @@ static RtMicrobenchBuffer describe(const Bench *b, const LoweredKernel *k, const
     o.type = u ? (ProgDType)u->type : PD_U8;
     o.count = u ? u->elems : 0;
     if (o.type == PD_U8) o.high = 256;
-    if (o.count == 1) o.low = 1; // a step, a total: something is divided by it
+    if (o.count == 1) o.low = 1; // a step or a total, by which something may be divided
     int64_t bound = checked_bound(k, a);
     if (bound > 0) o.low = 0, o.high = bound;
     if (a->node->op == OP_input && attr_find(a->node, ATTR_high_bound)) {
@@ -136,12 +136,12 @@ static int64_t longest_sum(const Candidate *c)
     return longest;
 }
 
-// The calls of a compiled candidate on the microbenchmark's buffers. false: it has an argument
-// nobody knows.
+// Creates the calls of a compiled candidate with the microbenchmark's buffers. false: it has an
+// unknown argument.
 static bool make_trial(Bench *b, Candidate *c)
 {
     RtMicrobenchCall *calls = NEW_ARRAY(b->arena, RtMicrobenchCall, c->nkernels + 1);
-    IdMap scratch = idmap_new(b->arena); // number -> byte + 1
+    IdMap scratch = idmap_new(b->arena); // number -> bytes + 1
     int64_t bytes = 0;
     for (int k = 0; k < c->nkernels; k++) {
         const LoweredKernel *l = &c->kernels[k];
@@ -213,7 +213,7 @@ void bench_compile(Bench *b, Candidate *const *c, int n)
     for (int i = 0; i < n; i++)
         if (!c[i]->rt && !c[i]->wrong && !(c[i]->seconds > 0)) todo[count++] = c[i];
     RtError together = {0};
-    // Kernels of one identity share a symbol, which one C object cannot hold twice.
+    // Equal kernels have the same symbol, which must be unique in a C object.
     if (count > 1 && b->like->cuda && !load(b, todo, count, &together)) return;
     for (int i = 0; i < count; i++) {
         RtError e = {0};

@@ -30,8 +30,8 @@ static double magnitude(ProgDType t, const void *x, size_t bytes)
     return largest;
 }
 
-// The first element in which two results differ by more than [allowed], or -1. Integers that follow
-// from sums may fall on the other side of a boundary now and then.
+// The first element in which two results differ by more than [allowed], or -1. A few integers may
+// differ, if they are computed from sums that are rounded differently.
 static int64_t first_wrong(ProgDType t, const void *x, const void *y, size_t bytes, double allowed)
 {
     size_t size = (size_t)prog_dtype_bytes(t), n = bytes / size, other = 0;
@@ -47,15 +47,15 @@ static int64_t first_wrong(ProgDType t, const void *x, const void *y, size_t byt
     return t < PD_BF16 && other * 1000 > n ? last : -1;
 }
 
-// What rounding may do: to a sum in another order, or where a product and a sum are fused in one
-// schedule and not in the other.
+// The difference that rounding may cause: from another order of additions, or from fusing a product
+// and a sum into one operation.
 static double allowed(const Bench *b, const Candidate *c, int buffer)
 {
     double ulps = c->reorders ? 32 * sqrt((double)b->longest) : 8;
     return ulps * epsilon(b->buffer[buffer].type) * b->magnitude[buffer];
 }
 
-// Why a buffer that holds [have] after the candidate's run is wrong, or NULL.
+// Why a buffer with the contents [have] after the candidate's run is wrong, or NULL.
 static const char *difference(Bench *b, const Candidate *c, int buffer, const void *have, size_t n)
 {
     const char *format =
@@ -90,7 +90,8 @@ bool bench_keep_reference(Bench *b, RtError *e)
         b->magnitude[i] = magnitude(b->buffer[i].type, b->reference[i], b->reference_bytes[i]);
     }
     bench_expect(b);
-    for (int i = 0; i < b->nbuffers; i++) { // who does not trust the default cannot tune
+    for (int i = 0; i < b->nbuffers; i++) { // if results with the default schedule are not equal,
+                                            // tuning is impossible
         const char *why =
             b->want[i] ? difference(b, &b->base, i, b->reference[i], b->reference_bytes[i]) : NULL;
         if (!why) continue;

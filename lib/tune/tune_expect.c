@@ -10,13 +10,17 @@
 #include "ir/axes.h"
 #include "lib/tune/tune.h"
 
-enum { MOST_ELEMENTS = 1 << 22, PRODUCTS = 32 }; // products that cost as much as an element
+enum {
+    MOST_ELEMENTS = 1 << 22,
+    PRODUCTS = 32
+}; // PRODUCTS: multiplications that cost as much as
+   // another element
 
 typedef struct Expect {
     Bench *b;
     Arena *scratch;
-    Value **known; // by node id: what unwritten buffers hold
-    int *buffer;   // by node id: 1 + the buffer it is written to
+    Value **known; // by node id: contents of buffers that are not written
+    int *buffer;   // by node id: 1 + the buffer to which it is written
     bool *needed;
 } Expect;
 
@@ -42,7 +46,7 @@ static Value *read_value(Expect *x, int buffer, const Node *n)
     return whole ? v : NULL;
 }
 
-// What the kernels' arguments stand for. false: not for nodes of the graph alone.
+// Finds the values of the kernels' arguments. false: some are not nodes of the graph.
 static bool find_values(Expect *x)
 {
     const Candidate *c = &x->b->base;
@@ -62,8 +66,8 @@ static bool find_values(Expect *x)
     return true;
 }
 
-// Marks what must be computed for the buffers. false: that is too much, or follows from what is not
-// known.
+// Marks what must be evaluated for the buffers. false: it is too expensive, or depends on unknown
+// values.
 static bool find_needed(Expect *x, const Graph *g)
 {
     double cost = 0;
@@ -85,7 +89,7 @@ static Value *copy_of(Arena *a, const Value *v)
     size_t bytes = (size_t)type_count(&v->type) * sizeof *v->f;
     Value *out = NEW(a, Value);
     *out = value_new(a, &v->type);
-    memcpy(out->f, v->f, bytes); // or i: of one size
+    memcpy(out->f, v->f, bytes); // or i, which has the same size
     for (int side = 0; side < 2 && v->error[side]; side++) {
         out->error[side] = arena_alloc(a, bytes);
         memcpy(out->error[side], v->error[side], bytes);

@@ -6,7 +6,7 @@
 
 #include "lib/tune/tune.h"
 
-// Less than this is not worth another schedule.
+// Smaller gains do not justify another schedule.
 #define WORTH 0.02
 enum { PASSES = 3 }; // over all knobs
 
@@ -14,11 +14,11 @@ typedef struct Walk {
     Search *s;
     Bench *b;
     Arena *a;
-    IdMap now;    // Body.key -> schedule text of the point stood at
-    uint64_t own; // the body whose schedule is being varied
+    IdMap now;    // Body.key -> schedule text at the current point
+    uint64_t own; // the body whose schedule is varied
     const char *text;
     IdMap seen;     // hash of a candidate's kernels -> 1
-    double seconds; // at the point stood at
+    double seconds; // at the current point
 } Walk;
 
 static const char *find(void *ctx, uint64_t key)
@@ -59,7 +59,7 @@ static bool reduces(const Candidate *c)
     return false;
 }
 
-// Whether any body adds in another order than by the cost model's schedule.
+// Whether a body adds in another order than with the cost model's schedule.
 static bool reorders(const Bench *b, const Candidate *c)
 {
     if (!reduces(c)) return false;
@@ -87,7 +87,7 @@ static Candidate *point(Walk *w, const char *text)
     return c;
 }
 
-// One knob of one body, and its other values at the point stood at.
+// A knob of a body, and its other values at the current point.
 typedef struct Choice {
     uint64_t key;
     const Knob *knob;
@@ -115,14 +115,14 @@ static void collect(Walk *w, Choice *c)
     }
 }
 
-// Measures a knob's values; moves to the best one. true: it moved.
+// Measures the values of a knob and moves to the best one. Returns whether it moved.
 static bool try_choice(Walk *w, const Choice *c)
 {
     const Candidate *best = NULL;
     for (int i = 0; i < c->n && !w->s->stop(w->s->ctx); i++) {
         Candidate *x = c->at[i];
         uint64_t print = fingerprint(x);
-        if (idmap_get(&w->seen, print, NULL)) continue; // equal to one of another knob
+        if (idmap_get(&w->seen, print, NULL)) continue; // equal to a candidate that was tried
         idmap_set(&w->seen, print, 1);
         bench_measure(w->b, x);
         w->s->tried++;
@@ -137,8 +137,8 @@ static bool try_choice(Walk *w, const Choice *c)
     return true;
 }
 
-// How many candidates are compiled at once, about. (The CPU's compiler takes one after the other:
-// none in vain.)
+// About how many candidates to compile at once. (On the CPU they are compiled one after the other,
+// so only those that are measured.)
 static int batch_size(const Bench *b)
 {
     long cores = b->context->compile.threads;
@@ -146,9 +146,9 @@ static int batch_size(const Bench *b)
     return !b->like->cuda ? 1 : cores < 2 ? 4 : cores > 16 ? 32 : (int)cores * 2;
 }
 
-// One pass over all knobs of all bodies. The values of many are compiled at once, for the device
-// has to wait for the compiler; after a move those not yet tried are collected anew, around the new
-// point. true: something got better.
+// One pass over all knobs of all bodies. Many values are compiled at once, since the device waits
+// for the compiler meanwhile. After a move, the values not tried yet are collected again for the
+// new point. Returns whether anything improved.
 static bool pass_over(Walk *w, Choice *all, int n)
 {
     bool any = false;
@@ -172,8 +172,8 @@ static bool pass_over(Walk *w, Choice *all, int n)
     return any;
 }
 
-// Compares with the default once more, alternately. A schedule that is not clearly faster is
-// dropped.
+// Compares the result with the default once more, alternately. A schedule that is not clearly
+// faster is dropped.
 static RtCode decide(Walk *w, bool *better, RtError *e)
 {
     Candidate *c = point(w, NULL);
