@@ -4,14 +4,14 @@
 
 #include "runtime/runtime.h"
 
-// Examples that stay in their files: windows of tokens, images.
+// Examples that stay in files: windows of tokens, or images.
 typedef struct RtSource RtSource;
 struct RtSource {
-    // Reads n rows, one after the other. RT_USER: a file has changed, or a value is outside the
-    // range.
+    // Reads n rows in the given order. RT_USER: a file has changed, or a value is out of range.
     RtCode (*rows)(const RtSource *s, const int32_t *rows, int64_t n, void *to, RtError *e);
-    void (*range)(RtSource *s, int64_t low, int64_t high); // checked as rows are read
-    int64_t step; // the example that starts where this one ends is so many rows later
+    void (*range)(RtSource *s, int64_t low, int64_t high); // range that is checked when rows are
+                                                           // read
+    int64_t step; // distance in rows to the example that begins where this one ends
     void (*free)(RtSource *s);
 };
 typedef struct RtArray { // a whole file in memory
@@ -30,17 +30,17 @@ RtCode rt_array_row(const RtArray *a, int64_t row, void *to, RtError *e);
 // files and in error messages. Truncated files and wrong types or shapes: RT_USER with both shapes.
 RtCode rt_array_read(const char *path, const char *part, const ProgType *wanted, RtArray *out,
                      RtError *e);
-// The same in steps: the files of a path; reading them meanwhile on another thread (a hint; pipes
-// are not read yet); the array.
+// The same in steps: open the files of a path; optionally start reading them in another thread
+// (pipes are not read yet); get the array.
 typedef struct RtFiles RtFiles;
 RtFiles *rt_files_new(const char *path); // NULL: no memory
-// If path is a folder of arrays, the path stands for all of its files in the order of their names.
-// Each holds examples along axis 0 or, as .npy or .npz, is one example.
+// Whether path is a folder of arrays, which stands for all of its files in the order of their
+// names. Each has examples along axis 0, or, as .npy or .npz, is one example.
 bool rt_folder_of_arrays(const char *path);
 void rt_files_begin(RtFiles *f);
-// Windows of tokens may start at any token; files other than plain token files are then RT_USER.
+// Windows of tokens may begin at any token; other files than plain token files are then RT_USER.
 void rt_files_anywhere(RtFiles *f);
-// The type of the whole array, from the first bytes of its files. false: only reading them tells.
+// The type of the whole array, from the beginning of its files. false: only known after reading.
 bool rt_files_type(const RtFiles *f, const char *part, ProgType *type);
 RtCode rt_files_array(RtFiles *f, const char *part, const ProgType *wanted, RtArray *out,
                       RtError *e);
@@ -50,7 +50,7 @@ void rt_array_free(RtArray *a);
 // first such example and its value. Tokens that stay in files are checked when they are read.
 RtCode rt_array_check_range(const RtArray *a, const char *path, int64_t low, int64_t high,
                             RtError *e);
-bool rt_csv_named(const char *path); // a table as text: .csv, .tsv
+bool rt_csv_named(const char *path); // whether it is a text table: .csv, .tsv
 bool rt_npz_named(const char *path);
 // rt_csv_write writes text, one line for each index of axis 0; rt_npz_write an .npz of named
 // arrays.
@@ -67,20 +67,21 @@ void rt_images_free(RtImages *s);
 // The type of the part, from the list and the first image. wanted: of one example, dims < 0 free.
 RtCode rt_images_type(RtImages *s, const char *part, const ProgType *wanted, ProgType *out,
                       RtError *e);
-// part: "images", "stream" (images that stay in their files), "labels"; NULL: by the requested
-// type. Images are held in memory up to [most] bytes; otherwise they stay in their files, and *s
-// must outlive the array. Threads decode them, to the same bits whatever their number.
+// part: "images", "stream" (images that stay in their files) or "labels"; NULL: chosen by the
+// wanted type. Images of up to [most] bytes are held in memory; otherwise they stay in their files,
+// and *s must outlive the array. They are decoded by several threads; the result does not depend on
+// their number.
 RtCode rt_images_array(RtImages *s, const char *part, const ProgType *wanted, size_t most,
                        RtArray *out, RtError *e);
-// How many images were skipped as bad, and what was wrong with the first (NULL: none was).
+// The number of images skipped as bad, and the error of the first (NULL: none).
 int64_t rt_images_bad(const RtImages *s, const char **first);
 // RT_USER if the two have different classes.
 RtCode rt_images_agree(const RtImages *a, const char *a_path, const RtImages *b, const char *b_path,
                        RtError *e);
 
-// The order of examples in an epoch: a permutation, a function of seed and epoch alone.
+// The order of examples in an epoch: a permutation that depends only on seed and epoch.
 void rt_shuffle(int32_t *rows, int64_t n, int64_t seed, int64_t epoch);
-// Draws n of the rows 0..count with replacement, from seed and epoch alone.
+// Draws n of the rows 0..count with replacement; depends only on seed and epoch.
 void rt_draw_rows(int32_t *rows, int64_t n, int64_t count, int64_t seed, int64_t epoch);
 
 // -- safetensors ----------------------------------------------------------------------------------
@@ -108,11 +109,12 @@ RtCode rt_safetensors_write(const char *path, const RtTensor *t, int n,
 // folder with an index or a model.safetensors.
 RtCode rt_safetensors_read(Arena *a, const char *path, RtTensors *out, RtError *e);
 void rt_tensors_free(RtTensors *t);
-bool rt_names_index(const char *path); // the name of an index, not of a file of tensors
+bool rt_names_index(const char *path); // whether the name is that of an index, not of a file of
+                                       // tensors
 RtCode rt_npz_read(Arena *a, const char *path, RtTensors *out, RtError *e); // all of its arrays
-// For a checkpoint in parts: each is written by rt_safetensors_write, their index last. Until then
-// path is the index of the old parts, which stay; afterwards they are removed. Returns paths for n
-// parts beside the index, none of them a part of the present index.
+// For a checkpoint in parts: returns paths for n parts next to the index, none of which the current
+// index uses. Each part is written by rt_safetensors_write, and the index last. Until then path is
+// the index of the old parts, which are kept; afterwards they are removed.
 const char **rt_index_parts(Arena *a, const char *index, int n);
 typedef struct RtIndexed {
     const char *name;
@@ -121,15 +123,15 @@ typedef struct RtIndexed {
 } RtIndexed;
 RtCode rt_index_write(const char *index, const RtIndexed *t, int n, const char *const *parts,
                       int nparts, RtError *e);
-// The same atomic write for any bytes (model.bin, choice tables).
+// Writes any bytes (model.bin, choice tables) in the same atomic way.
 RtCode rt_file_write(const char *path, const void *bytes, size_t n, RtError *e);
 RtCode rt_file_read(Arena *a, const char *path, void **bytes, size_t *n, RtError *e);
-// Locks the folder of [path], for a file that is read, changed and written; waits for other
-// processes. Closing the descriptor unlocks it. -1: this file system has no locks.
+// Locks the folder of [path] while a file is read, changed and written; waits for other processes.
+// Closing the descriptor unlocks it. -1: the file system has no locks.
 int rt_file_lock_folder(const char *path);
 
 // -- model.bin: a checksummed container of named sections -----------------------------------------
-#define RT_CONTAINER_MAGIC "\x89netcbn" // the first 8 bytes, the zero included
+#define RT_CONTAINER_MAGIC "\x89netcbn" // the first 8 bytes, including the zero
 typedef struct RtSection {
     const char *name; // "source", "program cuda", "program cpu", "image sm_90 <identity>", ...
     const void *bytes;

@@ -25,7 +25,7 @@ struct RtDevice {
 
 typedef enum RtCopyKind { RT_H2D, RT_D2H, RT_D2D } RtCopyKind;
 
-// One kernel argument: an address or an integer, 8 bytes in either case.
+// A kernel argument: an address or an integer, 8 bytes.
 typedef union RtSlot {
     void *p;
     int64_t v;
@@ -60,11 +60,11 @@ struct RtDeviceOps {
     RtCode (*stream_new)(RtDevice *d, const RtSessionOptions *o, RtStream **out, RtError *e);
     void (*stream_free)(RtStream *s);
     RtCode (*stream_sync)(RtStream *s, RtError *e);
-    // s waits for the present work of the caller's stream or, with [before], that stream waits for
-    // the present work of s; theirs NULL: the default stream. NULL if steps run when they are
+    // Makes s wait for the current work of the caller's stream or, if [before], that stream wait
+    // for the current work of s. theirs NULL: the default stream. NULL if steps run when they are
     // enqueued.
     RtCode (*stream_meet)(RtStream *s, void *theirs, bool before, RtError *e);
-    // Waits for all work on the device. NULL if stream_meet is.
+    // Waits for all work on the device. NULL if stream_meet is NULL.
     RtCode (*sync_all)(RtDevice *d, RtError *e);
 
     // These enqueue. Host memory of a copy must stay valid until stream_sync. gate: NULL, or the
@@ -73,7 +73,7 @@ struct RtDeviceOps {
     RtCode (*copy)(RtStream *s, void *to, const void *from, size_t bytes, RtCopyKind kind,
                    const void *gate, RtError *e);
     RtCode (*zero)(RtStream *s, void *to, size_t bytes, const void *gate, RtError *e);
-    // Fills with 0xff: memory that has not been written.
+    // Fills with 0xff, which marks memory as not written.
     RtCode (*spoil)(RtStream *s, void *to, size_t bytes, RtError *e);
 
     // Events, with timing.
@@ -96,13 +96,14 @@ struct RtDeviceOps {
     const char *(*module_defect)(const RtModule *m);
     // argv: one entry per argument, see args_by_address.
     RtCode (*launch)(RtStream *s, RtModule *m, int kernel, void *const *argv, RtError *e);
-    // Runs the library's call, or the kernel used instead of it, without what follows the library's
-    // call. slots: A, B, C, bias, aux, workspace, as in ProgGemm.
+    // Runs the library's call, or the kernel that replaces it, but not the kernel after the
+    // library's call. slots: A, B, C, bias, aux, workspace, as in ProgGemm.
     RtCode (*gemm)(RtStream *s, RtModule *m, int gemm, const RtSlot *slots, RtError *e);
-    // The kernel that now runs instead of the library's call of a product, or (behind) after it;
-    // -1: none. NULL: the library computes everything.
+    // The kernel that currently replaces the library's call of a product or, if [behind], that runs
+    // after it; -1: none. NULL: the library computes everything.
     int (*gemm_kernel)(const RtModule *m, int gemm, bool behind);
     size_t (*gemm_scratch)(const RtModule *m, int gemm); // bytes of its workspace in use; NULL: all
+                                                         // of it
 
     // Records what is enqueued between begin and end; launch enqueues it again. NULL if a device
     // cannot. If end fails, the stream stays usable and *out is NULL (not fatal: the executor then
@@ -115,15 +116,15 @@ struct RtDeviceOps {
     // Whether the caller is recording the stream, so that its work runs when the caller launches
     // the result; NULL: never.
     bool (*captured)(RtStream *s);
-    // Sets whether this thread may do what could disturb anyone's recording (allocate, wait for a
-    // stream that is not recorded); returns the previous setting. NULL if captured is.
+    // Sets whether this thread may do what could disturb a recording (allocate memory, wait for a
+    // stream that is not recorded). Returns the previous setting. NULL if [captured] is NULL.
     int (*capture_allow)(RtDevice *d, int mode);
 
     // For measurements. copy_kernel: on the device, with all its units and 16 bytes per load;
     // [bytes] is a multiple of RT_COPY_UNIT.
     RtCode (*copy_kernel)(RtStream *s, void *to, const void *from, size_t bytes, RtError *e);
-    // Keeps the stream busy, so that work enqueued meanwhile follows without gaps. NULL if steps
-    // run when they are enqueued.
+    // Keeps the stream busy, so that work enqueued meanwhile runs without gaps. NULL if steps run
+    // when they are enqueued.
     RtCode (*wait)(RtStream *s, double seconds, RtError *e);
     RtCode (*kernel_info)(RtModule *m, int kernel, RtKernelInfo *out, RtError *e); // NULL: unknown
 };
@@ -141,16 +142,16 @@ bool rt_cpu_matmul_library(void);  // OpenBLAS can be opened (cpu_blas.c)
 
 // -- the compile cache, shared by both devices (cache.c) ------------------------------------------
 
-// Entries are files <dir>/<32 hex digits of the key>, written to a temporary name and renamed, with
-// their key and a checksum inside. Errors here never fail a compilation: an unusable directory
-// means no cache; a damaged entry is removed and counts as absent. So does a folder or an entry
-// that others than this process's user and root own or can write. If a valid entry turns out to be
+// Entries are files <dir>/<32 hex digits of the key>, written to a temporary name and renamed, and
+// contain their key and a checksum. Errors never fail a compilation: an unusable directory means no
+// cache; a damaged entry is removed and counts as absent. A folder or an entry that is owned or
+// writable by other users than this process's or root is not used. If a valid entry turns out to be
 // useless, look it up again with o->fresh, which replaces it.
 typedef struct RtKey {
     uint64_t a, b;
 } RtKey;
 RtKey rt_key_start(const char *what); // "cubin 1": kind and version of what is cached
-// Includes n, so that parts cannot be confused.
+// Includes n, so that concatenated parts cannot be confused.
 void rt_key_bytes(RtKey *k, const void *p, size_t n);
 void rt_key_str(RtKey *k, const char *s);
 // true: *bytes is in the arena.

@@ -9,7 +9,7 @@
 
 typedef enum RtCode {
     RT_OK,
-    RT_USER,   // wrong file, shape, value, name: the caller's input
+    RT_USER,   // wrong input of the caller: file, shape, value, name
     RT_ENV,    // no GPU, driver, compiler, library, disk space
     RT_OOM,    // out of host or device memory
     RT_CHECK,  // a device check failed: index out of range, assert, non-finite loss
@@ -21,23 +21,24 @@ typedef struct RtError {
     RtCode code;
     char text[4096];
 } RtError;
-// Sets e unless it already holds an error; returns code. fmt as for printf.
+// Sets e unless it contains an error already; returns code. fmt as for printf.
 RtCode rt_fail(RtError *e, RtCode code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-// -- code: what model.bin may carry beside the program --------------------------------------------
+// -- code: what a model.bin may contain in addition to the program
+// ---------------------------------
 typedef struct RtImage { // one compiled image
     const char *target;  // "sm_90" cubin, "ptx_80" PTX, "cpu-x86_64" shared object
     const void *bytes;
     size_t size;
-    uint64_t key;      // hash of the text, options and prelude it was made from
+    uint64_t key;      // hash of the text, options and prelude from which it was compiled
     uint64_t identity; // CUDA: the kernel's; CPU: 0 (one image a program)
-    // CUDA, if it was compiled here: the compiler's remarks (may be "") and the processor time. log
-    // NULL: it comes from a file.
+    // CUDA, if it was compiled by this process: the compiler's remarks (may be "") and the
+    // processor time. log NULL: it comes from a file.
     const char *log;
     double seconds;
 } RtImage;
 
-// The phases of making a program ready. They may overlap.
+// Phases of preparing a program. They may overlap.
 typedef enum RtPhase {
     RT_PHASE_COMPILE,     // compiling its text with NVRTC or the C compiler
     RT_PHASE_COMPILE_CPU, // processor time of that, if it is known
@@ -48,8 +49,8 @@ typedef enum RtPhase {
     RT_PHASES
 } RtPhase;
 
-// A queue of at most so many images from a thread that compiles to one that loads. Images that were
-// taken from it stay valid until it is freed.
+// A queue of at most so many images from a thread that compiles to one that loads. Images taken
+// from it stay valid until it is freed.
 typedef struct RtComing RtComing;
 RtComing *rt_coming_new(int most); // NULL: no memory
 void rt_coming_free(RtComing *c);
@@ -69,12 +70,12 @@ typedef struct RtCompileOptions {
     bool locked; // anything missing in the choice table is an error instead of being measured
     void (*log)(void *ctx, const char *line);
     void *log_ctx;
-    atomic_bool *unwritable; // set once a note has said that the cache cannot be used; NULL: say it
-                             // each time
+    atomic_bool *unwritable; // set after a note that the cache cannot be used; NULL: noted every
+                             // time
     RtComing *made;          // for compiling: receives each image at once; may be NULL
-    RtComing *coming;        // for loading: images that are being made; may be NULL
-    // For loading: waits for images that are made elsewhere and adds them to the given ones, or
-    // does nothing. May be called on another thread. NULL: there are none.
+    RtComing *coming;        // for loading: images that are being compiled; may be NULL
+    // For loading: waits for images that another thread compiles and appends them to the given
+    // ones, or does nothing. May be called from another thread. NULL: there are none.
     void (*await)(void *ctx, const RtImage **images, int *n);
     void *await_ctx;
     // Receives the seconds spent in a phase, from any thread; may be NULL.
@@ -125,7 +126,7 @@ void rt_doctor(void (*line)(void *ctx, const char *what, bool ok, const char *de
 
 // -- loading and running --------------------------------------------------------------------------
 typedef struct RtProgram RtProgram; // a Program made ready on a device; immutable, shared
-// images (may be 0) are used where they fit the device; the rest is compiled. p must outlive it.
+// Uses images (may be 0) that fit the device, and compiles the others. p must outlive the result.
 RtCode rt_program_load(RtDevice *d, const Program *p, const RtImage *images, int nimages,
                        const RtCompileOptions *o, RtProgram **out, RtError *e);
 void rt_program_free(RtProgram *p);
@@ -141,11 +142,10 @@ typedef struct RtSessionOptions {
 RtCode rt_session_new(RtDevice *d, const RtSessionOptions *o /* may be NULL */, RtSession **out,
                       RtError *e);
 void rt_session_free(RtSession *s);
-void rt_session_spoil(
-    RtSession *s); // from now on, temporaries are no numbers until they are written
-// rt_guards_set fills outputs with NaN, and the bytes after them, cells and temporaries, before an
-// execution. rt_guards_check examines those bytes after it: [what] names one that was written, or
-// is "".
+void rt_session_spoil(RtSession *s); // from now on, temporaries are NaN until they are written
+// rt_guards_set fills outputs and the bytes after outputs, cells and temporaries with NaN before an
+// execution. rt_guards_check examines these bytes after it. what: names one that was written, or is
+// "".
 RtCode rt_guards_set(RtSession *s, RtProgram *p, const char *entry, RtError *e);
 RtCode rt_guards_check(RtSession *s, RtProgram *p, const char *entry, char *what, size_t n,
                        RtError *e);
@@ -159,13 +159,13 @@ typedef struct RtHostTensor {
 } RtHostTensor;
 RtCode rt_cell_write(RtSession *s, const char *cell, const void *bytes, size_t n, RtError *e);
 RtCode rt_cell_read(RtSession *s, const char *cell, void *bytes, size_t n, RtError *e); // syncs
-// Copies the present values of cells within device memory. false: there is no room for it, or the
-// device is the host; cells are then read in place. A snapshot may be read from any thread, one at
-// a time, while the session continues.
+// Copies the current values of cells within device memory. false: there is not enough memory, or
+// the device is the host, where cells are read directly. A snapshot may be read from any thread,
+// one at a time, while the session continues.
 typedef struct RtSnapshot RtSnapshot;
 bool rt_snapshot_new(RtSession *s, const char *const *cells, int n, RtSnapshot **out);
 RtCode rt_snapshot_read(RtSnapshot *p, int cell, void *to, RtError *e);
-void rt_snapshot_free(RtSnapshot *p); // NULL is fine
+void rt_snapshot_free(RtSnapshot *p); // p may be NULL
 // Cells of the session in the order they were first attached.
 int rt_cell_count(const RtSession *s);
 const ProgCell *rt_cell_info(const RtSession *s, int i);
@@ -203,19 +203,20 @@ typedef struct RtInput {
 RtCode rt_run(RtSession *s, RtProgram *p, const char *entry, const RtInput *inputs, int n,
               int64_t times, RtError *e);
 RtCode rt_sync(RtSession *s, RtError *e); // waits, then reports a device check that failed
-// What is enqueued from now on waits for the present work of the caller's CUstream or (before) what
-// the caller enqueues there waits for the present work of the session. NULL: the default stream.
+// Makes further work of the session wait for the current work of the caller's CUstream or, if
+// [before], makes further work there wait for the current work of the session. NULL: the default
+// stream.
 RtCode rt_meet(RtSession *s, void *stream, bool before, RtError *e);
-// Whether the session's stream is being captured by the caller: a stream of the caller that it has
-// met, or that it was created on. Then rt_run records its executions, and nothing runs before the
-// caller launches the graph; only rt_run, rt_meet and rt_output_place may be called
+// Whether the session's stream is being captured by the caller, because it has met a stream of the
+// caller or was created on one. rt_run then records its executions, and nothing runs before the
+// caller launches the graph. Meanwhile only rt_run, rt_meet and rt_output_place may be called
 // (exec_capture.c).
 bool rt_captured(RtSession *s);
-// Runs the entry on made-up inputs if it has not run yet, so that it can be captured. Only for an
-// entry that writes no cells and checks nothing.
+// Runs the entry with made-up inputs unless it has run already, so that it can be captured. Only
+// for an entry that writes no cells and has no checks.
 RtCode rt_warm_up(RtSession *s, RtProgram *p, const char *entry, RtError *e);
-// The bytes of the entry's temporaries, and their memory in the following captured runs instead of
-// the session's, so that such runs of an entry may be launched concurrently. NULL: the session's.
+// rt_temporaries: the size of the entry's temporaries. rt_temporaries_place: memory for them in
+// further captured runs, so that such runs may be launched concurrently. NULL: the session's.
 int64_t rt_temporaries(RtSession *s, RtProgram *p, const char *entry);
 RtCode rt_temporaries_place(RtSession *s, RtProgram *p, const char *entry, void *at, RtError *e);
 // Sets where the following executions store an output: the caller's memory on the device, aligned
@@ -229,21 +230,21 @@ RtCode rt_output_read(RtSession *s, RtProgram *p, const char *entry, const char 
 RtCode rt_output_copy(RtSession *s, RtProgram *p, const char *entry, const char *output,
                       void *device, size_t n, RtError *e);
 bool rt_uses_cuda_graph(RtSession *s, RtProgram *p, const char *entry, const char **why_not);
-// The measured ways of enqueueing several executions and the one in use; "" if there is no choice.
+// The measured ways to enqueue several executions, and the one used; "" if there was no choice.
 void rt_graph_way(RtSession *s, RtProgram *p, const char *entry, char *out, size_t n);
 // Kernel nodes of the entry's graph; -1 if it was not captured.
 int rt_graph_kernel_nodes(RtSession *s, RtProgram *p, const char *entry);
 
 // Measured choices (library algorithms) as text lines, an input of the next load.
 const char *rt_choices(RtProgram *p, Arena *a);
-// The name of a kernel whose results differed from those of the library when both were measured;
-// NULL: none.
+// The name of a kernel whose results differed from the library's when both were measured; NULL:
+// none.
 const char *rt_defect(const RtProgram *p);
 
 // -- measuring (exec_time.c, exec_profile.c, rates.c) ---------------------------------------------
-// Both need an entry that has run once with everything it reads bound, and rows for [times]
-// executions if it reads a data set. The executions count as any other: parameters change. A failed
-// device check is an error, since the executions after it do nothing.
+// Both need an entry that has run once with everything it reads bound and, if it reads a data set,
+// rows for [times] executions. The executions count like any others: parameters change. A failed
+// device check is an error, since later executions do nothing.
 RtCode rt_time(RtSession *s, RtProgram *p, const char *entry, int64_t times, int repeats,
                double *seconds, RtError *e);
 
@@ -272,7 +273,7 @@ typedef struct RtSlice {   // a call in the last execution that was timed step b
 
 typedef struct RtProfileOptions {
     int repeats;    // executions timed step by step, at most
-    double seconds; // no further ones after this time
+    double seconds; // limit: no further executions after this time
     bool cold;      // the cache is evicted before every step
 } RtProfileOptions;
 

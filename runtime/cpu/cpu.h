@@ -5,7 +5,7 @@
 #include "runtime/host/threads.h"
 #include "runtime/device.h"
 
-// The host's parallel_for as kernels take it; the same struct is declared in their prelude.
+// A parallel loop provided by the host, as kernels call it; their prelude declares the same struct.
 typedef struct NcPar {
     void (*run)(void *ctx, long n, void (*body)(void *arg, long begin, long end), void *arg);
     void *ctx;
@@ -13,7 +13,7 @@ typedef struct NcPar {
 
 struct RtStream {
     RtDevice *device;
-    NcPar par; // the host's, or the device's threads
+    NcPar par; // the host's, or that of the device's threads
 };
 
 typedef void (*CpuKernel)(void *const *args, const NcPar *par);
@@ -28,16 +28,16 @@ struct RtModule {
     const ProgGemm *gemms;
     int ngemms;
     const char *choices; // the program's choice table
-    CpuBlas *blas;       // NULL: no OpenBLAS; our own loops
-    int threads;         // parts a matmul is cut into
-    int fd;              // of the object in memory; the loader knows it by this number
+    CpuBlas *blas;       // NULL: no OpenBLAS; built-in loops are used
+    int threads;         // number of parts into which a matmul is divided
+    int fd;              // of the object in memory, under which the loader knows it
 };
 
 // -- cpu_pool.c -----------------------------------------------------------------------------------
 CpuPool *rt_pool_new(int threads); // NULL when out of memory; threads start with the first loop
 void rt_pool_free(CpuPool *p);
-// A loop over 0..n, as NcPar.run; from several threads at once: one gets the pool, the others run
-// alone.
+// Runs a loop over 0..n, as NcPar.run. If several threads call it at once, one uses the pool, and
+// the others run their loops alone.
 void rt_pool_run(void *ctx, long n, void (*body)(void *arg, long begin, long end), void *arg);
 
 // -- cpu_module.c ---------------------------------------------------------------------------------
@@ -53,14 +53,14 @@ extern const char rt_cpu_image_target[];
 // Compiles nparts texts (in parallel) into one shared object, malloc'ed.
 typedef struct CpuCompiler {
     char path[4096];
-    uint64_t identity; // changes when the compiler does
+    uint64_t identity; // different for different versions of the compiler
 } CpuCompiler;
 RtCode rt_cc_find(CpuCompiler *c, RtError *e);
 RtCode rt_cc_compile(const CpuCompiler *c, const char *const *parts, int nparts,
                      const RtCompileOptions *o, void **object, size_t *size, RtError *e);
 
 // -- cpu_blas.c -----------------------------------------------------------------------------------
-CpuBlas *rt_blas_open(void); // NULL when there is none that knows this processor
+CpuBlas *rt_blas_open(void); // NULL if there is none, or none for this processor
 void rt_blas_close(CpuBlas *b);
 bool rt_blas_describe(char *out, size_t n); // path and version; false: why there is none
 // C (m, n) = A * B, row-major, single-threaded.
@@ -71,7 +71,7 @@ void rt_blas_f64(const CpuBlas *b, bool ta, bool tb, int64_t m, int64_t n, int64
                  int64_t ldc);
 
 // -- cpu_gemm.c -----------------------------------------------------------------------------------
-RtCode rt_cpu_gemm_check(const ProgGemm *g, RtError *e); // can this device run it?
+RtCode rt_cpu_gemm_check(const ProgGemm *g, RtError *e); // whether this device can compute it
 RtCode rt_cpu_gemm(RtModule *m, const ProgGemm *g, const NcPar *par, const RtSlot *slots,
                    RtError *e);
 // The same contract as rt_blas_*, without a library. scratch: rt_own_gemm_scratch() bytes.

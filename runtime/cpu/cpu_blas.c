@@ -22,7 +22,7 @@ static void *open_library(void)
 {
     static const char *const names[] = {"libopenblas.so.0", "libopenblas.so", "libopenblasp.so.0"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        // Its threads, should the host start them, must not lose their code.
+        // Never unloaded, since the host may start its threads.
         void *h = dlopen(names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
         if (h) return h;
     }
@@ -36,8 +36,8 @@ static const char *core_name(void *library)
     return core ? core() : "";
 }
 
-// OpenBLAS goes by the processor's model number, and takes its oldest kernels for a processor newer
-// than itself. Those are slower than our own.
+// OpenBLAS chooses kernels by the processor's model number; for a processor that it does not know,
+// it uses its oldest kernels, which are slower than the built-in loops.
 static bool has_wrong_kernels(void *library)
 {
 #if defined(__x86_64__)

@@ -16,23 +16,23 @@
 extern char **environ;
 
 static const char *const always[] = {
-    "-O2", // half the time of -O3, which adds nothing to loops that say simd themselves
+    "-O2", // compiles in half the time of -O3, which does not improve loops with explicit simd
     "-ftree-vectorize",
     "-fPIC",
     "-fno-math-errno",
     "-fno-trapping-math",
-    "-ffp-contract=off", // what is one operation says so: passes/contract.c
-    "-fwrapv",           // integers wrap
-    // No threaded jumps: else gcc works out what follows from each bound of a clamp and chooses
-    // among that, 25 instructions where two comparisons and four choices do. (clang knows no
-    // -fno-thread-jumps, but passes over parameters.)
+    "-ffp-contract=off", // fused operations are explicit: passes/contract.c
+    "-fwrapv",           // integer overflow wraps
+    // Disables jump threading, with which gcc derives what follows from each bound of a clamp and
+    // branches: 25 instructions where two comparisons and four selections suffice. (clang does not
+    // know -fno-thread-jumps but ignores --param.)
     "--param=max-jump-thread-duplication-stmts=0",
     "-std=gnu17",
     "-w",
 };
 
-// For this processor. Compilers shy away from its widest vectors, which long ago slowed the others
-// down.
+// For this processor. By default, compilers avoid its widest vectors, which reduced the clock rate
+// of older processors.
 static const char *const native[] = {
     "-march=native",
 #if defined(__x86_64__)
@@ -40,7 +40,8 @@ static const char *const native[] = {
 #endif
 };
 
-// Of the file and of what it is told: objects of another one are not taken from the cache.
+// The identity depends on the file and on the command: objects of another compiler are not taken
+// from the cache.
 static bool executable(const char *path, CpuCompiler *c)
 {
     struct stat st;
@@ -76,7 +77,7 @@ RtCode rt_cc_find(CpuCompiler *c, RtError *e)
 {
     static const char *const names[] = {"cc", "gcc", "clang"};
     const char *cc = getenv("CC");
-    if (cc && *cc && !strchr(cc, ' ')) // (a command with options is a build's)
+    if (cc && *cc && !strchr(cc, ' ')) // (a command with options is meant for a build system)
         return on_path(cc, c) ? RT_OK
                               : rt_fail(e, RT_ENV,
                                         "CC is '%.200s', which is not a program that can be run; "
@@ -143,7 +144,8 @@ static RtCode start(char *const *argv, const char *log, pid_t *pid, RtError *e)
     return rc ? rt_fail(e, RT_ENV, "cannot start %s: %s", argv[0], strerror(rc)) : RT_OK;
 }
 
-// true: it ended well. A host that ignores SIGCHLD has no status for us; the product then decides.
+// Whether the process succeeded. If the host ignores SIGCHLD, there is no status, so the existence
+// of [product] decides.
 static bool ended_well(pid_t pid, const char *product)
 {
     int status;
@@ -178,7 +180,7 @@ static int common_flags(char **argv, int n, const CpuCompiler *c, Flags f)
     return n;
 }
 
-// One attempt. false: *failed_log has what the compiler said.
+// One attempt to compile. false: *failed_log has the compiler's output.
 static bool attempt(const CpuCompiler *c, const Work *w, int nparts, Flags f, char *failed_log,
                     size_t n, RtError *e)
 {
@@ -264,8 +266,8 @@ RtCode rt_cc_compile(const CpuCompiler *c, const char *const *parts, int nparts,
         code = write_text(path, parts[i], e);
     }
     if (!code) {
-        // A compiler without OpenMP's simd, or one that does not know this processor, still makes a
-        // program.
+        // A compiler without OpenMP simd, or one that does not know this processor, can still be
+        // used.
         static const Flags tries[] = {{true, true}, {false, true}, {true, false}, {false, false}};
         bool done = false;
         for (size_t i = 0; i < sizeof tries / sizeof *tries && !done && !e->code; i++) {

@@ -17,17 +17,18 @@ const char rt_cpu_image_target[] = "cpu-aarch64";
 const char rt_cpu_image_target[] = "cpu-other";
 #endif
 
-// Texts longer than this together are compiled in two processes.
+// If the texts are longer in total, two processes compile them.
 enum { BIG_TEXT = 48 << 10 };
 
-// What this processor can do, as a number: an object compiled for one is not used on another.
+// A hash of the processor's features: objects compiled for one processor are not used on another.
 static uint64_t rt_cpu_features(void)
 {
     uint64_t h = hash_str(rt_cpu_image_target);
 #if defined(__x86_64__)
     unsigned a, b, c, d;
     if (__get_cpuid(1, &a, &b, &c, &d)) {
-        unsigned v[] = {a, c & ~(1u << 27), d}; // not whether the system uses XSAVE
+        unsigned v[] = {a, c & ~(1u << 27), d}; // without the bit that says whether the system uses
+                                                // XSAVE
         h = hash_bytes(v, sizeof v, h);
     }
     if (__get_cpuid_count(7, 0, &a, &b, &c, &d)) {
@@ -50,7 +51,7 @@ uint64_t rt_cpu_image_key(const Program *p)
     return hash_mix(text_hash(p), rt_cpu_features());
 }
 
-// The texts to compile: prelude and kernels, each symbol once. Returns how many parts.
+// Divides prelude and kernels into texts to compile, with each symbol once. Returns their number.
 static int make_parts(Arena *a, const Program *p, int limit, const char **parts)
 {
     StrMap seen = strmap_new(a);
@@ -63,7 +64,8 @@ static int make_parts(Arena *a, const Program *p, int limit, const char **parts)
         if (p->prelude) buf_str(&b[i], p->prelude);
         buf_char(&b[i], '\n');
     }
-    for (int i = 0; i < 2 * p->nkernels; i++) { // the model's own text, with its macros, comes last
+    for (int i = 0; i < 2 * p->nkernels; i++) { // user-written text, which may define macros, comes
+                                                // last
         const ProgKernel *k = &p->kernels[i % p->nkernels];
         if (strmap_has(&seen, k->symbol) || (k->file && *k->file) != (i >= p->nkernels)) continue;
         strmap_set(&seen, k->symbol, (void *)k);
@@ -86,7 +88,7 @@ static RtKey cache_key(const Program *p, const CpuCompiler *cc)
     return k;
 }
 
-// What the compiler says of the model's own text is the user's to mend.
+// If the compiler's error is in user-written text, reports it as the user's error.
 static RtCode blame(const Program *p, RtError *e)
 {
     for (int i = 0; i < p->nkernels; i++) {

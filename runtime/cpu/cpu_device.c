@@ -64,7 +64,8 @@ static RtCode cpu_alloc(RtDevice *d, size_t bytes, const char *what, void **out,
 {
     size_t free_bytes, total;
     *out = NULL;
-    // Linux hands out more than there is; refusing what cannot fit beats being killed later.
+    // Linux allocates more than there is. Refuses what cannot fit, since the process would be
+    // killed later.
     bool absurd = bytes > 64 << 20 && cpu_memory(d, &free_bytes, &total) && bytes > free_bytes;
     if (absurd || posix_memalign(out, 256, bytes)) {
         *out = NULL;
@@ -209,7 +210,7 @@ static RtCode cpu_event_seconds(RtEvent *begin, RtEvent *end, double *seconds, R
 static const char *cpu_choices(RtModule *m, Arena *a)
 {
     (void)a;
-    return m->choices ? m->choices : ""; // nothing is measured while loading
+    return m->choices ? m->choices : ""; // (nothing is measured on loading)
 }
 
 static RtCode cpu_gemm(RtStream *s, RtModule *m, int gemm, const RtSlot *slots, RtError *e)

@@ -7,8 +7,8 @@
 
 #include "runtime/cpu/cpu.h"
 
-// Under this many flops a matmul is done by one thread, and no part has fewer than the second
-// number: handing out parts costs some microseconds.
+// A matmul with fewer operations than SMALL_FLOPS uses one thread, and each part has at least
+// PART_FLOPS, since distributing parts takes some microseconds.
 enum { SMALL_FLOPS = 400 * 1000, PART_FLOPS = 200 * 1000, MAX_PARTS = 64 };
 
 typedef struct Job {
@@ -19,7 +19,7 @@ typedef struct Job {
     const void *bias;
     int64_t across, down, batch; // parts along a row of C, and along a column
     bool wide;                   // f64
-    bool failed;                 // out of memory for our own loops
+    bool failed;                 // no memory for the built-in loops
 } Job;
 
 RtCode rt_cpu_gemm_check(const ProgGemm *g, RtError *e)
@@ -75,7 +75,7 @@ static uint16_t float_to_half(float v)
     b &= 0x7fffffff;
     if (b > 0x7f800000) return sign | 0x7e00;
     if (b >= 0x477ff000) return sign | 0x7c00;
-    if (b < 0x38800000) { // subnormal: in units of 2^-24, rounded to even by the addition
+    if (b < 0x38800000) { // subnormal: the addition rounds to multiples of 2^-24, ties to even
         float m;
         memcpy(&m, &b, 4);
         m = m * 0x1p24f + 0x1p23f;
@@ -165,7 +165,7 @@ static bool multiply(const Job *j, int64_t m, int64_t n, const void *a, const vo
     return true;
 }
 
-// Whole tiles of 16 a part.
+// The first row or column of a part. Parts are whole tiles of 16.
 static int64_t part_begin(int64_t side, int64_t part, int64_t parts)
 {
     int64_t at = (side + 15) / 16 * part / parts * 16;
@@ -193,8 +193,8 @@ static void one_part(void *arg, long begin, long end)
     }
 }
 
-// So many parts, or as many as there are tiles for. Each row of parts reads all of b, and each
-// column of them all of a: as little of both as may be.
+// Divides C into this many parts, or as many as there are tiles. Each row of parts reads all of b,
+// and each column of parts all of a, so the division that reads the least is chosen.
 static void cut(Job *j, int64_t parts)
 {
     int64_t m = (j->g->m + 15) / 16, n = (j->g->n + 15) / 16;
@@ -241,7 +241,7 @@ static float *widen(ProgDType t, const void *p, int64_t n)
     return f;
 }
 
-// Operands that are not all f32 or all f64 are computed in f32.
+// Operands that are not all f32 or all f64 are converted to f32.
 static RtCode converted(RtModule *m, const ProgGemm *g, const NcPar *par, const RtSlot *s,
                         bool bias, RtError *e)
 {

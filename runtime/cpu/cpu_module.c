@@ -21,8 +21,9 @@ static bool write_all(int fd, const char *p, size_t n)
     return true;
 }
 
-// From memory where the kernel allows, else through a temporary file. *keep: the open file, which
-// the loader knows by its number: it stays open as long as the library, lest another get its name.
+// Loads an object from memory if the kernel supports that, otherwise from a temporary file. *keep:
+// the open file; the loader knows it by its number, so it stays open as long as the library, or
+// another object could get the same name.
 static void *load_bytes(const void *bytes, size_t n, int *keep, RtError *e)
 {
     char path[64] = "/tmp/netc-XXXXXX";
@@ -55,7 +56,7 @@ static void unload(RtModule *m)
 
 static RtCode find_symbols(RtModule *m, const Program *p, const RtCompileOptions *o, RtError *e)
 {
-    const char *compiler = dlsym(m->library, "nc_compiler"); // as the prelude names it
+    const char *compiler = dlsym(m->library, "nc_compiler"); // defined by the prelude
     if (compiler) rt_log(o, "CPU kernels: compiled by %s", compiler);
     for (int i = 0; i < p->nkernels; i++) {
         *(void **)&m->kernel[i] = dlsym(m->library, p->kernels[i].symbol);
@@ -102,7 +103,7 @@ static RtCode load_code(RtModule *m, const Program *p, const RtImage *images, in
         return rt_fail(e, RT_OOM, "out of memory");
     }
     arena_on_oom(a, &oom);
-    if (compile_and_load(a, m, p, o, e) && !o->fresh) { // perhaps for an entry of the cache
+    if (compile_and_load(a, m, p, o, e) && !o->fresh) { // the cache entry may be unusable
         RtCompileOptions fresh = *o;
         RtError again = {0};
         fresh.fresh = true;

@@ -17,28 +17,29 @@
 
 enum { MAX_THREADS = 256, PIECES = 4, SPINS = 4000, DONE_SPINS = 2000 };
 
-// [next]: generation of the loop in the high half; in the low, 16 bits each: how many pieces the
-// part has, and the next one to take.
+// next: in the high half, the generation of the loop; in the low half, 16 bits each, the number of
+// pieces of the part and the next piece to take.
 typedef struct Part {
     _Alignas(64) _Atomic uint64_t next;
 } Part;
 
 struct CpuPool {
     Part part[MAX_THREADS];
-    _Alignas(64) _Atomic uint32_t generation; // futex: a new loop
+    _Alignas(64) _Atomic uint32_t generation; // futex: incremented for a new loop
     _Atomic uint32_t sleepers;
     _Atomic bool stop;
-    _Alignas(64) _Atomic uint32_t done; // pieces of this loop that ended; futex
-    _Atomic bool waiting;               // the caller sleeps on done
-    // The loop. Written before its generation is published; read only with a piece of it in hand.
+    _Alignas(64) _Atomic uint32_t done; // finished pieces of this loop; futex
+    _Atomic bool waiting;               // the caller sleeps on [done]
+    // The current loop. Written before its generation is published, and read only by a thread that
+    // has taken a piece of it.
     void (*body)(void *arg, long begin, long end);
     void *arg;
     long n;
     uint32_t parts, pieces; // pieces: of all parts
-    pthread_mutex_t busy;   // one loop at a time; others run theirs alone
-    int threads, started;   // threads: with the caller
+    pthread_mutex_t busy;   // held during a loop; other callers run their loops alone
+    int threads, started;   // threads: including the caller
     bool began;
-    pid_t owner; // the process whose threads they are: one forked from it has none
+    pid_t owner; // process in which the threads run; a forked process does not have them
     pthread_t thread[MAX_THREADS];
     struct CpuWorker {
         struct CpuPool *pool;
@@ -65,7 +66,7 @@ static inline void relax(void)
 #endif
 }
 
-// A piece of [part] of loop [generation]; false: none left, or the loop is over.
+// Takes a piece of [part] of the loop [generation]. false: none is left, or the loop has ended.
 static bool take(Part *part, uint32_t generation, uint32_t *piece)
 {
     uint64_t v = atomic_load_explicit(&part->next, memory_order_acquire);
@@ -141,7 +142,7 @@ void rt_pool_free(CpuPool *p)
     free(p);
 }
 
-// The host's signals are for the host's threads.
+// Blocks all signals in the pool's threads, since they are meant for the host's threads.
 static void start(CpuPool *p)
 {
     sigset_t all, old;

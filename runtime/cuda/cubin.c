@@ -5,10 +5,10 @@
 #include <elf.h>
 #include <string.h>
 
-enum { // records of .nv.info: format, attribute, two bytes of size, then a symbol and a value
+enum { // records of .nv.info: format, attribute, size in two bytes, then a symbol and a value
     RECORD_SIZED = 4,
     ATTR_REGISTERS = 0x2f,
-    ATTR_FRAME = 0x11, // bytes of local memory a thread
+    ATTR_FRAME = 0x11, // bytes of local memory per thread
 };
 
 typedef struct Elf {
@@ -30,7 +30,7 @@ static bool section(const Elf *f, unsigned i, Elf64_Shdr *out)
     return out->sh_type == SHT_NOBITS || part(f, out->sh_offset, out->sh_size);
 }
 
-// The name at [offset] of a table of strings, or "".
+// The name at [offset] of a string table, or "".
 static const char *name_at(const Elf *f, const Elf64_Shdr *table, uint64_t offset)
 {
     if (table->sh_type == SHT_NOBITS || offset >= table->sh_size) return "";
@@ -38,7 +38,7 @@ static const char *name_at(const Elf *f, const Elf64_Shdr *table, uint64_t offse
     return memchr(s, 0, table->sh_size - offset) ? s : "";
 }
 
-// The number of the symbol called [name]; 0, which is no symbol, when it is absent.
+// The number of the symbol [name]; 0, which is no symbol, if there is none.
 static uint32_t find_symbol(const Elf *f, const char *name)
 {
     Elf64_Shdr s, strings;
@@ -93,7 +93,7 @@ bool rt_cubin_info(const void *bytes, size_t n, int arch, const char *symbol, Rt
         const char *name = name_at(&f, &names, s.sh_name);
         if (!strcmp(name, ".nv.info") && s.sh_type != SHT_NOBITS) read_info(&f, &s, number, out);
         if (strncmp(name, ".nv.shared.", 11) || strcmp(name + 11, symbol)) continue;
-        // From sm_90 on the section counts 1 KiB that the system keeps in every block.
+        // From sm_90 on, the section includes 1 KiB per block that is reserved for the system.
         uint64_t own = arch >= 90 ? 1024 : 0;
         out->shared_bytes = s.sh_size > own ? (int)(s.sh_size - own) : 0;
     }

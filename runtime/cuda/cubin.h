@@ -4,9 +4,9 @@
 
 #include "runtime/runtime.h"
 
-// [symbol] is the kernel's name in the cubin, arch the architecture it is for (90). Fills
-// registers, local_bytes and the shared_bytes fixed when it was compiled. false: this is no cubin
-// with such a kernel, or it is damaged.
+// Reads the resources of the kernel with the name [symbol] from a cubin for architecture arch (90):
+// fills registers, local_bytes and the shared_bytes that are fixed at compile time. false: this is
+// not a cubin with such a kernel, or it is damaged.
 bool rt_cubin_info(const void *bytes, size_t n, int arch, const char *symbol, RtKernelInfo *out);
 
 #endif

@@ -15,11 +15,11 @@ typedef struct CudaDevice {
     int arch;             // 90
     int driver_version;   // 13000
     bool sync;            // NETC_SYNC=1: wait after every launch, so that a fault names its kernel
-    pthread_mutex_t lock; // guards what follows, made when first needed
+    pthread_mutex_t lock; // guards the following, which are created on first use
     CublasLt lt;
     LtHandle lt_handle;
     CuModule builtin;
-    CuFunction fill[2]; // gated copy or zero: by bytes, by 16 bytes
+    CuFunction fill[2]; // gated copy or fill with zeros: by bytes, by 16 bytes
     CuModule measure;
     CuFunction copy_wide, wait; // cuda_measure.c
 } CudaDevice;
@@ -28,38 +28,39 @@ struct RtStream {
     CudaDevice *d;
     CuStream s;
     bool own;
-    CuEvent meeting; // of this stream and one of the caller's; made when they first meet
+    CuEvent meeting; // orders this stream and the caller's; created on first use
 };
 
 typedef struct GemmFound GemmFound; // cuda_search.h
 
-typedef struct CudaGemm { // a ProgGemm prepared (cuda_gemm.c); "a" and "b" are cuBLASLt's, our B
-                          // and A
+typedef struct CudaGemm { // a ProgGemm with its descriptors (cuda_gemm.c); "a" and "b" are
+                          // cuBLASLt's names, our B and A
     LtDesc desc;
     LtLayout a, b, c;
     LtAlgo algo;
     size_t workspace;  // that the algorithm needs
-    int bias, aux, ws; // which slots, -1: none
-    bool generated;    // the program's own kernel runs instead
-    char *key, *value; // the line of the choice table, malloc; value NULL: not measured
-    bool wanted;       // nobody knows what computes it
-    GemmFound *found;  // of the library's algorithms, malloc; NULL: they were not searched
+    int bias, aux, ws; // slot numbers; -1: none
+    bool generated;    // the program's own kernel is used instead
+    char *key, *value; // the line of the choice table, malloc'ed; value NULL: not measured
+    bool wanted;       // not known yet which candidate computes it
+    GemmFound *found;  // measured algorithms of the library, malloc'ed; NULL: not searched
 } CudaGemm;
 
 struct RtModule {
     CudaDevice *d;
     const Program *p;
-    CuModule *module; // one an image used
+    CuModule *module; // one per image that is used
     int nmodules;
     CuFunction *function;   // by kernel
     const char **loc;       // by kernel: the line of the first step that calls it, or ""
-    bool *follows;          // by kernel: its launch may begin before the one before it ends
+    bool *follows;          // by kernel: its launch may begin before the previous one ends
     CudaGemm *gemm;         // by gemm
-    const char *defect;     // a kernel that computes something else than the library, or NULL
-    double tuned, searched; // seconds spent measuring their algorithms, and variants of these
-    CuPtr bench;            // memory in which products are timed, kept from one to the next
+    const char *defect;     // a kernel whose results differ from the library's, or NULL
+    double tuned, searched; // seconds spent measuring algorithms; searching variants of these
+    CuPtr bench;            // memory in which products are timed, reused for all
     size_t bench_bytes;
-    pthread_mutex_t gemm_lock; // a matmul descriptor holds the pointers of its epilogue
+    pthread_mutex_t gemm_lock; // needed since a matmul descriptor contains the pointers of its
+                               // epilogue
 };
 
 static inline CudaDevice *cuda_of(RtDevice *d)
@@ -67,13 +68,13 @@ static inline CudaDevice *cuda_of(RtDevice *d)
     return (CudaDevice *)d;
 }
 
-// What a failed call was about. kernel and loc may be NULL.
+// The error of a failed call. kernel and loc may be NULL.
 RtCode cuda_failed(const CudaDevice *d, CuResult r, const char *call, const char *file, int line,
                    const char *kernel, const char *loc, RtError *e);
 RtCode lt_failed(const CudaDevice *d, LtStatus r, const char *call, const char *file, int line,
                  const char *name, const char *loc, RtError *e);
-// CU(d, e, stream_sync(s)) calls the driver and returns from the function when that fails. The _AT
-// form names the kernel and its .net line.
+// CU(d, e, stream_sync(s)) calls the driver and returns from the function if that fails. The _AT
+// form adds the kernel and its .net line to the error.
 #define CU_AT(d, e, kernel, loc, call)                                                             \
     do {                                                                                           \
         CuResult r_ = (d)->cu.call;                                                                \
@@ -112,24 +113,25 @@ RtCode cuda_module_new(RtDevice *d, const Program *p, const RtImage *images, int
 void cuda_module_free(RtModule *m);
 RtCode cuda_launch(RtStream *s, RtModule *m, int kernel, void *const *argv, RtError *e);
 
-// By kernel: whether no step needs it, so that the program runs without it: kernels that products
-// may be computed by. Written to out[nkernels].
+// Sets out[nkernels], by kernel: whether the program can run without it. These are kernels that may
+// be used for products instead of the library.
 void cuda_spare_kernels(const Program *p, bool *out);
-// cuda_compile.c: the key an image of this kernel carries; text, prelude and target, not the
-// compiler.
+// cuda_compile.c: the key of a kernel's image: a hash of its text, the prelude and the target, but
+// not of the compiler.
 uint64_t cuda_image_key(const Program *p, int kernel, const char *target);
-// cuda_prelude.c: what of a prelude a kernel needs, in the order it stands there. The text belongs
-// to the caller of new.
+// cuda_prelude.c: finds the parts of a prelude that a kernel needs, in their order. The text
+// belongs to the caller of cuda_prelude_new.
 typedef struct CudaPrelude CudaPrelude;
 CudaPrelude *cuda_prelude_new(Arena *a, const char *text);
-// That and the kernel's text, whose lines count from 1 in NAME.cu; malloc'ed, NULL: no memory.
+// Those parts followed by the kernel's text, the lines of which count from 1 in NAME.cu. malloc'ed;
+// NULL: no memory.
 char *cuda_prelude_with(const CudaPrelude *c, const char *name, const char *text);
 
 // rt_compile_cuda for the kernels with wanted[i] (NULL: all).
 RtCode cuda_compile(Arena *a, const Program *p, const char *target, const bool *wanted,
                     const RtCompileOptions *o, RtImage **images, int *n, RtError *e);
 
-// cuda_gemm.c: m->gemm from p->gemms, nothing chosen yet.
+// cuda_gemm.c: creates m->gemm from p->gemms, without choices.
 RtCode cuda_gemms_new(RtModule *m, const RtCompileOptions *o, RtError *e);
 void cuda_gemms_free(RtModule *m);
 RtCode cuda_gemm(RtStream *s, RtModule *m, int gemm, const RtSlot *slots, RtError *e);
@@ -138,24 +140,24 @@ size_t cuda_gemm_scratch(const RtModule *m, int gemm);
 const char *cuda_choices(RtModule *m, Arena *a);
 const char *cuda_defect(const RtModule *m);
 
-// cuda_tune.c: what computes each product, by the choice table, the cache, else timed. Wanted says
-// whether algorithms of the library must be timed (and of which products); search does that and
-// calls no kernel of the program, so that these may be compiled meanwhile; choose, when its kernel
-// and its follower are loaded, or are known to be none, times what search found beside them.
+// cuda_tune.c: chooses what computes each product: from the choice table, from the cache, or by
+// timing. wanted: finds the products whose algorithms must be timed, and returns whether there are
+// any. search: times these, without calling kernels of the program, which may be compiled
+// meanwhile. choose: to be called when the product's kernel and follower have been loaded or failed
+// to; times them against what search found.
 bool cuda_gemms_wanted(RtModule *m, const RtCompileOptions *o, Arena *scratch);
 void cuda_gemms_search(RtModule *m);
 RtCode cuda_gemm_choose(RtModule *m, int gemm, const RtCompileOptions *o, Arena *scratch,
                         RtError *e);
 RtCode cuda_gemms_choose(RtModule *m, const RtCompileOptions *o, Arena *scratch, RtError *e);
-// Enqueues the library's call alone. The caller holds gemm_lock where there is an epilogue with
-// pointers.
+// Enqueues only the library's call. If the epilogue has pointers, the caller holds gemm_lock.
 LtStatus cuda_gemm_call(CudaDevice *d, const ProgGemm *p, CudaGemm *g, const RtSlot *slots,
                         CuStream s);
-// Enqueue the kernel that computes the same, and what follows the library's call; slots: all of the
-// step's.
+// Enqueue the kernel that replaces the library's call, and the kernel that follows the call. slots:
+// all of the step.
 RtCode cuda_gemm_kernel(RtStream *s, RtModule *m, int gemm, const RtSlot *slots, RtError *e);
 RtCode cuda_gemm_follower(RtStream *s, RtModule *m, int gemm, const RtSlot *slots, RtError *e);
-// Whether there is such a kernel, and it could be compiled and loaded here.
+// Whether there is such a kernel and it was compiled and loaded.
 bool cuda_gemm_has_kernel(const RtModule *m, int gemm);
 
 #endif

@@ -12,8 +12,8 @@ static void *try_open(const char *path, char *found, size_t nfound, char *why, s
     void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!lib) {
         const char *err = dlerror();
-        // "cannot open shared object file" of a name that does not exist teaches nothing; keep
-        // others.
+        // "cannot open shared object file" about a file that does not exist is no help; keeps other
+        // messages.
         if (err && (!why[0] || !strstr(err, "No such file"))) snprintf(why, nwhy, "%s", err);
         return NULL;
     }
@@ -21,7 +21,7 @@ static void *try_open(const char *path, char *found, size_t nfound, char *why, s
     return lib;
 }
 
-// Looks through the usual places; with open false the first file there is enough.
+// A search in the usual folders. open false: finds the first file that exists, without opening it.
 typedef struct Search {
     const char *const *names;
     bool open;
@@ -101,7 +101,8 @@ bool cu_library_present(const char *const *names, char *path, size_t npath)
     return search(&s);
 }
 
-// dlsym through a union: ISO C has no conversion between object and function pointers.
+// Calls dlsym and converts through memory: ISO C has no conversion from object to function
+// pointers.
 static bool symbol(void *lib, const char *name, void *slot)
 {
     void *p = dlsym(lib, name);

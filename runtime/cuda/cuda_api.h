@@ -66,7 +66,7 @@ typedef struct CuLaunchAttr {
     char pad[4];
     union {
         char pad[64];
-        int early; // the kernel waits itself for what was enqueued before it
+        int early; // the kernel waits for the previous one by itself
         struct {
             unsigned x, y, z;
         } cluster;
@@ -86,7 +86,7 @@ enum { // of pointer_attribute
     CU_POINTER_RANGE_SIZE = 12,
 };
 
-// name in our table, symbol in the library, parameters
+// Name in the table, symbol in the library, parameters.
 #define CU_FUNCTIONS(F)                                                                            \
     F(init, "cuInit", (unsigned flags))                                                            \
     F(driver_version, "cuDriverGetVersion", (int *version))                                        \
@@ -221,7 +221,7 @@ enum { // preference
     LT_PREF_ALIGN_C = 7,
     LT_PREF_ALIGN_D = 8,
 };
-// Split-K sums: none, in place in an order that varies, in the workspace (compute or output type).
+// Split-K sums: none; in place, in varying order; in the workspace (in compute or output type).
 enum { LT_REDUCE_NONE = 0, LT_REDUCE_INPLACE = 1, LT_REDUCE_COMPUTE = 2, LT_REDUCE_OUTPUT = 4 };
 enum { // attributes of an algorithm
     LT_ALGO_REDUCTION = 3,
@@ -293,16 +293,17 @@ typedef struct CublasLt {
 
 // -- opening (cuda_api.c) -------------------------------------------------------------------------
 
-// Each fills its table or returns RT_ENV saying what was looked for and what to install. Open
-// libraries stay mapped; opening twice is cheap.
-RtCode cu_driver_open(CuDriver *d, RtError *e); // cuInit included
+// Each fills its table, or returns RT_ENV with what was searched and what to install. Open
+// libraries are never unloaded; opening one again is cheap.
+RtCode cu_driver_open(CuDriver *d, RtError *e); // includes cuInit
 RtCode nvrtc_open(Nvrtc *n, RtError *e);
 RtCode lt_open(CublasLt *l, RtError *e);
-// The first of [names] (ended by NULL) that opens, by the loader's path, then in the places CUDA is
-// usually installed; NULL with the last reason in why. path: where it was found.
+// Opens the first library of [names] (ended by NULL) that can be opened: by the loader's search
+// path, then in the folders where CUDA is usually installed. NULL: none; why: the last error. path:
+// where it was found.
 void *cu_library_open(const char *const *names, char *path, size_t npath, char *why, size_t nwhy);
-// Whether a file of one of these names lies where CUDA is usually installed; nothing is opened
-// (mapping cuBLASLt takes longer than a whole compilation from the cache).
+// Whether a file with one of these names is in a folder where CUDA is usually installed. Opens
+// nothing, since mapping cuBLASLt takes longer than a whole compilation from the cache.
 bool cu_library_present(const char *const *names, char *path, size_t npath);
 extern const char *const cu_lt_names[]; // of cuBLASLt
 

@@ -13,7 +13,7 @@ static size_t matrix_bytes(ProgDType t, int64_t rows, int64_t cols, int64_t ld, 
     return ((size_t)n * (size_t)prog_dtype_bytes(t) + 511) / 512 * 512;
 }
 
-// The first step that calls the product; its entry in *e.
+// The first step that calls the product, and its entry in *e.
 static const ProgStep *first_call(const Program *p, int gemm, const ProgEntry **e)
 {
     for (int i = 0; i < p->nentries; i++)
@@ -25,7 +25,8 @@ static const ProgStep *first_call(const Program *p, int gemm, const ProgEntry **
     return NULL;
 }
 
-// The index of the first argument that is the same memory as argument [arg]; arg: none is.
+// The index of the first argument with the same memory as argument [arg]; arg itself if there is
+// none.
 static int same_memory(const ProgStep *s, int arg)
 {
     for (int i = 0; i < arg && s->args[arg].kind == PA_BUFFER; i++)
@@ -33,7 +34,8 @@ static int same_memory(const ProgStep *s, int arg)
     return arg;
 }
 
-// So many bytes: allocating and freeing take longer than many a product's races.
+// Allocates this many bytes unless the module has them already: for many products, allocation takes
+// longer than timing.
 static bool take_memory(RtModule *m, size_t bytes)
 {
     const CuDriver *cu = &m->d->cu;
@@ -61,7 +63,7 @@ bool gemm_bench_open(GemmBench *b, RtModule *m, int gemm)
     int64_t longest = p->m > p->n ? p->m : p->n;
     int library = prog_gemm_args(p), all = library + p->kernel_args + p->follower_args;
     b->step = first_call(m->p, gemm, &b->entry);
-    if (!b->step || b->step->nargs != all) all = library; // a product no entry calls
+    if (!b->step || b->step->nargs != all) all = library; // no entry calls the product
     size_t size[MOST] = {
         matrix_bytes(p->a_type, p->trans_a ? p->k : p->m, p->trans_a ? p->m : p->k, p->lda,
                      p->stride_a, p->batch),
@@ -137,7 +139,7 @@ static RtCode wait(GemmBench *b, const char *kernel, RtError *e)
 
 enum { PIECES = 32, PIECE = 4096, EACH = PIECES * PIECE };
 
-// Pieces of a buffer, evenly spread; how many bytes in all, or -1.
+// Reads pieces of a buffer, evenly distributed. Returns the number of bytes, or -1.
 static long read_pieces(GemmBench *b, const ProgBuffer *from, const RtSlot *slot, char *to)
 {
     int64_t each = from->bytes < PIECE ? from->bytes : PIECE, done = 0;
@@ -150,10 +152,10 @@ static long read_pieces(GemmBench *b, const ProgBuffer *from, const RtSlot *slot
     return b->d->cu.stream_sync(b->s) == CU_OK ? (long)done : -1;
 }
 
-// Both round sums in their own order, a library perhaps once more; what leaves the range of the
-// type may do so a little earlier by one of them. Not by each element's own bound (ir/bound.h):
-// that needs what its sum added up and how steep the code behind the product is, and the runtime
-// knows no IR. So only gross mistakes are seen here; `netc check` holds both to the bound.
+// Whether two results agree except for rounding, which may also make a few elements overflow in
+// only one of them. The error bound of each element (ir/bound.h) cannot be used: it depends on the
+// terms of the sum and on the code after the product, and the runtime has no IR. So only gross
+// errors are found here; `netc check` compares both with the bound.
 static bool close_enough(ProgDType t, const char *x, const char *y, long bytes)
 {
     double worst = 0, scale = 0;
@@ -170,8 +172,8 @@ static bool close_enough(ProgDType t, const char *x, const char *y, long bytes)
     return worst <= scale / 32 && beyond * width * 32 <= bytes;
 }
 
-// What the kernel (by 0) and then the library left in the buffers that the kernel writes. false:
-// one of them fails, or (by 1) *differs.
+// Runs the kernel (by = 0), then the library (by = 1), on the same operands, and reads the buffers
+// that the kernel writes. false: one of them failed, or (by = 1) *differs was set.
 static bool compare(GemmBench *b, char *pieces, int by, bool *differs, RtError *e)
 {
     int first = prog_gemm_args(b->p), n = b->p->kernel_args, follower = b->p->follower;
@@ -204,7 +206,8 @@ bool gemm_bench_agrees(GemmBench *b, bool *differs, RtError *e)
 
 // -- timing ---------------------------------------------------------------------------------------
 
-// Seconds of [calls] calls by events, the least of ROUNDS; exec: a graph of them, or NULL.
+// Seconds of one call, from events around [calls] calls: the minimum of ROUNDS. exec: a graph with
+// the calls, or NULL.
 static double bench_rounds(GemmBench *b, CuGraphExec exec, int calls)
 {
     CuDriver *cu = &b->d->cu;

@@ -8,37 +8,38 @@
 typedef struct GemmBench {
     RtModule *m;
     int gemm;
-    const ProgStep *step; // the first step that calls it, of this entry; NULL: none does
+    const ProgStep *step; // the first step of [entry] that calls it; NULL: none does
     const ProgEntry *entry;
     CudaDevice *d;
     const ProgGemm *p;
-    CudaGemm *g;  // a call runs its algorithm, or the kernel if it says so
-    bool alone;   // the library's call without what follows it, which may not have code yet
-    CuPtr block;  // the module's
+    CudaGemm *g;  // a call runs its algorithm or, if it says so, the kernel
+    bool alone;   // only the library's call without the kernel after it, which may not be compiled
+                  // yet
+    CuPtr block;  // belongs to the module
     size_t bytes; // of block
     int nslots;
-    RtSlot slot[PROG_MAX_GEMM_ARGS]; // as the step has them
+    RtSlot slot[PROG_MAX_GEMM_ARGS]; // in the order of the step
     CuStream s;
     CuEvent begin, end;
 } GemmBench;
 
-// Allocates and fills memory for one call. false: there is not enough.
+// Prepares memory for a call and fills it. false: there is not enough.
 bool gemm_bench_open(GemmBench *b, RtModule *m, int gemm);
 void gemm_bench_close(GemmBench *b);
-void gemm_bench_end(RtModule *m); // frees the memory when all products are timed
-// cuda_operands.c: bytes that an argument takes here, and the memory's contents.
+void gemm_bench_end(RtModule *m); // frees the memory after all products were timed
+// cuda_operands.c: the bytes needed for an argument; the contents of the memory.
 int64_t cuda_operand_bytes(const ProgEntry *en, const ProgBuffer *b);
 bool cuda_operands_fill(GemmBench *b);
-// Compares the kernel's results with those of the library (g->algo) and its follower: *differs, or
-// e says what failed (nothing: there was no memory).
+// Compares the kernel's results with those of the library (g->algo) and its follower; sets
+// *differs. false: they differ or could not be compared; e has the error, if there is one.
 bool gemm_bench_agrees(GemmBench *b, bool *differs, RtError *e);
 // Seconds of one call; negative if it fails or is clearly slower than [best] (negative: none yet).
-// A product that is shorter than its launch from the host is timed as part of a graph with its
-// operands in the L2 cache, as it will run.
+// A product that is shorter than the launch from the host is timed in a graph with its operands in
+// the L2 cache, as in a real run.
 double gemm_bench_time(GemmBench *b, double best);
 // Enqueues calls without waiting for them; false if that fails.
 bool gemm_bench_enqueue(GemmBench *b, int calls);
-// Seconds of one call, from [calls] in a row; negative if it fails.
+// Seconds of one call, from [calls] in a row; negative if they fail.
 double gemm_bench_calls(GemmBench *b, int calls);
 
 #endif

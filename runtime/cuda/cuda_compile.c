@@ -17,7 +17,7 @@ uint64_t cuda_image_key(const Program *p, int kernel, const char *target)
     return hash_mix(hash_mix(h, hash_str(p->kernels[kernel].text)), hash_str(target));
 }
 
-// The line of the first step that runs the kernel (or gemm), or "".
+// The source line of the first step that runs the kernel or product, or "".
 static const char *cuda_kernel_loc(const Program *p, int kernel)
 {
     for (int i = 0; i < p->nentries; i++)
@@ -44,13 +44,13 @@ void cuda_spare_kernels(const Program *p, bool *out)
 
 typedef struct Job {
     int kernel;
-    size_t work; // roughly, what it takes to compile
-    bool spare;  // need not compile
+    size_t work; // estimated time to compile
+    bool spare;  // the program can run without it
     RtKey key;
     RtImage *image;
-    char *bytes, *log; // results; malloc
+    char *bytes, *log; // results, malloc'ed
     size_t size;
-    double seconds; // of this thread
+    double seconds; // of processor time
     NvrtcResult result;
     bool no_memory;
 } Job;
@@ -68,8 +68,9 @@ typedef struct Work {
     atomic_int next, failed;
 } Work;
 
-// The length of the text tells roughly how long it takes; products of four warps, all of whose sums
-// have code of their own, take eight times as long a byte (0.4 to 1.5 s in bf16 of 4.5 to 8 KB).
+// The time to compile is roughly proportional to the length of the text. Products of groups of four
+// warps, with unrolled code for every sum, take eight times as long per byte (0.4 to 1.5 s for
+// bf16, 4.5 to 8 KB).
 static size_t work_of(const char *text)
 {
     return strlen(text) * (strstr(text, "nc_products_begin") ? 8 : 1);
@@ -107,7 +108,7 @@ static void compile_one(Work *w, Job *j)
     j->result = n->create(&g, text, "prelude.cu", 0, NULL, NULL);
     if (j->result == NVRTC_OK) {
         j->result = n->compile(g, w->noptions, w->options);
-        take_log(n, g, j); // of what compiled, too: what the assembler could not do well
+        take_log(n, g, j); // also if it compiled: remarks of the assembler
     }
     if (j->result == NVRTC_OK)
         j->result = w->ptx ? n->ptx_size(g, &j->size) : n->cubin_size(g, &j->size);
@@ -145,11 +146,11 @@ static void compile_all(Work *w, int threads)
     pthread_t thread[MAX_THREADS];
     int n = 0;
     if (threads <= 0) threads = (int)sysconf(_SC_NPROCESSORS_ONLN);
-    if (threads > 4 && w->p->ngemms) threads--; // who times products meanwhile must not be late
+    if (threads > 4 && w->p->ngemms) threads--; // leaves a core for the thread that times products
     if (threads > w->njobs) threads = w->njobs;
     if (threads > MAX_THREADS) threads = MAX_THREADS;
     while (n < threads - 1 && pthread_create(&thread[n], NULL, worker, w) == 0) n++;
-    worker(w); // this thread is one of them
+    worker(w); // this thread compiles, too
     for (int i = 0; i < n; i++) pthread_join(thread[i], NULL);
 }
 
@@ -168,7 +169,7 @@ static RtCode report(const Work *w, const char *target, RtError *e)
                            "install a newer CUDA toolkit, or leave %s out of --arch",
                            w->n->major, w->n->minor, w->n->path, target, j->log ? j->log : "",
                            target);
-        if (k->file && *k->file) // the model's own text: the log names its lines
+        if (k->file && *k->file) // user-written text: the log has its line numbers
             return rt_fail(e, RT_USER, "%s does not compile for %s%s%s (kernel %s)\n%.3000s",
                            k->file, target, *loc ? ", called in " : "", loc, k->name,
                            j->log ? j->log : "");
@@ -179,8 +180,8 @@ static RtCode report(const Work *w, const char *target, RtError *e)
     return RT_OK;
 }
 
-// "sm_90" -> "sm_90a" (the code of one architecture, all of its instructions), "ptx_80" ->
-// "compute_80".
+// Converts a target to an option: "sm_90" to "sm_90a" (code for only this architecture, with all
+// its instructions), "ptx_80" to "compute_80".
 static bool arch_option(const char *target, char *out, size_t n, bool *ptx)
 {
     char *end;
@@ -194,10 +195,10 @@ static bool arch_option(const char *target, char *out, size_t n, bool *ptx)
     return true;
 }
 
-// An entry of the cache: this, the log and the image.
+// Head of a cache entry; the log and the image follow.
 typedef struct Entry {
     double seconds;
-    uint64_t log; // bytes, the last one 0
+    uint64_t log; // bytes, including the final 0
 } Entry;
 
 static bool read_entry(const char *bytes, size_t n, RtImage *out)
@@ -216,7 +217,7 @@ static bool read_entry(const char *bytes, size_t n, RtImage *out)
 static void write_entry(Arena *a, const Job *j, const RtCompileOptions *o, RtImage *out)
 {
     const char *log = j->log ? j->log : "";
-    Entry head = {j->seconds, (strlen(log) | 15) + 1}; // images stay aligned
+    Entry head = {j->seconds, (strlen(log) | 15) + 1}; // keeps images aligned
     size_t n = sizeof head + head.log + j->size;
     char *entry = arena_alloc(a, n + 1);
     memset(entry, 0, sizeof head + head.log);
@@ -227,7 +228,7 @@ static void write_entry(Arena *a, const Job *j, const RtCompileOptions *o, RtIma
     rt_cache_put(o, j->key, entry, n);
 }
 
-// An image for each kernel wanted, equal ones once: what the cache has, and jobs for the others.
+// Creates an image for each wanted kernel, one for equal kernels: from the cache, or as a job.
 static RtCode find_images(Arena *a, Work *w, const char *target, const bool *wanted,
                           const RtCompileOptions *o, RtImage *images, int *n, RtError *e)
 {
@@ -245,7 +246,8 @@ static RtCode find_images(Arena *a, Work *w, const char *target, const bool *wan
         RtKey key = rt_key_start("nvrtc 3");
         rt_key_bytes(&key, &(int[]){w->n->major, w->n->minor}, 2 * sizeof(int));
         for (int j = 0; j < w->noptions; j++) rt_key_str(&key, w->options[j]);
-        char *text = cuda_prelude_with(w->prelude, "", k->text); // under any name
+        char *text = cuda_prelude_with(w->prelude, "", k->text); // the name does not matter for the
+                                                                 // key
         if (!text) return rt_fail(e, RT_OOM, "out of memory");
         rt_key_str(&key, text);
         free(text);
@@ -260,7 +262,7 @@ static RtCode find_images(Arena *a, Work *w, const char *target, const bool *wan
     return RT_OK;
 }
 
-// What the jobs made goes into their images and the cache, unless something failed.
+// Copies the results of the jobs to their images and, unless something failed, to the cache.
 static void take_results(Arena *a, const Work *w, const char *target, const RtCompileOptions *o,
                          bool failed)
 {
@@ -294,9 +296,9 @@ RtCode cuda_compile(Arena *a, const Program *p, const char *target, const bool *
     if (p->nkernels == 0) return RT_OK;
     Nvrtc nvrtc;
     if (nvrtc_open(&nvrtc, e)) return e->code;
-    // NVRTC's own cache goes through the driver, which it would open and start; ours is enough.
-    // Textures and the CUDA runtime, whose declarations take 4 ms a kernel to read, no text uses.
-    // What is one operation says so (passes/contract.c): the compiler contracts nothing.
+    // NVRTC's own cache needs the driver, which it would load and initialise; ours suffices. The
+    // declarations of the CUDA runtime, which no text uses, take 4 ms per kernel to parse. The
+    // compiler must not contract operations: fused operations are explicit (passes/contract.c).
     const char *options[] = {arch, "--device-as-default-execution-space", "--fmad=false",
                              "--no-cache", "--minimal"};
     Work w = {.n = &nvrtc,
@@ -311,7 +313,8 @@ RtCode cuda_compile(Arena *a, const Program *p, const char *target, const bool *
     if (find_images(a, &w, target, wanted, o, *images, n, e)) return e->code;
     if (!w.njobs) return RT_OK;
 
-    qsort(w.job, (size_t)w.njobs, sizeof *w.job, longest_first); // so no thread is left with one
+    qsort(w.job, (size_t)w.njobs, sizeof *w.job, longest_first); // so that no thread begins a long
+                                                                 // job last
     atomic_init(&w.next, 0);
     atomic_init(&w.failed, 0);
     rt_log(o, "NVRTC %d.%d: %d of %d kernels for %s", nvrtc.major, nvrtc.minor, w.njobs, *n,
@@ -323,7 +326,7 @@ RtCode cuda_compile(Arena *a, const Program *p, const char *target, const bool *
     rt_took(o, RT_PHASE_COMPILE_CPU, processor);
     RtCode code = report(&w, target, e);
     take_results(a, &w, target, o, code != RT_OK);
-    int kept = 0; // what did not compile has no image
+    int kept = 0; // jobs that failed have no image
     for (int i = 0; i < *n; i++)
         if ((*images)[i].bytes) (*images)[kept++] = (*images)[i];
     *n = kept;

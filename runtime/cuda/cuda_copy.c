@@ -2,8 +2,8 @@
 // small kernels in PTX, which the driver assembles, so that they need no compiler at run time.
 #include "runtime/cuda/cuda.h"
 
-// void fill_N(char *to, const char *from, size_t n, const unsigned *gate): n elements of N bytes,
-// zeros where from is NULL; nothing when *gate is not 0.
+// void fill_N(char *to, const char *from, size_t n, const unsigned *gate): copies n elements of N
+// bytes, or writes zeros if from is NULL. Does nothing if *gate is not 0.
 static const char gated_ptx[] = ".version 7.0\n"
                                 ".target sm_80\n"
                                 ".address_size 64\n"

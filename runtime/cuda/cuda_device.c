@@ -243,13 +243,12 @@ static RtCode cuda_stream_sync(RtStream *s, RtError *e)
     return RT_OK;
 }
 
-// The event is recorded again at each meeting: a wait refers to its meaning when the wait was
-// enqueued.
+// The event is reused: a wait refers to the record that was last when the wait was enqueued.
 static RtCode cuda_stream_meet(RtStream *s, void *theirs, bool before, RtError *e)
 {
     int captured = 0;
     if (!before) CU(s->d, e, stream_captured(theirs, &captured));
-    // What the session was given until now is no part of the capture that it joins.
+    // Work enqueued before must not become part of the capture that the session joins.
     if (captured && !cuda_captured(s)) CU(s->d, e, stream_sync(s->s));
     if (!s->meeting) CU(s->d, e, event_create(&s->meeting, CU_EVENT_NO_TIMING));
     CU(s->d, e, event_record(s->meeting, before ? s->s : theirs));

@@ -43,7 +43,7 @@ static void gpus(const CuDriver *cu, Line line, void *ctx)
     }
 }
 
-// An error on one line: doctor has one line a finding.
+// Reports an error on one line, since doctor prints one line per finding.
 static void say_error(Line line, void *ctx, const char *what, const RtError *e)
 {
     char text[1024];

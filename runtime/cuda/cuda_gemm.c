@@ -44,7 +44,7 @@ static const Epilogue epilogues[] = {
     [PE_GELU_AUX] = {"gelu aux", LT_EPI_GELU | LT_EPI_AUX, false, true},
 };
 
-// A row-major (rows, cols) as stored.
+// The layout of a row-major (rows, cols) matrix.
 static RtCode layout(CudaDevice *d, const ProgGemm *g, LtLayout *out, ProgDType t, int64_t rows,
                      int64_t cols, int64_t ld, int64_t stride, RtError *e)
 {
@@ -166,7 +166,7 @@ bool cuda_gemm_has_kernel(const RtModule *m, int gemm)
     return p->kernel && m->function[p->kernel - 1];
 }
 
-// A kernel whose arguments are n slots.
+// Launches a kernel whose arguments are n slots.
 static RtCode launch(RtStream *s, RtModule *m, int kernel, const RtSlot *slots, int n, RtError *e)
 {
     void *argv[PROG_MAX_KERNEL_ARGS];
@@ -215,12 +215,12 @@ size_t cuda_gemm_scratch(const RtModule *m, int gemm)
     return m->gemm[gemm].workspace;
 }
 
-// The lines the program came with that are not about its products here, then those chosen here.
 const char *cuda_defect(const RtModule *m)
 {
     return m->defect;
 }
 
+// The lines of the program's choice table that are not about its products, then the choices in use.
 const char *cuda_choices(RtModule *m, Arena *a)
 {
     Buf out = buf_new(a);

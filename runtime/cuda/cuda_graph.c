@@ -28,7 +28,7 @@ RtCode cuda_capture_begin(RtStream *s, RtError *e)
     return RT_OK;
 }
 
-// Kernel nodes, those of child graphs (library calls may make them) included.
+// Counts kernel nodes, including those in child graphs (library calls may create them).
 static RtCode count_kernels(CudaDevice *d, CuGraph g, int *total, RtError *e)
 {
     enum { MAX_CHILDREN = 256 };
@@ -40,7 +40,7 @@ static RtCode count_kernels(CudaDevice *d, CuGraph g, int *total, RtError *e)
         CuGraph at = todo[--n];
         size_t nodes = 0;
         CU(d, e, graph_nodes(at, NULL, &nodes));
-        if (!nodes) continue; // an entry that does nothing; asked for none, the driver refuses
+        if (!nodes) continue; // an empty graph: the driver refuses a query for 0 nodes
         CuGraphNode *node = malloc((nodes + 1) * sizeof *node);
         if (!node) return rt_fail(e, RT_OOM, "out of memory");
         CuResult r = d->cu.graph_nodes(at, node, &nodes);
@@ -72,7 +72,8 @@ static RtCode instantiate(CudaDevice *d, RtStream *s, CuGraph g, RtGraph **out, 
         d->cu.graph_exec_destroy(exec);
         return rt_fail(e, RT_OOM, "out of memory");
     }
-    d->cu.graph_upload(exec, s->s); // only moves cost forward; the launch would report a failure
+    d->cu.graph_upload(exec, s->s); // an optimisation only: if it fails, the launch reports the
+                                    // error
     *r = (RtGraph){d, exec};
     *out = r;
     return RT_OK;

@@ -3,9 +3,9 @@
 // which the driver assembles.
 #include "runtime/cuda/cuda.h"
 
-// copy_wide(to, from): a thread moves four times 16 bytes, loaded at once from four quarters of the
-// memory; RT_COPY_UNIT bytes a block. On an H200 this is 3 % faster than quarters of one block.
-// wait(ns): one thread looks at the clock.
+// copy_wide(to, from): each thread copies four times 16 bytes, one from each quarter of the memory,
+// loaded at the same time; each block copies RT_COPY_UNIT bytes. On an H200 this is 3 % faster than
+// four quarters of one block. wait(ns): one thread polls the timer.
 #define LOAD(r)                                                                                    \
     "ld.global.cs.v4.u32 {" r "0," r "1," r "2," r "3}, [src];\nadd.u64 src, src, step;\n"
 #define STORE(r)                                                                                   \

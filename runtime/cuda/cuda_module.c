@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// How well an image suits this device: 0 not at all, 1 PTX the driver translates, 2 a cubin of the
-// same major architecture (before sm_90), 3 exactly this one.
+// How well an image suits this device: 0: not at all; 1: PTX, which the driver compiles; 2: a cubin
+// for the same major architecture (before sm_90); 3: for exactly this architecture.
 static int fits(const CudaDevice *d, const RtImage *im)
 {
     int v;
@@ -68,8 +68,8 @@ static RtCode load_image(RtModule *m, int kernel, const RtImage *im, RtError *e)
     return RT_OK;
 }
 
-// After an image, of a file or of the cache, that is no code for this kernel. The first error stays
-// where that is no help either.
+// Compiles a kernel again whose image, from a file or from the cache, could not be loaded. If that
+// fails, too, e keeps the first error.
 static RtCode load_anew(RtModule *m, int kernel, const RtCompileOptions *o, const RtImage **use,
                         Arena *scratch, RtError *e)
 {
@@ -89,8 +89,8 @@ static RtCode load_anew(RtModule *m, int kernel, const RtCompileOptions *o, cons
     return RT_OK;
 }
 
-// Whether a launch may begin before the one in front of it has ended: the text waits for that, and
-// the image was made of it for a device that can.
+// Whether a launch of the kernel may begin before the previous one has ended: its text waits for
+// that itself, and device and image support it.
 static bool waits_itself(const CudaDevice *d, const ProgKernel *k, const RtImage *im)
 {
     int v;
@@ -104,7 +104,7 @@ static RtCode configure(RtModule *m, int kernel, RtError *e)
     CudaDevice *d = m->d;
     const ProgKernel *k = &m->p->kernels[kernel];
     CuFunction f = m->function[kernel];
-    // (past 48 KB with the variables of the text, which are not counted here)
+    // (needed for more than 48 KB including static variables, which are not counted here)
     if (k->shared_bytes)
         CU_AT(d, e, k->name, m->loc[kernel],
               func_set(f, CU_FUNC_MAX_DYNAMIC_SHARED, (int)k->shared_bytes));
@@ -115,15 +115,15 @@ static RtCode configure(RtModule *m, int kernel, RtError *e)
 
 // -- the code -------------------------------------------------------------------------------------
 
-// Finds code for each kernel among images, or makes it: no call of the driver.
+// Finds code for each kernel among images, or compiles it. Does not call the driver.
 typedef struct Making {
     RtModule *m;
     const RtImage *images;
     int nimages;
     const RtCompileOptions *o;
-    RtComing *made;      // what is there so far, for who searches meanwhile; NULL: nobody does
-    Arena *arena;        // of what follows
-    const RtImage **use; // by kernel, NULL: none
+    RtComing *made;      // the images so far, for a concurrent search; NULL: there is none
+    Arena *arena;        // for the following
+    const RtImage **use; // by kernel; NULL: none
     RtError e;
 } Making;
 
@@ -172,7 +172,8 @@ static void *make_code(void *arg)
     return NULL;
 }
 
-// Loads a kernel as soon as its image is there. What goes wrong is said when all are loaded.
+// Loads a kernel if its image has been compiled. Errors are reported later, when all kernels are
+// loaded.
 static bool load_early(RtModule *m, int kernel, RtComing *made)
 {
     const ProgKernel *k = &m->p->kernels[kernel];
@@ -187,7 +188,8 @@ static bool load_early(RtModule *m, int kernel, RtComing *made)
     return m->function[kernel] != NULL;
 }
 
-// Chooses what computes products whose kernels come while others are being compiled.
+// Chooses candidates for products whose kernels are compiled, while others are still being
+// compiled.
 static RtCode choose_early(Making *k, Arena *scratch, RtError *e)
 {
     RtModule *m = k->m;
@@ -201,7 +203,8 @@ static RtCode choose_early(Making *k, Arena *scratch, RtError *e)
     return RT_OK;
 }
 
-// Meanwhile the library's algorithms for products are timed, where nobody knows what computes them.
+// Compiles kernels in a thread while this one times the library's algorithms for products without a
+// choice.
 static RtCode make_beside_search(Making *k, Arena *scratch, RtError *e)
 {
     pthread_t thread;
@@ -221,11 +224,11 @@ static RtCode make_beside_search(Making *k, Arena *scratch, RtError *e)
         make_code(k);
     }
     if (!k->e.code) return code;
-    *e = k->e; // kernels come before products
+    *e = k->e; // errors of kernels take precedence over those of products
     return e->code;
 }
 
-// Kernels of equal text share a module.
+// Kernels with the same text share a module.
 static RtCode load_kernels(RtModule *m, const RtImage **use, const RtCompileOptions *o,
                            Arena *scratch, RtError *e)
 {
@@ -330,8 +333,8 @@ void cuda_module_free(RtModule *m)
     free(m);
 }
 
-// The same of images whose windows are copied, place by place. The corners are the first place and
-// the last one, counted from the image's.
+// The same for an image whose windows are copied by position. Its corners are the first and the
+// last position, relative to the image.
 static RtCode make_windows(RtModule *m, int kernel, const ProgMap *p, CuPtr at, CuTensorMap *out,
                            RtError *e)
 {
@@ -350,8 +353,9 @@ static RtCode make_windows(RtModule *m, int kernel, const ProgMap *p, CuPtr at, 
     return RT_OK;
 }
 
-// What bulk copies need to know of a matrix: boxes of it are laid out in shared memory as tensor
-// cores read them, 128 bytes a row, and zero beyond its edges.
+// Creates the tensor maps with which a kernel makes bulk copies of a matrix. Boxes are stored in
+// shared memory as tensor cores read them, 128 bytes per row; elements outside of the matrix are
+// zero.
 static RtCode make_maps(RtModule *m, int kernel, const ProgMap *p, void *const *argv,
                         CuTensorMap *out, RtError *e)
 {
@@ -363,7 +367,7 @@ static RtCode make_maps(RtModule *m, int kernel, const ProgMap *p, void *const *
     uint64_t pitches[] = {(uint64_t)(p->pitch * p->apart) * 2, (uint64_t)p->plane_pitch[0] * 2,
                           (uint64_t)p->plane_pitch[1] * 2};
     for (int i = 0; i < p->apart; i++) {
-        int64_t first = p->offset + i * p->pitch, shift = first % 8; // of 16 bytes
+        int64_t first = p->offset + i * p->pitch, shift = first % 8; // aligns to 16 bytes
         uint64_t dims[] = {(uint64_t)(p->cols + shift),
                            (uint64_t)((p->rows - i + p->apart - 1) / p->apart),
                            (uint64_t)p->planes[0], (uint64_t)p->planes[1]};
@@ -385,7 +389,7 @@ RtCode cuda_launch(RtStream *s, RtModule *m, int kernel, void *const *argv, RtEr
     for (int i = 0; i < 3; i++) {
         launch.grid[i] = k->grid[i];
         launch.block[i] = k->block[i];
-        if (!k->grid[i]) return RT_OK; // nothing to do
+        if (!k->grid[i]) return RT_OK; // an empty launch
     }
     if (k->cluster > 1) {
         CuLaunchAttr *a = &attr[launch.nattrs++];

@@ -9,7 +9,7 @@
 #include "base/map.h"
 #include "runtime/cuda/cuda_bench.h"
 
-enum { SEED = 1 << 17, BLOCK = 1 << 20 }; // bytes made on the host; they repeat
+enum { SEED = 1 << 17, BLOCK = 1 << 20 }; // bytes generated on the host, which are repeated
 
 static int64_t least_rows(const ProgEntry *en)
 {
@@ -34,7 +34,7 @@ int64_t cuda_operand_bytes(const ProgEntry *en, const ProgBuffer *b)
     return rows * (int64_t)sizeof(int32_t);
 }
 
-// Integers below this are in range of whatever the entry looks up with them.
+// A bound below which all integers are valid indices in the entry.
 static int64_t least_bound(const ProgEntry *en)
 {
     int64_t least = 256;
@@ -44,7 +44,7 @@ static int64_t least_bound(const ProgEntry *en)
     return least > 0 ? least : 1;
 }
 
-// The integers that a buffer may hold: low..high. false: anything will do.
+// The range low..high of integers that a buffer may contain. false: it need not be restricted.
 static bool range_of(const GemmBench *b, const ProgBuffer *of, int64_t *low, int64_t *high)
 {
     const ProgInput *x = of->region == PR_INPUT ? &b->entry->inputs[of->index] : NULL;
@@ -60,15 +60,15 @@ static bool range_of(const GemmBench *b, const ProgBuffer *of, int64_t *low, int
     return typed && of->type.dtype < PD_BF16;
 }
 
-// A counter, a seed, a scale, a setting: as it is when training begins, but that steps have been
-// made and are to be made.
+// The value for a counter, a seed, a scale or a setting: that at the beginning of training; but
+// counters are 1, as if some steps were done and some were left.
 static double value_of(const GemmBench *b, const ProgCell *c)
 {
     bool cursor = b->entry->cursor && !strcmp(b->entry->cursor, c->name);
     return cursor ? 0 : c->initial == 0 && c->kind == PC_CONTROL ? 1 : c->initial;
 }
 
-// [bytes] of memory: what lies at [host], [n] bytes, again and again.
+// Fills [bytes] of memory with the [n] bytes at [host], repeated.
 static bool repeat(GemmBench *b, CuPtr to, const void *host, size_t n, size_t bytes)
 {
     CuDriver *cu = &b->d->cu;
@@ -82,8 +82,8 @@ static bool repeat(GemmBench *b, CuPtr to, const void *host, size_t n, size_t by
     return ok;
 }
 
-// Two bytes at a time: any low one, and a high one that makes a number of size 2^-7 to 2 of every
-// float type but f64.
+// Fills memory with 16-bit patterns: any low byte, and a high byte that gives a magnitude from 2^-7
+// to 2 in every float type except f64.
 static bool fill_numbers(GemmBench *b)
 {
     uint16_t *seed = malloc(SEED);
@@ -98,7 +98,7 @@ static bool fill_numbers(GemmBench *b)
     return ok;
 }
 
-// Memory at [to] of one buffer, where not any number will do.
+// Fills the memory [to] of a buffer if it cannot contain arbitrary numbers.
 static bool fill_buffer(GemmBench *b, const ProgBuffer *of, CuPtr to)
 {
     size_t size = (size_t)prog_dtype_bytes(of->type.dtype);

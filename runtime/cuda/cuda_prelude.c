@@ -24,7 +24,7 @@ typedef struct Paragraph {
 struct CudaPrelude {
     int n;
     Paragraph *at;
-    bool *needs; // n * n: paragraph i needs j, itself too
+    bool *needs; // n * n: whether paragraph i needs paragraph j; true for i = j
     IdMap owner; // hash of a name -> paragraph
 };
 
@@ -33,7 +33,8 @@ static bool in_name(char c)
     return plain_alnum(c) || c == '_';
 }
 
-// The next name of the prelude's kind at or after p, comments left out; NULL: none before end.
+// The next name at or after p with a prefix that the prelude uses; skips comments. NULL: none
+// before end.
 static const char *next_name(const char *p, const char *end, size_t *len)
 {
     while (p < end) {
@@ -112,7 +113,7 @@ char *cuda_prelude_with(const CudaPrelude *c, const char *name, const char *text
     bool *mentioned = calloc((size_t)c->n + 1, 1), *needed = calloc((size_t)c->n + 1, 1);
     size_t n = strlen(name) + strlen(text) + 32;
     if (mentioned && needed) need_all(c, text, strlen(text), mentioned);
-    if (mentioned && c->n) mentioned[0] = true; // the types
+    if (mentioned && c->n) mentioned[0] = true; // the paragraph with the types is always needed
     for (int i = 0; mentioned && needed && i < c->n; i++)
         for (int k = 0; mentioned[i] && k < c->n; k++) needed[k] |= c->needs[i * c->n + k];
     for (int i = 0; needed && i < c->n; i++) n += needed[i] ? c->at[i].len : 0;

@@ -13,25 +13,25 @@
 #include "base/clock.h"
 #include "runtime/cuda/cuda_bench.h"
 
-// Seconds for the short products of a program; SURE proposals of each are timed however long it
-// takes.
+// Seconds for the short products of a program. The first SURE proposals for each are timed even if
+// that takes longer.
 #define BUDGET 0.15
-// Products that take longer than this are searched further: for so many seconds each at most, and
-// so many in a program.
+// Variants are searched for products that take longer than LONG_CALL: at most VARIANTS seconds for
+// each, and ALL_VARIANTS in a program.
 #define LONG_CALL    40e-6
 #define VARIANTS     0.4
 #define ALL_VARIANTS 3.0
 #define WARM         1.5e-3 // of a race
-#define TURN         0.2e-3 // of a way in a race, at least
-#define CLOSE        1.04   // times the fastest: what may be the fastest when it is timed again
+#define TURN         0.2e-3 // of each candidate in a race, at least
+#define CLOSE        1.04   // factor; candidates within it of the fastest are timed again
 
 enum { SURE = 4, WAYS = 96 };
 
 typedef struct Way {
     LtAlgo algo;
     size_t workspace;
-    bool generated; // the program's own kernel, no algorithm
-    double seconds; // of a call; negative: it fails
+    bool generated; // the program's own kernel instead of an algorithm
+    double seconds; // per call; negative: it fails
 } Way;
 
 typedef struct Search {
@@ -39,7 +39,7 @@ typedef struct Search {
     CuEvent mark[WAYS + 1];
     Way way[WAYS];
     int n;
-    double least; // seconds of the fastest, roughly
+    double least; // estimated seconds of the fastest
     double deadline;
 } Search;
 
@@ -55,7 +55,7 @@ static bool faster(const Way *a, const Way *b)
     return a->seconds >= 0 && (b->seconds < 0 || a->seconds < b->seconds);
 }
 
-// Fastest first; of equals the one proposed first.
+// Sorts the fastest first; equal ones stay in the order of the proposals.
 static void sort(Search *s)
 {
     for (int i = 1; i < s->n; i++) {
@@ -73,9 +73,9 @@ static int calls_in(double seconds, double call)
     return call > 1e-3 * seconds ? (int)(seconds / call) + 1 : 1000;
 }
 
-// One lap of [n] ways behind a warm-up by the first; seconds[i] of a call, negative: it fails.
-// *late: the host was slower than the warm-up, so that the device may have waited for it in
-// between.
+// Times [n] candidates, each with [calls] calls in a row, after a warm-up with the first one.
+// seconds[i]: per call; negative: it fails. *late: enqueuing took longer than the warm-up ran, so
+// the device may have been idle in between.
 static bool lap(Search *s, const Way *way, int n, int warm, int calls, double *seconds, bool *late)
 {
     CuDriver *cu = &s->b.d->cu;
@@ -98,7 +98,7 @@ static bool lap(Search *s, const Way *way, int n, int warm, int calls, double *s
     return ok;
 }
 
-// A lap, once more behind a longer warm-up where the host was late: other threads compile.
+// The same; if the host was late, because other threads are compiling, again with a longer warm-up.
 static bool good_lap(Search *s, const Way *way, int n, double *seconds)
 {
     int warm = calls_in(WARM, way[0].seconds > 0 ? way[0].seconds : s->least),
@@ -107,13 +107,13 @@ static bool good_lap(Search *s, const Way *way, int n, double *seconds)
     return ok && late ? lap(s, way, n, 4 * warm, calls, seconds, &late) : ok;
 }
 
-// Times the ways from [first] on: the least of two laps. All of them have been called before: the
+// Times the candidates from [first] on: the minimum of two laps. All were called before, since the
 // first call of a kernel loads it.
 static void race(Search *s, int first)
 {
     int n = s->n - first;
     double t[WAYS];
-    if (n <= 0 || s->n == 1) return; // one alone has won
+    if (n <= 0 || s->n == 1) return; // there is only one
     for (int k = 0; k < 2; k++) {
         bool ok = good_lap(s, s->way + first, n, t);
         for (int i = 0; i < n; i++) {
@@ -124,7 +124,8 @@ static void race(Search *s, int first)
     }
 }
 
-// The mean of four laps; those that the first one leaves far behind go no further.
+// Times candidates more exactly: the mean of four laps. Those much slower in the first lap are left
+// out of the others.
 static void finals(Search *s)
 {
     enum { LAPS = 4 };
@@ -145,8 +146,8 @@ static void finals(Search *s)
     sort(s);
 }
 
-// Adds a way that the device can call, unless it is clearly slower than the others: the first call
-// of a kernel loads it, the second tells roughly. Returns those seconds, 0 where it fails.
+// Adds a candidate if the device can call it and it is not clearly slower than the others. The
+// first call loads the kernel; the second gives an estimate, which is returned; 0: it fails.
 static double enter(Search *s, Way w)
 {
     if (s->n == WAYS) return 0;
@@ -183,8 +184,9 @@ static void try_variant(Search *s, const LtAlgo *base, int attribute, const void
     enter(s, (Way){.algo = algo, .workspace = r.workspace});
 }
 
-// The heuristic looks at sizes, not at the epilogue or at what a device does under load, and
-// proposes one variant a tile: the other clusters and options of its best are up to a tenth faster.
+// The heuristic considers sizes, but not the epilogue or the device's behaviour under load, and
+// proposes one variant per tile. Other clusters and options of the best proposal are up to a tenth
+// faster.
 static void try_variants(Search *s, const Way *parent)
 {
     static const uint16_t clusters[] = {2, 3, 5, 4, 8}; // 1x1, 2x1, 1x2, 4x1, 1x4 blocks
@@ -225,14 +227,15 @@ static void search_long(Search *s, const LtResult *proposed, int n)
         try_variants(s, &best);
         race(s, before);
         sort(s);
-        if (!memcmp(&best, &s->way[0], sizeof best)) break; // all are known
+        if (!memcmp(&best, &s->way[0], sizeof best)) break; // all variants are known
     }
 }
 
 // -- products that take less ----------------------------------------------------------------------
 
-// One by one, in a graph where that is shorter than a launch. first: seconds of the first way.
-// One that needs a workspace stands in the way of what could run beside it: 3 % are its price.
+// Times candidates one by one, in a graph if they are shorter than a launch. first: seconds of the
+// first. A candidate with a workspace cannot run concurrently with others that use it, so 3 % are
+// added to its time.
 static void time_short(Search *s, const Way *way, int n, double first, double until,
                        GemmTimes *times)
 {
@@ -290,10 +293,10 @@ void cuda_gemm_search(RtModule *m, int gemm, const LtResult *proposed, int n, Ge
     }
 }
 
-// Times those ways by what the whole step takes; they have been called before.
+// Compares candidates by the time of the whole step. All were called before.
 static void compare(Search *s, const Way *way, int n, GemmTimes *times)
 {
-    double begin = clock_now(), t = gemm_bench_time(&s->b, -1); // in use is the first
+    double begin = clock_now(), t = gemm_bench_time(&s->b, -1); // the current one is way[0]
     if (t < LONG_CALL) {
         time_short(s, way, n, t, begin, times);
         s->b.m->tuned += clock_now() - begin;
@@ -330,7 +333,7 @@ bool cuda_gemm_fastest(RtModule *m, int gemm, GemmFound *found, GemmTimes *times
     if (kernel) kernel = gemm_bench_agrees(&s.b, differs, e);
     if (open && !e->code) compare(&s, way, n + kernel, times);
     if (n) end(&s);
-    for (int i = s.n - 1; i >= 0; i--) // the fastest of the library comes first
+    for (int i = s.n - 1; i >= 0; i--) // the library's fastest is stored first
         if (!s.way[i].generated) {
             found->algo[0] = s.way[i].algo;
             found->workspace[0] = s.way[i].workspace;

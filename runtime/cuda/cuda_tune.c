@@ -18,9 +18,9 @@ static int64_t pow2_of(int64_t v, int64_t most)
     return most;
 }
 
-// The alignment that argument [arg] of the product has wherever it is called, up to 16 bytes: no
-// access is wider, the library proposes the same for more, and an input may be the caller's own
-// pointer, so that a product of an input and of a temporary are one choice.
+// The alignment of argument [arg] in all calls of the product, at most 16 bytes: no access is
+// wider, and the library proposes the same algorithms for more. So a product of an input, which may
+// be the caller's pointer, and one of a temporary share a choice.
 static uint32_t alignment(const Program *p, int gemm, int arg)
 {
     int64_t align = 16;
@@ -39,11 +39,12 @@ static uint32_t alignment(const Program *p, int gemm, int arg)
     return (uint32_t)align;
 }
 
-// What the library's algorithms do not depend on: the kernel beside the product.
+// Separates the part of a key that the library's algorithms do not depend on: the generated kernel.
 static const char beside[] = " or kernel ";
 
-// All that the choice depends on, the text of the kernel that takes part included: what was
-// measured beside another one, or without any, is no choice here. NULL: out of memory.
+// A key of everything that the choice depends on. It includes the text of the generated kernel, if
+// there is one: choices that were measured with another kernel, or without one, are not valid.
+// NULL: out of memory.
 static char *make_key(const RtModule *m, int gemm, bool with_kernel)
 {
     const ProgGemm *g = &m->p->gemms[gemm];
@@ -68,7 +69,7 @@ static bool same_call(const char *x, const char *y)
     return !strncmp(x, y, n) && !strcmp(x + n + (a ? skip : 0), y + n + (b ? skip : 0));
 }
 
-// The first product before this one that is the same to the library and was searched; -1: none.
+// The first product before this one that is the same for the library and was searched; -1: none.
 static int same_before(const RtModule *m, int gemm)
 {
     for (int i = 0; i < gemm; i++)
@@ -77,8 +78,8 @@ static int same_before(const RtModule *m, int gemm)
 }
 
 // -- a choice as text -----------------------------------------------------------------------------
-// "kernel", or the algorithm's eight words in hex and its workspace. Where both were timed, both
-// times follow, for people.
+// "kernel", or the algorithm's eight words in hex and its workspace. If both were timed, the times
+// follow, for information.
 static const char own_kernel[] = "kernel";
 
 static char *print_choice(const CudaGemm *g, const char *note)
@@ -137,7 +138,7 @@ static bool accepts(const RtModule *m, int gemm, const char *text, size_t n, LtR
     return true;
 }
 
-// Takes a choice that is still possible: the library accepts the algorithm, or the kernel is there.
+// Uses a choice if it is still possible: the library accepts the algorithm, or the kernel exists.
 static bool accept(RtModule *m, int gemm, const char *text, size_t n)
 {
     CudaGemm *g = &m->gemm[gemm];
@@ -156,7 +157,7 @@ static bool accept(RtModule *m, int gemm, const char *text, size_t n)
 
 // -- candidates -----------------------------------------------------------------------------------
 
-// With less room than this the heuristic hardly shares sums, however little that would take.
+// With a smaller workspace the heuristic rarely proposes split-K, even if that needed little of it.
 #define MUCH_ROOM ((size_t)32 << 20)
 
 static uint32_t scheme_of(const RtModule *m, const LtAlgo *algo)
@@ -167,8 +168,9 @@ static uint32_t scheme_of(const RtModule *m, const LtAlgo *algo)
     return scheme;
 }
 
-// What the heuristic proposes in a workspace of so many bytes, its best first: of that, what fits
-// into the product's own and joins shared sums by one of the schemes. Returns how many.
+// Asks the heuristic for algorithms with a workspace of so many bytes, best first. Keeps those that
+// fit in the product's own workspace and add split sums by one of the given schemes. Returns their
+// number.
 static int propose(const RtModule *m, int gemm, uint32_t schemes, size_t workspace, LtResult *out,
                    LtStatus *status)
 {
@@ -205,14 +207,14 @@ static bool is_among(const LtResult *known, int n, const LtResult *r)
     return false;
 }
 
-// The heuristic's proposals with a large workspace and with the product's own, alternately, the
-// best first:
+// The proposals with a large workspace and with the product's own workspace, alternately, best
+// first.
 static RtCode candidates(const RtModule *m, int gemm, LtResult *out, int *n, RtError *e)
 {
     const CudaDevice *d = m->d;
     const ProgGemm *p = &m->p->gemms[gemm];
-    // No sums in an order that varies: two runs give the same bits. Nor partial sums rounded to a
-    // narrow result type.
+    // Excludes sums in varying order, so that two runs give the same bits, and partial sums that
+    // are rounded to a narrow result type.
     bool wide = p->c_type == PD_F32 || p->c_type == PD_F64;
     uint32_t reduce = LT_REDUCE_COMPUTE | (wide ? LT_REDUCE_OUTPUT : 0);
     LtResult proposed[2][PROPOSED];
@@ -235,7 +237,7 @@ static RtCode candidates(const RtModule *m, int gemm, LtResult *out, int *n, RtE
         r == LT_OK ? "" : d->lt.status_name(r));
 }
 
-// Algorithms proposed, searched: fills found.
+// Proposes and searches algorithms; sets g->found.
 static RtCode search(RtModule *m, int gemm, RtError *e)
 {
     CudaGemm *g = &m->gemm[gemm];
@@ -249,7 +251,7 @@ static RtCode search(RtModule *m, int gemm, RtError *e)
     return RT_OK;
 }
 
-// -- before the kernels are there -----------------------------------------------------------------
+// -- before the kernels are loaded ----------------------------------------------------------------
 
 static RtKey cache_key(const CudaGemm *g)
 {
@@ -258,7 +260,7 @@ static RtKey cache_key(const CudaGemm *g)
     return key;
 }
 
-// Whether the choice table or the cache says what computes the product.
+// Whether the choice table or the cache has a choice for the product.
 static bool is_chosen(const RtModule *m, int gemm, const RtCompileOptions *o, Arena *scratch)
 {
     const CudaGemm *g = &m->gemm[gemm];
@@ -277,7 +279,7 @@ bool cuda_gemms_wanted(RtModule *m, const RtCompileOptions *o, Arena *scratch)
     for (int i = 0; i < m->p->ngemms && !o->locked; i++) {
         CudaGemm *g = &m->gemm[i];
         bool same = false;
-        g->key = make_key(m, i, m->p->gemms[i].kernel != 0); // it will be there
+        g->key = make_key(m, i, m->p->gemms[i].kernel != 0); // the kernel will be compiled
         if (!g->key) return false;
         for (int k = 0; k < i && !same; k++)
             same = !strcmp(m->gemm[k].key, g->key) ||
@@ -290,14 +292,14 @@ bool cuda_gemms_wanted(RtModule *m, const RtCompileOptions *o, Arena *scratch)
 
 void cuda_gemms_search(RtModule *m)
 {
-    RtError later = {0}; // whoever chooses meets the same
+    RtError later = {0}; // the same error will be reported by choose
     for (int i = 0; i < m->p->ngemms; i++)
         if (m->gemm[i].wanted) search(m, i, &later);
 }
 
-// -- behind them ----------------------------------------------------------------------------------
+// -- after the kernels are loaded -----------------------------------------------------------------
 
-// By the fastest of what was found and the program's own kernel.
+// Chooses the fastest of the algorithms found and of the program's own kernel.
 static RtCode measure(RtModule *m, int gemm, const RtCompileOptions *o, GemmFound *found,
                       RtError *e)
 {
@@ -315,13 +317,14 @@ static RtCode measure(RtModule *m, int gemm, const RtCompileOptions *o, GemmFoun
                "not used: this is a bug in netc, please report it with the model",
                m->defect, p->loc && *p->loc ? ", " : "", p->loc ? p->loc : "");
     }
-    if (!measured) return RT_OK; // no memory to measure in: the library's first
+    if (!measured) return RT_OK; // no memory to measure: uses the library's first algorithm
     if (t.library > 0 && t.kernel > 0)
         plain_format(note, sizeof note, "  # library %.2f us, kernel %.2f us", t.library * 1e6,
                      t.kernel * 1e6);
     g->value = print_choice(g, note);
     if (!g->value) return rt_fail(e, RT_OOM, "out of memory");
-    // (not beside a defect, which the next process finds again: it may be a check)
+    // (not if the kernel is wrong, so that the next process finds the error again: it may be a
+    // check)
     if (!differs) rt_cache_put(o, cache_key(g), g->value, strlen(g->value));
     return RT_OK;
 }
@@ -351,14 +354,14 @@ RtCode cuda_gemm_choose(RtModule *m, int gemm, const RtCompileOptions *o, Arena 
     if (rt_cache_get(o, cache_key(g), scratch, &cached, &n) && accept(m, gemm, cached, n))
         return RT_OK;
     int before = g->found ? -1 : same_before(m, gemm);
-    if (before >= 0) { // the fastest of that one
+    if (before >= 0) { // takes the fastest of that product
         GemmFound one = *m->gemm[before].found;
         if (one.n > 1) one.n = 1;
         return measure(m, gemm, o, &one, e);
     }
     if (g->found || search(m, gemm, e) == RT_OK) return measure(m, gemm, o, g->found, e);
     if (e->code == RT_OOM || !cuda_gemm_has_kernel(m, gemm)) return e->code;
-    *e = (RtError){0}; // no algorithm: nothing to measure
+    *e = (RtError){0}; // there is no algorithm, so nothing to measure
     g->generated = true;
     g->value = print_choice(g, "");
     if (!g->value) return rt_fail(e, RT_OOM, "out of memory");

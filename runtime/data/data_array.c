@@ -76,14 +76,14 @@ static RtCode parse(const char *path, const char *part, const ProgType *wanted, 
     return rt_raw_parse(path, part, wanted, b, out, e);
 }
 
-// A row of tokens, of which examples are windows.
+// Whether it is a sequence of tokens, windows of which are the examples.
 static bool is_row(const ProgType *t, const ProgType *wanted)
 {
     return wanted->rank == 1 && t->rank == 1 && t->dtype >= PD_U8 && t->dtype <= PD_I64 &&
            t->dtype == wanted->dtype;
 }
 
-// f32 becomes the 16-bit floats that a model wants: .npy has no bf16.
+// Whether f32 is converted to the 16-bit float that the model wants, since .npy has no bf16.
 static bool narrows(const ProgType *t, const ProgType *wanted)
 {
     return t->dtype == PD_F32 && (wanted->dtype == PD_F16 || wanted->dtype == PD_BF16);
@@ -101,7 +101,7 @@ static RtCode narrow(const char *path, RtArray *a, ProgDType to, RtError *e)
                    path, bad / row, prog_dtype_name(to));
 }
 
-// Whether the examples are what the model wants. wanted is of one example.
+// Checks that the examples are what the model wants. wanted: type of one example.
 static RtCode check(const char *path, const ProgType *t, const ProgType *wanted, RtError *e)
 {
     bool element = t->dtype == wanted->dtype || narrows(t, wanted);
@@ -123,7 +123,7 @@ static RtCode check(const char *path, const ProgType *t, const ProgType *wanted,
                    element ? "" : prog_dtype_name(t->dtype));
 }
 
-// In a folder a file may hold one example: it becomes the only row of its axis 0.
+// Whether a file in a folder is one example, which becomes the only row of its axis 0.
 static bool is_example(const char *path, const ProgType *t, const ProgType *wanted)
 {
     bool array = rt_path_named(path, ".npy .npz ");
@@ -183,29 +183,29 @@ struct RtFiles {
     int n;
     struct RtFile {
         char *path;
-        bool read; // bytes or e say what came of it
+        bool read; // [bytes] or [e] is the result
         RtBytes bytes;
         RtError e;
     } * file;
-    bool folder;   // they are all of one
-    bool anywhere; // windows of tokens begin at any of them
+    bool folder;   // all files are from one folder
+    bool anywhere; // windows may begin at any token
     bool running;
-    pid_t owner; // the process the thread runs in: one forked from it has no such thread
+    pid_t owner; // process in which the thread runs; a forked process does not have the thread
     atomic_bool stop;
     pthread_t thread;
 };
 
 enum { HEAD = 4096 };
 
-// What the first bytes say of all of a regular file: whether its type is known, and the bytes it
-// has then.
+// What the first bytes of a regular file say about the whole: whether its type is known and, if so,
+// its size.
 typedef struct Head {
     unsigned char at[HEAD];
-    RtBytes b;   // at [at]
-    double most; // bytes there can be of it
+    RtBytes b;   // the first bytes, in [at]
+    double most; // upper bound of the file's contents in bytes
     bool typed;
     ProgType type;
-    size_t bytes; // the header's included
+    size_t bytes; // including the header
 } Head;
 
 static bool read_head(const char *path, Head *h)
@@ -223,8 +223,8 @@ static bool read_head(const char *path, Head *h)
     return true;
 }
 
-// A pipe is read when it is asked for: nobody may ever write into it. So is what is packed tightly,
-// which may be more than anyone wants.
+// Reads files ahead, except pipes, which may have no writer yet, and files that could expand to
+// very much.
 static void *read_files(void *arg)
 {
     enum { FREELY = 256 << 20 };
@@ -234,15 +234,17 @@ static void *read_files(void *arg)
         Head h;
         if (x->read || !*x->path || !read_head(x->path, &h)) continue;
         if (h.b.packed && h.most > FREELY && (!h.typed || h.bytes > FREELY)) continue;
-        if (!h.b.packed && h.most > FREELY && !h.typed) continue; // tokens may stay where they are
+        if (!h.b.packed && h.most > FREELY && !h.typed)
+            continue; // it may be tokens, which can
+                      // stay in the file
         rt_bytes_read(x->path, h.bytes, &x->bytes, &x->e);
         x->read = true;
     }
     return NULL;
 }
 
-// Reads a file, unless its first bytes say that it is not what is wanted. What may be IDX under
-// another name is one only when it is as long as it says, so no more of it is unpacked.
+// Reads a file, unless its first bytes show that it is not what is wanted. A file that may be IDX,
+// but is not named so, is IDX only if its length is right, so not more than that is decompressed.
 static RtCode read_wanted(struct RtFile *x, const char *part, const ProgType *wanted, bool folder,
                           RtError *e)
 {
@@ -315,7 +317,7 @@ bool rt_folder_of_arrays(const char *path)
     return found;
 }
 
-// Its files by the bytes of their names. false: no memory.
+// The files of a folder, sorted by the bytes of their names. false: no memory.
 static bool list_folder(RtFiles *f)
 {
     struct dirent **in = NULL;
@@ -348,7 +350,7 @@ RtFiles *rt_files_new(const char *path)
         rt_files_free(f);
         return NULL;
     }
-    // A comma may also be part of a name.
+    // A name may contain a comma, too.
     bool list = strchr(path, ',') && access(path, F_OK) != 0, ok;
     f->n = 1;
     for (const char *p = path; list && *p; p++) f->n += *p == ',';
@@ -372,11 +374,12 @@ bool rt_files_type(const RtFiles *f, const char *part, ProgType *type)
     if (f->n != 1 || f->folder || (part && *part) || !read_head(f->file[0].path, &h) || !h.typed)
         return false;
     *type = h.type;
-    return (double)h.bytes <= h.most; // else it is truncated: reading says so
+    return (double)h.bytes <= h.most; // otherwise it is truncated, which is reported when it is
+                                      // read
 }
 
-// Tokens whose windows are more than memory should be taken for stay in their files, and those
-// whose windows begin anywhere.
+// Leaves tokens in their files if their windows would take much memory, or if windows begin
+// anywhere.
 static RtCode stay(RtFiles *f, const char *part, const ProgType *wanted, RtArray *out, RtError *e)
 {
     enum { LEAST = 256 << 20 };
@@ -415,7 +418,7 @@ RtCode rt_files_array(RtFiles *f, const char *part, const ProgType *wanted, RtAr
             code = one_array(x->path, &x->bytes, part, wanted, f->folder, i ? &more : out, e);
         free(x->bytes.at);
         x->bytes = (RtBytes){0};
-        x->read = false; // asked again, it is read again
+        x->read = false; // read again if requested again
         if (code || !i) continue;
         code = append(f->file[0].path, x->path, out, &more, e);
         rt_array_free(&more);

@@ -16,7 +16,7 @@ bool rt_csv_named(const char *path)
     return rt_path_named(path, ".csv .tsv ");
 }
 
-enum { MOST_COLUMNS = 1 << 20, LONGEST = 400 }; // of numbers as text
+enum { MOST_COLUMNS = 1 << 20, LONGEST = 400 }; // LONGEST: characters of a number
 
 typedef struct Field {
     const char *at;
@@ -25,14 +25,14 @@ typedef struct Field {
 
 typedef struct Table {
     const char *path;
-    const char *at, *end; // the next line
+    const char *at, *end; // at: the next line
     int64_t line;         // its number, from 1
     char separator;
-    Field *field; // of the line that was read
+    Field *field; // of the current line
     int64_t n, cap;
-    char **name; // of columns, or NULL
+    char **name; // names of the columns, or NULL
     int64_t columns;
-    int64_t first, last; // those that are taken
+    int64_t first, last; // columns that are read
     RtError *e;
 } Table;
 
@@ -68,7 +68,7 @@ static bool add_field(Table *t, Field f)
     return true;
 }
 
-// A field from p on, without quotes around it; *next: the separator after it, or the end of the
+// Reads a field from p on, without its quotes. *next: the separator after it, or the end of the
 // line.
 static bool take_field(Table *t, const char *p, const char *stop, Field *out, const char **next)
 {
@@ -92,7 +92,8 @@ static bool take_field(Table *t, const char *p, const char *stop, Field *out, co
     return true;
 }
 
-// The next line that says something into t->field. false: none is left, or it is reported.
+// Reads the fields of the next line that is not empty. false: there is none, or an error was
+// reported.
 static bool next_line(Table *t)
 {
     for (t->n = 0; t->at < t->end; t->line++) {
@@ -122,10 +123,10 @@ static bool next_line(Table *t)
 typedef struct Number {
     double v;
     int64_t i;
-    bool whole; // i is it, exactly
+    bool whole; // i is exact
 } Number;
 
-// Digits that fit and a power of ten that is exact make the nearest double by one operation.
+// If the digits fit and the power of ten is exact, one operation gives the nearest double.
 static bool short_number(Field f, Number *out)
 {
     static const double ten[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
@@ -145,7 +146,7 @@ static bool short_number(Field f, Number *out)
         some = true;
         digits += digits || *p != '0';
         if (__builtin_mul_overflow(v, 10, &v) || __builtin_sub_overflow(v, *p - '0', &v))
-            return false; // (counted downwards, where there is one more)
+            return false; // (negative, since there is one more negative number)
         power -= point;
     }
     if (!some) return false;
@@ -166,7 +167,7 @@ static bool short_number(Field f, Number *out)
     return true;
 }
 
-// word: in small letters.
+// word: in lower case.
 static bool is_word(Field f, const char *word)
 {
     if (f.n != strlen(word)) return false;
@@ -178,10 +179,11 @@ static bool is_word(Field f, const char *word)
 static bool number(Field f, Number *out)
 {
     if (short_number(f, out)) return true;
-    bool yes = is_word(f, "true"); // as Python writes what is so
+    bool yes = is_word(f, "true"); // as in Python
     if (yes || is_word(f, "false")) return *out = (Number){.v = yes, .i = yes, .whole = true}, true;
     char text[LONGEST + 1], *end;
-    // (strtod knows numbers in base 16, which nobody means here, and "infinity" and "nan(...)")
+    // (strtod also accepts hexadecimal numbers, "infinity" and "nan(...)", which are not meant
+    // here)
     if (!f.n || f.n > LONGEST || memchr(f.at, 'x', f.n) || memchr(f.at, 'X', f.n) ||
         memchr(f.at, '(', f.n))
         return false;
@@ -192,7 +194,7 @@ static bool number(Field f, Number *out)
     return *end == 0 && end != text && !(isinf(v) && strpbrk(text, "0123456789"));
 }
 
-// As an element of the type; NULL, or why it is none.
+// Stores the number as an element of the type. NULL: done; otherwise the reason why it is not one.
 static const char *store(ProgDType t, void *at, Number x)
 {
     static const struct {
@@ -218,7 +220,7 @@ static const char *store(ProgDType t, void *at, Number x)
 
 // -- the table ------------------------------------------------------------------------------------
 
-// A field of the first line that is no number makes it a line of names.
+// Whether the first line has names: one of its fields is not a number.
 static bool has_names(const Table *t)
 {
     Number x;
@@ -243,7 +245,7 @@ static bool keep_names(Table *t)
     return t->name && t->name[t->n - 1];
 }
 
-// A column by its name, or its number from 0 on; -1: there is none.
+// The column with a name, or with a number from 0 on; -1: there is none.
 static int64_t column(const Table *t, const char *word, size_t n)
 {
     for (int64_t i = 0; t->name && i < t->columns; i++)
@@ -256,7 +258,7 @@ static int64_t column(const Table *t, const char *word, size_t n)
     return n && v < t->columns ? v : -1;
 }
 
-// The columns of "price", "3" or "first-last".
+// Selects the columns of "price", "3" or "first-last".
 static RtCode pick(Table *t, const char *part)
 {
     t->first = 0, t->last = t->columns - 1;
@@ -275,7 +277,7 @@ static RtCode pick(Table *t, const char *part)
                    part, count ? advise(part, known, (size_t)count).text : "", t->columns - 1);
 }
 
-// What the columns of a line make: an example of the type wanted.
+// Checks that the columns of a line are an example of the wanted type.
 static RtCode fit(const Table *t, const ProgType *wanted, ProgType *out)
 {
     int64_t taken = t->last - t->first + 1, need = 1;
@@ -300,7 +302,7 @@ static RtCode fit(const Table *t, const ProgType *wanted, ProgType *out)
                    t->path, text, need, taken);
 }
 
-// behind: the text that follows [why] at once.
+// behind: text to append directly to [why].
 static RtCode bad_value(const Table *t, int64_t column, const char *why, const char *behind)
 {
     const Field *f = &t->field[column];
@@ -313,7 +315,7 @@ static RtCode bad_value(const Table *t, int64_t column, const char *why, const c
                    behind);
 }
 
-// What to do about text where a number should be.
+// Advice about text where a number is expected.
 static const char *instead(Field f)
 {
     static const char *const none[] = {"na", "n/a", "null", "none", "-", "?"};
@@ -324,7 +326,7 @@ static const char *instead(Field f)
                 : "";
 }
 
-// The line that was read, behind *data.
+// Stores the current line as the next row.
 static RtCode take_line(Table *t, const ProgType *type, unsigned char *to)
 {
     if (t->n != t->columns)
@@ -408,7 +410,7 @@ typedef struct Written {
     char room[8192];
 } Written;
 
-// With as few digits as tell the value from its neighbours.
+// The smallest number of digits that distinguishes the value from its neighbours.
 static int digits_of(ProgDType t, double v)
 {
     char text[40];

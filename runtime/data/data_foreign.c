@@ -13,13 +13,13 @@
 
 typedef struct Foreign {
     const char *what;
-    const char *suffixes; // each ended by a space; "": none of its own
-    int at, n;            // where its magic stands and how long it is; 0 long: known by name only
+    const char *suffixes; // each is followed by a space; "": none
+    int at, n;            // position and length of its magic bytes; length 0: known only by name
     const char *magic;
     const char *advice;
 } Foreign;
 
-// The narrower first.
+// More specific formats come first.
 static const Foreign table[] = {
     {"a file of PyTorch", ".pt .pth .ckpt ", 0, 0, "", MAKE_NPY("torch.load(FILE).numpy()")},
     {"a spreadsheet", ".xlsx .xls .ods ", 0, 0, "", MAKE_NPY("pandas.read_excel(FILE).to_numpy()")},
@@ -102,7 +102,7 @@ static bool begins(const RtBytes *b, const Foreign *f)
     return f->n && b->n >= (size_t)(f->at + f->n) && !memcmp(b->at + f->at, f->magic, (size_t)f->n);
 }
 
-// What the name says goes before what the bytes do: many formats are zip archives.
+// The name takes precedence over the contents, since many formats are zip archives.
 static const Foreign *find(const char *path, const RtBytes *b)
 {
     enum { COUNT = sizeof table / sizeof *table };

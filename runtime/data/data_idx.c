@@ -37,7 +37,7 @@ bool rt_idx_recognise(const char *path, const RtBytes *b)
     const char *name = strrchr(path, '/');
     name = name ? name + 1 : path;
     if (strstr(name, "idx") || strstr(name, "ubyte")) return true;
-    // Tokens may begin with anything; they are not also this long.
+    // (A file of tokens may begin like this but is unlikely to have this length.)
     return rt_idx_type(b, &t, &head) && prog_type_bytes(&t) == (int64_t)(b->n - head);
 }
 

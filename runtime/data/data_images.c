@@ -17,13 +17,13 @@
 enum { LARGEST_FILE = 1 << 28, HEAD = 1 << 18, MOST_THREADS = 64 };
 
 struct RtImages {
-    RtSource source; // of those that stay in their files
+    RtSource source; // for images that stay in their files
     char *path;
     RtListing list;
-    int *fd; // of each archive
+    int *fd; // by archive
     bool resize, skip_bad;
-    bool sound;      // every image was decoded once, and the bad ones are left out
-    int64_t w, h, c; // of every image, once known
+    bool sound;      // every image was decoded once, and bad ones were removed
+    int64_t w, h, c; // of every image, if known
     int64_t bad;
     char *first_bad;
 };
@@ -87,7 +87,7 @@ void rt_images_free(RtImages *s)
 
 // -- one image ------------------------------------------------------------------------------------
 
-// Its file, or what of it stands in the first [most] bytes.
+// Reads the image's file, or its first [most] bytes.
 static RtCode read_file(const RtImages *s, const RtListed *x, size_t most, RtBytes *b, RtError *e)
 {
     struct stat st;
@@ -128,10 +128,10 @@ static RtCode other_size(const RtImages *s, const RtListed *x, int64_t w, int64_
                    x->name, w, h, s->w, s->h);
 }
 
-// What a pass over images does with each.
+// What is done with each image.
 typedef enum Pass { PASS_SIZES, PASS_SOUND, PASS_PIXELS } Pass;
 
-// bad: the image is to blame, not its size.
+// bad: the image is damaged, not only of another size.
 static RtCode one_image(const RtImages *s, const RtListed *x, Pass pass, unsigned char *to,
                         bool *bad, RtError *e)
 {
@@ -157,12 +157,12 @@ typedef struct Work {
     int64_t n;
     Pass pass;
     unsigned char *to;
-    bool *left_out; // of each, where bad ones are; or NULL: they are errors
+    bool *left_out; // by image: it is bad; NULL: bad images are errors
     atomic_llong next;
-    pthread_mutex_t lock; // guards what follows
-    int64_t bad, first;   // how many, and which of all that failed comes first
-    RtError e;            // of that one
-    bool hard;            // no more of it: memory, a library
+    pthread_mutex_t lock; // guards the following
+    int64_t bad, first;   // number of bad images; index of the first one that failed
+    RtError e;            // error of that image
+    bool hard;            // another error, such as lack of memory, which ended the work
 } Work;
 
 static void *work(void *arg)
@@ -178,7 +178,7 @@ static void *work(void *arg)
         pthread_mutex_lock(&k->lock);
         if (bad) k->bad++;
         if (bad && k->left_out) k->left_out[i] = true;
-        bool hard = !bad || !k->left_out; // an error; of a bad image only when it is no other's
+        bool hard = !bad || !k->left_out; // another error, or a bad image if these are errors
         if (i < k->first && (hard || !k->hard)) k->first = i, k->e = e;
         if (hard && !bad) atomic_store(&k->next, k->n), k->hard = true, k->first = i, k->e = e;
         pthread_mutex_unlock(&k->lock);
@@ -186,7 +186,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-// All threads' work; what failed first, by its place, is in k->e.
+// Processes images in several threads. k->e: the error of the first image, by index, that failed.
 static void share(Work *k)
 {
     pthread_t thread[MOST_THREADS];
@@ -209,8 +209,8 @@ static RtCode rows_of(const RtSource *source, const int32_t *rows, int64_t n, vo
     return k.first != INT64_MAX ? k.e.code : RT_OK;
 }
 
-// A pass over all. Bad ones are left out, or the error says how many there are. to: their pixels,
-// without gaps.
+// Processes all images. Bad ones are removed, or reported with their number. to: the pixels of the
+// others, without gaps.
 static RtCode pass_all(RtImages *s, Pass pass, unsigned char *to, RtError *e)
 {
     RtListing *l = &s->list;
@@ -264,7 +264,7 @@ static RtCode known_part(const RtImages *s, const char *part, const ProgType *wa
                    s->path, part);
 }
 
-// The size that every image has or gets: what is wanted, or else that of the first one.
+// The size of all images: the wanted one, otherwise that of the first image.
 static RtCode find_size(RtImages *s, const ProgType *wanted, RtError *e)
 {
     int64_t w = -1, h = -1, c = -1;
@@ -295,7 +295,7 @@ static RtCode find_size(RtImages *s, const ProgType *wanted, RtError *e)
         RtCode code = rt_image_size(s->list.image[i].name, &b, &iw, &ih, &ic, &first);
         free(b.at);
         if (code && code != RT_USER) break;
-        if (code) continue; // a bad one, which the pass over all counts
+        if (code) continue; // a bad image, which is counted later
         w = w < 1 ? iw : w, h = h < 1 ? ih : h, c = c < 1 ? ic : c;
     }
     if (w < 1 || h < 1 || c < 1) return (*e = first).code;
@@ -344,7 +344,7 @@ static RtCode make_labels(RtImages *s, const ProgType *t, RtArray *out, RtError 
 
 static void forget(RtSource *s)
 {
-    (void)s; // whoever opened the set frees it
+    (void)s; // freed by its owner
 }
 
 RtCode rt_images_array(RtImages *s, const char *part, const ProgType *wanted, size_t most,
@@ -355,11 +355,11 @@ RtCode rt_images_array(RtImages *s, const char *part, const ProgType *wanted, si
     *out = (RtArray){0};
     if (rt_images_type(s, part, wanted, &t, e)) return e->code;
     bool labels = is_labels(part, wanted);
-    if (labels && s->skip_bad && !s->sound) { // as many as images will be
+    if (labels && s->skip_bad && !s->sound) { // labels must match the images that remain
         int64_t c = s->c;
         s->c = c ? c : 3;
         bool resize = s->resize;
-        s->resize = true; // (their sizes are looked at with the images)
+        s->resize = true; // (sizes are checked with the images)
         RtCode code = pass_all(s, PASS_SOUND, NULL, e);
         s->resize = resize, s->c = c;
         if (code) return code;

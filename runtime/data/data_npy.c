@@ -14,7 +14,7 @@ bool rt_npy_recognise(const RtBytes *b)
     return b->n >= 6 && !memcmp(b->at, magic, 6);
 }
 
-// The dict is read by a cursor over its text, which is followed by a zero byte.
+// Position while parsing the text of the header's dict, which is followed by a zero byte.
 typedef struct Dict {
     const char *p, *end;
 } Dict;
@@ -70,7 +70,7 @@ static bool shape(Dict *d, ProgType *t)
         }
         if (d->p == begin || t->rank == PROG_MAX_RANK) return false;
         t->dim[t->rank++] = v;
-        if (d->p < d->end && *d->p == 'L') d->p++; // Python 2
+        if (d->p < d->end && *d->p == 'L') d->p++; // suffix of integers in Python 2
         space(d);
         if (!eat(d, ',') && (d->p >= d->end || *d->p != ')')) return false;
     }
@@ -140,7 +140,7 @@ static RtCode element_type(const char *path, Header *h, RtError *e)
                    path, h->descr);
 }
 
-// *head: where the elements begin.
+// *head: offset of the elements.
 static RtCode parse_header(const char *path, const RtBytes *b, Header *h, size_t *head, RtError *e)
 {
     if (!rt_npy_recognise(b))
@@ -206,7 +206,7 @@ void *rt_npy_wide(const void *data, size_t n)
     return f;
 }
 
-// bf16, which .npy does not know, is written as f32.
+// bf16, which .npy does not have, is written as f32.
 RtCode rt_npy_head(const char *path, const ProgType *type, char head[RT_NPY_HEAD], size_t *size,
                    RtError *e)
 {
@@ -225,7 +225,7 @@ RtCode rt_npy_head(const char *path, const ProgType *type, char head[RT_NPY_HEAD
     int n = snprintf(head + 10, RT_NPY_HEAD - 10,
                      "{'descr': '%s', 'fortran_order': False, 'shape': (%s%s), }", descr, dims,
                      t.rank == 1 ? "," : "");
-    size_t len = ((size_t)n + 10 + 1 + 63) / 64 * 64 - 10; // the elements begin at a multiple of 64
+    size_t len = ((size_t)n + 10 + 1 + 63) / 64 * 64 - 10; // elements are aligned to 64 bytes
     memset(head + 10 + n, ' ', len - (size_t)n);
     head[10 + len - 1] = '\n';
     memcpy(head, magic, 6);

@@ -23,13 +23,13 @@ static uint64_t little(const unsigned char *p, int n)
     return v;
 }
 
-typedef struct Member { // a file of the archive
-    const char *name;   // in the archive's bytes, [n] long, without ".npy"
+typedef struct Member { // a file in the archive
+    const char *name;   // points into the archive, [n] bytes, without ".npy"
     size_t n;
     int method; // 0: stored, 8: deflated
     bool secret;
     uint32_t crc;
-    uint64_t packed, size, at; // at: where its local header begins
+    uint64_t packed, size, at; // at: offset of its local header
 } Member;
 
 typedef struct Archive {
@@ -46,7 +46,8 @@ static RtCode damaged(const Archive *z, const char *what)
     return rt_fail(z->e, RT_USER, "%s is damaged: %s", z->path, what);
 }
 
-// Sizes of 4 GiB and more stand behind the name, in the order in which they are missing.
+// Reads sizes of 4 GiB and more from the extra field, where those that are missing appear in this
+// order.
 static void widen(Member *m, const unsigned char *extra, size_t n)
 {
     uint64_t *wide[] = {&m->size, &m->packed, &m->at};
@@ -59,7 +60,7 @@ static void widen(Member *m, const unsigned char *extra, size_t n)
     }
 }
 
-// Where the list of files is: its end is the last thing of the archive but a comment.
+// Finds the end record, which is last in the archive except for a comment.
 static const unsigned char *find_end(const Archive *z)
 {
     for (size_t back = END; back <= z->n && back <= END + 65535; back++)
@@ -110,7 +111,7 @@ static bool named(const Member *m, const char *name)
     return m->n == strlen(name) && !memcmp(m->name, name, m->n);
 }
 
-// The array that is asked for, or else the only one.
+// The requested array, or the only one.
 static RtCode pick(const Archive *z, const char *part, const Member **out)
 {
     *out = NULL;
@@ -142,7 +143,7 @@ static bool inflate_all(const unsigned char *from, size_t n, unsigned char *to, 
     if (inflateInit2(&s, -MAX_WBITS) != Z_OK) return false;
     int code = Z_OK;
     size_t in = 0, out = 0;
-    while (code == Z_OK) { // in pieces that zlib's counters hold
+    while (code == Z_OK) { // in pieces, since zlib's counters are 32 bits
         enum { PIECE = 1 << 30 };
         size_t more = n - in < PIECE ? n - in : PIECE,
                room = size - out < PIECE ? size - out : PIECE;
@@ -165,7 +166,7 @@ static uint32_t checksum(const unsigned char *at, size_t n)
     return (uint32_t)crc;
 }
 
-// The file's bytes, unpacked and checked.
+// Decompresses a file and checks it.
 static RtCode unpack(const Archive *z, const Member *m, RtBytes *out)
 {
     if (m->secret) return rt_fail(z->e, RT_USER, "%s is encrypted", z->path);
@@ -182,7 +183,7 @@ static RtCode unpack(const Archive *z, const Member *m, RtBytes *out)
         return damaged(z, "an array is cut off");
     if (little(p + 26, 2) < m->n || memcmp(p + LOCAL, m->name, m->n))
         return damaged(z, "an array is not what its list says");
-    if (m->size / 1100 > m->packed + 1) // deflate reaches 1032 to 1
+    if (m->size / 1100 > m->packed + 1) // deflate compresses at most 1032 to 1
         return damaged(z, "an array says that it is larger than it can be");
     *out = (RtBytes){.at = malloc((size_t)m->size + 1), .n = (size_t)m->size};
     if (!out->at) return rt_fail(z->e, RT_OOM, "%s does not fit in memory", z->path);

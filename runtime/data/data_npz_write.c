@@ -16,9 +16,9 @@ struct RtNpzPart {
     char head[RT_NPY_HEAD];
     size_t nhead, n; // n: bytes of the name with its suffix
     ProgDType dtype;
-    uint64_t bytes, done; // of its elements, as .npy has them
+    uint64_t bytes, done; // of its elements in .npy
     uint32_t crc;
-    uint64_t at; // where its header begins
+    uint64_t at; // offset of its header
 };
 
 static void put(unsigned char **p, uint64_t v, int n)
@@ -28,14 +28,15 @@ static void put(unsigned char **p, uint64_t v, int n)
 
 static uint32_t checksum(uint32_t crc, const void *at, size_t n)
 {
-    for (size_t i = 0, k; i < n; i += k) { // in pieces that zlib's counters hold
+    for (size_t i = 0, k; i < n; i += k) { // in pieces, since zlib's counters are 32 bits
         k = n - i < (1u << 30) ? n - i : (1u << 30);
         crc = (uint32_t)crc32(crc, (const unsigned char *)at + i, (uInt)k);
     }
     return crc;
 }
 
-// The header of a file (20 bytes of sizes behind its name) or its line in the list (28 bytes).
+// Writes the local header of a file (with 20 bytes of sizes after its name) or its entry in the
+// list (28 bytes).
 static size_t header(unsigned char *to, const RtNpzPart *x, bool list)
 {
     unsigned char *p = to;
@@ -43,7 +44,7 @@ static size_t header(unsigned char *to, const RtNpzPart *x, bool list)
     put(&p, list ? 0x02014b50 : 0x04034b50, 4);
     if (list) put(&p, 45, 2);
     put(&p, 45, 2), put(&p, 0x800, 2), put(&p, 0, 2); // version 4.5, UTF-8 names, stored
-    put(&p, 0, 2), put(&p, 33, 2);                    // 1980-01-01: the same bytes every time
+    put(&p, 0, 2), put(&p, 33, 2); // 1980-01-01, so that the output is reproducible
     put(&p, x->crc, 4), put(&p, UINT32_MAX, 4), put(&p, UINT32_MAX, 4);
     put(&p, x->n, 2), put(&p, list ? 28 : 20, 2);
     if (list) put(&p, 0, 2), put(&p, 0, 2), put(&p, 0, 2), put(&p, 0, 4), put(&p, UINT32_MAX, 4);
@@ -54,7 +55,7 @@ static size_t header(unsigned char *to, const RtNpzPart *x, bool list)
     return (size_t)(p - to);
 }
 
-// The elements begin behind both headers.
+// Offset of the elements, after both headers.
 static uint64_t elements_at(const RtNpzPart *x)
 {
     unsigned char room[LINE + 256 + 28];
@@ -71,7 +72,8 @@ static RtCode place(const char *path, const RtTensor *t, const RtNpzPart *before
     out->n = (size_t)n;
     if (rt_npy_head(path, &type, out->head, &out->nhead, e)) return e->code;
     out->dtype = type.dtype;
-    out->bytes = (uint64_t)prog_type_bytes(&type) << (type.dtype == PD_BF16); // written as f32
+    out->bytes = (uint64_t)prog_type_bytes(&type) << (type.dtype == PD_BF16); // bf16 is written as
+                                                                              // f32
     out->crc = checksum(0, out->head, out->nhead);
     out->at = before ? elements_at(before) + before->bytes : 0;
     return RT_OK;
@@ -116,7 +118,7 @@ RtCode rt_npz_put(RtNpz *z, int i, const void *data, size_t bytes, RtError *e)
     return code;
 }
 
-// What stands in front of the arrays' elements, and the list of them behind.
+// Writes the headers of all arrays, and the list at the end.
 static RtCode put_headers(RtNpz *z, RtError *e)
 {
     unsigned char room[LINE + 256 + 28], *p = room;

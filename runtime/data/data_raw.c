@@ -5,7 +5,8 @@
 
 #include "runtime/data/data_read.h"
 
-// -- CIFAR: records of labels and 3 planes of 32 by 32: CIFAR-10 has one label, CIFAR-100 a coarse and
+// -- CIFAR: records of labels and 3 planes of 32 by 32: CIFAR-10 has one label, CIFAR-100 a coarse
+// and
 // a fine one ------------------------------------------------------------------------------------
 enum { PIXELS = 3 * 32 * 32, RECORD = 1 + PIXELS, RECORD_100 = 2 + PIXELS };
 
@@ -17,8 +18,8 @@ static bool is_part(const char *part)
     return false;
 }
 
-// A file of CIFAR-100, "train.bin", is told by the part that is asked for: others are called so,
-// too.
+// A CIFAR-100 file, "train.bin", is recognised only if one of its parts is requested, since other
+// files have this name, too.
 bool rt_cifar_recognise(const char *path, const char *part, const RtBytes *b)
 {
     const char *name = strrchr(path, '/');
@@ -69,7 +70,7 @@ static bool is_integer(ProgDType t)
     return t >= PD_U8 && t <= PD_I64;
 }
 
-// Elements of [from] bytes, unsigned, as the wider integer type [to].
+// Converts unsigned elements of [from] bytes to the wider integer type [to].
 static RtCode widen(const char *path, RtBytes *b, size_t from, ProgDType to, RtError *e)
 {
     size_t n = b->n / from, size = (size_t)prog_dtype_bytes(to), bytes;
@@ -118,8 +119,8 @@ RtCode rt_raw_parse(const char *path, const char *part, const ProgType *wanted, 
                      .data = b->at,
                      .bytes = b->n};
     if (!wanted || wanted->rank == 0 || (wanted->rank == 1 && is_integer(t)))
-        return RT_OK; // windows: the caller
-    // Examples of the wanted shape, one after the other.
+        return RT_OK; // (the caller makes windows)
+    // Consecutive examples of the wanted shape.
     int64_t row = (int64_t)size;
     for (int i = 0; i < wanted->rank; i++)
         if (wanted->dim[i] < 1 || __builtin_mul_overflow(row, wanted->dim[i], &row)) {

@@ -84,16 +84,16 @@ enum { LOOKED_AT = 4096, OPEN = 256 };
 
 typedef struct Part {
     char *path;
-    int fd; // -1: opened for each row, behind the first OPEN
+    int fd; // -1: opened for each row, if it is not among the first OPEN
     size_t head;
-    int width; // bytes of a token there
+    int width; // bytes per token in the file
     int64_t tokens, first, rows;
 } Part;
 
 typedef struct RtTokens {
     RtSource source;
     ProgDType type;
-    int64_t window, stride; // tokens of a row, and from a row to the next
+    int64_t window, stride; // tokens per row; distance of the beginnings of rows in tokens
     bool has_range;
     int64_t low, high;
     int n;
@@ -118,7 +118,7 @@ static void tokens_range(RtSource *s, int64_t low, int64_t high)
     t->high = high;
 }
 
-// How many of n bytes there are from there on; -1: errno says why not.
+// Reads up to n bytes; returns how many. -1: errno has the reason.
 static ssize_t read_at(int fd, void *to, size_t n, int64_t from)
 {
     size_t got = 0;
@@ -132,8 +132,8 @@ static ssize_t read_at(int fd, void *to, size_t n, int64_t from)
     return (ssize_t)got;
 }
 
-// How the file holds its tokens. *width 0: it must be read in another way. RT_USER: damaged. b: its
-// size, but only the first LOOKED_AT of its bytes.
+// Finds the format of a file's tokens. *width 0: it must be read in another way. RT_USER: damaged.
+// b: has the file's size, but only its first LOOKED_AT bytes.
 static RtCode layout(const char *path, const RtBytes *b, const char *part, ProgDType type,
                      size_t *head, int *width, RtError *e)
 {
@@ -159,7 +159,7 @@ static RtCode layout(const char *path, const RtBytes *b, const char *part, ProgD
     return RT_OK;
 }
 
-// A regular file, its first bytes to b->at and its size to b->n.
+// Opens a regular file; reads its first bytes to b->at and its size to b->n.
 static bool open_part(const char *path, int *fd, RtBytes *b)
 {
     struct stat st;
@@ -191,7 +191,7 @@ static RtCode add_part(RtTokens *t, const char *path, const char *part, bool *fi
     return RT_OK;
 }
 
-// Numbers the rows; returns how many there are.
+// Numbers the rows; returns their count.
 static int64_t count_rows(RtTokens *t, bool anywhere)
 {
     int64_t tokens = 0, rows = 0;
@@ -229,13 +229,13 @@ static RtCode tokens_row(const RtTokens *t, int64_t row, void *to, RtError *e)
     const Part *p = t->part;
     while (row >= p->first + p->rows) p++;
     int64_t at = (row - p->first) * t->stride, own = prog_dtype_bytes(t->type);
-    // The row's end is where they fit, narrow as they are: those in front of them become wide.
+    // The narrow tokens are read to the end of the row's memory, then widened from its beginning.
     size_t bytes = (size_t)t->window * (size_t)p->width;
     char *o = to, *from = o + (size_t)(t->window * own) - bytes;
     if (read_part(p, from, bytes, (int64_t)p->head + at * p->width, e)) return e->code;
     for (int64_t i = 0; i < t->window; i++, from += p->width, o += own) {
         int64_t v = 0;
-        memcpy(&v, from, (size_t)p->width); // little-endian, as everywhere here
+        memcpy(&v, from, (size_t)p->width); // little-endian
         if (t->type == PD_I32 && p->width == 4) v = (int32_t)v;
         if (t->has_range && (v < t->low || v >= t->high)) return outside(t, p, at + i, v, e);
         memcpy(o, &v, (size_t)own);

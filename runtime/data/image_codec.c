@@ -132,9 +132,9 @@ static RtCode within(const char *name, int64_t w, int64_t h, RtError *e)
 typedef struct Image {
     const char *name;
     const RtBytes *b;
-    int64_t w, h, c;    // c: of the file: 1 or 3
+    int64_t w, h, c;    // c: channels in the file, 1 or 3
     int64_t channels;   // wanted
-    unsigned char *out; // NULL: only the size is
+    unsigned char *out; // NULL: only the size is needed
 } Image;
 
 static RtCode take_size(Image *x, int64_t w, int64_t h, int64_t c, bool whole, RtError *e)
@@ -162,7 +162,9 @@ static RtCode read_png(Image *x, bool whole, RtError *e)
         bad ? RT_OK : take_size(x, head.width, head.height, head.color & 2 ? 3 : 1, whole, e);
     if (!bad && !code && whole)
         bad = p.decode_image(ctx, x->out, (size_t)(x->w * x->h) * 3, SPNG_RGB8, 0);
-    if (!bad && !code && whole) bad = p.decode_chunks(ctx); // to the end, whose sums are looked at
+    if (!bad && !code && whole)
+        bad = p.decode_chunks(ctx); // reads to the end, which verifies
+                                    // checksums
     if (bad && !code) code = damaged(x->name, "PNG", p.strerror(bad), e);
     p.ctx_free(ctx);
     return code;
@@ -193,7 +195,7 @@ static RtCode read_jpeg(Image *x, bool whole, RtError *e)
     return code;
 }
 
-// (n, 3) to (n): luma as ITU-R 601 has it.
+// Converts (n, 3) to (n): luma according to ITU-R 601.
 static void to_gray(unsigned char *p, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
@@ -236,7 +238,8 @@ RtCode rt_image_decode(const char *name, const RtBytes *b, int64_t c, unsigned c
 
 // -- another size ---------------------------------------------------------------------------------
 
-// Of [to] places over the middle of n: from which elements, and how much of each.
+// For each of [to] pixels, centred on n source pixels: which source pixels contribute, and their
+// weights.
 typedef struct Taps {
     int64_t most;
     int64_t *first, *count;

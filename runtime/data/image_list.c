@@ -83,7 +83,7 @@ static RtCode list_folder(RtListing *l, const char *path, int64_t label, int dep
     return e->code;
 }
 
-// A folder without images is no class: one that holds something else.
+// An error: a folder has files but no images, so it is not a class.
 static RtCode empty_class(const RtListing *l, const char *path, RtError *e)
 {
     bool *has = calloc((size_t)l->nclasses + 1, 1);
@@ -100,7 +100,7 @@ static RtCode empty_class(const RtListing *l, const char *path, RtError *e)
 
 RtCode rt_list_folder(RtListing *l, const char *path, RtError *e)
 {
-    RtError own = {0}; // e may hold an older one
+    RtError own = {0}; // (e may contain an earlier error)
     if (list_folder(l, path, -1, 0, &own)) return *e = own, own.code;
     int64_t loose = 0;
     for (int64_t i = 0; i < l->n; i++) loose += l->image[i].label < 0;
@@ -165,7 +165,7 @@ bool rt_tar_readable(const char **why)
     return there;
 }
 
-typedef struct Sample { // the files of one name up to the first dot, which follow each other
+typedef struct Sample { // consecutive files with the same name up to the first dot
     char *key;
     int64_t image; // -1: none yet
     int64_t label;
@@ -203,7 +203,9 @@ static RtCode take_member(RtListing *l, const Tar *t, struct archive *a, const c
         if (!s->key) return rt_fail(e, RT_OOM, "out of memory");
     }
     if (!strcmp(dot, ".cls")) return take_label(t, a, path, name, s, e);
-    if (!rt_image_named(name) || strchr(dot + 1, '.')) return RT_OK; // "seg.png" is no image of it
+    if (!rt_image_named(name) || strchr(dot + 1, '.'))
+        return RT_OK; // "seg.png" is not the
+                      // sample's image
     if (s->image >= 0)
         return rt_fail(e, RT_USER, "%s: the sample '%s' has two images", path, s->key);
     RtListed image = {

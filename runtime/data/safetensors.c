@@ -36,7 +36,7 @@ typedef struct Writer {
     RtError *e;
 } Writer;
 
-// Wider elements first, so that every tensor is aligned; else in the order given.
+// Wider elements come first, so that every tensor is aligned; otherwise the order is kept.
 static int *order(Arena *a, const RtTensor *t, int n)
 {
     int *at = NEW_ARRAY(a, int, n + 1), k = 0;
@@ -164,7 +164,7 @@ static int by_place(const void *a, const void *b)
     return prog_type_bytes(&x->type) < prog_type_bytes(&y->type) ? -1 : 1;
 }
 
-// Every byte belongs to exactly one tensor.
+// Checks that every byte belongs to exactly one tensor.
 static RtCode check_places(Arena *a, const char *path, const RtTensors *r,
                            const unsigned char *data, size_t size, RtError *e)
 {

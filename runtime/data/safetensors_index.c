@@ -13,7 +13,7 @@
 #include "runtime/host/parse.h"
 
 // -- reading --------------------------------------------------------------------------------------
-// The tensors of one more file behind those that are there.
+// Appends the tensors of another file.
 static RtCode add_file(Arena *a, const char *path, RtTensors *all, RtError *e)
 {
     RtBytes b;
@@ -36,7 +36,7 @@ static RtCode add_file(Arena *a, const char *path, RtTensors *all, RtError *e)
     return RT_OK;
 }
 
-// Each tensor in the file that the index says, and no other.
+// Checks that each tensor is in the file given by the index, and that no others are.
 static RtCode check_index(Arena *a, const char *path, const JsonValue *map, const RtTensors *t,
                           const StrMap *first, RtError *e)
 {
@@ -48,7 +48,7 @@ static RtCode check_index(Arena *a, const char *path, const JsonValue *map, cons
     }
     for (const JsonValue *v = map->child; v; v = v->next) {
         const RtTensor *x = strmap_get(&seen, v->key);
-        const int *place = strmap_get(first, v->string); // of its file's tensors: from, to
+        const int *place = strmap_get(first, v->string); // range of the tensors in this file
         if (!x || x < &t->at[place[0]] || x >= &t->at[place[1]])
             return rt_fail(e, RT_USER, "%s: '%s' is not in %s, where it should be", path, v->key,
                            v->string);
@@ -117,7 +117,7 @@ void rt_tensors_free(RtTensors *t)
 
 // -- writing --------------------------------------------------------------------------------------
 
-// The files that the index names which is there now; none where there is no such index.
+// The files that the existing index names; none if there is no index.
 static StrMap files_of(Arena *a, const char *index)
 {
     StrMap files = strmap_new(a);
@@ -134,7 +134,7 @@ static StrMap files_of(Arena *a, const char *index)
     return files;
 }
 
-// Of "dir/model.safetensors.index.json": "dir/model", and how much of it is the folder.
+// For "dir/model.safetensors.index.json": "dir/model"; *folder: length of the folder in it.
 static const char *stem_of(Arena *a, const char *index, size_t *folder)
 {
     static const char *const ends[] = {".safetensors.index.json", ".index.json", ".json"};
@@ -149,7 +149,8 @@ static const char *stem_of(Arena *a, const char *index, size_t *folder)
     return index;
 }
 
-// "model-00001-of-00003.safetensors", "model-b-00001-of-00003.safetensors" of the stem "model"
+// Whether the file is "model-00001-of-00003.safetensors" or "model-b-00001-of-00003.safetensors"
+// for the stem "model".
 static bool is_part(const char *file, const char *stem)
 {
     size_t n = strlen(stem);

@@ -1,7 +1,7 @@
 // The order of examples in an epoch.
 #include "runtime/data.h"
 
-// splitmix64: a counter through a mixing function.
+// splitmix64: a mixing function applied to a counter.
 static uint64_t next(uint64_t *state)
 {
     uint64_t z = *state += 0x9e3779b97f4a7c15u;
@@ -10,7 +10,8 @@ static uint64_t next(uint64_t *state)
     return z ^ z >> 31;
 }
 
-// Uniform in 0..n, without bias: the high word of a product, redrawn where it would favour some.
+// Uniform in 0..n without bias: the high word of a product, redrawn in the cases that would cause a
+// bias.
 static uint64_t below(uint64_t *state, uint64_t n)
 {
     for (;;) {

@@ -5,7 +5,7 @@
 
 #include "runtime/device.h"
 
-// The number of "cuda" and "cuda:N"; negative: no such name.
+// The number of the device in "cuda" or "cuda:N"; negative: not such a name.
 static int cuda_number(const char *name)
 {
     char *end;

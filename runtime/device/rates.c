@@ -43,7 +43,7 @@ static void close_yard(Yard *y)
     if (y->stream) ops->stream_free(y->stream);
 }
 
-// Median seconds of what once() enqueues.
+// The median time of what once() enqueues.
 static RtCode measure(Yard *y, RtCode (*once)(Yard *y, void *arg, RtError *e), void *arg,
                       double *seconds, RtError *e)
 {
@@ -62,7 +62,7 @@ static RtCode measure(Yard *y, RtCode (*once)(Yard *y, void *arg, RtError *e), v
     return RT_OK;
 }
 
-// Several in a row: a copy alone is not at its rate while it begins and ends.
+// Several copies in a row, since a single one is slower at its beginning and end.
 enum { COPIES = 4 };
 static RtCode copy_once(Yard *y, void *arg, RtError *e)
 {
@@ -77,7 +77,7 @@ static RtCode copy_rate(Yard *y, double *rate, RtError *e)
     const RtDeviceOps *ops = y->d->ops;
     size_t bytes = ops->cuda ? (size_t)1 << 30 : (size_t)64 << 20, avail = 0, total;
     double seconds;
-    // A quarter of what is free at most; a smaller copy is still larger than the cache.
+    // Uses at most a quarter of the free memory, but more than the cache.
     if (ops->memory(y->d, &avail, &total))
         while (bytes > avail / 8 && bytes > (size_t)32 << 20) bytes /= 2;
     for (int i = 0; i < 2; i++)
@@ -107,8 +107,8 @@ static RtCode gemm_once(Yard *y, void *arg, RtError *e)
     return y->d->ops->gemm(y->stream, y->module, 0, slots, e);
 }
 
-// Values of both signs: a product of zeros runs at a rate no other reaches. A period of them is
-// made, and repeated.
+// Fills memory with values of both signs, since products of zeros run faster than all others. Only
+// PERIOD values are generated, and repeated.
 static RtCode fill(Yard *y, int i, ProgDType t, int64_t n, RtError *e)
 {
     enum { PERIOD = 1048573 };

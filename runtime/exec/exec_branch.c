@@ -11,7 +11,7 @@ typedef struct Access {
     bool written;
 } Access;
 
-typedef struct Steps { // sets of steps
+typedef struct Steps { // a set of steps
     uint64_t w[WORDS];
 } Steps;
 
@@ -36,7 +36,7 @@ static bool writes(const ProgStep *s, int arg)
            (s->kind == PS_COPY && arg == 1) || (s->kind == PS_ZERO && arg == 0);
 }
 
-// Bytes of an argument that the step touches.
+// The bytes of an argument that the step accesses.
 static size_t touched(RtSession *s, const RtEntry *en, const ProgStep *st, int arg)
 {
     const ProgBuffer *b = &en->e->buffers[st->args[arg].index];
@@ -69,8 +69,8 @@ static bool collide(const Access *a, int na, const Access *b, int nb)
     return false;
 }
 
-// The stream a step goes to: one whose last step it waits for, else one whose steps are all over by
-// then, else a new one.
+// Chooses the stream for a step: one whose last step it depends on, otherwise one whose steps have
+// all ended by then, otherwise a new one.
 static int pick(const RtBranches *b, const int *tail, const Steps *direct, const Steps *before)
 {
     for (int k = 0; k <= b->streams; k++)
@@ -97,7 +97,8 @@ static bool assign(RtBranches *b, Access **of, const int *nof)
             }
         int k = b->stream[i] = pick(b, tail, &direct, &before[i]);
         if (k > b->streams) b->streams = k;
-        if (tail[k] >= 0 && !has(&before[i], tail[k])) { // waits for it though it need not
+        if (tail[k] >= 0 && !has(&before[i], tail[k])) { // an unnecessary wait, since the stream is
+                                                         // shared
             add(&before[i], tail[k]);
             add_all(&before[i], &before[tail[k]]);
         }
@@ -115,7 +116,7 @@ static bool assign(RtBranches *b, Access **of, const int *nof)
         tail[k] = i;
     }
     b->first_wait[b->nsteps] = nwaits;
-    // What the session's stream has not waited for by the end.
+    // Streams that the session's stream must wait for at the end.
     b->njoins = 0;
     for (int k = 1; k <= b->streams; k++) {
         if (tail[k] < 0 || (tail[0] >= 0 && has(&before[tail[0]], tail[k]))) continue;
@@ -179,7 +180,7 @@ typedef struct Recorder {
     RtObserver o;
     RtSession *s;
     const RtBranches *b;
-    RtStream *stream[RT_BRANCHES + 1]; // 0: the session's
+    RtStream *stream[RT_BRANCHES + 1]; // stream[0]: the session's
     RtEvent **event, *fork;            // by step
 } Recorder;
 

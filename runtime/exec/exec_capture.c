@@ -15,7 +15,7 @@ RtCode rt_enter_captured(RtSession *s, RtError *e)
 {
     const RtDeviceOps *ops = s->device->ops;
     if (ops->enter(s->device, e)) return e->code;
-    // A capture, also one of another thread, forbids its thread or all to allocate and to wait.
+    // A capture, even one by another thread, may forbid threads to allocate memory or to wait.
     if (ops->capture_allow && !s->entered)
         s->was_allowed = ops->capture_allow(s->device, RT_ALLOW_ALL);
     s->entered++;
@@ -96,7 +96,8 @@ static RtCode check_memory(const RtEntry *en, const RtInput *in, int n, RtError 
     return RT_OK;
 }
 
-// Checks stop what the entry would write, and tell the host what was wrong: nobody would read that.
+// Refuses entries with checks: a failed check prevents writes and is reported to the host, but the
+// host would not read the report of a graph launch.
 static RtCode check_checks(const RtEntry *en, RtError *e)
 {
     const ProgEntry *x = en->e;
@@ -117,7 +118,7 @@ RtCode rt_capture_ready(RtSession *s, RtEntry *en, const RtInput *in, int n, RtE
     const ProgEntry *x = en->e;
     const RtEntry *before = prepares(en);
     if (check_checks(en, e) || (before && check_checks(before, e))) return e->code;
-    bool direct = false; // batches are arguments
+    bool direct = false; // batches are given as arguments
     for (int i = 0; i < n; i++)
         for (int k = 0; k < x->ninputs; k++)
             direct |= x->inputs[k].data && !strcmp(x->inputs[k].name, in[i].name);
@@ -133,7 +134,7 @@ RtCode rt_capture_ready(RtSession *s, RtEntry *en, const RtInput *in, int n, RtE
                        "calls: run it once before it is captured into a CUDA graph",
                        x->name);
     if (check_memory(en, in, n, e)) return e->code;
-    // In a graph, whose addresses stay, outputs are stored where the caller wants them.
+    // A graph has fixed addresses, so outputs are stored directly in the caller's memory.
     for (int i = 0; i < x->noutputs; i++) {
         if (!en->then[i] || en->output[i] == en->then[i]) continue;
         rt_entry_unresolve(s, en);
@@ -144,7 +145,7 @@ RtCode rt_capture_ready(RtSession *s, RtEntry *en, const RtInput *in, int n, RtE
 
 // -- recording ------------------------------------------------------------------------------------
 
-// What another thread does with these cells from now on knows that they may change unseen.
+// Tells other threads that these cells may change without notice from now on.
 static void mark(RtSession *s, RtEntry *en)
 {
     s->pinned |= !en->temporaries;
@@ -152,7 +153,7 @@ static void mark(RtSession *s, RtEntry *en)
     atomic_store(&s->cells->replays, true);
 }
 
-// With temporaries of the caller's, which no other run uses.
+// Records an execution; temporaries: memory that no other run uses, or NULL.
 static RtCode record(RtSession *s, RtEntry *en, void *temporaries, RtError *e)
 {
     en->captured = true;
@@ -168,7 +169,7 @@ RtCode rt_capture_steps(RtSession *s, RtEntry *en, bool rewind, int64_t times, R
 {
     RtEntry *before = prepares(en);
     mark(s, en);
-    // Cells that it is made of may be others at each launch.
+    // The cells from which values are prepared may differ at each launch, so that is recorded, too.
     if (before) {
         RtCode code = record(s, before, en->temporaries, e);
         before->captured = false;
@@ -201,7 +202,7 @@ RtCode rt_temporaries_place(RtSession *s, RtProgram *p, const char *entry, void 
     return RT_OK;
 }
 
-// -- beside launches ------------------------------------------------------------------------------
+// -- work concurrent with launches ----------------------------------------------------------------
 
 RtCode rt_replays_wait(RtSession *s, RtError *e)
 {
@@ -217,6 +218,6 @@ RtCode rt_arena_keep(RtSession *s, RtError *e)
     s->kept = kept;
     s->kept[s->nkept++] = s->arena;
     s->arena = NULL;
-    s->pinned = false; // the next one is not used yet
+    s->pinned = false; // no graph uses the next arena yet
     return RT_OK;
 }

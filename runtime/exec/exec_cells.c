@@ -98,7 +98,7 @@ static size_t room(size_t bytes)
     return bytes ? (bytes + ALIGN - 1) / ALIGN * ALIGN : ALIGN;
 }
 
-// The cell that [info] names, in its table; [make]: or a new one.
+// The cell with the name of [info] in its table; if [make], creates it if necessary.
 static RtCell *entered(RtCells *c, const ProgCell *info, bool make, RtError *e)
 {
     bool prepared = info->kind == PC_PREPARED;
@@ -108,7 +108,7 @@ static RtCell *entered(RtCells *c, const ProgCell *info, bool make, RtError *e)
     return x || !make ? x : append(cell, n, prepared ? &c->prepared_cap : &c->cap, info, e);
 }
 
-// Initial values of cells [first, c->n) whose memory is zero.
+// Sets initial values of the cells [first, c->n), whose memory is zeroed.
 static RtCode give_values(RtCells *c, RtStream *stream, int first, RtError *e)
 {
     const RtDeviceOps *ops = c->device->ops;
@@ -128,12 +128,13 @@ static RtCode give_values(RtCells *c, RtStream *stream, int first, RtError *e)
             code = ops->copy(stream, x->at, to, x->bytes, RT_H2D, NULL, e);
         at += room(x->bytes);
     }
-    RtCode behind = ops->stream_sync(stream, e); // before another session's stream reads them
+    RtCode behind = ops->stream_sync(stream, e); // waits, since streams of other sessions may read
+                                                 // them next
     free(host);
     return code ? code : behind;
 }
 
-// Memory and initial values for cells [first, c->n).
+// Allocates and initialises the cells [first, c->n).
 static RtCode give_memory(RtCells *c, RtStream *stream, int first, RtError *e)
 {
     const RtDeviceOps *ops = c->device->ops;
@@ -151,7 +152,8 @@ static RtCode give_memory(RtCells *c, RtStream *stream, int first, RtError *e)
         c->cell[i]->at = (char *)at + offset;
         offset += room(c->cell[i]->bytes);
     }
-    // Most are zero, gigabytes of a large model, which need not pass through host memory.
+    // Memory is zeroed on the device: most cells are zero, which may be gigabytes, and need not be
+    // copied from the host.
     if (ops->zero(stream, at, total, NULL, e)) return e->code;
     return give_values(c, stream, first, e);
 }
@@ -161,7 +163,7 @@ RtCode rt_cells_attach(RtCells *c, RtStream *stream, const Program *p, RtCell **
     pthread_mutex_lock(&c->lock);
     int first = c->n;
     RtCode code = RT_OK;
-    // Nothing is added before every cell that exists already is known to fit.
+    // Checks all existing cells before any is added.
     for (int i = 0; i < p->ncells && !code; i++) {
         RtCell *x = entered(c, &p->cells[i], false, e);
         if (x && !prog_type_equal(&x->info.type, &p->cells[i].type)) {
@@ -223,7 +225,7 @@ RtCode rt_cell_write(RtSession *s, const char *cell, const void *bytes, size_t n
     if (!code) code = ops->copy(s->stream, c->at, bytes, n, RT_H2D, NULL, e);
     if (!code) code = ops->stream_sync(s->stream, e);
     rt_leave(s);
-    c->known = false; // it may be a cursor
+    c->known = false; // (it may be a cursor)
     c->waits = false;
     rt_cell_changed(s, c);
     return code;

@@ -6,9 +6,9 @@
 
 RtCells *rt_cells_new(RtDevice *d); // NULL when out of memory
 void rt_cells_release(RtCells *c);
-// out[i]: the cell of p->cells[i], made with its initial value when the name is new.
+// out[i]: the cell for p->cells[i], which is created with its initial value if the name is new.
 RtCode rt_cells_attach(RtCells *c, RtStream *stream, const Program *p, RtCell **out, RtError *e);
 
-RtCode rt_cell_memory(RtCells *c, RtCell *x, RtError *e); // of one that is prepared
+RtCode rt_cell_memory(RtCells *c, RtCell *x, RtError *e); // for a prepared cell
 
 #endif

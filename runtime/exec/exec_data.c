@@ -40,7 +40,7 @@ void rt_data_release(RtSession *s, RtEntry *en)
     rt_stage_free(s, en);
 }
 
-// Whether an array may live on the device: a tenth of its memory stays free for what comes later.
+// Whether an array may be stored on the device: a tenth of its memory must stay free.
 static bool fits(RtSession *s, size_t bytes)
 {
     size_t free_bytes, total;
@@ -48,7 +48,8 @@ static bool fits(RtSession *s, size_t bytes)
     return !ops->memory(s->device, &free_bytes, &total) || bytes + total / 10 <= free_bytes;
 }
 
-// Another array may come to lie where one was that its owner freed. 256 pages of it tell.
+// A hash of 256 pages, to notice that a freed array was replaced by another one at the same
+// address.
 static uint64_t fingerprint(const void *host, size_t bytes)
 {
     enum { PAGE = 4096, PAGES = 256 };
@@ -59,7 +60,7 @@ static uint64_t fingerprint(const void *host, size_t bytes)
     return h;
 }
 
-// Moves an array to the device when there is room; else it stays on the host and is streamed.
+// Copies an array to the device if it fits; otherwise it stays on the host and is streamed.
 static RtCode upload(RtSession *s, RtData *d, RtError *e)
 {
     const RtDeviceOps *ops = s->device->ops;
@@ -68,7 +69,7 @@ static RtCode upload(RtSession *s, RtData *d, RtError *e)
     if (ops->unified) d->at = (void *)d->host;
     if (d->at || !d->bytes || !fits(s, d->bytes)) return RT_OK;
     if (ops->alloc(s->device, d->bytes, "data set", &d->at, &no_room)) return RT_OK;
-    // The copy is over before the array can go: nobody says when it is unbound.
+    // Waits for the copy, since the caller may free the array after unbinding it.
     if (!ops->copy(s->stream, d->at, d->host, d->bytes, RT_H2D, NULL, e) &&
         !ops->stream_sync(s->stream, e))
         return RT_OK;
@@ -126,8 +127,9 @@ static RtCode bind(RtSession *s, RtEntry *en, const RtDataBinding *b, int n, int
 {
     const ProgEntry *x = en->e;
     bool streamed = false;
-    en->nrows = 0; // the table was of the data set before; rt_rows_set gives the new one
-    for (int k = 0; k < x->ninputs; k++) { // what is not bound again may have fewer examples
+    en->nrows = 0; // the table belonged to the previous data set; rt_rows_set sets the new one
+    for (int k = 0; k < x->ninputs; k++) { // inputs that are not bound again may have fewer
+                                           // examples
         bool again = false;
         for (int i = 0; i < n; i++) again |= !strcmp(b[i].input, x->inputs[k].name);
         if (again) continue;
@@ -160,7 +162,7 @@ static RtCode bind(RtSession *s, RtEntry *en, const RtDataBinding *b, int n, int
         streamed |= !d->at && bytes;
     }
     en->examples = examples;
-    // One input that is streamed makes all of them streamed: the ring has one numbering of rows.
+    // If one input is streamed, all are: the ring buffer has one numbering of rows.
     rt_stage_free(s, en);
     if (streamed && rt_stage_new(s, en, e)) return e->code;
     return RT_OK;
@@ -177,7 +179,7 @@ RtCode rt_data_bind(RtSession *s, RtProgram *p, const char *entry, const RtDataB
         return rt_fail(e, RT_USER, "%" PRId64 " examples: a data set holds at most %d", examples,
                        INT32_MAX);
     if (rt_enter(s, e)) return e->code;
-    // What it needs is there before the first of many steps.
+    // Allocates memory before the first of many steps.
     RtCode code = n ? rt_entry_memory(s, en, e) : RT_OK;
     if (!code) code = bind(s, en, b, n, examples, e);
     rt_leave(s);
@@ -204,7 +206,9 @@ static RtCode set_rows(RtSession *s, RtEntry *en, const int32_t *rows, int64_t n
     if (en->stage) {
         if (rt_stage_rows(s, en, rows, n, e)) return e->code;
     } else if (n > 0) {
-        if (s->device->ops->stream_sync(s->stream, e)) return e->code; // the copy before has ended
+        if (s->device->ops->stream_sync(s->stream, e))
+            return e->code; // waits for the previous
+                            // copy
         memcpy(en->rows_pinned, rows, (size_t)n * sizeof *rows);
         if (s->device->ops->copy(s->stream, en->rows, en->rows_pinned, (size_t)n * sizeof *rows,
                                  RT_H2D, NULL, e))
@@ -240,8 +244,8 @@ static void set_table(RtSession *s, RtEntry *en, const int32_t *rows)
     en->rows_now = rows;
 }
 
-// Whether an argument is used where it lies. A graph is recorded with addresses: of an entry with
-// more launches than are enqueued as fast one by one, an address that changes is copied from.
+// Whether an argument is used directly. Graphs contain addresses: if an entry has so many launches
+// that a graph is faster, and the address changes, the argument is copied.
 static bool in_place(RtSession *s, RtEntry *en, int k, const RtInput *in)
 {
     const void *now = en->input[k];
@@ -252,7 +256,7 @@ static bool in_place(RtSession *s, RtEntry *en, int k, const RtInput *in)
     return !en->roams[k];
 }
 
-// An argument of rt_run: where it lies, or copied to the entry's own buffer.
+// Uses an argument of rt_run directly, or copies it to the entry's own buffer.
 static RtCode take_input(RtSession *s, RtEntry *en, int k, const RtInput *in, RtError *e)
 {
     const RtDeviceOps *ops = s->device->ops;
@@ -260,7 +264,7 @@ static RtCode take_input(RtSession *s, RtEntry *en, int k, const RtInput *in, Rt
     size_t bytes = (size_t)prog_type_bytes(&x->type);
     int64_t width = prog_dtype_bytes(x->type.dtype), row = (int64_t)bytes / width;
     if (x->type.rank && x->type.dim[0]) row /= x->type.dim[0];
-    // What a device pointer holds is the caller's word.
+    // Contents of device memory are not checked.
     if (x->has_range && !in->device &&
         rt_range_check(x->type.dtype, in->data, (int64_t)bytes / width, row, x->low, x->high,
                        x->name, e))
@@ -304,7 +308,7 @@ static RtCode take_identity(RtSession *s, RtEntry *en, RtError *e)
     return RT_OK;
 }
 
-// The bound rows must suffice for [times] executions.
+// Checks that the bound rows suffice for [times] executions.
 static RtCode check_rows(RtSession *s, RtEntry *en, int64_t times, RtError *e)
 {
     RtCell *c = en->cursor;
@@ -331,7 +335,7 @@ static RtCode take_inputs(RtSession *s, RtEntry *en, const RtInput *in, int n, b
                           RtError *e)
 {
     const ProgEntry *x = en->e;
-    *direct = false; // data come as arguments
+    *direct = false; // (data are given as arguments)
     for (int i = 0; i < n; i++) {
         int k = find_input(x, in[i].name, e);
         if (k < 0) return e->code;
@@ -359,7 +363,7 @@ static bool overlap(const void *a, int64_t a_bytes, const void *b, int64_t b_byt
     return x < y + (uintptr_t)b_bytes && y < x + (uintptr_t)a_bytes;
 }
 
-// What is stored where the caller says must not lie over what is read, nor over another output.
+// Checks that memory in which the caller wants outputs does not overlap inputs or other outputs.
 static RtCode check_places(const RtEntry *en, const RtInput *in, int n, RtError *e)
 {
     const ProgEntry *x = en->e;
@@ -417,7 +421,7 @@ static RtCode run(RtSession *s, RtEntry *en, const RtInput *in, int n, int64_t t
     for (int64_t i = 0, done; i < times; i += done) {
         if (rewind && rt_cursor_rewind(s, en, e)) return e->code;
         if (rt_entry_some(s, en, rewind ? 1 : times - i, &done, e)) return e->code;
-        if (unified && en->error->code) break; // the rest would change nothing
+        if (unified && en->error->code) break; // (the others would change nothing)
     }
     if (table && en->cursor) en->cursor->position += times * en->e->batch;
     if (rewind && en->cursor) en->cursor->known = false;

@@ -23,7 +23,7 @@ static bool moves(const ProgStep *s)
     return false;
 }
 
-// Launches of one execution, saturating.
+// Number of launches per execution, saturating.
 static int64_t count_launches(const ProgEntry *e, int first, int last, int depth)
 {
     int64_t n = 0;
@@ -102,7 +102,7 @@ static size_t output_room(const ProgEntry *e, int i)
     return room((size_t)prog_type_bytes(&e->outputs[i].type));
 }
 
-// The error record, and memory for the outputs that the caller has not placed.
+// Allocates the error record and memory for the outputs that the caller has not placed.
 static RtCode give_block(RtSession *s, RtEntry *en, RtError *err)
 {
     const RtDeviceOps *ops = s->device->ops;
@@ -131,7 +131,7 @@ static RtCode give_outputs(RtSession *s, RtEntry *en, RtError *err)
 {
     const RtDeviceOps *ops = s->device->ops;
     if (!en->output_block && give_block(s, en, err)) return err->code;
-    for (int i = 0; i < en->e->noutputs; i++) { // no longer placed
+    for (int i = 0; i < en->e->noutputs; i++) { // no longer placed by the caller
         void **own = &en->late_output[i];
         if (en->output[i]) continue;
         if (ops->alloc(s->device, output_room(en->e, i), "outputs", own, err)) return err->code;
@@ -140,7 +140,7 @@ static RtCode give_outputs(RtSession *s, RtEntry *en, RtError *err)
     return RT_OK;
 }
 
-// The session's temporaries, one block for whatever runs.
+// Allocates the session's arena for temporaries, which all entries share.
 static RtCode grow_arena(RtSession *s, const ProgEntry *e, RtError *err)
 {
     size_t need = (size_t)e->arena_bytes;
@@ -148,7 +148,7 @@ static RtCode grow_arena(RtSession *s, const ProgEntry *e, RtError *err)
     char what[160];
     snprintf(what, sizeof what, "temporaries of '%s'", e->name);
     const RtDeviceOps *ops = s->device->ops;
-    // The old arena goes first: both need not fit. Work that uses it must have ended.
+    // Frees the old arena first, since both may not fit. Work that uses it must have ended.
     if (ops->stream_sync(s->stream, err)) return err->code;
     for (RtBound *b = s->bound; b; b = b->next)
         for (int i = 0; i < b->program->p->nentries; i++) rt_entry_unresolve(s, &b->entry[i]);
@@ -216,9 +216,9 @@ bool rt_step_scratch(const RtSession *s, const RtEntry *en, const ProgStep *step
     return true;
 }
 
-// How far into the workspace that was planned for step [i] its own begins. The plan lets all
-// products have the same room, and most algorithms need a few bytes of it: these lie at its end,
-// each product's elsewhere, so that products can run side by side.
+// Offset at which step [i] begins to use the workspace that was planned for it. All products share
+// the same planned memory, but most algorithms need only a few bytes. These get different offsets
+// near its end, so that products can run concurrently.
 static size_t scratch_shift(const RtSession *s, const RtEntry *en, int i, int arg)
 {
     enum { PLACES = 64 };

@@ -9,31 +9,31 @@
 #include "runtime/exec/exec.h"
 
 enum {
-    MOST_LAUNCHES = 20000, // more would cost more to record than it saves
-    MOST_NODES = 200,      // of a graph of several executions
+    MOST_LAUNCHES = 20000, // recording more would take longer than it saves
+    MOST_NODES = 200,      // in a graph of several executions
     MOST_TIMES = 32,
 };
-// Such a graph takes no longer than this by what its kernels move and its products compute:
-// launching it costs nothing beside that any more, and a longer one is seldom filled.
+// Limit of the estimated time of such a graph: beyond it, the launch costs nothing in comparison,
+// and longer graphs can rarely be used.
 #define MOST_SECONDS 2e-3
-#define BYTES        5e12 // a second, about what the fastest devices reach
+#define BYTES        5e12 // per second, about the rate of the fastest devices
 #define FLOPS        1e15
 
-// RtEntry.way. One after the other; with steps side by side that need not wait.
+// RtEntry.way: steps one after the other, or concurrently if they are independent.
 enum { UNKNOWN, ONE_ROW, SIDE_BY_SIDE, WAYS, ROUNDS = 3 };
 enum { PARTS = 5 }; // 1 << PARTS is MOST_TIMES
 
 struct RtMany {
-    int times; // executions in each graph
+    int times; // executions per graph
     RtGraph *graph[WAYS];
     RtEvent *begin, *end;
     int measured; // launches timed so far
     double best[WAYS];
-    RtGraph *part[PARTS]; // of 1 << i executions, i from 1
+    RtGraph *part[PARTS]; // part[i]: graph of 1 << i executions, i > 0
     bool parts_failed;
 };
 
-// Records [times] executions; NULL when that fails, with the reason in why.
+// Records [times] executions. NULL: failed; why has the reason.
 static RtGraph *record(RtSession *s, RtEntry *en, int times, int *nodes, char *why, size_t n)
 {
     const RtDeviceOps *ops = s->device->ops;
@@ -52,7 +52,8 @@ static RtGraph *record(RtSession *s, RtEntry *en, int times, int *nodes, char *w
     return g;
 }
 
-// Failing is not an error: the reason is kept and steps are enqueued one by one.
+// Records one execution. If that fails, this is no error: the reason is kept, and steps are
+// enqueued one by one.
 static void record_one(RtSession *s, RtEntry *en)
 {
     if (en->launches > MOST_LAUNCHES)
@@ -79,7 +80,7 @@ static RtGraph *graph_of(const RtEntry *en, int way)
     return !g && way == ONE_ROW && en->many->times == 1 ? en->graph : g;
 }
 
-// Of an execution at these rates, the bodies of loops counted once.
+// Estimated seconds per execution at these rates, with loop bodies counted once.
 static double seconds_about(const RtEntry *en)
 {
     const Program *p = en->bound->program->p;
@@ -97,8 +98,8 @@ static double seconds_about(const RtEntry *en)
     return seconds;
 }
 
-// Made when a run is long enough to gain from it; a failure leaves one without a graph, not tried
-// again.
+// Records graphs of several executions if the run is long enough to gain from it. If that fails, it
+// is not tried again.
 static void record_many(RtSession *s, RtEntry *en, int64_t left)
 {
     const RtDeviceOps *ops = s->device->ops;
@@ -110,7 +111,7 @@ static void record_many(RtSession *s, RtEntry *en, int64_t left)
     if (times < 1) times = 1;
     if (left < 2 * times) return;
     RtMany *m = calloc(1, sizeof *m);
-    if (!m) return; // one by one will do
+    if (!m) return; // continues with graphs of one execution
     en->many = m;
     m->times = (int)times;
     int ways = 0, any = ONE_ROW;
@@ -127,7 +128,7 @@ static void record_many(RtSession *s, RtEntry *en, int64_t left)
         en->way = ways < 2 ? any : ONE_ROW;
 }
 
-// Keeps the way that was fastest.
+// Keeps the fastest way.
 static void choose(RtSession *s, RtEntry *en)
 {
     const RtDeviceOps *ops = s->device->ops;
@@ -145,7 +146,8 @@ static void choose(RtSession *s, RtEntry *en)
     }
 }
 
-// The largest graph for a remainder of [left] executions, of which it holds *times; NULL: none.
+// The largest graph that fits into [left] remaining executions; *times: number of its executions.
+// NULL: none.
 static RtGraph *graph_of_part(RtSession *s, RtEntry *en, int64_t left, int64_t *times)
 {
     RtMany *m = en->many;
@@ -159,8 +161,8 @@ static RtGraph *graph_of_part(RtSession *s, RtEntry *en, int64_t left, int64_t *
     return NULL;
 }
 
-// Two launches of the way whose turn it is, the second timed: it is enqueued while the first one
-// runs.
+// Launches the graph of the next way twice and times the second launch, which is enqueued while the
+// first one runs.
 static RtCode measure(RtSession *s, RtEntry *en, RtError *e)
 {
     const RtDeviceOps *ops = s->device->ops;
@@ -204,8 +206,7 @@ RtCode rt_entry_some(RtSession *s, RtEntry *en, int64_t left, int64_t *done, RtE
     rt_entry_enqueued(en);
     rt_entry_changes(s, en);
     *done = 1;
-    // The first execution is the warm-up: libraries allocate and load what they need outside a
-    // graph.
+    // The first execution is not recorded: libraries allocate memory and load code in it.
     if (ops->capture_begin && en->warm && !en->graph && !en->why_not[0]) record_one(s, en);
     if (en->graph && !en->many) record_many(s, en, left);
     if (en->many && !en->way && left >= 2 * en->many->times) {

@@ -16,7 +16,7 @@ static size_t behind(size_t bytes)
     return bytes ? (ALIGN - bytes % ALIGN) % ALIGN : ALIGN;
 }
 
-// Whether no other temporary ever overlaps [b] or the bytes after it.
+// Whether no other temporary ever overlaps b or the guard bytes after it.
 static bool alone(const ProgEntry *e, const ProgBuffer *b)
 {
     int64_t end = b->offset + b->bytes + (int64_t)behind((size_t)b->bytes);
@@ -39,7 +39,7 @@ static RtCode each_guard(RtSession *s, const RtEntry *en, Visit visit, void *ctx
     }
     for (int i = 0; i < p->noutputs; i++) {
         size_t bytes = (size_t)prog_type_bytes(&p->outputs[i].type), n = behind(bytes);
-        if (en->output[i] != en->own_output[i]) continue; // the caller's memory
+        if (en->output[i] != en->own_output[i]) continue; // the caller's memory has no guard
         if (n && visit(s, (char *)en->output[i] + bytes, n, p->outputs[i].name, ctx, e))
             return e->code;
     }
@@ -63,7 +63,7 @@ RtCode rt_guards_set(RtSession *s, RtProgram *p, const char *entry, RtError *e)
 {
     RtEntry *en = rt_entry_find(s, p, entry, e);
     if (!en || rt_enter(s, e)) return e->code;
-    RtCode code = rt_prepare(s, en, e); // which uses the same memory
+    RtCode code = rt_prepare(s, en, e); // done first, since it uses the same memory
     if (!code) code = rt_entry_memory(s, en, e);
     for (int i = 0; i < en->e->noutputs && !code; i++) {
         size_t bytes = (size_t)prog_type_bytes(&en->e->outputs[i].type);

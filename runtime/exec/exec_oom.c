@@ -37,7 +37,7 @@ static void add_buffers(Text *t, const ProgEntry *en)
 {
     const ProgBuffer *shown[SHOWN];
     int n = 0;
-    for (int i = 0; i < en->nbuffers; i++) { // insertion into the few biggest
+    for (int i = 0; i < en->nbuffers; i++) { // keeps the largest, sorted
         const ProgBuffer *b = &en->buffers[i];
         if (b->region != PR_ARENA) continue;
         int at = n;

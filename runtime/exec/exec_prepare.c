@@ -27,7 +27,7 @@ void rt_entry_changes(RtSession *s, const RtEntry *en)
     for (int i = 0; i < en->nwritten; i++) rt_cell_changed(s, en->written[i]);
 }
 
-// Whether what the entry [en] writes has memory, and is as new as what it reads.
+// Whether the cells that [en] writes have memory and are newer than those it reads.
 static bool is_fresh(const RtEntry *en)
 {
     int64_t made = INT64_MAX, changed = 0;
@@ -60,7 +60,7 @@ static RtCode make(RtSession *s, RtEntry *en, RtError *e)
     rt_entry_enqueued(en);
     int64_t now = atomic_load(&s->cells->changes);
     if (rt_entry_steps(s, en, NULL, e)) return e->code;
-    // Another session's stream does not wait for this one.
+    // Waits, since streams of other sessions do not wait for this one.
     if (atomic_load(&s->cells->refs) > 1 && s->device->ops->stream_sync(s->stream, e))
         return e->code;
     for (int i = 0; i < en->nwritten; i++) atomic_store(&en->written[i]->changed, now);
@@ -70,12 +70,12 @@ static RtCode make(RtSession *s, RtEntry *en, RtError *e)
 RtCode rt_prepare(RtSession *s, RtEntry *en, RtError *e)
 {
     RtEntry *before = prepares(en);
-    bool asked = program_prepares(en->e); // for itself
+    bool asked = program_prepares(en->e); // the entry itself prepares values
     if (!before && !asked) return RT_OK;
     pthread_mutex_lock(&s->cells->preparing);
     atomic_store(&s->cells->prepares, true);
     RtCode code = asked              ? give_memory(s, en, e)
-                  : is_fresh(before) ? rt_entry_memory(s, before, e) // for a capture
+                  : is_fresh(before) ? rt_entry_memory(s, before, e) // may be needed for a capture
                                      : make(s, before, e);
     pthread_mutex_unlock(&s->cells->preparing);
     return code;

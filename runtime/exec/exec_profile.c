@@ -7,33 +7,33 @@
 
 enum {
     MARKS = 512,       // pairs of events; a longer execution reads them in between
-    LEAST = 5,         // executions, whatever the budget
+    LEAST = 5,         // executions, even beyond the time limit
     SCRATCH_GPU = 256, // MiB: more than twice any cache
     SCRATCH_CPU = 64,
 };
-#define ENQUEUE 8e-6 // seconds the host needs for a step and its events
-#define LONGEST 4e-3 // seconds the device is kept waiting for it
+#define ENQUEUE 8e-6 // seconds that the host needs for a step and its events
+#define LONGEST 4e-3 // limit of the seconds for which the device waits for the host
 
 typedef struct Clock {
     RtSession *s;
     RtEvent *start, *begin[MARKS], *end[MARKS];
     int step[MARKS], used;
-    double *seconds; // of this execution, by the number of a step or part
+    double *seconds; // of this execution, by number of step or part
     int *calls;
     VEC(RtSlice) slices;
     double last; // end of the last slice
     Arena *arena;
-    void *scratch; // written before each step to empty the cache; NULL: it stays as it is
+    void *scratch; // written before each step to evict the cache; NULL: not done
     size_t scratch_bytes;
 } Clock;
 
-// Reads the pairs recorded since the last time.
+// Reads the pairs of events recorded since the last call.
 static RtCode drain(Clock *c, RtError *e)
 {
     const RtDeviceOps *ops = c->s->device->ops;
     if (c->used && ops->event_sync(c->end[c->used - 1], e)) return e->code;
     for (int i = 0; i < c->used; i++) {
-        RtSlice v = {.at = c->step[i]}; // its number until the report
+        RtSlice v = {.at = c->step[i]}; // number of the step; replaced in the report
         if (ops->event_seconds(c->begin[i], c->end[i], &v.seconds, e) ||
             ops->event_seconds(c->start, c->begin[i], &v.begin, e))
             return e->code;
@@ -76,7 +76,7 @@ static double at(const double *sorted, int n, double share)
     return sorted[(int)(share * (n - 1) + 0.5)];
 }
 
-// What a pair of events reads around nothing and around an empty launch.
+// Measures the time between two events around nothing, and around an empty launch.
 static RtCode calibrate(Clock *c, RtProfile *out, RtError *e)
 {
     enum { N = 21 };
@@ -97,7 +97,7 @@ static RtCode calibrate(Clock *c, RtProfile *out, RtError *e)
     return RT_OK;
 }
 
-// times: [repeats] of each step, in seconds a call; done: the executions made.
+// times: [repeats] for each step, seconds per call; done: number of executions.
 static RtCode time_steps(RtSession *s, RtEntry *en, Clock *c, const RtProfileOptions *o,
                          double *times, double *whole, int *done, RtProfile *out, RtError *e)
 {
@@ -110,8 +110,8 @@ static RtCode time_steps(RtSession *s, RtEntry *en, Clock *c, const RtProfileOpt
     for (*done = 0; *done < o->repeats && (*done < LEAST || clock_now() < stop); ++*done) {
         for (int k = 0; k < steps; k++) c->seconds[k] = 0, c->calls[k] = 0;
         c->slices.n = 0;
-        // The execution before leaves the cache, the clocks and the memory as they are in a run;
-        // the same batch every time.
+        // An execution before it puts cache, clocks and memory in the state of a normal run. Every
+        // execution reads the same batch.
         int64_t one;
         if ((ops->wait && ops->wait(s->stream, ahead, e)) || rt_cursor_rewind(s, en, e) ||
             rt_entry_some(s, en, 1, &one, e) || rt_cursor_rewind(s, en, e))
@@ -140,7 +140,7 @@ static RtCode profile(RtSession *s, RtEntry *en, Clock *c, const RtProfileOption
     if (!code && o->cold)
         code = ops->alloc(s->device, c->scratch_bytes, "emptying the cache", &c->scratch, e);
     if (!code) code = time_steps(s, en, c, o, times, whole, done, out, e);
-    if (code) { // nothing may still be under way when what it uses goes
+    if (code) { // waits for pending work before its resources are freed
         RtError ignored = {0};
         ops->stream_sync(s->stream, &ignored);
     }

@@ -7,7 +7,8 @@
 #include "runtime/exec/exec.h"
 #include "base/names.h"
 
-// The step a failed update would have been: a failed one does not commit, so @step still holds it.
+// Text with the number of the failed step. It was not committed, so @step is the number of steps
+// before it.
 static void step_text(RtSession *s, const RtEntry *en, char *out, size_t n)
 {
     RtCell *c = en->e->kind == PK_TRAIN ? rt_cells_find(s->cells, "@step") : NULL;
@@ -43,7 +44,7 @@ static RtCode report_check(RtSession *s, RtEntry *en, const ProgError *r, RtErro
     return rt_fail(e, RT_CHECK, "%s: %s%s", at, c->message, step);
 }
 
-// Of an entry whose record has reached the host.
+// Checks an entry whose error record was copied to the host.
 static RtCode check_entry(RtSession *s, RtEntry *en, RtError *e)
 {
     const RtDeviceOps *ops = s->device->ops;
@@ -52,14 +53,14 @@ static RtCode check_entry(RtSession *s, RtEntry *en, RtError *e)
     if (!r.code) return RT_OK;
     RtError found = {0}, ignored = {0};
     report_check(s, en, &r, &found);
-    // The next run starts with a clean record.
+    // Clears the record for the next run.
     ops->zero(s->stream, en->error, sizeof r, NULL, &ignored);
     ops->stream_sync(s->stream, &ignored);
     if (en->cursor) en->cursor->known = false;
     return rt_fail(e, found.code, "%s", found.text);
 }
 
-// Waits once: the records of the entries that ran are on their way before.
+// Copies the error records of all entries that ran, waits once, then checks them.
 static RtCode wait(RtSession *s, RtError *e)
 {
     const RtDeviceOps *ops = s->device->ops;
@@ -96,7 +97,7 @@ RtCode rt_meet(RtSession *s, void *stream, bool before, RtError *e)
     return code;
 }
 
-// The number of an output; below 0: there is none.
+// The index of an output; negative: there is none, which is reported.
 static int find_output(const RtEntry *en, const char *output, RtError *e)
 {
     const char *names[64];

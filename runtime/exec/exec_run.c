@@ -7,11 +7,11 @@ typedef struct Run {
     RtEntry *en;
     const RtObserver *o;
     int64_t iteration[PROG_MAX_LOOP_DEPTH];
-    int64_t round[PROG_MAX_LOOP_DEPTH]; // the same, but counted up in loops that run backwards, too
+    int64_t round[PROG_MAX_LOOP_DEPTH]; // the same, but counts up also in loops that run backwards
     RtError *e;
 } Run;
 
-// Arguments of a step inside loops, for the iterations it is in now.
+// Updates the arguments of a step inside loops for the current iterations.
 static void move_arguments(Run *r, const RtStep *st)
 {
     bool by_address = r->s->device->ops->args_by_address;
@@ -44,7 +44,7 @@ static RtCode do_step(Run *r, int i)
     if (st->moves) move_arguments(r, st);
     switch (s->kind) {
     case PS_KERNEL: return ops->launch(stream, m, s->index, en->argv + st->first_arg, r->e);
-    case PS_GEMM: // what stands behind it: do_behind
+    case PS_GEMM: // what follows it is in do_behind
         if (gate && ops->unified && en->error->code) return RT_OK;
         return ops->gemm(stream, m, s->index, slot, r->e);
     case PS_COPY:
@@ -75,7 +75,7 @@ static RtCode whole_step(Run *r, int i)
     return rt_step_kernel(r->s, r->en, i, true) < 0 ? RT_OK : do_behind(r, i);
 }
 
-// Step i, or a part of it, under its number.
+// Runs step i or a part of it, with calls to the observer.
 static RtCode watched(Run *r, int number, RtCode (*what)(Run *r, int i), int i)
 {
     const RtObserver *o = r->o;

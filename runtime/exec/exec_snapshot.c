@@ -5,11 +5,15 @@
 #include "runtime/exec/exec.h"
 #include "runtime/exec/exec_cells.h"
 
-enum { ALIGN = 256, LEAST_FREE = 8 }; // a snapshot takes no more than that part of what is free
+enum {
+    ALIGN = 256,
+    LEAST_FREE = 8
+}; // LEAST_FREE: a snapshot takes at most 1 / LEAST_FREE of the
+   // free memory
 
 struct RtSnapshot {
     RtDevice *device;
-    RtStream *stream; // of its own
+    RtStream *stream; // a stream of its own
     char *block;
     int n;
     size_t *at, *bytes; // by cell

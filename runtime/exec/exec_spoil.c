@@ -8,8 +8,9 @@
 
 struct RtLives {
     int *first,
-        *buffer; // the buffers that step i is the first to touch: buffer[first[i] .. first[i + 1])
-    int *depth;  // by buffer, the loops around its life; it lives through those further in
+        *buffer; // buffers that step i accesses first: buffer[first[i] .. first[i + 1])
+    int *depth;  // by buffer: number of enclosing loops in each iteration of which it becomes live
+                 // again
 };
 
 void rt_lives_free(RtLives *l)
@@ -21,8 +22,9 @@ void rt_lives_free(RtLives *l)
     free(l);
 }
 
-// By buffer, the step that touches it first (-1: none) and the loops around its life: not those
-// around that step which the plan has it live through. loop_of: by step, room for the loop around.
+// Finds for each buffer the step that accesses it first (-1: none), and the number of loops around
+// its lifetime: enclosing loops for all of which the plan keeps it live do not count. loop_of:
+// scratch memory, by step: the enclosing loop.
 static void find_begins(const ProgEntry *e, int *begin, int *depth, int *loop_of)
 {
     for (int i = 0; i < e->nbuffers; i++) begin[i] = -1;
@@ -70,7 +72,8 @@ void rt_session_spoil(RtSession *s)
     s->spoils = true;
 }
 
-// Filled on the stream of the step that touches it first: what the memory was before is over there.
+// Uses the stream of the step that accesses the buffer first, by which previous uses of the memory
+// have ended there.
 RtCode rt_lives_begin(RtSession *s, RtEntry *en, int step, const int64_t *round, RtStream *stream,
                       RtError *e)
 {

@@ -12,13 +12,13 @@ enum { CHUNKS = 3, CHUNK_BYTES = 32 << 20 };
 
 struct RtStage {
     RtStream *copies;
-    int64_t chunk;        // rows of a chunk: a multiple of the batch
+    int64_t chunk;        // rows per chunk: a multiple of the batch
     char *pinned[CHUNKS]; // all inputs of a chunk, one after the other
-    void **ring;          // device, by input
+    void **ring;          // on the device, by input
     RtEvent *filled[CHUNKS], *used[CHUNKS];
     bool was_filled[CHUNKS], was_used[CHUNKS];
-    int32_t *rows;          // the true row numbers
-    int64_t rows_cap, next; // next: first row not yet in the ring
+    int32_t *rows;          // row numbers in the data set
+    int64_t rows_cap, next; // next: the first row that is not in the ring buffer yet
 };
 
 void rt_stage_free(RtSession *s, RtEntry *en)
@@ -58,7 +58,7 @@ RtCode rt_stage_new(RtSession *s, RtEntry *en, RtError *e)
     int64_t row = 0, batch = en->e->batch > 0 ? en->e->batch : 1;
     for (int i = 0; i < en->e->ninputs; i++)
         if (en->data[i]) row += en->row_bytes[i];
-    // Never most of the data set, which does not fit.
+    // At most an eighth of the examples.
     int64_t batches = row > 0 ? CHUNK_BYTES / row / batch : 1, most = en->examples / batch / 8;
     if (batches > most) batches = most;
     g->chunk = batch * (batches > 0 ? batches : 1);
@@ -101,15 +101,14 @@ RtCode rt_stage_rows(RtSession *s, RtEntry *en, const int32_t *rows, int64_t n, 
     return code;
 }
 
-// Fills the chunk that begins at row [g->next] and makes the entry's stream wait for it.
+// Fills the chunk that begins at row [g->next], and makes the entry's stream wait for it.
 static RtCode fill(RtSession *s, RtEntry *en, RtError *e)
 {
     RtStage *g = en->stage;
     const RtDeviceOps *ops = s->device->ops;
     int at = (int)(g->next / g->chunk % CHUNKS);
     int64_t left = en->nrows - g->next, n = left < g->chunk ? left : g->chunk;
-    // The host reuses pinned memory once its copy is done, the device its chunk once it was
-    // consumed.
+    // Pinned memory is reused when its copy has ended; a chunk on the device when it was consumed.
     if (g->was_filled[at] && ops->event_sync(g->filled[at], e)) return e->code;
     if (g->was_used[at] && ops->event_wait(g->copies, g->used[at], e)) return e->code;
     char *p = g->pinned[at];
@@ -145,18 +144,19 @@ RtCode rt_stage_run(RtSession *s, RtEntry *en, int64_t times, RtError *e)
     }
     rt_entry_resolve(s, en);
     int64_t position = en->cursor ? en->cursor->position : 0, batch = en->e->batch;
-    // Reading that goes on elsewhere (a resumed epoch) starts with the chunk it lies in.
+    // If reading continues elsewhere (as in a resumed epoch), begins with the chunk that contains
+    // the position.
     if (position / g->chunk * g->chunk > g->next || position + g->chunk < g->next) {
-        if (ops->stream_sync(s->stream, e)) return e->code; // no chunk is in use any more
+        if (ops->stream_sync(s->stream, e)) return e->code; // waits until no chunk is in use
         g->next = position / g->chunk * g->chunk;
     }
     for (int64_t i = 0, done; i < times; i++) {
-        // A batch may straddle two chunks only when the position is not a multiple of the batch.
+        // (A batch can be in two chunks only if the position is not a multiple of the batch.)
         while (g->next < position + batch && g->next < en->nrows)
             if (fill(s, en, e)) return e->code;
         if (rt_entry_some(s, en, 1, &done, e)) return e->code;
         position += batch;
-        // Mark what was consumed; the chunk ahead is filled while this one runs.
+        // Marks the chunk as consumed; the next one is filled while this one is used.
         if (position % g->chunk < batch) {
             int at = (int)((position - 1) / g->chunk % CHUNKS);
             if (ops->event_record(g->used[at], s->stream, e)) return e->code;

@@ -6,11 +6,11 @@
 
 #include "runtime/exec/exec.h"
 
-enum { SMALL = 1 << 16 }; // bytes of a cell
+enum { SMALL = 1 << 16 }; // bytes of a small cell
 
 typedef struct Pair {
     RtEvent *begin, *end;
-    char *saved; // the small cells, one behind the other
+    char *saved; // values of the small cells, concatenated
 } Pair;
 
 static RtCode each_small(RtSession *s, const RtEntry *en, char *saved, RtCopyKind way,
@@ -39,7 +39,7 @@ static RtCode save(RtSession *s, const RtEntry *en, Pair *v, RtError *e)
     return each_small(s, en, v->saved, RT_D2H, NULL, e);
 }
 
-// Seconds of [times] executions in a row, from row 0 of the table on.
+// Seconds of [times] executions in a row, beginning at row 0 of the table.
 static RtCode timed(RtSession *s, RtEntry *en, int64_t times, const Pair *v, double *seconds,
                     RtError *e)
 {
@@ -52,7 +52,7 @@ static RtCode timed(RtSession *s, RtEntry *en, int64_t times, const Pair *v, dou
     for (int64_t i = 0, done; i < times; i += done) {
         if (one && rt_cursor_rewind(s, en, e)) return e->code;
         if (rt_entry_some(s, en, one ? 1 : times - i, &done, e)) return e->code;
-        if (ops->unified && en->error->code) break; // the caller's rt_sync says which check
+        if (ops->unified && en->error->code) break; // the caller's rt_sync reports the check
     }
     if (ops->event_record(v->end, s->stream, e) || ops->event_sync(v->end, e)) return e->code;
     return ops->event_seconds(v->begin, v->end, seconds, e);
@@ -61,7 +61,7 @@ static RtCode timed(RtSession *s, RtEntry *en, int64_t times, const Pair *v, dou
 static RtCode time_all(RtSession *s, RtEntry *en, int64_t times, int repeats, const Pair *v,
                        double *seconds, RtError *e)
 {
-    // Recording the graphs, and finding which kind is fastest, are over before anything counts.
+    // Runs first until graphs are recorded and the fastest way is chosen.
     enum { WARM = 8 };
     for (int i = 0; i < WARM; i++) {
         if (timed(s, en, times, v, seconds, e)) return e->code;

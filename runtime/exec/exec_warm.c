@@ -8,9 +8,9 @@
 enum { ALIGN = 256 };
 
 typedef struct Warm {
-    const void **input; // what was there before
+    const void **input; // previous inputs, which are restored
     void **output;
-    char *block, *host; // device memory for all; of one input
+    char *block, *host; // block: device memory for all inputs; host: for one
 } Warm;
 
 static size_t room(const ProgType *t)
@@ -19,7 +19,7 @@ static size_t room(const ProgType *t)
     return (bytes + ALIGN - 1) / ALIGN * ALIGN + (bytes ? 0 : ALIGN);
 }
 
-// Zeros, or the least of a range.
+// Fills an input with zeros, or with the smallest value of its range.
 static void make_up(const ProgInput *in, char *at)
 {
     size_t bytes = (size_t)prog_type_bytes(&in->type),

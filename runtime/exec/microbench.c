@@ -9,12 +9,12 @@
 
 enum {
     MOST_SETS = 32,
-    MOST_CALLS = 64, // in a round
+    MOST_CALLS = 64, // per round
     ROUNDS = 9,
-    BLOCK = 1 << 20, // bytes of contents made at once; they repeat
+    BLOCK = 1 << 20, // bytes of contents generated at once, which are repeated
     ALIGN = 256,
 };
-// All sets together are larger than any device's cache.
+// In total, all sets of buffers are larger than any device's cache.
 #define ROTATED (256ll << 20)
 
 struct RtMicrobench {
@@ -22,7 +22,7 @@ struct RtMicrobench {
     RtStream *stream;
     RtMicrobenchBuffer *buffer;
     int n, sets;
-    int64_t set_bytes, *offset; // of one set; by buffer
+    int64_t set_bytes, *offset; // bytes of a set; offset by buffer
     char *block, *scratch;
     int64_t scratch_bytes;
 };
@@ -47,7 +47,8 @@ static double content(const RtMicrobenchBuffer *b, uint64_t h)
     return (double)(b->low + (int64_t)(h >> 16 & 0x7fffffff) % range);
 }
 
-// Contents repeat every BLOCK bytes less a few, so that rows of round lengths differ.
+// Contents repeat with a period slightly below BLOCK bytes, so that rows whose length is a power of
+// two differ.
 static RtCode fill(RtMicrobench *bench, int set, int which, RtError *e)
 {
     const RtMicrobenchBuffer *b = &bench->buffer[which];
@@ -240,7 +241,7 @@ static RtCode round_of(Timing *g, double *seconds, RtError *e)
     return RT_OK;
 }
 
-// Not being able to is no error: the calls are then enqueued one by one.
+// Records the calls as a graph. If that fails, this is no error: they are enqueued one by one.
 static void record(Timing *g)
 {
     const RtDeviceOps *ops = g->bench->d->ops;
@@ -270,7 +271,7 @@ static RtCode measure(Timing *g, double *seconds, double *spread, RtError *e)
     if (ops->event_new(g->bench->d, &g->begin, e) || ops->event_new(g->bench->d, &g->end, e))
         return e->code;
     g->calls = 1;
-    for (int i = 0; i < 2; i++) // the first loads the code
+    for (int i = 0; i < 2; i++) // the first one loads the code
         if (round_of(g, &one, e)) return e->code;
     const double enough = 1e-3;
     g->calls = one * MOST_CALLS < enough ? MOST_CALLS : one > enough ? 1 : (int)(enough / one);

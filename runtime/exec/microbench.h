@@ -7,7 +7,7 @@
 #include "runtime/runtime.h"
 
 typedef enum RtMicrobenchFill {
-    MICROBENCH_NUMBERS, // floats in 0.25..1.25, integers in [low, high), as a function of the place
+    MICROBENCH_NUMBERS, // floats in 0.25..1.25, integers in [low, high), which depend on the index
     MICROBENCH_ZERO,
 } RtMicrobenchFill;
 
@@ -15,7 +15,7 @@ typedef struct RtMicrobenchBuffer {
     ProgDType type;
     int64_t count; // elements
     RtMicrobenchFill fill;
-    int64_t low, high; // of integers
+    int64_t low, high; // for integers
     bool written;
 } RtMicrobenchBuffer;
 
@@ -27,10 +27,10 @@ typedef enum RtMicrobenchArgKind {
 typedef struct RtMicrobenchArg {
     RtMicrobenchArgKind kind;
     int buffer;    // MICROBENCH_BUFFER
-    int64_t value; // MICROBENCH_VALUE; MICROBENCH_SCRATCH: the byte it begins at
+    int64_t value; // MICROBENCH_VALUE: the value; MICROBENCH_SCRATCH: offset in bytes
 } RtMicrobenchArg;
 
-typedef struct RtMicrobenchCall { // one kernel of a program; calls of a trial run in order
+typedef struct RtMicrobenchCall { // one kernel of a program; the calls of a trial run in order
     int kernel, nargs;
     const RtMicrobenchArg *args;
 } RtMicrobenchCall;
@@ -43,18 +43,19 @@ typedef struct RtTrial {
 } RtTrial;
 
 typedef struct RtMicrobench RtMicrobench;
-// RT_OOM when not even one set of the buffers fits the device.
+// RT_OOM if a single set of the buffers does not fit the device.
 RtCode rt_microbench_new(RtDevice *d, const RtMicrobenchBuffer *buffers, int n, RtMicrobench **out,
                          RtError *e);
 void rt_microbench_free(RtMicrobench *bench);
-// Puts the buffers back as they were and runs the trial once.
+// Restores the contents of the buffers and runs the trial once.
 RtCode rt_microbench_run(RtMicrobench *bench, const RtTrial *t, RtError *e);
-// What a buffer holds after rt_microbench_run: its elements, or MICROBENCH_PIECES pieces spread
-// over it where it is larger than MICROBENCH_WHOLE. Returns bytes; *at is the caller's to free.
+// The contents of a buffer after rt_microbench_run: all of it or, if it is larger than
+// MICROBENCH_WHOLE, MICROBENCH_PIECES pieces distributed over it. Sets the number of bytes; the
+// caller frees *at.
 enum { MICROBENCH_WHOLE = 16 << 20, MICROBENCH_PIECES = 64 };
 RtCode rt_microbench_read(RtMicrobench *bench, int buffer, void **at, size_t *bytes, RtError *e);
-// Seconds of one execution, by events: the median of several rounds, each over all sets of buffers,
-// as a graph where the device has graphs. *spread: between the quartiles.
+// Seconds of one execution, from events: the median of several rounds over all sets of buffers; as
+// a graph if the device has graphs. *spread: difference of the quartiles.
 RtCode rt_microbench_time(RtMicrobench *bench, const RtTrial *t, double *seconds, double *spread,
                           RtError *e);
 

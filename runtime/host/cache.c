@@ -30,7 +30,7 @@ RtKey rt_key_start(const char *what)
 
 void rt_key_bytes(RtKey *k, const void *p, size_t n)
 {
-    // Two hashes of the bytes under different seeds, each chained with the length.
+    // Two hashes of the bytes with different seeds, each combined with the length.
     k->a = hash_mix(hash_mix(k->a, n), hash_bytes(p, n, 0x243f6a8885a308d3u));
     k->b = hash_mix(hash_mix(k->b, hash_bytes(p, n, 0x13198a2e03707344u)), n);
 }
@@ -47,13 +47,15 @@ static bool entry_path(const char *dir, RtKey k, char *out, size_t n)
     return len > 0 && (size_t)len < n;
 }
 
-// An entry is code that will run here: it counts only where nobody but us (or root) can write.
+// Entries are code that will be executed, so they are used only if no other user (except root) can
+// write them.
 static bool ours(const struct stat *st)
 {
     return (st->st_uid == geteuid() || !st->st_uid) && !(st->st_mode & (S_IWGRP | S_IWOTH));
 }
 
-// mkdir -p, the folders made ours alone. false: it is not there and cannot be made.
+// Like mkdir -p; folders are accessible only to this user. false: it does not exist and cannot be
+// created.
 static bool make_dir(const char *dir)
 {
     char path[4096];
@@ -73,7 +75,7 @@ static bool make_dir(const char *dir)
     return true;
 }
 
-// NULL: the folder is there and may be used, as far as its owner and mode go.
+// Why the folder cannot be used, considering its owner and mode; NULL: it can.
 static const char *folder_fault(const char *dir)
 {
     struct stat st;
@@ -117,7 +119,7 @@ static Found read_entry(FILE *f, RtKey k, Arena *a, void **bytes, size_t *n)
     return FOUND;
 }
 
-// Said once where the context remembers.
+// Reported only once if the context can remember it.
 static void say_unusable(const RtCompileOptions *o, const char *what, const char *why)
 {
     if (o->unwritable && atomic_exchange(o->unwritable, true)) return;

@@ -10,7 +10,7 @@ struct RtComing {
     pthread_mutex_t lock;
     pthread_cond_t more;
     int n, most;
-    RtImage *image; // of which one is never changed
+    RtImage *image; // images that were put are never changed
     bool ended;
 };
 
@@ -50,7 +50,8 @@ void rt_coming_put(RtComing *c, const RtImage *image)
     copy.target = target;
     copy.log = NULL;
     pthread_mutex_lock(&c->lock);
-    bool room = bytes && target && c->n < c->most; // else it is not handed over, and made again
+    bool room = bytes && target && c->n < c->most; // otherwise it is not passed on and is compiled
+                                                   // again
     if (room) {
         memcpy(bytes, image->bytes, image->size);
         c->image[c->n++] = copy;

@@ -11,7 +11,7 @@
 
 #include "runtime/host/file.h"
 
-// MemAvailable counts what the page cache would give back.
+// MemAvailable includes the page cache.
 bool rt_host_memory(size_t *free_bytes, size_t *total_bytes)
 {
     FILE *f = fopen("/proc/meminfo", "re");
@@ -41,7 +41,8 @@ static RtCode too_big(const char *path, size_t n, RtError *e)
     return rt_fail(e, RT_OOM, "%s does not fit in memory: it needs %.1f MB", path, (double)n / 1e6);
 }
 
-// malloc that refuses what the machine does not have, instead of being killed when it is touched.
+// Like malloc, but refuses more than the available memory, since the process would be killed when
+// it uses it.
 static void *reserve(size_t n)
 {
     size_t free_bytes, total;
@@ -58,7 +59,7 @@ static RtCode open_file(const char *path, int *fd, struct stat *st, RtError *e)
     return rt_fail(e, RT_USER, "%s is a folder, not a file", path);
 }
 
-// The same for more of p, which has cap bytes.
+// The same for more memory for p, which has cap bytes.
 static void *grown(void *p, size_t cap, size_t more)
 {
     size_t free_bytes, total;
@@ -67,7 +68,7 @@ static void *grown(void *p, size_t cap, size_t more)
     return realloc(p, more);
 }
 
-// Reads to the end; grows when the size is not known beforehand (a pipe) or was wrong.
+// Reads to the end of the file; grows the buffer if the size is not known (a pipe) or was wrong.
 static RtCode read_all(int fd, const char *path, size_t expected, RtBytes *out, RtError *e)
 {
     size_t cap = expected ? expected + 1 : 1 << 16, n = 0;
@@ -127,7 +128,7 @@ static RtCode gunzip(const char *path, RtBytes *b, size_t most, RtError *e)
             z.avail_in = (unsigned)k;
             fed += k;
         }
-        if (n > most) break; // more than anyone wants, whatever it is
+        if (n > most) break; // more than requested
         if (n == cap) {
             size_t more = cap > most / 2 ? most + 1 : cap * 2;
             unsigned char *q = grown(p, cap, more);
@@ -144,7 +145,7 @@ static RtCode gunzip(const char *path, RtBytes *b, size_t most, RtError *e)
         rc = inflate(&z, Z_NO_FLUSH);
         n += room - z.avail_out;
         if (rc == Z_STREAM_END) {
-            // Several gzip members may follow one another.
+            // Several gzip members may follow each other.
             if (!z.avail_in && fed == b->n) break;
             if (inflateReset(&z) != Z_OK) code = rt_fail(e, RT_USER, "%s: damaged gzip data", path);
             continue;
@@ -191,11 +192,11 @@ RtCode rt_bytes_read_open(int fd, const char *name, size_t most, RtBytes *out, R
 bool rt_bytes_head(const char *path, size_t n, RtBytes *b, double *most)
 {
     struct stat st;
-    if (stat(path, &st) || !S_ISREG(st.st_mode)) return false; // a pipe is read once
-    gzFile f = gzopen(path, "rb");                             // which reads others as they are
+    if (stat(path, &st) || !S_ISREG(st.st_mode)) return false; // a pipe can be read only once
+    gzFile f = gzopen(path, "rb"); // gzopen reads uncompressed files, too
     int k = f ? gzread(f, b->at, (unsigned)n) : -1;
     b->packed = f && !gzdirect(f);
-    *most = (double)st.st_size * (b->packed ? 1032 : 1); // deflate's best
+    *most = (double)st.st_size * (b->packed ? 1032 : 1); // the best compression of deflate
     if (f) gzclose(f);
     b->n = k > 0 ? (size_t)k : 0;
     return k > 0;
@@ -207,7 +208,7 @@ RtCode rt_file_read(Arena *a, const char *path, void **bytes, size_t *n, RtError
     *bytes = NULL;
     *n = 0;
     if (rt_bytes_read_raw(path, &b, e)) return e->code;
-    char *p = arena_try(a, b.n + 1); // a zero byte follows the contents
+    char *p = arena_try(a, b.n + 1); // the contents are followed by a zero byte
     if (p) {
         memcpy(p, b.at, b.n);
         *bytes = p;
@@ -239,7 +240,7 @@ static RtCode write_failed(const char *path, int why, RtError *e)
                        : "");
 }
 
-// The rename itself must survive a power cut.
+// Syncs the folder, so that the rename survives a power failure.
 static void sync_folder(const char *path)
 {
     char dir[4096];
@@ -275,11 +276,11 @@ RtCode rt_writer_begin(RtWriter *w, const char *path, RtError *e)
     *w = (RtWriter){.fd = -1, .path = path};
     bool there = stat(path, &st) == 0;
     if (there && S_ISDIR(st.st_mode)) return write_failed(path, EISDIR, e);
-    if (there && !S_ISREG(st.st_mode)) { // a pipe, a terminal
+    if (there && !S_ISREG(st.st_mode)) { // a pipe or a terminal
         w->fd = open(path, O_WRONLY | O_CLOEXEC);
         return w->fd < 0 ? write_failed(path, errno, e) : RT_OK;
     }
-    if (there) w->to = realpath(path, NULL); // what a link points to is replaced, not the link
+    if (there) w->to = realpath(path, NULL); // replaces the target of a link, not the link
     if (!w->to) w->to = strdup(path);
     if (!w->to) return rt_fail(e, RT_OOM, "out of memory");
     rt_file_sweep(w->to);
@@ -316,7 +317,8 @@ RtCode rt_writer_end(RtWriter *w, RtCode code, RtError *e)
     bool ok = !code, file = w->temporary != NULL;
     if (file) ok = ok && (w->mode < 0 || fchmod(w->fd, (mode_t)w->mode) == 0) && fsync(w->fd) == 0;
     int why = errno;
-    // Closing gives the lock back, and then anybody's sweep may take it: renamed before.
+    // Renames before closing: closing releases the lock, after which another process's sweep may
+    // remove the file.
     if (file && ok && rename(w->temporary, w->to)) why = errno, ok = false;
     bool renamed = file && ok;
     if (close(w->fd) && ok) why = errno, ok = false;

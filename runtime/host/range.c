@@ -17,9 +17,8 @@ static RtCode outside(int64_t i, int64_t row, int64_t v, int64_t low, int64_t hi
                    what, row > 0 ? i / row : i, v, low, high, low, high - 1);
 }
 
-// Whole blocks are looked through without a branch for each number, in a loop of so many as the
-// compiler knows, of which it makes vectors. Which number it is that lies outside is for a second
-// look.
+// Tests whole blocks without a branch per number, in a loop with a constant count that compilers
+// vectorize. If a number of a block is out of range, a second loop finds it.
 #define SCAN(T, least, most)                                                                       \
     do {                                                                                           \
         const T *x = data, from = low < least ? least : (T)low,                                    \

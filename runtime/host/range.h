@@ -4,8 +4,8 @@
 
 #include "runtime/runtime.h"
 
-// n elements, [row] of them an example; high is one past the largest. Floats are not looked at. The
-// message names [what], the first offending example and its value.
+// Checks n elements, [row] per example; high is one past the largest value. Floats are not checked.
+// The error has the first example out of range, its value and the name [what].
 RtCode rt_range_check(ProgDType t, const void *data, int64_t n, int64_t row, int64_t low,
                       int64_t high, const char *what, RtError *e);
 

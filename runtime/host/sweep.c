@@ -22,7 +22,7 @@ char *rt_file_beside(const char *path, unsigned mode, int *fd)
     struct stat st;
     *fd = -1;
     if (!temporary) return NULL;
-    // Swept between its creation and its lock, it is made again.
+    // If another process removed the file before it was locked, creates it again.
     do {
         if (*fd >= 0) close(*fd);
         snprintf(temporary, n, "%s" MARK "XXXXXX", path);
@@ -50,10 +50,10 @@ static void sweep_one(int dir, const char *name)
     close(fd);
 }
 
-// The folder of the file that is written under that path, and the file's name there.
+// Opens the folder of the file that path refers to; *name: the file's name in it.
 static DIR *open_folder(const char *path, char **name)
 {
-    char *real = realpath(path, NULL); // what a link points to is what is written
+    char *real = realpath(path, NULL); // a link: its target is written
     char *folder = strdup(real ? real : path), *slash = folder ? strrchr(folder, '/') : NULL;
     *name = folder ? strdup(slash ? slash + 1 : folder) : NULL;
     if (slash) *slash = 0;
