@@ -36,9 +36,9 @@ typedef struct Bench {
 enum { MOST_COMPILES = 64 };
 
 typedef struct Row {
-    const char *entry, *what, *unit; // "" entry: of the whole model
+    const char *entry, *what, *unit; // entry "": of the whole model
     double value, low, high, deviation;
-    int64_t n, steps; // measurements, executions in each; 0 n: no spread
+    int64_t n, steps; // measurements, and executions in each; n 0: no spread
 } Row;
 
 static void write_row(const Bench *b, const Row *r, Arena *arena, Buf *out)
@@ -169,8 +169,8 @@ static Row spread(const char *what, double *v, int n)
     return r;
 }
 
-// From text to loaded kernels, with the cache in [dir]. As in `netc train` the device is known
-// before the text is compiled, so that there is one program, for that device.
+// Compiles from text to loaded kernels, with the cache in [dir]. As in `netc train`, the device is
+// known before the text is compiled, so there is one program, for that device.
 static netc_status compile_once(const Bench *b, const char *dir, netc_dataset *data,
                                 double *seconds, netc_phases *phases)
 {
@@ -209,7 +209,7 @@ static void remove_cache(const char *dir)
         fail("cannot remove %s: %s", dir, strerror(errno));
 }
 
-// The phases of a cold compilation; they may overlap.
+// Records the phases of cold compilations, which may overlap.
 static netc_status record_phases(const Bench *b, const netc_phases *cold, int n)
 {
     static const struct {
@@ -236,7 +236,7 @@ static netc_status record_phases(const Bench *b, const netc_phases *cold, int n)
     return status;
 }
 
-// The device stays open: opening it is not part of compiling.
+// Measures compilation. The device stays open, since opening it is not part of compiling.
 static netc_status bench_compile(const Bench *b, netc_dataset *data)
 {
     double cold[MOST_COMPILES], warm[MOST_COMPILES];
@@ -321,7 +321,7 @@ static netc_status run(BenchArgs *a, netc_context *ctx, netc_error **err)
         describe(&b, ctx, s);
         if (!a->json) printf("%s on %s, %s\n", b.model, b.device, b.hardware);
     }
-    // An entry that does not exist is reported by the first question about it.
+    // The first question about an entry reports that it does not exist.
     netc_times ignored;
     for (int k = 0; status == NETC_OK && k < a->entries.n; k++)
         if (netc_input_count(p, a->entries.at[k]) < 0)
@@ -337,7 +337,7 @@ static netc_status run(BenchArgs *a, netc_context *ctx, netc_error **err)
     return status;
 }
 
-// The words of the command line, for the lines of the file.
+// The words of the command line in one string, for the lines of the file.
 static char *join(int argc, char **argv)
 {
     size_t n = sizeof "netc bench";

@@ -4,8 +4,8 @@
 #include "base/plain.h"
 #include "cli/cli.h"
 
-// The value of a unit; 0: it is not one. kB, MB, GB and TB are powers of 1000, KiB and so on of
-// 1024.
+// The value of a unit; 0: unknown. kB, MB, GB and TB are powers of 1000; KiB and so on are powers
+// of 1024.
 static double unit_bytes(const char *unit)
 {
     static const char letters[] = "kMGT";

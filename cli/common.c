@@ -41,11 +41,11 @@ static char *folder_of(const char *path)
 {
     char *folder = strdup(path), *slash = folder ? strrchr(folder, '/') : NULL;
     if (!slash) return free(folder), strdup(".");
-    slash[slash == folder] = 0; // "/x" lies in "/"
+    slash[slash == folder] = 0; // (the folder of "/x" is "/")
     return folder;
 }
 
-// Whether both are, or would be, the same file. Devices never are: they hold nothing.
+// Whether both are, or would become, the same file. Devices never are, since they store nothing.
 static bool same_file(const char *a, const char *b)
 {
     struct stat x, y;
@@ -75,7 +75,8 @@ bool output_no_data(const char *path, const StringList *words, int *code)
     bool apart = true;
     for (int i = 0; i < words->n && apart; i++) {
         const char *eq = strchr(words->at[i], '='), *file = eq ? eq + 1 : words->at[i];
-        // FILE, FILE:PART, FILE,FILE: of a name with such letters in it the whole is tried, too.
+        // The word may be FILE, FILE:PART or FILE,FILE, or a name with ':' or ','; checks both
+        // readings.
         apart =
             output_apart(path, words->at[i], what, code) && output_apart(path, file, what, code);
         for (const char *end; file && apart; file = end ? end + 1 : NULL) {
@@ -95,7 +96,7 @@ bool output_of_objects(const char *path, const char *what, int *code)
     struct stat st;
     if (!path || stat(path, &st) || !S_ISREG(st.st_mode) || !st.st_size) return true;
     FILE *f = fopen(path, "r");
-    bool fits = !f || fgetc(f) == '{'; // what cannot be read is not known
+    bool fits = !f || fgetc(f) == '{'; // unknown if it cannot be read
     if (f) fclose(f);
     if (!fits) *code = fail("%s exists and is not a %s; name another file", path, what);
     return fits;
@@ -141,7 +142,7 @@ bool checkpoint_named(const char *path, const char *what, int *code)
            output_named(path, ".safetensors", what, code);
 }
 
-static bool is_table(const char *path) // formats of arrays besides .npy
+static bool is_table(const char *path) // formats of arrays other than .npy
 {
     static const char *const ends[] = {".csv", ".tsv", ".npz"};
     size_t n = strlen(path);
@@ -172,7 +173,7 @@ bool arrays_possible(const StringList *words, bool bare, bool archives, const ch
         bool archive = archives && n > 4 && !strcasecmp(path + n - 4, ".npz");
         for (int k = 0; k < i && !*code; k++) {
             const char *other = path_of(words->at[k]);
-            if (archive && !strcmp(path, other)) continue; // they share it
+            if (archive && !strcmp(path, other)) continue; // both are written to this archive
             output_apart(path, other, "another output's file", code);
         }
     }
@@ -200,7 +201,7 @@ int exit_code(netc_status status, netc_error *err)
 
 static void print_note(void *verbose, const char *line)
 {
-    // Warnings, and notes that say a fallback was taken, are always shown; the rest with -v.
+    // Warnings and notes about fallbacks are always shown, other messages only with -v.
     if (verbose || !strncmp(line, "note:", 5) || !strncmp(line, "warning:", 8))
         fprintf(stderr, "%s\n", line);
 }
@@ -291,7 +292,7 @@ netc_status add_data(netc_dataset *d, const StringList *words, netc_error **err)
             return NETC_INVALID;
         }
         char *name = strndup(word, (size_t)(eq - word)), *path = strdup(eq + 1);
-        // FILE:PART, when FILE:PART itself is no file.
+        // FILE:PART, unless a file has this name.
         colon = path && access(path, F_OK) ? strrchr(path, ':') : NULL;
         if (colon) path[colon - path] = 0;
         netc_status status =
@@ -427,11 +428,14 @@ char *read_text(const char *path)
 bool write_text(const char *path, const char *text)
 {
     struct stat st;
-    bool there = !lstat(path, &st), beside = !there || S_ISREG(st.st_mode); // else a link, a pipe
+    bool there = !lstat(path, &st), beside = !there || S_ISREG(st.st_mode); // beside: written to a
+                                                                            // temporary file;
+                                                                            // otherwise it is a
+                                                                            // link or a pipe
     char *temporary = NULL;
     if (asprintf(&temporary, beside ? "%s.netc-new" : "%s", path) < 0)
         return fail("out of memory"), false;
-    if (beside) remove(temporary); // a killed run's
+    if (beside) remove(temporary); // left by a process that was killed
     int fd = open(temporary, O_WRONLY | O_CREAT | O_CLOEXEC | (beside ? O_EXCL : O_TRUNC), 0666);
     FILE *f = fd >= 0 ? fdopen(fd, "wb") : NULL;
     bool ok = f && fputs(text, f) >= 0 && !fflush(f);
@@ -449,7 +453,7 @@ bool write_text(const char *path, const char *text)
     return ok;
 }
 
-// A signal handler can reach nothing but a global.
+// Global, since a signal handler has no other access to data.
 static volatile sig_atomic_t stop_asked;
 
 static void on_interrupt(int signal)
@@ -461,8 +465,8 @@ static void on_interrupt(int signal)
     (void)ignored;
 }
 
-// The terminal or the reader of the output is gone, which may be signalled more than once: further
-// output is lost, the trained parameters are not.
+// The terminal, or the reader of the output, is gone. Further output would be lost, but training
+// can still save its parameters. May be signalled more than once.
 static void on_hangup(int signal)
 {
     (void)signal;
@@ -476,7 +480,7 @@ void catch_interrupt(void)
     sigaction(SIGTERM, &a, NULL);
     a.sa_handler = on_hangup;
     sigaction(SIGPIPE, &a, NULL);
-    // (nohup has it ignored)
+    // (it is ignored under nohup)
     if (!sigaction(SIGHUP, NULL, &now) && now.sa_handler != SIG_IGN) sigaction(SIGHUP, &a, NULL);
 }
 

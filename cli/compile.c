@@ -7,7 +7,7 @@
 
 #include "cli/cli.h"
 
-// The stages after the passes, in addition to the numbered graphs.
+// Writes the stages after the passes, in addition to the numbered graphs.
 static netc_status dump_stages(netc_program *p, const char *dir, netc_error **err)
 {
     static const struct {
@@ -30,12 +30,12 @@ enum { MOST_BATCHES = 64 };
 typedef struct CompileArgs {
     Common common;
     const char *out, *emit, *dump, *archs, *target, *weights, *batch;
-    int64_t batches[MOST_BATCHES]; // of the list [batch]
+    int64_t batches[MOST_BATCHES]; // numbers from the list [batch]
     int nbatches;
     bool json;
 } CompileArgs;
 
-// Parses "1,100". false: an error was reported; exit with *code.
+// Parses a list such as "1,100". false: an error was reported; exit with *code.
 static bool read_batches(CompileArgs *a, int *code)
 {
     const char *at = a->batch;
@@ -68,7 +68,7 @@ static bool make_folder(const char *path, int *code)
     return false;
 }
 
-// One of the stages needs one target; model.bin holds both unless told otherwise.
+// --emit needs a single target; a model.bin has code for both by default.
 static const char *target_of(const CompileArgs *a)
 {
     if (a->target || !a->emit) return a->target;
@@ -76,7 +76,7 @@ static const char *target_of(const CompileArgs *a)
                                                                                            : NULL;
 }
 
-// The architecture that --arch names; if it names several, 0.
+// The architecture in --arch; 0 if there are several.
 static int one_arch(const char *archs)
 {
     int arch = 0;

@@ -16,9 +16,9 @@ typedef struct EvalArgs {
     bool json;
 } EvalArgs;
 
-enum { MOST_ELEMENTS = 1024 }; // of an output that is printed
+enum { MOST_ELEMENTS = 1024 }; // limit of the elements of an output that is printed
 
-// [[1,2],[3,4]]
+// Prints [[1,2],[3,4]].
 static void print_json(const netc_tensor *t, int axis, size_t *i)
 {
     putchar('[');
@@ -32,7 +32,7 @@ static void print_json(const netc_tensor *t, int axis, size_t *i)
     putchar(']');
 }
 
-// One line per row of the last axis.
+// Prints a line for each row of the last axis.
 static void print_rows(const char *name, const netc_tensor *t)
 {
     char type[200];
@@ -45,8 +45,8 @@ static void print_rows(const char *name, const netc_tensor *t)
     }
 }
 
-// Outputs over all examples that are not scalars: printed, or written to the requested file. n:
-// number printed before.
+// Prints the outputs over all examples that are not scalars, or writes them to the requested file.
+// n: number of outputs printed before.
 static netc_status give_tensors(netc_session *s, netc_program *p, const EvalArgs *a, int n,
                                 netc_error **err)
 {

@@ -48,7 +48,7 @@ void message_int(Message *m, int field, uint64_t v)
     put_key(m, field, VARINT), put_varint(m, v);
 }
 
-void message_double(Message *m, int field, double v) // little-endian, as everywhere here
+void message_double(Message *m, int field, double v) // little-endian
 {
     put_key(m, field, FIXED64), message_raw(m, &v, sizeof v);
 }
@@ -88,7 +88,9 @@ static uint32_t masked_crc(const void *bytes, size_t n)
     const unsigned char *p = bytes;
     for (size_t i = 0; i < n; i++) {
         crc ^= p[i];
-        for (int k = 0; k < 8; k++) crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78 : 0); // Castagnoli
+        for (int k = 0; k < 8; k++)
+            crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78 : 0); // CRC-32C
+                                                         // (Castagnoli)
     }
     crc = ~crc;
     return (crc >> 15 | crc << 17) + 0xa282ead8;
@@ -112,7 +114,7 @@ static void write_record(Events *f, const Message *event)
         f->end += (int64_t)all.n;
     } else {
         f->why = all.failed ? ENOMEM : errno ? errno : EIO;
-        if (ftruncate(f->fd, f->end)) f->end = 0; // (its reader stops at half a record, too)
+        if (ftruncate(f->fd, f->end)) f->end = 0; // (readers stop at an incomplete record)
     }
     message_free(&all);
 }

@@ -18,7 +18,7 @@ typedef struct GenerateArgs {
 
 typedef struct Text {
     char *at;
-    size_t n, cap, shown; // bytes there are, there may be, and written to standard output
+    size_t n, cap, shown; // bytes in use, allocated, and written to standard output
 } Text;
 
 typedef struct Writing {
@@ -27,8 +27,8 @@ typedef struct Writing {
     const netc_tokenizer *tokenizer;
     Text *text;
     int64_t ntexts;
-    bool begun, lost; // some token was drawn; out of memory
-    int64_t strange;  // a token without a text; -1: none
+    bool begun, lost; // begun: a token was drawn; lost: out of memory
+    int64_t strange;  // a token without text; -1: none
 } Writing;
 
 static const char *prompt_of(const Writing *w, int64_t text)
@@ -36,8 +36,8 @@ static const char *prompt_of(const Writing *w, int64_t text)
     return w->prompt->at[w->prompt->n > 1 ? text : 0];
 }
 
-// The number of bytes at the end that may be the beginning of a stop text or of an incomplete
-// character.
+// The number of bytes at the end of the text that may be the beginning of a stop text or an
+// incomplete character.
 static size_t held_back(const Text *t, const StringList *stop)
 {
     size_t most = 0;
@@ -48,7 +48,7 @@ static size_t held_back(const Text *t, const StringList *stop)
     }
     for (size_t k = 1; k <= 3 && k <= t->n; k++) {
         unsigned char c = (unsigned char)t->at[t->n - k];
-        if ((c & 0xc0) == 0x80) continue; // in the middle of one
+        if ((c & 0xc0) == 0x80) continue; // not the first byte of a character
         size_t whole = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc0 ? 2 : 1;
         if (whole > k && k > most) most = k;
         break;
@@ -56,7 +56,7 @@ static size_t held_back(const Text *t, const StringList *stop)
     return most;
 }
 
-// Whether the text now contains a stop text that ends in its last [n] bytes; it is cut there.
+// Whether a stop text ends within the last [n] bytes; the text is cut at its beginning.
 static bool stops(Text *t, size_t n, const StringList *stop)
 {
     const char *first = NULL;
@@ -90,7 +90,7 @@ static bool append(Text *t, const char *bytes, size_t n)
     return true;
 }
 
-// A single text is printed while it is drawn, several when they are complete.
+// Appends a token. A single text is printed while it is drawn, several when they are complete.
 static bool take(void *user, int64_t row, int64_t token)
 {
     Writing *w = user;
@@ -117,7 +117,7 @@ static void show_all(Writing *w)
     putchar('\n');
 }
 
-// The tokens of every prompt; *out must be freed with free_prompts even if this fails.
+// Encodes every prompt. *out must be freed with free_prompts even if this fails.
 static netc_status encode(const StringList *prompt, const netc_tokenizer *tokenizer,
                           netc_prompt **out, netc_error **err)
 {
@@ -139,7 +139,7 @@ static void free_prompts(netc_prompt *p, int n)
     free(p);
 }
 
-// batch: the number of texts that the model generates at the same time.
+// batch: number of texts that the model generates at the same time.
 static netc_status write_texts(GenerateArgs *a, netc_session *s, const netc_tokenizer *tokenizer,
                                int64_t batch, netc_error **err)
 {
@@ -162,13 +162,13 @@ static netc_status write_texts(GenerateArgs *a, netc_session *s, const netc_toke
     o.seed = (uint64_t)a->seed;
     o.token = take;
     o.user = &w;
-    if (ntexts > 1) { // nothing of them is written yet
+    if (ntexts > 1) { // nothing of them is printed yet
         catch_interrupt();
-        signal(SIGPIPE, SIG_DFL); // end quietly when the reader closes the pipe
+        signal(SIGPIPE, SIG_DFL); // ends quietly when the reader closes the pipe
     }
     if (status == NETC_OK) status = netc_generate(s, &o, err);
     if (w.lost) status = NETC_OUT_OF_MEMORY;
-    if (w.begun) show_all(&w); // what there is before an error, too
+    if (w.begun) show_all(&w); // even if an error follows
     if (w.strange >= 0) {
         fail("'%s' drew the token %lld, which %s does not have%s", a->entry, (long long)w.strange,
              a->tokenizer,
@@ -209,8 +209,8 @@ static netc_status run(void *args, netc_context *ctx, netc_error **err)
     return status;
 }
 
-// Appends the lines of the file that are not empty, without the \r of Windows' line ends. *text
-// holds them. false: an error was reported.
+// Appends the non-empty lines of the file, without the \r of Windows' line ends. They point into
+// *text. false: an error was reported.
 static bool read_prompts(const char *path, StringList *to, char **text)
 {
     int before = to->n;

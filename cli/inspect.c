@@ -23,7 +23,8 @@ bool take_target(const char *asked, netc_compile_options *c, const char **target
     return true;
 }
 
-// A second word is a file, or else a kernel, whose name has no dot. NULL: no kernel is named.
+// The second word is a kernel if it has no dot in its name; otherwise it is a file. NULL: not a
+// kernel.
 static const char *kernel_asked(InspectArgs *a)
 {
     const char *second = a->common.words.n == 2 ? a->common.words.at[1] : NULL;
@@ -39,7 +40,7 @@ static const char *contradiction(const InspectArgs *a, const char *kernel)
         return "--why and --knobs show one build and cannot compare two";
     if (a->model && a->other) return "--model shows one build and cannot compare two";
     if (a->params && (a->other || kernel)) return "--params shows a whole model, not a kernel";
-    bool cards = a->cards && !a->json && !a->other; // else they are beside the rest
+    bool cards = a->cards && !a->json && !a->other; // otherwise they are part of the other output
     if (a->knobs + a->why + a->params + a->model + cards + !!a->eject > 1)
         return "give only one of --model, --params, --why, --knobs, --cards and --eject";
     if (a->knobs && a->json) return "--knobs prints the text of a tuning file and has no JSON form";

@@ -122,8 +122,8 @@ static int finish(int code)
     return fail("standard output could not be written completely"), 2;
 }
 
-// OpenBLAS selects its kernels by the processor's model number and uses the oldest for a processor
-// newer than itself. The processor's features are a better guide, unless the user has chosen.
+// OpenBLAS selects kernels by the processor's model number, and the oldest ones for processors that
+// it does not know. Selects them by the processor's features instead, unless the user has chosen.
 static void choose_matmul_kernels(void)
 {
 #if defined(__x86_64__)
@@ -137,10 +137,10 @@ static void choose_matmul_kernels(void)
 int main(int argc, char **argv)
 {
     choose_matmul_kernels();
-    // A reader that stops early (netc … | head) ends what only prints; training goes on to its
-    // checkpoint.
+    // If a reader stops early (netc … | head), commands that only print are ended, but training
+    // continues to its checkpoint.
     signal(SIGPIPE, argc > 1 && !strcmp(argv[1], "train") ? SIG_IGN : SIG_DFL);
-    signal(SIGXFSZ, SIG_IGN); // a file-size limit then is an error like a full disk
+    signal(SIGXFSZ, SIG_IGN); // exceeding a file-size limit is then an error, like a full disk
     if (argc < 2) return usage(stderr), 1;
     char *help[] = {"--help"};
     if (!strcmp(argv[1], "help") && argc > 2 && find_verb(argv[2]))
@@ -159,7 +159,7 @@ int main(int argc, char **argv)
         if (near) return fail("unknown verb '%s'; did you mean '%s'?", argv[1], near);
         return fail("'%s' is neither a verb nor a file; 'netc --help' lists the verbs", argv[1]);
     }
-    for (int i = 2; i < argc; i++) // (after an option it may be its value)
+    for (int i = 2; i < argc; i++) // (after an option, it may be the option's value)
         if (argv[i - 1][0] != '-' && find_verb(argv[i]) && stat(argv[i], &st))
             return fail("the verb comes first: netc %s ...", argv[i]);
     return finish(verb_compile(argc - 1, argv + 1));

@@ -7,7 +7,7 @@
 #include "base/names.h"
 #include "cli/cli.h"
 
-enum { MOST_OPTIONS = 48 }; // of a verb, the common ones included
+enum { MOST_OPTIONS = 48 }; // of a verb, including the common ones
 
 static void print_help(const Verb *verb, const Option *options, int n)
 {
@@ -124,9 +124,9 @@ static bool unknown(const Verb *verb, const Option *options, int n, const char *
     for (int i = 0; i < n; i++) names[count++] = options[i].name;
     const char *other = elsewhere(name);
     if (other) return fail("unknown option %s; %s", name, other), false;
-    // (the dashes are no letters that could be right)
+    // (the dashes do not count as correct letters)
     const char *near = strlen(name) > 2 ? suggest_option(name, names, count) : NULL;
-    // The beginning of an option's name is taken for that option.
+    // A prefix of an option's name is taken for that option.
     for (size_t i = 0; !near && strlen(name) > 3 && i < count; i++)
         if (!strncmp(names[i], name, strlen(name))) near = names[i];
     if (near)
@@ -154,7 +154,7 @@ static bool parse(const Verb *verb, const Option *options, int noptions, int arg
             print_help(verb, options, noptions);
             return *done = true;
         }
-        // --name value, --name=value, -Dvalue
+        // Reads --name value, --name=value, or -Dvalue.
         size_t len = !strncmp(word, "--", 2) ? strcspn(word, "=") : strlen(word);
         const Option *o = find(options, noptions, word, len);
         const char *value = o && word[len] == '=' ? word + len + 1 : NULL;
@@ -175,7 +175,7 @@ static bool parse(const Verb *verb, const Option *options, int noptions, int arg
     return fail("give %s: netc %s", verb->words, verb->usage), false;
 }
 
-// -- rows that several verbs have -----------------------------------------------------------------
+// -- options that several verbs have --------------------------------------------------------------
 
 Option device_option(const char **to)
 {
@@ -313,7 +313,7 @@ static void common_options(Common *c, Option out[COMMON_OPTIONS])
     memcpy(out, rows, sizeof rows);
 }
 
-// models: the words name models, otherwise files of another kind.
+// models: the words are models; otherwise other files.
 static bool outputs_possible(const Option *options, int n, const StringList *words, bool models,
                              int *code)
 {

@@ -23,8 +23,7 @@ static void show_progress(void *terminal, int64_t done, int64_t total)
     if (terminal) printf("\r\033[K%" PRId64 "/%" PRId64 " examples", done, total), fflush(stdout);
 }
 
-// FILE.npy without a name is for the only output with a value for each example; *name becomes its
-// name.
+// For FILE.npy without a name: *name becomes that of the only output with a value per example.
 static netc_status only_output(const PredictArgs *a, netc_context *ctx, const netc_dataset *d,
                                char **name, netc_error **err)
 {
@@ -56,7 +55,7 @@ static netc_status only_output(const PredictArgs *a, netc_context *ctx, const ne
            NETC_INVALID;
 }
 
-// Whether one of the files is standard output, to which nothing else may then be written.
+// Whether one of the files is standard output, to which nothing else must be written then.
 static bool writes_stdout(const char *const *files, int n)
 {
     struct stat out, file;

@@ -35,7 +35,7 @@ static void print_time(FILE *out, double seconds, int width)
         fprintf(out, "%*.2f ms", width, seconds * 1e3);
 }
 
-// A rate in [unit], or "-" if it is not known.
+// Prints a rate in [unit], or "-" if it is unknown.
 static void print_rate(FILE *out, double amount, double seconds, double unit)
 {
     if (amount > 0 && seconds > 0)
@@ -73,7 +73,7 @@ static void print_step(FILE *out, const netc_profile_result *r, const netc_step 
     fprintf(out, "  %s  %s\n", s->name, s->line);
 }
 
-// Explains why the whole is not the sum of its steps.
+// Explains why the total is not the sum of the steps.
 static void explain(FILE *out, const netc_profile_result *r)
 {
     const netc_times *w = &r->whole;
@@ -237,7 +237,7 @@ static void trace_event(Json *j, const char *name, int thread, double begin, dou
     json_key(j, "pid"), json_int(j, 1);
     json_key(j, "tid"), json_int(j, thread);
     number(j, "ts", begin * 1e6), number(j, "dur", seconds * 1e6);
-    json_key(j, "args"), json_object(j); // ended by the caller, with the event
+    json_key(j, "args"), json_object(j); // closed by the caller, with the event
 }
 
 static void trace_name(Json *j, const char *what, int thread, const char *name)

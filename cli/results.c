@@ -10,14 +10,14 @@
 #include "cli/cli.h"
 
 typedef struct Result {
-    const char *what, *unit, *precision, *peer, *hardware; // "" where the line has none
+    const char *what, *unit, *precision, *peer, *hardware; // "" if the line does not have them
     double value;
-    double low, high; // quartiles; equal to value where the line has none
-    bool spread;      // it has
+    double low, high; // quartiles; equal to value if the line has none
+    bool spread;      // the line has quartiles
 } Result;
 
 typedef struct Results {
-    VEC(Result) rows; // the last line of each key: a file may have been appended to
+    VEC(Result) rows; // the last line of each key, since a file may have been appended to
 } Results;
 
 // -- reading --------------------------------------------------------------------------------------
@@ -93,11 +93,18 @@ static bool read_results(Arena *a, const char *path, Results *out)
 
 // -- comparing ------------------------------------------------------------------------------------
 
-typedef enum Verdict { SAME, FASTER, SLOWER, CHANGED, VERDICTS } Verdict; // CHANGED: neither
+typedef enum Verdict {
+    SAME,
+    FASTER,
+    SLOWER,
+    CHANGED,
+    VERDICTS
+} Verdict; // CHANGED: neither is
+           // better
 
-// *ratio: how many times better b is than a; 1 if the line does not say which is better. Outside
-// the spread: the ranges between the quartiles do not overlap and the values differ by more than
-// [least]; for a line without quartiles, by more than 2.5 times that.
+// *ratio: how many times better b is than a; 1 if the line does not say which is better. The
+// results differ if their ranges between the quartiles do not overlap and the values differ by more
+// than [least]; for a line without quartiles, by more than 2.5 times that.
 static Verdict judge(const Result *a, const Result *b, double least, double *ratio)
 {
     size_t n = strlen(a->unit);

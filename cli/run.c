@@ -19,8 +19,7 @@ typedef struct RunArgs {
     bool json;
 } RunArgs;
 
-// The entry to run if none is named: the only model of the file. (If there are several, none is
-// compiled.)
+// The entry to run if none is given: the only model of the file. (If there are several, none.)
 static const char *only_model(netc_program *p)
 {
     for (int i = 0; i < netc_entry_count(p); i++) {
@@ -33,11 +32,12 @@ static const char *only_model(netc_program *p)
 typedef struct Input {
     char *name;
     netc_tensor t;
-    bool of_data; // the data set's: read as the input asks
+    bool of_data; // it belongs to the data set, which reads it as the input requires
 } Input;
 
-// Folders, archives and tables have no type of their own, only data have parts, and what a pipe or
-// a compressed file holds is not seen beforehand: these are read as --data is.
+// Whether the file must be read as for --data: folders, archives and tables have no type of their
+// own, only data sets support parts, and the content of a pipe or a compressed file is not known
+// beforehand.
 static bool as_data(const char *path)
 {
     static const char *const ends[] = {".csv", ".tsv", ".npz", ".tar"};
@@ -54,7 +54,8 @@ static bool as_data(const char *path)
     return false;
 }
 
-// Whether what was read of a file is all its bytes: it has no header that says its type and shape.
+// Whether the tensor contains all bytes of the file, so that the file has no header with type and
+// shape.
 static bool bare(const char *path, const netc_tensor *t)
 {
     struct stat st;
@@ -62,7 +63,7 @@ static bool bare(const char *path, const netc_tensor *t)
            st.st_size == t->dim[0];
 }
 
-// Reads NAME=FILE; the array's shape fixes the dimensions of the input.
+// Reads NAME=FILE. The array's shape determines the dimensions of the input.
 static netc_status read_input(netc_dataset *d, const char *word, Input *in, netc_error **err)
 {
     const char *eq = strchr(word, '=');
@@ -85,7 +86,7 @@ static netc_status read_input(netc_dataset *d, const char *word, Input *in, netc
     return status;
 }
 
-// Converts f32 to the 16-bit floats that the entry takes, as for --data. false: an error was
+// Converts f32 to the 16-bit float that the entry takes, as for --data. false: an error was
 // reported.
 static bool narrow(netc_tensor *t, netc_dtype to, const char *path)
 {
@@ -97,7 +98,7 @@ static bool narrow(netc_tensor *t, netc_dtype to, const char *path)
            !fail("%s: element %" PRId64 " is too large for %s", path, bad, netc_dtype_name(to));
 }
 
-// Whether the array fits the entry; an error names the file, which the library does not know.
+// Whether the array fits the entry. The error includes the file, which the library does not know.
 static bool fits(netc_program *p, const char *entry, Input *in, const char *word)
 {
     netc_port port;
@@ -128,7 +129,7 @@ static void print_tensor(const char *name, const netc_tensor *t)
     puts(n > 8 ? " ..." : "");
 }
 
-// {"name":{"type":"f32","shape":[2,3],"values":[...]}}; values row by row.
+// Prints {"name":{"type":"f32","shape":[2,3],"values":[...]}}, with values in row-major order.
 static void print_json(const char *name, const netc_tensor *t, bool first)
 {
     size_t n = tensor_elements(t);
@@ -163,8 +164,8 @@ static bool is_npz(const char *path)
     return n > 4 && !strcasecmp(path + n - 4, ".npz");
 }
 
-// Outputs to the same name.npz are arrays of one archive, written with the last of them: those of
-// [words] from the first with that path on, in their order.
+// Writes outputs with the same name.npz to one archive: those of [words] with that path, in order,
+// beginning with the first of them.
 static netc_status write_archive(const StringList *words, const char *path, const netc_tensor *of,
                                  netc_error **err)
 {
@@ -191,7 +192,7 @@ static netc_status write_files(const StringList *words, const netc_tensor *of, n
     netc_status status = NETC_OK;
     for (int k = 0; k < words->n && status == NETC_OK; k++) {
         const char *path = strchr(words->at[k], '=') + 1;
-        bool again = false; // with the first of that name
+        bool again = false; // already written with the first output to this file
         for (int i = 0; i < k; i++) again = again || !strcmp(strchr(words->at[i], '=') + 1, path);
         if (!is_npz(path))
             status = netc_array_write(path, &of[k], err);
@@ -201,7 +202,7 @@ static netc_status write_files(const StringList *words, const netc_tensor *of, n
     return status;
 }
 
-// Writes NAME=FILE outputs; with none named, prints the head of every one.
+// Writes NAME=FILE outputs; if there are none, prints the beginning of every output.
 static netc_status write_outputs(netc_session *s, netc_program *p, const RunArgs *a,
                                  const char *entry, netc_error **err)
 {
@@ -238,7 +239,7 @@ static netc_status write_outputs(netc_session *s, netc_program *p, const RunArgs
     return status;
 }
 
-// The names before '=' of --output words, without repeats; freed by the caller. NULL: out of
+// The names before '=' in --output words, without duplicates, freed by the caller. NULL: out of
 // memory.
 static char **output_names(const RunArgs *a, int *n)
 {
@@ -251,7 +252,8 @@ static char **output_names(const RunArgs *a, int *n)
     return names;
 }
 
-// The program and the entry that runs. Only what the named outputs need is compiled and required.
+// Opens the program and finds the entry to run. Only what the named outputs need is compiled and
+// required.
 static netc_status open_entry(RunArgs *a, netc_context *ctx, const netc_dataset *d,
                               netc_program **p, const char **entry, netc_error **err)
 {
@@ -275,7 +277,7 @@ static netc_status open_entry(RunArgs *a, netc_context *ctx, const netc_dataset 
     return status == NETC_OK && !*entry ? NETC_INVALID : status;
 }
 
-// Names the file of the input that an error is about, which the library does not know.
+// Prints the file of the input that an error is about, which the library does not know.
 static void tell_file(const RunArgs *a, const Input *in, const netc_error *e)
 {
     char about[300];

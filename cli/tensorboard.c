@@ -98,7 +98,7 @@ static double element(const netc_tensor *t, size_t i)
     }
 }
 
-// Reads a parameter, a state, or an output or tap of the training entry. false: there is none to
+// Reads a parameter, a state, or an output or tap of the training entry. false: there is nothing to
 // read.
 static bool read_tensor(const Board *b, const char *name, netc_tensor *t)
 {
@@ -171,7 +171,7 @@ static void put_histograms(Board *b, const netc_event *e)
 
 // -- images ---------------------------------------------------------------------------------------
 
-// Whether it has the shape of images: [batch, height, width, 1 or 3], larger than a few pixels and
+// Whether the shape is that of images: [batch, height, width, 1 or 3], more than a few pixels and
 // no larger than a screen.
 static bool looks_like_images(const netc_port *p)
 {
@@ -191,7 +191,7 @@ static void png_chunk(Message *out, const char *kind, const void *bytes, size_t 
     message_raw(out, head, 8), message_raw(out, bytes, n), message_raw(out, end, 4);
 }
 
-// rows: each preceded by its filter byte.
+// rows: each row is preceded by its filter byte.
 static Message png(const unsigned char *rows, uint32_t w, uint32_t h, int c)
 {
     Message out = {0};
@@ -287,11 +287,11 @@ static void put_text(Board *b, int64_t step, const char *tag, const char *text)
     events_put(&b->events, step, SUMMARY, &summary);
 }
 
-// A node of the graph from its dot text: label="op\nname\ntype", or "op\ntype".
+// A node of the graph, parsed from dot: label="op\nname\ntype", or "op\ntype".
 typedef struct Vertex {
     char op[64], name[300], type[200]; // name: "fc1/weight", or ""
-    int scope;                         // letters of the name that are the scope
-    int first;                         // the node whose scope it has when it has no name; -1: none
+    int scope;                         // length of the scope in the name
+    int first; // for a node without a name: the node from which it takes its scope; -1: none
 } Vertex;
 
 static void copy_part(char *to, size_t room, const char *from, const char *end)
@@ -315,7 +315,7 @@ static void read_vertex(Vertex *v, const char *label, const char *end)
         if (*p == '.') *p = '/', v->scope = (int)(p - v->name);
 }
 
-// Calls the function for each line of the graph.
+// Calls [line] for each line of the graph.
 static void each_line(const char *graph, void (*line)(void *ctx, const char *line, const char *end),
                       void *ctx)
 {
@@ -327,7 +327,7 @@ static void each_line(const char *graph, void (*line)(void *ctx, const char *lin
 
 typedef struct Drawing {
     Vertex *v;
-    int n; // numbers are below it
+    int n; // all numbers are less
     Message *edges;
 } Drawing;
 
@@ -371,7 +371,7 @@ static void take_edge(void *ctx, const char *line, const char *end)
     if (sscanf(line, " v%d -> v%d", &from, &to) != 2 || from < 0 || to < 0 || from >= d->n ||
         to >= d->n)
         return;
-    // Nodes come before those that read them, so that a chain of these ends.
+    // Operands come before their readers, so following these references ends.
     if (from < to && d->v[to].first < 0) d->v[to].first = from;
     vertex_name(d, from, name, sizeof name);
     message_text(&d->edges[to], 3, name);
@@ -381,7 +381,7 @@ static void put_graph(Board *b, int64_t step)
 {
     char *text = NULL, name[400];
     if (netc_program_emit(b->program, "dot", &text, NULL) != NETC_OK)
-        return; // of code without its text
+        return; // for code without its text
     const char *graph = text;
     for (int i = 0; graph && strcmp(netc_entry_name(b->program, i), "train"); i++)
         graph = strstr(graph + 1, "digraph");
@@ -415,7 +415,7 @@ static void put_graph(Board *b, int64_t step)
     netc_free(text);
 }
 
-// An existing table is replaced only when there is a new one.
+// Clears an existing table only when there is something new to write.
 static void begin_table(Board *b)
 {
     if (!b->more) (void)!ftruncate(fileno(b->table), 0);

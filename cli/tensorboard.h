@@ -8,10 +8,10 @@
 #include "cli/events.h"
 
 typedef struct Board {
-    const char *folder; // NULL: none is wanted
+    const char *folder; // NULL: not requested
     Events events;
     FILE *table; // scalars.csv
-    bool more;   // behind what is in it
+    bool more;   // append to the table
     bool table_failed, told;
     netc_program *program;
     netc_session *session;
@@ -21,6 +21,6 @@ typedef struct Board {
 // training begins. false: an error was reported.
 bool board_open(Board *b, const char *folder, bool more, int *code);
 void board_event(Board *b, const netc_event *e);
-bool board_close(Board *b); // false: not all was written, which is said
+bool board_close(Board *b); // false: not everything was written, which was reported
 
 #endif

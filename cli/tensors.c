@@ -43,7 +43,7 @@ void print_element(const netc_tensor *t, size_t i, bool all)
         return;
     }
     bool wide = t->dtype == NETC_F64;
-    if (all && !isfinite(v)) // JSON has no word for them
+    if (all && !isfinite(v)) // JSON has no number for it
         printf("\"%s\"", isnan(v) ? "nan" : v > 0 ? "inf" : "-inf");
     else if (all)
         printf("%.*g", wide ? 17 : 9, v);

@@ -13,7 +13,8 @@ typedef struct TokenizeArgs {
     bool raw, plain, decode;
 } TokenizeArgs;
 
-// Whether standard input is requested and open: otherwise a file opened later could get its number.
+// Whether standard input is read and open. (Otherwise a file opened later could get its
+// descriptor.)
 static bool input_open(const StringList *words)
 {
     for (int i = 0; i < words->n; i++)
@@ -82,7 +83,7 @@ static bool put(const netc_tokenizer *t, const char *path, int64_t place, int64_
         return fail("%s: token %lld is %lld, which the tokenizer does not have", path,
                     (long long)place, (long long)token),
                false;
-    fwrite(bytes, 1, n, stdout); // what is lost is told in the end
+    fwrite(bytes, 1, n, stdout); // errors are reported at the end
     return true;
 }
 

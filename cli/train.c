@@ -15,8 +15,8 @@ typedef struct Display {
     const char *log_path;
     bool log_failed, log_goes_on;
     Board board;
-    int64_t first;             // step
-    char *trained, *evaluated; // the latest lines, under -q
+    int64_t first;             // of this run
+    char *trained, *evaluated; // the last line of each, with -q
 } Display;
 
 static void log_line(Display *d, const netc_event *e, FILE *out)
@@ -46,8 +46,8 @@ static void print_metrics(FILE *out, const netc_event *e)
                 i + 1 < e->nmetrics ? "," : "");
 }
 
-// On a terminal the line overwrites the previous one, and is cut to the terminal's width so that it
-// can.
+// Prints progress. On a terminal, the line overwrites the previous one and is cut to the terminal's
+// width.
 static void progress(Display *d, const netc_event *e)
 {
     char *line = NULL;
@@ -71,7 +71,7 @@ static void progress(Display *d, const netc_event *e)
     if (!d->terminal) putchar('\n');
 }
 
-// Output with -q: the last line of training and, if there was one, of evaluation.
+// Keeps output for -q: the last line of training and, if there was one, of evaluation.
 static void quiet_event(Display *d, const netc_event *e)
 {
     char **line = e->kind == NETC_EVENT_PROGRESS ? &d->trained
@@ -99,7 +99,7 @@ static void on_event(void *user, const netc_event *e)
 {
     Display *d = user;
     board_event(&d->board, e);
-    // The log that was there is replaced when there is another. (a pipe cannot be cut, nor need be)
+    // Clears an existing log only when there is something new to write. (A pipe cannot be cleared.)
     if (e->kind == NETC_EVENT_START && d->log && !d->log_goes_on)
         (void)!ftruncate(fileno(d->log), 0);
     if ((e->kind == NETC_EVENT_PROGRESS || e->kind == NETC_EVENT_EVAL) && d->log)

@@ -7,7 +7,7 @@
 typedef struct Shown {
     bool quiet;
     int faster, kernels;
-    double before, after; // of what was searched, weighted by nothing: a sum over kernels
+    double before, after; // sums over the kernels that were searched, not weighted
 } Shown;
 
 static void show(void *user, const netc_tune_event *e)
@@ -63,7 +63,7 @@ static netc_status run(void *args, netc_context *ctx, netc_error **err)
     Shown shown = {.quiet = a->common.quiet};
     NETC_INIT(netc_compile_options, c);
     compile_options(&a->common, &c);
-    // A file that is to be written need not be there.
+    // The file to be written need not exist.
     if (c.tune_file && access(c.tune_file, F_OK)) c.tune_file = "";
     a->o.file = a->common.tune_file;
     a->o.event = show;

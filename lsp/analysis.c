@@ -23,14 +23,14 @@ typedef struct Child {
     const Document *document;
 } Child;
 
-// The text of a used file: as it stands in the editor, else as on disk.
+// The text of a used file: from the editor if it is open there, otherwise from disk.
 static char *resolve(void *user, const char *from, const char *name, size_t *length)
 {
     const Child *c = user;
     char joined[8192];
     const char *slash = strrchr(c->document->path, '/');
     (void)from;
-    if (name[0] != '/' && slash) { // netc_compile gives the name as it is written
+    if (name[0] != '/' && slash) { // netc_compile passes the name as written
         snprintf(joined, sizeof joined, "%.*s/%s", (int)(slash - c->document->path),
                  c->document->path, name);
         name = joined;
@@ -45,7 +45,7 @@ static char *resolve(void *user, const char *from, const char *name, size_t *len
     char *text = malloc(LSP_LARGEST_TEXT + 1);
     *length = text ? fread(text, 1, LSP_LARGEST_TEXT, f) : 0;
     if (text) text[*length] = 0;
-    if (ferror(f)) free(text), text = NULL; // a folder
+    if (ferror(f)) free(text), text = NULL; // it is a folder
     fclose(f);
     return text;
 }
@@ -84,7 +84,7 @@ static void make_survey(const void *arg, int fd)
     child_send(fd, json, strlen(json));
 }
 
-// Of the definitions those that the text has, so that they suit every file of a folder.
+// The definitions that this text has: the others are for other files of the folder.
 static int known_defines(const Child *c, const char **out)
 {
     const Survey *v = c->document->survey;
@@ -103,14 +103,14 @@ static int known_defines(const Child *c, const char **out)
     return n;
 }
 
-// {"inspect": …, "why": …}, or {"error": […]} of what only the passes can know is wrong with the
-// text, or {"failed": […]} for want of something here.
+// Writes {"inspect": …, "why": …}, {"error": […]} with errors in the text that only the passes
+// find, or {"failed": […]} if something else is missing.
 static void make_kernels(const void *arg, int fd)
 {
     const Child *c = arg;
     NETC_INIT(netc_compile_options, o);
     NETC_INIT(netc_inspect_options, list);
-    setpriority(PRIO_PROCESS, 0, 5); // behind what somebody waits for as they type
+    setpriority(PRIO_PROCESS, 0, 5); // lower priority than answers that the user is waiting for
     netc_program *p = NULL;
     netc_error *err = NULL;
     char *json = NULL, *why = NULL;
@@ -159,7 +159,7 @@ static bool begin(Server *s, Job *j, void (*work)(const void *arg, int fd), cons
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() != server) _exit(3);
         int nothing = open("/dev/null", O_RDWR);
-        dup2(nothing, s->wire.in); // so that what a library prints is no message
+        dup2(nothing, s->wire.in); // output of libraries must not be mixed with messages
         dup2(nothing, s->wire.out);
         struct rlimit most = {(rlim_t)seconds, (rlim_t)seconds};
         setrlimit(RLIMIT_CPU, &most);
@@ -220,7 +220,7 @@ bool job_read(Job *j, int *status)
         if (n <= 0) break;
         j->len += (size_t)n;
     }
-    kill(j->pid, SIGKILL); // it has nothing more to say
+    kill(j->pid, SIGKILL); // its output is complete
     while (waitpid(j->pid, status, 0) < 0 && errno == EINTR) {
     }
     close(j->fd);

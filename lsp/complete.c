@@ -5,7 +5,7 @@
 
 #include "lsp/names.h"
 
-enum { // kinds of completions
+enum { // kinds of completions in the protocol
     KIND_FUNCTION = 3,
     KIND_FIELD = 5,
     KIND_VARIABLE = 6,
@@ -23,17 +23,17 @@ typedef struct Cursor {
     Arena *a;
     const Document *d;
     const Survey *v;
-    size_t at, word; // word: where the one being written begins
-    uint32_t token;  // how many tokens end at or before that
+    size_t at, word; // word: beginning of the word at the cursor
+    uint32_t token;  // number of tokens that end at or before [word]
     Json *j;
     StrMap given;
 } Cursor;
 
-typedef struct CallPlace { // f(a, b, |
-    const char *name;      // NULL: in no call
+typedef struct CallPlace { // a position in a call: f(a, b, |
+    const char *name;      // NULL: not in a call
     int argument;
-    const char *named; // the argument is NAME = …; or NULL
-    uint32_t open;     // the token of its bracket
+    const char *named; // for NAME = …; otherwise NULL
+    uint32_t open;     // token of its bracket
 } CallPlace;
 
 static bool is_text(const Cursor *c, uint32_t i, const char *text)
@@ -75,7 +75,7 @@ static CallPlace call_place(const Cursor *c)
         }
         if (depth) continue;
         if (k == '{') break;
-        if (k == '[') p.argument = 0, p.named = NULL; // in an index: of the call around it
+        if (k == '[') p.argument = 0, p.named = NULL; // the call around an index
         if (k == ',') p.argument++;
         if (k == '=' && !p.argument && i) p.named = token_text(c, i - 1);
         if (k != '(') continue;
@@ -94,7 +94,7 @@ static void offer(Cursor *c, const char *label, int kind, const char *detail, co
 {
     static const char order[] = {
         [KIND_PROPERTY] = '0', [KIND_VARIABLE] = '1', [KIND_FUNCTION] = '2', [KIND_KEYWORD] = '4'};
-    // `dim` is a keyword and a function.
+    // `dim` is both a keyword and a function.
     const char *key = arena_printf(c->a, "%d %s", kind == KIND_KEYWORD, label);
     if (strmap_has(&c->given, key)) return;
     strmap_set(&c->given, key, c);
@@ -140,7 +140,8 @@ static void offer_files(Cursor *c)
     closedir(folder);
 }
 
-// Behind NAME. : what the file of that name defines, or parameters whose path begins so.
+// Offers what may follow NAME. : definitions of the file with that name, or parameters whose path
+// begins with it.
 static void offer_members(Cursor *c, uint32_t dot)
 {
     uint32_t first = dot;
@@ -170,7 +171,7 @@ static void offer_arguments(Cursor *c)
     CallPlace p = call_place(c);
     const Decl *fn = p.name ? survey_function(c->v, p.name) : NULL;
     const Builtin *b = p.name && !fn ? survey_builtin(c->v, p.name) : NULL;
-    if (p.named) return; // its value is being written
+    if (p.named) return; // the value of a named argument is being written
     for (uint32_t i = 0; fn && i < c->v->decls.n; i++) {
         const Decl *x = &c->v->decls.at[i];
         if (x->owner != (uint32_t)(fn - c->v->decls.at) + 1 || strcmp(x->kind, "argument"))
@@ -188,7 +189,8 @@ static void offer_arguments(Cursor *c)
     }
 }
 
-// The words of the function around the cursor, which the tree may lack while it is being written.
+// Offers the words of the function around the cursor, which the syntax tree may lack while it is
+// being written.
 static void offer_locals(Cursor *c)
 {
     uint32_t first = 0, last = c->v->tokens.n;
@@ -248,7 +250,7 @@ static void offer_everything(Cursor *c)
     offer_words(c, "types", KIND_TYPE);
 }
 
-// A type is written behind the ':' of an argument, a parameter or a state.
+// Whether a type is expected: after the ':' of an argument, a parameter or a state.
 static bool wants_type(const Cursor *c)
 {
     if (!c->token || c->v->tokens.at[c->token - 1].kind != ':') return false;
@@ -271,7 +273,7 @@ Answer answer_completion(Server *s, Message *m, Json *j)
     json_array(j);
     if (!d->survey) return json_end(j), ANSWER_DONE;
     Cursor c = cursor_at(s, m, d, at, j);
-    const Tok *in = NULL; // a comment or a string that the cursor is in
+    const Tok *in = NULL; // the comment or string that contains the cursor
     for (uint32_t i = 0; i < c.v->tokens.n; i++) {
         const Tok *t = &c.v->tokens.at[i];
         bool inside = t->begin < at && (at < t->end || (t->kind == '#' && at == t->end));
@@ -293,7 +295,7 @@ Answer answer_completion(Server *s, Message *m, Json *j)
 }
 
 // -- signatures -----------------------------------------------------------------------------------
-// "sum(x, axis = …, keep = …)"
+// The text "sum(x, axis = …, keep = …)".
 const char *signature_text(Arena *a, const Builtin *b)
 {
     Buf out = buf_new(a);
@@ -311,7 +313,7 @@ const char *signature_text(Arena *a, const Builtin *b)
 
 typedef struct Signature {
     const char *label, *doc;
-    VEC(const char *) params; // as they stand in the label
+    VEC(const char *) params; // as in the label
     int active;
 } Signature;
 
@@ -323,7 +325,7 @@ static void from_decl(Cursor *c, const Decl *fn, const CallPlace *p, Signature *
         const Decl *x = &c->v->decls.at[i];
         if (x->owner != (uint32_t)(fn - c->v->decls.at) + 1 || strcmp(x->kind, "argument"))
             continue;
-        if (!x->head) continue; // of the gradient
+        if (!x->head) continue; // an argument of the gradient
         if (p->named && !strcmp(p->named, x->name)) out->active = (int)out->params.n;
         buf_printf(&label, "%s%s", out->params.n ? ", " : "", x->head);
         vec_push(c->a, &out->params, x->head);

@@ -22,7 +22,7 @@ static Fault fault_of(const JsonValue *x)
                    (uint32_t)json_number(x, "end", 0)};
 }
 
-// The word behind `use` that brought the source in; false: none of this file did.
+// The word after `use` through which the file uses the source. false: it does not.
 static bool use_of(const Document *d, uint32_t source, uint32_t *begin, uint32_t *end)
 {
     const Survey *v = d->survey;
@@ -51,7 +51,7 @@ static void place(const Document *d, Fault *f)
 
 static void put_related(Server *s, Message *m, const Document *d, const Fault *f, Json *j)
 {
-    Buf plain = buf_new(m->arena); // notes without a place
+    Buf plain = buf_new(m->arena); // notes without a source place
     json_key(j, "relatedInformation"), json_array(j);
     if (f->placed && f->source != d->survey->source) {
         json_object(j);
@@ -92,8 +92,9 @@ static void put_fault(Server *s, Message *m, const Document *d, Fault f, Json *j
     json_end(j);
 }
 
-// -- what only the passes know --------------------------------------------------------------------
-// Its place is a line and a byte of a file, and ends with the word that begins there.
+// -- errors found by the passes
+// ---------------------------------------------------------------------
+// Finds the word at a place, which is a line and a byte of a file.
 static void word_at(const Document *d, const JsonValue *x, uint32_t *begin, uint32_t *end)
 {
     const char *file = json_text(x, "file");
@@ -191,7 +192,7 @@ void diagnostics_clear(Server *s, const Document *d)
 }
 
 // -- corrections ----------------------------------------------------------------------------------
-// What stands in quotes behind the words; NULL: they are not there.
+// The text in quotes after [words]; NULL: [words] do not occur.
 static const char *quoted(Arena *a, const char *text, const char *words)
 {
     const char *at = strstr(text, words);
@@ -210,7 +211,7 @@ static void put_edit(Server *s, const Document *d, Json *j, size_t begin, size_t
     json_end(j);
 }
 
-// Where another `use` belongs: behind the last one, else before the first word.
+// Where to insert another `use`: after the last one, otherwise before the first word.
 static size_t place_for_use(const Document *d)
 {
     const Survey *v = d->survey;

@@ -155,7 +155,7 @@ static const JsonValue *path(const JsonValue *v, const char *words)
     return v;
 }
 
-// {"defines": {"batch": 4}, "target": "sm_90", "precision": "bf16"}
+// Reads {"defines": {"batch": 4}, "target": "sm_90", "precision": "bf16"}.
 static void take_options(Server *s, const JsonValue *o)
 {
     const JsonValue *defines = json_get(o, "defines");
@@ -318,7 +318,7 @@ static void cancel(Server *s, Message *m)
 }
 
 // -- methods --------------------------------------------------------------------------------------
-// The text as it stands here, for those who doubt that both have the same.
+// Returns the text as the server has it, so that clients can verify that both are in sync.
 static Answer answer_text(Server *s, Message *m, Json *j)
 {
     const Document *d = document_asked(s, m);
@@ -371,7 +371,7 @@ static void notified(Server *s, Message *m)
             notifications[i].run(s, m);
 }
 
-// true: it is answered, and its memory is free.
+// true: the message was answered, and its memory is freed.
 static bool try_answer(Server *s, Message *m, Handler *handler)
 {
     Buf out = buf_new(m->arena);
@@ -429,7 +429,7 @@ void server_message(Server *s, Message *m, char *text, size_t len)
     if (id && id->kind == JSON_NULL) id = NULL;
     m->id = id;
     if (root && !m->method && (json_get(root, "result") || json_get(root, "error"))) {
-        arena_free(m->arena); // an answer, to a question that nobody asked
+        arena_free(m->arena); // an answer to a request that was not sent
         return;
     }
     if (root && !m->method)
@@ -447,7 +447,7 @@ void server_message(Server *s, Message *m, char *text, size_t len)
     }
 }
 
-// true: the request is done with.
+// true: the request is finished.
 static bool retry(Server *s, Message *m)
 {
     jmp_buf full;

@@ -31,7 +31,7 @@ Document *document_find(const Server *s, const char *uri)
     for (Document *d = s->documents; d && !found; d = d->next)
         if (!strcmp(d->uri, uri)) found = d;
     if (!found && !strncmp(uri, "file:", 5) && (path = uri_path(uri)))
-        found = document_of_path(s, path); // the same file, its URI spelt otherwise
+        found = document_of_path(s, path); // the same file with a different spelling of its URI
     free(path);
     return found;
 }
@@ -43,7 +43,7 @@ Document *document_of_path(const Server *s, const char *path)
     return NULL;
 }
 
-// What uses the document is to be looked at again.
+// Marks the documents that use this one for analysis.
 static void mark_users(Server *s, const Document *changed)
 {
     for (Document *d = s->documents; d; d = d->next) {
@@ -126,7 +126,7 @@ bool document_change(Server *s, Document *d, const JsonValue *change)
         !read_position(json_get(range, "end"), &to))
         return false;
     size_t begin = text_offset(&d->lines, from, s->utf8), end = text_offset(&d->lines, to, s->utf8);
-    if (begin > end) { // as the protocol's own library reads it
+    if (begin > end) { // as in the protocol's reference implementation
         size_t swap = begin;
         begin = end;
         end = swap;
@@ -160,7 +160,7 @@ void document_close(Server *s, Document *d)
     free(d);
 }
 
-// The process that looked at it has ended; what it wrote is in its job.
+// The child process that analysed the document has ended; its output is in the job.
 void document_analysed(Document *d)
 {
     int status = 0;

@@ -47,7 +47,7 @@ static void put_kernel(Buf *b, const JsonValue *step, const char *entry)
     put_once(b, line.data);
 }
 
-// "h.0.mlp.h -> dot: …" speaks of what h becomes.
+// Whether a line such as "h.0.mlp.h -> dot: …" is about how the value h is used.
 static bool is_about(const char *text, const char *name)
 {
     const char *end = strstr(text, " ->");
@@ -92,7 +92,7 @@ static void put_kernels(Buf *b, const Document *d, const char *line, const char 
                    found.data);
 }
 
-// Waits a little for them. false: they are still to come.
+// Waits a little for the kernels. false: they are not available yet.
 static bool kernels_ready(Server *s, Message *m, Document *d)
 {
     enum { PATIENCE = 1500 }; // milliseconds
@@ -126,7 +126,7 @@ static void put_decl(Server *s, Buf *b, const Document *d, const Decl *x, const 
     (void)s;
 }
 
-// The word that the byte is in, or ends at.
+// The word that contains the byte or ends at it.
 static const Tok *word_at(const Survey *v, size_t at)
 {
     for (uint32_t i = 0; i < v->tokens.n; i++) {

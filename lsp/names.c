@@ -16,7 +16,7 @@ static const char *path_of(const Document *d, uint32_t source)
     return source == v->source ? d->path : source < v->sources.n ? v->sources.at[source].path : "";
 }
 
-// The same declaration as another document's survey knows it, or UINT32_MAX.
+// The index of the same declaration in another document's survey, or UINT32_MAX.
 static uint32_t as_known_to(const Document *d, const Document *other, const Decl *what)
 {
     for (uint32_t i = 0; i < other->survey->decls.n; i++) {
@@ -53,7 +53,7 @@ Places places_of(Server *s, Arena *a, const Document *d, const Decl *what)
     return all;
 }
 
-// `use nn`: the file whose name the byte is in.
+// For `use nn`: the file whose name contains the byte.
 static bool used_file(const Document *d, size_t at, uint32_t *source)
 {
     const Survey *v = d->survey;
@@ -75,7 +75,7 @@ static bool used_file(const Document *d, size_t at, uint32_t *source)
     return false;
 }
 
-// The document and the byte that a request is about, its survey made. ANSWER_DONE: go on.
+// The document and byte of a request, after its survey was made. ANSWER_DONE: continue.
 Answer request_place(Server *s, Message *m, Document **d, size_t *at)
 {
     *d = document_asked(s, m);
@@ -153,7 +153,7 @@ int symbol_kind(const char *kind)
                  {"train", 24}, {"param", 8}, {"state", 8},  {"output", 7}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(known[i].kind, kind)) return known[i].symbol;
-    return 13; // a variable
+    return 13; // the number of variables in the protocol
 }
 
 static bool is_part(const Decl *x)

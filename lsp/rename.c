@@ -22,7 +22,7 @@ static bool lists(const JsonValue *list, const char *name)
     return false;
 }
 
-// Why this name cannot be changed at all; NULL: it can.
+// Why this name cannot be changed; NULL: it can.
 static const char *refusal(Message *m, const Document *d, const Decl *decl)
 {
     const Survey *v = d->survey;
@@ -37,7 +37,7 @@ static bool is_output(const Decl *x)
     return !strcmp(x->kind, "output");
 }
 
-// Why it cannot have the new name.
+// Why the new name is not possible; NULL: it is.
 static const char *collision(Message *m, const Document *d, const Decl *decl, const char *to)
 {
     const Survey *v = d->survey;
@@ -54,7 +54,7 @@ static const char *collision(Message *m, const Document *d, const Decl *decl, co
         bool top = !x->owner && (!decl->owner || survey_sees(v, x->source));
         bool hides = x->owner && !decl->owner && survey_file_sees(v, x->source, decl->source) &&
                      !v->sources.at[x->source].library;
-        // A named result is no variable.
+        // Named results and variables have different scopes.
         if (same && decl->owner && is_output(x) != is_output(decl)) continue;
         if (same || top || hides)
             return arena_printf(a, "there is a %s '%s' already%s", x->kind, to,
@@ -108,7 +108,7 @@ typedef struct Trial {
     const char *to;
 } Trial;
 
-// In a process of its own: the texts as they would be.
+// Changes a text in a child process, to find out what it would mean.
 static void change_text(Trial *t, const char *path)
 {
     const Places *all = t->all;
@@ -116,7 +116,7 @@ static void change_text(Trial *t, const char *path)
     const char *uri;
     Buf b = buf_new(t->m->arena);
     size_t at = 0;
-    for (;;) { // places need not be in order
+    for (;;) { // places need not be sorted
         const Place *next = NULL;
         for (uint32_t k = 0; k < all->n; k++)
             if (!strcmp(all->at[k].path, path) && all->at[k].begin >= at &&
@@ -150,11 +150,11 @@ static void try_names(void *arg, int fd)
     child_survey(t->s, t->d, fd);
 }
 
-// What the texts would mean then; NULL: the same.
+// How the meaning of the texts would change; NULL: not at all.
 static const char *difference(Trial *t)
 {
     const Survey *old = t->d->survey;
-    if (!survey_elaborated(old)) return NULL; // there are mistakes; nothing to compare with
+    if (!survey_elaborated(old)) return NULL; // there are errors, so there is nothing to compare
     size_t len;
     char *text = child_run(t->s, try_names, t, t->m->arena, &len);
     Survey *new = text ? survey_read(t->m->arena, text, len) : NULL;
@@ -166,7 +166,7 @@ static const char *difference(Trial *t)
     }
     static const char *const meant[] = {"param", "state", "model", "output", "train", "setting"};
     for (size_t i = 0; i < sizeof meant / sizeof *meant; i++)
-        if (!strcmp(t->decl->kind, meant[i])) return NULL; // its name is what others know it by
+        if (!strcmp(t->decl->kind, meant[i])) return NULL; // other names depend on it
     const JsonValue *a = json_get(old->json, "names"), *b = json_get(new->json, "names");
     for (a = a->child, b = b->child; a && b; a = a->next, b = b->next)
         if (strcmp(a->string, b->string))

@@ -9,9 +9,9 @@
 #include "lsp/lsp.h"
 #include "lsp/serve.h"
 
-enum { RUNNING = 2 }; // analyses at a time
+enum { RUNNING = 2 }; // limit of concurrent analyses
 
-// false: there is none whole.
+// false: there is no complete message.
 static bool take_message(Server *s)
 {
     Arena *a = arena_new();
@@ -49,7 +49,7 @@ static void begin_analyses(Server *s)
 {
     for (Document *d = s->documents; d && running(s) < RUNNING; d = d->next)
         if (d->stale && !d->job.pid) analysis_begin(s, d);
-    // What only the passes know is wrong is looked for when a text is saved.
+    // Saved texts are compiled, to find the errors that only the passes find.
     for (Document *d = s->documents; d; d = d->next) {
         if (!d->saved || d->stale) continue;
         d->saved = false;
@@ -87,7 +87,7 @@ static void look_after(Server *s)
     }
 }
 
-// Until something can be read; what waits for time looks again now and then.
+// Waits until something can be read, or a short time if a message waits.
 static bool wait_for_something(Server *s)
 {
     enum { MOST = 256, SOON = 100 };
@@ -103,7 +103,7 @@ static bool wait_for_something(Server *s)
     return on[0].revents != 0;
 }
 
-// More that is there at once is read before anything is begun.
+// Reads all available messages before any work is begun.
 static void read_all(Server *s)
 {
     struct pollfd in = {.fd = s->wire.in, .events = POLLIN};

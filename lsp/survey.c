@@ -70,7 +70,7 @@ const Use *survey_use(const Survey *v, uint32_t at)
     for (uint32_t i = 0; i < v->uses.n; i++) {
         const Use *u = &v->uses.at[i];
         if (u->source != v->source || u->begin > at || at > u->end) continue;
-        // The name that the byte is in, rather than one that ends there.
+        // Prefers a name that contains the byte to one that ends there.
         if (!found || found->end == at) found = u;
     }
     return found;

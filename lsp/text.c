@@ -21,7 +21,7 @@ static size_t line_end(const Text *t, uint32_t line)
     return end > t->line[line] && t->at[end - 1] == '\r' ? end - 1 : end;
 }
 
-// Bytes of the character that begins here, no more than there are.
+// Bytes of the character at [at], at most up to [end].
 static size_t character(const Text *t, size_t at, size_t end)
 {
     size_t n = 1;
@@ -41,7 +41,7 @@ size_t text_offset(const Text *t, Position p, bool utf8)
     for (uint32_t left = p.character; left && at < end;) {
         size_t n = character(t, at, end);
         uint32_t u = units(t, at, n, utf8);
-        if (u > left) break; // inside a character
+        if (u > left) break; // within a character
         left -= u;
         at += n;
     }

@@ -16,10 +16,10 @@ char *uri_path(const char *uri)
     const char *p = uri;
     if (!strncmp(p, "file://", 7)) {
         p += 7;
-        if (*p != '/') p += strcspn(p, "/"); // a host
+        if (*p != '/') p += strcspn(p, "/"); // skips the host
     } else {
         const char *colon = strchr(p, ':');
-        p = colon ? colon + 1 : p; // "untitled:Untitled-1", as a path that no file has
+        p = colon ? colon + 1 : p; // "untitled:Untitled-1" becomes a path that no file has
     }
     if (!*p) return NULL;
     char *out = malloc(strlen(p) + 1), *q = out;
@@ -27,7 +27,7 @@ char *uri_path(const char *uri)
     for (; *p; p++) {
         int high = *p == '%' ? hex(p[1]) : -1, low = high >= 0 ? hex(p[2]) : -1;
         int c = low >= 0 ? high * 16 + low : (unsigned char)*p;
-        if (!c) return free(out), NULL; // %00
+        if (!c) return free(out), NULL; // %00 is not allowed
         if (low >= 0) p += 2;
         *q++ = (char)c;
     }

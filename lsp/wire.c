@@ -30,13 +30,14 @@ static void drop(Wire *w, size_t n)
 {
     memmove(w->data, w->data + n, w->len - n);
     w->len -= n;
-    if (w->cap > 4 << 20 && w->len < 1 << 20) { // after a large one
+    if (w->cap > 4 << 20 && w->len < 1 << 20) { // frees memory after a large message
         char *less = realloc(w->data, 2 << 20);
         if (less) w->data = less, w->cap = 2 << 20;
     }
 }
 
-// Where a header may begin in what is there behind [from]: at the text, or a part of it at the end.
+// Where the next header after [from] may begin: at a complete header, or at the beginning of one at
+// the end of the data.
 static size_t next_header(const Wire *w, size_t from)
 {
     size_t n = sizeof header - 1;
@@ -54,7 +55,7 @@ static WireEvent bad(Wire *w, size_t from, const char *text, const char **wrong)
     return WIRE_BAD;
 }
 
-// The number behind Content-Length; false: it is none.
+// The number after Content-Length; false: invalid.
 static bool read_length(const char *at, const char *end, size_t *out)
 {
     while (at < end && (*at == ' ' || *at == '\t')) at++;
@@ -77,7 +78,7 @@ WireEvent wire_take(Wire *w, Arena *a, char **text, size_t *len, const char **wr
     if (!w->len) return WIRE_NONE;
     char *end = memmem(w->data, w->len, "\r\n\r\n", 4);
     if (!end && w->len <= LONGEST_HEADER) {
-        // What cannot become a header is said at once.
+        // Data that cannot become a header are reported at once.
         size_t n = sizeof header - 1;
         bool may = !strncasecmp(w->data, header, w->len < n ? w->len : n) ||
                    !strncasecmp(w->data, "Content-Type:", w->len < 13 ? w->len : 13);
@@ -99,7 +100,8 @@ WireEvent wire_take(Wire *w, Arena *a, char **text, size_t *len, const char **wr
     size_t begin = (size_t)(end + 4 - w->data);
     if (!known) return bad(w, begin, "a header without Content-Length", wrong);
     if (size > LSP_LARGEST_MESSAGE) {
-        // One that is too large is skipped; of one that no client has, only the header.
+        // A message that is too large is skipped; if its length is impossible, only the header is
+        // skipped.
         if (size > (size_t)1 << 32) return bad(w, begin, "a message of impossible length", wrong);
         drop(w, begin);
         w->skip = size;
@@ -127,7 +129,7 @@ static void write_all(Wire *w, const char *p, size_t n)
     }
 }
 
-// Bytes that are no UTF-8, which a text may have had, become '?'.
+// Replaces bytes that are not valid UTF-8, which a text may contain, by '?'.
 static void make_utf8(char *p, size_t n)
 {
     for (size_t i = 0; i < n;) {
