@@ -2,7 +2,7 @@
 #include "codegen/text/accumulator.h"
 #include "codegen/c/print_c.h"
 
-// The result of a row from the arrays of a stage's sums.
+// The result for a row, from the array with the sums of a stage.
 static const char *sum_of(Emit *e, int r)
 {
     const char *acc = emit_text(e, "%s[%s - first]", e->name[r], e->axis[0]);
@@ -10,7 +10,7 @@ static const char *sum_of(Emit *e, int r)
     return c_float_sum(&e->body->insts.at[r]) ? emit_text(e, "(float)%s", acc) : acc;
 }
 
-// What is known of a row before a stage.
+// Binds the values of a row that earlier stages have computed.
 static void bind_earlier(Emit *e, int stage)
 {
     c_recall_rows(e, stage);
@@ -23,10 +23,10 @@ static void bind_earlier(Emit *e, int stage)
     }
 }
 
-// The loop over the rows of a tile.
+// How the loop over the rows of a tile is printed.
 typedef struct Rounds {
     int64_t period;
-    bool whole, simd; // tiles begin and end with a round; vectors
+    bool whole, simd; // whole: tiles begin and end at multiples of the period; simd: as vectors
 } Rounds;
 
 static void close_tile_loop(Emit *e, const Rounds *r)
@@ -34,7 +34,8 @@ static void close_tile_loop(Emit *e, const Rounds *r)
     c_close_pieces(e, "first", "last", r->whole, r->simd ? C_SIMD : "");
 }
 
-// The arrays of a stage's sums, one a row of the tile; a sum of more than 1024 columns is a double.
+// Declares the arrays with the sums of a stage, one element per row of the tile. Sums of more than
+// 1024 columns are doubles.
 static void declare_sums(Emit *e, Scope *task, const int *r, int n, int64_t part, const char *lo)
 {
     const Body *b = e->body;
@@ -60,7 +61,7 @@ static void declare_sums(Emit *e, Scope *task, const int *r, int n, int64_t part
     }
 }
 
-// Adds the open loops' element to the sums of a stage.
+// Adds the element at the current row and column to the sums of a stage.
 static void accumulate(Emit *e, const int *r, int n)
 {
     const Body *b = e->body;
@@ -75,8 +76,8 @@ static void accumulate(Emit *e, const int *r, int n)
     }
 }
 
-// Of sums that cost about as much as their way to memory and back, several columns add to them each
-// time: FEW_INSTS instructions or fewer, and nothing but sums.
+// If a stage has at most FEW_INSTS instructions and nothing but reductions, loading and storing the
+// sums takes as long as adding, so each iteration adds the elements of several columns.
 enum { TOGETHER = 4, FEW_INSTS = 8 };
 
 static bool is_light(Emit *e, const Rounds *rounds, const int *r, int n)
@@ -156,8 +157,8 @@ static void store_parts(Emit *e)
     }
 }
 
-// Few columns, as those of a pooling's or a convolution's windows: written out one after the other,
-// their sums in registers, in one loop over the rows.
+// Whether there are so few columns (such as those of the windows of a pooling or a convolution)
+// that they are written out one after the other in one loop over the rows, with sums in registers.
 static bool is_few(const Body *b)
 {
     enum { COLUMNS = 16, INSTS = 1024, INSTS_WINDOWS = 4096 };
@@ -166,7 +167,7 @@ static bool is_few(const Body *b)
            cols * b->nstages * (int64_t)b->insts.n <= (cols <= COLUMNS ? INSTS : INSTS_WINDOWS);
 }
 
-// (Sums of neighbouring rows do not wait for each other, so that they take products.)
+// (Sums of neighbouring rows are independent, so fused operations do not form long chains.)
 static void few_accumulate(Emit *e, int r)
 {
     const Body *b = e->body;
@@ -206,8 +207,8 @@ static void few_stage(Emit *e, int stage)
             emit_bind(e, r[i], e->scope, emit_text(e, "%s_acc", e->name[r[i]]));
 }
 
-// Tasks of a few rows, of which a thread takes as many at once as it has and arrays have room for:
-// long runs of memory where there are few threads, work for all where there are many.
+// Tasks of a few rows. A thread processes as many at once as it has, up to the size of its arrays:
+// so accesses are long with few threads, and with many threads all have work.
 typedef struct Tasks {
     long long rows, most;
 } Tasks;

@@ -4,8 +4,8 @@
 // interleave) are read and written once.
 #include "codegen/c/print_c.h"
 
-// Whether a load lies along the axis where neighbours along the innermost one lie as far apart as
-// it is long: rows of a few elements, turned.
+// Whether a load is contiguous along [axis], and its stride along the innermost axis is the extent
+// of [axis]: rows of a few elements, transposed.
 static bool is_turned(const Emit *e, int axis)
 {
     const Body *b = e->body;
@@ -20,8 +20,8 @@ static bool is_turned(const Emit *e, int axis)
     return false;
 }
 
-// Whether all is read and written unconditionally: of loads side by side behind a condition
-// gcc 12.2 makes vectors that read elsewhere.
+// Whether no load and no store has a condition. (gcc 12.2 makes wrong vectors of neighbouring
+// conditional loads, which read other addresses.)
 static bool is_unconditional(const Emit *e)
 {
     const Body *b = e->body;
@@ -55,7 +55,7 @@ int few_axis_c(const Emit *e)
 
 int64_t few_c(Emit *e, int few)
 {
-    enum { ELEMENTS = 4096, LINE = 64 }; // of a task; tasks begin where lines of memory do
+    enum { ELEMENTS = 4096, LINE = 64 }; // of a task; tasks begin at cache lines
     const Body *b = e->body;
     const int v = along(b, few);
     const char *a = e->axis[v], *f = e->axis[few];

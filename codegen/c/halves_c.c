@@ -5,16 +5,16 @@
 // separate loops pay off (levels_c.c).
 #include "codegen/c/print_c.h"
 
-// Number i of the instructions and, behind them, stores: an access of halves along the axis in that
-// stage.
+// An access of 16-bit floats that is contiguous along the axis of the loop, in the stage. Numbers
+// of accesses count the instructions first, then the stores.
 typedef struct Run {
     const char *array;
     const Ix *at;
     int buf;
 } Run;
 
-// Whether the stage computes anything of a load but the largest and the least of what is stored.
-// stage < 0: bodies without columns have no stages.
+// Whether the stage uses a load for anything but a maximum or minimum of its stored form. stage <
+// 0: the body has no columns, so no stages.
 static bool is_computed_of(const Emit *e, int load, int stage)
 {
     const Body *b = e->body;
@@ -35,7 +35,7 @@ static bool is_run(Emit *e, uint32_t i, int axis, int stage, Run *out)
 {
     const Body *b = e->body;
     int64_t step;
-    if (b->sched.variant == RUN_BESIDE) return false; // whose rows are turned
+    if (b->sched.variant == RUN_BESIDE) return false; // its rows are transposed
     if (i < b->insts.n) {
         const Inst *v = &b->insts.at[i];
         if (!e->live[i] || e->moved[i] || v->kind != KI_LOAD || v->pred >= 0 || v->ix->has_value ||
@@ -64,7 +64,8 @@ bool c_any_halves(Emit *e, int axis, int stage)
 bool c_fits_few(Emit *e, int axis, int stage)
 {
     const Body *b = e->body;
-    bool rounds = stage >= 0; // something to halves; else loops of whole vectors do the same
+    bool rounds = stage >= 0; // there is something to convert; otherwise a loop of vectors without
+                              // pieces is as good
     Run r;
     for (uint32_t i = 0; i < b->insts.n; i++) {
         const Inst *v = &b->insts.at[i];
@@ -155,7 +156,7 @@ void c_close_pieces(Emit *e, const char *from, const char *to, bool whole, const
     e->pieces = false;
 }
 
-// Pieces of C_FEW elements, and the rest after them.
+// Prints pieces of C_FEW elements, and the remainder after them.
 static void close_few(Emit *e, const char *first, const char *last, const char *from,
                       const char *to)
 {

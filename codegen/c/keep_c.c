@@ -18,7 +18,7 @@ void c_declare_kept(Emit *e, int64_t elements)
                  (long long)elements);
 }
 
-// Where the open loops' element is kept.
+// The memory in which the value for the current element is kept.
 static const char *kept(Emit *e, uint32_t i, const char *at)
 {
     const Body *b = e->body;
@@ -45,7 +45,7 @@ void c_remember(Emit *e, int stage, const char *at)
     }
 }
 
-// The first stage whose columns need a value of their rows that costs more than a load; -1: none.
+// The first stage whose columns need a value of the row that costs more than a load; -1: none.
 static int first_need(const Emit *e, const uint64_t *stages, uint32_t i)
 {
     const Body *b = e->body;

@@ -9,7 +9,8 @@
 
 enum { MOST_ARRAYS = 16 };
 
-// Whether a value is a half that more is computed of. (What is only stored is rounded there.)
+// Whether a value is rounded to f16 and then used in computations. (A value that is only stored is
+// rounded by the store.)
 static bool is_rounded(const Emit *e, uint32_t i, int axis)
 {
     const Body *b = e->body;
@@ -23,7 +24,8 @@ static bool is_rounded(const Emit *e, uint32_t i, int axis)
     return false;
 }
 
-// Whether nothing reads a value but its rounding to a half: it waits there.
+// Whether a value is only used after rounding to f16. Then it is computed in the loop that rounds
+// it.
 static bool is_only_rounded(const Emit *e, uint32_t i, int axis)
 {
     const Body *b = e->body;
@@ -52,8 +54,8 @@ static int costly_functions(const Emit *e, int axis)
     return n;
 }
 
-// How many costly functions stand one behind the other in each value over [axis]; the number of
-// loops.
+// Sets the level of each value: the number of costly functions along the longest chain that leads
+// to it, over [axis]. Returns the number of loops.
 static int find_levels(const Emit *e, int axis, int *level)
 {
     const Body *b = e->body;
@@ -71,7 +73,8 @@ static int find_levels(const Emit *e, int axis, int *level)
     return most;
 }
 
-// Whether it is one of the values of its level, not something that follows from them.
+// Whether the value itself is the costly function (or rounding) of its level, not computed from
+// one.
 static bool reaches(const Emit *e, uint32_t i, const int *level)
 {
     const Inst *v = &e->body->insts.at[i];
@@ -81,7 +84,7 @@ static bool reaches(const Emit *e, uint32_t i, const int *level)
     return e->live[i] && level[i] > before;
 }
 
-// Random words that neighbours along the axis draw one after the other.
+// Whether they are random words that neighbours along the axis draw in sequence.
 static bool is_drawn(const Emit *e, uint32_t i, int axis)
 {
     const Inst *v = &e->body->insts.at[i];

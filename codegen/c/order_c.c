@@ -29,7 +29,7 @@ void c_order_accumulate(Emit *e, int r, const char *acc)
 {
     const Inst *v = &e->body->insts.at[r], *x = &e->body->insts.at[v->a[0]];
     const char *turned = inst_acc(v)->start == START_HIGH ? " ^ 0x8000" : "";
-    // (of rows that lie as columns, else where it lies)
+    // (from transposed rows if there are any, otherwise from the buffer)
     const char *element = e->converted[v->a[0]] ? NULL : e->element[v->a[0]];
     if (!element) element = emit_text(e, "%s[%s]", e->buf_name[x->buf], emit_index(e, x->ix));
     emit(e, "%s = nc_max_s(%s, nc_order_%s(%s%s));", acc, acc, c_stored_order(e, r), element,

@@ -4,7 +4,7 @@
 #include "codegen/text/accumulator.h"
 #include "codegen/c/print_c.h"
 
-// The index of the largest of a row, also for columns processed in turn (row_c.c).
+// The position of the largest element of a row; also if columns are spread over lanes (row_c.c).
 static bool has_place(const Emit *e, int axis)
 {
     const Body *b = e->body;
@@ -121,7 +121,7 @@ void c_accumulate(Emit *e, int r, const char *acc, const char *best, const char 
     if (v->kind == KI_SCAN) {
         emit_scan(e, r, acc, x);
     } else if (inst_acc(v)->place) {
-        // Of equals the first, and NaN is the largest.
+        // The first one if several are equal; NaN counts as the largest.
         const char *k = emit_text(e, "(int32_t)%s", axis), *name = e->name[r];
         if (!dtype_is_float(v->acc)) {
             emit_line(e, s, "%s = %s > %s ? %s : %s;", acc, x, best, k, acc);
@@ -154,7 +154,7 @@ const char *c_scratch(Emit *e, int nth)
 
 // -- map ------------------------------------------------------------------------------------------
 
-// One axis: tasks are its elements, and the text does not depend on how many there are.
+// A map with one axis: tasks are its elements, so the text does not depend on their number.
 static int64_t print_flat(Emit *e)
 {
     if (c_levels(e, 0, "begin", "end")) return e->body->axis[0].extent;
@@ -165,9 +165,9 @@ static int64_t print_flat(Emit *e)
     return e->body->axis[0].extent;
 }
 
-// The axes from [*from] on run within a task, which takes [*tile] of the first of them: rows too
-// short for a task of their own are taken together, so that a place is divided into the numbers of
-// its axes once a task, and loops over whole axes stand around the inner one.
+// Chooses the axes that a task loops over, from [*from] on, and the part [*tile] of the first of
+// them. Rows that are too short for a task are combined, so that the task number is divided into
+// indices only once, and loops over whole axes surround the inner loop.
 static void task_axes(const Body *b, int *from, int64_t *tile)
 {
     enum { ELEMENTS = 4096, TASKS = 64 };
@@ -272,7 +272,7 @@ static int64_t print_body(Emit *e, bool partial)
 
 typedef enum Part { WHOLE, PARTIAL, COMBINE } Part;
 
-// The text of one function after its name, and how many tasks it has.
+// The text of one function after its name. Sets the number of its tasks.
 static const char *print_part(const Kernel *k, const Body *b, bool pretty, Part part,
                               int64_t *tasks)
 {
@@ -288,7 +288,7 @@ static const char *print_part(const Kernel *k, const Body *b, bool pretty, Part 
 
 static double work_of(const Body *b)
 {
-    const int costly = 8; // times an addition, as vectors
+    const int costly = 8; // in additions, when vectorized
     double each = 1;
     for (uint32_t i = 0; i < b->insts.n; i++) {
         const Inst *v = &b->insts.at[i];
@@ -303,8 +303,8 @@ static double work_of(const Body *b)
     return n;
 }
 
-// The bodies that run at once share out one loop of about ALL_UNITS units, as many for each as is
-// its part of the work: small bodies side by side are one fork, not one each.
+// Bodies that run at the same time share one parallel loop of about ALL_UNITS units, of which each
+// gets a number in proportion to its work. So many small bodies need only one fork.
 enum { ALL_UNITS = 4096 };
 
 typedef struct Call {
@@ -343,7 +343,7 @@ static void print_calls(Kernel *k, const char *symbol, const Calls *c, Buf *func
 const char *print_c(Kernel *k, bool pretty)
 {
     Buf out = buf_new(k->arena), calls = buf_new(k->arena);
-    StrMap seen = strmap_new(k->arena); // function text -> its name: equal bodies are one function
+    StrMap seen = strmap_new(k->arena); // function text -> its name: equal bodies share a function
     const char *symbol = pretty ? "body" : k->symbol;
     int functions = 0, arg = 0;
     Calls first = {0}, joins = {0};
@@ -354,7 +354,7 @@ const char *print_c(Kernel *k, bool pretty)
             Call c = {.arg = arg};
             const char *text = print_part(k, b, false, p, &c.tasks);
             c.function = strmap_get(&seen, text);
-            if (!c.function) { // (the text for people shows the first of equal bodies)
+            if (!c.function) { // (the annotated text is that of the first of equal bodies)
                 c.function = arena_printf(k->arena, "%s_%d", symbol, functions++);
                 strmap_set(&seen, text, (void *)c.function);
                 buf_printf(&out, "NC_BODY void %s%s", c.function,

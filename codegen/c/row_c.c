@@ -5,15 +5,17 @@
 #include <math.h>
 #include <string.h>
 
-// Sums of rounds (c_open_loop) of up to so many elements are kept apart, an element each, until
-// their end: joining the lanes of a vector takes longer than a short round.
+// MOST_LANES: if a round (c_open_loop) has at most so many elements, each position of it has an
+// accumulator of its own until the end, since adding up the lanes of a vector takes longer than a
+// short round.
 enum { CHUNK = 4096, MOST_LANES = 256 };
 
-// Where a stage looks for the largest or least float, or its place, its elements go to so many
-// lanes in turn.
+// Stages that find the maximum or minimum of floats, or its position, distribute elements over so
+// many lanes.
 enum { TURN = 64, LEAST_TURNS = 2 };
 
-// Of f64 a vector has so few that its next sum waits for the last: long ones take turns, too.
+// Whether a reduction uses lanes; also long f64 sums, since a vector has so few f64 that each
+// addition would wait for the previous one.
 static bool in_turns(const Inst *v, int64_t length)
 {
     enum { LONG = 512 };
@@ -63,7 +65,7 @@ static void join_lanes(Emit *e, Scope *s, int r, int64_t lanes)
         emit_line(e, s, "%s_best = %s_best_lane[0];", name, name);
         return;
     }
-    if (c_ordered(v)) { // as integers in the order of the values compilers join them by vectors
+    if (c_ordered(v)) { // compilers can reduce integers in the order of the values by vectors
         const bool stored = c_stored_order(e, r);
         const char *sign = inst_acc(v)->start == START_HIGH ? "-" : "",
                    *last = emit_text(e, "%s_last", name),
@@ -81,17 +83,18 @@ static void join_lanes(Emit *e, Scope *s, int r, int64_t lanes)
         emit_line(e, s, "for (long k = 0; k < %lld; k++) %s = nc_max%s(%s, %s[k]);",
                   (long long)lanes, last, stored ? "_s" : "", last, key);
         all = stored ? c_order_result(e, r, last) : emit_text(e, "%snc_in_order(%s)", sign, last);
-    } else { // half to half: a chain of one after the other would wait for each
+    } else { // by halves: in a sequential chain, each operation would wait for the previous one
         const char *left = emit_text(e, "%s[k]", x),
                    *right = emit_text(e, "%s[(n + 1) / 2 + k]", x);
         emit_line(e, s, "for (long n = %lld; n > 1; n = (n + 1) / 2)", (long long)lanes);
         emit_line(e, s, "    for (long k = 0; k < n / 2; k++)");
         emit_line(e, s, "        %s = %s;", left, emit_combine(e, v->op, v->acc, left, right));
     }
-    emit_line(e, s, "%s = %s;", acc, emit_combine(e, v->op, v->acc, acc, all)); // of other chunks
+    emit_line(e, s, "%s = %s;", acc, emit_combine(e, v->op, v->acc, acc, all)); // combines with
+                                                                                // other chunks
 }
 
-// A loop in turns of TURN columns, and what is left of one; the open scope is its body.
+// Closes a loop over groups of TURN columns, and the remainder; the open scope is its body.
 static void close_turns(Emit *e, const char *turn, const char *from, const char *to, bool whole)
 {
     const char *c = e->axis[e->body->col];
@@ -111,7 +114,7 @@ static void close_turns(Emit *e, const char *turn, const char *from, const char 
     emit_line(e, s, "}");
 }
 
-// ... and the loop over whole rounds, from 0 on, around it.
+// The same, within a loop over whole rounds, from 0 on.
 static void close_rounds(Emit *e, const char *turn, const char *to)
 {
     const char *r = e->round;
@@ -121,8 +124,9 @@ static void close_rounds(Emit *e, const char *turn, const char *to)
     e->period = 0;
 }
 
-// Lanes lie in memory, and a turn waits for what the one before has written. Where a stage has few
-// instructions, and nothing but reductions, TOGETHER turns (or rounds) join their elements first.
+// Lanes are in memory, so each group of elements waits for the stores of the one before. If a stage
+// has few instructions, and nothing but reductions, TOGETHER groups (or rounds) are combined in
+// registers first.
 enum { TOGETHER = 4, FEW_INSTS = 8, MOST_TOGETHER = 1024 };
 
 static bool is_light(const Emit *e, const int *r, int n)
@@ -135,8 +139,8 @@ static bool is_light(const Emit *e, const int *r, int n)
     return light;
 }
 
-// Of turns of [lanes] elements, or rounds, as many as are together and whole. Returns where the
-// rest begins.
+// Prints the loop over TOGETHER groups of [lanes] elements (or rounds) at a time, as far as they
+// are complete. Returns the text of the first element that is left.
 static const char *together(Emit *e, const int *r, int n, const char *from, const char *to,
                             int64_t lanes, bool rounds)
 {
@@ -185,7 +189,8 @@ static const char *together(Emit *e, const int *r, int n, const char *from, cons
     return emit_text(e, "(%s - (%s - %s) %% %lld)", to, to, from, turns);
 }
 
-// What the reductions of a stage begin with: in the row, what goes on over chunks, and in a chunk.
+// Declares the accumulators of a stage: in [row], those that continue over chunks, and in [chunk]
+// the others.
 static void declare_sums(Emit *e, Scope *row, Scope *chunk, const int *r, int n, int64_t lanes,
                          const char *lo)
 {
@@ -212,14 +217,14 @@ static bool is_light_sum(const Inst *v, int bytes)
            math_bytes(v->acc) == bytes;
 }
 
-// Of short rows the longest vectors leave much over, and their lanes take longest to be joined. How
-// many lanes are best for sums and products of elements that cost little; 0: the processor's own.
+// The best number of lanes for sums and products of cheap elements over a short row, for which the
+// longest vectors leave large remainders and take long to add up. 0: the processor's vectors.
 static int lanes_of_short(const Emit *e, const int *r, int n, int64_t length)
 {
     enum { SHORTEST = 5, MIDDLE = 72, LONGEST = 128 };
     const Body *b = e->body;
     const int bytes = math_bytes(b->insts.at[r[0]].acc);
-    bool few = true; // four lanes do
+    bool few = true; // four lanes suffice
     if (length < SHORTEST || length >= LONGEST || bytes < 4) return 0;
     for (uint32_t i = 0; i < b->insts.n; i++) {
         const Inst *v = &b->insts.at[i];
@@ -230,7 +235,7 @@ static int lanes_of_short(const Emit *e, const int *r, int n, int64_t length)
         if (v->kind != KI_LOAD) continue;
         const DType t = b->bufs.at[v->buf].type;
         few &= dtype_info[t].bits >= 32;
-        if (t == DT_F16 && length % 16 == 0) return 0; // which are converted so many at a time
+        if (t == DT_F16 && length % 16 == 0) return 0; // they are converted 16 at a time
     }
     for (int i = 0; i < n; i++) {
         const Inst *v = &b->insts.at[r[i]];
@@ -261,7 +266,7 @@ static void row_stage(Emit *e, int stage, const char *lo, const char *hi, int64_
              (period ? period : length) >= LEAST_TURNS * TURN;
     simd &= turns || c_plain_over(e, b->col);
     const bool light = simd && is_light(e, r, n);
-    // Whole rounds together rather than turns in each.
+    // Combines whole rounds instead of groups within each.
     const bool rounds = light && in_rounds && !chunked && period <= MOST_TOGETHER &&
                         b->axis[b->col].extent >= 2 * TOGETHER * period;
     turns &= !rounds;
@@ -283,7 +288,7 @@ static void row_stage(Emit *e, int stage, const char *lo, const char *hi, int64_
                          emit_text(e, "%s_best", e->name[r[i]]), c);
     emit_stores(e, stage);
     c_remember(e, stage, c);
-    // (operands that do not vary over the columns are in the row's text by now)
+    // (operands that are constant over the columns have been printed in the row's scope)
     if (!many) declare_sums(e, row, chunk, r, n, lanes, lo);
     const char *joined = lanes ? "" : c_omp_reduction(e, r, n, "_acc");
     const int few = n && !lanes && !period && simd ? lanes_of_short(e, r, n, length) : 0;
@@ -357,7 +362,8 @@ static const char *part_of(Emit *e, int nth, const char *part)
     return emit_text(e, "%s[%s]", c_scratch(e, nth), c_part_place(e, part));
 }
 
-// Of the reduction whose parts are scratch number k (a place's values are the next number).
+// Combines the parts of a reduction, which are in scratch buffer number k (for a position, the
+// values are in the next one).
 static void join_parts(Emit *e, Scope *row, const Inst *v, const char *name, int k)
 {
     const char *loop =
@@ -382,8 +388,8 @@ static void join_parts(Emit *e, Scope *row, const Inst *v, const char *name, int
               emit_combine(e, v->op, v->acc, emit_text(e, "%s_acc", name), x));
 }
 
-// Joins the parts of each row in order, then whatever follows. Parts of columns lie side by side:
-// vectors of them, in a loop of their own, of which compilers make vectors whatever follows.
+// Combines the parts of each row in order, then computes what follows. Parts of columns are
+// adjacent: they are combined in a loop of their own, which compilers vectorize whatever follows.
 int64_t combine_c(Emit *e)
 {
     const Body *b = e->body;

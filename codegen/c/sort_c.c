@@ -5,7 +5,7 @@
 
 enum { MOST_TASKS = 64 };
 
-static int64_t tasks_of(const Body *b) // each has scratch memory for a row, and takes several
+static int64_t tasks_of(const Body *b) // each has scratch memory for a row, and processes several
 {
     return at_most(body_rows(b), MOST_TASKS);
 }
@@ -21,7 +21,7 @@ void sort_c_scratch(Arena *a, Body *b, int *count)
     if (at < 0) return;
     const Inst *v = &b->insts.at[at];
     int64_t elems = tasks_of(b) * b->axis[b->col].extent;
-    // twice a key and its place; and the values
+    // two keys and positions per element, and the values
     int64_t pairs = elems * (is_wide(v) ? 4 : 2);
     BodyBuf u = {.kind = KA_SCRATCH, .type = DT_I64, .elems = pairs, .read = true, .written = true};
     u.scratch = (*count)++;
@@ -43,7 +43,7 @@ int64_t sort_c(Emit *e)
     emit_open(e, 0);
     emit(e, "NcPlace_%s *const %s_keys = (NcPlace_%s *)%s + task * %lld;", s, x, s, c_scratch(e, 0),
          2 * cols);
-    if (!v->places) { // (of bools the memory is of bytes)
+    if (!v->places) { // (for bool, the memory is bytes)
         const char *t = type_math(v->acc);
         emit(e, "%s *const %s_value = (%s *)%s + task * %lld;", t, x, t, c_scratch(e, 1), cols);
     }

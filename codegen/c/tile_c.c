@@ -9,7 +9,7 @@ static const char *tile_loop(Emit *e, int axis, const char *from, const char *to
                      to, e->axis[axis]);
 }
 
-// Packs operand [inst] over its axis and the columns first_k..last_k into array[k][side].
+// Packs operand [inst], along its axis and the columns first_k..last_k, into array[k][side].
 static void pack(Emit *e, int inst, int axis, int side, const char *array, const char *first,
                  const char *last)
 {
@@ -32,13 +32,14 @@ static void pack(Emit *e, int inst, int axis, int side, const char *array, const
              k_inner ? tile_loop(e, axis, first, last) : tile_loop(e, b->col, "first_k", "last_k"));
 }
 
-// Of the prelude's function that multiplies packed tiles, four rows by two vectors at a time.
+// Suffix of the prelude's function that multiplies packed tiles, four rows by two vectors at a
+// time.
 static const char *tile_suffix(DType t)
 {
     return t == DT_F32 ? "f" : t == DT_F64 ? "d" : t == DT_I64 ? "l" : t == DT_U32 ? "u" : "i";
 }
 
-// The part of a place that varies over [axes], or all but that, with what is constant.
+// The terms of an index that depend on [axes]; or, if [but], all others with the constant.
 static const char *part_of_place(Emit *e, const Ix *x, uint64_t axes, bool but)
 {
     IxCtx *c = e->body->ix;
@@ -49,7 +50,7 @@ static const char *part_of_place(Emit *e, const Ix *x, uint64_t axes, bool but)
     return emit_index(e, sum);
 }
 
-// Whether neighbours along the axis are neighbours in memory.
+// Whether a store is contiguous along the axis.
 static bool store_runs_along(const Body *b, int axis)
 {
     int64_t stride;
@@ -59,9 +60,9 @@ static bool store_runs_along(const Body *b, int axis)
     return false;
 }
 
-// Packs the other operand's tile for all rows of a task, unless its rows lie one behind the other
-// and are no longer than the tile: these are read where they lie, with what is behind each, to the
-// end of the buffer.
+// Packs the tile of the right operand for all rows of a task. If the operand's rows are adjacent in
+// memory and no longer than the tile, they are read in place, with what follows each of them,
+// except at the end of the buffer.
 static void right_tile(Emit *e, int inst, int cols, int wide)
 {
     const Body *b = e->body;
@@ -93,13 +94,13 @@ static void right_tile(Emit *e, int inst, int cols, int wide)
     emit(e, "}");
 }
 
-// Where the sums of the rows of a task, or of some of them, lie.
+// The array with the sums of the rows of a task, or of some of them.
 typedef struct Sums {
-    const char *first, *last; // those rows
+    const char *first, *last; // the range of these rows
     int rows, cols, wide;
 } Sums;
 
-// The results in the order in which they lie.
+// Prints the stores of the results, in the order of memory.
 static void store_sums(Emit *e, const Sums *s)
 {
     const Body *b = e->body;
@@ -116,8 +117,8 @@ static void store_sums(Emit *e, const Sums *s)
     emit_end(e, "%s", tile_loop(e, outer, from[outer], to[outer]));
 }
 
-// Where results are the sums as they are, and lie as these do: rows [pitch] apart. NULL: they do
-// not.
+// The store if the results are just the sums, in the same order with rows [pitch] apart. Otherwise
+// NULL.
 static const BodyStore *stores_sums(const Body *b, int rows, int64_t *pitch)
 {
     const BodyStore *s = &b->stores.at[0];
@@ -132,10 +133,10 @@ static const BodyStore *stores_sums(const Body *b, int rows, int64_t *pitch)
                : NULL;
 }
 
-// One operand is read where it lies: by the place of each of its rows, and of each column behind
-// that. Sums are computed where the results lie, if these are no more, but for the edges of what is
-// no whole tile. Others, of few columns, are stored some rows at a time, so that they stay in the
-// first cache.
+// Reads one operand in place: an address for each of its rows, plus an offset for each column. If
+// the results are just the sums, these are computed directly in the result, except at the edges,
+// where a tile is not complete. Otherwise, if there are few columns, some rows are stored at a
+// time, so that their sums stay in the first-level cache.
 static int64_t in_place_c(Emit *e, int rows)
 {
     enum { SOME = 48 };
@@ -145,7 +146,7 @@ static int64_t in_place_c(Emit *e, int rows)
     const int left = rows == 1 ? b->dot.a : b->dot.b, right = rows == 1 ? b->dot.b : b->dot.a;
     const long long m = b->axis[rows].extent, n = b->axis[cols].extent, k = b->axis[b->col].extent;
     const long long tiles_m = ceil_div(m, most), tiles_n = ceil_div(n, wide);
-    const bool once = k <= step; // all columns are one step
+    const bool once = k <= step; // all columns fit in one step
     const Inst *x = &b->insts.at[left];
     const char *r = e->axis[rows], *c = e->axis[b->col];
     emit_open(e, 1); // batch
@@ -259,7 +260,7 @@ int64_t tile_c(Emit *e)
     emit(e, "%s", end);
     emit(e, "const %s *const flat = (const %s *)sums[group * %d];", t, t, s->tile.m);
     emit_open(e, 1ull << 1);
-    for (uint32_t i = 0; i < b->insts.n + b->stores.n; i++) // but of the operands
+    for (uint32_t i = 0; i < b->insts.n + b->stores.n; i++) // except of the operands
         if (i >= b->insts.n || !inst_over(&b->insts.at[i], b->col))
             c_take_half(e, i, 2, -1, "from_n", "to_n");
     emit_open(e, 1ull << 2);

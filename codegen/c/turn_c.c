@@ -2,8 +2,8 @@
 // across rows and nothing has to be reduced within a vector.
 #include "codegen/c/print_c.h"
 
-// Number i of the instructions and, behind them, stores: an access that is turned, from or to rows
-// so far apart, through an array of the task.
+// An access that is transposed through an array of the task, from or to rows that are [pitch]
+// apart. Numbers of accesses count the instructions first, then the stores.
 typedef struct Turned {
     const char *array;
     const Ix *at;
@@ -38,7 +38,7 @@ const char *turn_begin(Emit *e, int buf, const Ix *at, const int axis[2], const 
     return text;
 }
 
-// Where the task's first row begins at a place.
+// The address of the first row of the task.
 static const char *begin_of(Emit *e, const Turned *t)
 {
     return turn_begin(e, t->buf, t->at, (int[]){0, e->body->col}, (const char *[]){"first", "0"});

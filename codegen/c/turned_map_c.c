@@ -3,9 +3,14 @@
 // read and written.
 #include "codegen/c/print_c.h"
 
-enum { ACROSS = 32, ALONG = 64 }; // of a tile: of that axis, of the innermost one
+enum {
+    ACROSS = 32,
+    ALONG = 64
+}; // size of a tile: along the contiguous axis of the operands,
+   // along the innermost axis
 
-// How far apart neighbours along the innermost axis lie in memory; 0: the load is not turned.
+// The stride of a load along the innermost axis if it is contiguous along the other axis; 0: it
+// need not be transposed.
 static int64_t pitch_of(const Emit *e, uint32_t i, int across)
 {
     const Body *b = e->body;
@@ -20,7 +25,7 @@ static int64_t pitch_of(const Emit *e, uint32_t i, int across)
                : 0;
 }
 
-// The part of an axis that tile number [tile] has, as first_ and last_ of the axis.
+// Prints the range of an axis in tile number [tile], as first_ and last_ of the axis.
 static void part_of(Emit *e, int axis, const char *tile, int size)
 {
     const char *name = e->axis[axis];

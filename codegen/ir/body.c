@@ -32,7 +32,7 @@ bool body_stores_columns(const Body *b, int buf)
     return false;
 }
 
-// The work list of body_live: an instruction once.
+// Work list of body_live; each instruction enters it once.
 typedef struct Live {
     bool *seen;
     int *work, n;
@@ -110,7 +110,7 @@ const bool *body_live(Arena *a, const Body *b)
     return body_live_without(a, b, -1);
 }
 
-// Whether a store of small numbers moves what a load reads.
+// Whether a store of 8-bit or 16-bit numbers copies a load unchanged.
 static bool moves(const Body *b, const BodyStore *s)
 {
     const Inst *v = &b->insts.at[s->value];
@@ -173,8 +173,8 @@ bool body_access(const Body *b, uint32_t i, int axis, Access *out)
     return true;
 }
 
-// The smallest divisor of the axis in quotients and remainders, which divides all others; 0: none;
-// -1: they do not divide each other.
+// The smallest divisor of the axis in quotients and remainders, which divides all others; 0: there
+// is none; -1: they do not divide each other.
 static int64_t period_of(const Ix *x, int axis, int64_t period)
 {
     for (int i = 0; x && i < x->n && period >= 0; i++) {
@@ -244,7 +244,7 @@ int body_scan(const Body *b)
     return -1;
 }
 
-// A 16-bit float that the body widens before multiplying; DT_BOOL: something else.
+// The type of a 16-bit float that the body widens before multiplying; DT_BOOL: another value.
 DType narrow_type(const Body *b, int inst)
 {
     const Inst *v = &b->insts.at[inst];

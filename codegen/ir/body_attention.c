@@ -12,7 +12,7 @@ static bool over(const Body *b, int inst, int axis)
     return b->insts.at[inst].axes >> axis & 1;
 }
 
-// The sum is a product of rows with columns over an axis of its own.
+// Adds the sum to the scores if it is a product of rows and columns over an axis of its own.
 static bool add_score(Body *b, int sum)
 {
     const Inst *v = &b->insts.at[sum], *p = &b->insts.at[v->a[0]];
@@ -27,7 +27,8 @@ static bool add_score(Body *b, int sum)
     return true;
 }
 
-// The sum over the columns is one of weights times what varies along a head, or of the columns.
+// Adds the sum over the columns to the results if its terms are a weight times a value that depends
+// on the head dimension, or on the columns only.
 static bool add_sum(Body *b, int sum)
 {
     const Inst *v = &b->insts.at[sum], *p = &b->insts.at[v->a[0]];

@@ -22,7 +22,8 @@
 
 enum { STEP = WINDOWS_STEP, MOST_PIXELS = 1024, MOST_REACH = 64, MOST_PARTS = 64, MOST_FILLED = 5 };
 
-// The axes that number the windows' places, and their pixels and channels.
+// The axis that numbers the windows; axis_of_columns: the axis that numbers their pixels and
+// channels.
 static int axis_of_rows(const Body *b, const BodyWindows *w)
 {
     return w->along_k ? 1 : b->col;
@@ -33,14 +34,14 @@ static int axis_of_columns(const Body *b, const BodyWindows *w)
     return w->along_k ? b->col : 2;
 }
 
-// Where a window's pixel is that the columns have from [at] on.
+// The pixel of a window, along the line or across, that begins at this column.
 static int64_t pixel_of(const Body *b, const BodyWindows *w, int axis, int64_t *at, int64_t column)
 {
     at[axis_of_columns(b, w)] = column;
     return ix_at(w->tap[axis], at);
 }
 
-// Columns of a pixel: all of its channels in order. 0: it is not so.
+// The number of columns per pixel, if these are all of its channels in order; otherwise 0.
 static int64_t columns_of_pixel(const Body *b, const BodyWindows *w, int64_t *at)
 {
     const int64_t cols = b->axis[axis_of_columns(b, w)].extent;
@@ -55,7 +56,7 @@ static int64_t columns_of_pixel(const Body *b, const BodyWindows *w, int64_t *at
     return cols % deep || deep % STEP || cols / deep > MOST_PIXELS ? 0 : deep;
 }
 
-// The pixels of one line of the window, equal steps apart, and likewise in the next line.
+// Finds the pixels of a line of the window, which must have equal distances, the same in all lines.
 static bool find_pixels(const Body *b, const BodyWindows *w, int64_t *at, BodyStrips *s)
 {
     const int64_t cols = b->axis[axis_of_columns(b, w)].extent, deep = s->deep, all = cols / deep;
@@ -73,25 +74,29 @@ static bool find_pixels(const Body *b, const BodyWindows *w, int64_t *at, BodySt
             pixel_of(b, w, 1, at, k) != pixel_of(b, w, 1, at, begin * deep))
             return false;
     }
-    if (first + (far < 0 ? far : 0) != 0) return false; // counted from the window's first
+    if (first + (far < 0 ? far : 0) != 0)
+        return false; // must be relative to the window's first
+                      // pixel
     s->pixels = (int)n;
     s->apart = (int)(step < 0 ? -step : step);
     s->last_first = step < 0;
     return true;
 }
 
-// Places along a line: pixels that follow those of a line are outside of the image, and so are
-// those before the next one that they are read as.
+// The number of positions to count per line: pixels after the end of a line are read as those
+// before the next one, and both are outside of the image.
 static int64_t line_pitch(const BodyStrips *s, const ProgMap *m)
 {
     const int64_t first = m->first[0],
-                  end = first + s->results + (int64_t)(s->pixels - 1) * s->apart; // of what is read
+                  end = first + s->results + (int64_t)(s->pixels - 1) * s->apart; // of the pixels
+                                                                                  // that are read
     const int64_t own = end - first, shared = m->image[0] - first > end ? m->image[0] - first : end;
     const int64_t pitch = own < shared ? own : shared;
     return pitch > s->results ? pitch : s->results;
 }
 
-// Of products beside each other each has images of its own, one after the other.
+// The index of an image: if there are several products, the images of each follow those of the one
+// before.
 static const Ix *image_of(const Body *b, const BodyStrips *s, const Ix *own)
 {
     const Ix *part = ix_axis(b->ix, 0, b->axis[0].extent);
@@ -107,8 +112,8 @@ static bool are_images(const Body *b, const BodyWindows *w, const BodyStrips *s)
     return w->place[2] == image_of(b, s, at[0]);
 }
 
-// All places are whole steps, where what is behind the last one is another product's. So lines may
-// have some more of them.
+// If there are several products, the positions of each must be whole steps, since those of the next
+// product follow. Lines get some more positions for this.
 static bool fill_steps(const Body *b, BodyStrips *s)
 {
     if (b->axis[0].extent == 1) return true;

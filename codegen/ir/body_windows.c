@@ -22,11 +22,11 @@
 // assumption is true.
 #include "codegen/ir/body.h"
 
-// UNIT: elements of 16 bytes; MOST_TAP: pixels from where windows begin to the one that is copied.
+// UNIT: elements in 16 bytes; MOST_TAP: largest offset of a pixel within its window.
 enum { STEP = WINDOWS_STEP, UNIT = 8, MOST_TAP = 255 };
 
-typedef struct Split {    // a place along an axis of the node
-    const Ix *row, *rest; // what follows from the number of a copy's row; and all else
+typedef struct Split {    // an index along an axis of the node
+    const Ix *row, *rest; // the terms that depend only on the row of a copy; the others
 } Split;
 
 typedef struct Finder {
@@ -57,7 +57,7 @@ static bool split(const Finder *f, const Ix *e, Split *out)
     return steady(out->rest, f->col);
 }
 
-// Whether the load is zero nowhere but outside of its node.
+// Whether the load's condition only excludes indices outside of the node.
 static bool within_bounds(const Finder *f)
 {
     enum { MOST = 32 };
@@ -84,8 +84,8 @@ static bool within_bounds(const Finder *f)
     return true;
 }
 
-// Places [count] in each image, as many images as there are rows for: place 0 is along a line, 1
-// across the lines, 2 from image to image.
+// Whether the rows number all windows: places[0] along a line, places[1] across the lines, then the
+// images, as many as there are rows for. Sets places and steps in m.
 static bool are_places(const Finder *f, const Split *s, ProgMap *m)
 {
     IxCtx *c = f->b->ix;
@@ -107,7 +107,7 @@ static bool are_places(const Finder *f, const Split *s, ProgMap *m)
            s[1].row == ix_scale(c, at[1], m->step[1]) && s[2].row == at[0];
 }
 
-// One place in each image, and images again and again: whole copies of them, for one pixel each.
+// Whether the rows are images, repeated: copies of whole images, for one pixel each.
 static bool are_weights(const Finder *f, Split *s, ProgMap *m)
 {
     IxCtx *c = f->b->ix;
@@ -123,7 +123,8 @@ static bool are_weights(const Finder *f, Split *s, ProgMap *m)
     return true;
 }
 
-// The corners of where windows begin, and how far their pixels are from there.
+// Sets the first positions of windows (m->first) and the offsets of their pixels from there (tap).
+// false: they are too large for a descriptor.
 static bool in_reach(const Finder *f, const Split *s, ProgMap *m, const Ix **tap)
 {
     for (int i = 0; i < 2; i++) {
@@ -192,7 +193,8 @@ static bool within_image(const BodyWindows *w, const int64_t *at)
     return in;
 }
 
-// [count] bits, of [run] columns each: their pixels within the image, for the results from at on.
+// One bit for each of [count] groups of [run] columns: whether their pixels are inside the image,
+// for the results from [at] on.
 static uint32_t live_columns(const Body *b, const BodyWindows *w, int64_t *at, int count,
                              int64_t run)
 {
@@ -204,7 +206,7 @@ static uint32_t live_columns(const Body *b, const BodyWindows *w, int64_t *at, i
     return live;
 }
 
-// (A pixel has [run] columns: the images of the weights.)
+// (A pixel has [run] columns: one per image of the weights.)
 static void find_live(Arena *a, const Body *b, BodyWindows *w)
 {
     const int64_t run = w->map.rows, cols = b->axis[b->col].extent, n = b->axis[2].extent;

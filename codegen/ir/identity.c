@@ -18,7 +18,8 @@ static uint64_t hash_ix(const Ix *x)
     return h;
 }
 
-// By names of ops: their numbers change where one is added, and tuning files keep what is hashed.
+// Hashes names of ops, not their numbers, which change when an op is added: tuning files contain
+// these hashes.
 static uint64_t hash_work(uint64_t h, const Body *b)
 {
     for (uint32_t i = 0; i < b->insts.n; i++) {
@@ -50,8 +51,8 @@ static uint64_t hash_work(uint64_t h, const Body *b)
     return h;
 }
 
-// What a body computes, whatever else is in its launch. Flat maps side by side differ in size only
-// and share one schedule: they are told apart by how much all of them are together.
+// A hash of what a body computes, independent of the rest of its launch. Flat maps in one launch
+// share a schedule whatever their sizes, so their total size is hashed.
 uint64_t body_key(const Body *b)
 {
     bool flat = b->npar == 1 && b->col < 0;
@@ -69,7 +70,7 @@ uint64_t body_key(const Body *b)
 uint64_t kernel_identity(const Kernel *k)
 {
     uint64_t h = hash_mix(0x6e657463, (uint64_t)k->phase), seen = 0;
-    IdMap share = idmap_new(k->arena); // which bodies touch one buffer is part of the kernel
+    IdMap share = idmap_new(k->arena); // which bodies share a buffer is part of the identity
     for (int n = 0; n < k->nbodies; n++) {
         const Body *b = k->body[n];
         h = hash_mix(h, (uint64_t)b->npar * 1000 + (uint64_t)(b->col + 1));
@@ -109,7 +110,7 @@ static uint64_t hash_schedule(uint64_t h, const Schedule *s)
                      s->tile.staged, s->tile.wgmma, s->tile.ring);
 }
 
-// What was found out about a body, most of which follows from its instructions.
+// Hashes what analyses found out about a body; most of it follows from its instructions.
 static uint64_t hash_facts(uint64_t h, const Body *b)
 {
     for (uint32_t i = 0; i < b->insts.n; i++) {
@@ -118,7 +119,7 @@ static uint64_t hash_facts(uint64_t h, const Body *b)
                       v->approx, v->repeats, v->unless, v->quotient, v->once, v->under, v->keep,
                       v->first_use, v->kept_at, v->acc, v->from, v->bound, (int64_t)v->axes,
                       v->stage);
-        for (int k = 0; v->at && k < v->node->type.rank; k++) // (which ix does not tell)
+        for (int k = 0; v->at && k < v->node->type.rank; k++) // (ix does not contain it)
             h = HASH_INTS(h, v->node->type.dim[k], (int64_t)hash_ix(v->at[k]));
     }
     for (uint32_t i = 0; i < b->stores.n; i++) {
@@ -157,7 +158,7 @@ uint64_t body_text_key(const LowerCtx *c, const Body *b)
 {
     uint64_t h = hash_schedule(hash_facts(hash_work(0, b), b), &b->sched);
     for (int i = 0; i < b->naxes; i++) h = hash_mix(h, (uint64_t)b->axis[i].extent);
-    // (what is carried cannot be fetched before the kernel in front has ended)
+    // (carried values cannot be prefetched before the previous kernel has ended)
     for (uint32_t j = 0; j < b->bufs.n; j++) h = HASH_INTS(h, carried_between(c, &b->bufs.at[j]));
     return h;
 }

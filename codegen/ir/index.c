@@ -128,7 +128,7 @@ const Ix *ix_value(IxCtx *c, int inst, int64_t low, int64_t high, uint64_t axes)
         c, term(c, (IxTerm){.kind = IT_VALUE, .id = inst, .low = low, .high = high, .axes = axes}));
 }
 
-// b * (X % d) + b * d * (X / d) = b * X
+// b * (X % d) + b * d * (X / d) becomes b * X
 static bool recombine(IxCtx *c, Parts *p)
 {
     for (int i = 0; i < p->n; i++) {
@@ -171,7 +171,7 @@ const Ix *ix_scale(IxCtx *c, const Ix *a, int64_t by)
     return finish(c, &p);
 }
 
-// Divides a sum and its divisor by what all coefficients share with the divisor.
+// Divides a sum and its divisor by the greatest common divisor of all coefficients and the divisor.
 static const Ix *shrink(IxCtx *c, const Parts *rest, int64_t *by)
 {
     int64_t g = *by;
@@ -182,8 +182,9 @@ static const Ix *shrink(IxCtx *c, const Parts *rest, int64_t *by)
     return finish(c, &p);
 }
 
-// Moves to [below] what is always less than one step, the largest there is, of all else and of the
-// divisor: i0 in (1000 * i1 + i0) / 3000, which is i1 / 3, while i0 < 1000.
+// Finds the largest step that divides the divisor, such that all terms that are no multiples of it
+// add up to less than the step; moves these terms to [below]. For example i0 in (1000 * i1 + i0) /
+// 3000, which is i1 / 3 if i0 < 1000.
 static void split_step(IxCtx *c, Parts *rest, int64_t by, Parts *below)
 {
     const Parts all = *rest;
@@ -385,7 +386,7 @@ bool ix_mergeable(const Ix *e, int hi, int lo, int64_t extent)
         if (t->kind == IT_AXIS)
             *(t->id == hi ? &khi : &klo) = e->at[i].coeff;
         else if (t->kind != IT_VALUE && !ix_mergeable(t->e, hi, lo, extent))
-            return false; // (a computed value's own expressions are asked separately)
+            return false; // (expressions inside of a computed value are checked separately)
     }
     return khi == klo * extent;
 }

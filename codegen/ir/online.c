@@ -8,7 +8,7 @@ static bool held_in_f32(DType t)
     return t == DT_F32 || t == DT_BF16 || t == DT_F16;
 }
 
-// Behind casts to f32 that keep the value.
+// The instruction before casts to f32 that keep its value.
 static int narrowest(const Body *b, int i)
 {
     for (const Inst *v = &b->insts.at[i];
@@ -17,7 +17,7 @@ static int narrowest(const Body *b, int i)
     return i;
 }
 
-// The maximum m of x along the columns of which [sum] adds exp(x - m); -1: it is another sum.
+// If [sum] adds exp(x - m), where m is the maximum of x along the columns: m. Otherwise -1.
 static int maximum_of(const Body *b, const Inst *sum)
 {
     if (sum->op != OP_sum || sum->acc != DT_F32) return -1;
@@ -31,8 +31,8 @@ static int maximum_of(const Body *b, const Inst *sum)
     return top && narrowest(b, m->a[0]) == narrowest(b, d->a[0]) ? max : -1;
 }
 
-// The maximum that is all of the stage, where the next one has only sums under it; -1: it is not
-// so.
+// The maximum if it is all that the stage computes, and the next stage computes only sums of this
+// kind with it; otherwise -1.
 static int online_maximum(const Body *b, const bool *live, int stage)
 {
     int max = -1, sums = 0;

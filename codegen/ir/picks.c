@@ -1,8 +1,8 @@
 // Comparisons that hold for one column of a row, such as a label compared with the column's number.
 #include "codegen/ir/rewrite.h"
 
-// 1 + the operand that is the column's number, of one whose other side is known before the row;
-// 0: it is no such comparison.
+// For a comparison of the column's number with a value that is constant along the row: 1 + the
+// operand that is the column's number. Otherwise 0.
 static uint8_t pick_of(const Body *b, const Inst *v)
 {
     int64_t stride;

@@ -1,7 +1,8 @@
 // Divisions by a value that stays the same: its reciprocal is computed once.
 #include "codegen/ir/rewrite.h"
 
-// A constant of usual size is divided by with a product and a correction, and no branch.
+// A division by a constant of usual magnitude becomes a multiplication and a correction, without a
+// branch.
 static Quotient quotient_of(const Body *b, const Inst *v)
 {
     if (v->kind != KI_EW || v->op != OP_div || math_type(v->type) != DT_F32) return QUOTIENT;

@@ -69,7 +69,7 @@ bool reduces_with(const Body *b, Accumulate acc)
 int acc_bytes(const Inst *v)
 {
     const Accumulator *a = inst_acc(v);
-    return a->place ? 16 : math_bytes(v->acc) * a->words; // (aligned to a place of 64 bits)
+    return a->place ? 16 : math_bytes(v->acc) * a->words; // (aligned for a 64-bit position)
 }
 
 DType acc_part_type(const Inst *v, int part)

@@ -6,19 +6,19 @@
 
 typedef struct Accumulator {
     const char *functor; // CUDA: the prelude's struct that combines two
-    // CUDA: of an accumulator, with arithmetic type %s; NULL: that of the value itself.
+    // CUDA: the type of an accumulator; %s is the arithmetic type; NULL: the type of the value.
     const char *type;
     const char *result;   // CUDA: the field that is the result
     const char *parts[2]; // CUDA: the fields that are stored between two kernels
     int nparts;           // 1: the value itself
-    // Combines an accumulator and an element, one value each; NULL: it is not that simple.
+    // Combines an accumulator with an element, one value each; NULL: not possible in this form.
     const char *step;
     const char *bool_step;
-    const char *omp, *bool_omp; // C: of OpenMP's reduction clause
+    const char *omp, *bool_omp; // C: the operator in OpenMP's reduction clause
     enum { START_LOW, START_HIGH, START_ZERO, START_ONE } start;
-    int words;  // its size in units of its arithmetic type
-    bool adds;  // in a type that holds many
-    bool place; // the result is the index of the value (i32); C: the value is kept separately
+    int words;  // size in units of its arithmetic type
+    bool adds;  // adds up elements, in a wider type
+    bool place; // the result is the position of the value (i32); C: the value is kept separately
     bool runs;  // CUDA: a thread keeps an NcRun for its own columns
 } Accumulator;
 
@@ -27,14 +27,15 @@ static inline const Accumulator *inst_acc(const Inst *v)
 {
     return accumulator(v->op);
 }
-bool reduces_with(const Body *b, Accumulate acc); // a live or dead reduction of it
+bool reduces_with(const Body *b, Accumulate acc); // whether the body has such a reduction, live or
+                                                  // not
 // Whether threads keep an NcRun: elements are values, not accumulators of other reductions.
 static inline bool inst_runs(const Inst *v)
 {
     return inst_acc(v)->runs && v->na == 1;
 }
-int acc_bytes(const Inst *v);                 // of an accumulator, in registers
-DType acc_part_type(const Inst *v, int part); // of a part in a scratch buffer
-DType acc_type_of(const Node *n);             // in which a reduction of the graph accumulates
+int acc_bytes(const Inst *v);                 // of an accumulator in registers
+DType acc_part_type(const Inst *v, int part); // type of a part in a scratch buffer
+DType acc_type_of(const Node *n);             // type in which a reduction of the graph accumulates
 
 #endif

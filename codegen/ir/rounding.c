@@ -2,7 +2,7 @@
 // sign or a choice: storing rounds them.
 #include "codegen/ir/rewrite.h"
 
-// Whether rounding its operands is rounding its result.
+// Whether rounding the operands is the same as rounding the result.
 static bool keeps_rounding(const Inst *v)
 {
     return v->kind == KI_EW && (v->type == DT_F16 || v->type == DT_BF16) && !v->text &&
@@ -11,7 +11,8 @@ static bool keeps_rounding(const Inst *v)
 
 void body_round_late(Arena *a, Body *b)
 {
-    bool *exact = NEW_ARRAY(a, bool, b->insts.n + 1); // by instruction: something reads it rounded
+    bool *exact = NEW_ARRAY(a, bool, b->insts.n + 1); // by instruction: something reads the rounded
+                                                      // value
     for (uint32_t i = 0; i < b->stores.n; i++) {
         const BodyStore *s = &b->stores.at[i];
         if (s->buf < 0 || s->joins || s->fold ||

@@ -3,7 +3,8 @@
 // not read either.
 #include "codegen/ir/rewrite.h"
 
-// Known from positions and from what all threads share; neighbours in memory agree on it.
+// Whether a condition is computed from indices and from values that all threads share. (Neighbours
+// in memory then agree on it: see fits.)
 static bool is_cheap(const Body *b, int inst)
 {
     const Inst *v = &b->insts.at[inst];
@@ -13,7 +14,7 @@ static bool is_cheap(const Body *b, int inst)
     return cheap;
 }
 
-// Whole vectors of the load are left out: none begins where the condition changes.
+// Whether whole vectors of the load can be skipped: the condition does not change within one.
 static bool fits(const Body *b, const Inst *load, const Inst *when)
 {
     if (load->kind != KI_LOAD || load->pred >= 0 || !load->axes || when->axes & ~load->axes)
@@ -22,7 +23,7 @@ static bool fits(const Body *b, const Inst *load, const Inst *when)
         int64_t step, stride;
         bool aligned;
         if (!(when->axes >> axis & 1)) continue;
-        bool same = ix_run(load->ix, axis, 2, &step, &aligned) && !step; // of two neighbours
+        bool same = ix_run(load->ix, axis, 2, &step, &aligned) && !step; // for two neighbours
         bool apart = ix_stride(load->ix, axis, &stride) && stride != 1;
         if (!same && !apart) return false;
     }

@@ -7,8 +7,9 @@
 #include "codegen/tile/wgmma.h"
 #include "ir/axes.h"
 
-// The node of a class, over most elements, that the outs depend on inside the group: the reduction
-// whose rows and columns a body takes, the contraction a tiled body is built around.
+// The node of a class, with the most elements, that the outs depend on inside the group: the
+// reduction whose rows and columns a body has, or the contraction around which a tiled body is
+// built.
 static const Node *lead(LowerCtx *ctx, Graph *g, const Group *group, OpClass class,
                         Node *const *outs, int n)
 {
@@ -47,7 +48,7 @@ static bool fits_rows(const Node *n, int64_t rows, int64_t cols, bool *over_cols
     return count == rows || count == rows * cols;
 }
 
-// [folded]: the group's sums over rows are part of the first body, when they fit its rows.
+// [folded]: the group's sums over rows become part of the first body, if they have the same rows.
 static bool lower_rows(LowerCtx *ctx, Graph *g, const Group *group, Node *const *outs, int n,
                        bool folded, BodyList *out)
 {
@@ -56,7 +57,7 @@ static bool lower_rows(LowerCtx *ctx, Graph *g, const Group *group, Node *const 
     if (n == 0) return true;
     const Node *head = lead(ctx, g, group, CLS_REDUCE, outs, n);
     if (!head) {
-        // What is left shares no reduction: maps, one an index space.
+        // No reduction is left: maps, one for each index space.
         VEC(Node *) like = {0}, rest = {0};
         for (int i = 0; i < n; i++)
             if (type_count(lower_space(outs[i])) == type_count(lower_space(outs[0])))
@@ -75,7 +76,7 @@ static bool lower_rows(LowerCtx *ctx, Graph *g, const Group *group, Node *const 
         else
             vec_push(ctx->arena, &rest, outs[i]);
     if (mine.n ==
-        0) { // the reduction sits inside a different space: a loop in each of its elements
+        0) { // the reduction is inside of a different space: a loop in each of its elements
         Node *first = outs[0];
         return lower_map(ctx, g, group, &first, 1, NULL, out) &&
                lower_rows(ctx, g, group, outs + 1, n - 1, folded, out);
@@ -106,8 +107,8 @@ static bool lower_rows(LowerCtx *ctx, Graph *g, const Group *group, Node *const 
 
 // -- contractions ---------------------------------------------------------------------------------
 
-// Whether the sums over rows that a contraction's body has are of its left operand as it is read,
-// and tiles pass by where they can be taken.
+// Whether the sums over rows in a contraction's body are of its left operand as it is read, and the
+// schedule's tiles pass where they can be computed.
 static bool folds_left(const Body *b)
 {
     const Inst *left = &b->insts.at[b->dot.a];
@@ -121,8 +122,8 @@ static bool folds_left(const Body *b)
     return true;
 }
 
-// The contraction as one tiled body, when all outs share its space and nothing else is summed but,
-// on the way, the rows of its left operand, or of its result.
+// Lowers the contraction as one tiled body if all outs have its index space and nothing else is
+// summed except, in addition, the rows of its left operand or of its result.
 static bool lower_dot(LowerCtx *ctx, Graph *g, const Group *group, Node *const *outs, int n,
                       bool folded, BodyList *out, bool *done)
 {
@@ -139,13 +140,13 @@ static bool lower_dot(LowerCtx *ctx, Graph *g, const Group *group, Node *const *
     Lower l = scheduled(vector ? lower_vector_product(ctx, g, group, dot, outs, n)
                                : lower_product(ctx, g, group, dot, outs, n, folded));
     if (l.failed || (folded && !folds_left(l.body) && !wgmma_adds_columns(l.body)))
-        return true; // element by element instead
+        return true; // each element is computed separately instead
     *done = true;
     vec_push(ctx->arena, out, l.body);
     return true;
 }
 
-// -- the door -------------------------------------------------------------------------------------
+// -- entry points ---------------------------------------------------------------------------------
 
 static bool lower_group(LowerCtx *ctx, Graph *g, const Group *group, BodyList *out, bool *ordered)
 {
@@ -163,7 +164,7 @@ static bool lower_group(LowerCtx *ctx, Graph *g, const Group *group, BodyList *o
         *ordered = ctx->target->kind == TARGET_CUDA && cols >= 64 && cols <= INT32_MAX / 4;
         return (*ordered ? lower_merge : lower_sort)(ctx, g, group, n, out);
     }
-    // What is summed over rows on the way is a further body's to store.
+    // Sums over rows that are computed in addition are stored by another body.
     bool folds = group->folded.n && ctx->target->kind == TARGET_CUDA;
     VEC(Node *) outs = {0};
     for (uint32_t i = 0; i < group->outs.n; i++) {
@@ -179,7 +180,8 @@ static bool lower_group(LowerCtx *ctx, Graph *g, const Group *group, BodyList *o
         !lower_dot(ctx, g, group, outs.at, (int)outs.n, folds, out, &done))
         return false;
     if (done) return true;
-    // maps: one body an index space, the largest first, whose pieces the others may be like
+    // Maps: a body for each index space. The largest comes first, since others may be like its
+    // pieces.
     NodeList left = {0};
     for (uint32_t i = 0; i < group->outs.n; i++) vec_push(ctx->arena, &left, group->outs.at[i]);
     while (left.n) {

@@ -16,23 +16,24 @@ typedef struct Extern {
     LowerCtx *ctx;
     const Node *n;
     bool cuda;
-    const Node **value; // operands, then results; NULL: a result that nobody reads
+    const Node **value; // operands, then results; NULL: a result without readers
     Type *type;
     const char **name;
     int nvalues;
-    const char *constants; // of the attribute, behind the names
+    const char *constants; // from the attribute, after the names
 } Extern;
 
 typedef struct Launch {
     const char *kernel, *call; // scan_fwd, scan_fwd<9>($0,$2,6)
-    size_t len;                // of the call
-    int *arg, nargs;           // values the kernel is called with, each once
+    size_t len;                // of call
+    int *arg, nargs;           // values passed to the kernel, each once
     const int64_t *size;       // EXTERN_LAUNCH
 } Launch;
 
 // -- values ---------------------------------------------------------------------------------------
 
-static const Node *in_place(const Graph *g, const Node *n) // what lies where the operand is read
+static const Node *in_place(const Graph *g, const Node *n) // the stored value from which the
+                                                           // operand is read
 {
     while (!g->fusion->group_of[n->id] && node_keeps_all(n)) n = n->args[0];
     return n;
@@ -78,7 +79,7 @@ static const char *element(const Extern *x, DType t)
     return type_storage(t);
 }
 
-// In C all kernels are one unit: names have an end of their own there, [own].
+// In C all kernels are one translation unit: names get the suffix [own].
 static void rename(Buf *out, const char *name, const char *own)
 {
     if (*own) buf_printf(out, "#define %s %s%s\n", name, name, own);
@@ -103,7 +104,7 @@ static void define_int(const Extern *x, Buf *out, const char *own, const char *n
            arena_printf(x->ctx->arena, wide ? "%lldll" : "%lld", (long long)v));
 }
 
-// Types, sizes and numbers known while compiling, as names the text can use.
+// Defines types, sizes and numbers known at compile time as names for the text.
 static void constants(const Extern *x, const char *own, Buf *out)
 {
     Arena *a = x->ctx->arena;
@@ -143,8 +144,8 @@ static char *next_word(const char *text, char *p, const char *word)
     return NULL;
 }
 
-// The text with its kernels as functions of the device. *bounds: what the launched one says of its
-// blocks, or NULL.
+// The text with its kernels turned into device functions. *bounds: the launch bounds of the
+// launched kernel, or NULL.
 static const char *as_functions(Arena *a, const char *source, const char *kernel,
                                 const char **bounds)
 {
@@ -170,7 +171,7 @@ static const char *as_functions(Arena *a, const char *source, const char *kernel
     return text;
 }
 
-// The call with its values spelled as a C expression of theirs.
+// Prints the call, with its values as C expressions.
 static void call_text(const Extern *x, const Launch *l, Buf *out)
 {
     bool brackets = false; // (C has no templates)
@@ -217,11 +218,11 @@ static const char *cuda_text(const Extern *x, const ProgKernel *k, const Launch 
     return out.data;
 }
 
-// Functions the text defines at its outermost level, called so in this unit too.
+// Renames the functions that the text defines at its outermost level.
 static void rename_functions(const char *text, const char *own, Buf *out)
 {
-    const char *name = NULL, *end = NULL; // the last word, and where it ends
-    const char *call = NULL;              // what stood before the last brackets
+    const char *name = NULL, *end = NULL; // the last word, and its end
+    const char *call = NULL;              // what was before the last brackets
     int depth = 0, round = 0;
     size_t len = 0;
     for (const char *p = text; *p; p++) {

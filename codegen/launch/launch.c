@@ -10,7 +10,8 @@
 #include "codegen/schedule/knobs.h"
 #include "codegen/tile/tile.h"
 
-// The embedded files of a prelude, joined; they are constants of the binary, so one copy a context.
+// The embedded files of a prelude, concatenated. One copy per context, since the files are
+// constants.
 const char *lower_prelude(Arena *a, const Target *t, bool group_products)
 {
     static const char *const c[] = {"c_head.h", "c_math.h", "common.h",   "c_tail.h", "c_sort.h",
@@ -26,7 +27,7 @@ const char *lower_prelude(Arena *a, const Target *t, bool group_products)
     return out.data;
 }
 
-// Buffers the parts of split reductions are kept in between the two halves of the work.
+// Adds the buffers for partial results of split reductions, which the second kernel combines.
 static void add_scratch(LowerCtx *ctx, Body *b, int *count)
 {
     Kernel k = {.arena = ctx->arena, .ctx = ctx};
@@ -53,16 +54,16 @@ static uint64_t place_key(const Ix *ix, const BodyBuf *buf)
                     hash_mix((uint64_t)buf->elems, (uint64_t)dtype_info[buf->type].bits));
 }
 
-// Which arguments are accessed at one element only by each thread: those of whole rows, too, and of
-// a contraction's results, are read and written by the thread that makes the row or result.
+// Finds the arguments of which each thread accesses only one element, at its own index. In bodies
+// with rows, or contractions, values per row or result are accessed by the thread that computes it.
 static void find_in_place(Body *b)
 {
     bool map = b->sched.kind == SCHED_MAP;
     if (!map && (!b->commits || b->serial_cols)) return;
-    uint64_t wide = 0; // axes of more than one element
+    uint64_t wide = 0; // axes with more than one element
     for (int i = 0; i < b->npar; i++)
         if (b->axis[i].extent > 1) wide |= 1ull << i;
-    // What is stored and what is loaded at one element, by that element's index, size and width.
+    // Elements that are stored and loaded, by index, number of elements and width.
     IdMap stored = idmap_new(b->ix->arena), loaded = idmap_new(b->ix->arena);
     const Ix **at = NEW_ARRAY(b->ix->arena, const Ix *, b->bufs.n + 1);
     uint32_t *stores = NEW_ARRAY(b->ix->arena, uint32_t, b->bufs.n + 1);
@@ -80,7 +81,9 @@ static void find_in_place(Body *b)
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t w = 0; w < b->stores.n; w++) {
             const BodyStore *s = &b->stores.at[w];
-            if (s->buf < 0 || s->joins || stores[s->buf] > 1) continue; // (1: not in pieces)
+            if (s->buf < 0 || s->joins || stores[s->buf] > 1)
+                continue; // (1: it is not stored in
+                          // pieces)
             BodyBuf *out = &b->bufs.at[s->buf];
             if (s->ix->has_value || out->read || (s->ix->axes & wide) != wide) continue;
             if (!map && s->ix->axes >> b->npar) continue;
@@ -109,8 +112,8 @@ static bool commits_part(const LowerCtx *ctx, const Node *n)
     return n->op == OP_assign || (ctx->commits && ctx->commits[n->id] == COMMIT_PART);
 }
 
-// The kernel's arguments: the buffers of its bodies in order; on CUDA each buffer once (the C
-// printer gives a body a run of the argument array instead).
+// Collects the kernel's arguments: the buffers of its bodies in order; on CUDA, each buffer once.
+// (The C printer passes each body its part of the argument array.)
 static void collect_args(LowerCtx *ctx, const Kernel *k, LoweredKernel *out)
 {
     bool cuda = ctx->target->kind == TARGET_CUDA;
@@ -154,7 +157,7 @@ static void collect_args(LowerCtx *ctx, const Kernel *k, LoweredKernel *out)
             if (b->bufs.at[j].in_place) out->args[b->arg[j]].same_as = shared;
         out->commits |= b->commits;
     }
-    // A buffer that several bodies touch must stay where it is.
+    // A buffer that several bodies access cannot share memory with another one.
     for (int i = 0; i < out->nargs; i++) {
         uint64_t j, key = (uint64_t)(uintptr_t)out->args[i].node;
         if (out->args[i].kind != KA_NODE) continue;
@@ -166,9 +169,9 @@ static void collect_args(LowerCtx *ctx, const Kernel *k, LoweredKernel *out)
     }
 }
 
-// The bodies as they are printed: with what rewrites found. A stage less is worth the exponentials
-// it costs where every stage reads the row again. (The CPU's tasks find it in a cache, and keep the
-// exponentials.)
+// The bodies as they are printed, after rewrites. Removing a stage is worth the additional
+// exponentials if every stage reads the row again. (On the CPU, tasks have the row in a cache, and
+// keep the exponentials.)
 static Body **rewritten(LowerCtx *ctx, Body *const *body, int n)
 {
     Body **out = NEW_ARRAY(ctx->arena, Body *, n + 1);
@@ -183,8 +186,8 @@ static Body **rewritten(LowerCtx *ctx, Body *const *body, int n)
     return out;
 }
 
-// The text, schedule and launch of a kernel that was printed before: equal blocks of a network are,
-// but for the names of their values, of which the first one's stay. false: there is none.
+// Takes text, schedule and launch from an equal kernel that was printed before. Equal blocks of a
+// network have such kernels; names of values are those of the first. false: there is none.
 static bool take_printed(const LowerCtx *ctx, uint64_t key, ProgKernel *p)
 {
     uint64_t at;
@@ -230,7 +233,7 @@ static LoweredKernel make(LowerCtx *ctx, Body **body, int n, KernelPhase phase)
     uint64_t key = ctx->printed ? kernel_text_key(&k, p) : 0;
     if (take_printed(ctx, key, p)) return out;
     p->schedule = schedule_text(ctx->arena, body[0], ctx->target, false);
-    for (int i = 0; cuda && i < n; i++) { // text is made only of programs that are right
+    for (int i = 0; cuda && i < n; i++) { // text is printed only for verified programs
         if (!tile_made(&body[i]->sched) || body_rows(body[i]) == 0) continue;
         TileProgram program = tile_program(body[i]);
         const char *wrong = tile_verify(ctx->arena, &program, 1);
@@ -253,7 +256,7 @@ static LoweredKernel make(LowerCtx *ctx, Body **body, int n, KernelPhase phase)
     return out;
 }
 
-// A GPU launches 2^31 - 1 blocks at once; clusters may round their number up a little.
+// A GPU launches at most 2^31 - 1 blocks at once; clusters may round their number up a little.
 static bool launchable(LowerCtx *ctx, const BodyList *list)
 {
     int64_t blocks = 0;
@@ -266,7 +269,7 @@ static bool launchable(LowerCtx *ctx, const BodyList *list)
     return false;
 }
 
-// Maps side by side share the device: they are scheduled by their common size, so that the updates
+// Maps in one launch share the device, so they are scheduled for their total size. So the updates
 // of a large and of a small parameter are one body.
 static void schedule_maps_together(LowerCtx *ctx, const BodyList *all)
 {
@@ -281,7 +284,7 @@ static void schedule_maps_together(LowerCtx *ctx, const BodyList *all)
     }
 }
 
-// Applies schedules chosen by hand or measured, and takes away what several bodies of one kernel
+// Applies schedules chosen by hand or measured, and removes what a kernel with several bodies
 // cannot have. ordered: each body is a kernel of its own.
 static void schedule_in_launch(LowerCtx *ctx, const BodyList *all, bool ordered)
 {
@@ -298,18 +301,18 @@ static void schedule_in_launch(LowerCtx *ctx, const BodyList *all, bool ordered)
             schedule_derive(b, ctx->target);
         }
         ctx->group_products |= wgmma_fits(b, ctx->target) || attention_groups_fit(b, ctx->target);
-        if (b->attention.nouts && (all->n == 1 || ordered)) continue; // a kernel each
+        if (b->attention.nouts && (all->n == 1 || ordered)) continue; // each is a kernel of its own
         if (all->n == 1 || b->sched.variant == RUN_F32_RING ||
             (b->sched.cluster == 1 && !schedule_in_groups(&b->sched)))
             continue;
-        b->sched.cluster = 1;    // blocks side by side belong to several bodies
-        b->sched.tile.wgmma = 0; // (whose maps are parameters of a kernel)
+        b->sched.cluster = 1;    // neighbouring blocks belong to different bodies
+        b->sched.tile.wgmma = 0; // (its tensor maps are parameters of the kernel)
         schedule_derive(b, ctx->target);
     }
 }
 
-// Gives the bodies their scratch buffers. split: those whose columns are split, which a second
-// kernel combines. behind: bodies that follow from the partial sums of others. false: reported.
+// Adds scratch buffers to the bodies. split: those with split columns, which a second kernel
+// combines. behind: bodies computed from partial sums of others. false: an error was reported.
 static bool add_second_halves(LowerCtx *ctx, Graph *g, const BodyList *all, BodyList *split,
                               BodyList *behind)
 {
@@ -369,7 +372,7 @@ int lower_launch(LowerCtx *ctx, Graph *g, Group *const *groups, int ngroups, Low
         return lower_extern(ctx, g, groups[0], out);
     int n = launch_repeats(ctx, g, groups, ngroups, out);
     if (n) return n;
-    uint32_t checks = ctx->checks.n; // each is its own place in the source
+    uint32_t checks = ctx->checks.n; // each is a source place of its own
     n = lower_groups(ctx, g, groups, ngroups, out);
     if (n > 0 && ctx->checks.n == checks) launch_remember(ctx, groups, ngroups, *out, n);
     return n;

@@ -12,7 +12,7 @@
 
 #include "codegen/launch/launch.h"
 
-enum { MOST_GROUPS = 128, MOST_NODES = 6000 }; // of a launch that may be one of several alike
+enum { MOST_GROUPS = 128, MOST_NODES = 6000 }; // limits of a launch that is compared with others
 
 typedef VEC(const Node *) Nodes;
 
@@ -20,27 +20,27 @@ typedef struct Known { // a launch that was lowered
     const uint64_t *words;
     uint32_t nwords;
     Nodes nodes;
-    const uint32_t *by_id; // the numbers of those outside of regions, in the order of their ids
+    const uint32_t *by_id; // the numbers of nodes outside of regions, in the order of their ids
     Group *const *groups;
     const LoweredKernel *kernels;
     int nkernels;
-    IdMap number; // of each of its nodes; filled when it is first asked for
+    IdMap number; // by node; filled on first use
 } Known;
 
-struct Repeats { // of a graph
+struct Repeats { // for one graph
     Repeats *next;
     Arena *arena;
     const Graph *graph;
-    bool windows; // there are some
+    bool windows; // the graph has windows
     IdMap known;
-    // The launch at hand:
+    // The current launch:
     uint32_t stamp;
-    uint64_t *met;      // by node id: the stamp, and the number
-    uint32_t *own;      // by node id: the stamp of what its groups compute in any case
-    uint32_t *group_at; // by group id: the stamp of those in the launch
+    uint64_t *met;      // by node id: the stamp and the number
+    uint32_t *own;      // by node id: the stamp, for what its groups compute in any case
+    uint32_t *group_at; // by group id: the stamp, for groups of the launch
     VEC(uint64_t) words;
     Nodes nodes;  // by number
-    Nodes inside; // of regions; their numbers follow
+    Nodes inside; // nodes of regions; their numbers follow
     uint64_t hash;
 };
 
@@ -67,7 +67,7 @@ static void put(Repeats *r, uint64_t word)
     vec_push(r->arena, &r->words, word);
 }
 
-// 0: none.
+// Appends the number of a node; 0: NULL.
 static void put_node(Repeats *r, const Node *n)
 {
     if (!n) return put(r, 0);
@@ -79,7 +79,7 @@ static void put_node(Repeats *r, const Node *n)
     put(r, (*met & UINT32_MAX) + 1);
 }
 
-// Of a path without its indices: what names of kernels keep (names.c).
+// Hash of a path without its indices, as in the names of kernels (names.c).
 static uint64_t path_hash(const char *s)
 {
     uint64_t h = 1;
@@ -91,7 +91,7 @@ static uint64_t path_hash(const char *s)
     return h;
 }
 
-// [named]: kernels may be named after it.
+// [named]: kernels may get its name.
 static void put_attrs(Repeats *r, const Node *n, bool named)
 {
     put(r, (uint64_t)n->attrs->n);
@@ -102,7 +102,7 @@ static void put_attrs(Repeats *r, const Node *n, bool named)
             put(r, (uint64_t)v->n);
             for (int32_t k = 0; k < v->n; k++) put(r, (uint64_t)v->ints[k]);
         } else if (attr_kind(v->key) != AK_STR) {
-            put(r, (uint64_t)v->i); // (of floats the bits)
+            put(r, (uint64_t)v->i); // (the bits of floats)
         } else if (v->key != ATTR_name) {
             put(r, hash_str(v->s));
         } else if (named) {
@@ -125,7 +125,7 @@ static void put_form(Repeats *r, const Node *n, bool named)
     if (named) put(r, n->name ? path_hash(n->name) : 0);
 }
 
-// false: it holds regions itself.
+// false: the region contains regions itself.
 static bool put_region(Repeats *r, const Graph *region)
 {
     put(r, (uint64_t)region->nodes.n << 32 | region->params.n);
@@ -148,7 +148,7 @@ static bool is_own(const Repeats *r, const Node *n)
     return r->own[n->id] == r->stamp || (group && r->group_at[group - 1] == r->stamp);
 }
 
-// Whether the launch computes it, where something that it computes reads it.
+// Whether the launch computes the node if something that it computes reads it.
 static bool is_computed(const Repeats *r, const Node *n)
 {
     if (node_has(n, OPF_RESULT)) return is_own(r, n->args[0]);
@@ -156,7 +156,7 @@ static bool is_computed(const Repeats *r, const Node *n)
     return node_class(n) == CLS_LEAF || !r->graph->fusion->group_of[n->id] || is_own(r, n);
 }
 
-// Whether lowering may look at its operands although it is read from memory.
+// Whether lowering may look at the operands of a node that is read from memory.
 static bool is_transparent(const Node *n)
 {
     return node_class(n) == CLS_VIEW || n->op == OP_cast ||
@@ -205,14 +205,13 @@ static void put_node_form(const LowerCtx *ctx, Repeats *r, const Node *n, bool c
     put_form(r, n, own);
 }
 
-// Whether lowering looks for windows in the elementwise code behind it, stored or not, and finds
-// one.
+// Whether lowering finds windows in the elementwise code before a sum, even if it is stored.
 static bool sums_windows(const Repeats *r, const Node *n)
 {
     return r->windows && n->op == OP_sum && lower_window_below(n->args[0]);
 }
 
-// false: it is not worth it, or holds what cannot be told by words.
+// Describes the launch by words. false: it is not worth it, or the words cannot describe it.
 static bool write_down(const LowerCtx *ctx, Repeats *r, Group *const *groups, int ngroups)
 {
     mark_own(r, groups, ngroups);
@@ -237,14 +236,14 @@ static bool write_down(const LowerCtx *ctx, Repeats *r, Group *const *groups, in
         for (uint32_t k = 0; k < n->nargs && is_transparent(n); k++) put_node(r, n->args[k]);
     }
     r->hash = r->words.n;
-    for (uint32_t i = 0; i < r->words.n; i++) { // (equal hashes are compared word by word)
+    for (uint32_t i = 0; i < r->words.n; i++) { // (words with equal hashes are compared)
         r->hash = (r->hash ^ r->words.at[i]) * 0x9e3779b97f4a7c15u;
         r->hash ^= r->hash >> 32;
     }
     return true;
 }
 
-// -- kernels of an earlier launch, for the one at hand --------------------------------------------
+// -- kernels of an earlier launch, for the current one --------------------------------------------
 
 static int by_word(const void *x, const void *y)
 {
@@ -252,7 +251,8 @@ static int by_word(const void *x, const void *y)
     return *a < *b ? -1 : *a > *b;
 }
 
-// Of ids lowering knows which is less (of two reductions alike the first one leads).
+// Numbers of nodes in the order of their ids: lowering compares ids (the first of two equal
+// reductions determines the body).
 static const uint32_t *order_of(Repeats *r)
 {
     const uint32_t n = r->nodes.n;
@@ -287,7 +287,7 @@ typedef struct Taking {
         Body *body;
     } bodies[2 * MOST_GROUPS]; // a body may be in two kernels
     int nbodies;
-    bool failed; // the earlier kernels hold what the words did not meet
+    bool failed; // the earlier kernels contain something that the words did not describe
 } Taking;
 
 static void number_nodes(Arena *a, Known *k)
@@ -382,7 +382,7 @@ void launch_remember(LowerCtx *ctx, Group *const *groups, int ngroups, const Low
     k->by_id = order_of(r);
     Group **own = NEW_ARRAY(a, Group *, ngroups);
     k->groups = memcpy(own, groups, (size_t)ngroups * sizeof *own);
-    LoweredKernel *kept = NEW_ARRAY(a, LoweredKernel, n); // (the caller renames its own)
+    LoweredKernel *kept = NEW_ARRAY(a, LoweredKernel, n); // (the caller renames its own kernels)
     k->kernels = memcpy(kept, kernels, (size_t)n * sizeof *kept);
     k->nkernels = n;
     idmap_set(&r->known, r->hash, (uint64_t)(uintptr_t)k);

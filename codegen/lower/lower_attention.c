@@ -7,20 +7,22 @@
 #include "codegen/lower/lower.h"
 #include "ir/axes.h"
 
-// Sums of all results that a thread can hold: beyond that each product has a kernel of its own.
+// Limit of the head dimensions of all results, whose sums a thread must hold. Beyond it, each
+// product has a kernel of its own.
 enum { MOST_HEADS = 256 };
 
 typedef struct Outer { // a product over the columns
     const Node *dot;
-    int side; // of its weights
+    int side; // the operand with its weights
     DotAxes weight, value;
-    int64_t width; // of a head
+    int64_t width; // of the head dimension
 } Outer;
 
-// What each node of the region, by id, follows from.
+// By id of a node of the region: the products it depends on.
 typedef struct Roots {
-    bool *dot;            // some product
-    const Node **product; // not through a sum along the columns: that product, the last one
+    bool *dot;            // it depends on a product
+    const Node **product; // the last product it depends on other than through a sum along the
+                          // columns
 } Roots;
 
 static Roots find_roots(Arena *a, const Graph *region)
@@ -50,8 +52,7 @@ static bool find_outer(const Roots *r, const Node *dot, Outer *o)
     return true;
 }
 
-// Maps idx, an index of [from], through its readers to the index of n. false: they do not lead
-// there.
+// Maps idx, an index of [from], to the index of n, which is computed from it. false: not possible.
 static bool carry(Lower *l, const Roots *r, const Node *n, const Node *from, const Ix **idx)
 {
     IxCtx *c = l->body->ix;
@@ -76,7 +77,7 @@ static bool carry(Lower *l, const Roots *r, const Node *n, const Node *from, con
     return true;
 }
 
-// Element [flat] of the part in what it is stored into.
+// The index of element [flat] of a part in the concatenation into which it is stored.
 static const Ix *within(Lower *l, const ConcatPart *part, int64_t count, const Ix *flat)
 {
     IxCtx *c = l->body->ix;
@@ -90,7 +91,7 @@ static const Ix *within(Lower *l, const ConcatPart *part, int64_t count, const I
     return ix_linear(c, idx, t->dim, t->rank);
 }
 
-// What the group's out [k] is, a result of the region, at idx.
+// Stores the result of the region that is the group's out [k] at idx.
 static void store(Lower *l, const Node *result, uint32_t k, const Ix *const *idx)
 {
     const Type *t = &result->type;
@@ -111,7 +112,8 @@ static void store(Lower *l, const Node *result, uint32_t k, const Ix *const *idx
     lower_error_buf(l);
 }
 
-// The results of the call that follow from these products, and those of rows alone, as one body.
+// Lowers the results of the call that depend on these products, and if [rows] those that depend on
+// rows alone, as one body.
 static bool lower_products(LowerCtx *ctx, const Group *group, const Roots *r, const Outer *o, int n,
                            bool rows, BodyList *out)
 {

@@ -14,8 +14,9 @@ typedef struct Bins {
     const Group *group;
     Node *n;
     DType sum;
-    int64_t axis, places, cols, count;  // results beside a place; updates
-    int64_t held, shares, ranges, each; // each: updates of a range
+    int64_t axis, places, cols, count;  // cols: results with the same index; count: number of
+                                        // updates
+    int64_t held, shares, ranges, each; // each: updates per range
 } Bins;
 
 static void choose(Bins *p)
@@ -29,12 +30,13 @@ static void choose(Bins *p)
     int64_t across = bins_blocks_across(p->cols) * p->shares;
     int64_t resident = at_most(2 * BUDGET / (p->held * bytes), t->threads_per_unit / threads);
     int64_t ranges = at_most(resident * t->units / across, p->count / LEAST);
-    ranges = at_most(ranges, p->count / (2 * p->places)); // sums of parts: half of what is added up
+    ranges = at_most(ranges, p->count / (2 * p->places)); // partial sums should be at most half of
+                                                          // what is added up
     p->each = ceil_div(p->count, ranges > 1 ? ranges : 1);
     p->ranges = ceil_div(p->count, p->each);
 }
 
-// The sums of parts: one an element of the result for each range.
+// The buffer with partial sums: for each range, one per element of the result.
 static int parts(const Bins *p, Lower *l)
 {
     int64_t all = p->ranges * p->places * p->cols;

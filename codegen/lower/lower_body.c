@@ -35,7 +35,7 @@ const Type *lower_space(const Node *n)
     return node_class(n) == CLS_ROOT ? &n->args[0]->type : &n->type;
 }
 
-// Lowers one output at idx and stores it.
+// Lowers the element of an out at idx and stores it.
 void lower_out(Lower *l, const Node *n, const Ix *const *idx)
 {
     const Type *t = lower_space(n);
@@ -102,8 +102,8 @@ void lower_finish(Lower *l)
 
 // -- reductions -----------------------------------------------------------------------------------
 
-// The outs, which all fit, over the rows and columns of a reduction. *folded: see lower_rows; false
-// when the sums over rows are in.
+// Lowers the outs, which all fit, over the rows and columns of a reduction. *folded: see
+// lower_rows; set to false if the sums over rows are included.
 Lower lower_over(LowerCtx *ctx, Graph *g, const Group *group, const Node *head, Node *const *mine,
                  int n, int how, bool *folded)
 {
@@ -154,8 +154,8 @@ static bool type_is_half(DType t)
     return t == DT_BF16 || t == DT_F16;
 }
 
-// Whether the body is a matrix product: one sum of products, each factor constant along one axis of
-// the result.
+// Whether the body is a matrix product: a single sum of products, each factor of which does not
+// depend on one axis of the result. Sets Body.dot.
 static bool find_product(Body *b)
 {
     uint64_t m = 1ull << 1, n = 1ull << 2;
@@ -190,10 +190,10 @@ static bool lines_in_copies(const Attrs *window)
     return w.n > 1 && w.size[w.n - 1] > 1 && w.stride[w.n - 1] == 1;
 }
 
-// Bulk copies of windows take 64 channels of a pixel (ir/body_windows.c). Where a dot contracts
-// pixels and a number of channels that is no multiple of 64, the contracted axis is extended to the
-// next one: copies from outside a tensor are zeros. Returns that number; 0: no extension is needed,
-// or it does not pay.
+// Bulk copies of windows copy 64 channels of a pixel (ir/body_windows.c). If a dot contracts pixels
+// with a number of channels that is no multiple of 64, the contracted axis is extended to the next
+// multiple: copies from outside of a tensor are zeros. Returns that number of channels; 0: not
+// necessary, or too expensive.
 static int64_t counted_channels(const LowerCtx *ctx, const Node *dot)
 {
     const DotSizes size = dot_sizes(dot);
@@ -216,8 +216,8 @@ static int64_t counted_channels(const LowerCtx *ctx, const Node *dot)
     return 0;
 }
 
-// The contraction of these outs, which share its space, over batch, m, n and k. [folded]: with sums
-// over the rows of its left operand, or of its result.
+// Lowers the outs, which have the index space of the contraction, over batch, m, n and k. [folded]:
+// also sums over the rows of its left operand or of its result.
 Lower lower_product(LowerCtx *ctx, Graph *g, const Group *group, const Node *dot, Node *const *outs,
                     int n, bool folded)
 {
@@ -255,7 +255,7 @@ Lower lower_product(LowerCtx *ctx, Graph *g, const Group *group, const Node *dot
     return l;
 }
 
-// A matrix-vector product, or another of short sums: one a row.
+// Lowers a matrix-vector product, or another product with short sums: each result is a row.
 Lower lower_vector_product(LowerCtx *ctx, Graph *g, const Group *group, const Node *dot,
                            Node *const *outs, int n)
 {

@@ -39,7 +39,8 @@ int lower_inst(Lower *l, Inst i)
         if (i.axis == b->col) {
             stage++;
             if (!l->call)
-                i.axes |= (1ull << b->npar) - 1; // known once a row, even when there is one row
+                i.axes |= (1ull << b->npar) - 1; // computed once per row, even if there is only one
+                                                 // row
         }
     }
     if (i.kind == KI_SCAN || i.kind == KI_SORT || i.kind == KI_BIN)
@@ -121,7 +122,7 @@ int lower_new_axis(Lower *l, int64_t extent)
 int lower_buf(Lower *l, KernelArgKind kind, const Node *n, DType type, int64_t elems)
 {
     Body *b = l->body;
-    // Nodes are 16 bytes apart at least.
+    // (Nodes are at least 16 bytes apart.)
     uint64_t at, key = (uint64_t)(uintptr_t)n * 8 + (uint64_t)kind;
     if (!l->buf_of.arena) l->buf_of = idmap_new(l->ctx->arena);
     if (kind != KA_SCRATCH && idmap_get(&l->buf_of, key, &at)) return (int)at;

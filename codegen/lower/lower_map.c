@@ -7,7 +7,7 @@
 
 #include "codegen/lower/lower.h"
 
-// Spaces of FEW elements are not cut: there, choosing an operand costs nothing.
+// Spaces of fewer than FEW elements are not cut: choosing an operand costs nothing there.
 enum { FEW = 1024, MOST_PIECES = 256, MOST_STORES_CPU = 32, MOST_STORES_CUDA = 8 };
 
 typedef struct Cut {
@@ -17,11 +17,11 @@ typedef struct Cut {
 
 struct LowerCuts {
     VEC(Cut) at;
-    const Ix *flat;   // the element in the whole space
-    const Node *like; // in whose shape, of as many elements, there may be more
+    const Ix *flat;   // the index of the element in the whole space
+    const Node *like; // a node with as many elements; in its shape, more cuts may be found
 };
 
-typedef struct Piece { // a box of the space
+typedef struct Piece { // a box in the space
     int64_t at[MAX_RANK], size[MAX_RANK];
 } Piece;
 
@@ -31,11 +31,11 @@ typedef struct Map {
     const Group *group;
     Node *const *outs;
     int n;
-    int64_t dim[MAX_RANK]; // of the space
+    int64_t dim[MAX_RANK]; // sizes of the space
     int rank;
     VEC(Piece) pieces;
-    NodeList beside; // outs of the size of all pieces, stored with them
-    bool updates;    // outs are states that are written where they change
+    NodeList beside; // outs of the same size as the pieces, stored together with them
+    bool updates;    // outs are states of which only a part is written
 } Map;
 
 static const Node *changed_by(const Node *n)
@@ -43,7 +43,8 @@ static const Node *changed_by(const Node *n)
     return n->op == OP_assign ? n->args[0] : n;
 }
 
-// The update where n is stored into a state that changes in a part only; NULL: it is written whole.
+// If n is stored into a state of which only a part changes: the update. NULL: the state is written
+// completely.
 static const Node *update_of(const LowerCtx *ctx, const Graph *g, const Node *n)
 {
     if (ctx->whole) return NULL;
@@ -55,7 +56,7 @@ static const Node *update_of(const LowerCtx *ctx, const Graph *g, const Node *n)
     return own && s->type.rank > 0 ? u : NULL;
 }
 
-// All outs, with updates of one shape?
+// Whether all outs are such updates, with parts of one shape.
 static bool all_update(const Map *m)
 {
     const Node *first = update_of(m->ctx, m->g, m->outs[0]);
@@ -66,7 +67,7 @@ static bool all_update(const Map *m)
     return first != NULL;
 }
 
-// The element of the update at idx, stored where it belongs in the state.
+// Stores the element of an update at idx into the state.
 static void lower_update(Lower *l, const Node *n, const Ix *const *idx)
 {
     const Node *update = changed_by(n), *part = update->args[1];
@@ -95,8 +96,8 @@ static int64_t floor_div(int64_t a, int64_t b)
     return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 
-// The first place along the only axis of e where it is at least bound, or below it again when it
-// falls. false: e does not rise or fall along one axis alone.
+// Finds where e, which must depend on only one axis, reaches bound (or falls below it, if it is
+// decreasing). false: it depends on several axes or is not monotonic.
 static bool crossing(const Ix *e, int64_t bound, Cut *cut)
 {
     if (e->n != 1) return false;
@@ -121,8 +122,8 @@ void lower_cut(Lower *l, const Node *n, const Ix *const *idx, const Ix *e, int64
 
 // -- a body ---------------------------------------------------------------------------------------
 
-// The pieces, which are all of one size, in one body; its axes have the extents [walk], which are
-// that size with some axes joined.
+// Lowers pieces of the same size as one body. Its axes have the extents [walk], which are that size
+// with some axes merged.
 static Lower lower_pieces(const Map *m, const Piece *piece, int npieces, const int64_t *walk,
                           int nwalk, struct LowerCuts *cuts)
 {
@@ -162,9 +163,10 @@ static bool mergeable(const Body *b, int hi, int lo)
     return true;
 }
 
-// Rows too odd for vectors: as one long axis they are vectors all the same, if what varies over all
-// of it lies as the result does, or in rows that are longer (their elements are loaded one by one,
-// of lines that all come). The rest (a bias, a factor a row) finds its place by division.
+// Whether a space whose rows cannot be read as vectors should be flattened to one axis, which can.
+// It should if everything that depends on all of it is stored like the result, or in longer rows
+// (their elements are then loaded one by one, but from lines that are read completely). Other
+// operands (a bias, a factor per row) get their index by a division.
 static bool flat_is_faster(const LowerCtx *ctx, const Body *b)
 {
     const int64_t narrow = 4, large = 1 << 16;
@@ -186,8 +188,9 @@ static bool flat_is_faster(const LowerCtx *ctx, const Body *b)
     return wide;
 }
 
-// Elements that are repeated a few times each, or dealt out to a few places: the innermost axis as
-// two, the latter so short that the CPU writes it out (codegen/c/few_c.c). 0: there are none.
+// If elements are repeated a few times, or distributed over a few indices: the length of a short
+// axis that is split off the innermost one, and that the CPU writes out (codegen/c/few_c.c).
+// Otherwise 0.
 static int64_t short_period(const LowerCtx *ctx, const Body *b)
 {
     const int inner = b->npar - 1;
@@ -196,12 +199,12 @@ static int64_t short_period(const LowerCtx *ctx, const Body *b)
     return period > 1 && period <= BODY_FEW && b->axis[inner].extent % period == 0 ? period : 0;
 }
 
-// l: the pieces lowered over all axes of the space.
+// l: the pieces, lowered over all axes of the space.
 static bool finish_body(const Map *m, Lower l, const Piece *piece, int npieces, BodyList *out)
 {
     int64_t merged[MAX_RANK];
     int n = 0;
-    // Axes that every access walks as one become one.
+    // Merges axes that all accesses traverse as one.
     for (int i = 0; i < m->rank; i++)
         if (i > 0 && mergeable(l.body, i - 1, i))
             merged[n - 1] *= piece->size[i];
@@ -249,7 +252,7 @@ static int64_t elements(const Map *m, const Piece *p)
     return n;
 }
 
-// The first cut of the axis behind [after]; the piece's end when there is none.
+// The first cut of the axis after [after], or the end of the piece.
 static int64_t next_cut(const struct LowerCuts *c, int axis, int64_t after, int64_t end)
 {
     for (uint32_t i = 0; i < c->at.n; i++)
@@ -258,7 +261,7 @@ static int64_t next_cut(const struct LowerCuts *c, int axis, int64_t after, int6
     return end;
 }
 
-// Cuts the space until nothing is left to cut, or pieces are many. The last piece comes first.
+// Cuts the space until there is nothing to cut, or too many pieces. The last piece comes first.
 static void find_pieces(Map *m)
 {
     VEC(Piece) work = {0};
@@ -296,7 +299,7 @@ static bool has_shape(const Map *m, const Piece *p, const Type *t)
     return at == t->rank;
 }
 
-// Takes from [rest] what can be stored with the pieces, where one body stores them all.
+// Moves outs from [rest] to the map if they have the size of its pieces and one body can store all.
 static void take_beside(Map *m, uint32_t most, NodeList *rest)
 {
     for (uint32_t i = 1; i < m->pieces.n; i++)
@@ -314,7 +317,7 @@ static void take_beside(Map *m, uint32_t most, NodeList *rest)
     rest->n = kept;
 }
 
-// A body for every size of pieces, or several.
+// Creates one or several bodies for each size of pieces.
 static bool join_pieces(Map *m, NodeList *rest, BodyList *out)
 {
     uint32_t most = m->ctx->target->kind == TARGET_CUDA ? MOST_STORES_CUDA : MOST_STORES_CPU;
@@ -346,7 +349,7 @@ bool lower_map(LowerCtx *ctx, Graph *g, const Group *group, Node *const *outs, i
     Lower l = lower_pieces(&m, &all, 1, all.size, m.rank, &cuts);
     if (elements(&m, &all) < FEW || l.failed || (!cuts.at.n && !cuts.like))
         return finish_body(&m, l, &all, 1, out);
-    // Pieces are boxes in the shape of what is made of them, be it behind reshapes.
+    // Pieces are boxes in the shape of the concatenated or padded value, even behind reshapes.
     if (!cuts.at.n) take_shape(&m, &cuts.like->type);
     find_pieces(&m);
     return join_pieces(&m, rest, out);

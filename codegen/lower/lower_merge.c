@@ -42,7 +42,8 @@ static int element(const Merge *m, Lower *l, const Ix *row, const Ix *col, int p
     return lower_value(l, m->n->args[0], at, pred);
 }
 
-// a comes before b, whatever their places. NaN is the last, downwards the first.
+// Whether a comes before b in the order, not considering positions. NaN is last (if descending,
+// first).
 static int before(const Merge *m, Lower *l, int a, int b)
 {
     DType t = l->body->insts.at[a].type;
@@ -53,7 +54,7 @@ static int before(const Merge *m, Lower *l, int a, int b)
     return op2(l, OP_or, DT_BOOL, less, op2(l, OP_and, DT_BOOL, odd, even));
 }
 
-// What stands behind all others, or beside them and behind by its place.
+// A value that is not before any other; elements with it are last because of their positions.
 static int behind_all(const Merge *m, Lower *l, DType t)
 {
     Inst v = {.kind = KI_CONST, .type = t};
@@ -70,7 +71,7 @@ static int behind_all(const Merge *m, Lower *l, DType t)
     return lower_inst(l, v);
 }
 
-// Which of two scratch buffers of places, one an element: they take turns.
+// One of two scratch buffers of positions, which are used alternately.
 static int places(const Merge *m, Lower *l, int which)
 {
     int buf = lower_buf(l, KA_SCRATCH, NULL, DT_I32, m->rows * m->cols);
@@ -92,7 +93,7 @@ static bool finish(const Merge *m, Lower *l, BodyList *out)
     return true;
 }
 
-// Runs of [run] columns, the last of which the row may end in.
+// Sorts runs of [run] columns; the last run of a row may be shorter.
 static bool sort_runs(const Merge *m, int64_t run, BodyList *out)
 {
     Lower l = lower_begin(m->ctx, m->g, m->group);
@@ -128,8 +129,8 @@ static bool sort_runs(const Merge *m, int64_t run, BodyList *out)
     return finish(m, &l, out);
 }
 
-// Runs of [run] columns, a power of two, to runs twice as long: from one buffer of places to the
-// other, the last time to the result.
+// Merges runs of [run] columns, a power of two, to runs twice as long: from one buffer of positions
+// to the other, or to the result the last time.
 static bool merge_runs(const Merge *m, int64_t run, int from, BodyList *out)
 {
     Lower l = lower_begin(m->ctx, m->g, m->group);
@@ -148,7 +149,7 @@ static bool merge_runs(const Merge *m, int64_t run, int from, BodyList *out)
     int here = lower_index(&l, col), within = lower_index(&l, ix_mod(c, col, 2 * run));
     int width = lower_const_int(&l, it, run), zero = lower_const_int(&l, it, 0);
     int left = op2(&l, OP_lt, DT_BOOL, within, width);
-    int first = op2(&l, OP_sub, it, here, within); // of both runs
+    int first = op2(&l, OP_sub, it, here, within); // index of the first run of both
     int other = op2(&l, OP_add, it, first, choose(&l, left, width, zero));
     int rest = op2(&l, OP_sub, it, lower_const_int(&l, it, m->cols), other);
     int length = op2(&l, OP_maximum, it, op2(&l, OP_minimum, it, rest, width), zero), count = zero;
@@ -167,7 +168,8 @@ static bool merge_runs(const Merge *m, int64_t run, int from, BodyList *out)
         int behind = choose(&l, left, before(m, &l, y, x), negate(&l, before(m, &l, x, y)));
         count = choose(&l, op2(&l, OP_and, DT_BOOL, exists, behind), t, count);
     }
-    // (an element of the right run stands behind the left one's where it stands now)
+    // (an element of the right run comes after the left run's element that has its present
+    // position)
     int moved = op2(&l, OP_sub, it, count, choose(&l, left, zero, width));
     int place = op2(&l, OP_add, it, here, moved);
     const Ix *to = ix_value(c, place, 0, m->cols - 1, l.body->insts.at[place].axes);

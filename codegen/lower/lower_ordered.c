@@ -35,19 +35,19 @@ int64_t lower_rows_around(const Type *t, int64_t axis)
     return n;
 }
 
-// Up to so many elements in f32: f64 takes up to four times as long, and gains few digits.
+// Sums of up to so many elements are f32, since f64 takes up to four times as long.
 enum { LONG_SCAN = 4096 };
 
-// What a running sum is kept in. On a CPU one thread adds up a whole row, element by element: in
-// f32 a row of ones would stay at 2^24. On a GPU sums of sums are added, which are few.
+// The type of the accumulator of a running sum. On a CPU one thread adds a whole row sequentially:
+// in f32 a sum of ones would stop at 2^24. On a GPU partial sums are added, which are few.
 static DType scan_accumulator(const Target *target, DType t, int64_t cols)
 {
     bool alone = target->kind != TARGET_CUDA && cols > LONG_SCAN;
     return alone && dtype_is_float(t) ? DT_F64 : dtype_accumulator(t);
 }
 
-// cumsum, and sort and argsort of rows that shared memory holds: an element a column, whose value
-// depends on the others.
+// Lowers cumsum, and sort and argsort of rows that fit in shared memory: each element is a column,
+// whose value depends on the others.
 bool lower_ordered(LowerCtx *ctx, Graph *g, const Group *group, const Node *n, BodyList *out)
 {
     Lower l = lower_begin(ctx, g, group);
@@ -80,8 +80,8 @@ bool lower_ordered(LowerCtx *ctx, Graph *g, const Group *group, const Node *n, B
     return lower_deliver(&l, n, ix_linear(c, at, t->dim, t->rank), v, out);
 }
 
-// sort, argsort of short rows: every element counts how many come before it and goes there; stable
-// by the index.
+// Lowers sort and argsort of short rows: every element counts how many come before it, and is
+// stored there. Stable, since equal elements are ordered by index.
 bool lower_sort(LowerCtx *ctx, Graph *g, const Group *group, const Node *n, BodyList *out)
 {
     Lower l = lower_begin(ctx, g, group);
@@ -99,12 +99,14 @@ bool lower_sort(LowerCtx *ctx, Graph *g, const Group *group, const Node *n, Body
     const Ix *other_col = ix_axis(c, q, cols);
     lower_around(c, t, axis, row, other_col, at);
     int other = lower_value(&l, n->args[0], at, -1);
-    // other comes first: before in order, or equal (or both unordered) and at a smaller index
+    // [other] comes first if it is before in order, or if both are equal (or unordered) and its
+    // index is smaller.
     DType it = cols <= INT32_MAX ? DT_I32 : DT_I64, dt = t->dtype;
     int before[2] = {other, mine}, after[2] = {mine, other};
     int less = lower_ew(&l, OP_lt, DT_BOOL, down ? after : before, 2, NULL);
     int more = lower_ew(&l, OP_lt, DT_BOOL, down ? before : after, 2, NULL);
-    if (dtype_is_float(dt)) { // NaN comes last ascending, first descending: numpy's order reversed
+    if (dtype_is_float(dt)) { // NaN is last if ascending, first if descending: numpy's order
+                              // reversed
         int self[2] = {mine, mine}, them[2] = {other, other};
         int mine_nan = lower_ew(&l, OP_ne, DT_BOOL, self, 2, NULL);
         int other_nan = lower_ew(&l, OP_ne, DT_BOOL, them, 2, NULL);
@@ -157,8 +159,8 @@ int lower_place(Lower *l, Node *n, const Ix *at, int pred)
                                 .node = n});
 }
 
-// Whether scatter_add uses bins in shared memory: they write the whole result; where updates are
-// few and the data is not a constant, copying it first is cheaper.
+// Whether scatter_add uses bins in shared memory, which write the whole result. If there are few
+// updates and the data is not a constant, copying the data first is cheaper.
 static bool bins_pay(const Target *t, const Node *n)
 {
     int64_t places = n->type.dim[attr_int(n, ATTR_axis, 0)],
@@ -169,8 +171,9 @@ static bool bins_pay(const Target *t, const Node *n)
     return count >= places / 4 || node_const_value(n->args[0], &v);
 }
 
-// scatter and its kin: a copy of the data, then the updates in order; a thread owns what lies off
-// the scattered axis, so no two threads meet and the order of additions is fixed.
+// Lowers scatter and its variants: a copy of the data, then the updates in order. A thread
+// processes all updates of its indices on the other axes, so no two threads write the same element,
+// and the order of additions is fixed.
 bool lower_scatter(LowerCtx *ctx, Graph *g, const Group *group, Node *n, BodyList *out)
 {
     if (bins_pay(ctx->target, n)) return lower_bins(ctx, g, group, n, out);
@@ -188,7 +191,8 @@ bool lower_scatter(LowerCtx *ctx, Graph *g, const Group *group, Node *n, BodyLis
 
     l = lower_begin(ctx, g, group);
     IxCtx *c = l.body->ix;
-    // Where threads are many, each takes only the places that are its share modulo [shares].
+    // If there are many threads, each processes only the indices that are equal to its number
+    // modulo [shares].
     int64_t shares = 1, device = (int64_t)ctx->target->units * ctx->target->threads_per_unit / 2;
     if (ctx->target->kind == TARGET_CUDA)
         while (shares < 128 && shares * 64 < count && shares * 2 * rows <= device) shares *= 2;

@@ -2,22 +2,22 @@
 #include "codegen/ir/reduction.h"
 #include "codegen/lower/lower.h"
 
-#define DEPTH 12 // of operands looked at: they may be shared, so that paths are many
+#define DEPTH 12 // operands looked at: they may be shared, so paths may be many
 
-// What is loaded is what the graph says of it, whoever stored it.
+// The range of a loaded value is that of its node in the graph.
 static Range of_load(const Lower *l, const Inst *i)
 {
     const Node *n = l->body->bufs.at[i->buf].node;
     if (!n || n->type.dtype != i->type) return range_of_type(i->type);
     Range r = range_of_node(n);
-    if (i->pred >= 0) { // 0 where the guard fails
+    if (i->pred >= 0) { // 0 if the condition is false
         r.low = r.low < 0 ? r.low : 0;
         r.high = r.high > 0 ? r.high : 0;
     }
     return r;
 }
 
-// exact: it is what its op gives of its operands as whole numbers.
+// exact: no overflow: it is the result of its op on whole numbers.
 static Range of_inst(const Lower *l, int at, int depth, bool *exact)
 {
     const Inst *i = &l->body->insts.at[at];

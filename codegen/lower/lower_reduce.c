@@ -5,8 +5,8 @@
 #include "codegen/lower/lower.h"
 #include "ir/axes.h"
 
-// The axis a reduction over [extent] elements runs along: the body's columns when what is kept
-// varies over rows only, else an axis of its own.
+// The axis of a reduction over [extent] elements: the body's columns if the result depends only on
+// the rows, otherwise an axis of its own.
 static int reduction_axis(Lower *l, int64_t extent, uint64_t kept)
 {
     const Body *b = l->body;
@@ -23,8 +23,8 @@ static uint64_t axes_of(const Lower *l, const Ix *const *idx, int n, int pred)
     return axes;
 }
 
-// A sum over axis [q] of where(k == i, v, 0), with i the position along it and k known before the
-// loop, is v at k: no loop. -1: it is not that.
+// A sum over axis [q] of where(k == i, v, 0), where i is the index along it and k does not depend
+// on it, is v at k, without a loop. -1: it is not such a sum.
 static int value_picked(Lower *l, const Node *n, const Ix **at, int along, int q, int pred)
 {
     const Node *x = n->args[0];
@@ -45,7 +45,7 @@ static int value_picked(Lower *l, const Node *n, const Ix **at, int along, int q
     if (key < 0 || !extent) return -1;
     DType t = b->insts.at[key].type;
     int inside = -1;
-    if (!range_within(lower_range(l, key), (Range){0, extent - 1})) { // elsewhere the sum is 0
+    if (!range_within(lower_range(l, key), (Range){0, extent - 1})) { // outside, the sum is 0
         int first = lower_const_int(l, t, 0), last = lower_const_int(l, t, extent - 1);
         inside = lower_both(l, lower_ew(l, OP_ge, DT_BOOL, (int[]){key, first}, 2, NULL),
                             lower_ew(l, OP_le, DT_BOOL, (int[]){key, last}, 2, NULL));
@@ -61,7 +61,7 @@ static int value_picked(Lower *l, const Node *n, const Ix **at, int along, int q
     return inside < 0 ? v : lower_select(l, inside, v, zero, x);
 }
 
-// Where the operand of a reduction is read; returns the axis it runs over.
+// Sets [at] to the index at which a reduction reads its operand; returns the axis it loops over.
 static int reduced_at(Lower *l, const Node *n, const Ix *const *idx, int pred, const Ix **at)
 {
     IxCtx *c = l->body->ix;
@@ -77,7 +77,7 @@ static int reduced_at(Lower *l, const Node *n, const Ix *const *idx, int pred, c
     return q;
 }
 
-// Squared deviations as two sums, one after the other.
+// Squared deviations by two sums, one after the other.
 static int value_sqdev(Lower *l, const Node *n, const Ix *const *idx, int pred)
 {
     DType t = dtype_accumulator(n->type.dtype);
@@ -99,9 +99,9 @@ static int value_sqdev(Lower *l, const Node *n, const Ix *const *idx, int pred)
     return lower_cast(l, sum, n->type.dtype, n);
 }
 
-// A sum over a row of a * f, where f is constant along the row, waits for f, one stage more where f
-// follows from another sum. f * sum(a) need not wait and is equal within rounding where it is
-// finite. Where it is not finite, sum(a * f) still may be, and is the value.
+// A sum over a row of a * f, where f is constant along the row, must wait for f, which takes
+// another stage if f is computed from another sum. f * sum(a) need not wait and is equal except for
+// rounding if it is finite. If it is not finite, sum(a * f) may still be finite, and is used.
 static int value_early(Lower *l, Inst sum)
 {
     const Body *b = l->body;

@@ -7,7 +7,7 @@
 
 typedef VEC(const Node *) Folds;
 
-// Whether the axes a reduction runs over are outside all those it keeps.
+// Whether all axes that a reduction sums over are outside of those that it keeps.
 static bool over_rows(const Node *r)
 {
     int n;
@@ -24,7 +24,7 @@ static bool over_rows(const Node *r)
     return true;
 }
 
-// Whether it is stored or given elsewhere, not computed by the group.
+// Whether the node is read from memory, not computed by the group.
 static bool is_beside(const Lower *l, const Node *n)
 {
     const uint32_t stored = l->graph->fusion->group_of[n->id];
@@ -32,7 +32,7 @@ static bool is_beside(const Lower *l, const Node *n)
            (stored && stored - 1 != l->group->id && !group_computes(l->group, n));
 }
 
-// From the folded outs of a group to what they follow from, each node once.
+// A traversal from the folded outs of a group to what they depend on; visits each node once.
 typedef struct Walk {
     const Lower *l;
     VEC(const Node *) work;
@@ -63,8 +63,8 @@ static void walk_behind(Walk *w, const Node *n)
     for (uint32_t i = 0; i < n->nargs; i++) vec_push(w->l->ctx->arena, &w->work, n->args[i]);
 }
 
-// The reductions the folded outs of a group follow from. false: not all are over these rows and
-// columns.
+// The reductions on which the folded outs of a group depend. false: some are not over these rows
+// and columns.
 static bool find_folds(const Lower *l, int64_t rows, int64_t cols, Folds *out)
 {
     Walk w = walk_begin(l);
@@ -92,7 +92,8 @@ bool lower_folds_result(const Lower *l, const Node *dot)
     return false;
 }
 
-// That a reduction keeps for others to join, and where it counts, how many rows these are of.
+// The number of values that a reduction stores for combination: the parts of its accumulator and,
+// if needed, the number of rows.
 static int kept_of(const Node *fold)
 {
     return accumulator(fold->op)->nparts + accumulator(fold->op)->runs;
@@ -120,7 +121,7 @@ bool lower_folds(Lower *l, const Ix *row, const Ix *col)
     return true;
 }
 
-// That a scheduled body with folds stores of each.
+// The number of partial results that a scheduled body with folds stores for each.
 static int64_t body_parts(const Body *b)
 {
     if (body_folds_results(b))
@@ -129,7 +130,7 @@ static int64_t body_parts(const Body *b)
                                        : b->sched.blocks;
 }
 
-// What the sweep keeps of one of its sums, in a buffer of its own: an element a part and column.
+// Loads a partial sum, from a scratch buffer of its own with one element per part and column.
 static int load_kept(Lower *l, BodyBuf *from, const Ix *place, int64_t elems, int *scratch)
 {
     from->scratch = (*scratch)++;

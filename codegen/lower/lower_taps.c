@@ -14,18 +14,19 @@
 enum {
     MOST_TAPS = 52,
     MOST_PLACES = 7,
-    LEAST_SUMMED = 1024, // places
-    LEAST_CHANNELS = 16, // neighbours in memory: else results are no vectors
-    LEAST_THREADS = 256, // for each multiprocessor
-    MOST_NODES = 64,     // that are looked at
+    LEAST_SUMMED = 1024, // positions
+    LEAST_CHANNELS = 16, // contiguous; otherwise results cannot be vectors
+    LEAST_THREADS = 256, // per multiprocessor
+    MOST_NODES = 64,     // limit of nodes looked at
 };
 
-typedef struct Windows { // what is summed is made of
+typedef struct Windows { // the windows in a sum's operand
     const Node *sum, *window;
     WindowAxes axes;
-    int line, element; // axes of the operand: along the line, and of the elements along it
-    int bytes;         // of what is loaded
-    int64_t channels;  // results of one place and tap, neighbours in memory
+    int line, element; // axes of the operand: positions along the line, and elements of a window
+                       // along it
+    int bytes;         // per loaded element
+    int64_t channels;  // contiguous results for one position and tap
 } Windows;
 
 const Node *lower_window_below(const Node *n)
@@ -72,7 +73,7 @@ static bool find_windows(const Node *sum, Windows *w)
     return w->channels >= LEAST_CHANNELS;
 }
 
-// Elements along the line that the windows of so many neighbouring places have together.
+// The number of elements along the line in the windows of so many neighbouring positions together.
 static int64_t elements_of(const Windows *w, int64_t places)
 {
     const int i = w->axes.n - 1;
@@ -89,13 +90,13 @@ static int64_t elements_of(const Windows *w, int64_t places)
     return n;
 }
 
-// Whether a thread has registers for so many sums and loads, of a few channels each.
+// Whether a thread has enough registers for so many sums and loads of [lanes] channels each.
 static bool has_registers(const Windows *w, int64_t sums, int64_t loads, int lanes)
 {
     return (sums + loads * w->bytes / 4.0) * lanes <= COLUMN_REGISTERS;
 }
 
-// How many taps a row of the body has; 0: the sum is not over places.
+// The number of taps in a row of the body; 0: the sum is not over positions.
 static int64_t taps_of(const Windows *w)
 {
     const Type *t = &w->sum->args[0]->type;
@@ -107,7 +108,7 @@ static int64_t taps_of(const Windows *w)
     return taps > 1 && reduced_count(w->sum) >= LEAST_SUMMED ? taps : 0;
 }
 
-// ... and how many neighbouring places a column has.
+// The number of neighbouring positions in a column.
 static int64_t places_of_column(const Windows *w, int64_t taps)
 {
     const int64_t along = w->sum->args[0]->type.dim[w->line], size = w->axes.size[w->axes.n - 1],
@@ -119,8 +120,8 @@ static int64_t places_of_column(const Windows *w, int64_t taps)
     return p;
 }
 
-// How many places a row of the body has; 0: the sum is not over the windows' elements, or none that
-// are shared.
+// The number of positions in a row of the body; 0: the sum is not over the windows' elements, or
+// windows share none.
 static int64_t places_of_row(const LowerCtx *ctx, const Windows *w)
 {
     const int64_t along = w->sum->args[0]->type.dim[w->line], size = w->axes.size[w->axes.n - 1],
@@ -138,7 +139,7 @@ static int64_t places_of_row(const LowerCtx *ctx, const Windows *w)
     return 0;
 }
 
-// The sum of [count] neighbours of the operand's elements at[], from at[along] on.
+// The sum of [count] neighbouring elements of the operand along axis [along], beginning at [at].
 static int sum_of_some(Lower *l, const Node *sum, const Ix **at, int along, int64_t count)
 {
     const Node *x = sum->args[0];
@@ -160,8 +161,8 @@ static int sum_of_some(Lower *l, const Node *sum, const Ix **at, int along, int6
     return v;
 }
 
-// A body whose rows are [results] neighbours each, [apart] from one to the next, and whose columns
-// take [count] neighbours along axis [along] of the operand.
+// A body whose rows have [results] results each, [apart] from one to the next, and whose columns
+// sum [count] neighbouring elements along axis [along] of the operand.
 static Lower several(LowerCtx *ctx, Graph *g, const Group *group, const Windows *w,
                      Node *const *outs, int n, int64_t results, int64_t apart, int along,
                      int64_t count)
@@ -221,7 +222,7 @@ bool lower_several(LowerCtx *ctx, Graph *g, const Group *group, const Node *head
         *l = several(ctx, g, group, &w, outs, n, places, w.channels, w.element,
                      head->args[0]->type.dim[w.element]);
     if ((!taps && !places) || l->failed || l->body->nstages != 1) return false;
-    for (uint32_t i = 0; i < l->body->insts.n; i++) { // nothing else is summed
+    for (uint32_t i = 0; i < l->body->insts.n; i++) { // nothing else may be summed
         const Inst *v = &l->body->insts.at[i];
         if (v->kind == KI_REDUCE && v->axis != l->body->col) return false;
     }

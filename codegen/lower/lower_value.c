@@ -8,7 +8,8 @@ enum { MAX_DEPTH = 4000 };
 
 // -- leaves ---------------------------------------------------------------------------------------
 
-// Windows in images are found by it (codegen/ir/body_windows.c).
+// The index along each axis, from which windows in images are recognised
+// (codegen/ir/body_windows.c).
 static const Ix *const *places_of(const Lower *l, const Type *t, const Ix *const *idx)
 {
     if (dtype_info[t->dtype].bits != 16 || t->rank < 3) return NULL;
@@ -81,7 +82,7 @@ static int value_leaf(Lower *l, const Node *n, const Ix *const *idx)
     if (n->op == OP_const) return value_const(l, n);
     if (n->op == OP_iota)
         return lower_cast(l, lower_index(l, idx[attr_int(n, ATTR_axis, 0)]), n->type.dtype, n);
-    // random
+    // Random numbers.
     const Ix *none[1] = {0};
     int seed = lower_value(l, n->args[0], none, -1), count = lower_value(l, n->args[1], none, -1);
     return lower_inst(l, (Inst){.kind = KI_RANDOM,
@@ -94,7 +95,7 @@ static int value_leaf(Lower *l, const Node *n, const Ix *const *idx)
                                 .node = n});
 }
 
-// -- the door -------------------------------------------------------------------------------------
+// -- elements of nodes ----------------------------------------------------------------------------
 
 static int value_elementwise(Lower *l, const Node *n, const Ix *const *idx, int pred)
 {
@@ -102,7 +103,7 @@ static int value_elementwise(Lower *l, const Node *n, const Ix *const *idx, int 
     int a[4];
     for (uint32_t i = 0; i < n->nargs; i++) a[i] = lower_value(l, n->args[i], idx, pred);
     if (info->flags & OPF_CONVERTS) {
-        // a value may be known more precisely than its type says (bf16 sums held in f32)
+        // A value may have more digits than its type (bf16 sums are held in f32).
         DType from = n->args[0]->type.dtype;
         if (from == n->type.dtype) return a[0];
         return lower_inst(l, (Inst){.kind = KI_CAST,
@@ -113,7 +114,7 @@ static int value_elementwise(Lower *l, const Node *n, const Ix *const *idx, int 
                                     .node = n});
     }
     if (info->expr && !strcmp(info->expr, "a")) return a[0];
-    // 16-bit floats are computed in f32 and rounded, as they are where they pass through memory.
+    // 16-bit floats are computed in f32 and rounded, as if they were stored in memory.
     DType t = n->type.dtype;
     bool rounds = dtype_info[t].bits == 16 && !(info->flags & OPF_EXACT);
     Inst i = {.kind = KI_EW,
@@ -144,8 +145,8 @@ static int compute(Lower *l, const Node *n, const Ix *const *idx, int pred)
     return lower_const_int(l, n->type.dtype, 0);
 }
 
-// Nothing is compared behind the key, so pointers and small numbers are only ever mixed into a
-// hash: hash_mix of two of them, one number into the other, is the same for some pairs.
+// Keys are not compared with what they are hashes of, so pointers and small numbers are only mixed
+// into a hash: hash_mix of one number into another is equal for some pairs.
 static uint64_t value_key(const Node *n, const Ix *const *idx, int pred)
 {
     uint64_t h = hash_mix(hash_mix(0x51ed, (uint64_t)(uintptr_t)n), (uint64_t)pred);

@@ -5,8 +5,9 @@
 #include "codegen/lower/lower.h"
 #include "ir/axes.h"
 
-// Both sides of a comparison divided by a coefficient that divides the bound, where fewer axes are
-// left of e: 64 i + j < 1024 is i < 16 for all j below 64, and so the same for neighbours along j.
+// Divides both sides of e < bound by a coefficient of e that divides bound, if the quotient of e
+// then depends on fewer axes: 64 i + j < 1024 becomes i < 16, which is the same for neighbours
+// along j.
 static const Ix *without_steps(Lower *l, const Ix *e, int64_t *bound)
 {
     for (int i = 0; i < e->n; i++) {
@@ -20,7 +21,7 @@ static const Ix *without_steps(Lower *l, const Ix *e, int64_t *bound)
     return e;
 }
 
-// e < bound or e >= bound, for what the range does not decide. -1: always true.
+// The condition e < bound or e >= bound; -1: always true because of the range of e.
 int lower_compare(Lower *l, const Ix *e, Op op, int64_t bound)
 {
     e = without_steps(l, e, &bound);
@@ -33,16 +34,16 @@ int lower_compare(Lower *l, const Ix *e, Op op, int64_t bound)
 
 // -- views ----------------------------------------------------------------------------------------
 
-// Runs of axes that hold as many elements in both shapes are taken by themselves, so that an index
-// which a condition lets leave one of them does not reach the others.
+// Groups of axes with the same number of elements in both shapes are converted separately. If a
+// condition allows an index to leave one of them, the others do not change.
 static int value_reshape(Lower *l, const Node *n, const Ix *const *idx, int pred)
 {
     IxCtx *c = l->body->ix;
     const Type *from = &n->args[0]->type, *to = &n->type;
     bool leaves = false;
     for (int i = 0; i < to->rank; i++) leaves |= idx[i]->low < 0 || idx[i]->high >= to->dim[i];
-    // One run of all: of no elements; on a GPU, whose registers other texts fill otherwise, while
-    // no index leaves its axis.
+    // A single group: for shapes without elements; and on a GPU if no index leaves its axis, since
+    // the text of several groups needs other registers.
     const bool whole = type_count(to) == 0 || (l->ctx->target->kind == TARGET_CUDA && !leaves);
     const Ix *at[MAX_RANK];
     for (int i = 0, k = 0; i < from->rank;) {
@@ -60,7 +61,7 @@ static int value_reshape(Lower *l, const Node *n, const Ix *const *idx, int pred
         ix_delinear(c, flat, from->dim + first, i - first, at + first);
         for (int j = first; j < i; j++)
             if (!whole && from->dim[j] == source && source > 1)
-                at[j] = flat; // the others have one place
+                at[j] = flat; // the other axes have size 1
     }
     return lower_value(l, n->args[0], at, pred);
 }
@@ -122,7 +123,7 @@ static int value_window(Lower *l, const Node *n, const Ix *const *idx, int pred)
     return lower_value(l, n->args[0], at, pred);
 }
 
-// Whether the condition holds only where the other one does.
+// Whether [other] is true whenever [cond] is.
 static bool implies(const Body *b, int cond, int other)
 {
     const Inst *v = &b->insts.at[cond < 0 ? 0 : cond];
@@ -131,8 +132,8 @@ static bool implies(const Body *b, int cond, int other)
            (implies(b, v->a[0], other) || implies(b, v->a[1], other));
 }
 
-// Whether a value is 0 wherever the condition does not hold, since it is made of what is not loaded
-// there. [left]: how many more instructions are looked at.
+// Whether a value is 0 whenever the condition is false, since it is computed from loads that are
+// not executed then. [left]: how many more instructions to look at.
 static bool zero_without(const Body *b, int at, int cond, int *left)
 {
     const Inst *v = &b->insts.at[at];
@@ -154,7 +155,8 @@ static int value_pad(Lower *l, const Node *n, const Ix *const *idx, int pred)
         int64_t extent = n->args[0]->type.dim[i];
         at[i] = ix_add(c, idx[i], ix_const(c, -low[i]));
         if (at[i]->high < 0 || at[i]->low >= extent) return lower_value(l, n->args[1], none, -1);
-        if (l->ctx->target->kind == TARGET_CPU) { // (beside a GPU's access, a guard costs nothing)
+        if (l->ctx->target->kind == TARGET_CPU) { // (on a GPU, a guard costs nothing compared with
+                                                  // an access)
             lower_cut(l, n, idx, at[i], 0);
             lower_cut(l, n, idx, at[i], extent);
         }
@@ -197,7 +199,7 @@ static int value_concat(Lower *l, const Node *n, const Ix *const *idx, int pred)
 
 // -- indexed access -------------------------------------------------------------------------------
 
-// The value of an index operand as an index in 0..bound, checked when its range does not prove it.
+// The value of an index operand as an index in 0..bound, with a check unless its range proves that.
 // place: of the operand's element.
 static const Ix *checked(Lower *l, const Node *node, int v, const Ix *place, int64_t bound,
                          int pred)
@@ -276,7 +278,7 @@ static int value_dynamic_update(Lower *l, const Node *n, const Ix *const *idx, i
 
 typedef int Rule(Lower *l, const Node *n, const Ix *const *idx, int pred);
 
-// Kernels of their own: lower_ordered.c.
+// These have kernels of their own: lower_ordered.c.
 #define value_scatter     NULL
 #define value_scatter_add NULL
 #define value_scatter_max NULL

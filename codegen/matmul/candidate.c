@@ -3,16 +3,17 @@
 #include "codegen/matmul/gemm.h"
 #include "codegen/schedule/plans.h"
 
-// The library reaches nearly all of what the tensor cores do. A kernel that is expected to reach
-// less than this share of it wins too seldom.
+// The library nearly reaches the rate of the tensor cores. A kernel that is expected to reach less
+// than this share of it is rarely chosen.
 #define WORTH_TIMING 0.65
 
-// Of the tensor cores' rate, what the main loop of the body's schedule reaches on large tiles.
+// The share of the tensor cores' rate that the main loop of the body's schedule reaches on large
+// tiles.
 static double tensor_share(const Body *b, const Target *t)
 {
     if (b->sched.variant == RUN_GROUPS) return wgmma_share(b, t);
     if (b->sched.variant == RUN_WARP_TILES || b->sched.variant == RUN_F32_RING)
-        return 1; // what they wait for is memory
+        return 1; // limited by memory, not by tensor cores
     if (!mma_fits(b)) return 0;
     return target_mma_share(t);
 }
@@ -24,8 +25,8 @@ bool candidate_may_be_needed(const Target *t, const ProgGemm *g)
     return t->kind == TARGET_CUDA && ((narrow && odd) || g->epilogue > PE_RELU_BIAS);
 }
 
-// Long ones, and those of few rows, which a library has few blocks for; of f32 those of few
-// results. The runtime searches no further for others either.
+// True for long products, and for those with few rows, for which a library has too few blocks; in
+// f32 for those with few results. The runtime does not search variants for others, either.
 bool candidate_may_pay(const Target *t, const ProgGemm *g)
 {
     bool narrow = g->a_type == PD_BF16 || g->a_type == PD_F16;
@@ -38,7 +39,7 @@ bool candidate_may_pay(const Target *t, const ProgGemm *g)
 bool candidate_may_win(const Target *t, const LoweredKernel *k)
 {
     const Body *b = k->body[0];
-    int sums = 0; // the product's own and no other: all of it is computed element by element
+    int sums = 0; // only the product's own sum: everything else is elementwise
     for (uint32_t i = 0; i < b->insts.n; i++) sums += b->insts.at[i].kind == KI_REDUCE;
     return k->nbodies == 1 && sums == 1 && b->dot.sum >= 0 && tensor_share(b, t) >= WORTH_TIMING;
 }

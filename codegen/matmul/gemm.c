@@ -26,7 +26,7 @@ static bool operand_of(const GemmFrom *f, const Node *n, GemmOperand *out)
     return strides_through(n, out->stored, &out->s);
 }
 
-// A (rows, cols) matrix by strides: as stored, or stored transposed.
+// Expresses strides as a (rows, cols) matrix, stored directly or transposed.
 static bool matrix(int64_t rows, int64_t row_stride, int64_t cols, int64_t col_stride, bool *trans,
                    int64_t *ld)
 {
@@ -35,7 +35,7 @@ static bool matrix(int64_t rows, int64_t row_stride, int64_t cols, int64_t col_s
     else if (rows == 1)
         row_stride = col_stride == 1 ? cols : 1;
     else if (cols == 1)
-        col_stride = 1; // one column: any distance between its rows will do
+        col_stride = 1; // one column: the distance of its rows does not matter
     if (col_stride == 1 && row_stride >= cols) {
         *trans = false;
         *ld = row_stride;
@@ -73,14 +73,14 @@ static bool epilogue_of(unsigned bits, ProgEpilogue *out)
     }
 }
 
-// The value an out stores, through roots and reshapes, which change no byte.
+// The value that an out stores, looking through roots and reshapes, which change no byte.
 static const Node *through(const Node *n)
 {
     while (node_class(n) == CLS_ROOT || node_keeps_all(n)) n = n->args[0];
     return n;
 }
 
-// The group's result: the one value it stores besides what its aux is.
+// The group's result: the only value it stores other than its aux.
 static const Node *result_of(const Group *gr)
 {
     const Node *out = NULL;
@@ -113,7 +113,7 @@ bool gemm_match(const GemmFrom *f, const Group *gr, GemmMatch *m)
     const Strides *a = &m->a.s, *b = &m->b.s;
     const int nc = x.ncontract;
     int64_t ca[MAX_RANK], cb[MAX_RANK];
-    // Contracted axes may be taken in any order: by a's strides, largest first.
+    // Contracted axes may be in any order: sorted by a's strides, largest first.
     for (int i = 0; i < nc; i++) {
         int k = i;
         for (; k > 0 && a->step[ca[k - 1]] < a->step[x.contract[i]]; k--)
@@ -130,7 +130,7 @@ bool gemm_match(const GemmFrom *f, const Group *gr, GemmMatch *m)
     if (!matrix(g->m, am, g->k, ak, &g->trans_a, &g->lda) ||
         !matrix(g->k, bk, g->n, bn, &g->trans_b, &g->ldb))
         return false;
-    const int64_t sizes[] = {g->m, g->n, g->k, g->batch, g->lda, g->ldb}; // the library's are ints
+    const int64_t sizes[] = {g->m, g->n, g->k, g->batch, g->lda, g->ldb}; // the library takes ints
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         if (sizes[i] > INT32_MAX) return false;
     g->ldc = g->n;
@@ -145,7 +145,7 @@ bool gemm_match(const GemmFrom *f, const Group *gr, GemmMatch *m)
         m->bias = b.stored;
         if (m->bias->type.dtype != m->out->type.dtype) return false;
     }
-    if (gr->aux) { // a matrix of the result's type and shape, in rows
+    if (gr->aux) { // a row-major matrix with the type and shape of the result
         GemmOperand aux;
         if (!operand_of(f, gr->aux, &aux) || gr->aux->type.dtype != m->out->type.dtype ||
             type_count(&gr->aux->type) != g->m * g->n * g->batch || !strides_row_major(&aux.s))
@@ -159,7 +159,7 @@ bool gemm_match(const GemmFrom *f, const Group *gr, GemmMatch *m)
     return ta == DT_F64 || g->compute == PD_F32;
 }
 
-// Generated rather than called.
+// Whether the product is generated instead of computed by the library.
 static bool is_generated(const GemmFrom *f, const Group *gr, const ProgGemm *g)
 {
     bool plain = !(gr->epilogue & ~(unsigned)(EPI_BIAS | EPI_RELU | EPI_GELU));

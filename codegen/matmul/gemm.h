@@ -12,7 +12,7 @@ typedef struct GemmFrom { // the context of a product
     bool tf32; // f32 products may use tensor cores
 } GemmFrom;
 
-typedef struct GemmOperand { // a strided view of a stored node
+typedef struct GemmOperand { // a stored node with strides
     const Node *stored;
     Strides s;
 } GemmOperand;
@@ -29,9 +29,9 @@ bool gemm_match(const GemmFrom *f, const Group *gr, GemmMatch *m);
 // Whether the library computes it; otherwise it is lowered.
 bool gemm_possible(const GemmFrom *f, const Group *gr);
 
-// -- candidate.c: whether the library may lack this product on some device (rows of narrow types
-// that are not a multiple of 16 bytes, epilogues beyond a bias and a ReLU); whether it takes so
-// long that a second candidate may pay off; and whether this kernel may be faster.
+// -- candidate.c: whether the library may be unable to compute this product on some device (16-bit
+// rows that are no multiple of 16 bytes, epilogues beyond a bias and a ReLU); whether it takes so
+// long that a second candidate may pay; whether this kernel may be faster.
 bool candidate_may_be_needed(const Target *t, const ProgGemm *g);
 bool candidate_may_pay(const Target *t, const ProgGemm *g);
 bool candidate_may_win(const Target *t, const LoweredKernel *k);

@@ -74,7 +74,7 @@ void gen_gate_copies(GenEntry *e)
     if (g->target->kind != TARGET_CUDA || !e->lower.checks.n) return;
     int most = g->target->max_kernel_args > 3 ? (g->target->max_kernel_args - 1) / 2 : 1;
     if (most > MOST_PAIRS) most = MOST_PAIRS;
-    // The copies that commit are the last steps; none reads what another writes.
+    // Copies that commit are the last steps; none reads what another one writes.
     uint32_t at = e->steps.n;
     while (at > 0 && e->steps.at[at - 1].kind == PS_COPY && e->steps.at[at - 1].commits) at--;
     uint32_t end = e->steps.n, out = at;

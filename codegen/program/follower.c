@@ -41,8 +41,8 @@ static double stored_bytes(const Group *gr)
     return bytes;
 }
 
-// Whether its kernel, which is generated in any case, may add up rows of its result on the way, and
-// reading it again takes longer.
+// Whether the item is a generated product whose kernel may also sum over the rows of its result,
+// and reading the result again takes longer.
 static bool adds_results(const Frame *f, const Item *it)
 {
     return may_be_follower(f, it, GROUP_DOT) && f->depth == 0 && it->nkernels == 1 &&
@@ -50,8 +50,8 @@ static bool adds_results(const Frame *f, const Item *it)
            target_sums_on_the_way(f->e->gen->target, stored_bytes(it->groups.at[0]));
 }
 
-// Sums over the rows of the product's left operand, which may run wherever the product does: the
-// parts of them and what joins these.
+// Whether the item is sums over the rows of the product's left operand, all inputs of which are
+// known when the product runs.
 static bool sums_rows(const Frame *f, const Item *product, const Node *left, const Item *it)
 {
     if (!may_be_follower(f, it, GROUP_COLUMN) ||
@@ -65,7 +65,8 @@ static bool sums_rows(const Frame *f, const Item *product, const Node *left, con
     return true;
 }
 
-// Sums over the rows of what the product's kernel stores, and of what may be read along with it.
+// Whether the item is sums over the rows of what the product's kernel stores, possibly with other
+// operands.
 static bool sums_results(const Frame *f, const Item *product, const Item *it)
 {
     if (!may_be_follower(f, it, GROUP_COLUMN)) return false;
@@ -77,7 +78,7 @@ static bool sums_results(const Frame *f, const Item *product, const Item *it)
     return reads;
 }
 
-// Whether all that the item reads is stored by the items up to position [at]. [by]: node id ->
+// Whether everything that the item reads is stored by items up to position [at]. [by]: node id ->
 // item.
 static bool known_by(const Frame *f, const IdMap *by, const Item *it, uint32_t at)
 {
@@ -107,7 +108,7 @@ const Item *frame_follower(Frame *f, uint32_t at)
     return reads ? next : NULL;
 }
 
-// Whether what an item stores is read up to the position [last].
+// Whether what an item stores is read up to position [last].
 static bool read_until(const Frame *f, const Item *it, uint32_t last)
 {
     for (uint32_t at = 0; at <= last; at++)
@@ -129,7 +130,7 @@ static void move(Frame *f, uint32_t from, uint32_t to)
 
 void frame_bring_sums(Frame *f)
 {
-    VEC(const Item *) columns = {0}; // what may be such sums
+    VEC(const Item *) columns = {0}; // items that may be such sums
     IdMap by = idmap_new(f->e->gen->arena);
     for (uint32_t i = 0; i < f->items.n; i++) {
         Item *it = &f->items.at[f->order[i]];

@@ -33,7 +33,7 @@ Frame *frame_new(GenEntry *e, Graph *g, int depth)
     return f;
 }
 
-// Every element of a const, as the program stores it.
+// Creates a constant with all elements of a const node.
 static int32_t const_place(Frame *f, const Node *n)
 {
     GenEntry *e = f->e;
@@ -42,7 +42,7 @@ static int32_t const_place(Frame *f, const Node *n)
     return gen_const(e, &v, n->name ? n->name : "const", loc_text(e->gen->diags, n->loc));
 }
 
-// PLACE_NONE where it has none.
+// The memory of a node; PLACE_NONE if it has none.
 static ProgArg frame_where(Frame *f, const Node *n)
 {
     if (node_has(n, OPF_RESULT)) {
@@ -61,7 +61,7 @@ ProgArg frame_memory(Frame *f, const Node *n)
 {
     ProgArg p = frame_where(f, n);
     if ((int)p.kind != PA_LOOP_INDEX) return p;
-    // Iteration i of the loop at depth d reads element i of 0, 1, 2, ...
+    // In the loop at depth d, iteration i reads element i of 0, 1, 2, ...
     Type t = type_make(DT_I64, 1, &p.value); // the trip count, kept in value
     Value v = value_new(f->e->gen->arena, &t);
     for (int64_t i = 0; i < p.value; i++) v.i[i] = i;
@@ -82,18 +82,19 @@ static bool is_stored(const Frame *f, const Node *n)
     return f->g->fusion->group_of[n->id] != 0;
 }
 
-static const Node *owner(const Node *n) // of the value a node reads: the region op for its gets
+static const Node *owner(const Node *n) // the node that computes a value: for a `get`, the region
+                                        // op
 {
     return node_has(n, OPF_RESULT) ? n->args[0] : n;
 }
 
-// Whose result it is, of a loop; those of a call are what its kernel stores.
+// Whether it is a result of a loop. (Results of a call are stored by its kernel.)
 static bool of_loop(const Node *n)
 {
     return owner(n)->op == OP_loop;
 }
 
-// Is it a concatenation that is stored part by part, by those who compute these?
+// Whether n is a concatenation, the parts of which are stored by the kernels that compute them.
 static bool is_assembled(const Frame *f, const Node *n)
 {
     uint32_t at = f->g->fusion->group_of[n->id];
@@ -104,7 +105,7 @@ static bool is_assembled(const Frame *f, const Node *n)
 
 typedef struct Walk {
     Frame *f;
-    uint32_t *seen; // by node id: stamp
+    uint32_t *seen; // by node id: mark of the traversal
     uint32_t stamp;
     VEC(const Node *) stack;
 } Walk;
@@ -132,7 +133,7 @@ bool region_checks(Arena *a, const Node *region_op)
     return false;
 }
 
-// Everything group gr reads, by walking from what it stores down to stored nodes and leaves.
+// Collects everything that a group reads: traverses from what it stores to stored nodes and leaves.
 static void group_reads(Walk *w, Item *it, const Group *gr)
 {
     Frame *f = w->f;
@@ -178,9 +179,9 @@ static bool make_items(Frame *f)
 {
     Arena *a = f->e->gen->arena;
     const Fusion *fusion = f->g->fusion;
-    uint32_t *item_of = NEW_ARRAY(a, uint32_t, fusion->launches + 1); // + 1
+    uint32_t *item_of = NEW_ARRAY(a, uint32_t, fusion->launches + 1); // by launch: item + 1
     Walk w = {.f = f, .seen = NEW_ARRAY(a, uint32_t, f->g->nodes.n + 1)};
-    for (uint32_t i = 0; i < fusion->groups.n; i++) { // numbered in program order
+    for (uint32_t i = 0; i < fusion->groups.n; i++) { // in program order
         Group *gr = &fusion->groups.at[i];
         if (gr->launch >= fusion->launches) {
             gen_internal(f->e->gen, f->g->loc, "a group without a launch");
@@ -198,7 +199,7 @@ static bool make_items(Frame *f)
         group_reads(&w, it, gr);
     }
     uint32_t *mark = NEW_ARRAY(a, uint32_t, f->g->nodes.n + 1), stamp = 0;
-    uint32_t *producer = NEW_ARRAY(a, uint32_t, f->g->nodes.n + 1); // item + 1
+    uint32_t *producer = NEW_ARRAY(a, uint32_t, f->g->nodes.n + 1); // by node id: item + 1
     for (uint32_t i = 0; i < f->items.n; i++) {
         Item *it = &f->items.at[i];
         unique(&it->defs, mark, ++stamp);
@@ -217,7 +218,7 @@ static bool make_items(Frame *f)
             vec_push(a, &f->items.at[s->item].sinks, k);
             continue;
         }
-        Item it = {.sink = (int32_t)k}; // the copy of a leaf or of a loop's result
+        Item it = {.sink = (int32_t)k}; // copies a leaf or a result of a loop
         const Node *o = owner(s->value);
         if (node_class(o) == CLS_REGION || is_stored(f, o))
             vec_push(a, &it.uses, o->id);
@@ -232,14 +233,14 @@ static bool make_items(Frame *f)
     return true;
 }
 
-// -- what is stored where -------------------------------------------------------------------------
+// -- where values are stored ----------------------------------------------------------------------
 
 static bool same_place(const ProgArg *a, const ProgArg *b)
 {
     return a->kind == b->kind && a->index == b->index && (int)a->kind == PA_BUFFER;
 }
 
-// By buffer: 1 + the last position at which an item reads it as a leaf, so as an old value.
+// By buffer: 1 + the last position at which an item reads it as a leaf, that is, its old value.
 static uint32_t *last_reads(Frame *f)
 {
     uint32_t *last = NEW_ARRAY(f->e->gen->arena, uint32_t, f->e->buffers.n + 1);
@@ -263,7 +264,7 @@ static bool reads_leaf(const Frame *f, const Item *it, const ProgArg *target)
     return it->reads_cursor && target->index == f->cursor;
 }
 
-// Is this item's work made by lowering (not a library call or a loop)?
+// Whether the item is lowered to kernels (not a library call or a loop).
 static bool is_lowered(Frame *f, const Item *it)
 {
     const Group *gr = it->groups.at[0];
@@ -277,8 +278,8 @@ static const char *value_name(const Node *n)
     return n->name ? n->name : op_info(n->op)->name;
 }
 
-// Kernels of the model's own text know no error record, and their outputs are aligned: what ends in
-// a cell, or between others, is copied there.
+// User-written kernels do not read the error record and need aligned outputs, so a value for a
+// cell, or for an unaligned slice, is stored elsewhere and copied.
 static bool needs_copy(const Frame *f, const Item *it, const Sink *s)
 {
     const Node *anchor = it->groups.at[0]->anchor;
@@ -286,7 +287,7 @@ static bool needs_copy(const Frame *f, const Item *it, const Sink *s)
     return s->commit || (f->depth > 0 && type_bytes(&s->value->type) % 16);
 }
 
-// Chooses where each value this item stores goes.
+// Chooses the memory for each value that the item stores.
 static void choose_places(Frame *f, const Item *it, const uint32_t *last, uint32_t last_check)
 {
     bool lowered = it->lowered;
@@ -294,7 +295,7 @@ static void choose_places(Frame *f, const Item *it, const uint32_t *last, uint32
         Sink *s = &f->sinks.at[it->sinks.at[k]];
         ProgArg *at = &f->place[s->stored->id];
         if (!s->commit || (int)at->kind != PLACE_NONE || needs_copy(f, it, s)) continue;
-        // A library call knows no error record, and says nothing of how it reads.
+        // A library call does not read the error record, and may read its operands in any order.
         if (!lowered && (reads_leaf(f, it, &s->target) || (s->cell && last_check != UINT32_MAX)))
             continue;
         if (s->cell && last_check != UINT32_MAX && it->position <= last_check) continue;
@@ -323,12 +324,12 @@ static void choose_places(Frame *f, const Item *it, const uint32_t *last, uint32
 
 // -- kernels --------------------------------------------------------------------------------------
 
-// A kernel may write a cell that it reads only where the same thread reads each element first.
-// Finds the in-place sinks of an item for which that does not hold and gives them a temporary.
+// A kernel may write a cell that it reads only if each element is first read by the thread that
+// writes it. Otherwise the item's in-place sinks get a temporary.
 static void withdraw_updates(Frame *f, const Item *it, const LoweredKernel *ks, int n)
 {
     Arena *a = f->e->gen->arena;
-    IdMap by_node = idmap_new(a), by_buffer = idmap_new(a); // -> index into it->sinks
+    IdMap by_node = idmap_new(a), by_buffer = idmap_new(a); // to the index in it->sinks
     struct {
         int kernel, arg;
         bool unsafe;
@@ -351,7 +352,7 @@ static void withdraw_updates(Frame *f, const Item *it, const LoweredKernel *ks, 
             uint64_t buffer = (uint64_t)f->cursor;
             if (args[i].kind != KA_CURSOR) {
                 if (args[i].kind != KA_NODE || args[i].written) continue;
-                if (idmap_get(&by_node, args[i].node->id, NULL)) continue; // the new value
+                if (idmap_get(&by_node, args[i].node->id, NULL)) continue; // reads the new value
                 ProgArg p = frame_where(f, args[i].node);
                 if ((int)p.kind != PA_BUFFER) continue;
                 buffer = (uint64_t)p.index;
@@ -452,7 +453,7 @@ void frame_lowers(Frame *f)
     f->e->lower.is_region = f->depth > 0;
     f->e->lower.carried = f->loop ? attr_int(f->loop, ATTR_carried, 0) : 0;
     f->e->lower.initial = false;
-    for (int i = 0; i < f->e->lower.carried; i++) // (loops.c stores initial values last of all)
+    for (int i = 0; i < f->e->lower.carried; i++) // (loops.c stores initial values last)
         f->e->lower.initial |= type_bytes(&f->loop->args[i]->type) > 0;
 }
 
@@ -465,7 +466,7 @@ static bool lower_item(Frame *f, Item *it)
     return true;
 }
 
-// Whether what is stored is what its own cell held, but for a part.
+// Whether the stored value is the old value of its own cell except for a part.
 static bool changes_part(const Frame *f, const Sink *s)
 {
     const Node *n = s->stored;
@@ -473,9 +474,9 @@ static bool changes_part(const Frame *f, const Sink *s)
            same_place(&f->place[n->args[0]->id], &s->target);
 }
 
-// Kernels come before the order, which needs to know which of them can fail. Every value that may
-// end in a cell is lowered as if it were written there; what turns out to need a copy is none the
-// worse for looking at the error record first.
+// Lowers kernels before items are ordered, since the order depends on which of them can fail. Every
+// value that may be stored in a cell is lowered as if it were; if it is copied in the end, reading
+// the error record first does no harm.
 static bool lower_items(Frame *f)
 {
     for (uint32_t k = 0; k < f->sinks.n; k++) {
@@ -523,7 +524,7 @@ bool frame_kernels(Frame *f, LoweredKernel *ks, int n, IdMap *scratch)
     return true;
 }
 
-// Whether a state that the item's kernels write in part only is not to be stored in place.
+// Whether the item's kernels write only a part of a state that is not stored in place.
 static bool wants_whole(const Frame *f, const Item *it)
 {
     for (uint32_t k = 0; k < it->sinks.n; k++) {
@@ -537,7 +538,8 @@ static bool wants_whole(const Frame *f, const Item *it)
     return false;
 }
 
-// [*sums]: over the rows of a product's result; comes back as NULL where it stays for itself.
+// [*sums]: sums over the rows of a product's result; set to NULL if they do not become part of the
+// step.
 static bool emit_kernels(Frame *f, Item *it, const Item **sums)
 {
     int n = 0;
@@ -562,7 +564,7 @@ static bool emit_kernels(Frame *f, Item *it, const Item **sums)
 
 // -- sinks that are copied ------------------------------------------------------------------------
 
-// Copies of what this item stored to the sinks that did not become its place.
+// Copies what the item stored to those sinks that are elsewhere.
 static void copy_outputs(Frame *f, const Item *it)
 {
     for (uint32_t k = 0; k < it->sinks.n; k++) {
@@ -574,7 +576,7 @@ static void copy_outputs(Frame *f, const Item *it)
     }
 }
 
-static bool overwritten(const Frame *f, const ProgArg *p) // some commit writes it
+static bool overwritten(const Frame *f, const ProgArg *p) // whether a commit writes it
 {
     for (uint32_t k = 0; k < f->sinks.n; k++)
         if (f->sinks.at[k].commit && same_place(&f->sinks.at[k].target, p)) return true;
@@ -595,7 +597,8 @@ static bool copy_leaf(Frame *f, Sink *s)
         gen_copy(f->e, from, s->target, bytes, f->depth, false, value_name(s->value),
                  s->value->loc);
         s->done = true;
-    } else if (overwritten(f, &from)) { // its old value is wanted after it may be gone
+    } else if (overwritten(f, &from)) { // its old value is needed after it may have been
+                                        // overwritten
         ProgArg t = gen_temp(f->e, &s->value->type, value_name(s->value), s->value->loc);
         gen_copy(f->e, from, t, bytes, f->depth, false, value_name(s->value), s->value->loc);
         s->from = t;
@@ -627,7 +630,7 @@ bool frame_wanted(const Frame *f, const Node *n, const Item *reader)
     return false;
 }
 
-// [*follower]: may be done in the same step; comes back as NULL where it is not.
+// [*follower]: may become part of the step; set to NULL if it does not.
 static bool emit_item(Frame *f, Item *it, const Item **follower)
 {
     const Item *follows = *follower;
@@ -647,8 +650,8 @@ static bool emit_item(Frame *f, Item *it, const Item **follower)
     return emit_kernels(f, it, follower);
 }
 
-// What the steps from [first] on compute: the item, and of a product's those behind the call what
-// was done with it.
+// Records what the steps from [first] on compute: the item or, for kernels after a product's call,
+// its follower.
 static void log_steps(const Frame *f, const Item *it, const Item *follower, uint32_t first)
 {
     const GenEntry *e = f->e;

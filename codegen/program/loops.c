@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-// A value equal everywhere, written out: nothing stores it and memory is wanted.
+// A constant with all elements equal, for a uniform value that no kernel stores but that needs
+// memory.
 static ProgArg full_const(GenEntry *e, const Type *t, double v, const char *name)
 {
     Value value = value_new(e->gen->arena, t);
@@ -20,7 +21,7 @@ static ProgArg full_const(GenEntry *e, const Type *t, double v, const char *name
     return gen_arg(gen_const(e, &value, name, ""));
 }
 
-// Where an operand of the loop lies in memory.
+// The memory of an operand of the loop.
 static bool operand(Frame *f, const Node *n, ProgArg *out)
 {
     GenEntry *e = f->e;
@@ -49,9 +50,9 @@ static const char *name_of(const Node *n, const char *otherwise)
     return n && n->name ? n->name : otherwise;
 }
 
-// Where a carried value lies: before the loop, where an iteration finds and leaves it, and after
-// the loop. All the same, unless it lies in a stack of count + 1 slices, in which iteration i ends
-// at slice i + 1, or backwards at slice i.
+// The memory of a carried value before the loop, at the beginning and end of an iteration, and
+// after the loop. All are the same, unless it is in a stack of count + 1 slices, in which iteration
+// i ends at slice i + 1 (in a reverse loop: at slice i).
 typedef struct Carried {
     bool stacked;
     ProgArg first, begin, end, last;
@@ -97,7 +98,7 @@ static bool begin_carried(Frame *f, const Node *loop, int i, const char *name, P
     return true;
 }
 
-// Where the body finds its parameters.
+// Sets the memory of the body's parameters.
 static bool bind_params(Frame *f, const Node *loop, Frame *body, Carried *places)
 {
     const Graph *r = loop->regions[0];
@@ -115,7 +116,7 @@ static bool bind_params(Frame *f, const Node *loop, Frame *body, Carried *places
             if (!operand(f, loop->args[i], &at)) return false;
             if (i < carried + scanned && param) at.stride[f->depth] = type_bytes(&param->type);
         } else {
-            continue; // captured, and read by nobody
+            continue; // captured, without readers
         }
         if (param) body->place[param->id] = at;
     }
@@ -126,8 +127,8 @@ static bool bind_params(Frame *f, const Node *loop, Frame *body, Carried *places
     return true;
 }
 
-// Where the body leaves its results: carried ones for the next iteration, stacked ones by slices.
-// places: of the loop's results.
+// Sets the memory of the body's results: carried ones for the next iteration, stacked ones as
+// slices. places: memory of the loop's results.
 static void bind_results(Frame *f, const Node *loop, Frame *body, const Carried *of,
                          ProgArg *places)
 {
@@ -137,7 +138,7 @@ static void bind_results(Frame *f, const Node *loop, Frame *body, const Carried 
         const Node *value = r->results.at[i];
         bool next;
         int in = loop_stack_of(loop, (uint32_t)i, &next);
-        if (in >= 0) { // what iterations begin or end with, from the first one in memory on
+        if (in >= 0) { // values at the beginning or end of iterations, as a slice of the stack
             places[i] = next ? of[in].end : of[in].begin;
             places[i].stride[f->depth] = 0;
             continue;
@@ -146,7 +147,7 @@ static void bind_results(Frame *f, const Node *loop, Frame *body, const Carried 
         if (i < carried) {
             places[i] = of[i].last;
             s.target = of[i].end;
-            s.commit = !of[i].stacked; // else it overwrites nothing
+            s.commit = !of[i].stacked; // in a stack nothing is overwritten
         } else {
             Type t = node_result_type(loop, i);
             s.target = places[i] = gen_temp(f->e, &t, name_of(value, "stacked"), loop->loc);
@@ -188,7 +189,7 @@ bool loop_generate(Frame *f, const Group *gr)
     e->steps.at[at].reverse = attr_int(loop, ATTR_reverse, 0) != 0;
     e->steps.at[at].first_step = (int32_t)at + 1;
     if (!frame_generate(body)) return false;
-    frame_lowers(f); // products of this graph are lowered while its steps are made
+    frame_lowers(f); // products of this graph are lowered while its steps are added
     e->steps.at[at].last_step = (int32_t)e->steps.n;
     if (e->steps.n == at + 1) e->steps.n = at; // nothing to repeat
     return true;

@@ -6,10 +6,10 @@
 
 typedef struct Needs {
     Arena *arena;
-    uint32_t words;    // of a set of inputs, a bit each
-    uint64_t **of;     // by node
-    uint64_t *always;  // needed whatever is asked for
-    bool indices_fail; // some index is checked on the device
+    uint32_t words;    // of a set of inputs, one bit each
+    uint64_t **of;     // by node id
+    uint64_t *always;  // inputs that are needed for any output
+    bool indices_fail; // the device checks some indices
 } Needs;
 
 static void add(const Needs *s, uint64_t *to, const uint64_t *from)
@@ -17,15 +17,15 @@ static void add(const Needs *s, uint64_t *to, const uint64_t *from)
     for (uint32_t w = 0; w < s->words; w++) to[w] |= from[w];
 }
 
-// An input, cast and viewed as you like.
+// Whether n is an input, possibly behind casts and views.
 static bool is_input(const Node *n)
 {
     while (n->nargs == 1 && (node_class(n) == CLS_VIEW || n->op == OP_cast)) n = n->args[0];
     return n->op == OP_input;
 }
 
-// In place of an input that is not needed stand zeros, or else the least of its range. An index
-// made of them could fail its check, and with it what was asked for.
+// An input that is not needed is replaced by zeros, or by the smallest value of its range. An index
+// computed from that could fail its check and stop the execution, so such inputs are always needed.
 static void add_checked(const Needs *s, const Node *n)
 {
     if (!s->indices_fail) return;

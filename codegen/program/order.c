@@ -20,11 +20,12 @@ typedef struct Sched {
     Arena *arena;
     Frame *f;
     uint32_t n, nvalues;
-    int64_t *bytes;            // of the value a node id stands for; 0: no temporary
+    int64_t *bytes;            // of the value with this node id; 0: not a temporary
     uint32_t *producer;        // by value: item + 1
-    uint32_t *user_at, *users; // by value: items reading it, user_at[v] .. user_at[v + 1]
-    uint32_t *hard, *soft;     // by item: predecessors missing
-    uint32_t *left;            // by value: readers missing
+    uint32_t *user_at, *users; // by value: items that read it: users[user_at[v]] .. users[user_at[v
+                               // + 1] - 1]
+    uint32_t *hard, *soft;     // by item: number of predecessors not placed yet
+    uint32_t *left;            // by value: number of readers not placed yet
     uint32_t *soft_at, *soft_to;
     uint32_t *version;
     bool *scheduled;
@@ -142,7 +143,7 @@ static uint32_t *run(Sched *s, bool greedy)
             struct HeapSlot t = heap_pop(&s->ready);
             if (!s->scheduled[t.item] && t.version == s->version[t.item]) next = t.item;
         }
-        while (s->hard_ready.n && next == UINT32_MAX) { // every wish waits for another: drop one
+        while (s->hard_ready.n && next == UINT32_MAX) { // all soft edges form cycles: drop one
             struct HeapSlot t = heap_pop(&s->hard_ready);
             if (!s->scheduled[t.item]) next = t.item;
         }
@@ -173,7 +174,8 @@ static int64_t peak_of(Sched *s, const uint32_t *order)
     return peak;
 }
 
-// From every item that reads a commit sink's old value to the item that stores the new one.
+// Adds edges from every item that reads the old value of a commit sink to the item that stores the
+// new one.
 static void soft_edges(Sched *s)
 {
     Frame *f = s->f;
@@ -198,11 +200,11 @@ static void soft_edges(Sched *s)
         if (it->reads_cursor && idmap_get(&stores, (uint64_t)f->cursor, &to) && to != i + 1)
             vec_push(s->arena, &edges, (uint64_t)i << 32 | (to - 1));
     }
-    for (uint32_t i = 0; i < s->n; i++) // an item that checks does not wait for itself
+    for (uint32_t i = 0; i < s->n; i++) // (an item with checks does not wait for itself)
         if (f->items.at[i].checks) s->waits_checks[i] = false;
     s->soft_at = NEW_ARRAY(s->arena, uint32_t, s->n + 1);
     s->soft_to = NEW_ARRAY(s->arena, uint32_t, edges.n + 1);
-    uint32_t e = 0; // edges are ascending by source
+    uint32_t e = 0; // edges are sorted by source
     for (uint32_t i = 0; i < s->n; i++) {
         s->soft_at[i] = e;
         for (; e < edges.n && edges.at[e] >> 32 == i; e++) s->soft_to[e] = (uint32_t)edges.at[e];
@@ -232,7 +234,7 @@ void order_items(Frame *f)
         }
         for (uint32_t j = 0; j < it->uses.n; j++) s.user_at[it->uses.at[j] + 2]++;
     }
-    for (uint32_t k = 0; k < f->sinks.n; k++) // stored outside the arena
+    for (uint32_t k = 0; k < f->sinks.n; k++) // stored outside of the arena
         if (f->sinks.at[k].stored) s.bytes[f->sinks.at[k].stored->id] = 0;
     for (uint32_t v = 0; v < s.nvalues; v++) s.user_at[v + 2] += s.user_at[v + 1];
     s.users = NEW_ARRAY(a, uint32_t, s.user_at[s.nvalues + 1] + 1);

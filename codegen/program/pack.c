@@ -8,17 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Placed { // an item with its offset, side by side: most of the time goes here
+typedef struct Placed { // a placed item, compact since most of the time is spent on these
     int64_t at, end;
     int32_t first, last, idle_first, idle_last;
 } Placed;
 
 typedef struct Pack {
     Arena *arena;
-    PlanItem *item; // bytes rounded up
+    PlanItem *item; // with bytes rounded up
     uint32_t n;
     uint32_t *order, *by_first;
-    Placed *placed; // by offset
+    Placed *placed; // sorted by offset
     int64_t *offset, *best;
     int64_t best_bytes, bound;
 } Pack;
@@ -66,25 +66,26 @@ static void keep_if_better(Pack *p, int64_t bytes)
     memcpy(p->best, p->offset, p->n * sizeof *p->best);
 }
 
-// At the bound, but for what nobody notices: 256 KB of 16 GB.
+// At the lower bound, up to a negligible difference (256 KB of 16 GB).
 static bool good_enough(const Pack *p)
 {
     return p->best_bytes >= 0 && p->best_bytes <= p->bound + p->bound / 65536;
 }
 
-// Within 2 % is the promise; what is within 1 % is not worth a search.
+// The goal is at most 2 % above the bound; a search is not worth it within 1 %.
 static bool near_enough(const Pack *p)
 {
     return p->best_bytes >= 0 && p->best_bytes <= p->bound + p->bound / 100;
 }
 
-// Does all of b's life fall where a keeps nothing?
+// Whether b's whole lifetime is within the interval in which a holds no data.
 static bool rests(const Placed *a, const Placed *b)
 {
     return a->idle_last && b->first >= a->idle_first && b->last <= a->idle_last;
 }
 
-// Places items in p->order, each into the tightest (or lowest) gap among those alive with it.
+// Places items in p->order, each in the smallest (or lowest) gap among items that are live at the
+// same time.
 static int64_t place_in_order(Pack *p, bool tightest)
 {
     int64_t top = 0;
@@ -95,7 +96,7 @@ static int64_t place_in_order(Pack *p, bool tightest)
         const Placed own = {0, 0, it->first, it->last, it->idle_first, it->idle_last};
         int64_t end = 0, at = -1, gap = INT64_MAX;
         for (const Placed *o = p->placed; o < p->placed + nplaced; o++) {
-            // One test that no processor can foresee instead of two (steps do not overflow).
+            // One unpredictable branch instead of two (steps do not overflow).
             if (((o->last - own.first) | (own.last - o->first)) < 0) continue;
             if ((o->idle_last | own.idle_last) && (rests(o, &own) || rests(&own, o))) continue;
             int64_t room = o->at - end;
@@ -109,9 +110,11 @@ static int64_t place_in_order(Pack *p, bool tightest)
         if (at < 0) at = end;
         p->offset[id] = at;
         if (at + it->bytes > top) top = at + it->bytes;
-        if (p->best_bytes >= 0 && top >= p->best_bytes) return top; // no better than before
+        if (p->best_bytes >= 0 && top >= p->best_bytes)
+            return top; // no better than the best so
+                        // far
         uint32_t k = 0, above = nplaced;
-        while (k < above) { // behind those at the same offset
+        while (k < above) { // after those with the same offset
             uint32_t middle = (k + above) / 2;
             if (p->placed[middle].at > at)
                 above = middle;
@@ -130,8 +133,9 @@ typedef struct Hole {
     int64_t at, bytes;
 } Hole;
 
-// One pass over time with a list of holes; for plans too large for pairs. Blocks that outlive
-// [far] steps go to the far end of a hole, so that short-lived ones leave fewer splinters.
+// A single pass over time with a list of holes; for plans with too many items to compare pairs.
+// Items that live longer than [far] steps are placed at the far end of a hole, to reduce
+// fragmentation.
 static int64_t sweep(Pack *p, bool tightest, int32_t far)
 {
     VEC(Hole) holes = {0};
@@ -177,7 +181,7 @@ static int64_t sweep(Pack *p, bool tightest, int32_t far)
                 pick = k;
                 if (!tightest) break;
             }
-        if (pick == UINT32_MAX && holes.n && // a hole at the top grows
+        if (pick == UINT32_MAX && holes.n && // a hole at the top can grow
             holes.at[holes.n - 1].at + holes.at[holes.n - 1].bytes == top) {
             p->offset[id] = holes.at[--holes.n].at;
             top = p->offset[id] + it->bytes;
@@ -208,7 +212,7 @@ static int by_key(const void *x, const void *y) // descending
     return a->item < b->item ? -1 : a->item > b->item;
 }
 
-// Orders worth trying: by size, by life, by their product, by start, by end.
+// Orders to try: by size, by lifetime, by their product, by start, by end.
 static void order_by(Pack *p, Key *keys, int what)
 {
     for (uint32_t i = 0; i < p->n; i++) {
@@ -225,7 +229,7 @@ static void order_by(Pack *p, Key *keys, int what)
     for (uint32_t i = 0; i < p->n; i++) p->order[i] = keys[i].item;
 }
 
-// Items alive at the busiest steps first, largest first among them.
+// Items that are live at the steps with the most memory come first, the largest first.
 static void order_by_pressure(Pack *p, Key *keys)
 {
     int32_t steps = 0;
@@ -255,7 +259,7 @@ static uint64_t next_random(uint64_t *s)
     return *s;
 }
 
-// Moves single items of the best order about and keeps what does not make it worse.
+// Moves single items in the best order, and keeps changes that do not make it worse.
 static void search(Pack *p, uint32_t *start, int64_t trials)
 {
     uint64_t seed = 0x9e3779b97f4a7c15u;

@@ -4,13 +4,13 @@
 #include "codegen/program/plan.h"
 
 typedef struct Life {
-    bool seen, read_first; // read by the first step that touches it
+    bool seen, read_first; // read_first: read by the first step that accesses it
     bool moves[PROG_MAX_LOOP_DEPTH];
     int32_t first, last;
-    // From the last use of a value to the step that overwrites it (in a loop: with the value for
-    // the next iteration) nothing is kept; the longest such stretch, 0, 0: none.
+    // The longest interval from the last use of a value to the step that overwrites it (in a loop:
+    // with the value for the next iteration), in which it holds no data; 0, 0: none.
     int32_t idle_first, idle_last;
-    int32_t loop, touched; // the innermost loop of the last touch, + 2, and its step
+    int32_t loop, touched; // the innermost loop of the last access, + 2; the step of that access
 } Life;
 
 static int32_t idle_length(const Life *l)
@@ -18,7 +18,7 @@ static int32_t idle_length(const Life *l)
     return l->idle_last ? l->idle_last - l->idle_first + 1 : 0;
 }
 
-// Does the step write all of the argument's buffer without reading it?
+// Whether the step writes all of the argument's buffer without reading it.
 static bool overwrites(const ProgEntry *e, const ProgStep *s, const ProgArg *arg)
 {
     bool fills = s->kind == PS_COPY || s->kind == PS_ZERO;
@@ -51,7 +51,7 @@ static void extend(Life *l, const ProgStep *steps, const int32_t *loop_of)
 static void touch(Life *l, const ProgEntry *e, int32_t at, const ProgArg *arg, int32_t loop)
 {
     const ProgStep *s = &e->steps[at];
-    if (l->loop != loop + 2) { // the first touch in this iteration of this loop
+    if (l->loop != loop + 2) { // the first access in this iteration of this loop
         l->loop = loop + 2;
     } else if (at - 1 - l->touched > idle_length(l) && overwrites(e, s, arg)) {
         l->idle_first = l->touched + 1;
@@ -69,7 +69,7 @@ static void touch(Life *l, const ProgEntry *e, int32_t at, const ProgArg *arg, i
     for (int d = 0; d < PROG_MAX_LOOP_DEPTH; d++) l->moves[d] = l->moves[d] || arg->stride[d] != 0;
 }
 
-// By buffer. loop_of: by step, the innermost loop step around it, -1: none.
+// By buffer. loop_of: by step, the innermost enclosing loop step; -1: none.
 static Life *find_lives(Arena *a, const ProgEntry *e, int32_t *loop_of)
 {
     Life *life = NEW_ARRAY(a, Life, e->nbuffers + 1);
@@ -98,7 +98,7 @@ void plan_memory(Arena *a, ProgEntry *e, bool no_reuse)
         if (b->region != PR_ARENA) continue;
         b->offset = 0;
         b->first = b->last = 0;
-        if (!life[i].seen) { // nothing touches it
+        if (!life[i].seen) { // nothing accesses it
             b->bytes = 0;
             continue;
         }
@@ -106,7 +106,7 @@ void plan_memory(Arena *a, ProgEntry *e, bool no_reuse)
         b->first = no_reuse ? 0 : life[i].first;
         b->last = no_reuse ? e->nsteps - 1 : life[i].last;
         if (!b->bytes) continue;
-        b->offset = end; // each its own place
+        b->offset = end; // all buffers have separate memory
         end += plan_round(b->bytes);
         buffer[n] = i;
         items[n++] = (PlanItem){.bytes = b->bytes,

@@ -8,17 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Run { // a run of bytes last written by one buffer
+typedef struct Run { // consecutive bytes that were last written by one buffer
     int64_t from, to;
     int32_t owner;
 } Run;
 
 typedef struct Shadow {
     Arena *arena;
-    VEC(Run) runs; // ascending, without gaps between what was written; unwritten bytes have no run
+    VEC(Run) runs; // ascending; bytes that were never written are in no run
 } Shadow;
 
-static uint32_t run_at(const Shadow *s, int64_t byte) // first run ending after byte
+static uint32_t run_at(const Shadow *s, int64_t byte) // the first run that ends after the byte
 {
     uint32_t lo = 0, hi = s->runs.n;
     while (lo < hi) {
@@ -53,8 +53,8 @@ static void write_run(Shadow *s, int64_t from, int64_t to, int32_t owner)
     s->runs.n = i + n + left;
 }
 
-// The buffer whose bytes stand in the way of reading [owner] there; -1: all are its own; -2:
-// unwritten.
+// The buffer that has overwritten bytes of [owner] in this range; -1: all are its own; -2: some
+// were never written.
 static int32_t foreign(const Shadow *s, int64_t from, int64_t to, int32_t owner)
 {
     for (uint32_t i = run_at(s, from); from < to; i++) {
@@ -67,12 +67,12 @@ static int32_t foreign(const Shadow *s, int64_t from, int64_t to, int32_t owner)
 
 typedef struct Trace {
     int32_t step;
-    bool enters; // the loop step itself: before its first iteration
+    bool enters; // the loop step itself, before the first iteration
 } Trace;
 typedef VEC(Trace) TraceVec;
 
-// Steps in the order they run, every loop at most three times around. Loops nest at most
-// PROG_MAX_LOOP_DEPTH deep, so the trace is at most 81 times the steps.
+// Lists the steps in the order of execution, with at most three iterations of each loop. Loops are
+// nested at most PROG_MAX_LOOP_DEPTH deep, so this is at most 81 times the number of steps.
 static void unroll(Arena *a, const ProgEntry *e, TraceVec *t)
 {
     int32_t loop[PROG_MAX_LOOP_DEPTH + 1], left[PROG_MAX_LOOP_DEPTH + 1], depth = 0;
@@ -130,7 +130,7 @@ static const char *play(Arena *a, const ProgEntry *e, const TraceVec *t)
                 return arena_printf(a, "`%s` lies outside the arena", b->name);
             write_run(&shadow, b->offset, b->offset + b->bytes, arg->index);
         }
-        for (int32_t k = 0; k < s->nargs; k++) { // nor may the arguments of one step overlap
+        for (int32_t k = 0; k < s->nargs; k++) { // arguments of one step must not overlap, either
             const ProgArg *arg = &s->args[k];
             if (arg->kind != PA_BUFFER) continue;
             const ProgBuffer *b = &e->buffers[arg->index];
@@ -147,13 +147,15 @@ static int64_t granules(const ProgBuffer *b)
     return b->region == PR_ARENA ? (b->bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN : 0;
 }
 
-// The most bytes of temporaries that hold, at some step, a value still wanted or an argument.
+// The maximum over all steps of the bytes of temporaries that are arguments or hold a value that is
+// needed later.
 static int64_t peak(Arena *a, const ProgEntry *e, const TraceVec *t)
 {
-    uint32_t *first = NEW_ARRAY(a, uint32_t, e->nbuffers + 1); // trace position + 1
+    uint32_t *first = NEW_ARRAY(a, uint32_t, e->nbuffers + 1); // position in the trace + 1
     bool *live = NEW_ARRAY(a, bool, e->nbuffers + 1);
-    int32_t *moved = NEW_ARRAY(a, int32_t, e->nbuffers + 1); // outermost loop it moves with, + 1
-    bool *begun = NEW_ARRAY(a, bool, e->nbuffers + 1);       // before that loop: what it carries
+    int32_t *moved = NEW_ARRAY(a, int32_t, e->nbuffers + 1); // the outermost loop with which it
+                                                             // advances, + 1
+    bool *begun = NEW_ARRAY(a, bool, e->nbuffers + 1); // written before that loop: an initial value
     int32_t loop[PROG_MAX_LOOP_DEPTH + 1];
     uint32_t entered[PROG_MAX_LOOP_DEPTH + 1];
     for (uint32_t i = 0; i < t->n; i++) {
@@ -168,8 +170,8 @@ static int64_t peak(Arena *a, const ProgEntry *e, const TraceVec *t)
                 if (s->args[k].stride[d]) moved[b] = loop[d] + 1, begun[b] = first[b] < entered[d];
         }
     }
-    // Buffers by the loop they move with: they are new when it is entered, or at the first step
-    // that touches them before.
+    // Lists of buffers by the loop with which they advance. They become live when it is entered, or
+    // at the first step that accesses them before.
     int32_t *head = NEW_ARRAY(a, int32_t, e->nsteps + 1),
             *next = NEW_ARRAY(a, int32_t, e->nbuffers + 1);
     for (int32_t b = 0; b < e->nbuffers; b++)
@@ -180,7 +182,7 @@ static int64_t peak(Arena *a, const ProgEntry *e, const TraceVec *t)
     int64_t now = 0, most = 0;
     for (uint32_t i = t->n; i-- > 0;) {
         const ProgStep *s = &e->steps[t->at[i].step];
-        for (int32_t k = 0; k < s->nargs; k++) { // wanted after, or touched here
+        for (int32_t k = 0; k < s->nargs; k++) { // needed later, or accessed here
             const ProgArg *arg = &s->args[k];
             if (arg->kind != PA_BUFFER || live[arg->index]) continue;
             live[arg->index] = true;

@@ -14,8 +14,8 @@ GemmFrom frame_gemms(const Frame *f)
     return (GemmFrom){f->g, f->e->entry, gen->target, gen->options->tf32};
 }
 
-// Room for split reductions over k: a handful of copies of c; of few results and long sums as many
-// as keep the device busy, by parts of two lines of memory and more.
+// Bytes of workspace for split-K: HANDFUL copies of the result. For few results with long sums, as
+// many copies as keep the device busy, with parts of at least PART bytes of an operand's row.
 static int64_t workspace_bytes(const Target *t, const ProgGemm *g)
 {
     enum { HANDFUL = 8, LEAST_SHARED = 32, PART = 256 }; // bytes of an operand's row
@@ -32,8 +32,8 @@ static int64_t workspace_bytes(const Target *t, const ProgGemm *g)
     return c < most ? c : most;
 }
 
-// Puts a kernel of the step into the program: 1 + its index, 0 where it cannot be called from
-// there. Its arguments go to args.
+// Adds a kernel of the step to the program, with its arguments in args. Returns 1 + its index; 0:
+// it cannot be called from there.
 static int32_t add_kernel(Frame *f, LoweredKernel *k, ProgArg *args, IdMap *scratch)
 {
     Gen *gen = f->e->gen;
@@ -51,8 +51,8 @@ static bool is_sums(const Item *follower)
     return follower->groups.at[0]->kind == GROUP_COLUMN;
 }
 
-// The product and its follower as one group: what follows it element by element (what only that
-// reads is not stored), or sums over the rows of its left operand, or of its result.
+// The product and its follower as one group. The follower is elementwise code (then values that
+// only it reads are not stored), or sums over the rows of the left operand or of the result.
 static Group *with_follower(Frame *f, const Group *gr, const Item *follower)
 {
     Arena *a = f->e->gen->arena;
@@ -76,9 +76,9 @@ static Group *with_follower(Frame *f, const Group *gr, const Item *follower)
     return wide;
 }
 
-// The product with its follower, and the first kernel of the follower alone. Returns how many
-// kernels the former are: that which does both, and for sums what joins their parts, the same ones
-// for either. 0: no one kernel does both.
+// Lowers the product together with its follower (both), and the first kernel of the follower alone.
+// Returns the number of kernels in [both]: the one that computes both and, for sums, the one that
+// combines partial sums, which is the same in both cases. 0: no single kernel computes both.
 static int lower_both_ways(Frame *f, Group *const *wide, const Item *follower, LoweredKernel **both,
                            LoweredKernel **alone)
 {
@@ -114,10 +114,11 @@ LoweredKernel *frame_with_sums(Frame *f, const Item *it, const Item *sums, int *
     return both;
 }
 
-// A kernel that computes the same: for where the library has no algorithm, or is slower. Where it
-// may be faster it also does the product's follower (else *follower becomes NULL), which then is
-// part of the step. The arguments of both go to args. Returns how many; 0 where there is none.
-// [*behind]: what runs after the step, whichever of both it takes, over [scratch]; NULL: nothing.
+// Adds a kernel that computes the same product, for devices on which the library has no algorithm
+// or is slower. If it may be faster, it also computes the product's follower, which then becomes
+// part of the step (otherwise *follower becomes NULL). Arguments are appended to args. Returns
+// their number; 0: there is no such kernel. [*behind]: a kernel that runs after the step in any
+// case, with buffers [scratch]; NULL: none.
 static int alternative(Frame *f, Group *gr, const Item **follower, ProgGemm *g, ProgArg *args,
                        LoweredKernel **behind, IdMap *scratch)
 {
@@ -172,7 +173,7 @@ static const char *product_name(const Gen *gen, const Node *dot, const GemmMatch
     return a && b ? arena_printf(gen->arena, "%s_%s", a, b) : "matmul";
 }
 
-// The choice made for one product is that of all of the same key.
+// A choice holds for all products with this key.
 static const char *choice_key(const Gen *gen, const ProgGemm *g)
 {
     return arena_printf(gen->arena, "gemm %s%s%s %c%c %lld %lld %lld %lld epilogue %d%s",
@@ -182,7 +183,7 @@ static const char *choice_key(const Gen *gen, const ProgGemm *g)
                         (int)g->epilogue, g->tf32 ? " tf32" : "");
 }
 
-// The call's arguments; returns how many, 0 where one has no buffer.
+// The arguments of the call. Returns their number; 0: one has no buffer.
 static int call_args(Frame *f, const Group *gr, const GemmMatch *m, ProgArg *args)
 {
     GenEntry *e = f->e;
@@ -208,7 +209,7 @@ static int call_args(Frame *f, const Group *gr, const GemmMatch *m, ProgArg *arg
     return n;
 }
 
-// The step of the call, with the kernel that computes the same, where there is one.
+// Adds the step of the call, with the kernel that computes the same, if there is one.
 static bool add_product(Frame *f, Group *gr, GemmMatch *m, const Item **follower)
 {
     GenEntry *e = f->e;
@@ -222,7 +223,8 @@ static bool add_product(Frame *f, Group *gr, GemmMatch *m, const Item **follower
     g->choice_key = choice_key(gen, g);
     IdMap scratch = idmap_new(gen->arena);
     n += alternative(f, gr, follower, g, args + n, &behind, &scratch);
-    for (int i = own; i < n; i++) // what the call writes and the follower reads: the step writes it
+    for (int i = own; i < n; i++) // what the call writes and the follower reads is written by the
+                                  // step
         for (int k = 0; k < own; k++)
             args[i].written |= args[k].written && prog_arg_same(&args[k], &args[i]);
     vec_push(gen->arena, &gen->gemms, *g);

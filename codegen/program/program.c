@@ -170,7 +170,7 @@ static void print_type(Buf *b, const ProgType *t)
     buf_str(b, type);
 }
 
-// "602 KB": three digits are what a person reads.
+// Prints a size with three digits: "602 KB".
 static void print_bytes(Buf *b, int64_t n)
 {
     static const char *const unit[] = {"B", "KB", "MB", "GB", "TB"};

@@ -6,9 +6,9 @@
 #include "codegen/program.h"
 
 typedef struct Io {
-    Buf *out;          // writing
-    Arena *arena;      // reading
-    const uint8_t *at; // reading: what is left
+    Buf *out;          // when writing
+    Arena *arena;      // when reading
+    const uint8_t *at; // when reading: the rest of the data
     size_t left;
     const char *error;
 } Io;
@@ -88,7 +88,7 @@ static uint8_t io_small(Io *io, unsigned v, unsigned limit)
     return 0;
 }
 
-// Enumerations and flags. When writing, the value goes out and comes back unchanged.
+// Enumerations and flags. When writing, the value is returned unchanged.
 #define IO_ENUM(io, field, limit)                                                                  \
     do {                                                                                           \
         unsigned v_ = io_small((io), (unsigned)(field), (limit));                                  \
@@ -116,7 +116,8 @@ static void io_str(Io *io, const char **s)
     io->left -= n;
 }
 
-// The length of an array whose elements take at least [least] bytes each, and its memory.
+// Transfers the length of an array whose elements take at least [least] bytes each; when reading,
+// allocates it.
 static void *io_array(Io *io, int32_t *n, void *at, size_t size, size_t least)
 {
     io_i32(io, n);
@@ -352,7 +353,7 @@ static void io_program(Io *io, Program *p)
 void program_write(const Program *p, Buf *out)
 {
     Io io = {.out = out};
-    Program copy = *p; // the description takes what it may fill in; writing changes nothing
+    Program copy = *p; // io may modify what it transfers; when writing, it changes nothing
     uint32_t version = PROG_VERSION;
     buf_bytes(out, magic, sizeof magic);
     io_u32(&io, &version);

@@ -6,8 +6,8 @@
 typedef struct Keep {
     Program *p;
     ProgEntry *e;
-    // By old number: the new one, or -1; where what has none lies instead: a constant, and an
-    // offset in the arena.
+    // By old number: the new number, or -1. For those that are dropped, the memory that replaces
+    // them: a constant, or an offset in the arena.
     int32_t *input, *output, *constant;
     int64_t *offset;
 } Keep;
@@ -19,7 +19,7 @@ static bool needed(const ProgEntry *e, const ProgInput *in, const bool *wanted)
     return found;
 }
 
-// Values within the range of the input: zeros, where it holds 0.
+// A constant within the range of the input: zeros if possible.
 static int32_t stand_in(Program *p, const ProgInput *in)
 {
     int64_t bytes = prog_type_bytes(&in->type), size = prog_dtype_bytes(in->type.dtype);

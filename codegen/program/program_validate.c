@@ -6,24 +6,24 @@
 #include "base/map.h"
 #include "codegen/program.h"
 
-static const int64_t most_bytes = (int64_t)1 << 48; // of anything
+static const int64_t most_bytes = (int64_t)1 << 48; // limit of any size
 
 typedef struct Validate {
     const Program *p;
     const ProgEntry *e;
-    int64_t count[PROG_MAX_LOOP_DEPTH]; // of the loops around the step
+    int64_t count[PROG_MAX_LOOP_DEPTH]; // iterations of the enclosing loops of the step
 } Validate;
 
 static bool sane_type(const ProgType *t)
 {
     int64_t n = prog_type_bytes(t);
     if ((unsigned)t->dtype >= PD_COUNT || n < 0 || n > most_bytes) return false;
-    for (int i = 0; i < t->rank; i++) // an axis of length 0 hides the others from n
+    for (int i = 0; i < t->rank; i++) // (n is 0 if one axis is empty, whatever the others)
         if (t->dim[i] > most_bytes) return false;
     return true;
 }
 
-// Memory that is allocated as one block must not add up to more than can be addressed.
+// Adds up memory that is allocated as one block; false: it cannot be addressed.
 static bool add_bytes(int64_t *total, const ProgType *t)
 {
     *total += prog_type_bytes(t);
@@ -100,7 +100,8 @@ static const char *check_buffer(const Program *p, const ProgEntry *e, const Prog
     return NULL;
 }
 
-// Bytes of the buffer from where the argument points in the loops' last iterations; -1: outside.
+// Bytes from where the argument points in the last iterations of the loops to the end of the
+// buffer; -1: it points outside.
 static int64_t room(const Validate *v, const ProgArg *a, int32_t depth)
 {
     const ProgBuffer *b = &v->e->buffers[a->index];
@@ -118,7 +119,7 @@ static int64_t room(const Validate *v, const ProgArg *a, int32_t depth)
     return furthest <= b->bytes ? b->bytes - furthest : -1;
 }
 
-// Elements a strided operand touches; false on overflow.
+// The number of elements that a strided operand spans; false: overflow.
 static bool footprint(int64_t rows, int64_t cols, int64_t ld, int64_t batch, int64_t stride,
                       int64_t *out)
 {
@@ -127,8 +128,8 @@ static bool footprint(int64_t rows, int64_t cols, int64_t ld, int64_t batch, int
            !__builtin_mul_overflow(batch - 1, stride, &b) && !__builtin_add_overflow(a, b, out);
 }
 
-// Examples and the row table are as long as the bound data set: only kernels, which go through the
-// table, may touch them.
+// Whether the buffer is data or the row table, whose length depends on the bound data set. Only
+// kernels, which read rows through the table, may access these.
 static bool of_data_set(const ProgEntry *e, const ProgBuffer *b)
 {
     return b->region == PR_ROWS || (b->region == PR_INPUT && e->rows && e->inputs[b->index].data);
@@ -319,7 +320,7 @@ static const char *check_entry(const Program *p, const ProgEntry *e)
     return wrong;
 }
 
-// Of windows: what a descriptor holds, and places whose numbers it can be given.
+// For windows: checks the limits of a tensor map, and that positions can be numbered.
 static bool check_windows(const ProgMap *m)
 {
     const int64_t most = 1 << 30;
@@ -336,8 +337,8 @@ static bool check_windows(const ProgMap *m)
            m->apart == 1 && !m->planes[0];
 }
 
-// Bulk copies reach every element of a map: it has to lie in the argument. (Its size is the
-// step's to know; kernels are trusted with it as with all they read.)
+// Bulk copies access all elements of a map, which must be inside the argument. (Its size is only
+// known to the step; like all accesses of kernels, this is trusted.)
 static bool check_maps(const ProgKernel *k)
 {
     if (k->nmaps < 0 || k->nmaps > PROG_MAX_MAPS || k->nargs < 0 || k->nargs > PROG_MAX_MAP_ARGS)

@@ -25,13 +25,13 @@ const char *name_identifier(Arena *a, const char *model_name)
         "warp"};
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
         if (!strcmp(s, taken[i])) return arena_printf(a, "%s_", s);
-    size_t n = strlen(s); // "v12" and "i3" are ours
+    size_t n = strlen(s); // "v12" and "i3" are generated names
     bool ours = n > 1 && (s[0] == 'v' || s[0] == 'i' || s[0] == 'b') &&
                 strspn(s + 1, "0123456789") == n - 1;
     return plain_digit(*s) || ours ? arena_printf(a, "m_%s", s) : s;
 }
 
-// "h.3.attn.q" -> "h_attn_q": the path without indices.
+// Appends a path without its indices: "h_attn_q" for "h.3.attn.q".
 static void path(Buf *out, const char *name)
 {
     for (const char *p = name; *p;) {
@@ -59,7 +59,7 @@ const char *kernel_name(const Kernel *k)
         name = n->name ? n->name : attr_str(n, ATTR_name);
     }
     if (name) path(&out, name);
-    // What it does: its reductions and costly ops, in order, each once.
+    // The reductions and costly ops of the kernel, in order, each once.
     int ops = 0;
     bool used[OP_COUNT] = {false};
     for (int pass = 0; pass < 2 && !(pass && ops); pass++)
@@ -80,7 +80,8 @@ const char *kernel_name(const Kernel *k)
     if (first && first->role == ROLE_BACKWARD) buf_str(&out, "_bwd");
     if (k->nbodies > 1) buf_printf(&out, "%sx%d", out.len ? "_" : "", k->nbodies);
     if (out.len > 60) out.data[out.len = 60] = 0;
-    // Of what is computed, so that another schedule, in one round or two, keeps the name.
+    // A hash of what is computed, so that the name does not depend on the schedule (one kernel or
+    // two).
     uint64_t h = 0;
     for (int i = 0; i < k->nbodies; i++) h = hash_mix(h, k->body[i]->key);
     buf_printf(&out, "_%08llx%s", (unsigned long long)(h >> 32),
@@ -96,8 +97,8 @@ static double volume(const Body *b, uint64_t axes)
     return n;
 }
 
-// Whether an instruction runs in a kernel that only sums parts of the rows, or in the one that
-// joins the parts: that one begins where the reductions end.
+// Whether an instruction runs in a kernel that only computes partial sums of rows, or in the kernel
+// that combines these, which begins after the reductions.
 static bool in_phase(const Body *b, const Inst *v, bool parts, bool joins)
 {
     bool inside = b->col >= 0 && v->axes >> b->col & 1;
@@ -105,7 +106,7 @@ static bool in_phase(const Body *b, const Inst *v, bool parts, bool joins)
     return !joins || (!inside && v->kind != KI_REDUCE);
 }
 
-// The operations of a product that a body is about.
+// Adds the operations of the product that a body is about.
 static void add_product(const Kernel *k, const Body *b, int at, ProgKernel *p)
 {
     if (at < 0) return;
@@ -129,7 +130,7 @@ void kernel_costs(const Kernel *k, const Target *t, ProgKernel *p)
     double flops = 0, read = 0, written = 0;
     for (int n = 0; n < k->nbodies; n++) {
         const Body *b = k->body[n];
-        // By buffer: no more than the space it is read over.
+        // By buffer: elements read, at most those of the space in which it is read.
         double *reach = NEW_ARRAY(k->arena, double, b->bufs.n + 1);
         bool joins = k->phase == PHASE_COMBINE,
              parts = k->phase == PHASE_PARTIAL && b->col >= 0 && b->sched.split > 1;
@@ -139,7 +140,7 @@ void kernel_costs(const Kernel *k, const Target *t, ProgKernel *p)
         for (uint32_t i = 0; i < b->bufs.n; i++) {
             const BodyBuf *u = &b->bufs.at[i];
             double bytes = (double)dtype_info[u->type].bits / 8;
-            if (u->kind == KA_SCRATCH) { // sums of parts lie in the type they are summed in
+            if (u->kind == KA_SCRATCH) { // partial sums have the type of the accumulator
                 double sums = (bytes < 4 ? 4 : bytes) * (double)u->elems;
                 written += parts || b->bins.held ? sums : 0;
                 read += joins ? sums : 0;
@@ -154,7 +155,7 @@ void kernel_costs(const Kernel *k, const Target *t, ProgKernel *p)
         for (uint32_t i = 0; i < b->insts.n; i++) {
             const Inst *v = &b->insts.at[i];
             if (!in_phase(b, v, parts, joins)) continue;
-            // (an update is of one share of the places)
+            // (each update belongs to one of the shares)
             double shares = b->bins.held && v->axes & 2 ? (double)b->bins.shares : 1;
             if (v->kind == KI_EW || v->kind == KI_BIN) flops += volume(b, v->axes) / shares;
             if (v->kind == KI_REDUCE && !v->unless)

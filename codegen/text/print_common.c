@@ -13,7 +13,7 @@ const char *type_math(DType t)
     return dtype_info[t].c_math;
 }
 
-// Names of temporaries: canonical v12, or the model's own where it has one.
+// Chooses names of temporaries: v12, or if pretty the model's name if there is one.
 static void choose_names(Emit *e)
 {
     const Body *b = e->body;
@@ -91,7 +91,7 @@ Scope *emit_open(Emit *e, uint64_t axes)
     return e->scope = s;
 }
 
-// One line, or several, each at the scope's own indentation.
+// Adds one or several lines with the scope's indentation.
 static void print_lines(Scope *s, const char *text)
 {
     for (const char *end; *text; text = end) {

@@ -5,8 +5,8 @@
 
 static const char *index_text(Emit *e, const Ix *x, bool wide);
 
-// A quotient or remainder of the axis of a loop that stays within one round: what is constant
-// there.
+// A quotient or remainder of the axis of a loop that stays within one period, expressed by what is
+// constant there.
 static const char *round_text(Emit *e, const IxTerm *t)
 {
     const Ix *of = t->e;
@@ -54,8 +54,8 @@ static const char *term_text(Emit *e, const IxTerm *t, bool wide)
         if (round) return round;
         bool inner = t->e->low < INT32_MIN || t->e->high > INT32_MAX || wide;
         const char *of = index_text(e, t->e, inner);
-        // The printed division is unsigned: what can be negative is moved up by whole divisors
-        // first.
+        // The printed division is unsigned, so a multiple of the divisor is added if the dividend
+        // can be negative.
         long long by = t->by, up = t->e->low < 0 ? (-t->e->low + by - 1) / by : 0;
         if (up) of = arena_printf(e->arena, "%s + %lld", of, up * by);
         const char *text =
@@ -70,7 +70,7 @@ static const char *term_text(Emit *e, const IxTerm *t, bool wide)
 static const char *index_text(Emit *e, const Ix *x, bool wide)
 {
     Buf b = buf_new(e->arena);
-    // largest strides first, as one writes them
+    // Largest strides first, as usual.
     int n = x->n, *order = NEW_ARRAY(e->arena, int, n + 1);
     for (int i = 0; i < n; i++) {
         int k = i;
@@ -99,7 +99,7 @@ static const char *index_text(Emit *e, const Ix *x, bool wide)
 static bool is_wide(const Ix *x)
 {
     int64_t span = llabs(x->constant);
-    for (int i = 0; i < x->n; i++) { // every partial sum must fit
+    for (int i = 0; i < x->n; i++) { // partial sums must not overflow
         int64_t c = llabs(x->at[i].coeff), h = llabs(x->at[i].term->high),
                 l = llabs(x->at[i].term->low);
         h = h > l ? h : l;

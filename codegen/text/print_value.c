@@ -43,7 +43,7 @@ static bool is_moved(const Emit *e, int at)
     return e->moved && e->moved[at];
 }
 
-// Storage to arithmetic.
+// Converts from the stored to the arithmetic type.
 static const char *emit_load(Emit *e, DType t, const char *element)
 {
     switch (t) {
@@ -69,7 +69,7 @@ static const char *cast_text(Emit *e, const Inst *v, const char *x)
 {
     DType to = v->type, from = v->from;
     const char *name = NULL;
-    if (from == DT_BOOL && to != DT_BOOL && !e->cuda) // gcc makes vectors of this, not of a cast
+    if (from == DT_BOOL && to != DT_BOOL && !e->cuda) // gcc vectorizes this, but not a cast
         return arena_printf(e->arena, "%s ? %s : %s", x, emit_literal(e->arena, to, 1, 1),
                             emit_literal(e->arena, to, 0, 0));
     switch (to) {
@@ -86,8 +86,8 @@ static const char *cast_text(Emit *e, const Inst *v, const char *x)
     return arena_printf(e->arena, "(%s)%s", type_storage(to), x);
 }
 
-// CUDA: the unsigned type in which a sum, a product or a negation of signed integers wraps, as ours
-// do; NULL: none of these. (C is compiled with -fwrapv.)
+// CUDA: the unsigned type to use for a sum, product or negation of signed integers, which must wrap
+// on overflow; NULL: not such an operation. (C is compiled with -fwrapv.)
 static const char *wraps_in(const Emit *e, const Inst *v)
 {
     bool plain = op_info(v->op)->rule == EW_arith && !strstr(op_info(v->op)->expr, "nc_");
@@ -95,14 +95,14 @@ static const char *wraps_in(const Emit *e, const Inst *v)
     return v->type == DT_I32 ? "uint32_t" : v->type == DT_I64 ? "uint64_t" : NULL;
 }
 
-// The model's own expression: $0, $1, $2 are the operands.
+// The user-written expression, in which $0, $1, $2 are the operands.
 static const char *own_text(Emit *e, const Inst *v, const char *const *x)
 {
     Buf b = buf_new(e->arena);
     buf_printf(&b, "(%s)(", type_math(v->type));
     for (const char *p = v->text; *p; p++) {
         if (*p == '$')
-            buf_printf(&b, "(%s)", x[*++p - '0']); // (infer_native has looked)
+            buf_printf(&b, "(%s)", x[*++p - '0']); // (checked by infer_native)
         else
             buf_char(&b, *p);
     }
@@ -124,7 +124,7 @@ static const char *ew_text(Emit *e, int at, const char *const *x)
     while (*p) {
         if (plain_alpha(*p) || *p == '_') {
             const char *q = p;
-            bool minus = p > text && p[-1] == '-'; // (-x of a negative number)
+            bool minus = p > text && p[-1] == '-'; // (-x with a negative number must not become --)
             while (plain_alnum(*q) || *q == '_') q++;
             if (q - p == 1 && *p >= 'a' && *p <= 'c' && *p - 'a' < v->na)
                 buf_printf(&b, minus && *x[*p - 'a'] == '-' ? "%s(%s)" : "%s%s", cast, x[*p - 'a']);
@@ -139,9 +139,9 @@ static const char *ew_text(Emit *e, int at, const char *const *x)
     return b.data;
 }
 
-// Divisions for which a reciprocal is taken once (Inst.quotient): of constants in the text, on CUDA
-// of what is repeated outside the loop that divides where that is possible. NULL: the op's own
-// expression.
+// The text of a division for which a reciprocal is computed once (Inst.quotient): for a constant,
+// in the text; on CUDA, for a repeated value, if possible outside of the loop that divides. NULL:
+// the op's own expression.
 static const char *divided(Emit *e, const Inst *v, const char *const *x)
 {
     int by = v->a[1];
@@ -160,7 +160,7 @@ static const char *divided(Emit *e, const Inst *v, const char *const *x)
     return arena_printf(e->arena, "nc_divide(%s, %s)", x[0], e->inverse[by]);
 }
 
-// The outermost open scope in which [axes] are all known.
+// The outermost open scope in which all [axes] have values.
 static Scope *home_of(const Emit *e, uint64_t axes)
 {
     Scope *s = e->scope;
@@ -179,7 +179,7 @@ static Scope *deeper(Scope *a, Scope *b)
     return b && b->depth > a->depth ? b : a;
 }
 
-// The innermost guard around the open scope; NULL: none.
+// The innermost guarded scope that contains the open one; NULL: none.
 static Scope *guard_of(const Emit *e)
 {
     Scope *s = e->scope;
@@ -201,7 +201,7 @@ static Scope *scope_of_ix(Emit *e, const Ix *x, Scope *s)
     return s;
 }
 
-// A reduction over an axis of its own: a loop right where its result is needed.
+// Prints a reduction over an axis of its own: a loop where its result is needed.
 static void emit_nested(Emit *e, int at, Scope *home)
 {
     const Inst *v = &e->body->insts.at[at];
@@ -223,7 +223,7 @@ static void emit_nested(Emit *e, int at, Scope *home)
     } else {
         emit(e, "%s = %s;", acc, emit_taken(e, v->op, v->acc, acc, v->a[0]));
     }
-    // (operands that do not vary over the axis went to home already, before the loop)
+    // (operands that do not depend on the axis have been printed in home, before the loop)
     emit_line(e, home, "%s %s = %s;", t, best, emit_identity(e, v->op, v->acc));
     if (arg) emit_line(e, home, "int32_t %s = 0;", acc);
     emit_end(e, "for (%s %s = 0; %s < %lld; %s++) {", it, axis, axis,
@@ -265,7 +265,7 @@ static const char *check_text(Emit *e, const Inst *v, const char *x, const char 
     return pred ? arena_printf(e->arena, "%s ? %s : 0", pred, text) : text;
 }
 
-// The instruction as an expression of its operands x.
+// The expression of an instruction with operands x.
 static const char *value_text(Emit *e, int at, const char *const *x, const char *pred)
 {
     const Inst *v = &e->body->insts.at[at];
@@ -364,7 +364,7 @@ void emit_store(Emit *e, const BodyStore *s)
 void emit_stores(Emit *e, int stage)
 {
     const Body *b = e->body;
-    // every value first: an output may lie where an input of the same element lay
+    // All values are printed before the stores, since an output may share memory with an input.
     for (int pass = 0; pass < 2; pass++)
         for (uint32_t i = 0; i < b->stores.n; i++) {
             const BodyStore *s = &b->stores.at[i];
