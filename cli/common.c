@@ -428,10 +428,8 @@ char *read_text(const char *path)
 bool write_text(const char *path, const char *text)
 {
     struct stat st;
-    bool there = !lstat(path, &st), beside = !there || S_ISREG(st.st_mode); // beside: written to a
-                                                                            // temporary file;
-                                                                            // otherwise it is a
-                                                                            // link or a pipe
+    // beside: written to a temporary file next to it; otherwise the path is a link or a pipe
+    bool there = !lstat(path, &st), beside = !there || S_ISREG(st.st_mode);
     char *temporary = NULL;
     if (asprintf(&temporary, beside ? "%s.netc-new" : "%s", path) < 0)
         return fail("out of memory"), false;

@@ -28,7 +28,7 @@ typedef struct ConcatPart {
 typedef struct Group {
     GroupKind kind;
     uint32_t id;     // index in Fusion.groups
-    uint32_t launch; // groups with the same launch run side by side in one kernel
+    uint32_t launch; // groups with the same launch run in one kernel, in parallel
     // Materialized nodes that this group stores, in order of ids. A root (output, assign) is among
     // them if nothing else stores its operand; otherwise it is in no group, and the planner gives
     // operand and root the same memory or copies.

@@ -36,7 +36,7 @@ bool strides_run(const Strides *s, const int64_t *axes, int n, int64_t *extent, 
     return true;
 }
 
-// -- views: one function an op whose row says STRIDES ----------------------------------------------
+// -- views: one function per op that has the flag STRIDES in its row ------------------------------
 
 // Expresses a reshape without moving elements: old and new axes are grouped from the left so that
 // groups have equal extents, and the old axes of each group must be mergeable into one axis.

@@ -1,5 +1,5 @@
-// The server's loop: first messages, then analyses of what they changed, then the requests that
-// wait for one.
+// The server's loop: it first reads messages, then analyses the documents they changed, then
+// answers the requests that wait for an analysis.
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>

@@ -1,10 +1,10 @@
 // Loop-invariant code motion.
 //
-// Hoisted is what pays: operands of contractions (they would be stored in every iteration), what
-// contains a contraction, a reduction or a costly function, and what has fewer bytes than the
-// captured values it is computed from. Other elementwise code and all views stay: they are fused
-// into the kernels that read them. The cost is memory for the hoisted values, which have no more
-// elements than the captured values.
+// These values are hoisted, because it pays off: operands of contractions (they would be stored in
+// every iteration), values that need a contraction, a reduction or a costly function, and values
+// with fewer bytes than the captured values they are computed from. Other elementwise code and all
+// views stay: they are fused into the kernels that read them. The cost is memory for the hoisted
+// values, which have no more elements than the captured values.
 //
 // Requires: gradients expanded, precision chosen (most of what loops repeat are casts of weights).
 // Keeps: every value to the bit. Breaks: nothing.

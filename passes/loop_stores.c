@@ -1,9 +1,9 @@
 // Stacked results of a loop are stored by kernels that compute or read them, not copied.
 //
-// A result that is a parameter of the body, or stands among the results twice, is computed by no
-// kernel of its own and would cost a copy in every iteration. Wrapped in an identity node it can
-// fuse into a kernel that has the value in registers, as one more store. Those that lie in the
-// stack of a carried value (ir/loop.h) cost nothing.
+// No kernel stores a result that is a parameter of the body or equal to an earlier result, so it
+// would cost a copy in every iteration. Wrapped in an identity node, it can be fused into a kernel
+// that has the value in registers, as one more store. Results that share the stack of a carried
+// value (ir/loop.h) need no store.
 //
 // Requires: all pattern-matching passes have run (fusion is next). Keeps: every value. Breaks:
 // nothing.

@@ -2,7 +2,7 @@
 // when it is written instead of when it is read. A key-value cache takes half the memory and half
 // the bandwidth.
 //
-// Between the state and the roundings only ops that copy elements may stand (views, OPF_COPIES).
+// Between the state and the roundings only ops that copy elements are allowed (views, OPF_COPIES).
 // A checkpoint has the types that the model declares, so only scratch states change, and all
 // entries of the module have to agree.
 //

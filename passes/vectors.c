@@ -1,12 +1,14 @@
 // A matrix-vector product becomes an elementwise product and a sum, that is a reduction: it runs at
-// the memory's bandwidth and fuses with what precedes and follows it. A library call reads stored
-// operands and stores its result, and generating a token takes hundreds of them.
+// memory bandwidth and can be fused with the operations before and after it. A library call, in
+// contrast, reads stored operands and stores its result, and generating a token takes hundreds of
+// calls.
 //
-// Requires: gradients expanded, precision chosen; attention has matched its products. Models on a
-// GPU only: in training matrix-vector products are rare, and their gradients are none.
-// Keeps: every value within rounding: the same factors and accumulator type, another order of the
-// sum; but rows that a softmax's mask excludes count as zeros even where they are NaN. Breaks:
-// nothing.
+// Requires: gradients expanded, precision chosen; attention has matched its products. Runs only for
+// models on a GPU: in training, matrix-vector products are rare, and their gradients are no such
+// products.
+// Keeps: every value within rounding (the same factors and accumulator type, another order of
+// summation), except that rows that a softmax's mask excludes count as zeros even where they are
+// NaN. Breaks: nothing.
 #include "ir/axes.h"
 #include "passes/prepare.h"
 #include "passes/regions.h"

@@ -57,7 +57,7 @@ bool rt_npz_named(const char *path);
 RtCode rt_csv_write(const char *path, const ProgType *type, const void *data, RtError *e);
 RtCode rt_npy_write(const char *path, const ProgType *type, const void *data, RtError *e);
 
-// -- sets of images: a folder of PNG and JPEG files a class, WebDataset's tar archives -------------
+// -- sets of images: one folder of PNG and JPEG files per class, or WebDataset's tar archives -----
 typedef struct RtImages RtImages;
 bool rt_images_named(const char *path); // a folder, or .tar files joined by commas
 // Lists the images; nothing is decoded yet. resize: images of any size are scaled and cropped to
@@ -100,8 +100,8 @@ typedef struct RtTensors {
     void **owned; // the files
     int nowned;
 } RtTensors;
-// Writes to a temporary file beside path, syncs and renames it: path holds the old or the new file,
-// never a part. If the disk is full: RT_ENV, and the old file is intact.
+// Writes to a temporary file next to path, syncs it and renames it: path holds the old or the
+// new file, never a part. If the disk is full: RT_ENV, and the old file is intact.
 RtCode rt_safetensors_write(const char *path, const RtTensor *t, int n,
                             const char *const *meta_keys, const char *const *meta_values, int nmeta,
                             RtError *e);

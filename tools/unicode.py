@@ -15,7 +15,7 @@ words = [f"0x{c << 5 | NAMES.index(name):x}" for c, name in ranges]
 print(f"// Made by tools/unicode.py from Unicode {unicodedata.unidata_version}.")
 print('#include "lib/tokens/unicode.h"\n')
 print("// clang-format off")
-print("// Where a range begins, shifted by 5, and its category.")
+print("// Start of each range, shifted left by 5, plus its category.")
 print(f"const int unicode_range_count = {len(words)};")
 print("const uint32_t unicode_range[] = {")
 for i in range(0, len(words), 11):

@@ -1,6 +1,6 @@
 // Maps with a very short axis, such as the colours of pixels or repeated elements: the elements of
 // this axis are written out one after the other inside a loop over a longer axis. So vectors run
-// along the longer axis, and values that lie a few places apart in memory (which compilers can
+// along the longer axis, and values that are a few elements apart in memory (which compilers can
 // interleave) are read and written once.
 #include "codegen/c/print_c.h"
 

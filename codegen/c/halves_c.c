@@ -1,4 +1,4 @@
-// 16-bit floats that lie side by side along a vector loop are converted to floats before it and
+// 16-bit floats that are contiguous along a vector loop are converted to floats before it and
 // back after it (nc_floats_of, nc_halves_of), because compilers do not vectorise the processor's
 // conversions. The loop runs in pieces. A piece has either as many elements as a vector, all
 // written out so that they stay in registers, or a few hundred, if the functions are so costly that

@@ -1,5 +1,5 @@
-// Short rows side by side, as C: the rows of a task are transposed (nc_turn), so that vectors run
-// across rows and nothing has to be reduced within a vector.
+// Short rows as C: the rows of a task are transposed (nc_turn), so that vectors run across rows and
+// nothing has to be reduced within a vector.
 #include "codegen/c/print_c.h"
 
 // An access that is transposed through an array of the task, from or to rows that are [pitch]

@@ -1,8 +1,8 @@
-// Maps: bodies that compute outs element by element over one space. What is made of pieces (concat,
-// pad) is stored piecewise: the space is cut where a value changes from one operand to the next,
-// until each piece reads one of them. Pieces of one size are several stores of one body, which
-// shares what they have in common, also with further outs of their size; the bodies run side by
-// side.
+// Maps: bodies that compute outs element by element over one space. Values that consist of pieces
+// (concat, pad) are stored piecewise: the space is cut where a value changes from one operand to
+// the next, until each piece reads one of them. Pieces of the same size are several stores of one
+// body, which computes what they have in common once; further outs of that size are stored by the
+// same body. Bodies for different sizes run in the same launch.
 #include <string.h>
 
 #include "codegen/lower/lower.h"

@@ -1,6 +1,6 @@
 // Turns a loop node into a PS_LOOP step: carried values have one buffer each, scanned inputs and
-// stacked results advance by one slice per iteration, and everything else is read where it lies. A
-// carried value that is also stacked lies in the stack (ir/loop.h).
+// stacked results advance by one slice per iteration, and everything else is read in place. A
+// carried value that is also stacked has its buffer in the stack (ir/loop.h).
 #include "codegen/program/gen.h"
 #include "ir/loop.h"
 

@@ -1,6 +1,6 @@
 // The parts of a report about an entry's plan: each step with the operations it computes and the
-// scope they were created in, what it reads and writes, and where each buffer lies while it is
-// live.
+// scope they were created in, what it reads and writes, and the offset in memory and the lifetime
+// of each buffer.
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
-// The best evaluation so far: its checkpoint beside the last one, and early stopping when there was
-// no better one for some time. Its record is in every checkpoint, so that resumed training
-// continues with it.
+// The best evaluation so far: its checkpoint is kept in addition to the latest one, and training
+// stops early when no later evaluation was better for some time. The best result is recorded in
+// every checkpoint, so that resumed training continues with it.
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

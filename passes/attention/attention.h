@@ -4,8 +4,8 @@
 // (keys, the axis that the softmax sums over), divided into ATOMS, factors of the axes that no
 // reshape on the way splits further. The PLACE of a value says which atoms each of its axes runs
 // over. LIFTING a value writes it into a region in canonical form: its axes are its atoms, batch
-// first, then rows, then columns; permutes and reshapes are gone, broadcasts stand only at operands
-// of elementwise nodes.
+// first, then rows, then columns; permutes and reshapes are gone, and the only broadcasts are
+// operands of elementwise nodes.
 #ifndef PASSES_ATTENTION_H
 #define PASSES_ATTENTION_H
 
@@ -118,7 +118,7 @@ Node *lift_to(Lift *l, Lifted v, AtomSet atoms);
 Lifted lift_ew(Lift *l, Op op, const Lifted *args, int nargs, const Attrs *attrs);
 Lifted lift_number(Lift *l, double v);
 // A sum, or an fma, of scores and an additive mask, as a select (attention_mask.c). No node if it
-// is none.
+// is something else.
 Lifted lift_masked(Lift *l, Op op, const Lifted *args);
 // x, whose axes have place p, with its axes in canonical order. The axis [rest] (-1: none) is kept
 // and becomes the last one. NULL: it would have too many axes.

@@ -125,7 +125,7 @@ void autodiff_no_gradient(const Sweep *s, const Node *n)
     }
 }
 
-// The parameter that a variable is, looking through values captured by loops; NULL: it is none.
+// The parameter that a variable is, looking through values captured by loops; NULL: it is not one.
 static const Node *as_parameter(const Autodiff *ad, const Graph *g, const Node *x)
 {
     uint64_t owner, parent;

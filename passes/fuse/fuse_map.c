@@ -1,9 +1,9 @@
 // Free values: which of them share one elementwise kernel (a map), and which are costly enough to
 // be stored instead of recomputed by each reader.
 //
-// A walk in reverse program order collects, for every free value, the kernels that would compute it
-// and how many elements each would compute. Stored free values of equal size that share some
-// computation become one map.
+// A traversal in reverse program order collects, for every free value, the kernels that would
+// compute it and how many elements each would compute. Stored free values of equal size that share
+// some computation become one map.
 #include "passes/fuse/fuse.h"
 
 uint32_t fuse_map_of(const Fuse *f, uint32_t id)

@@ -1,9 +1,11 @@
-// Maps over the pieces of a concatenation take along what has the size of a piece.
+// A map that stores a concatenation of equal pieces is merged with maps of values that have the
+// size of a piece.
 //
-// The gradients of an LSTM's gates are the pieces of one value, and the gradient of its cell is
-// made of the same gates. Side by side in a launch, both would compute them. As one group they are
-// one loop over the elements of a piece (codegen/lower/lower_map.c), in which a carried value may
-// be updated where it is: one thread reads and writes each element of it.
+// Example: the gradients of an LSTM's gates are the pieces of one value, and the gradient of its
+// cell is computed from the same gates. As two maps of a launch, both would compute the gates. As
+// one group they are one loop over the elements of a piece (codegen/lower/lower_map.c). A carried
+// value may be updated in place there, since each of its elements is read and written by one
+// thread.
 #include "passes/fuse/fuse.h"
 
 static const Node *value_of(const Node *n) // the value that is stored for n

@@ -1,4 +1,4 @@
-// Placement: one walk in program order gives every node its level and, where it depends on a
+// Placement: one traversal in program order gives every node its level and, where it depends on a
 // reduction that is not stored yet, its cluster.
 #include <string.h>
 

@@ -1,6 +1,7 @@
 // How much a kernel computes for one element of a free value. A value that is read at several
-// places (a stencil, a step of a parallel scan or of a butterfly) is computed at each of them, and
-// so is all that it is made of: along a chain of such steps it grows by a factor a step.
+// places (a stencil, a step of a parallel scan or of a butterfly) is computed at each of them,
+// together with everything it depends on. So the work grows exponentially along a chain of such
+// steps.
 #include <string.h>
 
 #include "ir/door.h"

@@ -1,9 +1,10 @@
 // Small dots get generated kernels instead of a library call: their operands may be any cheap
-// expression, and elementwise code after them joins the kernel.
+// expression, and elementwise code after them is fused into the kernel.
 //
-// A generated dot is a cluster of its own: values of its result's shape join as long as they do not
-// depend on anything later. An operand that both parts of a training step read is computed inside
-// the forward dot and, side by side, stored for the backward part, so that neither waits for it.
+// A generated dot is a cluster of its own: values of its result's shape are added to it as long as
+// they do not depend on anything later. An operand that both parts of a training step read is
+// computed twice, inside the forward dot and, stored, for the backward part, so that the dot does
+// not wait until it is stored.
 #include <string.h>
 
 #include "ir/axes.h"

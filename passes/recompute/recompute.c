@@ -12,9 +12,9 @@
 //
 // Two kinds are recomputed including their matmuls and attention (activation checkpointing): layers
 // that the train block names (`recompute "h.*"`), of which only what other layers read is kept;
-// and, under a memory limit, the values that cost the least time a byte (recompute_choose.c). Their
-// inputs are read through views (clone CLONE_LATER) that fusion places no earlier than the
-// gradients before them, so that clones are not computed beside their originals.
+// and, under a memory limit, the values that cost the least time per byte (recompute_choose.c).
+// Their inputs are read through views (clone CLONE_LATER) that fusion places no earlier than the
+// gradients before them, so that clones are not computed together with their originals.
 //
 // The graph is an entry's, or that of a loop over micro-batches.
 //

@@ -5,9 +5,9 @@
 // A prelude is split at its blank lines. A name with one of its prefixes (nc_, NC_, Nc) belongs to
 // the paragraph that mentions it first, which declares it. A kernel gets the paragraphs of the
 // names it mentions, and of the names these mention. So overloads of one name for plain types must
-// be in one paragraph. Macros paste letters onto names: a name therefore also stands for itself
-// with such a suffix, and for the name that the suffix was pasted onto (a kernel edited by hand may
-// call nc_floordiv_i).
+// be in one paragraph. Macros paste letters onto names: so mentioning a name also
+// mentions the name with such a suffix, and the name without its suffix (a kernel edited by hand
+// may call nc_floordiv_i).
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

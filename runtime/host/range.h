@@ -1,4 +1,4 @@
-// Whether integers lie in the range an input declares.
+// Whether integers are in the range an input declares.
 #ifndef RUNTIME_RANGE_H
 #define RUNTIME_RANGE_H
 

@@ -1,6 +1,6 @@
 // Who may write a file, and cleaning up after a process that was killed while writing. Files are
 // written under the name of the file they will replace, plus ".netc-" and six letters, and are
-// locked until they are renamed: whoever gets the lock knows that nobody is writing.
+// locked until they are renamed: a process that gets the lock knows that no other is writing.
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
