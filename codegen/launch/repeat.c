@@ -3,10 +3,10 @@
 //
 // Everything that lowering can see of a launch is written down as words, with nodes numbered in the
 // order in which they are met: the groups; what they compute, down to values that are stored
-// elsewhere; and of these what lowering looks at (views and casts, and integers, whose ranges
-// follow from their operands). Launches with equal words have equal kernels. Names are left out,
-// except those that appear in kernel names; texts keep the names of the first launch, as those of
-// equal kernels do (launch.c).
+// elsewhere; and, of the stored values, what lowering reads of them (views and casts, and integers,
+// whose ranges follow from their operands). Launches with equal words have equal kernels. Names are
+// left out, except those that appear in kernel names; texts keep the names of the first launch, as
+// those of equal kernels do (launch.c).
 #include <stdlib.h>
 #include <string.h>
 

@@ -36,7 +36,7 @@ typedef struct Fuse {
     bool top;    // the entry's own graph, not a region
     bool rows;   // data inputs are read through the row table
     bool checks; // something may fail: an assert, or an index that is not proved to be in range
-    bool again;  // further values to force or to join were found: place everything again
+    bool again;  // further values to force or to merge were found: place everything again
     int32_t backward_level; // the highest level of the backward part so far
     int32_t check_level;    // level of the last check, as far as known; INT32_MAX: unknown
     bool small;             // on CUDA: some contractions are generated
@@ -87,7 +87,7 @@ typedef struct Fuse {
 
     uint32_t *map; // by id of stored free nodes: union-find of maps, as id + 1
     Fusion *fusion;
-    Unfused *no_fold; // by cluster: why its sums did not join the kernel of their rows
+    Unfused *no_fold; // by cluster: why its sums were not fused into the kernel of their rows
 } Fuse;
 
 typedef struct Slot { // a group under construction; sorted by level and program order
@@ -195,17 +195,17 @@ NearWalk fuse_near_walk(const Near *near, uint32_t slot);
 bool fuse_near_next(NearWalk *w, uint32_t *slot); // false: there is no further one
 
 // fuse_sweep.c
-void fuse_sweeps(Fuse *f, Slots *slots); // sums over rows join the kernel of these rows
+void fuse_sweeps(Fuse *f, Slots *slots); // sums over rows are fused into the kernel of these rows
 
 // fuse_assemble.c
 void fuse_assemble(Fuse *f, Slots *slots); // parts of a concatenation are stored directly into it
 
 // fuse_pieces.c
-void fuse_pieces(Fuse *f, Slots *slots); // values of the shape of a concatenation's parts join its
-                                         // map
+// Maps of the size of a concatenation's parts are merged with the map of the concatenation.
+void fuse_pieces(Fuse *f, Slots *slots);
 
 // fuse_columns.c
-void fuse_columns(Fuse *f, Slots *slots); // maps join the sums over their rows
+void fuse_columns(Fuse *f, Slots *slots); // maps are fused into the sums over their rows
 
 // fuse_launch.c
 void fuse_groups(Fuse *f); // sets fusion->groups, each with its launch

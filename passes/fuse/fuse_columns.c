@@ -1,4 +1,4 @@
-// Elementwise values join the sums over their rows.
+// Elementwise values are fused into the sums over their rows.
 //
 // The gradient of an activation is stored, because a matmul reads it, and its sum over the rows is
 // the gradient of the bias. Separately, a map would store the value and a column kernel read it

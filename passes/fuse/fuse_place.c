@@ -211,7 +211,7 @@ static void publish(Fuse *f, Node *n, bool whole)
     f->mat[n->id] = true;
 }
 
-// -- joining a cluster ----------------------------------------------------------------------------
+// -- adding to a cluster --------------------------------------------------------------------------
 
 static bool splits_at(const Type *t, int64_t rows)
 {
@@ -367,7 +367,7 @@ static void start_reduction(Fuse *f, Node *n)
     f->depth[n->id] = (uint16_t)(depth_behind(f, a, fuse_cluster(f, n)) + 1);
 }
 
-// Starts a map with a stored elementwise value; elementwise code that follows can join.
+// Starts a map with a stored elementwise value; elementwise code that follows can be added to it.
 static void start_map(Fuse *f, Node *n)
 {
     Cluster d = {.kind = GROUP_MAP, .level = f->level[n->id], .full = n->type, .trailing = true};

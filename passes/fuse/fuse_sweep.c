@@ -1,4 +1,4 @@
-// Sums over the rows join the row kernel over the same rows.
+// Sums over the rows are fused into the row kernel over the same rows.
 //
 // A layer norm's backward kernel goes through rows, and the gradients of weight and bias are sums
 // over the same rows of values that it computes or reads. As a group of its own such a sum would
