@@ -49,8 +49,8 @@ static Node *weak_const(Elab *e, const Val *v, DType t, Span span)
     return graph_const_int(e->g, t, v->i);
 }
 
-// Converts numbers and nested lists of numbers to the elements of a constant tensor of type t. Bools
-// are 0 and 1 in any type, and 0 and 1 are bools.
+// Converts numbers and nested lists of numbers to the elements of a constant tensor of type t.
+// Bools are 0 and 1 in any type, and 0 and 1 are bools.
 static bool list_flatten(Elab *e, const Val *v, int depth, Type *t, int64_t *bits, int64_t cap,
                          int64_t *n, Span span)
 {
