@@ -165,7 +165,8 @@ static Node *lower_node(const Lowering *l, const IdMap *done, const Node *n)
 {
     Graph *dst = l->dst;
     DType low = l->policy->low;
-    const bool dot = wants_low(n, l->policy), few = dot && has_few_results(l->policy->target, n);
+    const bool dot = wants_low(n, l->policy),
+               few = dot && n->role == ROLE_FORWARD && has_few_results(l->policy->target, n);
     if (is_rounded(n, l->policy)) {
         Node *stored = lowered(dst, l->map->map[n->args[0]->id], low, false);
         if (!stored->name) stored->name = n->name;

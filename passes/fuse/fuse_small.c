@@ -63,10 +63,23 @@ static bool lies_apart(const PassOptions *o, const Node *n)
     return !node_is_data(n);
 }
 
+static bool takes_windows(const PassOptions *o, const Node *n)
+{
+    while (n->op != OP_window && sees_through(o, n)) n = n->args[0];
+    return n->op == OP_window;
+}
+
+// In a backward part of several images, and for gradients of 1x1 weights, larger tiles are faster:
+// their parts are added by the kernel of the updates.
 bool fuse_few_results(const PassOptions *o, const Node *dot)
 {
+    enum { FLOPS = 100000000 };
     const DType t = dot->args[0]->type.dtype;
     const DotSizes x = dot_sizes(dot);
+    if (dot->role != ROLE_FORWARD &&
+        ((!takes_windows(o, dot->args[0]) && !takes_windows(o, dot->args[1])) ||
+         2.0 * (double)x.batch * (double)x.m * (double)x.n * (double)x.k > FLOPS))
+        return false;
     return (t == DT_BF16 || t == DT_F16 || (t == DT_F32 && o->precision == PREC_TF32)) &&
            target_few_results(o->target, x.batch, x.m, x.n, x.k);
 }
@@ -81,9 +94,7 @@ bool fuse_reads_windows(const PassOptions *o, const Node *dot)
         !(t == DT_F32 || (cuda ? t == DT_BF16 || t == DT_F16 : t == DT_F64)))
         return false;
     const DotSizes size = dot_sizes(dot);
-    // (A gradient of weights by a library, of pixels that are stored, does not hold up the
-    // updates.)
-    const bool few = dot->role == ROLE_FORWARD && fuse_few_results(o, dot);
+    const bool few = fuse_few_results(o, dot);
     for (int k = 0; k < 2; k++)
         if (behind_windows(o, dot->args[k], few) &&
             (cuda || (size.m > 1 && size.n > 1 && lies_apart(o, dot->args[k]))))
