@@ -9,10 +9,10 @@
 // low type: activations and their gradients cost two bytes to store and to read. Results that are
 // read elementwise by an update, an output or a loop (above all the gradients of parameters) are
 // not rounded. Parameters, optimizer state, statistics and losses stay f32. The cast of an operand
-// goes below its transposes, pads and windows, so that there is one, and below slices for a product
-// of few results, which reads them in place; other backward readers of such an operand (a bias
-// gradient, the slope of a ReLU) read the rounded value too. autocast(x) is rounded as a matmul's
-// operand is, in the forward and the backward part.
+// goes below its transposes, pads and windows, so that there is one, and below slices with a stride
+// for a product of few results, which reads them in place; other backward readers of such an
+// operand (a bias gradient, the slope of a ReLU) read the rounded value too. autocast(x) is rounded
+// as a matmul's operand is, in the forward and the backward part.
 //
 // Requires: gradients expanded (roles are known). Keeps: shapes, the types of everything but
 // operands. Breaks: nothing.
@@ -108,13 +108,23 @@ static Facts facts_of(Graph *g, const Policy *p)
     return f;
 }
 
+// Whether n takes every second place of an axis, or fewer, as a convolution with a stride does.
+static bool is_strided(const Node *n)
+{
+    int rank;
+    const int64_t *stride = n->op == OP_slice ? attr_ints(n, ATTR_stride, &rank) : NULL;
+    for (int i = 0; stride && i < rank; i++)
+        if (stride[i] > 1) return true;
+    return false;
+}
+
 // [few]: for a product of few results.
 static Node *lowered(Graph *g, Node *x, DType low, bool few)
 {
     enum { MOST = 16 };
     const Node *views[MOST];
     int n = 0;
-    while ((node_has(x, OPF_MOVES) || (few && x->op == OP_slice)) && n < MOST) {
+    while ((node_has(x, OPF_MOVES) || (few && is_strided(x))) && n < MOST) {
         views[n++] = x;
         x = x->args[0];
     }
