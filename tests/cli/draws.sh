@@ -3,7 +3,7 @@
 # the library. A model that was trained with a seed can be trained again, and a resumed run goes on as it would have.
 #
 # A row of draws.txt: the line of the model, the number of the draw, and which of its words. `bash tests/cli/draws.sh --update` writes
-# them anew, for a change that is meant to draw other numbers; say so in docs/training.md then.
+# them anew, for a change that is meant to draw other numbers; say so in docs/language.md then.
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../lib.sh"
 cat >m.net <<'N'
