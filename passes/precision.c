@@ -9,10 +9,10 @@
 // low type: activations and their gradients cost two bytes to store and to read. Results that are
 // read elementwise by an update, an output or a loop (above all the gradients of parameters) are
 // not rounded. Parameters, optimizer state, statistics and losses stay f32. The cast of an operand
-// goes below its transposes, pads and windows, so that there is one, and below slices with a stride
-// for a product of few results, which reads them in place; other backward readers of such an
-// operand (a bias gradient, the slope of a ReLU) read the rounded value too. autocast(x) is rounded
-// as a matmul's operand is, in the forward and the backward part.
+// goes below its transposes, pads and windows, so that there is one. For a product of few results,
+// which reads them in place, it also goes below slices with a stride of what is rounded anyway.
+// Other backward readers of such an operand (a bias gradient, the slope of a ReLU) read the rounded
+// value too. autocast(x) is rounded as a matmul's operand is, in the forward and the backward part.
 //
 // Requires: gradients expanded (roles are known). Keeps: shapes, the types of everything but
 // operands. Breaks: nothing.
@@ -118,13 +118,13 @@ static bool is_strided(const Node *n)
     return false;
 }
 
-// [few]: for a product of few results.
-static Node *lowered(Graph *g, Node *x, DType low, bool few)
+// [strided]: below slices with a stride, too.
+static Node *lowered(Graph *g, Node *x, DType low, bool strided)
 {
     enum { MOST = 16 };
     const Node *views[MOST];
     int n = 0;
-    while ((node_has(x, OPF_MOVES) || (few && is_strided(x))) && n < MOST) {
+    while ((node_has(x, OPF_MOVES) || (strided && is_strided(x))) && n < MOST) {
         views[n++] = x;
         x = x->args[0];
     }
@@ -171,6 +171,14 @@ static bool has_few_results(const Target *t, const Node *dot)
     return t && target_few_results(t, x.batch, x.m, x.n, x.k);
 }
 
+// Whether the value behind x, a view with a stride, is rounded in any case. (Otherwise rounding
+// only what x takes of it is less work.)
+static bool views_rounded(const Lowering *l, const Node *x)
+{
+    while (node_has(x, OPF_MOVES) || is_strided(x)) x = x->args[0];
+    return l->facts.operand[x->id] || is_rounded(x, l->policy);
+}
+
 static Node *lower_node(const Lowering *l, const IdMap *done, const Node *n)
 {
     Graph *dst = l->dst;
@@ -188,7 +196,7 @@ static Node *lower_node(const Lowering *l, const IdMap *done, const Node *n)
     for (uint32_t k = 0; k < n->nargs; k++) {
         Node *x = l->map->map[n->args[k]->id];
         args[k] = x;
-        if (dot) args[k] = lowered(dst, x, low, few);
+        if (dot) args[k] = lowered(dst, x, low, few && views_rounded(l, n->args[k]));
         if (reads_rounded(&l->facts, n, k)) args[k] = rounded(dst, x, low);
     }
     Node *y;

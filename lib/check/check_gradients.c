@@ -88,13 +88,13 @@ static EvalEnv environment(Checking *c, Module *m, const Graph *train)
         const Cell *cell = &m->cells.at[i];
         Value *v = NEW(c->arena, Value);
         *v = value_new(c->arena, &cell->type);
+        // The loss scale is 1: finite differences need a loss near 1.
         double x = !strcmp(cell->name, CELL_SEED)          ? (double)c->seed
                    : !strcmp(cell->name, CELL_STEP)        ? 3
                    : !strcmp(cell->name, CELL_TOTAL)       ? 100
                    : !strcmp(cell->name, CELL_EPOCH_STEPS) ? 10
-                   : !strcmp(cell->name, CELL_LOSS_SCALE)  ? 1 // (finite differences need a loss
-                                                              // near 1)
-                                                          : cell->initial;
+                   : !strcmp(cell->name, CELL_LOSS_SCALE)  ? 1
+                                                           : cell->initial;
         for (int64_t k = 0; k < type_count(&cell->type); k++) {
             if (dtype_is_float(cell->type.dtype))
                 v->f[k] = x;

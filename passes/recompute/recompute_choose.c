@@ -43,10 +43,10 @@ typedef struct Choose {
     uint32_t *readers;      // by node: number of readers
     bool lasting;           // prices also depend on how long a value need not be live
     uint32_t *seen, mark;
-    VEC(const Node *)
-    work, cone;           // of one value: the nodes to recompute, beginning with the value
-                          // itself
-    VEC(uint32_t) inputs; // waiting values that the cone reads
+    // Of one value: the nodes to recompute, beginning with the value itself, and the waiting values
+    // that they read.
+    VEC(const Node *) work, cone;
+    VEC(uint32_t) inputs;
 } Choose;
 
 static const Node *stored_under(const Node *n)

@@ -148,6 +148,31 @@ few -D b=1 -D h=9 -D w=8 -D u=1 -D v=1 -D low=0 -D high=0 -D stride=2 -D c=64 -D
 few -D b=1 -D h=13 -D w=12 -D dilation=2 -D c=136 -D o=40 -D half=1
 SHIM_CUT='const bool v9 = v6 < 4;=>const bool v9 = v6 < 5;' EXIT=2 TEXT=LAUNCH_FAILED few -D b=1 -D h=4 -D w=4 -D c=512 -D o=96
 
+# A convolution of 1x1 with a stride reads an image that is rounded anyway in place, and one that is not as what it takes, rounded.
+cat >shortcut.net <<'NET'
+use conv
+const b = 1
+const h = 8
+const w = 8
+const c = 64
+const o = 72
+const stride = 2
+model rounded(x: f32[b, h, w, c]) {
+    x = autocast(x * 2)
+    return y = conv2d(x, o, 3, stride) as wide, z = conv2d(x, o, 1, stride) as short
+}
+model whole(x: f32[b, h, w, c]) { return z = conv2d(x * 2, o, 1, stride) as short }
+NET
+any b 1 2; any h 5 12; any w 5 12; any stride 2 3; any c 5 12; any o 30 80; any half 0 1
+sizes="-D b=$b -D h=$h -D w=$w -D stride=$stride -D c=$((8 * c)) -D o=$o"
+precision=$([ "$half" = 1 ] && echo f16 || echo bf16)
+echo "SEED=$SEED: shortcut $sizes --precision $precision"
+# shellcheck disable=SC2086
+LD_LIBRARY_PATH=$SHIM expect 0 worst "$NETC" check shortcut.net --device cuda:0 --cache-dir '' --precision "$precision" $sizes
+"$NETC" --emit fused shortcut.net --target cuda --arch sm_90 --precision bf16 >shortcut.txt 2>/dev/null
+grep 'slice(' shortcut.txt >slices.txt
+[ "$(grep -c '# bf16\[' slices.txt)" = 1 ] && [ "$(grep -c '# f32\[' slices.txt)" = 1 ] && pass || fail "slices: $(cat slices.txt)"
+
 # A gradient of pooling is stored as the image whose windows the products behind it copy.
 pooled() {
     "$NETC" inspect "$ROOT/tests/shim/net/pooled.net" --precision bf16 --target sm_90 --why -D b=900 -D h=15 -D w=15 -D c=64 "$@" |
