@@ -140,11 +140,12 @@ struct ECell {
     Node *cur; // current value, in the graph of the entry or of an enclosing region; NULL: not read
                // yet
     bool written;
-    uint32_t writer;     // id of the frame that wrote it
-    uint32_t pass;       // Elab.pass when it was written
-    uint32_t defined_in; // the number of the elaboration that last defined it
-    const char *model;   // the model whose elaboration first defined it
-    bool in_model;       // read or written by a model
+    uint32_t writer;         // id of the frame that wrote it
+    const struct With *with; // the other weights that the writing call ran with, or NULL
+    uint32_t pass;           // Elab.pass when it was written
+    uint32_t defined_in;     // the number of the elaboration that last defined it
+    const char *model;       // the model whose elaboration first defined it
+    bool in_model;           // read or written by a model
     Node *init;  // its initial value in the init graph, which may read cells; NULL: cell.initial
     Node *first; // if cell.first_batch: its initial value in the graph of ENTRY_FIRST_BATCH
     bool in_set; // in the set of the current `minimize`, and not updated yet

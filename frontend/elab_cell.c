@@ -359,6 +359,7 @@ void cell_set(Elab *e, ECell *c, Node *n)
     c->cur = n;
     c->written = true;
     c->writer = e->frame ? e->frame->id : 0;
+    c->with = e->with;
     c->pass = e->pass;
     e->writes++;
 }
@@ -374,13 +375,16 @@ static void cell_write(Elab *e, ECell *c, Val v, Span span, Span value_span)
         fail(e, span, "an initial value cannot write '%s'", c->cell.name);
         return;
     }
-    // (an `update` continues with what the one before it has written)
-    if (c->written && c->writer != e->frame->id && (!c->pass || c->pass == e->pass)) {
+    // An `update` continues with what the one before it has written, and so does a call that shares
+    // a state, such as a batch norm that is applied twice, unless their weights differ.
+    if (c->written && c->writer != e->frame->id && (!c->pass || c->pass == e->pass) &&
+        (c->cell.kind == CELL_PARAM || c->with != e->with)) {
         Diag *d = error_at(e, span, "'%s' is written by two calls", c->cell.name);
-        diag_note(
-            e->diags, d,
-            "one value per cell is kept when the step ends; write it in one place. evaluated(f)(…) "
-            "calls f as outside of training: it reads running statistics and writes none");
+        if (c->cell.kind != CELL_PARAM)
+            diag_note(e->diags, d,
+                      "one of them runs with other weights (with …), whose statistics would mix "
+                      "with the layer's own. evaluated(f)(…) calls f as outside of training: it "
+                      "reads running statistics and writes none");
         return;
     }
     c->in_model |= e->model != NULL;
