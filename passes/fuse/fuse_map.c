@@ -41,7 +41,9 @@ typedef struct Site { // a kernel that computes a free value
 // MOST_AGAIN: the most operations of a chain that several kernels compute, however few elements it
 // has. If the backward part reads every value of a chain of n transcendental functions, recomputing
 // takes n * n / 2 of them.
-enum { MOST_SITES = 6, BROADCAST_FLOPS = 4, MOST_AGAIN = 160 };
+// LOAD_FLOPS: operations that take as long as a load from a cache. LARGE_SHARE: a value with fewer
+// elements than this part of its reader's stays in registers or in the first cache.
+enum { MOST_SITES = 6, BROADCAST_FLOPS = 4, MOST_AGAIN = 160, LOAD_FLOPS = 2, LARGE_SHARE = 8 };
 
 typedef struct Sites { // all kernels that compute a free value; only the first MOST_SITES are
                        // stored, others counted
@@ -219,23 +221,27 @@ static void only_stored(const Fuse *f, Sites *w, const Node *x, uint32_t k)
 }
 
 // The cost of n if a value that is read along several paths counts once: operations per element,
-// bytes of all that it reads. false: too many values to look at.
-static bool distinct_costs(const Fuse *f, Node *n, double *flops, double *bytes)
+// bytes of all that it reads, and how many large values these are. false: too many values to look
+// at.
+static bool distinct_costs(const Fuse *f, Node *n, double *flops, double *bytes, int *loads)
 {
     enum { MOST = 96 };
     Node *seen[MOST];
     int nseen = 0;
     seen[nseen++] = n;
-    *flops = *bytes = 0;
+    *flops = *bytes = *loads = 0;
+    // (a reader computes the operand of a pad for each of its elements, also for the added ones)
+    const double elements = count_of(n->op == OP_pad ? n->args[0] : n);
     for (int i = 0; i < nseen; i++) {
         Node *x = seen[i];
         bool stored = fuse_stored(f, x);
         if (stored && x != n) {
             *bytes += (double)type_bytes(&x->type);
+            *loads += count_of(x) * LARGE_SHARE >= elements;
             continue;
         }
         if (node_class(x) == CLS_LEAF && !node_has(x, OPF_DRAWN)) continue;
-        double share = (double)type_count(&x->type) / (double)(type_count(&n->type) + 1);
+        double share = count_of(x) / (elements + 1);
         *flops += op_flops(x) * (share < 1 ? share : 1);
         for (uint32_t k = 0; k < x->nargs; k++)
             if (!fuse_push_new(seen, &nseen, MOST, x->args[k])) return false;
@@ -257,8 +263,9 @@ static bool store_pays(const Decide *d, const Node *n)
         evals_of(&d->sites[id], f->spread[id]) * (n->type.rank == 0 ? scalar_share(f) : 1);
     if (users < 1) users = 1;
     double once, all;
+    int loads = 1;
     if (users > 1 && flops > MOST_AGAIN && n->type.rank > 0 &&
-        (!distinct_costs(f, (Node *)n, &once, &all) || once > MOST_AGAIN))
+        (!distinct_costs(f, (Node *)n, &once, &all, &loads) || once > MOST_AGAIN))
         return true;
     // A vector broadcast over rows is read from a cache for each element in any case; a few more
     // operations are hidden by the loads.
@@ -272,7 +279,9 @@ static bool store_pays(const Decide *d, const Node *n)
                                               // that storing pays
         double again = (evals - count) * flops / (rate / 8) + (users - 1) * bytes / speed;
         if (again <= 2 * stored || evals <= count) return false;
-        if (!exact && !distinct_costs(f, f->g->nodes.at[id], &flops, &bytes)) return true;
+        if (!exact && !distinct_costs(f, f->g->nodes.at[id], &flops, &bytes, &loads)) return true;
+        // Windows read an element many times: from a cache, but with each of the loads.
+        if (loads > 1 && evals > 4 * users * count) flops += (loads - 1) * LOAD_FLOPS;
         if (f->spread[id] && flops < f->size[id]) flops = f->size[id];
     }
     return true;
