@@ -34,6 +34,8 @@ const Pass pass_table[] = {
      pass_vectors, true},
     {"prepare", "values that depend only on a model's parameters are computed once", pass_prepare,
      true},
+    {"scatter", "on a GPU a scatter of many updates first finds the last one of each place",
+     pass_scatter, true},
     {"layout", "a tensor that a product reads by windows is stored in reading order", pass_layout,
      true},
     {"recompute", "cheap forward values are computed again in the backward part", pass_recompute,

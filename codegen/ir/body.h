@@ -96,7 +96,8 @@ typedef struct BodyStore {
     const Ix *ix;
     int joins; // 1 + the reduction op that combines it with the stored value (serial columns only);
                // 0: none
-    int guard; // 1 + the bool instruction that says whether to store; 0: always
+    bool atomic; // joins by an atomic operation: other threads may join the same element
+    int guard;   // 1 + the bool instruction that says whether to store; 0: always
     // A reduction over all rows. Each block (in a contraction over the left operand: each tile of
     // rows) combines the values of its rows and stores its partial result in its part of the
     // scratch buffer at ix. kept: which part of the accumulator (Accumulator.parts, then the number

@@ -125,6 +125,7 @@ static uint64_t hash_facts(uint64_t h, const Body *b)
     for (uint32_t i = 0; i < b->stores.n; i++) {
         const BodyStore *s = &b->stores.at[i];
         h = HASH_INTS(h, s->buf, s->value, s->stage, s->joins, s->guard, s->fold != NULL, s->kept);
+        if (s->atomic) h = hash_mix(h, 1);
     }
     for (uint32_t i = 0; i < b->bufs.n; i++) {
         const BodyBuf *u = &b->bufs.at[i];

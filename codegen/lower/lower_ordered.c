@@ -143,9 +143,7 @@ int lower_place(Lower *l, Node *n, const Ix *at, int pred)
 {
     int64_t places = n->type.dim[attr_int(n, ATTR_axis, 0)];
     int where = lower_value(l, n->args[1], &at, pred);
-    int check = lower_check(l, CHECK_INDEX,
-                            arena_printf(l->ctx->arena, "index of %s", op_info(n->op)->name),
-                            n->loc, places);
+    int check = lower_check(l, CHECK_INDEX, "index of an update", n->loc, places);
     lower_error_buf(l);
     l->body->can_fail = true;
     return lower_inst(l, (Inst){.kind = KI_CHECK,
@@ -171,9 +169,16 @@ static bool bins_pay(const Target *t, const Node *n)
     return count >= places / 4 || node_const_value(n->args[0], &v);
 }
 
+// Whether updates are combined by atomics: for integers, whose results do not depend on the order.
+static bool combines_atomically(const Target *t, const Node *n)
+{
+    const DType type = n->type.dtype;
+    return t->kind == TARGET_CUDA && n->op != OP_scatter && (type == DT_I32 || type == DT_U32);
+}
+
 // Lowers scatter and its variants: a copy of the data, then the updates in order. A thread
 // processes all updates of its indices on the other axes, so no two threads write the same element,
-// and the order of additions is fixed.
+// and the order of additions is fixed. Updates that are combined atomically have a thread each.
 bool lower_scatter(LowerCtx *ctx, Graph *g, const Group *group, Node *n, BodyList *out)
 {
     if (bins_pay(ctx->target, n)) return lower_bins(ctx, g, group, n, out);
@@ -193,21 +198,26 @@ bool lower_scatter(LowerCtx *ctx, Graph *g, const Group *group, Node *n, BodyLis
     IxCtx *c = l.body->ix;
     // If there are many threads, each processes only the indices that are equal to its number
     // modulo [shares].
-    int64_t shares = 1, device = (int64_t)ctx->target->units * ctx->target->threads_per_unit / 2;
-    if (ctx->target->kind == TARGET_CUDA)
+    const bool atomic = combines_atomically(ctx->target, n);
+    int64_t shares = atomic ? count : 1,
+            device = (int64_t)ctx->target->units * ctx->target->threads_per_unit / 2;
+    if (ctx->target->kind == TARGET_CUDA && !atomic)
         while (shares < 128 && shares * 64 < count && shares * 2 * rows <= device) shares *= 2;
     const Ix *all_rows = ix_axis(c, lower_new_axis(&l, rows * shares), rows * shares),
              *at[MAX_RANK];
     const Ix *row = ix_mod(c, all_rows, rows > 0 ? rows : 1);
+    const Ix *col = ix_div(c, all_rows, rows > 0 ? rows : 1); // (atomic)
     l.body->npar = 1;
-    l.body->serial_cols = true;
-    l.body->col = lower_new_axis(&l, count);
-    const Ix *col = ix_axis(c, l.body->col, count);
+    if (!atomic) {
+        l.body->serial_cols = true;
+        l.body->col = lower_new_axis(&l, count);
+        col = ix_axis(c, l.body->col, count);
+    }
     lower_around(c, ut, axis, row, col, at);
     int where = lower_place(&l, n, col, -1), guard = -1;
     const Ix *place = ix_value(c, where, 0, t->dim[axis] > 0 ? t->dim[axis] - 1 : 0,
                                l.body->insts.at[where].axes);
-    if (shares > 1) {
+    if (shares > 1 && !atomic) {
         int share = lower_inst(
             &l, (Inst){.kind = KI_INDEX, .type = DT_I32, .ix = ix_mod(c, place, shares)});
         int mine = lower_inst(
@@ -223,6 +233,7 @@ bool lower_scatter(LowerCtx *ctx, Graph *g, const Group *group, Node *n, BodyLis
                                                     : n->op == OP_scatter_min ? 1 + OP_min
                                                                               : 0;
     l.body->stores.at[l.body->stores.n - 1].guard = guard + 1;
+    l.body->stores.at[l.body->stores.n - 1].atomic = atomic;
     l.body->commits = lower_commits(ctx, n);
     if (l.failed) return lower_failed(&l, n);
     lower_finish(&l);

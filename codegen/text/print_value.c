@@ -351,13 +351,22 @@ void emit_store(Emit *e, const BodyStore *s)
     const char *v = emit_value(e, emit_unrounded(e, s));
     const char *buf = e->buf_name[s->buf], *ix = emit_index(e, s->ix);
     DType t = b->bufs.at[s->buf].type;
-    if (s->joins) {
+    if (s->joins && !s->atomic) {
         const char *was = emit_load(e, t, arena_printf(e->arena, "%s[%s]", buf, ix));
         if (dtype_info[t].bits < 16) was = arena_printf(e->arena, "(%s)%s", type_math(t), was);
         v = arena_printf(e->arena, "(%s)", emit_combine(e, (Op)(s->joins - 1), t, was, v));
     }
     const char *only =
         s->guard ? arena_printf(e->arena, "if (%s) ", emit_value(e, s->guard - 1)) : "";
+    if (s->atomic) {
+        const Op op = (Op)(s->joins - 1);
+        emit(e, "%satomic%s(&%s[%s], %s);", only,
+             op == OP_sum   ? "Add"
+             : op == OP_max ? "Max"
+                            : "Min",
+             buf, ix, v);
+        return;
+    }
     emit(e, "%s%s[%s] = %s;", only, buf, ix, is_moved(e, s->value) ? v : emit_stored(e, t, v));
 }
 
