@@ -1,6 +1,6 @@
-// Who runs a tile program with roles while it is verified: threads, which know of each other what
-// barriers told them, and what shared memory holds. verify_effects.c says what an op does to it,
-// verify_roles.c who goes on and when.
+// The state of a simulated run of a tile program with roles, for its verification: threads (agents)
+// with vector clocks, and the contents of shared memory. verify_effects.c implements the effects of
+// ops on it, verify_roles.c control flow and the order in which threads run.
 #ifndef CODEGEN_TILE_AGENTS_H
 #define CODEGEN_TILE_AGENTS_H
 
@@ -8,34 +8,36 @@
 
 enum { LANES = 2, BLOCKS = 2, BLOCK_AGENTS = 28, AGENTS = BLOCKS * BLOCK_AGENTS };
 enum { MOST_PENDING = 64, MOST_GROUPS = 3, NOTHING = -1, STEP = 64 };
-// What is known: of each agent a time, of each mbarrier how many of its phases have ended.
+// Entries of a vector clock: a time for each agent, the number of ended phases for each mbarrier.
 enum { CLOCKS = AGENTS + BLOCKS * TILE_MOST_BARS * TILE_MOST_PLACES };
 
-typedef struct Spot { // a part of a place of a tile
-    int64_t holds;    // which of the ring's places in order, or of the results
-    int writer;       // agent
-    int wrote;        // when, by the writer's clock
-    bool coming;      // a copy that has not arrived
-    bool raw;         // threads wrote it, and have not fenced that
-    int fenced;       // when they have, likewise
-    int read[AGENTS];
-    bool reading[AGENTS]; // asynchronously
+typedef struct Spot {     // a part of a place of a tile
+    int64_t holds;        // the position in the ring, or the tile or part of the result, it is of
+    int writer;           // agent
+    int wrote;            // when, by the writer's clock
+    bool coming;          // a copy to it has not arrived yet
+    bool raw;             // written by a thread that has not executed a fence since
+    int fenced;           // when the fence was executed, by the writer's clock
+    int read[AGENTS];     // when each agent last read it, by that agent's clock
+    bool reading[AGENTS]; // an asynchronous read by that agent is pending
 } Spot;
 
 typedef struct Bar {
-    int phase, arrived; // phase: those that have ended
-    int64_t bytes;      // announced and not there yet
+    int phase, arrived; // phase: number of ended phases
+    int64_t bytes;      // announced but not arrived
+    // open: the joined clocks of those who arrived so far; closed: the same at the end of the last
+    // phase; touched: when each agent last arrived
     int open[CLOCKS], closed[CLOCKS], touched[AGENTS];
 } Bar;
 
-typedef struct Meeting { // at a barrier of threads
+typedef struct Meeting { // a barrier of threads; there: number that arrived; at: op
     int there, at;
     bool came[AGENTS], stays[AGENTS];
     int known[CLOCKS];
 } Meeting;
 
 typedef struct Copy {
-    int block, tile, place, bar, share; // share: of which block's; NOTHING: all of it
+    int block, tile, place, bar, share; // share: the block whose share it is; NOTHING: all of it
     int64_t bytes;
     int known[CLOCKS];
 } Copy;
@@ -44,34 +46,34 @@ typedef struct Pending { // an asynchronous read of a cell
     int cell, group;
 } Pending;
 
-typedef struct Reads { // by products, or by bulk stores
+typedef struct Reads { // pending reads by products, or by bulk stores
     Pending at[MOST_PENDING];
-    int n, groups, done; // groups that are over
+    int n, groups, done; // groups: number committed; done: number that have completed
 } Reads;
 
-typedef struct Held {   // a tile of a thread's registers, of attention
-    int64_t step;       // it is of; NOTHING: of none
+typedef struct Held {   // attention: a tile in a thread's registers
+    int64_t step;       // the step its values are of; NOTHING: none
     bool used;          // threads have read it
-    int64_t shrunk;     // results: to the scores of that step
-    int writer, reader; // groups of products that write it, or read it
+    int64_t shrunk;     // results: the step to whose scores they were rescaled last
+    int writer, reader; // the last group of products that writes it, that reads it
 } Held;
 
 typedef struct Agent {
     int block, role, warp, lane, group; // warp: of the role
     int at;
     bool waits, ended, ready;
-    int loop;                                // the one it is in, or NOTHING
-    int64_t iteration;                       // of it
-    int64_t tile;                            // NOTHING: in none
-    int pass;                                // 1: all tiles again
-    int64_t judged;                          // tiles, ...
-    int judged_at;                           // ... the last one when, by its clock
-    bool passed;                             // the loop over the ring is behind it
-    bool begun;                              // products may write its sums
-    int64_t products, mapped, boxed, stored; // boxed: mapped to shared memory
-    int64_t added;                           // boxes whose rows are
-    bool totals, told;                       // sums of these have begun; and are stored
-    uint32_t rest;                           // parts of the results whose other operands are loaded
+    int loop;                                // the op of the current loop, or NOTHING
+    int64_t iteration;                       // of that loop
+    int64_t tile;                            // the current tile of the result, or NOTHING
+    int pass;                                // T_AGAIN: 0, or 1 while all tiles run again
+    int64_t judged;                          // number of tiles judged
+    int judged_at;                           // when the last one was, by its own clock
+    bool passed;                             // it has left this tile's loop over the ring
+    bool begun;                              // wgmma.fence executed: products may write its sums
+    int64_t products, mapped, boxed, stored; // boxed: parts written to shared memory
+    int64_t added;                           // parts added to the totals
+    bool totals, told;                       // totals have been cleared; have been stored
+    uint32_t rest;                           // bits: parts whose other operands are loaded
     int clock[CLOCKS];
     Reads by_products, by_stores;
     Held held[TILE_MOST_TILES];
@@ -83,7 +85,8 @@ typedef struct Run {
     int blocks, nagents;
     int64_t tiles, steps;
     uint64_t seed;
-    int begin[TILE_MOST_TILES], parts[TILE_MOST_TILES], ncells; // cells of a tile, in a block
+    // Cells of each tile: the number of the first one, how many a place has; of all, per block.
+    int begin[TILE_MOST_TILES], parts[TILE_MOST_TILES], ncells;
     Spot *cell;
     Agent *agent;
     Bar bar[BLOCKS][TILE_MOST_BARS][TILE_MOST_PLACES];
@@ -94,42 +97,43 @@ typedef struct Run {
     const char *wrong;
 } Run;
 
-// -- verify_effects.c: [who]: an agent; [position]: a place of the ring, counted from the block's first
-void agent_wrong(Run *r, int op, const char *what, const char *name); // the first one is reported
-void agent_learn(int *to, const int *from);                           // clocks
+// -- verify_effects.c: [who]: number of an agent; [position]: number of uses of the ring before
+void agent_wrong(Run *r, int op, const char *what, const char *name); // only the first is kept
+void agent_learn(int *to, const int *from);                           // joins clocks
 const TileRole *agent_role(const Run *r, const Agent *a);
-int agent_sharing(const Run *r,
-                  const Agent *a); // groups of its role that share the steps of a tile
-// Of a product's tile; where it leaves some out, some number.
+// The number of groups of its role that divide the steps of a tile.
+int agent_sharing(const Run *r, const Agent *a);
+// The steps of a product's tile; if the program skips steps, an arbitrary number.
 int64_t agent_tile_steps(const Run *r, int64_t tile);
-// Asynchronous reads of all groups but the last [left] are over.
+// Asynchronous reads of all groups but the last [left] complete.
 void agent_finish(Run *r, int who, Reads *by, int left);
 void agent_arrive(Run *r, int who, int block, int bar, int64_t position, int64_t bytes);
-bool agent_awaited(Run *r, const Agent *a, const TileOp *op, int64_t position); // as parity says
+bool agent_awaited(Run *r, const Agent *a, const TileOp *op, int64_t position); // by its parity
 void agent_await(Run *r, int who, const TileOp *op, int64_t position);
-void agent_copied(Run *r, int i); // that of Run.copy arrives
+void agent_copied(Run *r, int i); // Run.copy[i] arrives
 void agent_load(Run *r, int who, const TileOp *op, int64_t position);
-// An operand that a group multiplies, or whose rows are added up. NULL: it is read at once.
+// Reads an operand: a product of a group, which reads it [later], or threads that add up its rows,
+// at once (NULL).
 void agent_read(Run *r, int who, int tile, int64_t position, Reads *later);
 void agent_clear(Run *r, int who, const TileOp *op, int64_t position);
 void agent_multiply(Run *r, int who, const TileOp *op, int64_t position);
 void agent_map(Run *r, int who, const TileOp *op);
 void agent_store(Run *r, int who, const TileOp *op);
-void agent_add(Run *r, int who, const TileOp *op);  // rows of results to their totals
-bool agent_adds(const Run *r, const Agent *a);      // it has to
-void agent_move(Run *r, int who, const TileOp *op); // its sums, to where other blocks read them
+void agent_add(Run *r, int who, const TileOp *op);  // adds rows of results to the totals
+bool agent_adds(const Run *r, const Agent *a);      // whether its role has totals
+void agent_move(Run *r, int who, const TileOp *op); // registers to shared memory
 void agent_fence(Run *r, int who);
-int64_t agent_parts(const TileProgram *p); // of a group's sums, that results are made of one by one
+int64_t agent_parts(const TileProgram *p); // the parts in which a group's sums become results
 
-// -- verify_scores.c: what ops do whose scores stay in registers
-int64_t agent_steps(const Run *r, int64_t tile); // those of a tile
-// The place of the tile's ring that an op is about, counted from the block's first.
+// -- verify_scores.c: effects of the ops of attention, whose scores stay in registers
+int64_t agent_steps(const Run *r, int64_t tile); // number of steps of a tile
+// The position in the tile's ring that an op uses.
 int64_t agent_place(const Run *r, const Agent *a, int tile, int shift);
 void agent_begin_tile(Agent *a);
 void agent_end_tile(Run *r, const Agent *a);
-void agent_score_op(Run *r, int who, const TileOp *op); // those that touch registers
+void agent_score_op(Run *r, int who, const TileOp *op); // ops on registers
 void agent_judge(Run *r, int who);
-// It knows of every tile whether it is to be done again.
+// Checks that it knows the judgement of every tile before it decides whether to run all again.
 void agent_decide(Run *r, const Agent *a);
 
 #endif

@@ -1,19 +1,21 @@
-// The tile program of attention: a block takes a tile of rows, whose operands stay in shared
-// memory, and loops over tiles of columns, whose operands pass through rings. For each it computes
-// scores, weights from these, and accumulates weights times values; scores are never stored.
+// The tile program of attention: a block computes a tile of rows, whose operands stay in shared
+// memory, and loops over tiles of columns, whose operands pass through rings. For each tile of
+// columns it computes scores, then weights from the scores, and accumulates weights times values.
+// Scores are never stored.
 #include "codegen/tile/tile.h"
 #include "codegen/tile/wgmma.h"
 
-enum { VECTOR_BYTES = 16, ROWS = 16, RESERVED = 1024 }; // of a block's shared memory
+// RESERVED: bytes of a block's shared memory. ROWS: of an mma instruction.
+enum { VECTOR_BYTES = 16, ROWS = 16, RESERVED = 1024 };
 
 // -- its schedule ---------------------------------------------------------------------------------
 
-static int width_of(const Body *b, int head) // of lines in shared memory
+static int width_of(const Body *b, int head) // the elements of a line in shared memory
 {
     return (int)ceil_div(b->axis[head].extent, 16) * 16;
 }
 
-// Sums of a thread for each 16 rows of its warp: of results; of scores and weights.
+// The sums of results that a thread has for each 16 rows of its warp.
 static int result_sums(const Body *b)
 {
     int n = 0;
@@ -21,9 +23,9 @@ static int result_sums(const Body *b)
     return n;
 }
 
-// A warp of 32 rows reads what is in shared memory half as often as two of 16, as long as registers
-// hold its results and scores: of an H200's choices those that were fastest, of heads of 64 and of
-// 128, forward, for keys and values, and for queries.
+// One warp with 32 rows reads shared memory half as often as two with 16, as long as registers hold
+// its results and scores. The sizes are those that were fastest on an H200, for head dimensions of
+// 64 and 128, in the forward pass and for the gradients of keys and values and of queries.
 void plan_attention(const Target *t, Body *b)
 {
     Schedule *s = &b->sched;
@@ -37,7 +39,8 @@ void plan_attention(const Target *t, Body *b)
     if (s->tile.m < 64) s->tile.each = 1;
     s->tile.ring = 2;
     attention_derive(b, t);
-    // Where shared memory holds one block, its warps are all there are.
+    // If a multiprocessor has shared memory for one block only, no other block's warps hide
+    // latency, so the block has more warps.
     if (products == 2 && 2 * s->shared_bytes > t->shared_per_unit && b->axis[1].extent > 64) {
         s->tile.m = 128;
         s->tile.each = 1;
@@ -74,8 +77,8 @@ void attention_derive(Body *b, const Target *t)
 
 // -- its program ----------------------------------------------------------------------------------
 
-// Whether two factors are the same matrix: of the same buffer, at the same places but for the names
-// of their heads' axes.
+// Whether two factors are the same matrix: loads from the same buffer with the same index, except
+// that their head dimensions may be different axes.
 static bool same_matrix(const Body *b, int x, int head_x, int y, int head_y)
 {
     const Inst *u = inst_uncast(b, x), *v = inst_uncast(b, y);
@@ -90,7 +93,7 @@ static bool same_matrix(const Body *b, int x, int head_x, int y, int head_y)
            ix_add(c, v->ix, ix_scale(c, ix_axis(c, head_y, extent), -sy));
 }
 
-// The tile of a factor, or the one there is.
+// Adds the tile of a factor, unless the same matrix has one already; returns its number.
 static int add_factor(const Body *b, TileProgram *p, int inst, int axis, int head, const char *name)
 {
     for (int i = 0; i < p->ntiles; i++)
@@ -107,7 +110,7 @@ static int add_factor(const Body *b, TileProgram *p, int inst, int axis, int hea
     t.line = width_of(b, head);
     t.pitch = t.line + p->vector;
     t.bytes = t.lines * t.pitch * (dtype_info[p->type].bits / 8);
-    if (s->variant == RUN_ATTENTION_GROUPS) { // boxes side by side
+    if (s->variant == RUN_ATTENTION_GROUPS) { // boxes of STEP columns, one after the other
         t.layout = L_BULK;
         t.pitch = STEP;
         t.bytes = t.lines * (int)ceil_div(t.line, STEP) * LINE;
@@ -163,7 +166,7 @@ void attention_tiles(const Body *b, TileProgram *p)
     }
 }
 
-// Loads of what stays, or of what passes through rings.
+// Loads the tiles that stay, or those that pass through rings.
 static void load(TileProgram *p, bool stays)
 {
     for (int i = 0; i < p->score[0].tile; i++)

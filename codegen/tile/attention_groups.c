@@ -1,12 +1,12 @@
 // The tile program of attention by groups of four warps (wgmma, sm_90), for bf16 or f16 operands
 // that bulk copies can read.
 //
-// Blocks are persistent: each takes tile after tile of rows. One thread keeps the rows' operands
-// and the rings of the columns' operands filled by bulk copies. Each group multiplies 64 of the
-// tile's rows by all columns: scores stay in registers, and so do the weights computed from them,
-// which are the left operand of the next product. One group computes weights while another
-// multiplies; and the scores of the next tile of columns are multiplied before the weights of this
-// one (Schedule.skew), so that a group's own products overlap with its arithmetic. (On an H200,
+// Blocks are persistent: each computes one tile of rows after another. One thread keeps the rows'
+// operands and the rings of the columns' operands filled by bulk copies. Each group multiplies 64
+// of the tile's rows by all columns: scores stay in registers, and so do the weights computed from
+// them, which are the left operand of the next product. One group computes weights while another
+// multiplies. With Schedule.skew the scores of the next tile of columns are multiplied before the
+// weights of this one, so that a group's own products overlap with its arithmetic. (On an H200,
 // making groups take turns at multiplying is no faster.)
 #include "codegen/tile/tile.h"
 #include "codegen/tile/wgmma.h"
@@ -17,7 +17,7 @@
 enum { ATOM_COLS = 8, UNIT = 8, SPARE = 1024 + 256, MOST_WIDTH = 256 };
 enum { MOST_GROUPS = 3, MOST_HELD = 192, CACHED = 32 << 20 };
 
-// Scores are as wide as a tile, results as a head: sums are counted by eight neighbours.
+// The atom has 8 columns, because widths differ: scores are as wide as a tile, results as a head.
 static const TileAtom atoms[] = {
     {"wgmma of bf16", DT_BF16, 0, ATOM_ROWS, ATOM_COLS, 16, NULL, "b", "nc_weights_b"},
     {"wgmma of f16", DT_F16, 0, ATOM_ROWS, ATOM_COLS, 16, NULL, "h", "nc_weights_h"},
@@ -40,8 +40,8 @@ static int64_t divisor(int64_t a, int64_t b)
     return a;
 }
 
-// Terms of the batch number plane p's matrix: those below the lines' distance one number, those
-// beyond it another.
+// Computes from the batch terms of the index the two coordinates of the plane with the matrix: one
+// from the terms with strides below the row pitch, one from those with larger strides.
 static bool add_planes(const Body *b, const Ix *ix, int axis, int head, GroupFactor *f)
 {
     ProgMap *m = &f->map;
@@ -87,7 +87,8 @@ GroupFactor group_factor(const Body *b, int inst, int axis, int head)
     return f;
 }
 
-// Whether the mask is a number, which scores may not be above: results are computed again there.
+// Whether the mask is a finite number. Then a row's scores may turn out not to be far above it, in
+// which case the results are computed again with all columns.
 static bool may_doubt(const Body *b)
 {
     AttentionRange r = attention_range(b);
@@ -114,7 +115,7 @@ bool attention_groups_fit(const Body *b, const Target *t)
         const BodyWeighted *x = &b->attention.out[i];
         if (!factor_fits(b, x->value, b->col, x->axis)) return false;
     }
-    // (What the body may write where it reads it is computed once only.)
+    // A body that writes cells may overwrite what it reads, so it cannot be run again.
     return !b->commits || !may_doubt(b);
 }
 
@@ -163,7 +164,7 @@ void attention_groups_derive(Body *b, const Target *t)
     s->threads = (1 + groups_of(b)) * 128;
     int64_t tiles = b->axis[0].extent * ceil_div(b->axis[1].extent, s->tile.m);
     s->blocks = at_most(tiles, t->units);
-    // The next tile's rows come while this one's results are made, where there is room for both.
+    // If there is room for the rows of two tiles, the next tile's are copied during this one.
     for (s->tile.each = 2;; s->tile.each = 1) {
         s->shared_bytes = shared_of(b);
         if (s->tile.each == 1 || s->shared_bytes <= t->shared_per_block - SPARE) return;
@@ -174,16 +175,17 @@ bool attention_groups_plan(Body *b, const Target *t)
 {
     Schedule *s = &b->sched;
     if (!attention_groups_fit(b, t)) return false;
-    int width = 0; // of what a thread holds results of
+    int width = 0; // columns of all results
     for (int i = 0; i < b->attention.nouts; i++)
         width += (int)b->axis[b->attention.out[i].axis].extent;
     const int n = b->attention.nscores;
     s->tile.wgmma = WGMMA_SHARED;
     s->tile.m = 128;
     s->skew = b->attention.nouts == 1;
-    // Columns: as many as registers have room for, of two steps where these are taken at once, and
-    // shared memory in a ring of three places, or of two. (Where one tile has two uses a step apart
-    // two places are too few: an H200 needs a third more time for the gradient of queries.)
+    // As many columns as registers have room for (with skew, for the scores of two steps) and as
+    // shared memory holds in a ring of three places, or of two. (If a tile is used in two
+    // consecutive steps, two places are too few: then an H200 needs a third more time for the
+    // gradient of queries.)
     int most = s->skew ? 128 : 64;
     while (s->skew && most > 64 && width / 2 + most * n / 2 + most / 4 > MOST_HELD) most -= 16;
     for (s->tile.ring = 3; s->tile.ring >= 2; s->tile.ring--)
@@ -227,7 +229,7 @@ static void multiply_scores(TileProgram *p)
         tile_mma(p, BY_TENSOR, p->score[i].tile, p->score[i].rows, p->score[i].cols);
 }
 
-// Weights of what the scores have become.
+// Computes the weights from the scores, rescales the results, and converts the weights to operands.
 static void weigh(TileProgram *p, bool first)
 {
     const Body *b = p->body;
@@ -245,8 +247,8 @@ static void multiply_values(TileProgram *p, int shift)
         tile_mma(p, BY_TENSOR, p->out[i].tile, p->out[i].weights, p->out[i].values)->shift = shift;
 }
 
-// The steps of a tile: with skew the products of the last weights and of the next scores stand side
-// by side.
+// The steps of a tile. With skew, each iteration multiplies the scores of its step and the weights
+// of the step before, one product right after the other.
 static void steps(TileProgram *p)
 {
     const bool skew = p->body->sched.skew;
@@ -286,7 +288,7 @@ void tile_attention_groups(const Body *b, TileProgram *p)
     load(p, false);
     tile_end(p);
     end(p);
-    if (looks) { // at what is in memory of the rows' scores, meanwhile
+    if (looks) { // tests what is stored about the rows' scores, while the others compute
         begin(p, 1);
         tile_do(p, T_JUDGE, NO_TILE, NO_TILE);
         end(p);

@@ -1,22 +1,23 @@
-// The range of columns that attention needs for a row: where a mask follows from positions (causal,
-// a sliding window), tiles of columns that are masked as a whole are neither read nor multiplied.
+// The range of columns that attention needs for a row. If a mask depends on positions only (causal,
+// a sliding window), tiles of columns that are completely masked are neither read nor multiplied.
 //
-// A score that a condition on positions sets to minus infinity has weight 0, so its value does not
-// matter. The same holds for a finite number far below all other scores, as many models write it:
-// there the kernel checks that it is far below, and takes all columns where it is not. Conditions
-// are comparisons of row and column with each other, with constants and with whole numbers that are
-// the same for all rows and columns (how much of a cache is filled, a text's length, where this
-// part of the columns begins), joined by `and`. A row whose columns are all masked is NaN either
-// way.
+// A score that is set to minus infinity by a condition on positions has weight 0, so its value does
+// not matter. The same holds for a finite number far below all other scores, which many models use
+// instead; then the kernel checks that it is far below, and uses all columns if it is not.
+// Conditions are comparisons of row and column with each other, with constants and with integers
+// that are the same for all rows and columns (how much of a cache is filled, the length of a text,
+// where this part of the columns begins), combined by `and`. A row whose columns are all masked
+// with minus infinity is NaN either way.
 #include "codegen/tile/tile.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-enum { MOST_PLACE = 1 << 24 };  // exact as a float
-enum { HIGHEST_MASK = -10000 }; // what is written for minus infinity where 16-bit floats are
+enum { MOST_PLACE = 1 << 24 };  // up to here integers are exact as floats
+enum { HIGHEST_MASK = -10000 }; // the number that models with 16-bit floats use as minus infinity
 
-// Expressions are graphs: one that meets itself again and again is left alone after so many visits.
+// Expressions are graphs with shared parts, so the number of paths may be exponential: the search
+// gives up after this many visits.
 enum { MOST_VISITS = 4096 };
 
 typedef struct Look {
@@ -24,7 +25,8 @@ typedef struct Look {
     int left;
 } Look;
 
-// A sum of row, column, numbers of the run and of the batch, in the terms of a bound.
+// A linear function of row and column, an integer known at run time, and an index over the batch:
+// the left side of a bound.
 typedef AttentionBound Linear;
 
 static bool small(const Linear *x)
@@ -46,14 +48,14 @@ static bool linear_index(const Body *b, const Ix *ix, Linear *out)
     return true;
 }
 
-// Whether it is a whole number that all rows and columns of a batch read.
+// Whether it loads an integer that is the same for all rows and columns of a batch element.
 static bool is_shift(const Look *k, const Inst *v)
 {
     return (v->type == DT_I32 || v->type == DT_I64) && v->kind == KI_LOAD && v->pred < 0 &&
            !v->ix->has_value && !(v->axes & (1ull << 1 | 1ull << k->b->col));
 }
 
-// x + by * y. false: two numbers would be added that only the run knows, or two of the batch.
+// x + by * y. false: the sum would have two integers known at run time, or two batch indices.
 static bool add_up(const Linear *x, int by, const Linear *y, Linear *out)
 {
     if ((x->shift >= 0 && y->shift >= 0) || (x->batch && y->batch)) return false;
@@ -97,7 +99,7 @@ static bool linear(Look *k, int inst, Linear *out)
     return add_up(&x, v->op == OP_sub ? -1 : 1, &y, out);
 }
 
-// Adds "left >= right + least" of two instructions, of which comparison [inst] says so.
+// Adds the bound left >= right + least of two instructions, which follows from comparison [inst].
 static void add_bound(Look *k, int left, int right, int64_t least, AttentionRange *r, int inst,
                       bool holds)
 {
@@ -110,7 +112,7 @@ static void add_bound(Look *k, int left, int right, int64_t least, AttentionRang
     r->at[r->n++] = d;
 }
 
-// Adds the bounds that follow where the condition holds, or where it does not.
+// Adds the bounds that follow from the condition if it is true, or (!holds) if it is false.
 static void add_condition(Look *k, int inst, bool holds, AttentionRange *r)
 {
     const Inst *v = &k->b->insts.at[inst];
@@ -120,14 +122,14 @@ static void add_condition(Look *k, int inst, bool holds, AttentionRange *r)
     case OP_not: add_condition(k, x, !holds, r); return;
     case OP_and:
     case OP_or:
-        if ((v->op == OP_and) != holds) return; // one of both: nothing is sure of either
+        if ((v->op == OP_and) != holds) return; // only one of the two need hold: no bound follows
         add_condition(k, x, holds, r);
         add_condition(k, y, holds, r);
         return;
     case OP_ge:
     case OP_gt:
     case OP_le:
-    case OP_lt: { // x >= y, x > y, or these of y and x; where it does not hold y > x, y >= x
+    case OP_lt: { // x >= y or x > y, or with x and y exchanged; their negations are y > x, y >= x
         const bool strict = v->op == OP_gt || v->op == OP_lt,
                    turned = (v->op == OP_le || v->op == OP_lt) == holds;
         add_bound(k, turned ? y : x, turned ? x : y, strict == holds, r, inst, holds);
@@ -143,7 +145,7 @@ static bool is_number(const Body *b, int inst, double number)
     return v->kind == KI_CONST && dtype_is_float(v->type) && v->fvalue == number;
 }
 
-// Whether the value is 0 where [exp] is, whatever else it is made of.
+// Whether the value is 0 wherever [exp] is 0, whatever its other operands are.
 static bool vanishes(Look *k, int inst, int exp)
 {
     const Body *b = k->b;
@@ -166,7 +168,7 @@ static bool vanishes(Look *k, int inst, int exp)
     }
 }
 
-// The exponential of scores that all weights have as a factor; -1: there is none.
+// The exponential of scores that is a factor of all weights; -1: there is none.
 static int common_exp(const Body *b)
 {
     for (uint32_t i = 0; i < b->insts.n; i++) {
@@ -181,14 +183,14 @@ static int common_exp(const Body *b)
     return -1;
 }
 
-// A constant for scores that do not count.
+// Whether the value is a constant that masks scores.
 static bool is_mask(const Body *b, int inst)
 {
     const Inst *v = inst_uncast(b, inst);
     return v->kind == KI_CONST && dtype_is_float(v->type) && v->fvalue <= HIGHEST_MASK;
 }
 
-// Narrows low..high, places along an axis, to those with step * place >= least.
+// Narrows the indices low..high along an axis to those with step * index >= least.
 static void narrow(int64_t step, int64_t least, int64_t *low, int64_t *high)
 {
     int64_t size = llabs(step), up = least > 0 ? ceil_div(least, size) : -(-least / size);
@@ -200,8 +202,8 @@ static void narrow(int64_t step, int64_t least, int64_t *low, int64_t *high)
         *high = -up;
 }
 
-// The queries (indices along that axis) for which all keys are masked: the first, and one behind
-// the last.
+// Sets r->blind and r->blind_end: the first query (an index along that axis) for which all keys are
+// masked, and one past the last.
 static void find_blind(const Body *b, AttentionRange *r, int queries)
 {
     const int keys = queries == 1 ? b->col : 1;
@@ -244,8 +246,9 @@ AttentionRange attention_range(const Body *b)
         if (r.n > before) r.mask = fmax(r.mask, inst_uncast(b, v->a[otherwise ? 2 : 1])->fvalue);
         v = &b->insts.at[v->a[otherwise ? 1 : 2]];
     }
-    // Which rows see nothing has to be known: their gradients are not numbers, wherever they are
-    // added up, and a number for a mask leaves them all columns.
+    // Here the rows without any unmasked column must be known at compile time: with minus infinity
+    // their gradients are NaN, in every sum that contains them; with a number they need all
+    // columns. So bounds known only at run time are dropped.
     if (b->attention.high < 0 || !isinf(r.mask)) drop_shifted(&r);
     int queries = b->insts.at[r.statistic].axes >> b->col & 1 ? b->col : 1;
     if (r.n && (b->attention.high < 0 || !isinf(r.mask))) find_blind(b, &r, queries);

@@ -1,4 +1,4 @@
-// Tiles and ops of a tile program, added one by one.
+// Functions that append tiles and ops to a tile program.
 #include "codegen/tile/tile.h"
 
 int tile_add(TileProgram *p, Tile t)

@@ -1,47 +1,50 @@
 // The tile program of a product of bf16 or f16 matrices by groups of four warps (wgmma, sm_90).
 //
-// Blocks are persistent: each takes tile after tile of the result. One thread keeps a ring of
-// operand tiles filled by bulk copies, as far ahead as shared memory allows. Two groups multiply
-// straight from the ring: both the same tile (each half of its rows), or each a tile of its own, so
-// that one multiplies while the other runs its epilogue. The blocks of a cluster take tiles below
-// each other: each copies its share of the right operand to all of them (multicast). Two warps that
-// have nothing to copy can sum the rows of the left operand.
+// Blocks are persistent: each computes one tile of the result after another. One thread keeps a
+// ring of operand tiles filled by bulk copies, as far ahead as shared memory allows. Two groups
+// multiply straight from the ring: both the same tile (each half of its rows), or each a tile of
+// its own, so that one multiplies while the other runs its epilogue. The blocks of a cluster
+// compute tiles below each other, and each copies its share of the right operand to all of them
+// (multicast). Two warps that have nothing to copy can sum the rows of the left operand.
 //
-// Or the blocks of a cluster share the contracted axis of a tile (WGMMA_SPLIT, split-k): for few
-// tiles with long sums, such as gradients of weights. Each multiplies its range and leaves its
-// partial sums in shared memory, where the ring was. A block computes the results of its share of
-// the rows: it reads all partial sums of these, also from the others' shared memory, and adds them
-// in a fixed order, so that results are the same to the bit, nothing passes through device memory,
-// and there is one launch. Copies for the next tile begin only after that: there should be one tile
-// a block, or few. The groups of a block can share its steps as well (WGMMA_STEPS), taking turns.
-// Results are stored by rows, so that a tile may have any width.
+// Alternatively, the blocks of a cluster divide the contracted axis of a tile (WGMMA_SPLIT,
+// split-k), for few tiles with long sums, such as gradients of weights. Each block multiplies its
+// range and leaves its partial sums in shared memory, in place of the ring. Then each computes the
+// results of its share of the rows: it reads all partial sums of these rows, also from the other
+// blocks' shared memory, and adds them in a fixed order. So results are the same to the bit,
+// nothing passes through device memory, and there is one launch. Copies for the next tile begin
+// only after that, so there should be one tile per block, or few. The groups of a block can divide
+// its steps as well (WGMMA_STEPS), alternately. Results are stored by rows, so that a tile may have
+// any width.
 //
-// Where results need other tensors beside their sums (a residual, the mask of a gradient), the sums
-// of a part of them pass through shared memory, so that each thread has eight neighbours of a row:
-// it loads 16 bytes of each tensor at once, several rows of them before the first is used, and
-// stores as many (wgmma_by_rows). Where registers have room the first parts' loads begin before the
-// products, and others as many parts ahead.
+// If results need other tensors besides their sums (a residual, the mask of a gradient), the sums
+// of one part at a time pass through shared memory, so that each thread has eight neighbours of a
+// row: it loads 16 bytes of each tensor at a time, for several rows before the first is used, and
+// stores as many (wgmma_by_rows). As registers allow, the loads of the first parts begin before the
+// products, and the loads of the others the same number of parts ahead.
 //
-// Sums over the rows of a result that passes through shared memory, as the statistics of a norm
-// behind a convolution, are taken from there: a lane of a warp has two neighbouring columns of each
-// 64, adds up the rows of each part, and keeps the sums in registers from tile to tile: all tiles
-// of a block have the same columns (wgmma_derive). Each warp stores its sums when all tiles are
-// done. Of results by rows, such as a gradient behind which the sums of a norm's gradient come, the
-// sums may be of anything: a thread adds up what it has of a part, and of four lanes with the same
-// eight columns each keeps one of the sums.
+// Sums over the rows of a result that passes through shared memory, such as the statistics of a
+// norm after a convolution, are computed from there: a lane of a warp has two neighbouring columns
+// of each 64, adds up the rows of each part, and keeps the sums in registers from tile to tile,
+// since all tiles of a block have the same columns (wgmma_derive). Each warp stores its sums after
+// the last tile. If results are stored by rows, sums of any values are possible, as in the gradient
+// of a norm: a thread adds up its elements of a part, and of the four lanes with the same eight
+// columns each keeps one of the sums.
 //
-// Steps for which the right operand is zero are skipped (BodyWindows.live).
+// Steps in which the right operand is zero are skipped (BodyWindows.live).
 //
-// A step over windows in images may have all pixels of a window's line (WGMMA_STRIPS): the left
-// tile is then a strip of the image, of a few more rows than the tile has, which the products of
-// each pixel read from other rows on; the right one has the pixels' tiles behind each other, or
-// stays in shared memory, all of it, where tiles do not lie side by side (wgmma_stays). Tiles are
-// of places, some of which are no results (ir/body_strips.c), so that the threads of a warp store
-// what they have staged. (Bulk stores that begin before a line are illegal.)
+// A step over windows in images may contain all pixels of a line of the windows (WGMMA_STRIPS). The
+// left tile is then a strip of the image with a few more rows than a tile; the products of each
+// pixel read it at another row offset. The tiles of the right operand for these pixels follow one
+// another, or the whole right operand stays in shared memory if there is only one column of tiles
+// (wgmma_stays). The rows of a tile are positions, some of which are no results
+// (ir/body_strips.c), so staged results are stored by the threads of a warp. (Bulk stores that
+// begin before a line are illegal.)
 #include "codegen/tile/tile.h"
 #include "codegen/tile/wgmma.h"
 
-enum { SUMMERS = 2, REGISTERS = 504 }; // REGISTERS: of three threads, a group each
+// SUMMERS: warps that sum rows. REGISTERS: of one thread of each of the three warpgroups together.
+enum { SUMMERS = 2, REGISTERS = 504 };
 
 #define ATOM(n, name, type, multiply, pack)                                                        \
     {                                                                                              \
@@ -71,7 +74,7 @@ bool wgmma_has_atom(int n)
     return false;
 }
 
-// A place of the ring has the left operand's tile and behind it the right one's.
+// A place of the ring has the left operand's tile, followed by the right one's.
 static int add_operand(TileProgram *p, int axis)
 {
     const Body *b = p->body;
@@ -90,7 +93,7 @@ static int add_operand(TileProgram *p, int axis)
     t.bytes = wgmma_tile_bytes(b, axis);
     t.apart = wgmma_place_apart(b);
     t.offset = axis == 1 ? 0 : wgmma_right_offset(b);
-    if (axis == 2 && wgmma_stays(b)) { // behind the ring
+    if (axis == 2 && wgmma_stays(b)) { // after the ring
         t.stays = true;
         t.places = 1;
         t.apart = t.bytes;
@@ -103,7 +106,7 @@ static int add_operand(TileProgram *p, int axis)
     return tile_add(p, t);
 }
 
-// Results of 16 bits, as bulk copies take them, if there are any.
+// The tile in which 16-bit results are staged for bulk copies, if there are any.
 static int add_boxes(TileProgram *p)
 {
     const Body *b = p->body;
@@ -119,7 +122,7 @@ static int add_boxes(TileProgram *p)
     return tile_add(p, t);
 }
 
-// Sums of a part of the results, of each warp its own.
+// The tile for the sums of one part of each warp's results.
 static int add_part(TileProgram *p)
 {
     Tile t = {.name = "sums",
@@ -136,7 +139,7 @@ static int add_part(TileProgram *p)
     return tile_add(p, t);
 }
 
-// Sums of columns of results, of each warp its own.
+// The registers in which each warp sums the columns of its results.
 static int add_totals(TileProgram *p)
 {
     Tile t = {.name = "totals", .layout = L_TOTALS, .type = DT_F32, .places = 1};
@@ -145,7 +148,7 @@ static int add_totals(TileProgram *p)
     return tile_add(p, t);
 }
 
-// ... where the ring was, for the block to join: a line of each that is kept.
+// The tile in place of the ring in which the block adds the warps' sums: a line per warp and sum.
 static int add_joint(TileProgram *p)
 {
     Tile t = {.name = "joint", .layout = L_JOINT, .type = DT_F32, .places = 1};
@@ -172,7 +175,7 @@ static void add_roles(TileProgram *p)
                                       .steps = p->warps_k > 1};
 }
 
-// Of a tile whose columns are shared: the sums of each group, where the ring was.
+// If k is divided: the tile for the sums of each group, in place of the ring.
 static int add_rows(TileProgram *p)
 {
     Tile t = {.name = "sums", .layout = L_ROWS, .type = DT_F32, .places = 1};
@@ -189,7 +192,7 @@ static int add_rest(TileProgram *p)
     return tile_add(p, (Tile){.name = "rest", .layout = L_RESULTS, .places = 1});
 }
 
-// What a role does for each of the block's tiles follows.
+// Begins the loop over the block's tiles.
 static void begin_tiles(TileProgram *p)
 {
     const Schedule *s = &p->body->sched;
@@ -228,7 +231,7 @@ static void row_sums(TileProgram *p, int left)
     tile_end(p);
 }
 
-// The sums to where other blocks read them, and results of all of them.
+// Moves the sums to where other blocks read them, and computes results from the sums of all blocks.
 static void share_sums(TileProgram *p, int acc, int sums)
 {
     tile_do(p, T_MOVE, sums, acc);
@@ -236,8 +239,8 @@ static void share_sums(TileProgram *p, int acc, int sums)
     tile_do(p, T_MAP, NO_TILE, sums);
 }
 
-// Part by part of a group's sums: [part] is where they, or staged results, pass through; [totals]:
-// sums of the columns of these.
+// Computes and stores the results of a group's sums, part by part. [part]: the tile that the sums,
+// or the results, pass through, or NO_TILE; [totals]: their column sums, or NO_TILE.
 static void store_parts(TileProgram *p, int acc, int part, int rest, int totals)
 {
     const int parts = wgmma_parts(p->body), ahead = wgmma_ahead(p->body);
@@ -245,7 +248,7 @@ static void store_parts(TileProgram *p, int acc, int part, int rest, int totals)
     if (rest != NO_TILE) {
         if (ahead && ahead < parts) tile_load(p, BY_BODY, rest)->shift = ahead;
         tile_do(p, T_MOVE, part, acc);
-        if (!ahead) tile_load(p, BY_BODY, rest); // to the registers that these sums had
+        if (!ahead) tile_load(p, BY_BODY, rest); // to registers that the moved sums have freed
         tile_do(p, T_MAP, totals, part);
     } else {
         tile_do(p, T_MAP, part, acc);
@@ -290,7 +293,7 @@ void tile_groups(const Body *b, TileProgram *p)
     const Schedule *s = &b->sched;
     const bool by_rows = wgmma_by_rows(b), split = wgmma_shares(s);
     *p = (TileProgram){.body = b, .atom = atom_of(b), .cluster = s->cluster, .split = split};
-    p->vector = by_rows ? 8 : split ? 4 : 2; // results leave by rows, or by pairs
+    p->vector = by_rows ? 8 : split ? 4 : 2; // how results are stored: by rows, or by pairs
     p->type = p->atom->operand;
     p->warps_k = s->tile.wgmma == WGMMA_STEPS ? GROUPS : 1;
     p->warps_m = wgmma_together(s) ? GROUPS : 1;

@@ -1,25 +1,25 @@
-// Software pipelining of loads: from
+// Software pipelining of loads. The loop
 //
 //     loop k (ahead n): load A[k]; load r; B[k] = r; acc += A[k] B[k]
 //
-// to a prologue with the loads of iterations 0 to n - 1, asynchronous copies first, and a loop in
-// which each iteration issues the loads of the one n later, multiplies, and only then moves to
-// shared memory what has arrived in registers.
+// becomes a prologue with the loads of iterations 0 to n - 1, asynchronous copies first, and a loop
+// in which iteration k issues the loads of iteration k + n, multiplies, and only then moves the
+// values that were loaded into registers to shared memory.
 #include "codegen/tile/tile.h"
 
-enum { MOST_FETCHED = 16 }; // vectors of a thread that are in registers at once
+enum { MOST_FETCHED = 16 }; // vectors that a thread has in registers at once
 
 static bool copies(const TileOp *op)
 {
     return op->kind == T_LOAD && op->how == BY_ASYNC;
 }
 
-static bool moves(const TileOp *op) // from registers, what a load has brought there
+static bool moves(const TileOp *op) // loaded values from registers to shared memory
 {
     return op->kind == T_MOVE;
 }
 
-// Vectors of an operand's tile that a thread fetches.
+// The vectors of an operand's tile that a thread loads.
 static int vectors_a_thread(const TileProgram *p, const Tile *t)
 {
     return (int)ceil_div((int64_t)t->lines * t->line / p->vector, p->body->sched.threads);
@@ -35,7 +35,7 @@ static void first_loads(TileProgram *p, const TileOp *in, int n, int ahead)
             if (copies(&in[i])) tile_op(p, in[i]);
         tile_end(p);
     }
-    for (int i = 0; i < n; i++) { // several at once, so that their loads are in flight together
+    for (int i = 0; i < n; i++) { // several iterations' loads are in flight together
         if (!moves(&in[i])) continue;
         int each = vectors_a_thread(p, &p->tile[in[i].dst]);
         int together = (int)at_most(each >= MOST_FETCHED ? 1 : MOST_FETCHED / each, ahead);
@@ -47,7 +47,7 @@ static void first_loads(TileProgram *p, const TileOp *in, int n, int ahead)
     }
 }
 
-// Loads first, then products, then moves.
+// The order of ops in an iteration: loads first, then products, then moves.
 static int turn_of(const TileOp *op)
 {
     return op->kind == T_LOAD ? 0 : moves(op) ? 2 : 1;

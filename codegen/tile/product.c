@@ -1,5 +1,5 @@
-// The tile program of a contraction on tensor cores whose operands pass through a ring of tiles in
-// shared memory, and the table of the matrix instructions.
+// The tile program of a contraction whose operands pass through tiles in shared memory (with tensor
+// cores: a ring of them), and the table of the matrix instructions.
 #include "codegen/tile/tile.h"
 
 enum { VECTOR_BYTES = 16, MMA_WARPS_M = 2, MMA_WARPS_N = 4, MMA_AHEAD = 4, MMA_STRIP = 16 };
@@ -10,7 +10,7 @@ static const TileAtom atoms[] = {
     {"tf32", DT_F32, TENSOR_TF32, 16, 8, 8, "32", "nc_multiply_tf32", NULL},
     {"f32 as three tf32", DT_F32, TENSOR_F32, 16, 8, 8, "32", "nc_multiply_f32", NULL},
 };
-// No tensor cores: a product and a sum of any type at a time.
+// Without tensor cores: one multiplication and addition at a time, of any type.
 static const TileAtom fma = {"fma", DT_BOOL, 0, 1, 1, 1, NULL, NULL, NULL};
 
 static const TileAtom *atom_of(DType type, int tensor)
@@ -29,7 +29,7 @@ const TileAtom *tile_atom(const Body *b)
     return atom_of(type, b->dot.tensor);
 }
 
-// Whether a vector along the axis holds neighbours in memory, wherever one begins.
+// Whether every vector along the axis is contiguous in memory.
 static bool runs_along(const Inst *v, int axis, int width)
 {
     int64_t step;
@@ -37,7 +37,7 @@ static bool runs_along(const Inst *v, int axis, int width)
     return ix_run(v->ix, axis, width, &step, &aligned) && step == 1;
 }
 
-// Neighbours in the operand's memory are neighbours along its own axis, and not along the columns.
+// Whether the operand is contiguous along its own axis (m or n) and not along the columns (k).
 static bool lies_across(const Body *b, int inst, int axis, int width)
 {
     const Inst *v = &b->insts.at[inst];
@@ -58,7 +58,7 @@ bool tile_copies(const Body *b, int inst, DType type, int inner, int width)
            b->axis[inner].extent % width == 0;
 }
 
-// The tile of an operand of plain multiplications: computed, element by element.
+// The tile of an operand without tensor cores: computed element by element.
 static Tile plain_operand(const TileProgram *p, int axis)
 {
     const Body *b = p->body;
@@ -77,7 +77,7 @@ static Tile plain_operand(const TileProgram *p, int axis)
     return t;
 }
 
-// The tile of an operand, but not yet where it lies.
+// The tile of an operand; places and offset are not set yet.
 static Tile operand(const TileProgram *p, int axis)
 {
     const Body *b = p->body;
@@ -99,8 +99,8 @@ static Tile operand(const TileProgram *p, int axis)
     return t;
 }
 
-// The operands' tiles: of 16 bits two where one is computed, so many as there is room for of
-// others.
+// The operands' tiles. A ring for mma has MMA_AHEAD places if both operands are copied
+// asynchronously, two if one of them is computed.
 static void add_operands(TileProgram *p)
 {
     const Schedule *s = &p->body->sched;
@@ -131,14 +131,14 @@ static void share_out(TileProgram *p)
     p->steps = ceil_div(p->body->axis[p->body->col].extent, step);
 }
 
-// Sums pass through shared memory, where the operands were, so that results are stored by whole
-// vectors: of 16-bit products a strip of a warp at a time; of others, whose warps share the
-// columns, all at once.
+// Sums pass through shared memory, so that results are stored by whole vectors. Those of 16-bit
+// products do so one strip of each warp at a time; those of other products, whose warps divide the
+// columns, all at once. With tensor cores they overwrite the operands.
 static int add_sums(TileProgram *p)
 {
     const Schedule *s = &p->body->sched;
     Tile t = {.name = "sums", .layout = L_ROWS, .type = DT_F32, .places = 1};
-    if (p->atom == &fma) { // behind the operands
+    if (p->atom == &fma) { // after the operands
         t.type = p->type;
         t.offset = p->tile[1].offset + p->tile[1].bytes;
         t.lines = p->warps_k * s->tile.m;
@@ -196,7 +196,7 @@ void tile_product(const Body *b, TileProgram *p)
     int sums = direct ? acc : add_sums(p), places = p->tile[0].places;
     tile_do(p, T_FILL, acc, NO_TILE);
     TileOp *loop = tile_begin(p, T_LOOP, p->steps);
-    loop->rolled = plain; // expressions of any length: once
+    loop->rolled = plain; // operands may be long expressions, which should be printed only once
     loop->ahead = plain ? 1 : (int)at_most(p->steps, p->steps <= places ? places : places - 1);
     for (int i = 0; i < 2; i++) {
         if (p->tile[i].plain) {
@@ -243,7 +243,7 @@ int staged_sharing(const Schedule *s)
     return STAGED_WARPS / (s->tile.m / STAGED_SIDE * (s->tile.n / STAGED_SIDE));
 }
 
-// What the threads of half a warp store at once lies in different banks.
+// Pads rows so that the stores of half a warp go to different banks.
 int staged_pitch(const Body *b)
 {
     return b->sched.tile.n + (operand_along_k(b, b->dot.a, 4) ? 8 : 4);

@@ -1,43 +1,44 @@
-// Synchronisation of a tile program: inserts all barriers, groups of copies and waits for them.
+// Synchronisation of a tile program without roles: inserts all barriers, commits of groups of
+// copies and waits for them.
 //
-// The program is simulated with enough iterations to show every dependence. Each access to shared
-// memory depends on earlier ones: reads of what it overwrites, the write of what it reads. Such a
-// pair needs a barrier at one of the program points between the two; and where the first is an
-// asynchronous copy, a wait for it before that barrier, by the thread that issued it. Few points
-// are chosen that cover all pairs: pairs with the fewest candidates come first, and a wait for
-// copies comes as late as possible. A second simulation counts how many groups of copies may still
-// be in flight at each wait.
+// The program is simulated with enough iterations to show every dependence. An access to shared
+// memory depends on earlier ones: a write on the reads of what it overwrites, a read on the write
+// of what it reads. Each such pair needs a barrier at one of the program points between the two; if
+// the first is an asynchronous copy, the thread that issued it must also wait for it before that
+// barrier. A small set of points is chosen that covers all pairs: pairs with the fewest candidate
+// points come first, and a wait for copies comes as late as possible. A second simulation counts
+// how many groups of copies may be pending at each wait.
 #include "codegen/tile/sync.h"
 
-enum { MOST_NEEDS = 128, GAPS = TILE_MOST_OPS + 1 }; // a gap is the place before an op, or the end
+enum { MOST_NEEDS = 128, GAPS = TILE_MOST_OPS + 1 }; // gap: the point before an op, or the end
 
-typedef struct Need { // a barrier in one of some gaps
+typedef struct Need { // a barrier is needed in one of these gaps
     uint64_t gaps;
     TileScope scope;
-    bool arrives;     // a copy has to be there: in the last of them
-    int passed[GAPS]; // when
+    bool arrives;     // it is for a copy to arrive: the latest gap is the best
+    int passed[GAPS]; // when each gap was passed last
     uint32_t filled, freed;
 } Need;
 
-typedef struct Spot { // a place of a tile
+typedef struct Spot { // a place of a tile; times 0: never
     int wrote, read[TILE_MOST_OPS];
-    int group; // of the copy that wrote it, 0: none; it is forgotten with the first read
+    int group; // the group of the copy that wrote it; 0: none, or it has been read since
 } Spot;
 
 typedef struct Threads {
     const TileProgram *p;
     int now, iteration_began, groups;
-    int passed[GAPS], begun[GAPS]; // the gap: last time, and groups begun by then
+    int passed[GAPS], begun[GAPS]; // when a gap was passed last; how many groups had begun then
     Spot cell[TILE_MOST_TILES][TILE_MOST_PLACES];
     Need need[MOST_NEEDS];
     int nneeds, visits[GAPS];
-    bool counts; // the second run
+    bool counts; // this is the second simulation
     bool chosen[GAPS];
     TileOp barrier[GAPS];
-    int under_way[GAPS]; // -1: no copy is waited for
+    int under_way[GAPS]; // how many groups may be pending there; -1: no wait
 } Threads;
 
-// Whether a barrier may be there: loads that come together with their moves are not parted.
+// Whether a barrier may be inserted there: not between loads and moves in a loop with `together`.
 static bool open_gap(const TileProgram *p, int gap)
 {
     for (int i = gap; i-- > 0 && p->op[i].kind != T_END;)
@@ -64,7 +65,7 @@ static void add_need(Threads *s, int since, int tile, bool filled, TileScope sco
     if (s->nneeds < MOST_NEEDS) s->need[s->nneeds++] = n;
 }
 
-// The copy of that group is read: it is waited for in the gap passed last that has a barrier.
+// A place that a copy wrote is read: the wait for its group is at the last chosen gap passed since.
 static void count_groups(Threads *s, const Spot *c)
 {
     int last = -1;
@@ -77,7 +78,7 @@ static void count_groups(Threads *s, const Spot *c)
     if (s->under_way[last] < 0 || left < s->under_way[last]) s->under_way[last] = left;
 }
 
-// An access of op number i.
+// Op number i accesses a place of a tile.
 static void access(Threads *s, int i, int tile, int place, bool writes)
 {
     const Tile *t = &s->p->tile[tile];
@@ -118,7 +119,7 @@ static bool ends_group(const TileProgram *p, int i)
     return p->op[i].kind == T_LOAD && p->op[i].how == BY_ASYNC && !next;
 }
 
-// Runs op number i in an iteration of a loop of so many; returns the next one's number.
+// Runs op number i in an iteration of a loop with [trips] iterations; returns the next op's number.
 static int run(Threads *s, int i, int64_t iteration, int64_t trips)
 {
     const TileProgram *p = s->p;
@@ -160,14 +161,14 @@ static void run_all(Threads *s)
     for (int g = 0; g < GAPS; g++) s->passed[g] = s->visits[g] = 0;
     for (int i = 0; i < p->nops;) i = run(s, i, 0, 1);
     visit(s, p->nops);
-    // A block's memory must not go while others read it.
+    // A block must not end while others read its shared memory.
     for (int t = 0; t < p->ntiles && p->cluster > 1; t++)
         for (int r = 0; r < p->nops && !s->counts; r++)
             if (s->cell[t][0].read[r] && p->op[r].kind == T_MAP)
                 add_need(s, s->cell[t][0].read[r], t, false, TO_LEAVE, false);
 }
 
-static bool before(const Need *a, const Need *b) // less choice
+static bool before(const Need *a, const Need *b) // a has a wider scope, or fewer candidates
 {
     if (a->scope != b->scope) return a->scope > b->scope;
     return __builtin_popcountll(a->gaps) < __builtin_popcountll(b->gaps);
@@ -180,7 +181,7 @@ static bool served(const Threads *s, const Need *n)
     return false;
 }
 
-// How many needs a barrier there would serve.
+// How many more needs a barrier of that scope in that gap would serve.
 static int serves(const Threads *s, int gap, TileScope scope)
 {
     int n = 0;
@@ -189,8 +190,8 @@ static int serves(const Threads *s, int gap, TileScope scope)
     return n;
 }
 
-// Chooses a gap: one that is passed less often than others, unless copies have to arrive, whose
-// wait belongs to their step; that serves more needs; the last one.
+// Chooses a gap for a need: one that is passed less often (but a wait for copies stays in the step
+// that needs it), then one that serves more needs, then the latest.
 static void serve(Threads *s, const Need *n)
 {
     int best = -1, most = 0;
@@ -208,7 +209,7 @@ static void serve(Threads *s, const Need *n)
     s->barrier[best] = (TileOp){T_BARRIER, .scope = n->scope};
 }
 
-// What each barrier is for.
+// Records which tiles each barrier is for.
 static void explain(Threads *s)
 {
     for (int i = 0; i < s->nneeds; i++)

@@ -1,5 +1,5 @@
-// What the files that synchronise tile programs share: ops that are put in front of the ops of a
-// program, and behind them.
+// Shared by the files that synchronise tile programs: inserting ops before and after the ops of a
+// program.
 #ifndef CODEGEN_TILE_SYNC_H
 #define CODEGEN_TILE_SYNC_H
 
@@ -13,16 +13,16 @@ typedef struct Inserted {
 } Inserted;
 
 typedef struct Sync {
-    TileProgram from; // as it was built
-    TileProgram *p;   // as it becomes: mbarriers at once, ops by sync_end
+    TileProgram from; // the program as it was built
+    TileProgram *p;   // the result: mbarriers are added to it directly, ops by sync_end
     Inserted before[TILE_MOST_OPS + 1], behind[TILE_MOST_OPS + 1];
 } Sync;
 
 void sync_begin(Sync *s, TileProgram *p);
-// Their ops name no tiles to read or write.
+// Insert an op before or after op i of Sync.from; the op's tiles are set to NO_TILE.
 void sync_before(Sync *s, int i, TileOp op);
 void sync_behind(Sync *s, int i, TileOp op);
-// Op i is a product of groups of warps: a fence for its sums; it is a group of its own.
+// Op i is a wgmma product: inserts the fence for its sums before it and a commit right after it.
 void sync_product(Sync *s, int i);
 void sync_end(Sync *s);
 

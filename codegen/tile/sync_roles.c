@@ -1,26 +1,27 @@
 // Synchronisation of a tile program with roles: inserts all mbarriers, fences, turns and waits.
 //
-// Asynchronous ops complete later than where they are issued, and roles run concurrently. How an
-// access of a tile waits for the one before it follows from who makes the two:
+// Asynchronous ops complete some time after they are issued, and roles run concurrently. How an
+// access to a tile waits for the access before it depends on what makes the two:
 //
-//     bulk copy -> any role          an mbarrier "full": the bytes of a place have arrived
-//     any role -> bulk copy          an mbarrier "empty": each warp that reads arrives there, when
-//                                    what it reads is over
-//     threads -> asynchronous        a fence for what these threads wrote; their barrier
-//     threads -> threads of a warp   a barrier
-//     bulk store -> threads          all but so many of the stores have been read; a barrier
-//     sums -> blocks of a cluster    an mbarrier "written", where each warp of each block arrives
-//     who reads them -> bulk copy    a fence; an mbarrier "read" likewise
-//     threads -> sums of products    a fence of the tensor cores
-//     sums of products -> threads    all products are done
+//     bulk copy -> any role            mbarrier "full": the bytes of a place have arrived
+//     any role -> bulk copy            mbarrier "empty": each warp arrives there when its reads are
+//                                      complete
+//     threads -> asynchronous access   a proxy fence of the threads that wrote, then their barrier
+//     threads -> threads of a warp     a barrier
+//     bulk store -> threads            a wait until at most n stores are pending, then a barrier
+//     sums -> blocks of a cluster      mbarrier "written", at which each warp of each block arrives
+//     reads of these -> bulk copy      a proxy fence, then mbarrier "read", likewise
+//     threads -> sums of products      a fence of the tensor cores (wgmma.fence)
+//     sums of products -> threads      a wait for all products
 //
 // Products read their operands until they complete. A group goes on to the next step before that,
-// so it releases a place of the ring a step later; but not where the other group has the next step,
-// whose products run at the same time, and the ring has too few places for both.
+// so it releases a place of the ring one step later. The exception: if the groups divide the steps,
+// so that the other group multiplies the next step at the same time, and the ring has too few
+// places for both, a group waits for its products.
 #include "codegen/tile/sync.h"
 
-enum { FEW_PLACES = 3 };
-enum { UNDER_WAY = 1 }; // groups of products, while the next place is waited for: this step's
+enum { FEW_PLACES = 3 }; // per group
+enum { UNDER_WAY = 1 };  // groups of products that are pending when a step ends: its own
 
 static int role_at(const TileProgram *p, int i)
 {
@@ -33,7 +34,7 @@ static bool loads(const TileOp *op)
     return op->kind == T_LOAD && op->how == BY_BULK;
 }
 
-// The tiles in shared memory that the op reads, and those that threads write.
+// The tiles in shared memory that the op reads.
 static uint32_t reads(const TileProgram *p, const TileOp *op)
 {
     uint32_t all = op->kind == T_CLEAR ? 1u << op->dst : 0;
@@ -42,6 +43,7 @@ static uint32_t reads(const TileProgram *p, const TileOp *op)
     return all;
 }
 
+// The tiles in shared memory that threads write in the op.
 static uint32_t writes(const TileProgram *p, const TileOp *op)
 {
     bool threads = op->kind == T_CLEAR || op->kind == T_MAP || op->kind == T_MOVE;
@@ -67,9 +69,9 @@ static int add_bar(TileProgram *p, const char *name, uint32_t tiles)
     return p->nbars++;
 }
 
-// A loop that reads places of the ring. The turn goes to the next group once all of this tile's
-// places have been full: the parity of a phase says which one it is only to those who know that
-// the one before has ended.
+// Guards a loop that reads places of the ring, in ops [first] to [last]. A group passes its turn on
+// when it has seen all places of its tile full: the parity of an mbarrier identifies a phase only
+// to threads that know that the phase before it has ended.
 static void guard_reader(Sync *s, int loop, int first, int last, int full, int empty)
 {
     const TileProgram *p = &s->from;
@@ -107,7 +109,7 @@ static void guard_reader(Sync *s, int loop, int first, int last, int full, int e
     sync_behind(s, end, arrive);
 }
 
-// The loop that fills a ring, by [load] first, and those that read it.
+// Guards the loop that fills a ring, whose first load is op [load], and the loops that read it.
 static void guard_ring(Sync *s, int loop, int load)
 {
     const TileProgram *p = &s->from;
@@ -130,7 +132,8 @@ static void guard_ring(Sync *s, int loop, int load)
     }
 }
 
-// A tile that stays is copied once; who reads it waits for that before all of its tiles.
+// A tile that stays is copied once; roles that read it wait for the copy before their loop over
+// tiles.
 static void guard_staying(Sync *s, int load)
 {
     const TileProgram *p = &s->from;
@@ -165,8 +168,8 @@ static uint32_t overlapped(const TileProgram *p, int by)
     return tiles;
 }
 
-// [move] writes what warps have kept, where the ring was, which the other group may still read; all
-// of them read it then.
+// Op [move] writes the totals of the warps in place of the ring, which the other group may still be
+// reading; then all warps read them.
 static void guard_joint(Sync *s, int move)
 {
     const int joint = s->from.op[move].dst;
@@ -183,8 +186,8 @@ static int add_cluster_bar(Sync *s, const char *name, int tile, int warps)
     return bar;
 }
 
-// [move] writes them, where the ring is; [map] reads them in all blocks. The role's products read
-// the ring until they are done.
+// Op [move] writes the sums in place of the ring, and op [map] reads those of all blocks. The
+// role's products read the ring until they complete.
 static void guard_sums(Sync *s, int move, int map)
 {
     const TileProgram *p = &s->from;
@@ -201,7 +204,7 @@ static void guard_sums(Sync *s, int move, int map)
     sync_behind(s, map, (TileOp){T_FENCE, .freed = own});
     sync_behind(s, map, (TileOp){T_BARRIER, .scope = OF_WARP, .freed = own});
     sync_behind(s, map, (TileOp){T_ARRIVE, .bar = read, .scope = OF_CLUSTER});
-    for (int i = 0; i < p->nops; i++) { // before the loops that fill that memory
+    for (int i = 0; i < p->nops; i++) { // loops that fill this memory wait before they start
         if (p->op[i].kind != T_LOOP) continue;
         bool fills = false;
         for (int in = i; in < tile_end_of(p, i); in++)
@@ -210,7 +213,7 @@ static void guard_sums(Sync *s, int move, int map)
     }
 }
 
-// -- what threads write, and what is asynchronous reads -------------------------------------------
+// -- writes of threads and asynchronous reads -----------------------------------------------------
 
 static TileScope scope_of(const TileProgram *p, uint32_t tiles)
 {
@@ -219,8 +222,8 @@ static TileScope scope_of(const TileProgram *p, uint32_t tiles)
     return OF_WARP;
 }
 
-// So many groups of stores come between a store of a place and what threads write there next, on
-// the path with fewest, in a loop that is run again and again.
+// The least number of groups of stores that are issued from one store of a place to the next write
+// of that place by threads, in a loop that is executed repeatedly.
 static int stores_between(const Tile *t, int64_t trips)
 {
     int64_t stored[TILE_MOST_PLACES] = {0}, fewest = TILE_MOST_PLACES, now = 0;
@@ -243,7 +246,7 @@ static void guard_writes(Sync *s, int i, int loop)
         const TileOp *next = &p->op[j];
         if (!(reads(p, next) & tiles)) continue;
         bool threads = next->kind == T_MAP || (next->kind == T_STORE && next->how == BY_BODY);
-        if (threads) { // the same ones
+        if (threads) { // the same threads read
             sync_behind(s, i, barrier);
             sync_behind(s, j, (TileOp){T_BARRIER, .scope = scope_of(p, tiles), .freed = tiles});
             return;
@@ -256,7 +259,7 @@ static void guard_writes(Sync *s, int i, int loop)
         sync_before(s, i, (TileOp){T_WAIT, BY_BULK, .count = count, .freed = tiles});
         sync_before(s, i, (TileOp){T_BARRIER, .scope = scope_of(p, tiles), .freed = tiles});
         sync_behind(s, j, (TileOp){T_COMMIT, .how = BY_BULK});
-        int end = j; // of the role
+        int end = j; // the end of the role
         while (end < p->nops && p->op[end].kind != T_ROLE) end++;
         sync_before(s, end, (TileOp){T_WAIT, BY_BULK, .count = 0});
         return;
@@ -298,7 +301,8 @@ void tile_synchronise_roles(TileProgram *p)
     sync_begin(&s, p);
     sync_before(&s, 0, (TileOp){.kind = T_READY});
     guard(&s);
-    if (p->cluster > 1) { // blocks arrive at each other's mbarriers, and read each other's sums
+    // Blocks arrive at each other's mbarriers and read each other's sums, so they end together.
+    if (p->cluster > 1) {
         sync_behind(&s, s.from.nops, (TileOp){T_ROLE, .role = ALL_ROLES});
         sync_behind(&s, s.from.nops, (TileOp){T_BARRIER, .scope = OF_CLUSTER});
     }

@@ -1,27 +1,31 @@
 // Synchronisation of a tile program with roles whose scores stay in registers: attention.
 //
-// As in sync_roles.c, but each tile in shared memory has mbarriers of its own, "full" and "empty",
-// unless several are drained together, since each is filled and drained at its own pace. Products
-// are asynchronous and complete in order, a group each. The waits follow from simulating the role's
-// ops with more and more steps:
+// It works as in sync_roles.c, but each tile in shared memory has its own mbarriers "full" and
+// "empty", because tiles are filled and released at different points; tiles released at the same
+// points share them. Products are asynchronous and complete in order, each as a group. The waits
+// are found by simulating the role's ops with 1 to MOST_STEPS steps:
 //
-//     product -> threads that use its sums           all but so many groups are done: as many as
-//                                                    come behind it on the path with fewest
-//     product -> threads that write its left operand in registers: likewise
-//     threads -> product                             a fence of the tensor cores
-//     product -> bulk copy                           an arrival at "empty", where it is known that
-//                                                    the last product that reads the place is done
-//     threads in doubt -> all that go on or end      a barrier of the block, which tells them
+//     product -> threads that use its sums       a wait until at most n groups are pending, where n
+//                                                is the least number of products after it on any
+//                                                path
+//     product -> threads that write its left     likewise
+//         operand in registers
+//     threads -> product                         a fence of the tensor cores (wgmma.fence)
+//     product -> bulk copy                       an arrival at "empty", as soon as the last product
+//                                                that reads the place is known to have completed
+//     threads that judge -> all threads          a barrier of the block that tells whether any
+//                                                doubted
 #include "codegen/tile/sync.h"
 
 enum { MOST_EVENTS = 160, MOST_STEPS = 4, NONE = -1 };
 
-typedef struct Event { // an op that is run
+typedef struct Event { // one execution of an op
     int op;
-    int64_t step; // of its loop; in none: the first one's, or behind the last
+    int64_t step; // the iteration of its loop; before the loop: 0; after it: the number of steps
 } Event;
 
-// Where it is known that the last product that reads a place of a tile is done: in front of an op.
+// The ops before which the last product that reads a place of a tile is known to have completed,
+// and which place that is (TileOp.shift).
 typedef struct Release {
     bool known[TILE_MOST_OPS];
     int shift[TILE_MOST_OPS];
@@ -29,10 +33,10 @@ typedef struct Release {
 
 typedef struct Scores {
     Sync *s;
-    TileProgram *from, *p; // of these
+    TileProgram *from, *p; // as in Sync
     Release release[TILE_MOST_TILES];
-    int wait[TILE_MOST_OPS]; // in front of the op: so many groups may be under way; NONE: any
-    int begin, end;          // the products' role
+    int wait[TILE_MOST_OPS]; // how many groups may be pending before the op; NONE: any number
+    int begin, end;          // the ops of the role that multiplies
     Event event[MOST_EVENTS];
     int n;
 } Scores;
@@ -49,7 +53,7 @@ static int full_of(const TileProgram *p, int tile) // the bar's number; "empty" 
     return NONE;
 }
 
-// -- what is run ----------------------------------------------------------------------------------
+// -- simulation -----------------------------------------------------------------------------------
 
 // The loop over steps around the op, or NONE.
 static int loop_around(const TileProgram *p, int i)
@@ -78,7 +82,7 @@ static void run(Scores *s, int64_t steps)
     }
 }
 
-// The tile of registers is read or written by threads there.
+// Whether threads read or write a tile in registers in the op.
 static bool touches(const TileOp *op, int tile)
 {
     return !is_product(op) && (op->dst == tile || op->a == tile || op->b == tile);
@@ -95,12 +99,12 @@ static bool waits_for(const TileProgram *p, const TileOp *op, const TileOp *prod
     if (is_product(op))
         return p->tight && p->tile[op->dst].layout == L_SCORES &&
                p->tile[product->dst].layout == L_SUMS;
-    bool stores = op->kind == T_MAP && op->dst < 0; // all results as one
+    bool stores = op->kind == T_MAP && op->dst < 0; // results wait for the products of all results
     return touches(op, product->dst) || (stores && p->tile[product->dst].layout == L_SUMS) ||
            (!tile_shared(&p->tile[product->a]) && writes(op, product->a));
 }
 
-// Groups of products between two events.
+// The number of groups of products between two events.
 static int between(const Scores *s, int from, int to)
 {
     int n = 0;
@@ -108,8 +112,8 @@ static int between(const Scores *s, int from, int to)
     return n;
 }
 
-// Whether the product at [from] is known to be done before event [to], by the waits there are, that
-// of event [but] left aside.
+// Whether the product at [from] is known to have completed before event [to], by the waits found so
+// far except that of event [but].
 static bool done_before(const Scores *s, int from, int to, int but)
 {
     for (int i = from + 1; i <= to; i++) {
@@ -125,7 +129,7 @@ static void find_waits(Scores *s)
 {
     const TileProgram *p = s->from;
     for (int i = 0; i < p->nops; i++) s->wait[i] = NONE;
-    // In the order of the text: what is waited for in front of one op need not be for the next.
+    // In program order: what one op has waited for, later ops need not wait for again.
     for (int op = s->begin; op < s->end; op++) {
         int least = NONE;
         for (int64_t steps = 1; steps <= MOST_STEPS; steps++) {
@@ -149,8 +153,8 @@ static void find_waits(Scores *s)
 
 // -- places ---------------------------------------------------------------------------------------
 
-// The place of the tiles' ring that a product reads, counted from the tile of rows' first; NONE: it
-// reads none of them.
+// The place of the tiles' ring that a product reads, counted from the first one of this tile of
+// rows; NONE: it reads none of the tiles.
 static int64_t reads(const TileProgram *p, const Event *e, uint32_t tiles)
 {
     const TileOp *op = &p->op[e->op];
@@ -163,7 +167,7 @@ static void find_release(Scores *s, int tile)
 {
     const TileProgram *p = s->from;
     const bool stays = p->tile[tile].stays;
-    int behind = NONE; // the last loop that reads what stays
+    int behind = NONE; // the op after the last loop that reads a tile that stays
     for (int64_t steps = 1; steps <= MOST_STEPS; steps++) {
         run(s, steps);
         for (int i = 0; i < s->n; i++) {
@@ -191,7 +195,7 @@ static bool together(const Scores *s, int t, int u)
     return s->from->tile[t].stays == s->from->tile[u].stays;
 }
 
-// Two for each ring, of tiles that are given back together.
+// Adds two mbarriers for each ring of tiles that are released together.
 static void add_bars(Scores *s)
 {
     static const char *const names[][2] = {
@@ -214,7 +218,7 @@ static void add_bars(Scores *s)
     }
 }
 
-// The first load into a place waits until it is free.
+// The first load into a place waits until the place is free.
 static void guard_loads(Scores *s)
 {
     TileProgram *p = s->from;
@@ -231,8 +235,8 @@ static void guard_loads(Scores *s)
     }
 }
 
-// Where the first product that reads a place waits for it: in front of that, or of the loop around
-// it, where it stays.
+// Inserts the wait for a filled place: before the first product that reads it, or, if the tile
+// stays, before the loop around that product.
 static void await(Scores *s, int full)
 {
     const TileProgram *p = s->from;
@@ -270,7 +274,7 @@ static void give_back(Scores *s, int full)
 
 // -------------------------------------------------------------------------------------------------
 
-// Where it is decided whether everything is done again.
+// The barrier after which all threads know whether to run everything again.
 static void tell_doubts(Scores *s)
 {
     const TileProgram *p = s->from;

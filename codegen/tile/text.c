@@ -1,18 +1,18 @@
-// Tile programs as text, for people (netc --emit tile).
+// Tile programs as text (netc --emit tile).
 #include <string.h>
 
 #include "codegen/tile/tile.h"
 
 enum { MOST_DEPTH = 4 };
 
-// Registers: of whom they are.
+// Tiles in registers: what they belong to.
 static const char *owner(const TileProgram *p, const Tile *t)
 {
     if (p->nroles) return t->lines > 1 ? " of each group" : "";
     return p->atom->word ? " of each warp" : " of each thread";
 }
 
-// Shared memory: how a tile comes there.
+// Tiles in shared memory: how they are filled.
 static const char *origin(const Tile *t)
 {
     if (t->of_warp) return "; each warp its own part";
@@ -65,7 +65,7 @@ static void print_names(const TileProgram *p, uint32_t tiles, const char *what, 
         if (tiles >> i & 1) buf_printf(out, "%s%s", n++ ? ", " : what, p->tile[i].name);
 }
 
-// "left[step + 2]": the tile's place of an iteration.
+// "left[step + 2]": a tile, with the place that an iteration uses.
 static void print_ref(const TileProgram *p, const TileOp *op, int tile, const char *loop, Buf *out)
 {
     const Tile *t = &p->tile[tile];
@@ -78,7 +78,7 @@ static void print_ref(const TileProgram *p, const TileOp *op, int tile, const ch
     buf_printf(out, op->shift ? "[%s + %d]" : "[%s]", loop, op->shift);
 }
 
-// "full[step - 1]": an mbarrier's place.
+// "full[step - 1]": an mbarrier, with its place.
 static void print_bar(const TileProgram *p, const TileOp *op, const char *loop, Buf *out)
 {
     if (p->bar[op->bar].by_tile)
@@ -121,7 +121,7 @@ static void print_role(const TileProgram *p, const TileOp *op, Buf *out)
     buf_printf(out, ", %d registers", r->registers);
 }
 
-// What only programs with roles have.
+// Ops that only programs with roles have.
 static void print_role_op(const TileProgram *p, const TileOp *op, const char *loop, Buf *out)
 {
     switch (op->kind) {
@@ -249,7 +249,7 @@ static void print_op(const TileProgram *p, const TileOp *op, const char *loop, B
     buf_char(out, '\n');
 }
 
-// What a loop goes over, by what is in it.
+// The name of a loop's index, which depends on the ops inside it.
 static const char *loop_name(const TileProgram *p, int i)
 {
     if (p->op[i].kind == T_TILES) return "tile";
@@ -311,7 +311,7 @@ void tile_text(const TileProgram *p, Buf *out)
         const TileOp *op = &p->op[i];
         bool begins = tile_begins(op);
         if (begins) trips = op->trips + op->early;
-        if (op->shift && op->shift >= trips && !p->varies) continue; // no step is
+        if (op->shift && op->shift >= trips && !p->varies) continue; // left out in all iterations
         if (op->kind == T_END) {
             depth--;
             continue;

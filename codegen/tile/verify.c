@@ -1,11 +1,12 @@
-// Runs a tile program and reports races. It knows what each op does to memory, and what barriers,
-// groups and waits mean on the device; nothing of why the program has them (sync.c).
+// Simulates a tile program without roles and reports races. The simulation implements the effect of
+// each op on memory, and what barriers, groups and waits guarantee on the device; it is independent
+// of how sync.c chose them.
 //
-// Blocks of a cluster have two warps of two threads each, which run in a random order. An
-// asynchronous copy is visible once its thread has waited for it, not before. Each thread has a
-// vector clock of what it knows of the others; a barrier joins the clocks of all who meet there.
-// What a thread reads must be the value that the program means, of the right iteration, whose write
-// happened before by these clocks; what it overwrites must have been read by all its readers.
+// One block, or two of a cluster, have two warps of two threads each, which run in a random order.
+// An asynchronous copy is visible only after its thread has waited for it. Each thread has a vector
+// clock of what it knows about the others; a barrier joins the clocks of all threads that meet
+// there. A read must find the value of the intended iteration, by a write that happened before
+// according to these clocks; a write must happen after all reads of the old value.
 #include <string.h>
 
 #include "codegen/tile/tile.h"
@@ -14,14 +15,14 @@ enum { THREADS = 4, BLOCKS = 2, AGENTS = THREADS * BLOCKS, MOST_DEPTH = 3, GROUP
 enum { NOTHING = -1, RUNS = 0, WAITS, ENDED };
 
 typedef struct Spot { // a thread's part of a place of a tile
-    int64_t holds;    // the iteration it is of
+    int64_t holds;    // the iteration that its contents are of
     int writer;       // agent
     int64_t wrote;    // when, by the writer's clock
-    bool coming;      // a copy that has not arrived
+    bool coming;      // a copy to it has not arrived yet
     int64_t read[AGENTS];
 } Spot;
 
-typedef struct Pending { // copies of a group
+typedef struct Pending { // the destination of a pending copy
     int tile, place;
 } Pending;
 
@@ -30,17 +31,18 @@ typedef struct Agent {
     int loop[MOST_DEPTH], depth;
     int64_t iteration[MOST_DEPTH], trips[MOST_DEPTH];
     int64_t clock[AGENTS];
-    uint32_t stored; // sums, a bit a tile
-    int64_t products[TILE_MOST_TILES], mapped, in[TILE_MOST_TILES][TILE_MOST_PLACES]; // registers
+    uint32_t stored; // the tiles of sums that have been stored, as bits
+    // products: per tile of sums; mapped: number of maps run; in: the iteration that registers hold
+    int64_t products[TILE_MOST_TILES], mapped, in[TILE_MOST_TILES][TILE_MOST_PLACES];
     Pending pending[GROUPS * 4];
-    int group_of[GROUPS * 4], npending, groups; // group_of: its number; open: groups + 1
+    int group_of[GROUPS * 4], npending, groups; // group_of: number; not committed yet: groups + 1
 } Agent;
 
 typedef struct Run {
     Arena *arena;
     const TileProgram *p;
     int blocks;
-    int rounds; // of the rings
+    int rounds; // how many times loops use the rings
     Agent agent[AGENTS];
     Spot cell[BLOCKS][TILE_MOST_TILES][TILE_MOST_PLACES][THREADS];
     const char *wrong;
@@ -116,7 +118,7 @@ static void read_place(Run *r, int who, int tile, int place, int64_t want, bool 
         }
 }
 
-// Copies of all groups but the last [left] of those that were closed are there.
+// All committed groups of copies but the last [left] arrive.
 static void arrive(Run *r, int who, int left)
 {
     Agent *a = &r->agent[who];
@@ -134,14 +136,15 @@ static void arrive(Run *r, int who, int left)
     a->npending = kept;
 }
 
-// Who meets at the agent's barrier. A cluster's blocks and warps are numbered one after the other.
+// Whether two agents meet at a barrier of that scope. The threads of a warp, warps of a block and
+// blocks have consecutive numbers.
 static bool meets(TileScope scope, int a, int b)
 {
     int apart = scope == OF_WARP ? 2 : scope == OF_BLOCK ? THREADS : AGENTS;
     return a / apart == b / apart;
 }
 
-// All who meet at the barrier of that agent are there: they go on, and know what each knew.
+// If all agents that meet at the barrier of agent [who] have come, they go on, with joined clocks.
 static void release(Run *r, int who)
 {
     const TileOp *op = &r->p->op[r->agent[who].at];
@@ -185,14 +188,15 @@ static void multiply(Run *r, int who, const TileOp *op, int64_t about)
     a->products[op->dst]++;
 }
 
-// Where in registers an operand of that iteration is: in a loop that loads several, one of those.
+// Which of its places in registers an operand of that iteration has: 0, except in a loop that loads
+// several iterations together.
 static int registers_of(const Run *r, const Agent *a, int64_t about)
 {
     int together = a->depth ? r->p->op[a->loop[a->depth - 1]].together : 0;
     return together ? (int)(about % together) : 0;
 }
 
-// Sums are stored.
+// Checks, when sums are stored, that they are complete.
 static void all_there(Run *r, int who, const Tile *sums)
 {
     const Agent *a = &r->agent[who];
@@ -231,7 +235,7 @@ static void load(Run *r, int who, const TileOp *op, int64_t about)
     a->group_of[a->npending++] = a->groups + 1;
 }
 
-// Scores of one iteration become weights.
+// The scores of an iteration become its weights.
 static void weigh(Run *r, int who, const TileOp *op, int64_t about)
 {
     Agent *a = &r->agent[who];
@@ -306,18 +310,18 @@ static void step(Run *r, int who)
         a->stored |= 1u << op->a;
         a->mapped++;
         break;
-    default: break; // of programs with roles
+    default: break; // ops of programs with roles
     }
     a->at++;
 }
 
-// The parts that a warp's results are stored in.
+// The number of parts in which a warp stores its results.
 static int64_t parts(const TileProgram *p, const Tile *sums)
 {
     return sums->of_warp ? p->side_m / (sums->lines / (p->warps_m * p->warps_n)) : 1;
 }
 
-static void check_end(Run *r, int who) // a block's memory goes with its last thread
+static void check_end(Run *r, int who) // a block's memory is freed when its last thread ends
 {
     int block = block_of(who);
     for (int t = 0; t < r->p->ntiles; t++) {
@@ -344,7 +348,7 @@ static void check_end(Run *r, int who) // a block's memory goes with its last th
                               &r->p->tile[t], at);
 }
 
-// The program with loops that pass the rings so often, in one order.
+// Runs the program in one order, with loops that use the rings [rounds] times.
 static const char *run(Run *r, int rounds, uint64_t seed)
 {
     const TileProgram *p = r->p;
@@ -368,7 +372,7 @@ static const char *run(Run *r, int rounds, uint64_t seed)
         if (!count) return "not all threads come to a barrier that others wait at";
         seed = seed * 6364136223846793005ull + 1442695040888963407ull;
         int who = able[(seed >> 33) % (uint64_t)count];
-        // One goes on for a while, as warps do.
+        // The same agent continues for a while, as warps do.
         for (uint64_t go = seed >> 60; go-- + 1 > 0 && !r->wrong;) {
             Agent *a = &r->agent[who];
             if (a->state != RUNS) break;

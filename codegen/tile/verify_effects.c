@@ -1,5 +1,5 @@
-// What the ops of a tile program with roles do, as far as verifying one needs it: which memory they
-// read and write, and when that is over; what threads know by mbarriers.
+// The effects of the ops of a tile program with roles, as far as its verification needs them: which
+// memory they read and write, when these accesses complete, and what threads learn from mbarriers.
 #include <string.h>
 
 #include "codegen/tile/agents.h"
@@ -42,7 +42,7 @@ static int cell_number(const Run *r, int block, int tile, int place, int part)
     return block * r->ncells + r->begin[tile] + place * r->parts[tile] + part;
 }
 
-// Whether the agent's group multiplies that part.
+// Whether the agent's group multiplies that part of the tile.
 static bool own_half(const Run *r, const Agent *a, int tile, int part)
 {
     int groups = r->p->role[r->p->nroles - 1].groups;
@@ -62,15 +62,15 @@ static void check_overwrite(Run *r, int who, const Spot *c, const char *name)
     }
 }
 
-// Whether what is asynchronous, begun by the agent, sees what threads have written there.
+// Whether an asynchronous access issued by the agent sees what threads have written there.
 static bool fenced_for(const Agent *a, int who, const Spot *c)
 {
     return !c->raw &&
            (c->writer == NOTHING || c->writer == who || a->clock[c->writer] >= c->fenced);
 }
 
-// What of other tiles lies where this place is to be written is no longer there; it must not be in
-// use.
+// The place of a tile is about to be written: other tiles that overlap it lose their contents there
+// and must not be in use.
 static void overwrite_others(Run *r, int who, int block, int tile, int place, bool asynchronous)
 {
     const TileProgram *p = r->p;
@@ -115,7 +115,7 @@ static void read_later(Run *r, int who, Reads *by, int number)
     by->at[by->n++] = (Pending){number, by->groups + 1};
 }
 
-// Reads of all groups but the last [left] are over.
+// Reads of all groups but the last [left] complete.
 void agent_finish(Run *r, int who, Reads *by, int left)
 {
     int kept = 0;
@@ -134,14 +134,14 @@ void agent_finish(Run *r, int who, Reads *by, int left)
 
 // -- mbarriers ------------------------------------------------------------------------------------
 
-// The position is negative in a wrong program that is a step behind.
+// The position may be negative in a wrong program, whose op belongs to an earlier step.
 static Bar *bar_at(Run *r, int block, int bar, int64_t position)
 {
     int64_t places = r->p->bar[bar].places;
     return &r->bar[block][bar][(position % places + places) % places];
 }
 
-// That end a phase, with as many blocks as there are here.
+// The number of arrivals that end a phase, with the number of blocks that are simulated.
 static int arrivals(const Run *r, int bar)
 {
     const TileBar *b = &r->p->bar[bar];
@@ -169,7 +169,7 @@ void agent_arrive(Run *r, int who, int block, int bar, int64_t position, int64_t
     end_phase(r, b, bar);
 }
 
-// What the parity says: the phase is not the one before.
+// As on the device, only the parity of the current phase is tested.
 bool agent_awaited(Run *r, const Agent *a, const TileOp *op, int64_t position)
 {
     const Bar *b = bar_at(r, a->block, op->bar, position);
@@ -181,7 +181,7 @@ void agent_await(Run *r, int who, const TileOp *op, int64_t position)
 {
     Agent *a = &r->agent[who];
     const Bar *b = bar_at(r, a->block, op->bar, position);
-    int64_t before = position / r->p->bar[op->bar].places - op->count; // phases
+    int64_t before = position / r->p->bar[op->bar].places - op->count; // number of earlier phases
     if (!a->ready) agent_wrong(r, a->at, "is used before it is set up", r->p->bar[op->bar].name);
     if (a->clock[AGENTS + (b - &r->bar[0][0][0])] < before)
         agent_wrong(r, a->at, "is of the phase before, for all that this thread knows",
@@ -233,7 +233,8 @@ void agent_load(Run *r, int who, const TileOp *op, int64_t position)
     }
 }
 
-// An operand that a group multiplies, or whose rows are added up: who also reads it later.
+// An operand that a group multiplies, which reads it until the product completes ([later]), or
+// whose rows are added up.
 void agent_read(Run *r, int who, int tile, int64_t position, Reads *later)
 {
     const Agent *a = &r->agent[who];
@@ -278,7 +279,7 @@ void agent_multiply(Run *r, int who, const TileOp *op, int64_t position)
     agent_read(r, who, op->b, r->p->tile[op->b].stays ? 0 : position, &a->by_products);
 }
 
-// Where results of this iteration lie, and their number.
+// The cell of a lane's results of this iteration.
 static int box_cell(const Run *r, const Agent *a, int tile, int lane)
 {
     int place = tile_place(&r->p->tile[tile], a->iteration);
@@ -297,7 +298,7 @@ static void check_products(Run *r, const Agent *a, int sums)
         agent_wrong(r, a->at, "is read before all products are done", r->p->tile[sums].name);
 }
 
-// One part of the sums, or what is made of it, to the warp's own memory.
+// Writes one part of the sums, or the results computed from it, to the warp's own memory.
 static void write_part(Run *r, int who, const TileOp *op)
 {
     Agent *a = &r->agent[who];
@@ -334,7 +335,7 @@ void agent_move(Run *r, int who, const TileOp *op)
         .holds = totals ? r->tiles : a->tile, .writer = who, .wrote = tick(r, who), .raw = true};
 }
 
-// Those of all blocks.
+// Reads the sums of all blocks.
 static void read_sums(Run *r, int who, int tile)
 {
     Agent *a = &r->agent[who];
@@ -347,7 +348,7 @@ static void read_sums(Run *r, int who, int tile)
     a->mapped++;
 }
 
-// Those of all warps of its block, of all tiles.
+// Reads the totals of all warps of its block, over all tiles.
 static void read_joint(Run *r, int who, int tile)
 {
     Agent *a = &r->agent[who];
@@ -384,7 +385,7 @@ void agent_map(Run *r, int who, const TileOp *op)
         read_joint(r, who, op->a);
         return;
     }
-    if (!agent_role(r, a)->groups) { // sums of rows
+    if (!agent_role(r, a)->groups) { // the role that sums rows
         if (a->products != 1) agent_wrong(r, a->at, "is not there", r->p->tile[op->a].name);
         a->products = 0;
         return;
@@ -396,7 +397,7 @@ void agent_store(Run *r, int who, const TileOp *op)
 {
     Agent *a = &r->agent[who];
     const bool bulk = op->how == BY_BULK;
-    if (bulk && a->lane) return; // one thread of a warp
+    if (bulk && a->lane) return; // one thread of a warp issues the store
     a->stored++;
     for (int lane = 0; lane < LANES; lane++) {
         int number = box_cell(r, a, op->a, lane);
@@ -416,7 +417,7 @@ bool agent_adds(const Run *r, const Agent *a)
     return false;
 }
 
-// A lane reads what all lanes of its warp have written.
+// A lane reads the results that all lanes of its warp have written.
 void agent_add(Run *r, int who, const TileOp *op)
 {
     Agent *a = &r->agent[who];

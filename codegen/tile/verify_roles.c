@@ -1,21 +1,21 @@
-// Runs a tile program with roles and reports races. It knows what each op does to memory, and what
-// mbarriers, fences and waits mean on the device; nothing of why the program has them
-// (sync_roles.c).
+// Simulates a tile program with roles and reports races. The simulation implements the effect of
+// each op on memory, and what mbarriers, fences and waits guarantee on the device; it is
+// independent of how sync_roles.c and sync_scores.c chose them.
 //
 // One block, or two of a cluster, have every warp that the program names, with two threads each,
 // which run in a random order. A bulk copy arrives at any time after it was issued; products and
 // bulk stores read until their thread has waited for them. Each thread has a vector clock; a
-// barrier joins the clocks of all who arrived there. A read must find the value that the program
-// means, by a write that happened before; an overwrite must happen after all reads of the old
-// value. What threads write is visible to asynchronous reads only behind that thread's fence.
+// barrier joins the clocks of all who arrived there. A read must find the intended value, by a
+// write that happened before; a write must happen after all reads of the old value. What a thread
+// wrote is visible to asynchronous reads only after a fence of that thread.
 #include <string.h>
 
 #include "codegen/tile/agents.h"
 
 // -- meetings -------------------------------------------------------------------------------------
 
-// The agent comes, and does or does not stay until [all] are there. at: of that op; NOTHING:
-// several.
+// The agent arrives at a barrier of [all] agents and, if [stays], waits for the others. at: the op
+// that all of them must be at; NOTHING: different ops.
 static void come(Run *r, int who, Meeting *m, int all, bool stays, int at)
 {
     Agent *a = &r->agent[who];
@@ -54,7 +54,7 @@ static void meet(Run *r, int who, TileScope scope)
         agent_wrong(r, a->at, "is one that not all come to", "a barrier");
 }
 
-// The turn of tile [about]: its group waits, the one before does not.
+// The turn of tile [about]: its group waits for it, the group that passes it on does not.
 static void turn(Run *r, int who, int64_t about, bool stays)
 {
     Agent *a = &r->agent[who];
@@ -79,9 +79,9 @@ static bool over_ring(const TileProgram *p, int loop)
     return false;
 }
 
-// So many steps show what all of them do: each place is passed, and the last step has the place and
-// the parity that it has of all of them. (Where a tile begins when the one before is over, it has
-// to pass the ring itself.)
+// A number of steps that suffices to simulate a tile's: each place is used, and the last step has
+// the same place and parity as with all steps. (If a tile begins only when the one before it has
+// ended, its own steps must go round the ring.)
 static int64_t steps_of(const TileProgram *p, int64_t steps)
 {
     int64_t round = p->tile[0].places, least = p->split ? 3 * round : round;
@@ -151,7 +151,8 @@ static void end_loop(Run *r, Agent *a)
     a->at++;
 }
 
-// The place of the ring that an op is about, counted from the block's first one; or the tile.
+// The position in the ring that an op belongs to, counted from the block's first step; or the tile,
+// for mbarriers with a phase per tile.
 static int64_t position_of(const Run *r, const Agent *a, const TileOp *op)
 {
     bool barred = op->kind == T_AWAIT || op->kind == T_ARRIVE;
@@ -206,7 +207,7 @@ static void wait(Run *r, int who, const TileOp *op)
     bool products = op->how == BY_TENSOR;
     agent_finish(r, who, products ? &a->by_products : &a->by_stores, op->count);
     if (products && !agent_role(r, a)->thread)
-        meet(r, who, OF_WARP); // all of a warp wait as one
+        meet(r, who, OF_WARP); // a wait for wgmma is executed by the whole warp
     else
         a->at++;
 }
@@ -221,7 +222,8 @@ static void begin_loop(Run *r, Agent *a, const TileOp *op)
     a->loop = NOTHING;
 }
 
-// Ops that decide where the thread goes on, and behind whom; false: it is none of them.
+// Ops that change where the thread continues, or make it wait for other threads; false: it is not
+// one of these.
 static bool go_on(Run *r, int who, const TileOp *op)
 {
     Agent *a = &r->agent[who];
@@ -242,7 +244,7 @@ static bool go_on(Run *r, int who, const TileOp *op)
     }
 }
 
-// Ops that tell others something, and what is done to tiles.
+// Ops that signal other threads, and ops on tiles.
 static void act(Run *r, int who, const TileOp *op, int64_t position)
 {
     Agent *a = &r->agent[who];
@@ -269,7 +271,7 @@ static void act(Run *r, int who, const TileOp *op, int64_t position)
     case T_LOAD:
         if (tile_shared(&r->p->tile[op->dst]))
             agent_load(r, who, op, position);
-        else if (a->loop != NOTHING) // what a part of the results needs
+        else if (a->loop != NOTHING) // the values that a part of the results needs
             a->rest |= 1u << (a->iteration + op->shift);
         break;
     case T_CLEAR: agent_clear(r, who, op, position); break;
@@ -295,7 +297,7 @@ static void act(Run *r, int who, const TileOp *op, int64_t position)
     }
 }
 
-// One op of a thread that can go on.
+// Runs one op of a thread that is able to continue.
 static void step(Run *r, int who)
 {
     Agent *a = &r->agent[who];
@@ -315,7 +317,7 @@ static bool able(Run *r, int who)
            agent_awaited(r, a, op, position_of(r, a, op));
 }
 
-// A block's memory goes with its last thread.
+// A thread ends; a block's memory is freed when its last thread ends.
 static void end_agent(Run *r, int who)
 {
     Agent *a = &r->agent[who];
@@ -391,7 +393,7 @@ static const char *run(Run *r, int64_t tiles, uint64_t seed)
             agent_copied(r, who - AGENTS);
             continue;
         }
-        // One goes on for a while, as warps do.
+        // The same agent continues for a while, as warps do.
         for (uint64_t go = 1 + (seed >> 59); go-- > 0 && !r->wrong && able(r, who);) {
             if (r->agent[who].at < r->p->nops) {
                 step(r, who);
@@ -404,7 +406,7 @@ static const char *run(Run *r, int64_t tiles, uint64_t seed)
     return r->wrong;
 }
 
-// What no order of threads shows: registers and memory, which there must be.
+// Checks that do not depend on the order of threads: enough registers and shared memory.
 static const char *check_limits(const TileProgram *p, int64_t most)
 {
     int registers = 0, warps = 0;
@@ -414,7 +416,8 @@ static const char *check_limits(const TileProgram *p, int64_t most)
             registers += role->registers * ceil_div(role->warps, GROUP_WARPS);
         if (role->first + role->warps > warps) warps = role->first + role->warps;
     }
-    // (those that a thread of the launch has: what there are, in eights)
+    // The launch gives each thread an equal share of all registers, rounded down to a multiple
+    // of 8.
     if (registers > (65536 / (warps * 32) & ~7) * (warps / GROUP_WARPS))
         return "groups wait for registers that there are not";
     for (int i = 0; i < p->nbars; i++)
@@ -427,7 +430,7 @@ static const char *check_limits(const TileProgram *p, int64_t most)
         if (a->offset + (a->places - 1) * apart + a->bytes > most)
             return "tiles take more memory than there is";
         if (a->layout == L_JOINT || (a->layout == L_ROWS && !a->of_warp))
-            continue; // while it is used, others are not
+            continue; // it is used only while other tiles are not
         for (int o = 0; o <= t; o++)
             for (int i = 0; tile_shared(&p->tile[o]) && i < a->places; i++)
                 for (int j = 0; j < p->tile[o].places; j++)
@@ -456,7 +459,7 @@ static void lay_out(Run *r)
 const char *tile_verify_roles(Arena *a, const TileProgram *p, uint64_t seed)
 {
     const char *found = check_limits(p, p->shared);
-    Arena *own = arena_new(); // what this takes does not stay
+    Arena *own = arena_new(); // freed at the end
     Run *r = NEW(own, Run);
     r->arena = a;
     r->p = p;
@@ -466,9 +469,9 @@ const char *tile_verify_roles(Arena *a, const TileProgram *p, uint64_t seed)
     lay_out(r);
     r->cell = NEW_ARRAY(own, Spot, r->blocks * r->ncells);
     r->agent = NEW_ARRAY(own, Agent, AGENTS);
-    // So many tiles that the ring is passed twice; of other seeds fewer.
+    // With some seeds enough tiles to use the whole ring twice, with others fewer.
     int64_t tiles = ceil_div(2 * p->tile[0].places + 1, r->steps ? r->steps : 1);
-    if (p->varies) tiles = 2 * p->tile[0].places + 1; // of what stays
+    if (p->varies) tiles = 2 * p->tile[0].places + 1; // tile 0 stays: one place per tile of rows
     if (tiles < 3) tiles = 3;
     if (seed % 4 != 1) tiles = 1 + (int64_t)(seed % 4);
     if (!found) found = run(r, tiles, seed);

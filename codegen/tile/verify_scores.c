@@ -1,9 +1,10 @@
-// What the ops of attention by groups of warps do to a thread's registers, as far as verifying a
-// program needs it: scores, weights and results have a step that they are of; products write and
-// read them until they are done.
+// The effects of the ops of attention by groups of warps on a thread's registers, as far as the
+// verification of a program needs them: scores, weights and results belong to a step, and products
+// read and write them until they complete.
 #include "codegen/tile/agents.h"
 
-// Tiles of rows have one step and more, up to what shows that rings are passed again and again.
+// The number of steps of a tile of rows: pseudo-random, from 1 to a number that suffices to use the
+// rings repeatedly.
 int64_t agent_steps(const Run *r, int64_t tile)
 {
     uint64_t x = (r->seed + 1) * 6364136223846793005ull + (uint64_t)tile * 1442695040888963407ull;
@@ -11,7 +12,7 @@ int64_t agent_steps(const Run *r, int64_t tile)
     return 1 + (int64_t)((x ^ x >> 29) >> 20 & 1023) % most;
 }
 
-// The step that an op is about.
+// The step that an op belongs to.
 static int64_t step_of(const Run *r, const Agent *a)
 {
     return a->loop != NOTHING ? a->iteration : a->passed ? agent_steps(r, a->tile) : 0;
@@ -37,7 +38,7 @@ void agent_end_tile(Run *r, const Agent *a)
             agent_wrong(r, a->at, "is not stored", r->p->tile[t].name);
 }
 
-// Threads read what products have written.
+// Threads read a tile: products that write it must have completed.
 static void check_settled(Run *r, const Agent *a, int tile)
 {
     if (a->held[tile].writer > a->by_products.done)
@@ -136,7 +137,7 @@ void agent_score_op(Run *r, int who, const TileOp *op)
     }
 }
 
-// Those who have scores know them only when all steps have been.
+// The threads that compute scores can judge them only after all steps.
 void agent_judge(Run *r, int who)
 {
     Agent *a = &r->agent[who];

@@ -1,8 +1,8 @@
-// The tile program of a small contraction on tensor cores, built for latency: a warp takes a tile
-// of the result, or shares the contracted axis with others, and loads its operands from device
-// memory into registers. Only partial sums of warps that share a tile, of one block or of all
-// blocks of a cluster, pass through shared memory. Operands are f32, multiplied as tf32, or 16-bit
-// floats.
+// The tile program of a small contraction on tensor cores, built for low latency: a warp computes a
+// tile of the result, or divides the contracted axis of a tile with other warps, and loads its
+// operands from device memory into registers. Only the partial sums of warps that share a tile, in
+// one block or in all blocks of a cluster, pass through shared memory. Operands are f32, multiplied
+// as tf32, or 16-bit floats.
 #include "codegen/tile/tile.h"
 
 bool warp_narrow(const Body *b)
@@ -33,10 +33,11 @@ int64_t warp_all_chunks(const Body *b)
 int warp_chunks(const Body *b)
 {
     const Schedule *s = &b->sched;
-    const int sums = s->tile.m * s->tile.n / 32, // of a thread; half the registers hold them, too
-        registers = warp_narrow(b) && s->resident > 1 ? 96 - sums : 96;
+    // With several resident blocks a thread has half the registers, which hold its sums, too.
+    const int sums = s->tile.m * s->tile.n / 32,
+              registers = warp_narrow(b) && s->resident > 1 ? 96 - sums : 96;
     int64_t n = warp_all_chunks(b), most = registers / (4 * (warp_rows(b, 1) + warp_rows(b, 2)));
-    int64_t stretches = ceil_div(n, most); // as many each
+    int64_t stretches = ceil_div(n, most); // of equal numbers of chunks
     return stretches ? (int)ceil_div(n, stretches) : 1;
 }
 
@@ -48,7 +49,7 @@ static Tile operand(const Body *b, int axis)
     t.along_k = operand_along_k(b, t.inst, warp_columns(b));
     t.type = warp_narrow(b) ? narrow_type(b, t.inst) : DT_F32;
     if (warp_narrow(b)) {
-        t.inst = b->insts.at[t.inst].a[0]; // as it was before it was widened
+        t.inst = b->insts.at[t.inst].a[0]; // the 16-bit operand of the cast to f32
         t.plain = tile_copies(b, t.inst, t.type, t.along_k ? b->col : axis,
                               t.along_k ? warp_columns(b) : warp_rows(b, axis));
     }
@@ -57,7 +58,8 @@ static Tile operand(const Body *b, int axis)
     return t;
 }
 
-// What results need besides the sums comes first: it is under way while the product is computed.
+// The values that results need besides the sums are loaded first: their loads are in flight while
+// the product is computed.
 void tile_warps(const Body *b, TileProgram *p)
 {
     const Schedule *s = &b->sched;

@@ -1,18 +1,20 @@
-// The tensor maps, for bulk copies, of the matrices of a product by groups of warps.
+// The tensor maps for bulk copies of the matrices of a product by groups of four warps.
 //
 // Row pitches and starts of copies must be multiples of 16 bytes. The left operand may have rows
-// that are not: every second, fourth or eighth of them is aligned as the first is, so that these
-// get a map of their own (ProgMap.apart), and a tile consists of rows of one map. Such copies begin
-// at the multiple before their rows; the elements in between are cleared, and the right operand,
-// whose rows are steps, begins as many rows above its first one, where it reads zeros.
+// that are not aligned: then every second, fourth or eighth row has the same alignment. These rows
+// get a map of their own (ProgMap.apart), and a tile consists of rows of one map. Copies begin at
+// the multiple of 16 bytes before their rows; the elements in between are cleared, and the copies
+// of the right operand, whose rows are along k, begin the same number of rows before its first one,
+// where they read zeros.
 #include "codegen/tile/wgmma.h"
 
 #include "codegen/tile/tile.h"
 
-// UNIT: elements of 16 bytes; MOST_STAYING: bytes, beside which there is room for three places.
-// ADDRESSES: registers for these, and for arithmetic; HALF: of a thread's. MOST_WIDE: columns that
-// an instruction multiplies. MOST_BESIDE: registers for a part of what sums over rows are of,
-// besides the results; _HALF: where their sums take half of a thread's.
+// UNIT: elements of 16 bytes. MOST_STAYING: bytes of an operand that stays; they leave room for
+// three places of the ring. ADDRESSES: registers for addresses and arithmetic. HALF: half of a
+// thread's registers. MOST_WIDE: columns of an instruction. MOST_BESIDE: registers for the tensors
+// that a part of the results reads, if sums over rows are added up too; _HALF: if the sums of the
+// product take half of a thread's registers.
 enum {
     UNIT = 8,
     MOST_OPERANDS = 2,
@@ -41,7 +43,7 @@ static GroupOperand matrix(const Body *b, int axis)
                       .pitch = x.along_k ? by_axis : by_k,
                       .box_cols = STEP,
                       .apart = 1};
-    if (b->axis[0].extent > 1) { // products beside each other, a plane each
+    if (b->axis[0].extent > 1) { // several products, a plane each
         x.map.planes[0] = b->axis[0].extent;
         x.map.planes[1] = 1;
         x.map.plane_pitch[0] = x.map.plane_pitch[1] = by_batch;
@@ -93,7 +95,7 @@ bool group_has_windows(const Body *b)
     return (left.fits && left.map.image[0]) || (right.fits && right.map.image[0]);
 }
 
-// (A kernel's parameters are 4 KB at most.)
+// The number of maps is limited because a kernel's parameters may take at most 4 KB.
 bool group_result(const Body *b, uint32_t i, ProgMap *m)
 {
     const BodyStore *s = &b->stores.at[i];
@@ -111,7 +113,7 @@ bool group_result(const Body *b, uint32_t i, ProgMap *m)
                    .box_rows = BOX,
                    .box_cols = STEP,
                    .apart = apart};
-    const int unit = wgmma_strips(b) ? UNIT : 2; // that threads, or copies, store
+    const int unit = wgmma_strips(b) ? UNIT : 2; // columns stored at a time: by threads, by copies
     return step == 1 && pitch >= m->cols && is_even(m) && m->cols % unit == 0;
 }
 
@@ -121,7 +123,7 @@ bool group_boxed(const Body *b, uint32_t i)
     return group_result(b, i, &m);
 }
 
-// -- what a schedule makes of them ----------------------------------------------------------------
+// -- what follows from the schedule ---------------------------------------------------------------
 
 int wgmma_staged(const Body *b)
 {
@@ -130,7 +132,7 @@ int wgmma_staged(const Body *b)
     return n;
 }
 
-// A copy of windows has one pixel's channels: it must not begin within those.
+// A copy of windows has the channels of one pixel, so tiles must not begin between those.
 int wgmma_grain(const Body *b)
 {
     const GroupOperand right = group_operand(b, 2);
@@ -139,7 +141,7 @@ int wgmma_grain(const Body *b)
     return b->sched.tile.wgmma == WGMMA_STEPS && !across ? STEP / 2 : STEP;
 }
 
-// Of a tile, that a group multiplies.
+// The rows of a tile that a group multiplies.
 static int group_rows_of(const Body *b)
 {
     return b->sched.tile.m / (wgmma_together(&b->sched) ? GROUPS : 1);
@@ -150,7 +152,8 @@ static int sums_registers(const Body *b)
     return b->sched.tile.n * group_rows_of(b) / (GROUP_WARPS * 32);
 }
 
-// What a thread loads for a part of the results, 16 rows of 64 a warp, in vectors of eight.
+// The registers for what a thread loads for a part of the results (16 rows of 64 columns per warp),
+// in vectors of eight elements.
 static int rest_registers(const Body *b)
 {
     int64_t step;
@@ -166,10 +169,10 @@ static int rest_registers(const Body *b)
     return n;
 }
 
-// Loads of pairs of a row, as threads hold the sums, would wait for memory one after the other:
-// on an H100 a gradient with a residual and two masks took 283 us where its product takes 70.
-// (Where the sums take more than half of the registers it is no faster: 134 us of 132 for a
-// product of GPT-2 with its residual.)
+// In the layout of the sums a thread would load pairs of elements, and these loads would wait for
+// memory one after the other: on an H100 a gradient with a residual and two masks took 283 us, its
+// product alone 70. (If the sums take more than half of the registers, this is no faster: 134 us
+// instead of 132 for a product of GPT-2 with its residual.)
 bool wgmma_by_rows(const Body *b)
 {
     return sums_registers(b) <= HALF && rest_registers(b) > 0;
@@ -202,9 +205,9 @@ static int kept_sums(const Body *b)
     return kept;
 }
 
-// Sums alone, in f32: what else reductions keep would take too many registers. Nor many tensors
-// beside them: on an H100 gradients of 64 and 128 channels with sums of two or three took 0.80 of
-// what they and the sums took apart, with five 1.04 and 1.2 times that.
+// Only sums in f32: other accumulators would take too many registers. Also only if few tensors are
+// read: on an H100, gradients of 64 and 128 channels that read two or three tensors took 0.80 of
+// the time of separate kernels for gradient and sums; with five tensors 1.04 and 1.2 of it.
 static bool adds_by_rows(const Body *b)
 {
     const int most = sums_registers(b) < HALF ? MOST_BESIDE : MOST_BESIDE_HALF;
@@ -259,16 +262,17 @@ int wgmma_part_bytes(const Body *b)
     return wgmma_stages(b) * wgmma_staged(b) * warps * BOX * LINE;
 }
 
-// How many times a warp has room for its staged results. Where rows are added up the ring needs the
-// room more, whose places are held longer: on an H200 a gradient of an input with its bias gradient
-// is a fortieth faster so, a product without sums as much slower. Places of strips are large.
+// How many times over a warp has room for its staged results. If rows are summed, places of the
+// ring are in use for longer, so the ring needs the memory more: on an H200 a gradient with respect
+// to an input, with its bias gradient, is a fortieth faster with one stage, a product without sums
+// as much slower. With strips there is one, because their places are large.
 int wgmma_stages(const Body *b)
 {
     return wgmma_staged(b) > 2 || body_folds_left(b) || wgmma_strips(b) ? 1 : 2;
 }
 
-// Sums and what is made of them need all there are, so that copies have to do with what is left of
-// 168 for each. (Those that add up rows want some more.)
+// The threads that multiply get as many registers as possible; the warps that copy get what remains
+// of an average of 168 per thread. (Those that also sum rows need some more.)
 int wgmma_registers(const Body *b)
 {
     bool tight = b->sched.tile.m * b->sched.tile.n > 192 * 128 || wgmma_staged(b) > 1;
@@ -337,8 +341,8 @@ int wgmma_wide(const Body *b)
 
 // -- strips ---------------------------------------------------------------------------------------
 
-// The left operand's rows as one image after the other, whose places are counted as those of the
-// windows are.
+// The map of the left operand with its rows as the positions of images, one image after the other,
+// in the same order as the positions of the windows.
 static bool image_of_rows(const Body *b, const BodyStrips *s, ProgMap *m)
 {
     const GroupOperand left = matrix(b, 1);
@@ -403,7 +407,8 @@ int wgmma_strip_rows(const Body *b)
     return b->sched.tile.m + (s ? (s->pixels - 1) * s->apart : 0);
 }
 
-// Where all tiles have the same columns of the right operand, and few: it is copied once a block.
+// Whether all tiles have the same columns of the right operand and these fit: then it is copied
+// once per block.
 bool wgmma_stays(const Body *b)
 {
     const BodyStrips *s = wgmma_strips(b);
@@ -437,7 +442,7 @@ int wgmma_right_offset(const Body *b)
     return whole_lines(wgmma_tile_bytes(b, 1));
 }
 
-// So that what a warp stores at once is in different banks.
+// Pads rows so that the stores of a warp go to different banks.
 int wgmma_pitch(const Schedule *s)
 {
     return (s->tile.n + 31) / 32 * 32 + 8;
