@@ -1,6 +1,6 @@
-// Tile programs of attention by groups of warps as CUDA C, in the words of prelude/cuda_wgmma.h.
-// What is made of scores, and of results, is printed as for other attention: a thread of a group
-// has of the group's rows what a thread of mma.sync has of its warp's.
+// Tile programs of attention by groups of four warps as CUDA C, with the functions of
+// prelude/cuda_wgmma.h. The code that uses scores and results is the same as without groups,
+// because wgmma distributes the elements of 16 rows over the threads of a warp as mma.sync does.
 #include "codegen/cuda/attention_print.h"
 #include "codegen/tile/wgmma.h"
 
@@ -8,7 +8,7 @@
 
 enum { GROUP_ROWS = 64 };
 
-static const Tile *tile_of(const AttentionPrint *g, const TileOp *op) // of the op's mbarrier
+static const Tile *tile_of(const AttentionPrint *g, const TileOp *op) // guarded by its mbarrier
 {
     const TileBar *bar = &g->p->bar[op->bar];
     int t = 0;
@@ -18,7 +18,7 @@ static const Tile *tile_of(const AttentionPrint *g, const TileOp *op) // of the 
 
 // -- places ---------------------------------------------------------------------------------------
 
-// The number of the step's place among all that the block takes.
+// The position in the tile's ring: how often the block has used the ring before this step.
 static const char *position(const AttentionPrint *g, const Tile *t, int shift)
 {
     if (t->stays) return "round";
@@ -133,7 +133,8 @@ static void print_await(AttentionPrint *g, const TileOp *op)
          tile_reason(e, g->p, op));
 }
 
-// What is waited for is there from here on.
+// After the wait, nc_settled keeps the compiler from moving uses of the products' registers before
+// it.
 static void print_wait(AttentionPrint *g, int i)
 {
     Emit *e = g->e;
@@ -187,7 +188,7 @@ static void print_op(AttentionPrint *g, int i)
              p->bar[op->bar].name, place_text(g, tile_of(g, op), op->shift));
         break;
     case T_LOAD: print_load(g, op); break;
-    case T_FILL: break; // by the first product
+    case T_FILL: break; // the first product overwrites the sums
     case T_BEGIN: emit(e, "nc_products_begin();"); break;
     case T_MMA: print_multiply(g, op); break;
     case T_COMMIT: emit(e, "nc_products_end();"); break;
@@ -226,13 +227,15 @@ static void print_ops(AttentionPrint *g, int from, int to)
 
 // -- roles ----------------------------------------------------------------------------------------
 
-// Where the mask leaves tiles different numbers of columns, a block takes the one with most and the
-// one with fewest of those that are left of a head, two by two. Where that leaves more of the
-// device idle (few tiles) they are taken in order, those that take longest first, of so many heads
-// as the second cache holds the columns of.
+// The idle time of the blocks, in columns, if tiles are computed in pairs or one by one. The mask
+// may leave different numbers of columns to different tiles of rows. In pairs, a block computes
+// those with the most and the fewest columns among the remaining tiles of a head. If that leaves
+// more of the device idle (few tiles), tiles are computed one by one, longest first, for as many
+// heads at a time as the L2 cache holds the columns of.
 static int64_t idle_in(const AttentionPrint *g, bool pairs)
 {
-    enum { MOST_TILES = 1 << 17, BEGIN = 96, UNITS = 1024 }; // BEGIN: columns that a tile costs
+    // BEGIN: the fixed cost of a tile, in columns.
+    enum { MOST_TILES = 1 << 17, BEGIN = 96, UNITS = 1024 };
     const Body *b = g->e->body;
     int64_t n = ceil_div(b->axis[1].extent, b->sched.tile.m), tiles = b->axis[0].extent * n;
     int64_t blocks = b->sched.blocks, load[UNITS] = {0}, all = 0, most = 0;
@@ -299,7 +302,7 @@ static void print_products(AttentionPrint *g)
 
 static void print_tiles(AttentionPrint *g, int from, int to, const TileRole *role)
 {
-    const bool passes = role->groups || role->thread; // the rings
+    const bool passes = role->groups || role->thread; // it uses the rings
     Emit *e = g->e;
     const TileOp *op = &g->p->op[from];
     emit_open(e, 1); // batch
@@ -320,7 +323,7 @@ static void print_tiles(AttentionPrint *g, int from, int to, const TileRole *rol
                  (long long)op->trips, op->count);
 }
 
-// What the role whose ops begin behind op [at] does once.
+// One pass over all tiles of the role whose ops follow op [at].
 static void print_role(AttentionPrint *g, int at)
 {
     const TileProgram *p = g->p;
@@ -341,14 +344,14 @@ static void begin_role(AttentionPrint *g)
     g->whole = attention_blind(g);
 }
 
-// Whether all is done again, where the role's ops begin behind op [at].
+// The condition on which everything runs again, for the role whose ops follow op [at].
 static const char *doubt(const AttentionPrint *g, int at)
 {
     const TileOp *last = &g->p->op[tile_end_of(g->p, at + 1) - 1];
     return last->kind == T_BARRIER ? "nc_any_role(vote, low)" : "low";
 }
 
-// Warps 0 to 3 have the roles that do not multiply.
+// The roles that do not multiply are in warps 0 to 3.
 static void print_others(AttentionPrint *g, int at, int to)
 {
     const TileProgram *p = g->p;

@@ -1,4 +1,4 @@
-// Tile programs of attention as CUDA C, in the words of prelude/cuda_attention.h.
+// Tile programs of attention as CUDA C, with the functions of prelude/cuda_attention.h.
 #include "codegen/cuda/attention_print.h"
 
 #include <math.h>
@@ -21,7 +21,7 @@ static void print_places(AttentionPrint *w)
     long long tiles = ceil_div(b->axis[1].extent, s->tile.m);
     emit(e, "const int warp = threadIdx.x / 32, lane = threadIdx.x %% 32;");
     emit_int(e, e->axis[0], "block / %lld", tiles);
-    // Those that take longest begin first.
+    // Tiles with the most columns start first.
     if (!attention_down(w))
         emit(e, "const int origin = block %% %lld * %d;", tiles, s->tile.m);
     else
@@ -36,7 +36,7 @@ static void print_places(AttentionPrint *w)
     }
 }
 
-// "k * row + n", of a number that is not 0.
+// The text of k * (origin + row) + n.
 static const char *at_row(Emit *e, int64_t k, int64_t row, int64_t n)
 {
     n += k * row;
@@ -45,10 +45,10 @@ static const char *at_row(Emit *e, int64_t k, int64_t row, int64_t n)
     return n ? emit_text(e, "%s %c %lld", x, n < 0 ? '-' : '+', (long long)llabs(n)) : x;
 }
 
-// Scores so far above the mask that exp of what is masked is 0: 2^-150 rounds to it.
+// A bound: relative to scores above it, exp of a masked score is 0 (e^-104 < 2^-150 rounds to 0).
 static const char *lowest(AttentionPrint *w)
 {
-    double above = fabs(w->range.mask) * 0x1p-22; // however the sum is rounded
+    double above = fabs(w->range.mask) * 0x1p-22; // for the rounding of the sum
     return emit_literal(w->e->arena, DT_F32, 0, w->range.mask + above + 104);
 }
 
@@ -58,7 +58,7 @@ static int queries_of(const AttentionPrint *w)
     return b->insts.at[w->range.statistic].axes >> b->col & 1 ? b->col : 1;
 }
 
-// Whether scores are no higher than what is masked: rows' statistics, or columns', are in memory.
+// Sets "low" if scores are not above the mask, by the statistics of rows, or of columns, in memory.
 static void print_low(AttentionPrint *w, const char *thread, int threads)
 {
     Emit *e = w->e;
@@ -94,7 +94,7 @@ void attention_judge(AttentionPrint *w)
         print_low(w, "lane", 32);
 }
 
-// All columns, where the mask is not below all scores.
+// Uses all columns if the mask is not below all scores.
 static void print_doubt(AttentionPrint *w)
 {
     Emit *e = w->e;
@@ -107,7 +107,7 @@ static void print_doubt(AttentionPrint *w)
     emit(e, "}");
 }
 
-// Some queries see nothing, and so all that a number hides.
+// A query whose keys are all masked by a number attends to all of them.
 AttentionWhole attention_blind(const AttentionPrint *w)
 {
     if (isinf(w->range.mask) || !w->range.blind_end) return WHOLE_NEVER;
@@ -122,7 +122,8 @@ void attention_whole(AttentionPrint *w)
              (long long)r->blind - w->e->body->sched.tile.m + 1, (long long)r->blind_end);
 }
 
-// Numbers beyond all rows and columns count as that far away.
+// Declares the terms known only at run time. They are clamped to [-far, far], beyond all rows and
+// columns, so that sums do not overflow.
 static void print_shifts(AttentionPrint *w)
 {
     const int far = 1 << 25;
@@ -138,7 +139,7 @@ static void print_shifts(AttentionPrint *w)
     }
 }
 
-// The first column of the first tile that counts, and how many tiles do: of groups one at least.
+// With groups there is at least one step.
 void attention_columns(AttentionPrint *w)
 {
     Emit *e = w->e;
@@ -150,7 +151,7 @@ void attention_columns(AttentionPrint *w)
     print_shifts(w);
     for (int i = 0; i < r.n; i++) {
         const AttentionBound *x = &r.at[i];
-        // The bound is widest at the tile's first row, or at its last.
+        // The bound is weakest at the tile's first row, or at its last.
         int64_t row = x->row > 0 ? last : 0;
         if (x->col > 0)
             from = emit_text(e, "nc_max(%s, %s)", from,
@@ -184,7 +185,7 @@ void attention_columns(AttentionPrint *w)
 
 // -- copies ---------------------------------------------------------------------------------------
 
-// A tile's lines from memory, in a scope that knows "next", their first column, and its "place".
+// Loads a tile's lines from memory, in a scope that knows "next", the first column, and "place".
 static void print_copy(AttentionPrint *w, const Tile *t)
 {
     Emit *e = w->e;
@@ -208,7 +209,7 @@ static void print_copy(AttentionPrint *w, const Tile *t)
         emit(e, "const %s %s = %s + line, %s = part;", it, line, from, head);
         emit(e, "nc_copy16(%s, %s + (%s), %s);", to, e->buf_name[v->buf], emit_index(e, v->ix),
              *there ? there : "true");
-    } else { // any expression, of elements there are
+    } else { // any expression, at indices clamped to existing elements
         emit(e, "const %s %s = nc_min(%s + line, %lld), %s = nc_min(part, %lld);", it, line, from,
              (long long)lines - 1, head, (long long)ends - 1);
         const char *x = emit_stored(e, t->type, emit_value(e, t->inst));
@@ -220,7 +221,8 @@ static void print_copy(AttentionPrint *w, const Tile *t)
              n % threads ? emit_text(e, " && u * %d + threadIdx.x < %d", threads, n) : "");
 }
 
-// Copies of the iteration [step], if there is one: ops from i on, up to what is none of them.
+// The loads for iteration [step], if there is such an iteration: the loads from op i on. Returns
+// the number of the op after them.
 static int print_copies(AttentionPrint *w, int i, const char *step)
 {
     Emit *e = w->e;
@@ -272,7 +274,7 @@ static bool stored_along(const BodyStore *s, int head)
     return s->ix && s->ix->axes >> head & 1;
 }
 
-// Stores of two neighbours along the head at once.
+// Whether two neighbours along the head dimension can be stored at once.
 static bool in_pairs(const Body *b, const BodyStore *s, int head)
 {
     int64_t step;
@@ -354,7 +356,8 @@ void attention_results(AttentionPrint *w)
 
 // -- ops ------------------------------------------------------------------------------------------
 
-// What is done until all columns that count were taken, of which it is known at the end.
+// A loop around the steps that runs them again with all columns if, at the end, the mask turns out
+// not to be below all scores.
 static void open_again(AttentionPrint *w)
 {
     Emit *e = w->e;
@@ -391,7 +394,7 @@ static void print_fill(AttentionPrint *w, const TileOp *op)
                  p->tile[p->out[k].values].line / p->atom->n);
 }
 
-// Nothing in the loop from op i on waits for other warps.
+// Whether the remaining ops of the loop, from op i on, do not wait for other warps.
 static bool alone(const TileProgram *p, int i)
 {
     for (; p->op[i].kind != T_END; i++)
@@ -421,7 +424,7 @@ static int print_op(AttentionPrint *w, int i)
         break;
     case T_LOOP:
         emit_open(e, 0);
-        if (p->op[i + 1].kind == T_LOAD && !p->op[i + 1].shift) { // of the first iterations
+        if (p->op[i + 1].kind == T_LOAD && !p->op[i + 1].shift) { // the first iterations' loads
             int end = print_copies(w, i + 1, "early");
             for (; p->op[end].kind != T_END; end++) print_op(w, end);
             emit_end(e, "for (int early = 0; early < %lld; early++) {", (long long)op->trips);
@@ -431,7 +434,7 @@ static int print_op(AttentionPrint *w, int i)
              e->body->sched.tile.ring);
         for (i++; p->op[i].kind != T_END;) {
             if (p->op[i].kind == T_MMA && !inner && w->range.n && alone(p, i))
-                inner = emit_open(e, 0); // a warp's rows may not need what others do
+                inner = emit_open(e, 0); // this warp's rows may need none of the tile's columns
             i = print_op(w, i);
         }
         if (inner)
@@ -443,7 +446,7 @@ static int print_op(AttentionPrint *w, int i)
     case T_COMMIT: emit(e, "nc_copies_end();"); break;
     case T_WAIT: emit(e, "nc_copied<%d>();", op->count); break;
     case T_BARRIER: tile_barrier(e, p, op); break;
-    default: break; // none of these programs
+    default: break; // not in these programs
     }
     return i + 1;
 }

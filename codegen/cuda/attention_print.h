@@ -1,49 +1,51 @@
-// What the files that print attention share.
+// Declarations shared by the files that print attention.
 #ifndef CODEGEN_TILE_ATTENTION_PRINT_H
 #define CODEGEN_TILE_ATTENTION_PRINT_H
 
 #include "codegen/cuda/tile_print.h"
 
-// Whether a tile takes all columns there are, and what is hidden counts: no; where "blind"; yes.
+// Whether tiles use all columns, masked ones included: never; if the variable "blind" is set, which
+// says that the tile may have rows whose columns are all masked; always.
 typedef enum AttentionWhole { WHOLE_NEVER, WHOLE_SOME, WHOLE_ALL } AttentionWhole;
 
 typedef struct AttentionPrint {
     Emit *e;
     const TileProgram *p;
-    int rows, cols; // of scores, that a thread has
-    bool masks;     // the last tile of columns reaches beyond them
+    int rows, cols; // of a thread's scores
+    bool masks;     // the last tile of columns extends beyond the last column
     AttentionRange range;
-    bool again; // with all columns, where the mask is no lower than scores: known at the end
-    // By groups of warps:
+    bool again; // run again with all columns if the mask turns out not to be below all scores
+    // By groups of four warps:
     bool groups;
-    bool down;  // they take the last columns first
-    bool edge;  // a tile that the mask cuts, most often
-    bool pairs; // a block takes tiles two by two
+    bool down;  // they process the columns from the last to the first
+    bool edge;  // the tile being printed is one that the mask usually cuts
+    bool pairs; // a block computes tiles in pairs
     AttentionWhole whole;
-    const char *step; // the number of the op's: in no loop the first one's, or behind the last
+    const char *step; // the op's step: "step"; before the loop "0", after it "steps"
 } AttentionPrint;
 
 // attention_print.c: what both kinds print
 AttentionPrint attention_begin(Emit *e, const TileProgram *p);
-bool attention_down(const AttentionPrint *w);            // the last rows have most columns
-AttentionWhole attention_blind(const AttentionPrint *w); // of groups: what the mask asks for
-void attention_whole(AttentionPrint *w);                 // ... of a tile: "blind"
-void attention_columns(AttentionPrint *w); // the first column that counts, and how many tiles do
+bool attention_down(const AttentionPrint *w);            // the last rows have the most columns
+AttentionWhole attention_blind(const AttentionPrint *w); // which tiles need masked columns
+void attention_whole(AttentionPrint *w);                 // declares "blind" for a tile
+// Declares "first" and "steps": the first column that a tile of rows needs, and its steps.
+void attention_columns(AttentionPrint *w);
 void attention_statistics(AttentionPrint *w);
-void attention_judge(
-    AttentionPrint *w); // of a tile: whether rows' scores are not all above the mask
+// Sets "low" if the scores of some row of the tile are not all above the mask.
+void attention_judge(AttentionPrint *w);
 void attention_results(AttentionPrint *w);
-// attention_groups_print.c: the program of groups of warps
+// attention_groups_print.c: the program by groups of four warps
 void attention_groups_cuda(Emit *e, const TileProgram *p);
 
-// attention_weights.c: the weights of one tile of scores, at "next", the first of its columns.
+// attention_weights.c: the weights of one tile of scores; "next" is the first of its columns.
 void attention_weights(AttentionPrint *w);
-// Whether some place of the warp's tile, or (all) every one, is within the bounds, as a condition.
+// The condition that some element of the warp's tile, or (all) every one, is within the bounds.
 const char *attention_within(AttentionPrint *w, bool all);
-int attention_same_shift(const AttentionPrint *w, int bound); // the first bound that has it
+// The number of the first bound with the same run-time integer, or batch index.
+int attention_same_shift(const AttentionPrint *w, int bound);
 int attention_same_batch(const AttentionPrint *w, int bound);
-// ... and [by] times what the run and the batch add to the bound, which attention_columns has
-// printed.
+// [text] plus [by] times the bound's run-time terms, which attention_columns declares.
 const char *attention_shifted(AttentionPrint *w, const char *text, int64_t by, int bound);
 
 #endif

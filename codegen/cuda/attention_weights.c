@@ -1,7 +1,7 @@
-// What attention makes of scores, as CUDA C: element by element, in registers.
+// The weights of attention from its scores, as CUDA C: element by element, in registers.
 //
-// Where all of a warp's tile is within its mask it is not asked for element by element: the text is
-// there twice.
+// The code is printed twice: for a warp's tile that is completely within the mask, elements need
+// not be tested.
 #include "codegen/cuda/attention_print.h"
 
 #include <float.h>
@@ -12,13 +12,13 @@
 
 typedef struct Weights {
     AttentionPrint *w;
-    Vectors v;   // loads that two neighbouring columns share
-    bool masks;  // columns may lie beyond the last one
-    bool inside; // all conditions on positions hold
-    bool exact;  // what the mask hides may count
+    Vectors v;   // loads of two neighbouring columns at once
+    bool masks;  // the tile may extend beyond the last column
+    bool inside; // all conditions on positions are true
+    bool exact;  // masked scores may contribute
 } Weights;
 
-// "name[i / 2][j][i % 2 * 2 + v]": of the thread's row i, and columns 2 j and 2 j + 1.
+// The element of the thread's row i, and of column v (0 or 1) of its pair of columns j.
 static const char *sum_at(Emit *e, const char *name)
 {
     return emit_text(e, "%s[i / 2][j][i %% 2 * 2 + v]", name);
@@ -26,7 +26,7 @@ static const char *sum_at(Emit *e, const char *name)
 
 // -- masks of positions ---------------------------------------------------------------------------
 
-// "text + by * name"; by: 0 adds nothing.
+// The expression text + by * name.
 static const char *plus(Emit *e, const char *text, int64_t by, const char *name)
 {
     if (!by) return text;
@@ -70,7 +70,7 @@ const char *attention_within(AttentionPrint *w, bool all)
     const char *text = "";
     for (int i = 0; i < w->range.n; i++) {
         const AttentionBound *x = &w->range.at[i];
-        // The bound is tightest at one corner of the tile, widest at the opposite one.
+        // The bound is strictest at one corner of the tile, weakest at the opposite one.
         int64_t least = x->constant;
         if ((x->row > 0) != all) least += x->row * (w->p->side_m - 1);
         if ((x->col > 0) != all) least += x->col * (w->p->side_n - 1);
@@ -83,7 +83,7 @@ const char *attention_within(AttentionPrint *w, bool all)
 
 // -- loops over a thread's scores -----------------------------------------------------------------
 
-// A row's conditions on positions are limits of its columns.
+// Whether the conditions on positions are tested as limits of a row's columns.
 static bool limits(const Weights *x)
 {
     return x->w->groups && !x->inside;
@@ -110,7 +110,7 @@ static void open_rows(const Weights *x)
     }
 }
 
-// What a condition on positions says of places in the tile.
+// Binds the conditions on positions to comparisons of a column in the tile with the row's limits.
 static void bind_limits(const Weights *x)
 {
     Emit *e = x->w->e;
@@ -123,10 +123,9 @@ static void bind_limits(const Weights *x)
     }
 }
 
-enum { PART = 4 }; // of a tile: so many eights of columns, which a warp may do without
+enum { PART = 4 }; // a part of a tile, which a warp may skip: this many groups of 8 columns
 
-// A warp looks which parts of the tile the mask leaves to some of its rows; weights elsewhere are
-// 0.
+// Whether a warp tests which parts of the tile are masked for all of its rows; their weights are 0.
 static bool in_parts(const Weights *x)
 {
     return x->w->edge && limits(x) && !x->exact && x->w->range.n && x->w->cols / 2 % PART == 0;
@@ -137,7 +136,7 @@ static void print_seen(const Weights *x)
     Emit *e = x->w->e;
     for (int i = 0; i < x->w->range.n && in_parts(x); i++) {
         const AttentionBound *r = &x->w->range.at[i];
-        // How far the warp's rows see, whichever sees furthest.
+        // The weakest limit of the columns among the warp's rows.
         int64_t most = r->constant + (r->row > 0 ? r->row * (x->w->p->side_m - 1) : 0);
         const char *sum = plus(e, "", -r->col * r->row, "top");
         sum = attention_shifted(x->w, plus(e, sum, -r->col * most, "1"), -r->col, i);
@@ -145,7 +144,7 @@ static void print_seen(const Weights *x)
     }
 }
 
-// The part is hidden from the warp's rows.
+// The condition that a part is masked for all rows of the warp.
 static const char *hidden_part(const Weights *x)
 {
     Emit *e = x->w->e;
@@ -164,8 +163,8 @@ static void close_rows(const Weights *x)
     emit_times(e, "i", x->w->rows);
 }
 
-// A load of columns alone, which groups make before they look whether the mask cuts the tile: it
-// can begin while products are under way.
+// Whether groups issue a load, which varies over the columns only, before they test whether the
+// mask cuts the tile: so it is in flight during the products.
 static bool is_early(const AttentionPrint *w, int load)
 {
     return w->groups && w->e->body->attention.high < 0 &&
@@ -192,7 +191,7 @@ static void open_part(const Weights *x, bool weighs)
     emit(e, "}");
 }
 
-// Columns that the last tile has too many of are read where the last ones are.
+// Opens the loops over columns. Beyond the last column, indices are clamped to it.
 static void open_cols(Weights *x, bool loads, bool weighs)
 {
     Emit *e = x->w->e;
@@ -257,7 +256,7 @@ static void bind_scores(const Weights *x)
         emit_bind(e, e->body->attention.score[i].sum, e->scope, sum_at(e, score_name(x->w, i)));
 }
 
-// The weight before it is rounded to what the product takes.
+// The instruction of a weight before it is rounded to the type of the product's operands.
 static int unrounded(const Body *b, int inst, DType type)
 {
     const Inst *v = &b->insts.at[inst];
@@ -268,8 +267,7 @@ static int unrounded(const Body *b, int inst, DType type)
     return inst;
 }
 
-// What is known of a condition where all those on positions hold: 1 that it holds, 0 that it does
-// not, -1 nothing.
+// The value of a condition if all conditions on positions hold: 1 true, 0 false, -1 unknown.
 static int known(const AttentionPrint *w, int inst)
 {
     const Inst *v = &w->e->body->insts.at[inst];
@@ -282,15 +280,15 @@ static int known(const AttentionPrint *w, int inst)
     return x == ends || y == ends ? ends : x < 0 || y < 0 ? -1 : !ends;
 }
 
-// A score that hides what its place has, and no weight is left of that.
+// Whether the value is a constant no greater than the mask: a score with it has weight 0.
 static bool hides(const Weights *x, int inst)
 {
     const Inst *v = &x->w->e->body->insts.at[inst];
     return v->kind == KI_CONST && dtype_is_float(v->type) && v->fvalue <= x->w->range.mask;
 }
 
-// Within the mask the value is the first score times a positive number: which one; 0: it is not.
-// (Groups take what is outside, too, where that hides: seen_score.)
+// If the value, where it is not masked, is the first score times a positive constant: that
+// constant; otherwise 0. (Groups also handle values that are masked: seen_score.)
 static double multiple_of_score(const Weights *x, int inst)
 {
     Emit *e = x->w->e;
@@ -316,8 +314,8 @@ static double multiple_of_score(const Weights *x, int inst)
     return times;
 }
 
-// The score, or minus infinity where the mask of that value hides it: groups look at the end
-// whether that makes a difference.
+// The score, or minus infinity where the value is masked. If the mask is a finite number, groups
+// check at the end whether that makes a difference.
 static const char *seen_score(const Weights *x, int inst)
 {
     Emit *e = x->w->e;
@@ -339,7 +337,7 @@ static const char *constant(Emit *e, double v)
 
 // -- forward --------------------------------------------------------------------------------------
 
-// The greatest score of the row, and how much of what there is stays.
+// Updates the row's maximum, and computes the factor by which its sums so far shrink.
 static void print_high(Weights *x, double times)
 {
     Emit *e = x->w->e;
@@ -366,7 +364,8 @@ static void print_high(Weights *x, double times)
     emit(e, "high[i] = most;");
 }
 
-// The row's greatest score, or a number where it has none, below all others (as "base" is).
+// Whether the value is the row's maximum, or the maximum of that and a number below all others.
+// ("base" likewise stands for the maximum when all scores are minus infinity.)
 static bool is_highest(const Body *b, int inst)
 {
     const Inst *v = &b->insts.at[inst];
@@ -375,9 +374,8 @@ static bool is_highest(const Body *b, int inst)
     return v->a[0] == b->attention.high && least->kind == KI_CONST && least->fvalue <= -FLT_MAX;
 }
 
-// Of each row the greatest score so far, against which the exponentials are taken: where it grows,
-// what there is of the row's sum and results shrinks (the online softmax of Milakov and
-// Gimelshein, 2018).
+// Exponentials are relative to the row's maximum so far; whenever it grows, the row's sum and
+// results so far are scaled down (the online softmax of Milakov and Gimelshein, 2018).
 static void print_online(Weights *x)
 {
     AttentionPrint *w = x->w;
@@ -411,7 +409,7 @@ static void print_online(Weights *x)
     close_cols(x);
     emit(e, "total[i] = total[i] * shrink%s + more;", w->groups ? "[i]" : "");
     const TileProgram *p = w->p;
-    if (w->groups) { // what there is of results is still being multiplied
+    if (w->groups) { // the results' products may be pending: T_SHRINK scales them later
         close_rows(x);
         return;
     }
@@ -425,7 +423,7 @@ static void print_online(Weights *x)
 
 // -- backward -------------------------------------------------------------------------------------
 
-// Exponentials of differences, in short form: exp(x - y) is a product and sum, and a power of 2.
+// Computes approximate exponentials exp(x - y) with one fma and a power of 2.
 static void bind_exponentials(const Weights *x)
 {
     Emit *e = x->w->e;

@@ -1,11 +1,12 @@
-// Sums by index as CUDA C: a block finds the updates of its places, in order, and adds them up in
-// shared memory; a thread has one result beside each of the block's places, so that only the list
-// of what was found is shared.
+// Sums by index (scatter_add) as CUDA C: a block finds the updates of its bins, in order, and adds
+// them up in shared memory. A thread adds up one column of the result for each of the block's bins,
+// so threads share only the list of the updates found.
 #include "codegen/cuda/print_cuda.h"
 
-enum { FLIGHT = 16, FEW = 4 }; // updates loaded before they are added
+enum { FLIGHT = 16, FEW = 4 }; // numbers of updates that are loaded before they are added
 
-// The columns from [from] on that are the block's: [hit] and [hit_place] hold them, [all] how many.
+// Finds the block's updates among those from "from" on: "hit" and "hit_place" contain their numbers
+// and bins, "all" is how many there are.
 static void print_find(Emit *e, int guard, int looks)
 {
     const Body *b = e->body;
@@ -43,7 +44,7 @@ static void print_find(Emit *e, int guard, int looks)
     emit(e, "__syncthreads();");
 }
 
-// A guard's conditions hold for what was found.
+// The conditions of the guard are true for the updates found.
 static void bind_true(Emit *e, int guard)
 {
     const Inst *v = &e->body->insts.at[guard];
@@ -51,8 +52,8 @@ static void bind_true(Emit *e, int guard)
     for (int i = 0; v->kind == KI_EW && v->op == OP_and && i < v->na; i++) bind_true(e, v->a[i]);
 }
 
-// Updates from [next] on, [flight] of them loaded before they are added: as long as there are as
-// many, or (last) to the end, where the last one fills up.
+// Adds the updates from "next" on, loading [flight] of them at a time: while at least so many are
+// left, or (last) to the end, repeating loads of the last one instead of reading beyond it.
 static void print_add(Emit *e, int guard, int flight, bool last)
 {
     const Body *b = e->body;
@@ -77,7 +78,7 @@ static void print_add(Emit *e, int guard, int flight, bool last)
              flight, flight);
 }
 
-// The store's value with the sum of a place as the update.
+// Stores results: the store's value, with the sum of a bin in place of the update.
 static void print_results(Emit *e)
 {
     const Body *b = e->body;

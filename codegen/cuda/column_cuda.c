@@ -1,6 +1,7 @@
-// Column reductions as CUDA C: the kept axis is the contiguous one. A thread takes a vector of
-// neighbouring results and walks the columns, several loads in flight; the threads above each other
-// in a block join through shared memory, blocks through partial results in memory.
+// Column reductions as CUDA C: the kept axis is the contiguous one. A thread has a vector of
+// neighbouring results and loops over columns, with several loads in flight. The threads of a team
+// have the same results; they are combined through shared memory, blocks through partial results in
+// device memory.
 #include <string.h>
 
 #include "codegen/cuda/print_cuda.h"
@@ -11,12 +12,12 @@ typedef struct Columns {
     const char *lo, *hi; // this block's columns
     const char *row;     // the axis's own name
     long long rows, tiles;
-    int across;         // threads side by side; [team] of them above each other
+    int across;         // number of teams of a block, for adjacent vectors of results
     bool exact;         // every thread has results
-    bool shifted;       // vectors start before the tile, by thread
-    uint64_t *walked;   // by instruction: the walk over the columns needs it
-    bool fetched;       // what else the results need and waits for nothing was fetched before
-    const char *leader; // who stores results
+    bool shifted;       // rows are not aligned: a thread's vectors start before the tile
+    uint64_t *walked;   // by instruction: the loop over the columns needs it
+    bool fetched;       // the results' other plain loads were issued before that loop
+    const char *leader; // the condition for a thread to store results
 } Columns;
 
 static bool over_columns(const Emit *e, int load)
@@ -24,7 +25,7 @@ static bool over_columns(const Emit *e, int load)
     return inst_over(&e->body->insts.at[load], e->body->col);
 }
 
-// Loads that need nothing but the column, and what is known of it at once.
+// Whether a load over the columns depends only on positions, so that it can be issued early.
 static bool streams(const Emit *e, int load)
 {
     const Inst *v = &e->body->insts.at[load];
@@ -32,19 +33,19 @@ static bool streams(const Emit *e, int load)
     return over_columns(e, load) && ((asks && !v->ix->has_value && !v->stage) || is_plain(e, load));
 }
 
-// Of these, issued ahead of the arithmetic of several columns.
+// Whether such a load is issued for several columns before their arithmetic.
 static bool ahead(const Emit *e, int load)
 {
     return e->body->sched.unroll > 1 && streams(e, load);
 }
 
-// Loads that stay the same from column to column and wait for nothing.
+// Whether a load is the same for all columns and can be issued before the loop.
 static bool hoisted(const Emit *e, int load)
 {
     return !over_columns(e, load) && is_plain(e, load);
 }
 
-// Loads of a shifted walk: those over the columns that move by vectors from its place.
+// The vector loads of a shifted loop: loads over the columns that the shift aligns.
 static Vectors find_shifted(const Emit *e, int width)
 {
     const Body *b = e->body;
@@ -58,7 +59,8 @@ static Vectors find_shifted(const Emit *e, int width)
     return v;
 }
 
-// A load of the results' own places, which a shifted walk keeps: element by element.
+// Whether a shifted loop keeps a load in registers, because it is the same for all columns; it is
+// loaded element by element.
 static bool near(const Emit *e, const Columns *c, int load)
 {
     const Inst *v = &e->body->insts.at[load];
@@ -66,8 +68,9 @@ static bool near(const Emit *e, const Columns *c, int load)
            c->walked[load] && e->body->bufs.at[v->buf].kind == KA_NODE;
 }
 
-// What reductions and stores over the columns need. All else is left to the thread that stores the
-// results: another one may read a cell which that thread has written already.
+// The instructions that reductions and stores over the columns need. All others are left to the
+// thread that stores the results, because it may have already written a cell that another thread
+// would read.
 static uint64_t *mark_walked(const Emit *e)
 {
     const Body *b = e->body;
@@ -76,7 +79,7 @@ static uint64_t *mark_walked(const Emit *e)
         const BodyStore *s = &b->stores.at[i];
         if (store_over(b, s, b->col)) store_mark(s, true, needed);
     }
-    for (uint32_t i = b->insts.n; i-- > 0;) { // operands come first
+    for (uint32_t i = b->insts.n; i-- > 0;) { // backwards: operands precede their users
         const Inst *v = &b->insts.at[i];
         bool sum = v->kind == KI_REDUCE && v->axis == b->col && e->live[i];
         if (needed[i] || sum) inst_mark(b, (int)i, true, needed);
@@ -84,7 +87,7 @@ static uint64_t *mark_walked(const Emit *e)
     return needed;
 }
 
-// Single elements are vectors of one, so that they are issued ahead too.
+// Single elements are vectors of one element, so that they are issued early, too.
 static void add_single_loads(const Emit *e, Vectors *v)
 {
     const Body *b = e->body;
@@ -102,11 +105,12 @@ static const char *acc_name(Emit *e, int r)
 static int64_t part_columns(const Body *b)
 {
     int64_t each = b->part ? b->part : ceil_div(b->axis[b->col].extent, b->sched.split);
-    // (a part starts where shifts are those of the first one)
+    // Parts begin at columns where the rows have the same alignment as at the first one.
     return b->uneven ? (each + COLUMN_SHIFTS - 1) / COLUMN_SHIFTS * COLUMN_SHIFTS : each;
 }
 
-// [walking]: for a thread's own columns, where some accumulators have a form of their own.
+// Declares the accumulators of reduction r. [walking]: those of a thread's loop over its columns;
+// squared deviations have a special form there (NcRun).
 static void declare(Emit *e, Scope *s, int r, int width, bool walking)
 {
     const Inst *v = &e->body->insts.at[r];
@@ -143,8 +147,8 @@ static bool any_runs(const Body *b, const int *r, int n)
     return false;
 }
 
-// A sum of what squared deviations are taken of, too, comes out of these: which of the reductions;
-// -1: none.
+// If reduction number [sum] is a sum of the same values as a sum of squared deviations, it follows
+// from the latter's accumulator: the number of that reduction; otherwise -1.
 static int squares_of(const Body *b, const int *r, int n, int sum)
 {
     const Inst *v = &b->insts.at[r[sum]];
@@ -155,7 +159,8 @@ static int squares_of(const Body *b, const int *r, int n, int sum)
     return -1;
 }
 
-// Squared deviations: on the way, so that pivots follow the mean, and as the others join them.
+// Squared deviations: moves the pivots to the mean, repeatedly during the loop; after it (last)
+// converts the accumulators to the form in which they are combined.
 static void settle(Emit *e, const int *r, int n, int width, const char *taken, bool last)
 {
     const Body *b = e->body;
@@ -177,7 +182,7 @@ static void settle(Emit *e, const int *r, int n, int width, const char *taken, b
     }
 }
 
-// Joins the threads above each other; where more stages follow, all of them get the result.
+// Combines the threads of each team; if more stages follow, all of them get the result.
 static void join(Emit *e, const Columns *c, int r)
 {
     const Body *b = e->body;
@@ -195,8 +200,9 @@ static bool joined_as_run(const Body *b, const int *r, int n, int i)
     return inst_runs(&b->insts.at[r[i]]) || squares_of(b, r, n, i) >= 0;
 }
 
-// Squared deviations of the threads above each other: about one pivot they join as sums do, without
-// the divisions of moments. Returns how many columns the block took.
+// Combines squared deviations of the threads of each team: once they have the same pivot they are
+// simply added, without the divisions that combining moments needs. Returns the number of columns
+// of the block.
 static const char *join_runs(Emit *e, const Columns *c, const int *r, int n, const char *taken)
 {
     const Body *b = e->body;
@@ -211,7 +217,7 @@ static const char *join_runs(Emit *e, const Columns *c, const int *r, int n, con
     return emit_text(e, "(%s - %s)", c->hi, c->lo);
 }
 
-// In a loop over the lanes: results of the stages before, and what was loaded, by element.
+// In a loop over the lanes: binds the results of earlier stages and the loaded elements.
 static void bind_lane(Emit *e, const Columns *c, int stage, bool column)
 {
     const Body *b = e->body;
@@ -241,8 +247,8 @@ static void open_lanes(Emit *e, const Columns *c)
 {
     emit_open(e, 1);
     const char *at = c->v.width > 1 ? emit_text(e, "%s + lane", c->base) : c->base;
-    if (c->shifted && c->v.width > 1) // (of other tiles, then, but of some)
-        at = emit_text(e, "nc_within(%s, %lld)", at, c->rows);
+    // A shifted vector may extend into neighbouring tiles; indices are clamped to existing results.
+    if (c->shifted && c->v.width > 1) at = emit_text(e, "nc_within(%s, %lld)", at, c->rows);
     emit_int(e, c->row, "%s", at);
 }
 
@@ -254,8 +260,8 @@ static void close_lanes(Emit *e, const Columns *c)
     close_lane_loop(e, c->v.width);
 }
 
-// Vector loads that are not in registers yet, in the innermost scope: of a stage's columns, or (-1)
-// of the results.
+// Prints, in the innermost scope, the vector loads that have not been issued yet: for the columns
+// of a stage, or (-1) for the results.
 static void print_late_loads(Emit *e, const Columns *c, int stage)
 {
     for (int i = 0; i < c->v.nloads; i++) {
@@ -270,7 +276,7 @@ static void print_late_loads(Emit *e, const Columns *c, int stage)
     }
 }
 
-// The columns that a thread has in flight, from [first] on.
+// The columns that a thread loads at a time, from [first] on.
 static Steps flight_of(Emit *e, const Columns *c, const char *first)
 {
     const Body *b = e->body;
@@ -283,14 +289,14 @@ static Steps flight_of(Emit *e, const Columns *c, const char *first)
     return f;
 }
 
-// Few columns, all of them of each thread: written out, so that the places that follow from their
-// numbers are constants.
+// Whether each thread has all columns, and few: then the loop is unrolled completely, so that
+// positions computed from column numbers are constants.
 static bool written_out(const Body *b, const Columns *c)
 {
     return b->sched.team == 1 && b->sched.unroll > 1 && column_short(b) && !strcmp(c->lo, "0");
 }
 
-// One walk over this thread's columns; afterwards the accumulators hold what the whole block found.
+// One loop over this thread's columns; after it the accumulators have the block's results.
 static void print_stage(Emit *e, const Columns *c, int stage)
 {
     const Body *b = e->body;
@@ -322,7 +328,7 @@ static void print_stage(Emit *e, const Columns *c, int stage)
     flush_stores(e, &c->v, stage);
     if (squares) emit(e, "%s++;", taken);
     close_steps(e, &flight);
-    if (squares) { // (as often as what was taken has doubled)
+    if (squares) { // whenever the number of columns has doubled
         emit_open(e, 0);
         settle(e, r, n, c->v.width, taken, false);
         emit(e, "%s_due = 2 * %s;", taken, taken);
@@ -343,7 +349,7 @@ static const char *partial_at(Emit *e, const Columns *c)
     return emit_text(e, "part * %lld + %s", c->rows, c->base);
 }
 
-// What the blocks of a part leave for the second kernel.
+// Stores the partial results for the second kernel.
 static void store_partial(Emit *e, const Columns *c)
 {
     int n, w = c->v.width;
@@ -367,7 +373,7 @@ static void store_partial(Emit *e, const Columns *c)
     emit_end(e, "if (%s) {", c->leader);
 }
 
-// The second kernel: joins the parts in order.
+// The second kernel: combines the parts in order.
 static void load_partials(Emit *e, const Columns *c)
 {
     const Body *b = e->body;
@@ -377,7 +383,7 @@ static void load_partials(Emit *e, const Columns *c)
     for (int i = 0; i < n; i++) declare(e, e->scope, r[i], w, false);
     Scope *outer = e->scope;
     emit_open(e, 0);
-    if (any_runs(b, r, n)) { // how many columns the part has
+    if (any_runs(b, r, n)) { // the number of columns of the part
         long long cols = b->axis[b->col].extent, part = part_columns(b);
         emit(e, "const %s left = %lld - part * %lld;", int_type(e), cols, part);
         emit(e, "const %s count = left > %lld ? %lld : left > 0 ? left : 0;", int_type(e), part,
@@ -408,8 +414,8 @@ bool column_commits_late(const Body *b)
     return b->sched.variant == RUN_COLUMNS && b->sched.split == 1 && !body_stores_columns(b, -1);
 }
 
-// What results are made of beside their sums is fetched before the walk: an update's moments take
-// as long to come as the gradient.
+// The loads that results need besides their sums are issued before the loop: the moments of an
+// update take as long to arrive as the gradient.
 static bool prefetch(Emit *e, const Columns *c)
 {
     enum { MOST_AHEAD = 48 }; // elements of a thread
@@ -438,7 +444,7 @@ static bool prefetch(Emit *e, const Columns *c)
     return true;
 }
 
-// Stores of whole results, by the lowest of the threads above each other.
+// Stores of results, by the first thread of each team.
 static void print_results(Emit *e, const Columns *c)
 {
     const Body *b = e->body;
@@ -470,8 +476,8 @@ static void declare_base(Emit *e, const Columns *c, const char *tile)
     emit(e, "if (!mine) %s = %lld;", c->base, c->rows - vector);
 }
 
-// Columns a part's first one is away from others by multiples of the vector: shifts follow from the
-// thread alone.
+// A thread's columns have the same alignment, because their distances are multiples of the vector;
+// so the shift depends on the thread only.
 static void declare_shift(Emit *e, const Columns *c, const char *tile)
 {
     const Body *b = e->body;
@@ -521,11 +527,11 @@ static Columns columns_of(Emit *e, KernelPhase phase)
     return c;
 }
 
-// Which results and [parts] which part of the columns this thread has.
+// Declares which results and, if [parts], which part of the columns this thread has.
 static void declare_place(Emit *e, const Columns *c, bool parts)
 {
     const int team = e->body->sched.team;
-    const char *tile = c->tiles > 1 ? "block" : "0"; // (then a block's number is its part's)
+    const char *tile = c->tiles > 1 ? "block" : "0"; // "0": blocks are numbered by their part
     emit(e, "const int member = %s;", team > 1 ? emit_text(e, "threadIdx.x / %d", c->across) : "0");
     if (parts && c->tiles > 1) {
         emit_int(e, "part", "block / %lld", c->tiles);
@@ -548,7 +554,7 @@ static void print_stages(Emit *e, Columns *c, bool parts)
     for (int i = 0; i < b->nstages; i++) print_stage(e, c, i);
 }
 
-// Behind a shifted walk a thread has one result.
+// After a shifted loop a thread has one result.
 static void take_own(Emit *e, Columns *c)
 {
     c->base = emit_text(e, "%s_own", c->row);

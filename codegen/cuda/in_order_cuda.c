@@ -1,9 +1,9 @@
-// Columns in order, a thread a row: what no team can share out (scatter; scans and merges of many
-// rows).
+// One thread per row processes its columns in order, as CUDA C: for bodies that cannot be divided
+// among a team (scatter), and for scans and merges of many rows.
 #include "codegen/cuda/print_cuda.h"
 
-// Where each row stores only columns that are its share, and a warp's rows have the same share
-// (scatter): that condition; -1: it is not so.
+// The condition on which a column belongs to a row's share, if rows store only columns of their
+// share and all rows of a warp have the same share (scatter); otherwise -1.
 static int shared_guard(const Body *b)
 {
     int guard = b->stores.n ? b->stores.at[0].guard - 1 : -1;
@@ -18,7 +18,7 @@ static int shared_guard(const Body *b)
     return t->kind == IT_DIV && t->by % 32 == 0 ? guard : -1;
 }
 
-// A warp looks at 32 columns at once, and takes those of its share in order.
+// A warp tests 32 columns at once and processes those of its share in order.
 static void print_shares(Emit *e, int guard)
 {
     const Body *b = e->body;

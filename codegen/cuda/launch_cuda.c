@@ -1,5 +1,5 @@
-// Bodies side by side in one launch, as CUDA C: equal bodies are one function, and the block
-// decides which of them it serves.
+// Whole kernels as CUDA C. A launch may have several independent bodies: equal ones are printed as
+// one function, and the number of a block determines its body.
 #include <string.h>
 
 #include "codegen/cuda/print_cuda.h"
@@ -7,10 +7,10 @@
 
 enum { MOST_CLUSTER = 16 };
 
-// A parameter of a kernel or of a body's function: a number, or an array with promises.
+// A parameter of a kernel or of a body's function: a number, or an array with its qualifiers.
 typedef struct Parameter {
     const char *type;
-    bool array, constant, alone; // alone: nothing else leads to its elements
+    bool array, constant, alone; // alone: __restrict__, no other pointer accesses its elements
 } Parameter;
 
 static Parameter parameter_of(const Body *b, uint32_t buf)
@@ -29,10 +29,12 @@ static const char *parameter_text(Emit *e, Parameter p)
                      p.alone ? "__restrict__ " : "");
 }
 
-// The launch of a short kernel is worth hiding. A longer one only loses. With more blocks than fit
-// each of them pays for the words (layer norm of 131072 rows, a block each, took 160 us on an H200
-// instead of 97), and a single wave of them is brought to where the kernel before happens to leave
-// room, unevenly (a bias gradient that reads 201 MB took 72 us in a row and 57 alone).
+// The statement that waits for the preceding kernel, if this kernel is launched early: hiding the
+// launch pays off for a short kernel. A longer one only becomes slower. If there are more blocks
+// than fit at once, each of them pays for the wait (layer norm of 131072 rows, a block each, took
+// 160 us on an H200 instead of 97). If all blocks fit, they are placed unevenly, wherever the
+// preceding kernel happens to leave room (a bias gradient that reads 201 MB took 72 us after
+// another kernel and 57 alone).
 const char *cuda_first_words(const Target *t, const ProgKernel *p, int64_t blocks, int threads)
 {
     bool brief = target_brief(t, (double)(p->bytes_read + p->bytes_written), (double)p->flops);
@@ -40,10 +42,11 @@ const char *cuda_first_words(const Target *t, const ProgKernel *p, int64_t block
     return one_wave && brief ? "    nc_follow();\n" : "";
 }
 
-// Products in tiles take most of a multiprocessor's shared memory. Where they began early they
-// would stand where the kernel before leaves room, two on one multiprocessor and none on another:
-// eight kernels of a step of 784-512-512-10 took 61 us on an H200 and take 50 without. So would
-// those with updates, whatever they take: a step of 784-256-128-64-32-10 19.6 us instead of 18.8.
+// Products in tiles take most of a multiprocessor's shared memory. If they were launched early,
+// their blocks would be placed where the preceding kernel leaves room, two on one multiprocessor
+// and none on another: with it, the eight kernels of a step of 784-512-512-10 took 61 us on an
+// H200, without it 50. The same holds for products with updates, however much memory they take: a
+// step of 784-256-128-64-32-10 took 19.6 us instead of 18.8.
 static const char *first_words(const Kernel *k, const ProgKernel *p, int64_t blocks, int threads)
 {
     enum { CROWDED = 64 << 10 };
@@ -55,7 +58,7 @@ static const char *first_words(const Kernel *k, const ProgKernel *p, int64_t blo
     return cuda_first_words(k->ctx->target, p, blocks, threads);
 }
 
-// Whether the printer looks at the error record itself, when loads are under way.
+// Whether the body's printer tests the error record itself, after issuing loads.
 static bool looks_late(const Body *b)
 {
     switch (b->sched.variant) {
@@ -67,9 +70,9 @@ static bool looks_late(const Body *b)
     }
 }
 
-// Parameters and body of one function: "(...)\n{...}". Text equal up to names is one function.
-// [alone]: the kernel itself, without the two parameters that place a body in a launch. [words]:
-// its first ones, which come behind what it fetches ahead; "": none.
+// Parameters and body of one function: "(...)\n{...}". Bodies with the same text, except for names,
+// share one function. [alone]: the kernel itself, without the two parameters that place a body in a
+// launch. [words]: the wait for the preceding kernel, which is printed after early loads, or "".
 static const char *print_body(const Kernel *k, Body *b, bool pretty, bool alone, const char *words,
                               Emit *names)
 {
@@ -104,7 +107,8 @@ static const char *print_body(const Kernel *k, Body *b, bool pretty, bool alone,
     return out.data;
 }
 
-// The combining half has a grid of its own: a team a row, wide only when rows are few.
+// The schedule of the second kernel, which combines partial results: a team per row, of several
+// threads only if there are few rows.
 static Schedule combine_schedule(const Body *b)
 {
     if (b->sched.kind == SCHED_COLUMN) return plan_column_combine(b);
@@ -119,15 +123,15 @@ static Schedule combine_schedule(const Body *b)
     return s;
 }
 
-// A body's place in a launch of several: its blocks come after those of the bodies before it.
+// A body in a launch of several: its blocks follow those of the bodies before it.
 typedef struct Place {
     const char *function;
-    const char **arg; // by buffer: the kernel's parameter
+    const char **arg; // by buffer: the name of the kernel's parameter
     long long rows, blocks, first;
     int nargs, threads;
 } Place;
 
-// Whether all n bodies take the same argument j.
+// Whether argument j is the same for all n bodies.
 static bool common(const Place *p, int n, int j)
 {
     for (int i = 1; i < n; i++)
@@ -135,7 +139,7 @@ static bool common(const Place *p, int n, int j)
     return true;
 }
 
-// The arguments of body i of n alike.
+// Assigns the arguments of body i of n that share a function.
 static void assign_arguments(Buf *out, const Place *p, int n, int i)
 {
     for (int j = 0; j < p->nargs; j++)
@@ -143,8 +147,8 @@ static void assign_arguments(Buf *out, const Place *p, int n, int i)
     buf_printf(out, " n = %lld, first = %lld;\n", p[i].rows, p[i].first);
 }
 
-// Those of bodies [from] to [to], of which the block's is one, found by halves: a step for each of
-// them would be most of what a block of many does.
+// Assigns the arguments of the block's body, which is one of bodies [from] to [to], by binary
+// search: with many bodies, a linear search would be most of a block's work.
 static void choose_arguments(Buf *out, const Place *p, int n, int from, int to, int depth)
 {
     if (to - from == 1) {
@@ -183,7 +187,7 @@ static void print_arguments(Buf *out, Emit *e, const Place *p, int n, const char
     }
 }
 
-// Calls one function for all its bodies: which of them a block belongs to decides the arguments.
+// Calls one function for all its bodies; the block's body determines the arguments.
 static void print_calls(Buf *out, Emit *e, const Place *p, int n, int threads)
 {
     const Place *last = &p[n - 1];
@@ -202,7 +206,7 @@ static void print_calls(Buf *out, Emit *e, const Place *p, int n, int threads)
     buf_str(out, "        return;\n    }\n");
 }
 
-// The kernel's parameters, each buffer once; fills in the bodies' arguments.
+// Prints the kernel's parameters, each buffer once, and sets the bodies' arguments.
 static void print_parameters(Kernel *k, bool pretty, Emit *names, Place *place, Buf *params)
 {
     StrMap used = strmap_new(k->arena);
@@ -222,7 +226,7 @@ static void print_parameters(Kernel *k, bool pretty, Emit *names, Place *place, 
                     name[at] = arena_printf(k->arena, "p%d", at);
                 strmap_set(&used, name[at], k);
                 given[at] = own;
-            } else { // the weaker promise holds
+            } else { // only qualifiers that hold for all bodies
                 given[at].constant &= own.constant;
                 given[at].alone &= own.alone;
             }
@@ -232,8 +236,9 @@ static void print_parameters(Kernel *k, bool pretty, Emit *names, Place *place, 
         buf_printf(params, "%s%s%s", at ? ", " : "", parameter_text(names, given[at]), name[at]);
 }
 
-// How many blocks a multiprocessor must be able to hold, where all bodies ask for it. Beside
-// products in tiles, which have most of the work, the others need not.
+// The launch bounds, with the number of blocks that a multiprocessor must be able to hold if all
+// bodies ask for it. In a launch with products in tiles, which do most of the work, only theirs
+// count.
 static const char *launch_bounds(const Kernel *k, int threads)
 {
     int most = k->ctx->target->threads_per_unit, held = most;
@@ -241,8 +246,8 @@ static const char *launch_bounds(const Kernel *k, int threads)
     for (int i = 0; i < k->nbodies; i++) products |= k->body[i]->sched.variant == RUN_F32_RING;
     for (int i = 0; i < k->nbodies; i++) {
         const Schedule *s = &k->body[i]->sched;
-        int resident =
-            schedule_in_groups(s) ? 1 : s->resident; // groups give and take all registers there are
+        // Groups redistribute all registers of a multiprocessor, so only one block fits.
+        int resident = schedule_in_groups(s) ? 1 : s->resident;
         if ((resident || s->variant == RUN_F32_RING || !products) && resident * s->threads < held)
             held = resident * s->threads;
     }
@@ -251,9 +256,9 @@ static const char *launch_bounds(const Kernel *k, int threads)
                : arena_printf(k->arena, "__launch_bounds__(%d)", threads);
 }
 
-// Blocks of a cluster are neighbours whose first has a number that is a multiple of their count:
-// bodies of larger clusters come first. Then those whose blocks take longest, to be spread over the
-// multiprocessors before others fill them.
+// The order of bodies. The first block of a cluster has a number that is a multiple of the
+// cluster's size, so bodies with larger clusters come first. Next come those whose blocks take
+// longest, so that these are spread over the multiprocessors before others fill them.
 static const int *by_cluster(const Kernel *k)
 {
     static const ScheduleKind kinds[] = {SCHED_ATTENTION, SCHED_TILE, SCHED_SWEEP,
@@ -267,18 +272,18 @@ static const int *by_cluster(const Kernel *k)
     return order;
 }
 
-// Bodies side by side, and the functions they become.
+// The bodies of a launch and their functions.
 typedef struct Sides {
     Kernel *k;
     bool pretty;
     Emit *names;         // by body
     Place *place;        // by body
-    int *function;       // by body: its number
-    int *count, *sample; // by function: bodies, one of them
+    int *function;       // by body: the number of its function
+    int *count, *sample; // by function: number of its bodies, one of them
     int functions;
 } Sides;
 
-// The text of each function, once; which of them each body is.
+// Prints each function once, and records the function of each body.
 static void print_functions(Sides *s, const char *words, Buf *out)
 {
     Kernel *k = s->k;
@@ -296,7 +301,7 @@ static void print_functions(Sides *s, const char *words, Buf *out)
             const char *text = print_body(k, b, false, false, words, e);
             known = (uint64_t)(uintptr_t)strmap_get(&seen, text);
             const char *shown = s->pretty ? print_body(k, b, true, false, words, e) : text;
-            if (!known) { // (the text for people shows the first of equal bodies)
+            if (!known) { // with [pretty], the names are those of the first of equal bodies
                 strmap_set(&seen, text, (void *)(intptr_t)++s->functions);
                 buf_printf(out, "static __device__ __forceinline__ void %s_%d%s",
                            s->pretty ? "body" : k->symbol, s->functions - 1, shown);
@@ -310,7 +315,7 @@ static void print_functions(Sides *s, const char *words, Buf *out)
     }
 }
 
-// The places of all bodies, those of one function together, and their blocks. Returns these.
+// Sorts the bodies' places by function and numbers their blocks. Returns the number of blocks.
 static int64_t place_bodies(const Sides *s, Place *sorted)
 {
     int *start = NEW_ARRAY(s->k->arena, int, s->functions + 1);
@@ -324,8 +329,8 @@ static int64_t place_bodies(const Sides *s, Place *sorted)
     return blocks;
 }
 
-// [words]: the launch's first ones; where some body fetches ahead each has its own. Returns how
-// many blocks there are.
+// Prints a kernel of several bodies. [words]: the wait for the preceding kernel; if some body loads
+// early, each body has its own wait. Returns the number of blocks.
 static int64_t print_side_by_side(Kernel *k, bool pretty, const char *words, int threads, Buf *out)
 {
     Buf params = buf_new(k->arena), calls = buf_new(k->arena);

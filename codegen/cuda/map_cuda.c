@@ -1,16 +1,16 @@
-// Maps as CUDA C: a thread takes vectors of the innermost axis.
+// Maps as CUDA C: a thread processes vectors of the innermost axis.
 #include "codegen/cuda/print_cuda.h"
 
 typedef struct Map {
     Vectors v;
-    const char *axis, *base; // names: the innermost axis, the first of a vector's places along it
-    Steps steps;             // vectors, of number j
-    bool ahead;              // loads that need nothing but their place come before all else
-    const bool *early;       // by instruction: loaded before the kernel in front has ended; or NULL
+    const char *axis, *base; // names: the innermost axis, a vector's first index along it
+    Steps steps;             // the thread's vectors; j: a vector's number
+    bool ahead;              // plain loads of all steps are issued before everything else
+    const bool *early;       // by instruction: loaded before the preceding kernel ends; or NULL
 } Map;
 
-// Of a map whose threads have one vector or element each, and none are left over: the loads that
-// may be done before the wait, which then stands behind them. NULL: there are none.
+// If each thread has exactly one vector or element, and none remain: the loads that may be issued
+// before the wait, which is then printed after them. NULL: there are none.
 static const bool *find_early(Emit *e, const Vectors *v)
 {
     const Body *b = e->body;
@@ -71,7 +71,7 @@ static void map_vector(Emit *e, const Map *m)
     flush_stores(e, v, -1);
 }
 
-// The last elements, fewer than a vector.
+// The last elements, which do not fill a vector.
 static void map_tail(Emit *e, const Map *m)
 {
     const char *t = int_type(e);

@@ -1,5 +1,5 @@
-// Operands of generated contractions as CUDA C: any expression, fetched by vectors where its loads
-// lie side by side.
+// Operands of generated contractions as CUDA C: any expression; its loads are vector loads where
+// they are contiguous.
 #include "codegen/cuda/print_cuda.h"
 
 bool *operand_expression(Emit *e, int a, int b)

@@ -1,17 +1,17 @@
-// What a kernel fetches before the one in front of it has ended.
+// What a kernel may load before the preceding kernel has ended.
 //
-// A kernel that begins early (nc_follow) may read at once what no kernel still at work writes.
-// Where it reads a result of the same execution, all kernels before the one that made it have
-// ended: that one waited for them before it let others begin. Among those are all that wrote cells,
-// inputs and the row table for this execution; who writes a cell comes after all who read it. So
-// the leaves of the graph are there, and what follows from them alone: the weights a product reads,
-// the labels of the batch's rows, a learning rate.
+// A kernel that is launched early (nc_follow) may read at once whatever no running kernel writes.
+// If it reads a result of the same execution, all kernels before the one that computed this result
+// have ended, because that one waited for them before it let others start. Among them are all
+// kernels that wrote cells, inputs and the row table for this execution; and a kernel that writes a
+// cell comes after all that read it. So the leaves of the graph are available, and what depends
+// only on them: the weights that a product reads, the labels of the batch's rows, a learning rate.
 //
-// In a loop such a result is one of the same iteration. What iterations begin with was made before
-// it, and so by a kernel that has ended, too: carried values by the iteration before, scanned and
-// captured ones before the loop. The latter are there for every kernel of a loop that carries
-// something: its initial value is copied or cleared behind all kernels in front of the loop, and
-// what is no kernel lets nothing begin early.
+// In a loop, such a result is one of the same iteration. The values that an iteration starts with
+// were computed before it, and so by a kernel that has ended, too: carried values by the previous
+// iteration, scanned and captured ones before the loop. The latter are available to every kernel of
+// a loop that carries a value: its initial value is copied or cleared after all kernels before the
+// loop, and nothing starts early after a step that is not a kernel.
 #include "codegen/cuda/print_cuda.h"
 
 static bool is_leaf(const BodyBuf *u)
@@ -39,8 +39,8 @@ static bool known_place(const bool *known, const Ix *x)
     return true;
 }
 
-// Of a kernel that reads no result: a loop's parameter that is the same in all its iterations, or
-// of which each has its slice.
+// For a kernel that reads no result: whether the buffer is a loop's parameter that is captured or
+// scanned, not carried from iteration to iteration.
 static bool there_before(const Kernel *k, const BodyBuf *u)
 {
     return k->ctx->initial && u->kind == KA_NODE && u->node->op == OP_region_param &&

@@ -26,6 +26,6 @@ void body_cuda(Emit *e, KernelPhase phase)
     case RUN_GROUPS: tile_program_cuda(e); break;
     case RUN_ATTENTION:
     case RUN_ATTENTION_GROUPS: attention_cuda(e); break;
-    case RUN_BESIDE: break; // (of the CPU)
+    case RUN_BESIDE: break; // on the CPU only
     }
 }

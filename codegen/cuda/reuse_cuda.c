@@ -1,6 +1,6 @@
-// Maps that read vectors along their innermost axis again and again (a bias, the statistics of
-// columns), as CUDA C: a thread stays at one place of that axis and takes several of the outer
-// positions, so that it reads those vectors once.
+// Maps that read the same vectors along their innermost axis for many outer positions (a bias, the
+// statistics of columns), as CUDA C: a thread processes several outer positions for one vector of
+// that axis, so that it loads these vectors once.
 #include "codegen/cuda/print_cuda.h"
 
 static uint64_t outer_axes(const Body *b)
@@ -8,7 +8,7 @@ static uint64_t outer_axes(const Body *b)
     return (1ull << (b->npar - 1)) - 1;
 }
 
-// Loads that stay the same from position to position and wait for nothing.
+// Whether a load is the same for all outer positions and can be issued first.
 static bool hoisted(const Emit *e, int load)
 {
     return is_plain(e, load) && !(e->body->insts.at[load].axes & outer_axes(e->body));
@@ -19,7 +19,7 @@ static bool ahead(const Emit *e, int load)
     return e->body->sched.unroll > 1 && is_plain(e, load) && !hoisted(e, load);
 }
 
-// The positions of a thread.
+// The outer positions of a thread.
 static Steps positions_of(Emit *e)
 {
     const Body *b = e->body;

@@ -1,9 +1,9 @@
-// Rows as CUDA C: a team of threads takes a row, stage by stage. What several stages read is kept:
-// in registers, or in shared memory, filled by the first stage on its way; else it is read again.
+// Rows as CUDA C: a team of threads processes a row, stage by stage. Values that several stages
+// read are kept in registers, or in shared memory, which the first stage fills; otherwise they are
+// read again.
 //
-// Loads that need nothing but their place are issued [unroll] vectors ahead of what is done with
-// them. Sums of exponentials under a maximum of the same stage (Inst.under) are scaled whenever it
-// grows.
+// Loads that depend on positions only are issued [unroll] vectors before they are used. Sums of
+// exponentials relative to a maximum of the same stage (Inst.under) are rescaled whenever it grows.
 #include <string.h>
 
 #include "codegen/cuda/print_cuda.h"
@@ -12,12 +12,12 @@ enum { EARLY_LOADS = 8 };
 
 typedef struct Rows {
     Emit *e;
-    Vectors v;            // of width 1 where nothing else helps
-    bool uneven;          // vectors lie between the elements "head" and "end"; the rest are edges
-    int64_t least;        // columns between lo and hi, in any case; 0: unknown
-    const uint64_t *uses; // by instruction: the stages that need it
-    const bool *known;    // ... that it is fetched before the kernel in front has ended; NULL: none
-    const char *c, *base, *lo, *hi, *t; // lo, hi: where this block's vectors begin and end
+    Vectors v;            // width 1: single elements
+    bool uneven;          // vectors are between columns "head" and "end"; the others are edges
+    int64_t least;        // a lower bound of the columns between lo and hi; 0: unknown
+    const uint64_t *uses; // by instruction: the stages that need it, as bits
+    const bool *known;    // by instruction: it is loaded before the preceding kernel ends; or NULL
+    const char *c, *base, *lo, *hi, *t; // lo, hi: the range of columns of this block's vectors
 } Rows;
 
 // -- loads ----------------------------------------------------------------------------------------
@@ -55,7 +55,7 @@ static int bytes_loaded(const Rows *r, int load)
     return dtype_info[b->bufs.at[b->insts.at[load].buf].type].bits / 8;
 }
 
-// Where the lane's element of a vector is.
+// The load's value is the lane's element of its vector.
 static void bind_lane(Rows *r, int load, const char *index)
 {
     Emit *e = r->e;
@@ -72,7 +72,7 @@ static void add_single_loads(Rows *r)
             r->v.loads[r->v.nloads++] = (int)i;
 }
 
-// -- rows that start anywhere ---------------------------------------------------------------------
+// -- rows that are not aligned --------------------------------------------------------------------
 
 static void find_uneven(Rows *r)
 {
@@ -118,9 +118,9 @@ static void keep_edges(Rows *r)
     close_edge(r->e, NULL);
 }
 
-// Single loads of the row: those whose place is known first, ahead of everything; those at a place
-// that was loaded itself (a label's logit) between the first stage and the last, so that nobody
-// waits for them. As they lie in memory: converting would be waiting.
+// Loads of single values per row. Those whose index is known are issued before everything else;
+// those whose index is itself loaded (a label's logit), before the last stage, so that no thread
+// waits for them. They are converted later, because converting would wait for the load.
 static void print_early(Rows *r, bool computed_place)
 {
     Emit *e = r->e;
@@ -158,7 +158,7 @@ static void close_lanes(Rows *r)
         close_lane_loop(e, r->v.width);
 }
 
-// The maximum that other reductions of the stage are under (Inst.under); -1: none is.
+// The maximum of the stage relative to which other reductions of it are (Inst.under); -1: none.
 static int find_online(const Rows *r, int stage)
 {
     const Inst *insts = r->e->body->insts.at;
@@ -169,8 +169,8 @@ static int find_online(const Rows *r, int stage)
     return max;
 }
 
-// The new maximum over a vector first, then its exponentials under that maximum, and what the stage
-// stores.
+// For one vector: updates the maximum, then adds the exponentials relative to it, and stores what
+// the stage stores.
 static void print_online(Rows *r, int stage, int max)
 {
     Emit *e = r->e;
@@ -191,7 +191,7 @@ static void print_online(Rows *r, int stage, int max)
     emit_line(e, s, "%s_acc = %s_top;", m, m);
     const char *now = emit_text(e, "%s_now", m);
     emit_bind(e, max, s, now);
-    for (uint32_t i = 0; i < b->insts.n; i++) { // the maximum of 16-bit floats is widened
+    for (uint32_t i = 0; i < b->insts.n; i++) { // casts of a 16-bit maximum to f32
         const Inst *v = &b->insts.at[i];
         if (v->kind == KI_CAST && v->a[0] == max && v->type == DT_F32) emit_bind(e, (int)i, s, now);
     }
@@ -203,7 +203,7 @@ static void print_online(Rows *r, int stage, int max)
     close_lanes(r);
 }
 
-// A comparison that holds for one column (Inst.once), of what is known in the stage; -1: none.
+// A comparison that is true for one column only (Inst.once) and known in the stage; -1: none.
 static int find_pick(const Rows *r, int stage)
 {
     const Body *b = r->e->body;
@@ -227,7 +227,8 @@ static void print_lanes(Rows *r, int stage)
     close_lanes(r);
 }
 
-// All vectors but one of a row do not meet the picked column, and need not ask at every element.
+// Only one vector of a row contains the picked column; for the others, the comparison is false for
+// all elements.
 static void print_picked(Rows *r, int stage, int pick)
 {
     Emit *e = r->e;
@@ -245,7 +246,7 @@ static void print_picked(Rows *r, int stage, int pick)
     emit_end(e, "else {");
 }
 
-// What is done with one vector of columns, whose loads are there.
+// Processes one vector of columns, after its loads.
 static void print_vector(Rows *r, int stage)
 {
     Emit *e = r->e;
@@ -260,7 +261,7 @@ static void print_vector(Rows *r, int stage)
     if (r->v.width > 1) flush_stores(e, &r->v, stage);
 }
 
-// The row lies in registers: [keep] tiles of one vector a thread.
+// A row in registers: [keep] tiles, of one vector per thread.
 static Steps tiles_of(Rows *r)
 {
     Emit *e = r->e;
@@ -274,7 +275,7 @@ static Steps tiles_of(Rows *r)
     return t;
 }
 
-// [early]: what is fetched before the kernel in front has ended; or all else.
+// Loads the kept values: those loaded before the preceding kernel ends ([early]), or all others.
 static void fill_registers(Rows *r, bool early)
 {
     Emit *e = r->e;
@@ -304,17 +305,17 @@ static void stage_in_registers(Rows *r, int stage)
     close_steps(e, &tiles);
 }
 
-// A stage whose row streams by, from memory or (later stages, what is kept) from shared memory.
+// A stage that streams its row from memory or, in later stages, kept values from shared memory.
 typedef struct Stream {
     int stage;
-    bool fills;        // puts what is kept into shared memory
+    bool fills;        // stores kept values into shared memory
     bool *ahead;       // by instruction: loads to issue ahead
-    int unroll;        // vectors a thread has in flight
-    const char *chunk; // the name of the first of them
-    const char *near;  // before what only the columns in shared memory have; ""
+    int unroll;        // vectors that a thread has in flight
+    const char *chunk; // the name of the first column of these vectors
+    const char *near;  // "if (column is in shared memory) ", or "" if all columns are
 } Stream;
 
-// Whether the stage has to load it: for itself, or for those that find it in shared memory.
+// Whether the stage has to load it: for itself, or for later stages that read it in shared memory.
 static bool wants(const Rows *r, const Stream *s, int load)
 {
     return used(r, load, s->stage) || (s->fills && kept(r, load));
@@ -328,7 +329,7 @@ static Stream stream_of(Rows *r, int stage, bool fills)
     s.ahead = NEW_ARRAY(e->arena, bool, b->insts.n + 1);
     for (int i = 0; i < r->v.nloads; i++) {
         int load = r->v.loads[i];
-        // (what every row reads alike is in a cache, and would only take registers)
+        // Values that all rows share are in a cache: issuing them ahead would only take registers.
         bool streams = over(r, load) && (b->insts.at[load].axes & ((1ull << b->npar) - 1)) != 0;
         s.ahead[load] =
             streams && wants(r, &s, load) && is_plain(e, load) && (fills || !kept(r, load));
@@ -340,7 +341,7 @@ static Stream stream_of(Rows *r, int stage, bool fills)
     return s;
 }
 
-// The vectors in flight.
+// The vectors that a thread loads at a time.
 static Steps flight_of(Rows *r, const Stream *s)
 {
     Emit *e = r->e;
@@ -353,7 +354,7 @@ static Steps flight_of(Rows *r, const Stream *s)
     return f;
 }
 
-// One load of the vector at hand: in flight already, from shared memory, or from memory.
+// One load of the current vector: already issued, from shared memory, or from memory.
 static void stream_load(Rows *r, const Stream *s, int load)
 {
     Emit *e = r->e;
@@ -406,8 +407,8 @@ static void stage_in_stream(Rows *r, int stage, bool fills)
              s.chunk, team * width * s.unroll);
 }
 
-// The first load of the stage from wherever it starts that is moved equally far all along a row:
-// the stage is compiled for each of the four ways.
+// The stage's first unaligned load whose vectors are all misaligned by the same amount; -1: none.
+// The stage is then compiled for each of the four possible amounts.
 static int first_moved(const Rows *r, int stage)
 {
     for (int i = 0; i < r->v.nloads && r->e->body->sched.row.margin; i++) {
@@ -419,7 +420,7 @@ static int first_moved(const Rows *r, int stage)
     return -1;
 }
 
-// The vectors of a stage.
+// A stage, for all vectors of the row.
 static void print_vectors(Rows *r, int stage, bool fills)
 {
     Emit *e = r->e;
@@ -486,7 +487,7 @@ static void declare_rows(Rows *r)
     }
 }
 
-// Sums of this block's part of the columns, for the kernel that joins them.
+// Stores the results for this block's part of the columns, for the second kernel.
 static void print_parts(Rows *r, const char *leader)
 {
     Emit *e = r->e;
@@ -497,7 +498,7 @@ static void print_parts(Rows *r, const char *leader)
     emit_end(e, "if (%s) {", leader);
 }
 
-// The columns of this block where several share a row.
+// The columns of this block, if several blocks share a row.
 static void print_part(Rows *r, long long blocks, bool partial)
 {
     Emit *e = r->e;

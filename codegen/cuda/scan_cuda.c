@@ -1,5 +1,6 @@
-// Running sums along the columns by a team of threads: a tile of the row at a time, each thread
-// some columns beside each other, added up across the team (nc_scan) and to what came before.
+// Running sums along the columns by a team of threads, as CUDA C, one tile of the row at a time.
+// Each thread has some adjacent columns of the tile; their sums are scanned across the team
+// (nc_scan) and added to the sum of the tiles before.
 #include "codegen/cuda/print_cuda.h"
 
 void scan_cuda(Emit *e)

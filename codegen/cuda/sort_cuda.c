@@ -1,8 +1,9 @@
-// Rows sorted in shared memory on CUDA, a block each (nc_sort). Longer rows are merged from such
-// runs (lower_merge.c); short ones are sorted by counting (lower_ordered.c).
+// Sorts as CUDA C: a block sorts a row in shared memory (nc_sort). Longer rows are merged from runs
+// sorted like this (lower_merge.c); short ones are sorted by counting (lower_ordered.c).
 #include "codegen/cuda/print_cuda.h"
 
-// A loop of the block over columns below [end], the innermost scope; closed with [head].
+// Opens the scope of a loop over the columns below [end], divided among the block's threads.
+// Returns the head of the loop, with which the scope is closed.
 static const char *open_columns(Emit *e, int64_t end)
 {
     const char *col = e->axis[e->body->col];

@@ -1,13 +1,13 @@
-// How a range is split. Steps of a thread: those that lie within the range whatever the thread,
-// for which nothing is asked, and the edge, where each step is guarded. Rows that start anywhere:
-// the vectors between aligned places, and single elements before and behind them.
+// How ranges are divided, as CUDA C: into the steps of a thread, with guards only for steps that
+// may be outside of the range; into parts, one per block; and, for rows that are not aligned, into
+// the vectors between aligned positions and the single elements before and after them (edges).
 #include <string.h>
 
 #include "codegen/cuda/print_cuda.h"
 
-// (Steps in flight are all guarded, whole or not. Where nothing stands between their loads and what
-// follows, NVRTC 13.0 puts each load beside its use: sums of 512 columns take 32 registers a thread
-// instead of 64, and have nothing in flight.)
+// Where loads are issued ahead, all steps are guarded, needed or not (whole = 0). Without branches
+// between the loads and their uses, NVRTC 13.0 moves each load to its use: sums of 512 columns then
+// take 32 registers per thread instead of 64, and no loads are in flight.
 
 // -- steps of a thread ----------------------------------------------------------------------------
 
@@ -15,7 +15,7 @@ const char *steps_guard(Emit *e, const Steps *s, const char *at, const char *end
 {
     if (whole >= s->count) return NULL;
     if (whole < 1) return emit_text(e, "%s < %s", at, end);
-    // (without a branch for each of the others, their loads overlap)
+    // No branch for each of the other steps, so that their loads overlap.
     return emit_text(e, "%s < %lld || %s < %s", s->index, (long long)whole, at, end);
 }
 
@@ -24,7 +24,7 @@ const char *steps_slot(Emit *e, const Steps *s)
     return s->count > 1 ? emit_text(e, "[%s]", s->index) : "[0]";
 }
 
-// Splits the number of a position into the axes before [naxes], the last of which has that stride.
+// Splits a number into the indices of the axes before [naxes]; the last of these has [stride].
 static void print_position(Emit *e, const char *number, int64_t stride, int naxes)
 {
     const Body *b = e->body;
@@ -83,7 +83,7 @@ void declare_part(Emit *e, int64_t columns)
     emit_int(e, "hi", "lo + %lld < %lld ? lo + %lld : %lld", part, cols, part, cols);
 }
 
-// -- rows that start anywhere ---------------------------------------------------------------------
+// -- rows that are not aligned --------------------------------------------------------------------
 
 void declare_edges(Emit *e, const char *lo, const char *hi)
 {

@@ -1,19 +1,19 @@
-// Rows and sums over rows in one pass, as CUDA C: teams of threads walk over rows in a fixed
-// pattern. A thread has the same columns in every row; it holds their sums in registers, and copies
-// its share of the next rows to shared memory while it computes this one. Nobody else reads that
-// share, so no barrier guards it. Each block stores one part of every sum; the kernel behind it
-// joins the parts in order.
+// Rows and sums over rows in one pass, as CUDA C: teams of threads iterate over rows in a fixed
+// pattern. A thread has the same columns in every row. It holds their sums over the rows in
+// registers, and copies its share of the next rows to shared memory while it computes this one. No
+// other thread reads that share, so it needs no barrier. Each block stores one partial result of
+// every sum; a second kernel combines these in order.
 //
-// Where rows start anywhere, a vector still has to be aligned. The rows of one team all start
-// equally far from such a place (sweep_plan.c), so its threads have the same columns in all of
-// them: whole vectors between "head" and "end", and an element of the edges each.
+// Vectors must be aligned even if rows are not. All rows of a team have the same misalignment
+// (sweep_plan.c), so its threads have the same columns in all of them: whole vectors between "head"
+// and "end", and a single element each at the edges.
 #include <string.h>
 
 #include "codegen/cuda/sweep_cuda.h"
 
 // -- a stage --------------------------------------------------------------------------------------
 
-// Where the elements of held loads are, in the lane scope or at an edge.
+// Binds the elements of loads, in the scope of a lane or of the edges.
 static void bind_elements(Sweep *w, int stage)
 {
     Emit *e = w->e;
@@ -34,7 +34,7 @@ static void bind_elements(Sweep *w, int stage)
     }
 }
 
-// What the stage does with one column.
+// The stage's code for one column.
 static void print_column(Sweep *w, const Vectors *v, int stage)
 {
     int n;
@@ -45,7 +45,7 @@ static void print_column(Sweep *w, const Vectors *v, int stage)
     lane_stores(w->e, v, stage);
 }
 
-// The stage of one row, but for its joins.
+// The stage for one row, up to the combination of its sums across the team.
 static void print_row_stage(Sweep *w, int stage)
 {
     Emit *e = w->e;
@@ -101,8 +101,9 @@ static void print_stage(Sweep *w, int stage)
     sweep_print_joins(w, w->e->scope, sums, n);
 }
 
-// A stage that is left out where none of the turn's rows needs its sums, which all threads of a
-// team know alike. (A join of its own between two others: they keep its memory apart.)
+// A stage that is left out if none of the turn's rows needs its sums; this is the same for all
+// threads of a team. (Its combination across the team can reuse shared memory, because it is always
+// between two others.)
 static void print_rare(Sweep *w)
 {
     int n;
@@ -125,7 +126,7 @@ static void print_rare(Sweep *w)
     }
 }
 
-// Skewed: the first stage of the first row, whose sums the loop hands on from row to row.
+// Skewed: the first stage of the first row; the loop passes such sums on from row to row.
 static void print_ahead(Sweep *w)
 {
     Emit *e = w->of_row[1];
@@ -146,7 +147,7 @@ static void print_ahead(Sweep *w)
     sweep_take_row(w, 0);
 }
 
-// What is moved by vectors: held loads, other loads where rows are aligned, and stores.
+// Finds what uses vectors: held loads, other loads if rows are aligned, and stores.
 static void find_moves(Sweep *w)
 {
     const Body *b = w->b;
@@ -161,7 +162,7 @@ static void find_moves(Sweep *w)
     if (w->uneven) store_between(w->e, &w->v);
 }
 
-// The first stage of this row is done.
+// The sums of this row's first stage were computed a turn ago.
 static void take_ahead(Sweep *w)
 {
     int n;
@@ -170,7 +171,7 @@ static void take_ahead(Sweep *w)
         sweep_bind_joined(w, w->e->scope, (Sum){0, r[i]}, w->of_row[1]->name[r[i]]);
 }
 
-// The rows of this turn, and what registers hold of their edges; the edges of the next turn.
+// Declares the rows of this turn and their elements at the edges; loads those of the next turn.
 static void declare_turn(Sweep *w, const char *now)
 {
     Emit *e = w->e;
@@ -210,7 +211,7 @@ static Sweep sweep_of(Emit *e)
     w.uneven = b->uneven && s->vector > 1;
     w.uses = body_stage_uses(e->arena, b);
     bool full = w.rows % w.teams == 0;
-    w.even = full || s->team >= 32; // the threads of a warp leave together
+    w.even = full || s->team >= 32; // all threads of a warp leave the loop together
     w.in_row = true;
     w.sites = sweep_count_sites(&w);
     w.in_row = false;
@@ -218,7 +219,7 @@ static Sweep sweep_of(Emit *e)
     return w;
 }
 
-// Which rows this block's teams begin with, and where their edges are.
+// Declares the first row of each of this block's teams, and the edges.
 static void declare_place(Sweep *w)
 {
     Emit *e = w->e;
@@ -233,13 +234,13 @@ static void declare_place(Sweep *w)
         emit(e, "const %s begin = (%s)block;", w->t, w->t);
     }
     if (!w->uneven) return;
-    e->axis[0] = "begin"; // (the edges are the same in every row of the team)
+    e->axis[0] = "begin"; // the edges are the same in every row of the team
     declare_edges(e, "0", emit_text(e, "%lld", w->cols));
     e->axis[0] = row;
 }
 
-// What is there before the first turn: copies of the turns before the last, edges, what all rows
-// share, no sums yet.
+// Before the first turn: starts the copies for all slots but the last, loads the edges and what all
+// rows share, and clears the sums over the rows.
 static void print_begin(Sweep *w, long long turn)
 {
     Emit *e = w->e;
@@ -261,7 +262,7 @@ static void print_begin(Sweep *w, long long turn)
     if (s->sweep.ahead) emit(e, "int slot = 0; // of this turn in shared memory");
 }
 
-// Waits for this turn's copies and begins those of the last one.
+// Waits for this turn's copies, and starts those of a later turn in the slot that became free.
 static void print_copied(Sweep *w, const char *now, long long turn)
 {
     Emit *e = w->e;
@@ -311,7 +312,7 @@ void sweep_cuda(Emit *e)
     declare_turn(&w, now);
     print_rows(&w);
     if (s->sweep.ahead) emit(e, "slot = slot + 1 < %d ? slot + 1 : 0;", s->sweep.ahead);
-    // (teams that share a warp stay as long as the block's first one has a row)
+    // Teams that share a warp stay in the loop as long as the block's first team has a row.
     const char *first = w.even ? now : w.teams > 1 ? "row - team" : "row";
     emit_end(e, "for (%s %s = begin; %s < %lld; %s += %lld) {", w.t, now, first, rows, now, turn);
     sweep_print_parts(&w);

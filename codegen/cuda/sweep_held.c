@@ -1,5 +1,5 @@
-// What a thread of a sweep holds, as CUDA C: which rows and columns it has, its share of the next
-// rows in shared memory, elements of the edges, what all rows share.
+// The data that a thread of a sweep holds, as CUDA C: its columns, its share of the next rows in
+// shared memory, its elements at the edges, and values that all rows share.
 #include <string.h>
 
 #include "codegen/cuda/sweep_cuda.h"
@@ -9,7 +9,6 @@ bool sweep_over_rows(const Sweep *w, int load)
     return w->b->insts.at[load].axes >> 0 & 1;
 }
 
-// Held: copied ahead, or once where all rows share it.
 bool sweep_is_held(const Sweep *w, int load)
 {
     return sweep_held(w->b, &w->b->insts.at[load]);
@@ -51,7 +50,6 @@ static void *copied(Arena *a, const void *from, size_t bytes)
     return memcpy(arena_alloc(a, bytes), from, bytes);
 }
 
-// Row r of a turn, with names that end in what no other name ends in.
 Emit *sweep_another_row(const Emit *e, int r)
 {
     Emit *o = copied(e->arena, e, sizeof *e);
@@ -67,7 +65,7 @@ Emit *sweep_another_row(const Emit *e, int r)
         size_t have = e->name[i] ? strlen(e->name[i]) : 0, tail = strlen(end);
         if (have < tail || strcmp(e->name[i] + have - tail, end) != 0) continue;
         end = emit_text(o, "_%s", end);
-        i = (size_t)-1; // again from the first
+        i = (size_t)-1; // restart with the new suffix
     }
     for (size_t i = 0; i + 1 < n; i++)
         if (e->name[i]) o->name[i] = emit_text(o, "%s%s", e->name[i], end);
@@ -75,14 +73,14 @@ Emit *sweep_another_row(const Emit *e, int r)
     return o;
 }
 
-// Whether the row that is printed is there; NULL: always.
+// The condition that the row being printed exists; NULL: always.
 static const char *row_guard(const Sweep *w)
 {
     if (!w->in_row) return NULL;
     return w->row ? emit_text(w->e, "more_%d", w->row) : w->even ? NULL : "mine";
 }
 
-// A thread's tiles: one vector of columns each.
+// A thread's vectors of columns: one per tile.
 static Steps tiles_of(Sweep *w)
 {
     Emit *e = w->e;
@@ -113,7 +111,6 @@ void sweep_close_tiles(Sweep *w)
     close_steps(w->e, &t);
 }
 
-// A thread's element of the edges.
 void sweep_open_edges(Sweep *w)
 {
     open_edge(w->e);
@@ -126,7 +123,7 @@ void sweep_close_edges(Sweep *w)
     w->edges = false;
 }
 
-// -- what a thread holds --------------------------------------------------------------------------
+// -- held loads -----------------------------------------------------------------------------------
 
 static const char *hold_name(Sweep *w, int load)
 {
@@ -134,13 +131,12 @@ static const char *hold_name(Sweep *w, int load)
                      sweep_over_rows(w, load) ? "rows" : "held");
 }
 
-// Elements of one row in a thread's share of shared memory, from one vector of it to the next.
+// The distance in shared memory, in elements, between a thread's consecutive vectors of one row.
 static int vector_step(const Sweep *w)
 {
     return w->b->sched.threads * w->b->sched.vector;
 }
 
-// What all rows share: in registers, or the element of the edges.
 const char *sweep_shared_slot(Sweep *w, int load, bool edge)
 {
     return edge ? emit_text(w->e, "%s_edge", w->of_row[0]->name[load])
@@ -180,7 +176,7 @@ void sweep_declare_held(Sweep *w)
     }
 }
 
-// What all rows share, once.
+// Loads the values that all rows share, once.
 void sweep_fetch_shared(Sweep *w)
 {
     Emit *e = w->e;
@@ -212,7 +208,7 @@ void sweep_fetch_shared(Sweep *w)
     sweep_close_edges(w);
 }
 
-// Copies of the row "next", if there is one, into a slot.
+// Copies the row "next", if there is one, into a slot.
 static void print_copies(Sweep *w, const char *slot)
 {
     Emit *e = w->e;
@@ -231,7 +227,6 @@ static void print_copies(Sweep *w, const char *slot)
     emit_end(e, "if (next < %lld) {", w->rows);
 }
 
-// Copies of a turn's rows, the first of which is [begin], into their slots.
 void sweep_print_turn(Sweep *w, const char *begin, const char *slot)
 {
     Emit *e = w->e;
@@ -245,8 +240,7 @@ void sweep_print_turn(Sweep *w, const char *begin, const char *slot)
     emit(e, "nc_copies_end();");
 }
 
-// Elements of the edges are no copies: registers hold those of the next turn, whose first row is
-// [next].
+// Elements at the edges are not copied to shared memory: registers hold those of the next turn.
 void sweep_fetch_edges(Sweep *w, const char *next)
 {
     Emit *e = w->e;

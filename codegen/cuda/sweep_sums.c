@@ -1,8 +1,8 @@
-// Sums of a sweep, as CUDA C: those of a row, joined across its team, and those over the rows, of
-// which each block stores a part.
+// Sums of a sweep, as CUDA C: those of a row, combined across its team, and those over the rows, of
+// which each block stores a partial sum.
 #include "codegen/cuda/sweep_cuda.h"
 
-// -- joins across a team --------------------------------------------------------------------------
+// -- combination across a team --------------------------------------------------------------------
 
 static bool joins_several(const Sweep *w, const Inst *x)
 {
@@ -14,8 +14,6 @@ static bool one_join(const Inst *a, const Inst *b)
     return a->op == b->op && acc_type(a) == acc_type(b);
 }
 
-// What joins at once: the reductions of a stage, of all rows of a turn; or, skewed, those of the
-// first two stages, each of a row of its own.
 Sum *sweep_sums_at_once(const Sweep *w, int stage, int *n)
 {
     int count, later = 0, together = w->b->sched.sweep.together;
@@ -29,7 +27,6 @@ Sum *sweep_sums_at_once(const Sweep *w, int stage, int *n)
     return sums;
 }
 
-// How many joins a row takes: reductions of one kind share one.
 int sweep_count_sites(const Sweep *w)
 {
     int sites = 0;
@@ -51,7 +48,7 @@ static bool is_rare(const Sweep *w, int r)
     return w->rare && w->b->insts.at[r].stage == w->rare + 1;
 }
 
-// Sums of the next row outlive this one, and those of a rare stage the stage.
+// Variables for sums of the next row (skewed) and of a rare stage are declared in an outer scope.
 void sweep_bind_joined(Sweep *w, Scope *row, Sum s, const char *value)
 {
     Emit *e = w->of_row[s.row];
@@ -61,7 +58,7 @@ void sweep_bind_joined(Sweep *w, Scope *row, Sum s, const char *value)
     emit_bind(e, s.r, row, e->name[s.r]);
 }
 
-// In as few joins as there are kinds of sums.
+// One combination for each kind of sums (op and type).
 void sweep_print_joins(Sweep *w, Scope *row, const Sum *sums, int n)
 {
     Emit *e = w->e;
@@ -131,10 +128,11 @@ void sweep_print_folds(Sweep *w, int stage)
     }
 }
 
-// One part a block: from registers to scratch. Several teams join through shared memory first, and
-// vectors that scratch is not aligned for go through it, to be stored element next to element. (On
-// an H200 layer norm backward of bf16[8000, 12289] takes 155 us, and 178 where each lane stores
-// eight elements one by one, in 32 sectors a warp.)
+// Stores a block's partial sums from registers to scratch. Several teams are combined through
+// shared memory first. Vectors for which scratch is not aligned go through it, too, so that
+// adjacent threads store adjacent elements. (On an H200 layer norm backward of bf16[8000, 12289]
+// takes 155 us; it takes 178 if each lane stores eight elements one by one, to 32 sectors per
+// warp.)
 void sweep_print_parts(Sweep *w)
 {
     Emit *e = w->e;

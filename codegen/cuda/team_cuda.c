@@ -1,9 +1,10 @@
-// Teams of threads, a row each: which row, what they add up, and who stores what is of whole rows.
+// Teams of threads that process a row each, as CUDA C: the number of the row, accumulators and
+// their combination across the team, and stores of values that belong to a whole row.
 #include <string.h>
 
 #include "codegen/cuda/print_cuda.h"
 
-// x of all threads of a row's team.
+// The combination of x over all threads of a row's team.
 static const char *join(Emit *e, Op op, const char *x)
 {
     const Schedule *s = &e->body->sched;
@@ -60,14 +61,13 @@ const char *scratch_of(Emit *e, int nth)
     return "0";
 }
 
-// Stores of whole rows: by one thread of the team.
 void print_row_stores(Emit *e, const char *leader)
 {
     const Body *b = e->body;
     bool any = false;
     for (uint32_t i = 0; i < b->stores.n; i++) any |= !store_over(b, &b->stores.at[i], b->col);
     if (!any) return;
-    bool in_place = false; // every thread may have read what the leader is about to write
+    bool in_place = false; // other threads may still have to read what the leader overwrites
     for (uint32_t i = 0; i < b->bufs.n; i++) in_place |= b->bufs.at[i].in_place;
     Vectors none = {.width = 1};
     Scope *row = e->scope;
@@ -124,7 +124,7 @@ const char *part_of_row(Emit *e)
     return emit_text(e, "%s * %lld + part", e->axis[0], (long long)e->body->sched.split);
 }
 
-// The second kernel of rows whose columns are cut into parts: joins these.
+// The second kernel, if the columns are divided into parts: combines these.
 void combine_cuda(Emit *e)
 {
     const Schedule *s = &e->body->sched;

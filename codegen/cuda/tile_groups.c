@@ -1,19 +1,18 @@
-// What a product by groups of warps does with tiles, as CUDA C: copies, products, sums of rows, and
-// what follows from the sums.
+// The ops on tiles of a product by groups of four warps, as CUDA C: copies, products, sums of rows,
+// and results computed from the sums.
 //
-// A thread that multiplies holds pairs of neighbours of the sums, and computes what follows (any
-// fused expression, any number of results) pair by pair: 16 rows of 64 neighbours at a time a warp.
+// A thread that multiplies holds pairs of neighbouring sums, and computes the results (any fused
+// expression, any number of results) pair by pair. A warp has 16 rows of 64 columns at a time.
 #include "codegen/cuda/tile_print.h"
 #include "codegen/tile/wgmma.h"
 
-enum { STAGE = BOX * STEP }; // elements of a box
+enum { STAGE = BOX * STEP }; // the elements of a box
 
 static bool together(const RolePrint *w)
 {
     return w->p->warps_m > 1;
 }
 
-// The left operand's rows that this group multiplies.
 const char *group_rows(RolePrint *w)
 {
     const Tile *left = &w->p->tile[0];
@@ -29,15 +28,15 @@ static const char *origin_of(const Tile *t)
     return t->stays ? "0" : t->axis == 1 ? "origin_m" : "origin_n";
 }
 
-// The mbarrier that counts the bytes of its copies.
+// The mbarrier that counts the bytes of the tile's copies.
 static const char *filled(const Tile *t)
 {
     return t->stays ? "stays" : "full + place";
 }
 
-// A pixel of each window, and 64 channels of it: one copy where these go along the columns, else
-// one for every 64 of the tile's rows. Beyond the last column, in what blocks share, there is no
-// image.
+// Copies 64 channels of one pixel of each window: one copy if they are along k, otherwise one for
+// every 64 columns of the tile. If k is divided among blocks or groups, steps may be beyond the
+// last column; there an image number out of range makes the copy fill in zeros.
 static void load_windows(RolePrint *w, const Tile *t, const BodyWindows *g, int side,
                          const char *to, const char *first)
 {
@@ -63,7 +62,7 @@ static void load_windows(RolePrint *w, const Tile *t, const BodyWindows *g, int 
          text[3], text[4], filled(t));
 }
 
-// A step over strips is a line of the windows, of 64 channels: its first column.
+// A step over strips is one line of the windows and 64 channels: declares its first column.
 void group_strip(RolePrint *w)
 {
     const BodyStrips *s = wgmma_strips(w->e->body);
@@ -73,7 +72,7 @@ void group_strip(RolePrint *w)
     emit(w->e, "const int first = %s;", line);
 }
 
-// All pixels of a line of each window: those of the tile's places, and of some behind them.
+// Copies all pixels of a line of each window: those at the tile's positions and some after them.
 static void load_strip(RolePrint *w, const Tile *t)
 {
     Emit *e = w->e;
@@ -91,8 +90,9 @@ static void load_strip(RolePrint *w, const Tile *t)
          text[4], text[0], text[1], text[2], text[3]);
 }
 
-// Places of a step, of strips of the right operand: dy's, or x's with those that follow. (dy's are
-// where they are counted; windows begin [first] pixels further on, a pixel of a line all at once.)
+// Strips of the right operand: copies the positions of a step, of dy (left) or, with some positions
+// after them, of x (right). Positions are counted in dy; the map of x has its own first pixel and
+// step, which are undone for dy.
 static void load_counted(RolePrint *w, const Tile *t, const char *to, const char *first)
 {
     Emit *e = w->e;
@@ -116,7 +116,7 @@ static void load_counted(RolePrint *w, const Tile *t, const char *to, const char
          place[0], place[1], place[2], down, filled(t));
 }
 
-// The copies of one step's tile to its place, [to], of the columns from [first] on.
+// Copies the tile of a step, whose first column is [first], to [to].
 static void load_tile(RolePrint *w, const Tile *t, const char *to, const char *first)
 {
     Emit *e = w->e;
@@ -171,7 +171,7 @@ void group_load(RolePrint *w, const TileOp *op)
         load_strip(w, t);
         return;
     }
-    const int bytes = wgmma_wide(e->body) * LINE; // of a pixel
+    const int bytes = wgmma_wide(e->body) * LINE; // the tile of one pixel
     if (t->stays) {
         emit_open(e, 0);
         group_strip(w);
@@ -191,8 +191,8 @@ void group_clear(RolePrint *w)
     emit(w->e, "nc_clear_before<%d>(%s, shift);", w->p->side_m, group_rows(w));
 }
 
-// acc += left right, in columns of the atom. Strips: of all pixels of a line of the windows, each
-// of which begins some rows of the left tile further down.
+// acc += left right, with as many columns (k) at a time as the atom has. Strips: for all pixels of
+// a line of the windows, each of which begins some rows further down in the left tile.
 void group_multiply(RolePrint *w, const TileOp *op)
 {
     Emit *e = w->e;
@@ -224,7 +224,8 @@ void group_multiply(RolePrint *w, const TileOp *op)
          y->along_k ? 2 : LINE, first);
 }
 
-// Tiles side by side read the same rows of the left operand, so each takes its share of the steps.
+// Tiles in the same row of tiles read the same rows of the left operand, so each sums these rows in
+// its share of the steps.
 void group_reduce(RolePrint *w, const TileOp *op)
 {
     Emit *e = w->e;
@@ -273,7 +274,7 @@ void group_sums(RolePrint *w, const TileOp *op)
 
 // -- results --------------------------------------------------------------------------------------
 
-// The result's place of number [place] among all that are counted.
+// [place]: the number of a position; the row of the result follows from it.
 void group_place(Emit *e, const char *place)
 {
     const BodyStrips *s = wgmma_strips(e->body);
@@ -282,7 +283,6 @@ void group_place(Emit *e, const char *place)
     emit_int(e, e->axis[1], "place / %lld * %lld + along", pitch, results);
 }
 
-// Where this part of the results is, and its boxes in shared memory.
 void group_part(RolePrint *w, const char *part)
 {
     Emit *e = w->e;
@@ -301,7 +301,7 @@ void group_part(RolePrint *w, const char *part)
     emit(e, "uint16_t *const box = boxes%s;", place);
 }
 
-// Pairs of neighbours: kept for this warp's boxes, or to where they belong.
+// Pairs of results: kept in registers for this warp's boxes, or stored to memory.
 static void store_pairs(Emit *e, Vectors *v)
 {
     const Body *b = e->body;
@@ -315,7 +315,8 @@ static void store_pairs(Emit *e, Vectors *v)
     flush_stores(e, v, -1);
 }
 
-// Four pairs of a thread: 16 columns of the box, whose 16-byte pieces are exchanged by the row.
+// Stores four pairs of each thread: 16 columns of the box, whose 16-byte vectors are swizzled by
+// the row.
 static void put_pairs(RolePrint *w)
 {
     Emit *e = w->e;
@@ -338,7 +339,7 @@ void group_map(RolePrint *w)
         if (group_boxed(b, i)) emit(e, "uint32_t pairs%u[4];", i);
     emit_open(e, 0);
     const int wide = w->p->side_n;
-    if (wide % STEP) // the last part is not whole
+    if (wide % STEP) // the last part is narrower
         emit(e, "if (part / %d * %d + pair / 2 * 8 >= %d) continue;", w->below, STEP, wide);
     emit(e, "const int row = pair %% 2 * 8 + thread / 4, from = pair / 2 * 8 + thread %% 4 * 2;");
     emit(e, "const float *const sums = acc[%s] + %s + pair * 2;",
@@ -361,7 +362,7 @@ void group_map(RolePrint *w)
     emit_times(e, "pair", 16);
 }
 
-// 16 bytes of a row each, of the places that are results.
+// The threads store the positions that are results, 16 bytes of a row each.
 static void store_strips(RolePrint *w)
 {
     Emit *e = w->e;
@@ -389,7 +390,7 @@ static void store_strips(RolePrint *w)
     e->axis[2] = across;
 }
 
-// The boxes that a warp has in shared memory: one thread starts their copies.
+// One thread of a warp issues the bulk stores of the warp's boxes.
 void group_store(RolePrint *w)
 {
     Emit *e = w->e;
@@ -410,7 +411,7 @@ void group_store(RolePrint *w)
     emit(e, "}");
 }
 
-// -- the kernel's maps ----------------------------------------------------------------------------
+// -- the kernel's tensor maps ---------------------------------------------------------------------
 
 static const char *parameter(Emit *e, const ProgMap *m, const char *name)
 {

@@ -1,5 +1,5 @@
-// Operands of tile programs as CUDA C: copied asynchronously where they are plain aligned arrays,
-// else computed into registers and put into shared memory from there.
+// Operands of tile programs as CUDA C: copied asynchronously if they are plain aligned arrays,
+// otherwise computed into registers and stored to shared memory from there.
 #include "codegen/cuda/tile_print.h"
 
 int operand_vectors(const TileProgram *p, const Tile *t)
@@ -19,7 +19,7 @@ void slots_close(Emit *e, int n, int threads, const char *thread)
     emit_unrolled(e, "for (int u = 0; u < %d%s; u++) {", (int)ceil_div(n, threads), there);
 }
 
-// In a loop over u: the line, and the vector in it, that this thread takes care of.
+// Opens a loop over u, and declares the line, and the vector in it, that this thread processes.
 static void open_vectors(Emit *e, const TileProgram *p, const Tile *t)
 {
     slots_open(e, e->body->sched.threads, "threadIdx.x");
@@ -32,7 +32,7 @@ static void close_vectors(Emit *e, const TileProgram *p, const Tile *t)
     slots_close(e, t->lines * t->line / p->vector, e->body->sched.threads, "threadIdx.x");
 }
 
-// Where that vector lies.
+// The address of that vector in shared memory.
 static const char *vector_place(Emit *e, const TileProgram *p, const Tile *t)
 {
     const char *at = t->layout == L_PAD ? emit_text(e, "line * %d + part * %d", t->pitch, p->vector)
@@ -41,7 +41,8 @@ static const char *vector_place(Emit *e, const TileProgram *p, const Tile *t)
     return emit_text(e, "%s + place * %d + %s", t->name, t->lines * t->pitch, at);
 }
 
-static bool inside(const TileProgram *p, const Tile *t, int axis) // all tiles are, along the axis
+// Whether all tiles are completely inside of the matrix along the axis.
+static bool inside(const TileProgram *p, const Tile *t, int axis)
 {
     const Body *b = p->body;
     int64_t side =
@@ -73,15 +74,15 @@ void operand_copy(Emit *e, const TileProgram *p, const Tile *t)
     close_vectors(e, p, t);
 }
 
-// Names a place along an axis; one outside becomes the last [width] inside.
+// Declares an index along an axis, clamped to the last [width] elements.
 static void name_inside(Emit *e, int axis, const char *name, const char *place, int width)
 {
     long long last = extent_of(e->body, axis) - width;
     emit_int(e, name, "%s < %lld ? %s : %lld", place, last, place, last);
 }
 
-// What lies outside is read at the edge and, along the columns, put there as zeros: loads behind
-// branches would not be in flight together.
+// Outside of the matrix, elements at the edge are read instead and, along the columns, replaced by
+// zeros: loads inside of branches would not be in flight together.
 void operand_fetch(Emit *e, const TileProgram *p, const Tile *t, const char *at)
 {
     if (t->layout == L_ACROSS) {
@@ -95,7 +96,7 @@ void operand_fetch(Emit *e, const TileProgram *p, const Tile *t, const char *at)
                *to = p->atom->pack ? emit_text(e, "%s_of", t->name) : kept,
                *line = emit_text(e, "%s + line", t->along_k ? origin(t) : "next"),
                *part = emit_text(e, "%s + part * %d", t->along_k ? "next" : origin(t), p->vector);
-    // A vector is in or out as a whole.
+    // as_one: a vector is inside or outside as a whole.
     bool as_one = b->axis[inner].extent % p->vector == 0, whole = inside(p, t, inner);
     open_vectors(e, p, t);
     name_inside(e, outer, e->axis[outer], line, 1);
@@ -107,7 +108,7 @@ void operand_fetch(Emit *e, const TileProgram *p, const Tile *t, const char *at)
         emit(e, "NcVec<float, %d> %s = {};", p->vector, to);
     else
         emit(e, "%s = {};", to);
-    emit_open(e, 1ull << outer); // what only the line decides may be a lookup
+    emit_open(e, 1ull << outer); // values that depend on the line only are computed here, once
     operand_vector(e, t->inst, inner, p->vector, whole || as_one, first,
                    emit_text(e, "%s.at[v]", to));
     emit_end(e, "{");

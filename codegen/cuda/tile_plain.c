@@ -1,6 +1,6 @@
-// Products without tensor cores as CUDA C: operands element by element, of any type, and what a
-// thread holds of the sums: a square of them, or of tiles of 16 x 16, whose columns eight warps
-// share out, eight, which meet in shared memory.
+// Products without tensor cores as CUDA C: operands of any type, element by element. A thread has a
+// square of the sums; or, in tiles of 16 x 16 whose columns (k) the warps divide, eight partial
+// sums, which are added in shared memory.
 #include "codegen/cuda/tile_print.h"
 
 const char *plain_type(const TileProgram *p)
@@ -78,7 +78,7 @@ void plain_map(Emit *e, const TileProgram *p)
 {
     const Body *b = e->body;
     const char *t = int_type(e);
-    int w = p->each < 4 ? p->each : 4; // neighbours of the square
+    int w = p->each < 4 ? p->each : 4; // contiguous rows or columns of the square
     if (!p->each) {
         emit(e, "const %s sum = nc_joined_shared(sums);", plain_type(p));
         emit(e, "const %s %s = origin_m + threadIdx.x / 16, %s = origin_n + threadIdx.x %% 16;", t,

@@ -1,4 +1,4 @@
-// Tile programs as CUDA C, op by op, in the words of prelude/cuda_tile.h.
+// Tile programs as CUDA C, op by op, with the functions of prelude/cuda_tile.h.
 #include "codegen/cuda/tile_print.h"
 
 enum { MOST_UNROLLED = 16 };
@@ -10,7 +10,7 @@ static int64_t tiles_along(const Body *b, int axis)
     return ceil_div(b->axis[axis].extent, axis == 1 ? b->sched.tile.m : b->sched.tile.n);
 }
 
-// Which tile of the result this block has, and which part of it this warp.
+// Declares the tile of the result that this block computes, and the part of it of this warp.
 static void print_places(Print *w)
 {
     const TileProgram *p = w->p;
@@ -56,7 +56,7 @@ static void print_tiles(Print *w)
 
 // -- ops ------------------------------------------------------------------------------------------
 
-// The column that an iteration begins at.
+// Declares "next", the first column of an iteration.
 static void print_next(Print *w, const char *iteration)
 {
     Emit *e = w->e;
@@ -100,7 +100,8 @@ static void print_multiply(Print *w, const TileOp *op, const char *iteration)
     emit(e, "}");
 }
 
-// Rows of the left operand that lie side by side in shared memory were taken by pairs.
+// The order of rows in the sums depends on the left operand's layout: if it is contiguous along its
+// rows (m), nc_left has taken neighbouring rows in pairs.
 static void print_sums(Print *w, const TileOp *op)
 {
     const TileProgram *p = w->p;
@@ -133,7 +134,7 @@ void tile_barrier(Emit *e, const TileProgram *p, const TileOp *op)
 
 static int print_op(Print *w, int i, const TileOp *loop);
 
-// Copies of the first iterations: a place each.
+// Copies for the first iterations: a place each.
 static void first_copies(Print *w, int from, int to)
 {
     Emit *e = w->e;
@@ -149,7 +150,7 @@ static void first_copies(Print *w, int from, int to)
     emit_end(e, "%s", n == 1 ? "{" : emit_text(e, "for (int place = 0; place < %d; place++) {", n));
 }
 
-// Those that are computed: [together] iterations are loaded, then moved.
+// The first iterations of an operand that is computed: [together] of them are loaded, then moved.
 static void first_fetches(Print *w, int from, int to)
 {
     Emit *e = w->e;
@@ -182,7 +183,7 @@ static void first_fetches(Print *w, int from, int to)
                  : "{");
 }
 
-// What is done for an iteration to come, if there is one: ops from [i] on that are about the same.
+// The ops from [i] on that belong to the same later iteration, if there is such an iteration.
 static int print_later(Print *w, int i, const TileOp *loop)
 {
     Emit *e = w->e;
@@ -190,7 +191,7 @@ static int print_later(Print *w, int i, const TileOp *loop)
     int shift = p->op[i].shift, to = i;
     int64_t trips = loop->trips;
     while (p->op[to].shift == shift) to++;
-    if (shift - loop->early >= trips) return to; // no step is
+    if (shift - loop->early >= trips) return to; // there is none
     const char *later = emit_text(e, "(step + %d)", shift);
     bool loads = tile_has(p, i, to, T_LOAD);
     emit_open(e, 0);
@@ -215,7 +216,7 @@ static void print_loop(Print *w, int from, int to)
     bool columns = tile_has(w->p, from, to, T_MMA);
     const char *name = columns ? "step" : "strip";
     if (columns && !loop->early)
-        emit_settle(e); // numbers that the results need are fetched while the first tiles come
+        emit_settle(e); // single values that results need are loaded while the first tiles arrive
     else if (!columns)
         emit(e, "float *const sums = (float *)nc_shared + warp * %d;",
              16 * w->p->tile[w->p->op[to - 1].a].pitch);
@@ -224,8 +225,9 @@ static void print_loop(Print *w, int from, int to)
     bool once = loop->trips == 1 && !loop->early;
     if (once) emit(e, "const int %s = 0;", name);
     for (int i = from + 1; i < to;) i = print_op(w, i, loop);
-    // Steps; of more, so many that a step's place is a number. Where several blocks share a
-    // multiprocessor none: they have few registers, and each works while others wait.
+    // The ring's steps are unrolled: all of them, or as many as the ring has places, so that a
+    // step's place is a constant. If several blocks share a multiprocessor they are not, because
+    // registers are few and a block works while others wait.
     if (loop->trips > 1 && !loop->early)
         emit_line(e, out, "#pragma unroll%s",
                   !columns                             ? ""
@@ -287,7 +289,7 @@ static int print_op(Print *w, int i, const TileOp *loop)
     case T_WAIT: emit(e, "nc_copied<%d>();", op->count); break;
     case T_BARRIER: tile_barrier(e, w->p, op); break;
     case T_END:
-    default: break; // of programs with roles
+    default: break; // ops of programs with roles
     }
     return i + 1;
 }

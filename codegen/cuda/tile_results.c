@@ -1,7 +1,7 @@
-// What follows from the sums of a product, as CUDA C: a vector of neighbours of a row at a time.
+// Results computed from the sums of a product, as CUDA C, by vectors of neighbours in a row.
 #include "codegen/cuda/tile_print.h"
 
-// What results need besides the sum.
+// By instruction: whether results need it besides the sum.
 static const uint64_t *mark_results(const Emit *e)
 {
     const Body *b = e->body;

@@ -1,5 +1,5 @@
-// Tile programs with roles as CUDA C, op by op, in the words of prelude/cuda_wgmma.h: roles, loops,
-// and what keeps them apart. What is done with tiles is in tile_groups.c.
+// Tile programs with roles as CUDA C, op by op, with the functions of prelude/cuda_wgmma.h: roles,
+// loops, and synchronisation. The ops on tiles are in tile_groups.c.
 #include "codegen/cuda/tile_print.h"
 #include "codegen/tile/wgmma.h"
 
@@ -16,7 +16,7 @@ static void print_barrier(RolePrint *w, const TileOp *op)
                                  : tile_reason(w->e, w->p, op));
 }
 
-// One thread of a warp, or one for each block of the cluster.
+// One thread of a warp arrives, or one for each block of the cluster.
 static void print_arrive(RolePrint *w, const TileOp *op, bool inside)
 {
     Emit *e = w->e;
@@ -33,7 +33,7 @@ static void print_arrive(RolePrint *w, const TileOp *op, bool inside)
          w->p->bar[op->bar].name, op->shift ? "before" : "place", block);
 }
 
-// All mbarriers are set up by one thread.
+// One thread initialises all mbarriers.
 static void print_ready(RolePrint *w)
 {
     const TileProgram *p = w->p;
@@ -48,7 +48,7 @@ static void print_ready(RolePrint *w)
 
 // -- roles and loops ------------------------------------------------------------------------------
 
-// Whether the role gives places back a step later.
+// Whether the role releases places of the ring one step later.
 static bool given_later(const TileProgram *p, int i)
 {
     for (; i < p->nops && p->op[i].kind != T_ROLE; i++)
@@ -58,15 +58,15 @@ static bool given_later(const TileProgram *p, int i)
 
 static void print_ops(RolePrint *w, int from, int to, const TileOp *loop);
 
-// Which tile of the result this is; where the left operand's rows begin anywhere also the number
-// of the tile's map, and where its rows begin in it.
+// Declares the origin of the tile; if the left operand's rows are not aligned, also the number of
+// the tile's map ("rest") and the misalignment of its rows ("shift").
 static void print_origin(RolePrint *w, const TileRole *role)
 {
     Emit *e = w->e;
     const Schedule *s = &e->body->sched;
     const char *rank =
         s->cluster > 1 && !w->p->split ? emit_text(e, " * %d + rank", s->cluster) : "";
-    if (role->thread || role->groups) // row sums do without
+    if (role->thread || role->groups) // the role that sums rows does not need it
         emit(e, "const int origin_n = %s;", number(e, "tile", 1, w->across, s->tile.n));
     if (w->batch > 1)
         emit(e, "const int %s = %s;", e->axis[0], number(e, "tile", w->across * w->down, 0, 1));
@@ -91,9 +91,9 @@ static void print_origin(RolePrint *w, const TileRole *role)
     emit(e, "const int shift = %s %% 8;", begins);
 }
 
-// Tiles in one row of them have different numbers of steps. So the blocks take those of one column
-// of tiles, a band of rows after the other, and within a band column by column, the longest first:
-// each block has as many of each length.
+// The tiles in a row of tiles have different numbers of steps. So tiles are assigned to blocks in
+// bands of as many rows of tiles as there are blocks and, within a band, column by column, longest
+// first: every block gets the same number of tiles of each length.
 static void print_banded(RolePrint *w, int blocks)
 {
     Emit *e = w->e;
@@ -110,7 +110,7 @@ static void print_banded(RolePrint *w, int blocks)
     emit(e, "const int origin_m = (band * %d + in %% high) * %d;", blocks, s->tile.m);
 }
 
-// Which pixels the tile has, a bit each, and so how many steps.
+// Declares which pixels the tile has weights for, as bits, and the number of its steps.
 static void print_live(RolePrint *w, const TileRole *role)
 {
     Emit *e = w->e;
@@ -127,8 +127,8 @@ static void print_live(RolePrint *w, const TileRole *role)
              (long long)wgmma_skips(b)->live_run / STEP);
 }
 
-// The block's tiles, or those of a group, which knows its place in the ring by the steps that all
-// tiles before have taken.
+// The loop over the tiles of a block. A group's place in the ring follows from the number of steps
+// of all tiles before.
 static void print_tiles(RolePrint *w, int from, int to, const TileRole *role)
 {
     Emit *e = w->e;
@@ -164,14 +164,14 @@ static void print_tiles(RolePrint *w, int from, int to, const TileRole *role)
     emit_end(e, "for (int tile = first_tile; tile < %lld; tile += %d) {", tiles, op->count);
 }
 
-// A loop over the places of the ring.
+// A loop over steps, each with a place of the ring.
 static void print_steps(RolePrint *w, int from, int to)
 {
     const TileProgram *p = w->p;
     Emit *e = w->e;
     const TileOp *loop = &p->op[from];
     const Tile *left = &p->tile[0], *right = &p->tile[1];
-    const BodyStrips *strips = wgmma_right_strips(e->body); // pixels begin so many rows apart
+    const BodyStrips *strips = wgmma_right_strips(e->body);
     Scope *out = e->scope;
     bool multiplies = tile_has(p, from, to, T_MMA), sums = tile_has(p, from, to, T_REDUCE);
     if (sums) emit_line(e, out, "int due = tile %% %lld; // 0: the step is this tile's", w->across);
@@ -181,7 +181,7 @@ static void print_steps(RolePrint *w, int from, int to)
     if (p->skips && !multiplies)
         emit(e, "if (!(live >> first / %lld & 1)) continue;",
              (long long)wgmma_skips(e->body)->live_run);
-    int at = from + 1; // where the place is used first
+    int at = from + 1; // the first op that uses the place
     while (!multiplies && p->op[at].kind != T_LOAD && p->op[at].kind != T_REDUCE) at++;
     print_ops(w, from + 1, at, loop);
     emit(e, "%suint8_t *const left = ring + place * %d%s;", multiplies || sums ? "const " : "",
@@ -195,7 +195,7 @@ static void print_steps(RolePrint *w, int from, int to)
     print_ops(w, at, to, loop);
     if (multiplies && given_later(p, from)) emit(e, "before = place;");
     if (sums) emit(e, "if (++due == %lld) due = 0;", w->across);
-    if (multiplies && p->warps_k > 1) // the groups' places by turns
+    if (multiplies && p->warps_k > 1) // the groups have alternate places
         emit(e, "if ((place += %d) >= %d) place = group, parity ^= 1;", p->warps_k, left->places);
     else
         emit(e, "if (++place == %d) place = 0, parity ^= 1;", left->places);
@@ -204,7 +204,7 @@ static void print_steps(RolePrint *w, int from, int to)
         emit_end(e, "for (int step = 0; step < %lld; step++) {", trips);
         return;
     }
-    if (!multiplies && p->split) { // this block's range of the columns
+    if (!multiplies && p->split) { // this block's range of k
         const char *begin = p->cluster > 1 ? emit_text(e, "rank * %lld", trips * STEP) : "0";
         emit_end(e, "for (int first = %s, i = 0; i < %lld; i++, first += %d) {", begin, trips,
                  STEP);
@@ -233,7 +233,7 @@ static const Tile *rows_of(const TileProgram *p)
     return t;
 }
 
-// What a part of the results needs besides its sums: this one, or the one so many behind it.
+// Loads what a part of the results needs besides its sums: this part, or the one op->shift later.
 static void print_rest(RolePrint *w, const TileOp *op, const TileOp *loop)
 {
     Emit *e = w->e;
@@ -262,7 +262,7 @@ static void print_await(RolePrint *w, const TileOp *op)
         emit(w->e, "nc_bar_wait(%s + place, parity);%s", bar->name, why);
 }
 
-// In the last step, if there is a next tile.
+// Passes the turn on in the last step, if there is a next tile.
 static void print_pass(RolePrint *w, int i, const TileOp *loop)
 {
     const TileOp *tiles = &w->p->op[i];
@@ -280,14 +280,14 @@ static void print_wait(RolePrint *w, const TileOp *op)
     if (products && !op->count && !w->p->split) emit(w->e, "nc_settled(acc);");
 }
 
-// What is done with tiles.
+// Ops on tiles.
 static void print_tile_op(RolePrint *w, const TileOp *op, const TileOp *loop)
 {
     const TileProgram *p = w->p;
     const Tile *dst = op->dst >= 0 ? &p->tile[op->dst] : NULL,
                *a = op->a >= 0 ? &p->tile[op->a] : NULL;
     switch (op->kind) {
-    case T_FILL: // (sums by the first product)
+    case T_FILL: // the first product overwrites the sums
         if (dst->layout == L_TOTALS) {
             group_totals_begin(w);
             break;
@@ -349,7 +349,7 @@ static void print_op(RolePrint *w, int i, const TileOp *loop)
     case T_FENCE: emit(e, "nc_fence_written();"); break;
     case T_BARRIER: print_barrier(w, op); break;
     case T_BEGIN: emit(e, "nc_products_begin();"); break;
-    case T_COMMIT: // (that of stores is the storing thread's)
+    case T_COMMIT: // for stores, group_store prints it for the storing thread
         if (op->how == BY_TENSOR) emit(e, "nc_products_end();");
         break;
     case T_WAIT: print_wait(w, op); break;
@@ -357,7 +357,7 @@ static void print_op(RolePrint *w, int i, const TileOp *loop)
     }
 }
 
-// Those of a loop's first step stand behind one condition.
+// Consecutive ops of a loop's first step share one condition.
 static void print_ops(RolePrint *w, int from, int to, const TileOp *loop)
 {
     Emit *e = w->e;
@@ -421,7 +421,7 @@ static int next_role(const TileProgram *p, int i)
     return i;
 }
 
-// Warps 0 to 3 have the roles that do not multiply.
+// The roles that do not multiply are in warps 0 to 3.
 static void print_roles(RolePrint *w)
 {
     const TileProgram *p = w->p;
@@ -437,10 +437,10 @@ static void print_roles(RolePrint *w)
     emit(e, "nc_registers_take<%d>();", p->role[last].registers);
     print_role(w, i);
     emit_close(e, NULL, "}");
-    for (i = next_role(p, i + 1) + 1; i < p->nops; i++) print_op(w, i, NULL); // of all
+    for (i = next_role(p, i + 1) + 1; i < p->nops; i++) print_op(w, i, NULL); // ALL_ROLES
 }
 
-// Where this thread is, and what lies where in shared memory.
+// Declares the thread's group, warp and lane, and the addresses in shared memory.
 static void print_places(RolePrint *w)
 {
     const TileProgram *p = w->p;
@@ -475,7 +475,7 @@ void tile_roles_cuda(Emit *e, const TileProgram *p)
     w.batch = b->axis[0].extent;
     for (int i = 0; i < p->ntiles; i++)
         if (p->tile[i].of_warp && p->tile[i].layout == L_BULK) w.boxes = &p->tile[i];
-    emit_open(e, w.batch == 1); // of several, each tile's
+    emit_open(e, w.batch == 1); // with several products, the batch index is known in each tile
     e->scope->indent--;
     print_places(&w);
     print_roles(&w);

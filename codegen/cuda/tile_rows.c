@@ -1,22 +1,23 @@
-// Results of sums that lie in shared memory by rows, as CUDA C: each thread takes vectors of
-// neighbours. Of a tile that the blocks of a cluster share, each block takes some of the rows, and
-// reads the parts of their sums that all blocks have. Groups of warps take a part of the results at
-// a time, each warp its own.
+// Results from rows of sums in shared memory, as CUDA C: each thread processes vectors of
+// neighbours in a row. If the blocks of a cluster divide k, each block computes some rows of their
+// tile and reads the partial sums that all blocks have for them. Groups of four warps compute one
+// part of the results at a time, each warp its own.
 #include "codegen/cuda/tile_print.h"
 #include "codegen/tile/wgmma.h"
 
-enum { MOST_EARLY = 64 }; // registers
+enum { MOST_EARLY = 64 }; // registers for early loads
 
 typedef struct Share {
     int vectors, threads, line; // line: vectors of a row
     const char *thread, *row, *m, *n;
-    bool rest;    // the last block's rows are fewer
-    bool part;    // of a warp of a group
-    int64_t high; // rows from tile to tile
+    bool rest;    // the last block has fewer rows
+    bool part;    // a part of the results of one warp of a group
+    int64_t high; // rows from one tile to the next
 } Share;
 
-// Vectors of a row of a part: of a tile that is narrower than a part all threads have some. What is
-// added up needs threads that keep their columns from row to row (nc_add_rows).
+// The number of vectors of a row of a part. In a tile narrower than a part only existing vectors
+// count, so that all threads have some. To add up rows, a thread must have the same columns in all
+// its rows (nc_add_rows).
 static int part_line(const RowPrint *w, const Tile *sums)
 {
     enum { NARROWEST = 4 };
@@ -37,7 +38,7 @@ static Share share_of(const RowPrint *w, const Tile *sums)
     r.high = s->tile.m;
     r.threads = s->threads;
     r.thread = "threadIdx.x";
-    if (p->nroles) { // those of the last role
+    if (p->nroles) { // the threads of the last role
         const TileRole *role = &p->role[p->nroles - 1];
         r.threads = role->warps * 32;
         r.thread = emit_text(e, "(int)threadIdx.x - %d", role->first * 32);
@@ -50,7 +51,7 @@ static Share share_of(const RowPrint *w, const Tile *sums)
         r.thread = "thread";
         r.m = "part_m";
         r.n = "part_n";
-        r.high = wgmma_strips(e->body) ? e->body->axis[1].extent + 1 // tiles are of places
+        r.high = wgmma_strips(e->body) ? e->body->axis[1].extent + 1 // tiles consist of positions
                                        : (int64_t)s->tile.m * s->cluster * group_apart(e->body);
     } else if (sums->of_warp) {
         rows = sums->lines / (p->warps_m * p->warps_n);
@@ -71,7 +72,7 @@ static int results_a_thread(const Share *r)
     return (r->vectors + r->threads - 1) / r->threads;
 }
 
-// The place of vector u of this thread; opens the scope where it is one.
+// Declares the position of vector u of this thread, and opens the scopes of its conditions.
 static void open_results(RowPrint *w, const Share *r, const char *base)
 {
     Emit *e = w->e;
@@ -89,7 +90,8 @@ static void open_results(RowPrint *w, const Share *r, const char *base)
     emit_open(e, 1ull << 1)->guard = true;
 }
 
-// Whether there is such a place: of a tile that is no multiple of a part wide, and of a strip.
+// The condition that a position of a part is a result: the width of a tile need not be a multiple
+// of a part's, and some positions of strips are no results.
 static const char *part_has(RowPrint *w, const Share *r)
 {
     Emit *e = w->e;
@@ -111,8 +113,8 @@ static void close_results(RowPrint *w, const Share *r, const char *base)
     slots_close(e, r->vectors, r->threads, r->thread);
 }
 
-// Its place, and whether it is there, are known before the sums are. (What all rows share stays in
-// the first cache.)
+// Whether a load can be issued before the sums are known: its index and condition do not depend on
+// loaded values. (Parts leave out loads that all rows share, which stay in the L1 cache.)
 static bool comes_early(const Emit *e, int load, bool part)
 {
     const Inst *v = &e->body->insts.at[load];
@@ -120,7 +122,8 @@ static bool comes_early(const Emit *e, int load, bool part)
     return !v->ix->has_value && !v->stage && (v->pred < 0 || inst_placed(e->body, v->pred));
 }
 
-// Which loads come before the sums, as far as there is room: declares them, for so many parts.
+// Chooses the loads that come before the sums, as registers allow, and declares their arrays, for
+// [parts] parts.
 static void choose_early(RowPrint *w, const Share *r, int parts)
 {
     Emit *e = w->e;
@@ -140,7 +143,7 @@ static void choose_early(RowPrint *w, const Share *r, int parts)
     }
 }
 
-// They are loaded to [slot], of the scope's "u".
+// Issues these loads, into the element [slot] of their arrays.
 static void load_early(RowPrint *w, const Share *r, const char *slot)
 {
     Emit *e = w->e;
@@ -155,13 +158,12 @@ static void load_early(RowPrint *w, const Share *r, const char *slot)
     close_results(w, r, base);
 }
 
-// Loads of what results need besides the sums, before these are joined; and whether to go on.
 void rows_rest(RowPrint *w, const Tile *sums)
 {
     Share r = share_of(w, sums);
     choose_early(w, &r, 1);
     load_early(w, &r, "u");
-    if (w->e->body->commits && !w->p->nroles) // (those have asked before)
+    if (w->e->body->commits && !w->p->nroles) // programs with roles have tested it before
         emit(w->e, "if (failed) return; // a check has failed: nothing is committed");
 }
 
@@ -211,7 +213,7 @@ void rows_map(RowPrint *w, const Tile *sums)
     open_results(w, &r, base);
     result_vector(e, &w->results, &v);
     close_results(w, &r, base);
-    if (adds) // of this part's columns
+    if (adds) // to the totals of this part's columns
         emit(e, "nc_add_rows<%d>(totals[%s], added, thread);", r.line,
              number(e, "part", p->side_m / p->atom->m, 0, 1));
 }

@@ -1,12 +1,12 @@
-// Sums over the rows of a result of a product by groups of warps, as CUDA C. A lane of a warp has
-// two neighbouring columns of each 64 that a tile has, reads them from the warp's boxes in shared
-// memory, as they are stored, and keeps the sums in registers from tile to tile. Results by rows
-// are added up as they are made (tile_rows.c).
+// Sums over the rows of a result of a product by groups of four warps, as CUDA C. A lane of a warp
+// has two neighbouring columns of each 64 of a tile. It reads them from the warp's boxes in shared
+// memory, as they are stored, and keeps the sums in registers from tile to tile. Results that are
+// stored by rows are added up when they are computed (tile_rows.c).
 #include "codegen/cuda/tile_print.h"
 #include "codegen/ir/reduction.h"
 #include "codegen/tile/wgmma.h"
 
-static int columns_of(const RolePrint *w) // each of 64
+static int columns_of(const RolePrint *w) // number of groups of 64 columns of a tile
 {
     return (int)ceil_div(w->p->side_n, STEP);
 }
@@ -18,7 +18,7 @@ void group_totals_begin(RolePrint *w)
          columns_of(w));
 }
 
-// The rows of the boxes of this part of the results. Of strips some are none.
+// Adds the rows of the boxes of this part of the results. With strips, some rows are no results.
 void group_add(RolePrint *w)
 {
     Emit *e = w->e;
@@ -27,7 +27,7 @@ void group_add(RolePrint *w)
     const int added = wgmma_added(b);
     int box = 0;
     for (int i = 0; i < added; i++) box += group_boxed(b, (uint32_t)i);
-    if (w->p->side_n < STEP) // beyond are no results, and nothing was put into the box
+    if (w->p->side_n < STEP) // the other columns of the box have not been written
         emit(e, "if (thread * 2 < %d)", w->p->side_n);
     emit(e, "nc_add_box_%s<%lld, %lld>(totals[%s], box%s, part_m, %lld);",
          b->bufs.at[b->stores.at[added].buf].type == DT_BF16 ? "b" : "h",
@@ -36,7 +36,7 @@ void group_add(RolePrint *w)
          (long long)wgmma_rows(b));
 }
 
-// What the reduction keeps, of column i of two.
+// What a store keeps of the reduction of one column (BodyStore.kept).
 static const char *kept(Emit *e, const BodyStore *s)
 {
     const Accumulator *a = accumulator(s->fold->op);
@@ -44,7 +44,7 @@ static const char *kept(Emit *e, const BodyStore *s)
     return s->kept == a->nparts ? "n" : emit_text(e, "nc_moments(sum, n)%s", a->parts[s->kept]);
 }
 
-// By rows: of eight columns of each 64 a lane has one of the sums.
+// Results by rows: of each 64 columns a lane has one of the sums for eight columns.
 static void rows_kept(RolePrint *w, int sums)
 {
     Emit *e = w->e;
@@ -80,8 +80,8 @@ void group_totals_kept(RolePrint *w, const Tile *joint)
     emit_times(e, "i", columns_of(w));
 }
 
-// One sum of a column, of which the lines of a warp's memory from [line] on have what is kept:
-// joined by twos, neighbours first, and stored.
+// Combines the warps' accumulators of one sum of a column, pairwise and neighbours first, and
+// stores the result. The lines of a warp's memory from [line] on hold its accumulator's parts.
 static void join_warps(RolePrint *w, const Tile *joint, uint32_t store, int line)
 {
     Emit *e = w->e;

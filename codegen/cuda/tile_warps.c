@@ -1,14 +1,14 @@
-// Programs of warp tiles as CUDA C (tile/warps.c). All loads of a stretch of columns are in flight
-// at once, and there is no barrier before the sums of the warps meet.
+// Programs with a tile per warp (tile/warps.c) as CUDA C. All loads of a stretch of columns are in
+// flight at once, and there is no barrier until the sums of the warps are added.
 //
-// Which columns meet in one instruction, and which rows of an operand it takes for its own, does
-// not matter as long as all agree: of a chunk, thread 4 g + t takes columns 4 t .. 4 t + 3 of f32,
-// or 8 t .. 8 t + 7 of 16 bits as four pairs, and neighbouring rows from g times their number on.
-// So either lies side by side for a vector load.
+// Which columns of an operand an instruction multiplies together, and in which order it takes rows,
+// is free as long as both operands agree. In a chunk, thread 4 g + t has columns 4 t .. 4 t + 3 of
+// f32, or 8 t .. 8 t + 7 of 16-bit floats as four pairs, and warp_rows neighbouring rows, from
+// g * warp_rows on. So a vector load may be along the columns or along the rows.
 #include "codegen/cuda/tile_print.h"
 
-// Whether all places that threads take along the operand's own axis, and along the columns, are
-// there.
+// Whether all elements that threads load are inside of the matrix: along the operand's own axis,
+// and along the columns.
 static void find_inside(const Body *b, int axis, bool *inside)
 {
     inside[0] = b->axis[axis].extent % (8 * warp_rows(b, axis)) == 0;
@@ -16,14 +16,14 @@ static void find_inside(const Body *b, int axis, bool *inside)
         b->axis[b->col].extent % (4ll * warp_columns(b) * warp_sharing(b) * warp_chunks(b)) == 0;
 }
 
-// Element [column] of row [row].
+// The element of an operand in registers at [row] and [column].
 static const char *element(Emit *e, const char *of, const char *row, const char *column)
 {
     return emit_text(e, warp_narrow(e->body) ? "%s[%s].at[%s]" : "%s[%s][%s]", of, row, column);
 }
 
-// Fills [to] (row, column) with the operand's values: rows from [at] on along its axis, columns
-// from k_first on; 0 outside.
+// Loads the operand's values into [to] (row, column): rows from [at] on along its axis, columns
+// from "k_first" on; 0 outside of the matrix.
 static void fetch(Emit *e, const Tile *t, const char *at, const char *to)
 {
     const Body *b = e->body;
@@ -32,7 +32,7 @@ static void fetch(Emit *e, const Tile *t, const char *at, const char *to)
     int64_t extent[2] = {b->axis[axis].extent, b->axis[b->col].extent}; // rows, columns
     bool by_k = t->along_k, inside[2];
     find_inside(b, axis, inside);
-    // the loop outside takes one row (column) each, the vector lies along the other
+    // The outer loop is over rows (columns); vectors are along the other axis.
     int outer = by_k ? axis : b->col, inner = by_k ? b->col : axis, width = by_k ? columns : rows;
     const char *outer_axis = by_k ? a : k;
     const char *outer_first = by_k ? "row_first" : "k_first",
@@ -44,7 +44,7 @@ static void fetch(Emit *e, const Tile *t, const char *at, const char *to)
     emit(e, "#pragma unroll");
     const char *one = element(e, to, by_k ? "o" : "v", by_k ? "v" : "o");
     emit(e, "for (int v = 0; v < %d; v++) %s = 0;", width, one);
-    // What only the row (column) decides may be a lookup: none outside.
+    // Loads that depend only on the row (column) may be lookups, so they must not be outside.
     emit_open(e, 1ull << outer);
     operand_vector(e, t->inst, inner, width, inside[by_k], inner_first, one);
     operand_close(e, inside[!by_k], outer_axis, extent[!by_k]);
@@ -52,7 +52,7 @@ static void fetch(Emit *e, const Tile *t, const char *at, const char *to)
     emit_end(e, "{");
 }
 
-// The same of 16-bit floats that are anything but aligned vectors: computed as floats, then packed.
+// The same for 16-bit floats that are not aligned vectors: computed as floats, then converted.
 static void fetch_packed(Emit *e, const Tile *t, const char *at, const char *to,
                          const TileAtom *atom)
 {
@@ -65,8 +65,8 @@ static void fetch_packed(Emit *e, const Tile *t, const char *at, const char *to,
     emit_end(e, "{");
 }
 
-// The same of aligned vectors: as they lie, if along the columns; else a line of rows a column,
-// whose elements are put beside those of the column behind it.
+// The same for aligned vectors of 16-bit floats. Vectors along the columns are used as they are.
+// Otherwise a vector has rows of one column; its elements are paired with the next column's.
 static void fetch_pairs(Emit *e, const Tile *t, const char *at, const char *to)
 {
     const Body *b = e->body;
@@ -113,12 +113,12 @@ static void fetch_operand(Emit *e, const TileProgram *p, const Tile *t, const ch
         fetch(e, t, at, to);
 }
 
-// Results a thread finishes: in one row of loads and stores, so that they are in flight together.
+// The results that a thread computes. All their loads are issued together, and so are their stores.
 typedef struct Results {
     int count;
-    const char *tile, *m, *n; // of result i
-    const char *at;           // ... where the warps' sums of it are; NULL: in registers
-    const char *guard;        // whether there is one; "": always
+    const char *tile, *m, *n; // the tile of result i, its row and column in the tile
+    const char *at;           // the index of its partial sums in shared memory; NULL: in registers
+    const char *guard;        // the condition that it exists; "": always
     int loads[MAX_VECTORS], nloads;
 } Results;
 
@@ -129,7 +129,7 @@ static long long count_tiles(const Body *b, long long *m, long long *n)
     return b->axis[0].extent * *m * *n;
 }
 
-// Opens the loop over results with their axes known.
+// Opens the loop over results, and declares their axes.
 static void open_results(Emit *e, const Results *r)
 {
     const Body *b = e->body;
@@ -142,7 +142,7 @@ static void open_results(Emit *e, const Results *r)
     emit_int(e, e->axis[1], "own / %lld %% %lld * %d + %s", tiles_n, tiles_m, b->sched.tile.m,
              r->m);
     emit_int(e, e->axis[2], "own %% %lld * %d + %s", tiles_n, b->sched.tile.n, r->n);
-    emit_open(e, 7)->guard = true; // (a matrix beyond the last one has nothing to load, either)
+    emit_open(e, 7)->guard = true; // the condition includes that the matrix exists
 }
 
 static void close_results(Emit *e, const Results *r)
@@ -159,13 +159,13 @@ static void close_results(Emit *e, const Results *r)
     emit_times(e, "i", r->count);
 }
 
-// What results are made of beside their sums is fetched before the product begins: [ready], by
-// instruction, before the wait for the kernel in front; then the others.
+// Issues the loads that results need besides their sums, before the product: first those that are
+// [ready] (by instruction), before the wait for the preceding kernel; after the wait, the others.
 static void fetch_results(Emit *e, Results *r, const bool *ready)
 {
     const Body *b = e->body;
     const bool *operand = operand_expression(e, b->dot.a, b->dot.b);
-    enum { MOST_AHEAD = 48 }; // values a thread fetches
+    enum { MOST_AHEAD = 48 }; // values that a thread loads
     int first = r->nloads;
     for (uint32_t i = 0; i < b->insts.n && (r->nloads + 1) * r->count <= MOST_AHEAD; i++) {
         const Inst *x = &b->insts.at[i];
@@ -185,7 +185,7 @@ static void fetch_results(Emit *e, Results *r, const bool *ready)
     close_results(e, r);
 }
 
-// What becomes of the sums.
+// Computes and stores the results.
 static void finish(Emit *e, Results *r, const char *sum)
 {
     const Body *b = e->body;
@@ -210,8 +210,7 @@ static void finish(Emit *e, Results *r, const char *sum)
     close_results(e, r);
 }
 
-// The program, and what of it is known before the wait for the kernel in front: operands (by side)
-// that are one stretch of columns.
+// early: by operand, whether it is loaded before the wait for the preceding kernel.
 typedef struct Print {
     Emit *e;
     const TileProgram *p;
@@ -229,7 +228,7 @@ static void declare_operands(const Print *w, bool early)
                  w->p->tile[i].name, warp_chunks(b), warp_rows(b, 1 + i));
 }
 
-// Fetches them for a stretch of columns, from chunk number "chunk" of the warp's own on.
+// Loads the operands for a stretch of columns, from chunk number "chunk" of this warp on.
 static void fetch_operands(const Print *w, bool early)
 {
     Emit *e = w->e;
@@ -248,7 +247,7 @@ static void fetch_operands(const Print *w, bool early)
     emit_times(e, "c", warp_chunks(b));
 }
 
-// Opens what each tile does; closes it.
+// The scope of a warp's tile, if it exists.
 static void open_tile(Emit *e)
 {
     long long m, n;
@@ -263,8 +262,8 @@ static void close_tile(Emit *e)
     emit_if(e, emit_below(e, "tile", tiles, tiles % (8 / e->body->sched.tile.share) == 0));
 }
 
-// What is known before the wait for the kernel in front: operands that are one stretch of columns,
-// and what results are made of beside.
+// The loads before the wait for the preceding kernel: operands that are loaded in one stretch, and
+// what results need besides their sums.
 static void prefetch(Print *w)
 {
     Emit *e = w->e;
@@ -300,7 +299,7 @@ static void print_places(Print *w)
          tiles_m, s->tile.m, tiles_n, s->tile.n);
 }
 
-// Of a warp's own tile, or of tiles whose sums lie in shared memory.
+// A thread's results: in its warp's own tile, or in tiles whose partial sums are in shared memory.
 static Results results_of(Print *w)
 {
     Emit *e = w->e;
@@ -313,7 +312,7 @@ static Results results_of(Print *w)
                          .m = emit_text(e, "lane / 4 * %d + i / %d", left, 2 * right),
                          .n = emit_text(e, "lane %% 4 * %d + i %% %d", 2 * right, 2 * right),
                          .guard = ""};
-    // Blocks of a cluster have a tile together, and each its share of the results.
+    // The blocks of a cluster have one tile, and each block a share of its results.
     const int own = groups * size / s->cluster;
     Results r = {.count = (own + 255) / 256, .guard = ""};
     r.at = emit_text(e, "%sthreadIdx.x + i * 256",
@@ -322,7 +321,7 @@ static Results results_of(Print *w)
                  ? "tile"
                  : emit_text(e, "(%s)block * %d + (%s) / %d", int_type(e), groups, r.at, size);
     r.m = emit_text(e, "(%s) %% %d / %d", r.at, size, s->tile.n);
-    r.n = emit_text(e, "threadIdx.x %% %d", s->tile.n); // (shares begin with a row)
+    r.n = emit_text(e, "threadIdx.x %% %d", s->tile.n); // shares begin at the start of a row
     if (own < 256) r.guard = emit_text(e, "threadIdx.x < %d", own);
     return r;
 }
@@ -374,7 +373,7 @@ static void print_multiply(const Print *w)
     emit(e, "}");
 }
 
-// The warp's stretches of columns, up to its T_END.
+// The loop over the warp's stretches of columns, up to its T_END.
 static void print_loop(const Print *w, const TileOp *loop)
 {
     Emit *e = w->e;
@@ -382,7 +381,7 @@ static void print_loop(const Print *w, const TileOp *loop)
     emit_open(e, 0);
     for (const TileOp *op = loop + 1; op->kind != T_END; op++) {
         if (op->kind == T_MMA) print_multiply(w);
-        if (op->kind != T_LOAD || op->dst > 0) continue; // (both operands' loads are one loop)
+        if (op->kind != T_LOAD || op->dst > 0) continue; // one loop loads both operands
         declare_operands(w, false);
         fetch_operands(w, false);
     }

@@ -1,6 +1,7 @@
-// Maps with loads that are contiguous along another axis than the stores, as CUDA C: a block takes
-// a 32 x 32 tile of the two axes; those loads go through shared memory, read along their own axis
-// and used along the other, so that both sides of a transpose move whole lines.
+// Maps with loads that are contiguous along another axis than the stores, as CUDA C: a block
+// processes a 32 x 32 tile of the two axes. Such loads go through shared memory: they are loaded
+// along their contiguous axis and used along the other, so that both sides of the transpose access
+// whole lines.
 #include "codegen/text/print.h"
 
 static bool turned(const Emit *e, uint32_t i)

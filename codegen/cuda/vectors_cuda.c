@@ -1,4 +1,4 @@
-// Loads and stores by whole vectors along an axis.
+// Loads and stores of whole vectors along an axis, as CUDA C.
 #include "codegen/cuda/print_cuda.h"
 
 static bool vector_place(const Emit *e, const Ix *x, int axis, int width, int buf)
@@ -10,8 +10,7 @@ static bool vector_place(const Emit *e, const Ix *x, int axis, int width, int bu
     return ix_stride(x, axis, &stride) && stride == 1 && ix_aligned(x, axis, width);
 }
 
-// Whether the elements of each vector are the same one: of a column kernel's vectors along the
-// rows, which stand in one batch.
+// Whether all elements of each vector are the same one; for column kernels' vectors along the rows.
 static bool steady_place(const Emit *e, const Inst *x, int axis, int width)
 {
     int64_t step;
@@ -20,13 +19,14 @@ static bool steady_place(const Emit *e, const Inst *x, int axis, int width)
            inst_over(x, e->body->col) && ix_run(x->ix, axis, width, &step, &aligned) && !step;
 }
 
-// Whether a load is left out in single lanes of a vector. One whose condition is the same along
-// every vector, as that of a window's pixels along the channels is, asks it for the first lane.
+// Whether a load's condition may differ between the lanes of a vector. If it is the same along
+// every vector, like that of a window's pixels along the channels, it is tested for the first lane
+// only.
 static bool leaves_lanes(const Emit *e, const Inst *x, int axis, int width)
 {
     const Body *b = e->body;
     if (x->pred < 0 || !inst_over(&b->insts.at[x->pred], axis)) return false;
-    bool column = b->sched.kind == SCHED_COLUMN && axis == 0; // whose first lane has a name
+    bool column = b->sched.kind == SCHED_COLUMN && axis == 0; // only there the first lane is named
     return !column || !inst_placed(b, x->pred) || !inst_steady(b, x->pred, axis, width);
 }
 
@@ -37,8 +37,8 @@ int vector_width(const Vectors *v, int load)
     return v->width;
 }
 
-// A map's load of p[at % n], where at goes along with the axis: the n that its place goes round at;
-// 0: it is not one.
+// For a map's load of p[at % n], where consecutive elements along the axis have consecutive at: n;
+// for other loads 0.
 static int64_t goes_round(const Emit *e, const Inst *x, int axis)
 {
     const Body *b = e->body;
@@ -92,12 +92,11 @@ static int64_t array_bytes(const BodyBuf *b)
     return b->elems * (dtype_info[b->type].bits / 8);
 }
 
-// Rows and maps that read and write arrays larger than the second-level cache: lines read are kept
-// there longest, so that those written go to memory early and in order. On an H200 softmax of
-// bf16[32768, 4096] went from 4080 to 4247 GB/s. Not where rows share lines of memory: of rows of
-// 1000 columns softmax went from 4091 to 4147, but layer norm made 3800 where a build without had
-// made 4159.
-// (The load's function in the prelude is "nc_" and this.)
+// The suffix of the prelude's function for a load ("nc_" and this). In rows and maps that read and
+// write arrays larger than the L2 cache, lines that are read are kept there longest (nc_keep), so
+// that lines that are written go to memory early and in order: on an H200 softmax of
+// bf16[32768, 4096] went from 4080 to 4247 GB/s. This is not done if rows share lines of memory:
+// with rows of 1000 columns, softmax went from 4091 to 4147 GB/s, but layer norm from 4159 to 3800.
 static const char *load_word(const Emit *e, const Inst *load)
 {
     const Body *b = e->body;
@@ -115,7 +114,7 @@ static const char *load_word(const Emit *e, const Inst *load)
                : "load";
 }
 
-// Whether a load from wherever it starts is always as far from a 16-byte line as that of [like].
+// Whether an unaligned load always has the same misalignment as load [like].
 static bool moves_with(const Body *b, int load, int like)
 {
     const Inst *x = &b->insts.at[load], *y = &b->insts.at[like < 0 ? load : like];
@@ -123,7 +122,8 @@ static bool moves_with(const Body *b, int load, int like)
            dtype_info[b->bufs.at[x->buf].type].bits == dtype_info[b->bufs.at[y->buf].type].bits;
 }
 
-// Whether each element is loaded about once: not windows that overlap, nor what is repeated.
+// Whether each element of the buffer is loaded about once, unlike in overlapping windows or
+// broadcasts.
 static bool loaded_once(const Body *b, int buf)
 {
     double loaded = 0;
@@ -154,7 +154,7 @@ static const char *load_text(Emit *e, const Vectors *v, int load)
                                            : load_word(e, x),
                                  width, buf, at, left);
     if (v->any && v->any[load]) {
-        // (with a margin more are left than the lines around a vector hold)
+        // With a margin, the lines around a vector are always within the array.
         bool margin = e->body->sched.row.margin > 0;
         const char *rest = margin ? "64" : emit_text(e, "%lld - (%s)", (long long)b->elems, at);
         from = emit_text(e, "nc_load_any<%d>(%s + (%s), %s%s)", width, buf, at, rest,
@@ -198,7 +198,8 @@ void print_lane(Emit *e, const Vectors *v, const char *index)
     }
 }
 
-// Maps that commit look at the error record last: its load is in flight with all the others.
+// Maps that commit test the error record only before they store, so that its load is in flight
+// together with all others.
 static void stop_if_failed(Emit *e)
 {
     if (e->body->commits && e->body->sched.kind == SCHED_MAP)
@@ -208,11 +209,11 @@ static void stop_if_failed(Emit *e)
 static bool wants_store(const Emit *e, uint32_t i, int stage)
 {
     const BodyStore *s = &e->body->stores.at[i];
-    if (s->fold) return false; // once a block (sweep_cuda.c)
+    if (s->fold) return false; // partial results over rows are stored by other code
     return store_over(e->body, s, e->body->col) ? s->stage == stage : stage < 0;
 }
 
-// Stored 16-bit floats are converted two at a time, when the vector is whole.
+// The function that converts a whole vector to 16-bit floats, two at a time; NULL: other types.
 static const char *packs(DType t)
 {
     return t == DT_BF16 ? "nc_pack_b" : t == DT_F16 ? "nc_pack_h" : NULL;
@@ -227,7 +228,7 @@ void lane_stores(Emit *e, const Vectors *v, int stage)
 {
     const Body *b = e->body;
     for (int pass = 0; pass < 2; pass++) {
-        bool direct = false; // some store goes straight to memory
+        bool direct = false; // some store goes element by element, straight to memory
         for (uint32_t i = 0; i < b->stores.n; i++)
             direct |=
                 wants_store(e, i, stage) && b->stores.at[i].buf >= 0 && !(i < 256 && v->store[i]);

@@ -1,5 +1,4 @@
-// Shared by the files that synchronise tile programs: inserting ops before and after the ops of a
-// program.
+// Inserting ops before and after the ops of a program; for the files that synchronise programs.
 #ifndef CODEGEN_TILE_SYNC_H
 #define CODEGEN_TILE_SYNC_H
 

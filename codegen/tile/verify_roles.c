@@ -416,8 +416,7 @@ static const char *check_limits(const TileProgram *p, int64_t most)
             registers += role->registers * ceil_div(role->warps, GROUP_WARPS);
         if (role->first + role->warps > warps) warps = role->first + role->warps;
     }
-    // The launch gives each thread an equal share of all registers, rounded down to a multiple
-    // of 8.
+    // The launch gives each thread an equal share of all registers, a multiple of 8.
     if (registers > (65536 / (warps * 32) & ~7) * (warps / GROUP_WARPS))
         return "groups wait for registers that there are not";
     for (int i = 0; i < p->nbars; i++)

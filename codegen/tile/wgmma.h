@@ -82,8 +82,7 @@ int wgmma_pitch(const Schedule *s); // of rows of sums in shared memory, when k 
 int64_t wgmma_steps(const Body *b);
 // The windows whose zero steps are skipped (BodyWindows.live), or NULL. Different tiles skip
 // different steps, so blocks take their tiles in bands (tile_roles.c). For tile number [across] of
-// a row of tiles: its steps that are not skipped, as bits for [live_run] columns each; their
-// number.
+// a row of tiles: the steps that it takes, as bits for [live_run] columns each, and their number.
 const BodyWindows *wgmma_skips(const Body *b);
 uint32_t wgmma_live(const Body *b, int64_t across);
 int64_t wgmma_live_steps(const Body *b, int64_t across);
