@@ -3,14 +3,14 @@
 #include "codegen/schedule/plans.h"
 
 enum {
-    // Rows of so many columns are short: longer ones fill vectors themselves, whose lanes are the
-    // dearer to join the more is compared.
+    // Rows of up to this many columns are short. Longer rows fill vectors themselves, but the lanes
+    // of these must be combined, which costs more for a maximum and most for its index.
     SHORT = 24,
-    SHORT_LARGEST = 64, // ... with the largest or least of a row
-    SHORT_PLACE = 127,  // ... or where it stands: longer ones take turns (row_c.c)
+    SHORT_LARGEST = 64, // ... with a maximum or minimum of the row
+    SHORT_PLACE = 127,  // ... or with its index: longer rows have another form (row_c.c)
     LEAST_ROWS = 16,
     MOST_BESIDE = 64,
-    FIRST_CACHE = 24 << 10, // bytes of it for a task's arrays
+    FIRST_CACHE = 24 << 10, // bytes of the L1 cache for a task's arrays
     STACK = 64 << 10,
 };
 
@@ -21,7 +21,7 @@ int64_t beside_pitch(const Body *b, const Ix *place)
     return ix_stride(place, 0, &pitch) && pitch > 1 ? pitch : 0;
 }
 
-// Whether vectors across rows can be moved from or to a place.
+// Whether an access can use vectors across rows. plain: it is unconditional, so it may transpose.
 static bool goes_across(const Body *b, const Ix *place, bool plain)
 {
     const uint64_t both = 1ull | 1ull << b->col;
@@ -45,7 +45,7 @@ static bool inst_across(const Body *b, const Inst *v)
     }
 }
 
-// Of a task's stack, for each row.
+// Bytes of a task's stack for each row.
 static int64_t row_bytes(const Body *b)
 {
     int64_t bytes = 0;

@@ -1,24 +1,24 @@
 // The cost model of column reductions on CUDA.
 //
-// A thread takes 16 bytes of neighbouring results and has several columns in flight. Blocks side by
-// side cover the results; the columns are split into as many parts as fill the device once, or not
-// at all if a second kernel would cost more than that saves.
+// A thread has 16 bytes of neighbouring results and several columns in flight. The columns are
+// split into as many parts as fill the device once, or not at all if the second kernel would cost
+// more than the split saves.
 #include "codegen/schedule/plans.h"
 
 enum {
     BLOCK = 256,       // threads
-    REGISTERS = 32,    // of loads in flight, a thread
-    SECTOR = 32,       // bytes that are moved at once
-    STORING_TURNS = 4, // of a thread where columns are stored too: many blocks, so that some load
-                       // while others compute and store
-    FEW_PARTS = 256,   // of sums, that a thread has a few of
-    STORING_PARTS = 1024, // are joined in little time
-    SHORT = 16,           // columns that a thread takes alone where there are threads enough,
-    SHORT_OVERLAP = 64,   // ... if each element stands in
-    OVERLAP = 4,          // so many of them
-    KEPT = 32,            // bytes of an accumulator's vector that threads join through memory
-    KEPT_ALONE = 128,     // ... that stays in a thread's registers
-    MANY_SUMS = 4,        // of a result's neighbours: registers decide the vector
+    REGISTERS = 32,    // of a thread, for loads in flight
+    SECTOR = 32,       // bytes that memory transfers at once
+    STORING_TURNS = 4, // iterations of a thread if columns are also stored: there are then many
+                       // blocks, of which some load while others compute and store
+    FEW_PARTS = 256,   // parts of squared deviations that a second kernel combines: joins_moments
+    STORING_PARTS = 1024, // the most parts if columns are also stored
+    SHORT = 16,           // one thread processes up to this many columns, if threads suffice,
+    SHORT_OVERLAP = 64,   // ... or this many, if each element is read at least
+    OVERLAP = 4,          // ... this many times
+    KEPT = 32,            // most bytes of a vector of accumulators combined through shared memory
+    KEPT_ALONE = 128,     // ... and of one that stays in a thread's registers
+    MANY_SUMS = 4,        // sums of a result from which on registers limit the vector
 };
 
 static int element_bytes(const Body *b, int buf)
@@ -26,7 +26,7 @@ static int element_bytes(const Body *b, int buf)
     return dtype_info[b->bufs.at[buf].type].bits / 8;
 }
 
-// Whether what the columns are made of is read again and again, by neighbours: windows in images.
+// Whether neighbouring results read the same elements, as with windows in images.
 static bool overlaps(const Body *b)
 {
     double all = (double)body_rows(b) * (double)b->axis[b->col].extent;
@@ -59,7 +59,7 @@ static bool has_many_sums(const Body *b)
     return column_sums(b) >= MANY_SUMS;
 }
 
-// Whether rows of memory are those of a batch of matrices.
+// Whether the rows are those of a batch of matrices, so that they have no single stride.
 static bool is_batch(const Body *b)
 {
     int64_t stride;
@@ -70,11 +70,12 @@ static bool is_batch(const Body *b)
     return false;
 }
 
-// Bytes of one column that a thread reads for each of its results, all loads together.
+// Bytes that a thread reads for each of its results in one column, by all loads together.
 static int read_bytes(const Body *b)
 {
     int bytes = 0;
-    const bool batch = !has_many_sums(b) && is_batch(b); // what a matrix of it shares is in a cache
+    // Of a batch, values that all columns or rows of a matrix share are in a cache.
+    const bool batch = !has_many_sums(b) && is_batch(b);
     for (uint32_t i = 0; i < b->insts.n; i++) {
         const Inst *v = &b->insts.at[i];
         bool own = v->kind == KI_LOAD && v->axes >> b->col & 1 && v->axes & 1;
@@ -90,7 +91,7 @@ bool column_shifts(const Body *b, const Ix *place, int v)
            ix_aligned(ix_add(b->ix, place, ix_scale(b->ix, b->uneven, -1)), -1, v);
 }
 
-// Where rows of memory start anywhere: vectors of 16 bytes of the widest type that moves.
+// The vector if rows are not aligned: 16 bytes of the widest type loaded.
 static int shifted_vector(const Body *b)
 {
     int widest = 2;
@@ -103,14 +104,15 @@ static int shifted_vector(const Body *b)
     return 16 / widest;
 }
 
-// The place from which vectors are counted: of the first load that moves by vectors. Everything
-// else must bear being computed for elements of neighbouring tiles.
+// Sets b->uneven, the index whose alignment vectors follow: that of the first load that can use
+// vectors. Threads then also compute elements of neighbouring tiles, so only bodies for which this
+// is possible qualify.
 static void find_shifted(Body *b)
 {
     int64_t stride, step;
     if (b->nstages > 1 || b->npar > 1 || b->can_fail || !body_begins(b) || shifted_vector(b) < 2)
         return;
-    if (has_many_sums(b)) return; // they would be as many vectors
+    if (has_many_sums(b)) return; // each sum would need a vector of accumulators
     if (body_rows(b) < 8 * shifted_vector(b) || body_stores_columns(b, -1)) return;
     for (uint32_t i = 0; i < b->insts.n && !b->uneven; i++) {
         const Inst *v = &b->insts.at[i];
@@ -128,7 +130,7 @@ int column_widest(const Body *b)
     int narrow = 16, most = 8, best = 1;
     for (uint32_t i = 0; i < b->insts.n; i++) {
         const Inst *v = &b->insts.at[i];
-        if (v->kind == KI_REDUCE && v->axis == b->col) { // accumulators are moved as vectors too
+        if (v->kind == KI_REDUCE && v->axis == b->col) { // accumulators are vectors, too
             int bytes = inst_acc(v)->place ? acc_bytes(v) : math_bytes(v->acc);
             most = (int)at_most(most, (column_short(b) ? KEPT_ALONE : KEPT) / bytes);
         }
@@ -136,7 +138,7 @@ int column_widest(const Body *b)
     while (has_many_sums(b) && most > 2 &&
            most * (4 * column_sums(b) + read_bytes(b)) > 4 * COLUMN_REGISTERS)
         most /= 2;
-    for (int limit = 0; limit < 2; limit++) // first the types, then what is aligned
+    for (int limit = 0; limit < 2; limit++) // 0: limits by types; 1: by alignment
         for (uint32_t i = 0; i < b->insts.n + b->stores.n; i++) {
             bool store = i >= b->insts.n;
             const BodyStore *s = store ? &b->stores.at[i - b->insts.n] : NULL;
@@ -145,7 +147,7 @@ int column_widest(const Body *b)
             const Ix *x = store ? s->ix : v->ix;
             int64_t step;
             bool aligned;
-            // (two side by side: what stands between columns may be a batch)
+            // A run of two suffices: the rows may be those of a batch.
             if (!(x->axes >> b->col & 1) || !ix_run(x, 0, 2, &step, &aligned) || step != 1)
                 continue;
             int bytes = element_bytes(b, store ? s->buf : v->buf);
@@ -168,8 +170,8 @@ static bool shifted(const Body *b, const Schedule *s)
     return b->uneven && s->vector > 1;
 }
 
-// Threads side by side: whole blocks of a power of two, or, where the device is full of parts in
-// any case, equal shares of the results.
+// Number of teams of a block: a power of two, or, if the columns are split, such that blocks have
+// equal shares of the results.
 static int threads_across(const Body *b)
 {
     int64_t vectors = ceil_div(body_rows(b), b->sched.vector), most = BLOCK / b->sched.team;
@@ -190,7 +192,7 @@ int64_t column_tiles(const Body *b)
     return ceil_div(ceil_div(body_rows(b), b->sched.vector), threads_across(b));
 }
 
-// Shared memory in which the threads above each other join (nc_join_above) and find a common pivot
+// Shared memory in which the threads of a team are combined (nc_above) and get a common pivot
 // (nc_level).
 static int joint_bytes(const Body *b, const Schedule *s)
 {
@@ -231,8 +233,8 @@ void column_derive(Body *b)
     s->shared_bytes = joint_bytes(b, s);
 }
 
-// Parts of squared deviations, few and of few columns: a thread that merges several, one after the
-// other, takes longer than all that is read.
+// Whether it combines few parts of squared deviations: if a thread merged several of them one after
+// the other, this would take longer than reading all of them.
 static bool joins_moments(const Body *b)
 {
     return b->joins && reduces_with(b, ACC_MOMENTS) && b->axis[b->col].extent <= FEW_PARTS;
@@ -249,28 +251,28 @@ void plan_column(const Target *t, Body *b)
     s->vector = column_widest(b);
     if (s->vector == 1) find_shifted(b);
     if (b->uneven) s->vector = column_widest(b);
-    if (joins_moments(b)) { // as plan_column_combine does it, for the same reason
+    if (joins_moments(b)) { // many threads per result, as in plan_column_combine
         s->vector = s->unroll = 1;
         for (s->team = 1; s->team < BLOCK / 8 && s->team * 2 <= cols;) s->team *= 2;
         return;
     }
-    // Short columns: a thread each, while they fill the device.
+    // Short columns: one thread each if these fill the device, with narrower vectors if necessary.
     const int64_t threads = (int64_t)t->units * t->threads_per_unit;
     const int64_t results = rows * column_sums(b);
     while (column_short(b) && s->vector > 2 && results / s->vector < threads) s->vector /= 2;
-    // 32 threads side by side, or all there are; the others above them.
+    // 32 teams per block, or fewer if there are not as many vectors; the other threads join teams.
     int64_t vectors = ceil_div(rows, s->vector);
     const bool alone = column_short(b) && results / s->vector >= threads;
     for (s->team = 1; !alone && (s->team < 8 || vectors * s->team * 2 <= BLOCK); s->team *= 2)
         if (s->team * 2 > cols) break;
-    // Few blocks: narrower ones, down to what memory moves at once, with more threads above.
+    // Few blocks: narrower ones, down to the size of memory transfers, with larger teams.
     while (!splits && column_tiles(b) < t->units && s->team * 2 <= cols && s->team < 128 &&
            BLOCK / (s->team * 2) * s->vector * (bytes ? bytes : 4) >= 2 * SECTOR)
         s->team *= 2;
     for (s->unroll = 8; s->unroll > 1; s->unroll /= 2)
         if (s->unroll * s->vector * bytes <= REGISTERS * 4 && s->unroll * s->team <= cols) break;
     if (!splits) return;
-    s->split = 2; // or more: equal shares
+    s->split = 2; // for column_tiles: blocks have equal shares with any split
     int64_t tiles = column_tiles(b);
     s->split = 1;
     int squares = reduces_with(b, ACC_MOMENTS); // more arithmetic between loads
@@ -281,7 +283,7 @@ void plan_column(const Target *t, Body *b)
     parts = at_most(parts, turns);
     if (body_stores_columns(b, -1) && 2 * turns / STORING_TURNS > parts)
         parts = at_most(turns / STORING_TURNS, STORING_PARTS);
-    // Of a batch narrower blocks do as well as a few parts, which a second kernel would join.
+    // For a batch, narrower blocks do as well as a few parts, and need no second kernel.
     while (parts > 1 && parts <= 4 && is_batch(b) && s->team * 2 <= cols &&
            BLOCK / (s->team * 2) * s->vector * bytes >= 4 * SECTOR) {
         s->team *= 2;
@@ -294,8 +296,8 @@ Schedule plan_column_combine(const Body *b)
 {
     Schedule s = b->sched;
     int64_t rows = body_rows(b);
-    // Latency is what it costs: few results are spread over many blocks. (Parts start evenly, even
-    // if what they are the sums of does not: nothing is shifted here.)
+    // Its cost is latency, so few results are spread over many blocks. Partial results are aligned
+    // even if the rows are not, so nothing is shifted here.
     int widest = b->uneven ? 1 : (int)at_most(b->sched.vector, 4);
     for (s.vector = 1; s.vector < widest && rows >= 2048 * s.vector;) s.vector *= 2;
     while (rows % s.vector) s.vector /= 2;

@@ -1,4 +1,4 @@
-// The cost model on the CPU: pieces that fit in the caches, and parts where there are too few rows.
+// The cost model on the CPU: tasks that fit in the caches, and parts of rows if there are too few.
 #include "codegen/schedule/plans.h"
 
 static void cpu_map(const Target *t, Body *b)
@@ -8,8 +8,8 @@ static void cpu_map(const Target *t, Body *b)
     b->sched.map.transpose = body_rows(b) >= 1024 ? schedule_transposed_axis(b, t) + 1 : 0;
 }
 
-// Whether each element's place is one that follows from the rows and one from the columns, as those
-// of windows in an image, added up.
+// Whether the operand's index is a sum of a term that depends on rows and one that depends on
+// columns, like that of windows in an image.
 static bool lies_apart(const Body *b, const Inst *v)
 {
     const uint64_t col = 1ull << b->col;
@@ -23,7 +23,7 @@ static bool lies_apart(const Body *b, const Inst *v)
     return true;
 }
 
-// Whether each row lies one element behind the other.
+// Whether each row is contiguous along the columns.
 static bool lies_along(const Body *b, int inst)
 {
     int64_t along;
@@ -48,32 +48,32 @@ int tile_in_place(const Body *b)
     return left ? 1 : right ? 2 : 0;
 }
 
-// The other operand is brought into order for all rows of a task, so that these are many.
+// The tile if the operand with axis [rows] is read in place. The other operand is packed once for
+// all rows of a task, so tasks have many rows.
 static void cpu_rows(Body *b, int rows)
 {
     enum { UNIT = 24, MOST = 40 * UNIT, TASKS = 64, COLUMNS = 384 };
     Schedule *s = &b->sched;
     const int cols = 3 - rows;
     const int64_t m = b->axis[rows].extent, n = b->axis[cols].extent, k = b->axis[b->col].extent;
-    const int narrow = 32 / math_bytes(b->insts.at[b->dot.sum].acc); // what a vector holds
+    const int narrow = 32 / math_bytes(b->insts.at[b->dot.sum].acc); // elements of a vector
     int wide = n > narrow ? 2 * narrow : narrow;
     if (n <= narrow / 2 && narrow == 8 && lies_along(b, rows == 1 ? b->dot.a : b->dot.b))
         wide = narrow / 2; // with several rows in a vector
-    // Twice as many where that adds few columns that are not there.
+    // Twice as wide if that adds little padding.
     if (ceil_div(n, 2 * wide) * 14 <= ceil_div(n, wide) * 8) wide *= 2;
     const int64_t each = ceil_div(m * ceil_div(n, wide) * b->axis[0].extent, TASKS);
     int64_t most = each < MOST ? ceil_div(each, UNIT) * UNIT : MOST;
     if (most < 8 * UNIT) most = 8 * UNIT;
-    if (m > 0)
-        most = ceil_div(ceil_div(m, ceil_div(m, most)), UNIT) * UNIT; // tasks of as many rows
+    if (m > 0) most = ceil_div(ceil_div(m, ceil_div(m, most)), UNIT) * UNIT; // tasks of equal size
     s->tile.m = (int)(rows == 1 ? most : wide);
     s->tile.n = (int)(rows == 1 ? wide : most);
-    const int columns = wide > 2 * narrow ? COLUMNS / 2 : COLUMNS; // which the first cache holds
+    const int columns = wide > 2 * narrow ? COLUMNS / 2 : COLUMNS; // as the L1 cache holds
     s->tile.k = (int)ceil_div(k, ceil_div(k > 0 ? k : 1, columns));
     if (s->tile.k < 1) s->tile.k = 1;
 }
 
-// (splits change the order of additions, so they follow shapes only, never the number of cores)
+// Splits change the order of additions, so they depend on shapes only, not on the number of cores.
 static void cpu_tile(Body *b)
 {
     Schedule *s = &b->sched;
@@ -85,7 +85,7 @@ static void cpu_tile(Body *b)
     int64_t tiles = ceil_div(b->axis[1].extent, 32) * ceil_div(b->axis[2].extent, columns);
     s->tile.m = 32;
     s->tile.n = tiles * b->axis[0].extent >= 64 ? 4 * columns : columns;
-    s->tile.k = 128; // both operands of a step fit the first cache
+    s->tile.k = 128; // both operands of a step fit in the L1 cache
 }
 
 static void cpu_row(Arena *a, Body *b)

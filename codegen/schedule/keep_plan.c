@@ -4,8 +4,8 @@
 #include "codegen/schedule/plans.h"
 
 enum {
-    KEPT_ROW = 64 << 10,      // bytes of a task's stack: of a row
-    KEPT_COLUMNS = 128 << 10, // ... of a task's columns, half of a small second cache
+    KEPT_ROW = 64 << 10,      // most bytes of a task's stack, for a row
+    KEPT_COLUMNS = 128 << 10, // ... for the columns of a task: half of a small L2 cache
 };
 
 static int bytes_on_stack(const Body *b)
@@ -17,8 +17,8 @@ static int bytes_on_stack(const Body *b)
     return bytes;
 }
 
-// Marks the costly values over the columns that more than one stage needs: bytes of each element.
-// [together]: rows are a task's together, and what is the same in all of them costs little.
+// Marks the costly values over the columns that more than one stage needs; returns their bytes per
+// element. [together]: a task processes rows together, so values that all rows share cost little.
 static int keep_costly(Arena *a, Body *b, bool together)
 {
     uint64_t *stages = body_stage_uses(a, b);
@@ -38,7 +38,8 @@ static int keep_costly(Arena *a, Body *b, bool together)
     return bytes_on_stack(b);
 }
 
-// Whether each element has a place of its own there, of its type, which nothing else uses before.
+// Whether the value can be kept in a store's buffer: each of its elements has an element of its own
+// there, of the same type, and nothing else uses it until the last use of the value.
 static bool is_free(const Body *b, uint32_t store, const Inst *v, int last_use)
 {
     const BodyStore *s = &b->stores.at[store];
@@ -55,7 +56,8 @@ static bool is_free(const Body *b, uint32_t store, const Inst *v, int last_use)
     return true;
 }
 
-// What all that need the value take instead of it, as the results: it in 16 bits; else the value.
+// If the only use of the value is a cast to 16 bits, as the results have: that cast; otherwise the
+// value itself.
 static uint32_t narrowed(const Body *b, uint32_t value)
 {
     uint32_t cast = value, users = 0;
@@ -106,7 +108,7 @@ bool columns_fit(const Body *b, int64_t rows)
            rows * bytes_on_stack(b) * b->axis[b->col].extent <= KEPT_COLUMNS;
 }
 
-// What is on the stack stays in the second cache: such tasks have few rows.
+// Kept values should stay in the L2 cache, so such tasks have few rows.
 void keep_columns(Arena *a, Body *b)
 {
     enum { LEAST = 16, MOST = 512 };

@@ -26,15 +26,15 @@ static int powers(const Body *b, int64_t least, int64_t most, bool (*ok)(const B
     return n;
 }
 
-// [n] numbers from [first] on.
+// [n] numbers from [first] on, [step] apart.
 static int numbers(int64_t first, int64_t step, int n, int64_t *out)
 {
     for (int i = 0; i < n; i++) out[i] = first + i * step;
     return n;
 }
 
-// Of n values of a field of the schedule, those with which a sweep, or attention, still fits shared
-// memory, and has a warp at least.
+// Keeps those of n values of a field of the schedule with which a sweep, or attention, fits in
+// shared memory and has at least one warp; returns how many.
 static int fit_shared(const Body *b, const Target *t, size_t field, int64_t *out, int n)
 {
     int kept = 0;
@@ -62,10 +62,10 @@ static int legal_threads(const Body *b, const Target *t, int64_t *out)
     bool sweep = cuda_of(b, t, SCHED_SWEEP);
     if (!sweep && !cuda_of(b, t, SCHED_ROW)) return 0;
     if (b->sched.team > 32 || b->sched.variant == RUN_SORT)
-        return out[0] = b->sched.team, 1; // one row a block
+        return out[0] = b->sched.team, 1; // one row per block
     if (!sweep) return powers(b, 64, 512, holds_teams, out);
     for (int warps = 1, last = 0; warps <= 16; last = warps, warps += warps < 4 ? 1 : 4) {
-        int own = b->sched.threads; // any number of warps
+        int own = b->sched.threads; // may be any number of warps
         if (own > 32 * last && own < 32 * warps && own % 32 == 0) out[n++] = own;
         out[n++] = 32 * warps;
     }
@@ -89,7 +89,7 @@ static bool divides_inner(const Body *b, int64_t v)
     return (b->sched.kind == SCHED_MAP && b->npar == 1) || b->axis[axis].extent % v == 0;
 }
 
-// A sweep moves its vectors whole: 32 bytes of the widest type it touches.
+// The vectors of a sweep are loaded and stored as a whole: at most 32 bytes of the widest type.
 static bool moves_whole(const Body *b, int64_t v)
 {
     for (uint32_t i = 0; i < b->bufs.n; i++)
@@ -134,8 +134,8 @@ static int legal_transpose(const Body *b, const Target *t, int64_t *out)
 static int legal_keep(const Body *b, const Target *t, int64_t *out)
 {
     int n = 0;
-    if (cuda_of(b, t, SCHED_SWEEP) && !b->sched.sweep.ahead) return 0; // holds nothing
-    if (cuda_of(b, t, SCHED_SWEEP))                                    // what all rows share
+    if (cuda_of(b, t, SCHED_SWEEP) && !b->sched.sweep.ahead) return 0; // it holds nothing
+    if (cuda_of(b, t, SCHED_SWEEP)) // where values that all rows share are held
         return fit_shared(b, t, offsetof(Schedule, row.keep_in), out,
                           numbers(KEEP_REGISTERS, KEEP_SHARED - KEEP_REGISTERS, 2, out));
     if (!cuda_of(b, t, SCHED_ROW) || !b->sched.row.keep_bytes) return 0;
@@ -150,7 +150,7 @@ static int legal_split(const Body *b, const Target *t, int64_t *out)
     if ((b->sched.kind != SCHED_ROW && b->sched.kind != SCHED_COLUMN) || !schedule_can_split(b) ||
         b->sched.variant == RUN_BESIDE)
         return 0;
-    // parts of at least 32 columns; the default need not be a power of two
+    // Parts of at least 32 columns. The current value need not be a power of two.
     int64_t most = b->axis[b->col].extent / 32, own = b->sched.split;
     int n = 0;
     for (int64_t v = 1; v <= 512 && (v == 1 || v <= most); v *= 2) {
@@ -197,7 +197,7 @@ static int legal_each(const Body *b, const Target *t, int64_t *out)
     return n;
 }
 
-// Both operands' tiles fit shared memory, and every thread fetches the same share of them.
+// Whether both operands' tiles fit in shared memory and every thread loads the same share of them.
 static bool tile_fits(const Body *b, int64_t v)
 {
     int64_t bytes = math_bytes(b->insts.at[b->dot.sum].acc), side = b->sched.tile.m;
@@ -268,7 +268,7 @@ static int legal_tile_n(const Body *b, const Target *t, int64_t *out)
     if (b->sched.tile.staged) return powers(b, 32, 128, staged_wide, out);
     int n = 0, most = b->sched.tile.wgmma == WGMMA_STEPS ? 192 : 256;
     if (body_folds_results(b)) most = MOST_ADDED;
-    if (wgmma_right_strips(b)) return 0; // as many pixels as a window's line has
+    if (wgmma_right_strips(b)) return 0; // the width follows from the pixels of a window's line
     const int grain = wgmma_grain(b), least = wgmma_strips(b) ? grain : 64;
     for (int v = least; v <= most && b->sched.tile.wgmma; v += grain)
         if (wgmma_has_atom(v)) out[n++] = v;
@@ -286,7 +286,7 @@ static bool within_inner(const Body *b, int64_t v)
     return v < inner_extent(b) && (b->sched.kind != SCHED_COLUMN || columns_fit(b, v));
 }
 
-// Parts of the inner axis, or all of it; of short rows, how many stand side by side.
+// Parts of the inner axis, or all of it; for short rows, how many are processed together.
 static int legal_tile(const Body *b, const Target *t, int64_t *out)
 {
     if (t->kind == TARGET_CPU && b->sched.kind == SCHED_ROW)
@@ -352,12 +352,12 @@ static int legal_skew(const Body *b, const Target *t, int64_t *out)
     return groups || sweep ? numbers(0, 1, 2, out) : 0;
 }
 
-// How many blocks of this many threads a multiprocessor can hold at all.
+// The numbers of blocks with this many threads that a multiprocessor can hold.
 static int legal_resident(const Body *b, const Target *t, int64_t *out)
 {
     static const int blocks[] = {0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
     int n = 0;
-    int64_t own = b->sched.resident; // need not be a power of two
+    int64_t own = b->sched.resident; // may be any number
     if (t->kind != TARGET_CUDA || b->sched.kind == SCHED_SWEEP || b->sched.tile.wgmma) return 0;
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
         if (i && own > blocks[i - 1] && own < blocks[i]) out[n++] = own;
@@ -455,12 +455,14 @@ bool knob_allows(const Knob *k, const Body *b, const Target *t, int64_t v)
     int64_t legal[KNOB_VALUES];
     int n = k->legal(b, t, legal);
     if (!n || v < legal[0] || v > legal[n - 1]) return false;
-    Body other = *b; // a plan for another device may have chosen what this list leaves out
+    // A list may contain the current value even if it is not one of its usual values: so a value
+    // that was planned for another device can be legal.
+    Body other = *b;
     put(k, &other, v);
     return lists(k, &other, t, v);
 }
 
-// A value the body can no longer have gives way to the nearest one it can.
+// Replaces a value that is no longer legal by the nearest legal one.
 static void settle(const Knob *k, Body *b, const Target *t)
 {
     int64_t legal[KNOB_VALUES], v = knob_get(k, b);

@@ -9,12 +9,12 @@ void schedule_body(LowerCtx *ctx, Body *b);     // by the cost model
 void schedule_derive(Body *b, const Target *t); // what follows from the knobs (knobs.h)
 bool schedule_can_keep(const Body *b, const Target *t, int where); // KEEP_*
 bool schedule_can_split(const Body *b);
-// The widest vector along [axis] with which some access can be made. tail: the last one may be
-// shorter; narrow_shared: loads that all positions off the axis share take at most 16 bytes.
+// The widest vector along [axis] that some access allows. tail: the last vector may be shorter;
+// narrow_shared: loads that vary over no other axis take at most 16 bytes.
 int schedule_vector(const Body *b, int axis, int64_t extent, bool tail, bool narrow_shared);
-// For rows that start at any element.
+// The same for rows that are not aligned; sets b->uneven, the index whose alignment vectors follow.
 int schedule_uneven_vector(Body *b, int64_t extent, bool held);
-int schedule_line(const Body *b); // elements between places where their vectors begin
+int schedule_line(const Body *b); // the first vector of an unaligned row begins at a multiple of it
 // row_plan.c: rows on CUDA; fresh: a schedule without values
 void plan_row(Arena *arena, const Target *t, Body *b, const Schedule *fresh);
 void row_derive(Body *b, const Target *t);
@@ -35,16 +35,16 @@ int schedule_transposed_axis(const Body *b, const Target *t); // of a MAP; -1: n
 bool reuse_possible(const Body *b);
 void plan_reuse(const Target *t, Body *b);
 void reuse_derive(Body *b);
-int64_t reuse_tiles(const Body *b); // blocks side by side along the innermost axis
+int64_t reuse_tiles(const Body *b); // number of blocks along the innermost axis
 // scan_plan.c: running sums
 void plan_scan(const Target *t, Body *b);
-// sort_plan.c: rows in order
+// sort_plan.c: sorts in shared memory
 bool plan_sort(Body *b);              // false: it does not sort
 int sort_shared_bytes(const Body *b); // of a body that sorts
 // ring_plan.c: contractions of f32 whose operands pass through shared memory to tensor cores
 double staged_plan(const Target *t, Body *b); // returns the estimated seconds
 void staged_derive(Body *b, const Target *t);
-// Several in one launch: the tiles of all its products.
+// Adapts the schedule to a launch of several products with [tiles] tiles in all.
 void staged_beside(const Target *t, Body *b, int64_t tiles);
 // tile_plan.c: contractions on CUDA
 enum { WARP_TILE_MOST = 3 }; // tile.each if a tile is a warp's: 16 x 8, 16 x 16, 32 x 32, 32 x 16
@@ -52,7 +52,7 @@ bool warp_cluster(const Body *b, const Target *t); // blocks can divide such a t
 void plan_tile(const Target *t, Body *b);
 void tile_derive(Body *b, const Target *t);
 void plan_cpu(Arena *a, const Target *t, Body *b); // cpu_plan.c: all but sweeps
-// keep_plan.c: what stages keep on the CPU, with the rows side by side or the rows of a task
+// keep_plan.c: what stages keep on the CPU: of a row, or of the rows that a task processes together
 void keep_row(Arena *a, Body *b);
 void keep_columns(Arena *a, Body *b);
 bool columns_fit(const Body *b, int64_t rows); // a task can keep the values of this many rows
@@ -61,8 +61,8 @@ static inline int tile_columns(const Body *b)
 {
     return 2 * 64 / math_bytes(b->insts.at[b->dot.sum].acc);
 }
-// CPU, short rows side by side: the distance in memory from one row to the next at a place that is
-// transposed when it is loaded or stored, so that vectors run across rows; 0: it is not transposed.
+// CPU, short rows processed together (RUN_BESIDE): the distance in memory from one row to the next
+// for an access that is transposed, so that vectors run across rows; 0: it is not transposed.
 int64_t beside_pitch(const Body *b, const Ix *place);
 int64_t rows_beside(Arena *a, const Body *b);  // rows per task; 0: rows are processed one by one
 bool beside_fits(const Body *b, int64_t rows); // a task's stack has room for this many
@@ -76,13 +76,13 @@ bool column_short(const Body *b); // so few columns that one thread processes th
 int column_widest(const Body *b); // the widest vector that all its accesses allow
 // Whether it reads the error record when it stores its results, not at its beginning.
 bool column_commits_late(const Body *b);
-enum { COLUMN_SHIFTS = 8 }; // the widest vector for rows that start at any element
-// Whether the place is a multiple of v elements wherever b->uneven is.
+enum { COLUMN_SHIFTS = 8 }; // the widest vector for rows that are not aligned
+// Whether the index is a multiple of v wherever b->uneven is.
 bool column_shifts(const Body *b, const Ix *place, int v);
 int column_tile(const Body *b);              // results per block if vectors are shifted
-int64_t column_tiles(const Body *b);         // blocks side by side
+int64_t column_tiles(const Body *b);         // number of blocks along the rows
 Schedule plan_column_combine(const Body *b); // for the kernel that combines the parts
-// wgmma_plan.c: products by groups of warps.
+// wgmma_plan.c: products by groups of four warps.
 // Whether both operands are matrices that bulk copies can read.
 bool wgmma_fits(const Body *b, const Target *t);
 // Whether sums over the rows of the left operand can be computed in addition.
@@ -93,8 +93,8 @@ void wgmma_schedule(const Target *t, Body *b); // schedules the body if it is la
 void wgmma_derive(Body *b, const Target *t);
 // Share of the device's matmul rate that it can reach.
 double wgmma_share(const Body *b, const Target *t);
-void wgmma_maps(const Body *b, ProgKernel *k); // the launch's maps
-// Whether the place is a multiple of v elements wherever b->uneven is.
+void wgmma_maps(const Body *b, ProgKernel *k); // the launch's tensor maps
+// Whether vectors of v elements at the index are aligned, in rows of the alignment of b->uneven.
 bool body_aligned(const Body *b, const Ix *place, int v);
 // By instruction: one bit per stage that needs it.
 uint64_t *body_stage_uses(Arena *a, const Body *b);

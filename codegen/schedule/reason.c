@@ -93,7 +93,7 @@ static void column_reason(Arena *a, const Body *b, const Target *t, Buf *o)
                    (long long)b->axis[b->col].extent, (long long)s->split, t->units);
 }
 
-// Of all steps of a row of tiles, those that are not left out.
+// The steps of a row of tiles that are not skipped.
 static int64_t live_steps(const Body *b)
 {
     int64_t n = 0;

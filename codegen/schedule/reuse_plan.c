@@ -5,7 +5,7 @@
 
 enum { BLOCK = 256, KEPT_REGISTERS = 96, FLIGHT_REGISTERS = 32 };
 
-// Bytes an element: of loads that only the innermost axis moves, and of all others.
+// Bytes per element: of vector loads that vary over the innermost axis only, and of all others.
 static void count_bytes(const Body *b, int *kept, int *streamed)
 {
     int inner = b->npar - 1;

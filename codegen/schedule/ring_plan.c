@@ -20,8 +20,7 @@ void staged_derive(Body *b, const Target *t)
     s->variant = RUN_F32_RING;
     s->threads = 32 * STAGED_WARPS;
     if (s->tile.m % STAGED_SIDE || s->tile.n % STAGED_SIDE ||
-        s->tile.m * s->tile.n >
-            STAGED_WARPS * STAGED_SIDE * STAGED_SIDE) // not planned, but asked for
+        s->tile.m * s->tile.n > STAGED_WARPS * STAGED_SIDE * STAGED_SIDE) // set by knobs
         s->tile.m = s->tile.n = 2 * STAGED_SIDE;
     s->tile.k = CHUNK * staged_sharing(s);
     if (s->tile.k < LEAST_K) s->tile.k = LEAST_K;
@@ -39,7 +38,7 @@ void staged_derive(Body *b, const Target *t)
 void staged_beside(const Target *t, Body *b, int64_t tiles)
 {
     if (!b->sched.tile.staged || !b->commits || tiles <= 2 * (int64_t)t->units) return;
-    b->sched.resident = 3; // so that none is left for a second turn
+    b->sched.resident = 3; // so that all blocks fit on the device at once
     staged_derive(b, t);
 }
 
@@ -55,8 +54,8 @@ double staged_plan(const Target *t, Body *b)
             s->tile.n = tiles[i].n;
             s->tile.staged = MOST_STAGED;
             int64_t blocks = count_tiles(b) * s->cluster;
-            // A second block on a multiprocessor would only take half of it, unless there are more
-            // than multiprocessors, or updates of other parameters beside them.
+            // Two blocks per multiprocessor only if there are more blocks than multiprocessors, or
+            // updates, whose launch may have other products.
             s->resident = blocks > t->units || b->commits ? 2 : 1;
             staged_derive(b, t);
             if (s->cluster > 1 && s->tile.k * s->cluster > b->axis[b->col].extent) break;

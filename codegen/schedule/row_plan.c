@@ -2,11 +2,12 @@
 // registers or in shared memory if several stages read it.
 #include "codegen/schedule/plans.h"
 
-// Of one column, of what differs from row to row; at least 1.
+// Bytes of one column that differ from row to row; at least 1.
 static int streamed_bytes(const Body *b)
 {
     int n = 0;
-    const bool skips = body_skips(b); // (only there it was measured that what is shared is no load)
+    // Only for bodies that skip loads was it measured that shared values should not be counted.
+    const bool skips = body_skips(b);
     for (uint32_t i = 0; i < b->insts.n; i++) {
         const Inst *v = &b->insts.at[i];
         bool own = v->kind == KI_LOAD && v->axes >> b->col & 1 && v->axes & ((1ull << b->npar) - 1);
@@ -23,10 +24,10 @@ bool body_aligned(const Body *b, const Ix *place, int v)
     return ix_aligned(ix_add(b->ix, place, ix_scale(b->ix, b->uneven, -1)), -1, v);
 }
 
-// Rows whose starts are not aligned: vectors of full width between single elements, as wide as
-// the type of what moves most allows; what all rows share narrows them where it is more than a
-// float a column, and not where it is [held]. Looks for the place with which most of that is
-// aligned.
+// Rows whose starts are not aligned have vectors of full width between single elements. Their width
+// is 16 bytes of the widest type that varies over the rows. If the values that all rows share are
+// more than 4 bytes per column, and not [held], they limit it, too. b->uneven becomes the index
+// with whose alignment the most bytes are aligned.
 int schedule_uneven_vector(Body *b, int64_t extent, bool held)
 {
     int most = 8, narrow = 8, shares = 0, best = 0;
@@ -35,7 +36,7 @@ int schedule_uneven_vector(Body *b, int64_t extent, bool held)
     for (uint32_t i = 0; i < b->insts.n + b->stores.n && n < 64; i++) {
         Access x;
         if (!body_access(b, i, b->col, &x)) continue;
-        bool shared = x.at->has_value || !(x.at->axes & ~(1ull << b->col)); // no measure
+        bool shared = x.at->has_value || !(x.at->axes & ~(1ull << b->col));
         if (16 / x.bytes < narrow) narrow = 16 / x.bytes;
         if (shared) {
             shares += x.bytes;
@@ -60,9 +61,9 @@ int schedule_uneven_vector(Body *b, int64_t extent, bool held)
     return b->uneven ? most : 1;
 }
 
-// The vectors of rows that start anywhere begin at whole lines of memory where that leaves no
-// thread of the team more than one element of the edges. (On an H200 softmax of bf16[8000, 12289]
-// went from 3713 to 3958 GB/s.)
+// The vectors of unaligned rows begin at whole lines of memory, as long as every thread of the team
+// then has at most one of the single elements. (On an H200 softmax of bf16[8000, 12289] went from
+// 3713 to 3958 GB/s.)
 int schedule_line(const Body *b)
 {
     const Schedule *s = &b->sched;
@@ -71,7 +72,6 @@ int schedule_line(const Body *b)
     return line;
 }
 
-// By instruction over the columns: a bit for each stage that needs it.
 uint64_t *body_stage_uses(Arena *a, const Body *b)
 {
     uint64_t *stages = NEW_ARRAY(a, uint64_t, b->insts.n + 1);
@@ -107,8 +107,8 @@ static bool is_weight(const Body *b, const Inst *v)
     return is_leaf(b, v) && of_rows(b, v);
 }
 
-// Whether rows of a matrix that is there before the kernel begins meet a vector that the kernel in
-// front makes: what of the matrix is fetched before that has ended costs no time.
+// Whether the rows of a matrix that is a leaf (weights) are combined with a vector that another
+// kernel computes: loads of the matrix before the preceding kernel has ended cost no time.
 static bool meets_vector(const Body *b)
 {
     bool vector = false, matrix = false;
@@ -121,8 +121,8 @@ static bool meets_vector(const Body *b)
     return vector && matrix && body_rows(b) > 1;
 }
 
-// Marks the loads over the columns that more than one stage reads, and those of weights that meet a
-// vector; returns how many bytes of each column they take.
+// Marks the loads over the columns that more than one stage reads, and those of weights that are
+// combined with a vector; returns how many bytes per column they take.
 static int keep_loads(Arena *a, Body *b)
 {
     uint64_t *stages = body_stage_uses(a, b);
@@ -166,10 +166,10 @@ static int kept_registers(int64_t vectors, const Schedule *s, int bytes)
 
 static int64_t kept_shared(const Body *b, int64_t cols)
 {
-    return cols * b->sched.row.keep_bytes + 512; // (every load's share is rounded up to 16 bytes)
+    return cols * b->sched.row.keep_bytes + 512; // each load's part is rounded up to 16 bytes
 }
 
-// How many columns of a row fit shared memory: all, or as many as are worth it.
+// How many columns of a row fit in shared memory: all, or a multiple of 1024.
 static int64_t shared_columns(const Body *b, const Target *t)
 {
     int64_t most =
@@ -184,25 +184,25 @@ bool schedule_can_keep(const Body *b, const Target *t, int where)
     if (where == KEEP_AGAIN) return true;
     if (!s->row.keep_bytes) return false;
     if (where == KEEP_REGISTERS) return kept_registers(row_vectors(b), s, s->row.keep_bytes) <= 64;
-    // one row a block
-    return s->team > 32 && shared_columns(b, t) > 0;
+    return s->team > 32 && shared_columns(b, t) > 0; // one row per block
 }
 
-// Rows in shared memory: as many blocks as fit, and threads for all that a multiprocessor holds.
+// Rows in shared memory: as many blocks per multiprocessor as fit, with three quarters of its
+// threads.
 static void share_rows(const Target *t, Body *b, int64_t vectors)
 {
     Schedule *s = &b->sched;
     int64_t bytes = kept_shared(b, shared_columns(b, t));
-    int64_t fit = t->shared_per_unit / (bytes + 1024); // 1 KB a block is the system's
+    int64_t fit = t->shared_per_unit / (bytes + 1024); // the system reserves 1 KB per block
     s->row.keep_in = KEEP_SHARED;
     s->resident = (int)at_most(fit, t->threads_per_unit * 3 / 4 / 256);
     if (s->resident < 1) s->resident = 1;
-    // 42 registers a thread, or 64: the first stage wants loads in flight
+    // Then a thread has 42 registers, or 64: the first stage needs them for loads in flight.
     for (s->team = 1024; s->team * s->resident > t->threads_per_unit * 3 / 4;) s->team /= 2;
     while (s->team > 64 && vectors < s->team) s->team /= 2;
 }
 
-// Registers a thread will need: what is kept, a vector of everything else, and the rest.
+// Estimated registers of a thread: kept values, a vector for each other access, and 20 more.
 static int estimated_registers(const Body *b, int kept)
 {
     int n = kept + 20;
@@ -216,10 +216,10 @@ static int estimated_registers(const Body *b, int kept)
     return n;
 }
 
-// Blocks that share a row: those of a multiprocessor should be two at least, or it stands still at
-// their barriers. On an H200 blocks with 32 KB of a row were fastest where one would hold 128 KB or
-// more (softmax of 65536 columns of bf16 3.5 TB/s instead of 3.1); two blocks with rows of their
-// own are faster than any that share theirs.
+// The number of blocks that share a row. A multiprocessor should have at least two blocks, or it is
+// idle at their barriers. If one block would hold 128 KB or more of a row, blocks with 32 KB each
+// were fastest on an H200 (softmax of 65536 columns of bf16: 3.5 TB/s instead of 3.1). Two blocks
+// per multiprocessor with a row each are faster than blocks that share rows.
 static void share_long_rows(const Target *t, Body *b)
 {
     Schedule *s = &b->sched;
@@ -228,8 +228,8 @@ static void share_long_rows(const Target *t, Body *b)
         s->cluster *= 2;
 }
 
-// Where a row that several stages read is kept: in registers, else in shared memory, else it is
-// read again.
+// Chooses where a row that several stages read is kept: in registers if it fits, otherwise in
+// shared memory; otherwise it is read again.
 static void keep_rows(Arena *arena, const Target *t, Body *b)
 {
     Schedule *s = &b->sched;
@@ -241,12 +241,12 @@ static void keep_rows(Arena *arena, const Target *t, Body *b)
         share_rows(t, b, vectors);
         return;
     }
-    // 16 elements a thread, in blocks of more than 256 threads up to 48
+    // At most 16 elements per thread, from 256 threads on at most 48.
     while (s->team < 512 && s->team < vectors &&
            (ceil_div(vectors, s->team) * s->vector > (s->team < 256 ? 16 : 48) ||
             kept_registers(vectors, s, bytes) > 24))
         s->team *= 2;
-    // (not where more than one thread in nine would idle, if half as many have less to idle about)
+    // Half as many threads if more than one in nine would be idle, and fewer are idle then.
     int64_t half = ceil_div(vectors, s->team / 2 ? s->team / 2 : 1);
     if (s->team > 32 && ceil_div(vectors, s->team) * s->team * 8 > vectors * 9 &&
         half * s->vector <= 48 && half * (s->team / 2) < ceil_div(vectors, s->team) * s->team)
@@ -258,7 +258,8 @@ static void keep_rows(Arena *arena, const Target *t, Body *b)
         return;
     }
     s->row.keep_in = KEEP_REGISTERS;
-    // Loads of weights would all be issued early, and leave room for too few threads.
+    // Without a limit, all loads of weights would be issued early and take so many registers that
+    // too few threads fit.
     bool weights = false;
     for (uint32_t i = 0; i < b->insts.n; i++) {
         const Inst *v = &b->insts.at[i];
@@ -271,8 +272,8 @@ static void keep_rows(Arena *arena, const Target *t, Body *b)
                                : 0;
 }
 
-// Rows of weights that are read once: in registers where all rows are at work at once, so that they
-// are fetched early.
+// Rows of weights that are read once: kept in registers, and thus loaded early, if all rows are
+// processed at the same time.
 static void keep_weights(Arena *arena, const Target *t, Body *b)
 {
     enum { MOST_KEPT = 24 };
@@ -304,18 +305,18 @@ static void plan_teams(Arena *arena, const Target *t, Body *b)
         if (!plan_sort(b)) plan_scan(t, b);
         return;
     }
-    // (weights, which all rows share, come from the first cache: there whole lines count)
+    // Loads that all rows share (weights) come from the L1 cache, where 16-byte accesses are best.
     s->vector = schedule_vector(b, b->col, cols, false, true);
     if (s->vector == 1) s->vector = schedule_uneven_vector(b, cols, false);
     int64_t vectors = row_vectors(b);
     while (s->team < 32 && s->team * 2 <= vectors) s->team *= 2;
-    if (b->uneven) s->team = 32; // one for each single element
-    // few rows: more threads for each; past a warp only where each still has vectors to take
+    if (b->uneven) s->team = 32; // a thread for each single element
+    // Few rows: larger teams; more than a warp only if each thread still has several vectors.
     while (s->team < 32 && s->team < vectors && rows * s->team < device / 2) s->team *= 2;
     while (s->team >= 32 && s->team < 1024 &&
            (vectors / s->team > 32 || (vectors / s->team >= 4 && rows * s->team < device / 2)))
         s->team *= 2;
-    // Small blocks come and go evenly, but should read some 3 KB each.
+    // Small blocks balance the load, but should read at least t->block_bytes each.
     int64_t moved = cols * streamed_bytes(b);
     while (s->threads < 256 && s->team <= 32 && s->threads / s->team * moved < t->block_bytes)
         s->threads *= 2;
@@ -326,14 +327,14 @@ static void plan_teams(Arena *arena, const Target *t, Body *b)
     vectors = row_vectors(b);
     int64_t parts = at_most(at_most(device / 1024 / (rows ? rows : 1), ceil_div(cols, 8192)), 512);
     if (schedule_can_split(b) && s->team == 1024 && parts > 1) s->split = parts;
-    // Streams: 48 KB a block in flight, as far as registers go.
+    // Rows that are streamed: t->row_flight bytes per block in flight, as registers allow.
     int64_t each = s->vector * streamed_bytes(b), flight = t->row_flight / s->team / each,
             spare = s->resident ? t->registers_per_unit / s->resident / s->team - 20 : 44;
     flight = at_most(at_most(flight, spare * 4 / each), 8);
     while (s->unroll < flight && (int64_t)s->unroll * s->team < vectors) s->unroll++;
 }
 
-// Bytes of one column that all rows share: weights.
+// Bytes of one column that all rows share (weights).
 static int shared_by_rows(const Body *b)
 {
     int bytes = 0;
@@ -347,13 +348,14 @@ static int shared_by_rows(const Body *b)
     return bytes;
 }
 
-// Rows that start anywhere and share more than twice what they read: moving the weights into place
-// for every row takes longer than the row. Blocks that walk over rows which start alike do it once.
-// (On an H200 layer norm of bf16[8000, 12289] takes 111 us instead of 120, of 4097 columns 107
-// instead of 127; residual + layer norm, which reads twice as much, 217 instead of 216.)
+// For unaligned rows that share more than twice the bytes that they read: shifting the weights to
+// the alignment of every row takes longer than the row. In a sweep, blocks iterate over rows of the
+// same alignment and do it once. (On an H200 layer norm of bf16[8000, 12289] takes 111 us instead
+// of 120, of 4097 columns 107 instead of 127; residual + layer norm, which reads twice as much, 217
+// instead of 216.)
 static void walk_over_rows(const Target *t, Body *b, const Schedule *fresh)
 {
-    enum { TURNS = 8 }; // rows of a team, or moving once does not pay
+    enum { TURNS = 8 }; // rows of a team from which on shifting once pays off
     Schedule *s = &b->sched, row = *s;
     const Ix *uneven = b->uneven;
     if (!uneven || b->nstages < 2 || s->split > 1 || shared_by_rows(b) <= 2 * streamed_bytes(b))
@@ -372,12 +374,13 @@ void plan_row(Arena *arena, const Target *t, Body *b, const Schedule *fresh)
     walk_over_rows(t, b, fresh);
 }
 
-// What is read at another distance from a 16-byte line than the row comes as the whole lines around
-// it. Where vectors end so early that these hold nothing behind the row, loads need not look where
-// it ends, and all that a thread reads is moved equally far, which is worth a copy of the stage for
-// each distance if there are several vectors. (On an H200 residual + layer norm of bf16[8000,
-// 12289] takes 198 us instead of 206, of f32[4000, 12289] 205 instead of 264; rms norm of 1000
-// columns, two vectors a thread, would take 100 instead of 97.)
+// The margin (Schedule.row.margin). Vectors whose alignment differs from the row's are loaded as
+// the 16-byte lines around them and shifted. If vectors end early enough for these lines to be
+// within the row, loads need not test for its end. Then all vectors of a load are shifted by the
+// same amount, and if there are several vectors per thread, it pays off to compile the stage for
+// each amount. (On an H200 residual + layer norm of bf16[8000, 12289] takes 198 us instead of 206,
+// of f32[4000, 12289] 205 instead of 264; rms norm of 1000 columns, with two vectors per thread,
+// would take 100 instead of 97.)
 static int uneven_margin(const Body *b)
 {
     enum { VECTORS = 4 };
@@ -388,7 +391,7 @@ static int uneven_margin(const Body *b)
     for (uint32_t i = 0; i < b->insts.n; i++) {
         if (!body_access(b, i, b->col, &x) || body_aligned(b, x.at, s->vector)) continue;
         int others = 16 / x.bytes - 1;
-        margin = others > margin && x.bytes > 1 ? others : margin; // (bytes go one by one)
+        margin = others > margin && x.bytes > 1 ? others : margin; // bytes are not loaded so
     }
     return s->team < 2 * s->vector + margin ? 0 : margin;
 }
@@ -402,11 +405,11 @@ void row_derive(Body *b, const Target *t)
                                      : RUN_IN_ORDER;
     if (b->uneven && (s->team < 2 * s->vector || s->split > 1)) s->vector = 1;
     if (s->team > 32) s->threads = s->team;
-    if (s->team <= 32 || s->split > 1) s->cluster = 1; // whole blocks join
+    if (s->team <= 32 || s->split > 1) s->cluster = 1; // clusters need one row per block
     if (!schedule_can_keep(b, t, s->row.keep_in)) s->row.keep_in = KEEP_AGAIN;
     s->row.keep = s->row.keep_in == KEEP_REGISTERS ? (int)ceil_div(row_vectors(b), s->team) : 0;
     s->row.margin = uneven_margin(b);
-    s->row.line = s->cluster > 1 ? s->vector : schedule_line(b); // (slices may be short)
+    s->row.line = s->cluster > 1 ? s->vector : schedule_line(b); // a block's part may be short
     s->row.cols = s->row.keep_in == KEEP_SHARED ? shared_columns(b, t) : 0;
     s->shared_bytes = s->row.cols ? (int)kept_shared(b, s->row.cols) : 0;
     if (s->variant == RUN_SORT) s->shared_bytes = sort_shared_bytes(b);

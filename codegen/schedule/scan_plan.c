@@ -7,8 +7,8 @@ void plan_scan(const Target *t, Body *b)
     int64_t rows = body_rows(b), cols = b->axis[b->col].extent,
             device = (int64_t)t->units * t->threads_per_unit;
     if (body_scan(b) < 0) return;
-    // Where rows are neighbours in memory a thread each reads whole lines; from about 2000 rows on
-    // that beats teams, which read a sector for every element (H200).
+    // If neighbouring rows are neighbours in memory, threads with a row each read whole lines. From
+    // about 2000 rows on this is faster than teams, which read a sector for every element (H200).
     if (s->kind == SCHED_COLUMN && rows >= device / 128) return;
     bool beside = s->kind == SCHED_ROW;
     s->unroll = cols >= 4 * t->warp ? 4 : 1;

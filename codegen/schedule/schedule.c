@@ -7,7 +7,7 @@
 #include "codegen/schedule/plans.h"
 #include "codegen/tile/tile.h"
 
-// How many of the accesses that vary over the columns walk [axis] with stride one.
+// How many of the accesses that vary over all axes of [over] have stride one along [axis].
 static int unit_strides_of(const Body *b, int axis, uint64_t over)
 {
     int n = 0;
@@ -29,7 +29,7 @@ static int unit_strides(const Body *b, int axis)
     return unit_strides_of(b, axis, 1ull << b->col);
 }
 
-// Of what varies over rows and columns alike.
+// Counts only accesses that vary over both rows and columns.
 static int matrix_strides(const Body *b, int axis)
 {
     return unit_strides_of(b, axis, 1ull | 1ull << b->col);
@@ -60,7 +60,7 @@ int schedule_vector(const Body *b, int axis, int64_t extent, bool tail, bool nar
     return best;
 }
 
-// Of one step along [axis].
+// Bytes loaded for one step along [axis].
 static int loaded_bytes(const Body *b, int axis)
 {
     int n = 0;
@@ -75,12 +75,12 @@ bool schedule_can_split(const Body *b)
     return b->nstages == 1 && !b->serial_cols && !b->joins;
 }
 
-// The axis along which large loads are contiguous that jump along the innermost: turned while
-// loading.
+// An axis along which some loads are contiguous that are not along the innermost: they can be
+// transposed when they are loaded.
 int schedule_transposed_axis(const Body *b, const Target *t)
 {
     const int least = t->kind == TARGET_CUDA ? 16 : 4;
-    const int tile = 32 * 33, most = 40 << 10; // (of static shared memory a block may have 48 KB)
+    const int tile = 32 * 33, most = 40 << 10; // a block may have 48 KB of static shared memory
     int inner = b->npar - 1, axis = -1, bytes = 0;
     int64_t along, across;
     for (uint32_t i = 0; i < b->insts.n; i++) {
@@ -110,8 +110,8 @@ static void cuda_map(const Target *t, Body *b)
             device = (int64_t)t->units * t->threads_per_unit;
     s->vector = schedule_vector(b, inner, b->axis[inner].extent, b->npar == 1, true);
     while (s->vector > 1 && crowd / s->vector < device / 32) s->vector /= 2;
-    // One access of 16 bytes a thread keeps enough in flight, and blocks that walk through memory
-    // in small steps are fastest; narrow accesses need several.
+    // One access of 16 bytes per thread keeps enough in flight, and blocks that each process a
+    // small contiguous range are fastest; narrow accesses need several in flight.
     s->unroll = 1;
     int bytes = loaded_bytes(b, inner) * s->vector;
     while (s->unroll < 4 && bytes && bytes * s->unroll < 16 &&
@@ -185,8 +185,8 @@ void schedule_derive(Body *b, const Target *t)
     if (b->sched.blocks < 1) b->sched.blocks = 1;
 }
 
-// Accesses that vary over the columns and walk the rows side by side, be it only within pieces of
-// them: a batch of matrices whose columns are summed.
+// How many loads that vary over the columns are contiguous along the rows, at least in runs: as in
+// sums over the columns of a batch of matrices.
 static int runs_of_rows(const Body *b)
 {
     enum { RUN = 4 };
@@ -201,7 +201,7 @@ static int runs_of_rows(const Body *b)
     return n;
 }
 
-// Rows or columns by which way what is read and written lies.
+// The kind of schedule; rows or columns by the axis along which most accesses are contiguous.
 static ScheduleKind kind_of(const Target *t, const Body *b)
 {
     if (b->attention.nouts) return SCHED_ATTENTION;

@@ -1,4 +1,4 @@
-// Schedules as text: printed for people and for the heads of kernels, read from tuning files.
+// Schedules as text: printed, also in the head comments of kernels, and read from tuning files.
 #include "codegen/schedule/knobs.h"
 
 #include <stdlib.h>
@@ -113,9 +113,9 @@ static const char *read_words(Arena *a, const char *text, Words *w)
     return NULL;
 }
 
-// Sets the knobs that are named, each once those before it leave room for its value; the others
-// follow. What was never possible never gets into the schedule: plans divide by such numbers.
-// Returns the first of the words whose value the body cannot have on this target; -1: it has all.
+// Sets the named knobs, each as soon as the knobs already set allow its value; the other knobs
+// follow. Values that are not allowed never get into the schedule, because plans may divide by
+// them. Returns the first word whose value the body cannot have on this target; -1: all are set.
 static int apply(const Words *w, Body *b, const Target *t)
 {
     const Knob *knob[MOST_WORDS];
@@ -138,8 +138,8 @@ static int apply(const Words *w, Body *b, const Target *t)
     return -1;
 }
 
-// Whether some GPU has the schedule: it was measured there, and this target is another or, where no
-// device is known, has only what all of them have.
+// Whether the schedule is legal on some GPU: then it was measured on another GPU than this target,
+// which, if no device is known, has only the capabilities that all GPUs have.
 static bool elsewhere(const Words *w, const Body *b)
 {
     static const int archs[] = {80, 90, 100};
@@ -151,9 +151,9 @@ static bool elsewhere(const Words *w, const Body *b)
     return false;
 }
 
-// Takes a schedule from its text; knobs the text does not name keep their value. NULL when all of
-// it is legal, else what is wrong, and the schedule is as before. *stale: the text is sound, but
-// for another kind of schedule.
+// Sets the body's schedule from its text; other knobs keep their values if possible. Returns NULL,
+// or what is wrong; then the schedule is unchanged. *stale: the text is correct, but for another
+// kind of schedule or another GPU.
 static const char *schedule_parse(Arena *a, Body *b, const Target *t, const char *text, bool *stale)
 {
     Words w = {0};

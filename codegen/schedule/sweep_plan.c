@@ -14,8 +14,8 @@ enum {
     OWN_REGISTERS = 16,
     SPARE = 24,
     WARPS = 16,
-    AHEAD = 2 // turns: more of them in flight make memory slower, as they lie farther apart; but
-              // rows without sums over rows are done sooner, and want one more
+    AHEAD = 2 // turns in shared memory. More make memory slower, because they are farther apart;
+              // but rows without sums over the rows take less time each and need one more
 };
 
 static bool over_rows(const Inst *v)
@@ -36,15 +36,16 @@ bool sweep_held(const Body *b, const Inst *v)
         return false;
     int width = b->sched.vector, bytes = width * own_bytes(b, v);
     if (over_rows(v) ? !b->sched.sweep.ahead || bytes < 4 : b->sched.row.keep_in == KEEP_AGAIN)
-        return false; // (no copy is smaller)
+        return false; // asynchronous copies have at least 4 bytes
     if (width == 1) return true;
     int own = own_bytes(b, v);
-    bool moved = b->uneven && !over_rows(v) && (own == 2 || own == 4); // into place, as it is held
+    // Values that all rows share are shifted to the rows' alignment when they are loaded.
+    bool moved = b->uneven && !over_rows(v) && (own == 2 || own == 4);
     return stride == 1 && bytes <= 32 && (moved || body_aligned(b, v->ix, width));
 }
 
-// Registers a thread needs for one column. A team of a warp keeps a row there from stage to stage;
-// others have barriers between, and read it again.
+// Bytes of registers that a thread needs for one column. Teams within a warp keep the row in
+// registers from stage to stage; larger teams have barriers between stages and read it again.
 static int column_bytes(const Body *b, int64_t team, int keep_in)
 {
     int bytes = 4;
@@ -78,7 +79,7 @@ int64_t sweep_held_bytes(const Body *b, const Inst *load)
     return (over_rows(load) ? bytes * s->sweep.ahead * s->sweep.together : bytes + 15) / 16 * 16;
 }
 
-// Of a block: what its threads hold, or later the parts of its teams.
+// Shared memory of a block: what its threads hold, or, at the end, the partial sums of its teams.
 static int64_t shared_bytes(const Body *b)
 {
     const Schedule *s = &b->sched;
@@ -94,8 +95,9 @@ static int64_t shared_bytes(const Body *b)
     return held > parts ? held : parts;
 }
 
-// Where a join is a barrier and a row takes two of them, these become one: the row to come is here
-// early enough to be summed already.
+// If combining sums takes a barrier, and a row needs two of these, they become one: the next row
+// has arrived early enough that its first sums can be combined together with this row's second
+// ones.
 bool sweep_skews(const Body *b)
 {
     const Schedule *s = &b->sched;
@@ -111,16 +113,16 @@ bool sweep_skews(const Body *b)
     return sums[0] && sums[1];
 }
 
-// Two rounds are one already (Schedule.skew). Of short rows several share a warp, whose threads do
-// all the same.
+// Not if there would be only two rounds, because Schedule.skew combines these (rare == 1), and not
+// for short rows: several share a warp, where the rare stage is never left out.
 bool sweep_saves(const Body *b)
 {
     return b->sched.kind == SCHED_SWEEP && b->rare > 1 && b->axis[b->col].extent > 16 * 8;
 }
 
-// Whether two warps on each scheduler fit shared memory, where each holds what rows share once
-// more. (On an H200 layer norm of bf16[39360, 2501] takes 107 us with teams of 128, and 127 with
-// four warps.)
+// Whether shared memory holds two warps per scheduler, each with its own copy of the values that
+// all rows share. (On an H200 layer norm of bf16[39360, 2501] takes 107 us with teams of 128
+// threads, and 127 with only four warps.)
 static bool warps_fit(const Target *t, Body *b)
 {
     Schedule *s = &b->sched;
@@ -136,7 +138,8 @@ static void choose_team(const Target *t, Body *b)
 {
     Schedule *s = &b->sched;
     s->team = b->uneven ? 32 : pow2_at_least(row_vectors(b), 32);
-    // A warp needs no barrier; of other teams, those that reread weights in every stage come last.
+    // A warp needs no barrier. For other teams, weights in registers are preferred to rereading
+    // them from shared memory in every stage.
     for (s->row.keep_in = KEEP_REGISTERS; s->row.keep_in <= KEEP_SHARED; s->row.keep_in++)
         if (registers(b, s->team, s->row.keep_in) <= MOST_REGISTERS && warps_fit(t, b)) return;
     for (s->row.keep_in = KEEP_REGISTERS; s->row.keep_in <= KEEP_SHARED; s->row.keep_in++)
@@ -145,8 +148,8 @@ static void choose_team(const Target *t, Body *b)
     s->row.keep_in = KEEP_SHARED;
 }
 
-// Rows in flight lie apart, and memory is faster with few of them: no more than turn_flight bytes a
-// multiprocessor, in two blocks at least. Where these are small, larger teams.
+// Rows in flight are apart in memory, which is faster with few of them: at most turn_flight bytes
+// per multiprocessor, but at least two blocks. If blocks are then small, teams become larger.
 static void limit_flight(const Target *t, Body *b)
 {
     Schedule *s = &b->sched;
@@ -169,11 +172,11 @@ void sweep_schedule(const Target *t, Body *b)
     s->sweep.together = 1;
     s->sweep.ahead = AHEAD;
     choose_team(t, b);
-    // One large block on each multiprocessor: blocks leave parts behind, and those are read again.
+    // Few large blocks per multiprocessor: each block stores partial sums, which are read again.
     int64_t need = registers(b, s->team, s->row.keep_in), each = ceil_div(need + SPARE, 8) * 8,
             warps = t->registers_per_unit / 32 / each, most = t->threads_per_unit / 32;
     if (warps > most) warps = most;
-    if (warps > 4) warps -= warps % 4; // registers are given out to four warps at a time
+    if (warps > 4) warps -= warps % 4; // registers are allocated for four warps at a time
     if (s->team > 32) {
         s->threads = s->team;
         s->sweep.walkers = (int)(t->registers_per_unit / (need * s->team));
@@ -185,7 +188,7 @@ void sweep_schedule(const Target *t, Body *b)
     if (s->team > 32) limit_flight(t, b);
     s->sweep.ahead = AHEAD + 1;
     s->skew = sweep_skews(b);
-    for (;;) { // (1 KB a block is the system's)
+    for (;;) { // until it fits in shared memory, of which the system reserves 1 KB per block
         if (!s->skew && body_folds(b)) s->sweep.ahead = AHEAD;
         sweep_derive(b, t);
         if (s->shared_bytes <= t->shared_per_unit / s->sweep.walkers - 2048) return;
@@ -200,7 +203,7 @@ void sweep_schedule(const Target *t, Body *b)
         else
             break;
     }
-    s->sweep.walkers = 1; // rows too wide to be held: every stage loads them
+    s->sweep.walkers = 1; // rows are too long to be held: every stage loads them
     s->sweep.ahead = 0;
     s->row.keep_in = KEEP_AGAIN;
 }
@@ -210,8 +213,8 @@ static int64_t common_divisor(int64_t a, int64_t b)
     return b ? common_divisor(b, a % b) : a;
 }
 
-// Rows a team steps over must be a multiple of this many blocks' for it to find all of them aligned
-// alike.
+// The number of blocks must be a multiple of this, so that all rows of a team have the same
+// alignment.
 static int64_t block_period(const Body *b, int64_t teams)
 {
     int64_t stride = 0, line = b->sched.row.line;
@@ -232,7 +235,8 @@ void sweep_derive(Body *b, const Target *t)
         s->sweep.walkers = t->threads_per_unit / s->threads;
     s->resident = s->sweep.walkers;
     s->row.keep = (int)ceil_div(row_vectors(b), s->team);
-    // As few blocks as take the device no longer: each leaves a part of every sum.
+    // As few blocks as possible without more turns, because each stores a partial result of every
+    // sum.
     int64_t teams = s->threads / s->team, turns = ceil_div(rows, teams),
             device = (int64_t)t->units * s->sweep.walkers, period;
     s->blocks = ceil_div(turns, ceil_div(turns, device));

@@ -1,4 +1,4 @@
-// The cost model of contractions on CUDA: which of the ways to compute one, and its tile.
+// The cost model of contractions on CUDA: the method and its tile.
 #include "codegen/schedule/plans.h"
 #include "codegen/tile/tile.h"
 #include "codegen/tile/wgmma.h"
@@ -10,7 +10,7 @@ static int64_t tiles_of(const Body *b)
            ceil_div(b->axis[2].extent, s->tile.n);
 }
 
-// Bytes of memory that a result is read from, and written to, beside its operands.
+// Bytes of memory that are read and written per result besides its operands.
 static int result_bytes(const Body *b)
 {
     int bytes = 0;
@@ -25,7 +25,7 @@ static int result_bytes(const Body *b)
     return bytes;
 }
 
-// Whether both operands are matrices, which a library multiplies too, rather than windows.
+// Whether both operands are matrices, which a library could multiply, too, and not windows.
 static bool reads_matrices(const Body *b)
 {
     bool all = true;
@@ -39,28 +39,28 @@ static bool reads_matrices(const Body *b)
     return all;
 }
 
-// Seconds of a product in tiles of warps, by the bytes that a multiprocessor moves for its blocks
-// and the joins of a cluster's (target_warp_tiles_seconds).
+// Estimated seconds of a product with a tile per warp, from the bytes that a multiprocessor loads
+// and stores for its blocks and the cost of combining a cluster's sums (target_warp_tiles_seconds).
 static double warp_seconds(const Target *t, const Body *b)
 {
     const Schedule *s = &b->sched;
-    const int element = warp_narrow(b) ? 2 : 4, tiles = 8 / s->tile.share; // of a block
+    const int element = warp_narrow(b) ? 2 : 4, tiles = 8 / s->tile.share; // tiles per block
     double operands = (double)element * (s->tile.m + s->tile.n) * (double)b->axis[b->col].extent,
            results = (double)result_bytes(b) * s->tile.m * s->tile.n;
     if (warp_narrow(b) && !reads_matrices(b))
         return target_windows_seconds(t, s->blocks, tiles * operands / s->cluster, s->cluster);
     const double seconds = target_warp_tiles_seconds(
         t, s->blocks, tiles * (operands + results) / s->cluster, s->cluster, warp_narrow(b));
-    // What computes its operands waits for instructions, of which idle multiprocessors take none.
+    // If operands are computed, instructions limit it, and idle multiprocessors execute none.
     const bool computed = !warp_narrow(b) && (b->insts.at[b->dot.a].kind != KI_LOAD ||
                                               b->insts.at[b->dot.b].kind != KI_LOAD);
     const int64_t own = s->blocks / s->cluster;
     return computed && own < t->units ? seconds * t->units / (double)own : seconds;
 }
 
-// Products of few results: tiles that pass through shared memory would leave most of the device
-// idle. Warps of a block share the columns of a tile, so that all have something to fetch; long
-// columns the blocks of a cluster.
+// Products of few results, for which tiles in shared memory would leave most of the device idle.
+// The warps of a block divide the columns of a tile, so that all of them load something; if there
+// are many columns, the blocks of a cluster divide them, too.
 static void warp_tile(const Target *t, Body *b)
 {
     const Schedule before = b->sched;
@@ -76,8 +76,8 @@ static void warp_tile(const Target *t, Body *b)
             b->sched.tile.each = each;
             b->sched.tile.share = share;
             tile_derive(b, t);
-            // Registers for two blocks a multiprocessor; of 16 bits, where there are so many, or
-            // more clusters than one block each would allow.
+            // Registers for two blocks per multiprocessor. For 16-bit operands only if there are
+            // more blocks than multiprocessors, or more clusters than fit with one block each.
             const int64_t own = b->sched.blocks / b->sched.cluster;
             const bool two = !warp_narrow(b) || (each == 2 && b->sched.blocks > t->units) ||
                              (b->sched.cluster > 1 && own > target_clusters(t, b->sched.cluster));
@@ -90,8 +90,8 @@ static void warp_tile(const Target *t, Body *b)
     b->sched = best;
 }
 
-// f32 on tensor cores: a tile a warp for few results; where TF32 is allowed tiles in shared memory,
-// if they are faster.
+// f32 on tensor cores: a tile per warp if there are few results; if TF32 is allowed, tiles in
+// shared memory where these are faster.
 static bool plan_f32(const Target *t, Body *b, bool small, bool idle)
 {
     const Schedule before = b->sched;
@@ -110,7 +110,7 @@ static bool plan_f32(const Target *t, Body *b, bool small, bool idle)
     return true;
 }
 
-// 16 bits: a tile a warp for few rows, else groups of warps.
+// 16-bit operands: a tile per warp if there are few rows, otherwise groups of four warps.
 static void plan_narrow(const Target *t, Body *b, bool few)
 {
     b->sched.threads = 256;
@@ -121,7 +121,7 @@ static void plan_narrow(const Target *t, Body *b, bool few)
         wgmma_schedule(t, b);
 }
 
-// The largest tiles that still give every multiprocessor one.
+// Without a better method: the largest tiles of which there is still one per multiprocessor.
 void plan_tile(const Target *t, Body *b)
 {
     Schedule *s = &b->sched;
@@ -146,7 +146,7 @@ void plan_tile(const Target *t, Body *b)
                  target_idle_product(t, batch, m, n, k) && !group_has_windows(b)))
         return;
     if (bytes == 4 && s->blocks < t->units) {
-        s->tile.each = 0; // small: tiles of 16 x 16, eight warps share out the columns of each
+        s->tile.each = 0; // small: tiles of 16 x 16, whose columns eight warps divide
         s->tile.k = pow2_at_least(b->axis[b->col].extent, 256);
         if (s->tile.k < 32) s->tile.k = 32;
     }
@@ -158,14 +158,14 @@ bool warp_cluster(const Body *b, const Target *t)
     return s->tile.share == 8 && !b->commits && s->cluster <= t->max_cluster;
 }
 
-// A block is eight warps, of which tile.share work at one tile.
+// A block has eight warps; tile.share of them divide the columns of one tile.
 static void shared_tile_derive(Body *b, const Target *t)
 {
     Schedule *s = &b->sched;
     static const int rows[] = {16, 16, 32, 32}, columns[] = {8, 16, 32, 16};
     s->variant = RUN_WARP_TILES;
     s->threads = 256;
-    if (s->tile.each > WARP_TILE_MOST) s->tile.each = 1; // (it was of tiles in shared memory)
+    if (s->tile.each > WARP_TILE_MOST) s->tile.each = 1; // it was chosen for another variant
     s->tile.m = rows[s->tile.each];
     s->tile.n = columns[s->tile.each];
     s->shared_bytes = s->tile.share > 1 ? 8 * s->tile.m * s->tile.n * 4 : 0;
@@ -183,11 +183,11 @@ static void plain_tile_derive(Body *b)
         (s->tile.each ? s->tile.k * 2 * (s->tile.m + 4) : s->tile.k * 2 * 17 + 8 * 256);
     s->variant = mma_fits(b) ? RUN_MMA : RUN_TILES;
     if (s->variant == RUN_MMA) {
-        const int most = 64; // of the long sides' tiles of few rows, or of few columns
+        const int most = 64; // the tile's side if there are few rows, or few columns, of results
         if (s->tile.m > most && b->axis[1].extent <= most) s->tile.m = most;
         if (s->tile.n > most && b->axis[2].extent <= most) s->tile.n = most;
         s->shared_bytes = mma_shared_bytes(b);
-        s->threads = 256; // (it may have been wgmma)
+        s->threads = 256; // wgmma may have set another number
         s->cluster = 1;
     }
     s->blocks = tiles_of(b);
@@ -196,7 +196,7 @@ static void plain_tile_derive(Body *b)
 void tile_derive(Body *b, const Target *t)
 {
     const Schedule *s = &b->sched;
-    if (s->tile.wgmma) // (which leaves no choice of share)
+    if (s->tile.wgmma)
         wgmma_derive(b, t);
     else if (s->tile.share)
         shared_tile_derive(b, t);

@@ -1,12 +1,12 @@
-// The cost model of products of bf16 or f16 matrices by groups of warps (tile/groups.c), their
-// tiles, and the launch's maps.
+// The cost model of products of bf16 or f16 matrices by groups of four warps (tile/groups.c): their
+// tiles, and the launch's tensor maps.
 #include "codegen/schedule/plans.h"
 #include "codegen/tile/tile.h"
 #include "codegen/tile/wgmma.h"
 
 enum { ROWS = 64, SPARE = 1024 };
 
-// Several products beside each other are parts of one over windows: others are the library's.
+// Several products (a batch) only if they are parts of one over windows; others use the library.
 bool wgmma_fits(const Body *b, const Target *t)
 {
     return t->group_products && b->dot.sum >= 0 && mma_fits(b) &&
@@ -49,14 +49,15 @@ void wgmma_derive(Body *b, const Target *t)
     if (s->tile.n % wgmma_grain(b) || s->tile.n < least || s->tile.n > (steps ? 192 : 256) ||
         !wgmma_has_atom(s->tile.n))
         s->tile.n = 128;
-    // Whoever chose them, sums of columns are taken: registers have room, and blocks enough tiles.
+    // Sums of columns are computed with any knobs, so the width must leave registers for them, and
+    // there must be a block for each column of tiles.
     const bool adds = body_folds_results(b);
     if (adds && (s->tile.n > MOST_ADDED || ceil_div(b->axis[2].extent, s->tile.n) > t->units))
         s->tile.n = MOST_ADDED;
     int most = adds ? 1 : split ? t->max_cluster : group_has_windows(b) ? 1 : 2;
     if (s->cluster > most) s->cluster = most;
     if (s->cluster > t->units) s->cluster = 1;
-    // Of 64 rows a group: registers hold so many sums.
+    // Blocks of 64 rows per group, as registers hold their sums.
     int blocks = s->tile.n > 192 || s->tile.wgmma == WGMMA_SPLIT || right ? 1 : 2;
     s->threads = (1 + GROUPS) * 128;
     s->resident = 1;
@@ -66,7 +67,7 @@ void wgmma_derive(Body *b, const Target *t)
     if (wgmma_stays(b)) other += wgmma_tile_bytes(b, 2);
     s->tile.ring =
         (int)at_most((t->shared_per_block - other) / wgmma_place_apart(b), TILE_MOST_PLACES);
-    if (s->tile.ring < 2 && wgmma_strips(b)) { // (a window's line is long, or tiles are wide)
+    if (s->tile.ring < 2 && wgmma_strips(b)) { // a window's line is long, or tiles are wide
         if (s->tile.n > ROWS)
             s->tile.n -= ROWS;
         else
@@ -76,11 +77,11 @@ void wgmma_derive(Body *b, const Target *t)
     }
     if (steps) s->tile.ring -= s->tile.ring % GROUPS; // each group has every second place
     int tiles = s->tile.ring * wgmma_place_apart(b),
-        sums = (steps ? GROUPS : 1) * s->tile.m * wgmma_pitch(s) * 4; // where the ring was
+        sums = (steps ? GROUPS : 1) * s->tile.m * wgmma_pitch(s) * 4; // in place of the ring
     s->shared_bytes = (split && sums > tiles ? sums : tiles) + other;
     const int64_t across = ceil_div(b->axis[2].extent, s->tile.n);
     s->blocks = at_most(wgmma_tiles(b), target_clusters(t, b->sched.cluster)) * s->cluster;
-    // (all tiles of a block have the same columns then)
+    // Then all tiles of a block have the same columns.
     if (adds && s->blocks > across) s->blocks -= s->blocks % across;
 }
 
@@ -92,8 +93,8 @@ static TargetSharing sharing(const Schedule *s)
                                           : SHARE_BOTH;
 }
 
-// Steps of the block that has most: rounds are whole. Tiles of different numbers of steps are taken
-// by turns.
+// The steps of the block that has the most. If tiles have different numbers of steps, these are
+// distributed evenly.
 static double most_steps(const Body *b, const Target *t)
 {
     const int64_t tiles = wgmma_tiles(b), clusters = target_clusters(t, b->sched.cluster),
@@ -116,14 +117,14 @@ double wgmma_share(const Body *b, const Target *t)
            (double)steps / (rounds * t->units * (tile + target_joining(t, sharing(s))));
 }
 
-// Rows that begin within a line of memory straddle two.
+// Whether rows may begin within a line of memory, so that a copy of a row's 128 bytes reads two.
 static bool straddles(const Body *b, int axis)
 {
     const GroupOperand x = group_operand(b, axis);
     return x.fits && (x.map.pitch % STEP || x.map.offset % STEP);
 }
 
-// Lines that a step of 64 columns copies.
+// The lines of memory that a step of 64 columns copies.
 static int step_lines(const Body *b)
 {
     const Schedule *s = &b->sched;
@@ -133,8 +134,8 @@ static int step_lines(const Body *b)
     return s->tile.m * (1 + straddles(b, 1)) + s->tile.n / s->cluster * (1 + straddles(b, 2));
 }
 
-// The copies' share of that: 1 where they are fast enough. (A library's products have to wait for
-// lines of memory as well.)
+// The factor by which copies reduce the rate: 1 if they are fast enough. (A library's products wait
+// for lines of memory as well.)
 static double copied_share(const Body *b, const Target *t)
 {
     const Schedule *s = &b->sched;
@@ -143,13 +144,12 @@ static double copied_share(const Body *b, const Target *t)
     return copied > multiplied ? (double)multiplied / copied : 1;
 }
 
-// Takes the best way to share out the columns, where all clusters are on the device at once, if it
-// is better than the tiles chosen before, which reach [most]. (These ways were measured on an
-// H200.)
+// Chooses the best way to divide the columns with all clusters on the device at once, if it is
+// better than the tiles chosen before, which reach [most]. (These ways were measured on an H200.)
 static void try_split(const Target *t, Body *b, Schedule *best, double most)
 {
     static const struct Way {
-        int wgmma, tile_n, least, most; // blocks
+        int wgmma, tile_n, least, most; // least, most: blocks of a cluster
     } ways[] = {{WGMMA_SPLIT, 192, 2, 8},
                 {WGMMA_SPLIT, 256, 2, 8},
                 {WGMMA_STEPS, 128, 2, 8},
@@ -172,8 +172,8 @@ static void try_split(const Target *t, Body *b, Schedule *best, double most)
         }
 }
 
-// Of the tensor cores, by mma.sync: it multiplies zeros as well where channels are extended for
-// strips (counted_channels, lower/lower_body.c).
+// The share of the tensor cores' rate that mma.sync reaches. If channels were extended for strips
+// (counted_channels, lower/lower_body.c), it multiplies the added zeros, too.
 static double other_share(const Body *b, const Target *t)
 {
     const BodyWindows *w = b->dot.windows[0];
@@ -181,9 +181,10 @@ static double other_share(const Body *b, const Target *t)
     return target_mma_share(t) * (extended ? (double)w->map.cols / (double)w->strips.deep : 1);
 }
 
-// Strips 96 wide copy more of the weights than of the image, unless these stay. The groups then
-// share a tile, twice as high, if that leaves no more of the device idle. (On an H100 72 to 96
-// channels take 0.7 to 0.94 of the time so, tiles 128 wide 1.05 to 1.6.)
+// Strips with tiles 96 wide copy more of the weights than of the image, unless the weights stay in
+// shared memory. Then the groups share a tile of twice the height, if that does not leave much more
+// of the device idle. (On an H100 products of 72 to 96 channels then take 0.7 to 0.94 of the time;
+// with tiles 128 wide it would be 1.05 to 1.6.)
 static void share_strips(const Target *t, Body *b)
 {
     const double WORTH = 0.85;
@@ -195,8 +196,8 @@ static void share_strips(const Target *t, Body *b)
     if (!wgmma_strips(b) || wgmma_share(b, t) < WORTH * share) b->sched = before;
 }
 
-// The tiles that leave the least of the device idle; products too small for any are left to mma.
-// Blocks that copy for each other are for operands whose rows straddle lines.
+// Chooses the tiles that leave the least of the device idle; products too small for any are left to
+// mma.sync. Clusters whose blocks copy for each other are considered only if rows straddle lines.
 void wgmma_schedule(const Target *t, Body *b)
 {
     static const struct Choice {
@@ -207,7 +208,7 @@ void wgmma_schedule(const Target *t, Body *b)
         of_strips[] = {{WGMMA_STRIPS, 32, 1},
                        {WGMMA_STRIPS, 64, 1},
                        {WGMMA_STRIPS, 96, 1},
-                       {WGMMA_STRIPS, 128, 1}}; // (the right operand's have a width of their own)
+                       {WGMMA_STRIPS, 128, 1}}; // strips of the right operand determine the width
     double most = 0;
     Schedule *s = &b->sched, before = *s, best = *s;
     if (!wgmma_fits(b, t)) return;
@@ -240,7 +241,7 @@ void wgmma_maps(const Body *b, ProgKernel *k)
         ProgMap *m = &k->maps[axis - 1];
         const GroupOperand x = group_operand(b, axis);
         *m = x.map;
-        // a block copies all of its left tile, and its share of the right one
+        // A block copies its whole left tile and its share of the right one.
         const BodyStrips *right = wgmma_right_strips(b);
         if (axis == 1 && right) group_right_strips(b, m);
         int side = axis == 1 ? s->tile.m : s->tile.n,
