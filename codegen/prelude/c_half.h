@@ -1,5 +1,5 @@
-// netc prelude, C: runs of halves to floats and back, to the bits of nc_h2f and nc_f2h, by the processor's own
-// conversions where it has them: gcc 12 makes no vectors of those.
+// netc prelude, C: arrays of halves to floats and back, with the same bits as nc_h2f and nc_f2h, by the
+// processor's conversion instructions if it has them: gcc 12 does not use these when it vectorises.
 
 #if defined __AVX512F__
 enum { NC_OWN_HALVES = 16 }; // at once
@@ -17,7 +17,7 @@ typedef short nc_some_halves __attribute__((vector_size(16), aligned(2), may_ali
 enum { NC_OWN_HALVES = 0 };
 #endif
 
-// Few: written out where they stand, so that of NC_FEW halves, a number the compiler knows, floats stay in
+// For few halves: inlined, so that the floats of NC_FEW halves, a number known to the compiler, stay in
 // registers.
 enum { NC_FEW = 16 };
 NC_FN void nc_few_floats_of(float *to, const uint16_t *from, long n)

@@ -1,13 +1,13 @@
-// netc prelude, C: types, one-element math that compilers vectorise, and parallel loops.
+// netc prelude, C: types, functions of one element that compilers vectorise, and parallel loops.
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
 #define NC_FN  static inline __attribute__((unused, always_inline))
-#define NC_LINES __attribute__((aligned(64))) // of arrays that vectors go through: a line of memory each
-// A kernel's loops. No compiler may draw conclusions at the call from what they do: gcc 12.2 judges some
-// that read forwards and backwards to write nothing, and drops the call.
+#define NC_LINES __attribute__((aligned(64))) // arrays for vector accesses are aligned to cache lines
+// A function with a kernel's loops. The compiler must not analyse it for its callers: gcc 12.2 finds that
+// some that read forwards and backwards write nothing, and drops the call.
 #if defined __clang__
 #define NC_BODY __attribute__((noinline)) static
 __attribute__((weak)) const char nc_compiler[] = __VERSION__;
@@ -16,8 +16,8 @@ __attribute__((weak)) const char nc_compiler[] = __VERSION__;
 __attribute__((weak)) const char nc_compiler[] = "gcc " __VERSION__;
 #endif
 
-// An index that is computed from a condition. Closed to the compiler: gcc 12.2 makes loads at such places
-// vectors that read the place a mask would have (x[y > 0.5f ? 1 : 0]).
+// An index that is computed from a condition (x[y > 0.5f ? 1 : 0]), hidden from the compiler: gcc 12.2
+// vectorises loads at such an index with the mask in place of the index.
 NC_FN long nc_place(long i)
 {
     __asm__("" : "+r"(i));
@@ -36,7 +36,7 @@ int omp_get_thread_num(void);
 int omp_get_num_threads(void);
 #endif
 
-// Neighbouring tasks as one.
+// Groups of neighbouring tasks (units), each run as one task.
 typedef struct NcUnits {
     void (*body)(void *arg, long begin, long end);
     void *arg;
@@ -48,8 +48,8 @@ __attribute__((unused)) static void nc_units(void *arg, long begin, long end)
     u->body(u->arg, u->n * begin / u->units, u->n * end / u->units);
 }
 
-// Runs body over 0..n on several threads when [work] (about: element operations) is worth a fork: as
-// many as have enough to do.
+// Runs body over 0..n, on several threads if [work] (roughly the number of element operations) is worth
+// a fork; as many as have enough work.
 __attribute__((unused)) static void nc_parallel(const NcPar *par, long n, double work,
                                                 void (*body)(void *, long, long), void *arg)
 {
@@ -77,8 +77,8 @@ __attribute__((unused)) static void nc_parallel(const NcPar *par, long n, double
 #endif
 }
 
-// Of a loop shared by several: runs those of the n tasks of one, which has [units] units from
-// [first] on, that fall on begin..end.
+// For a parallel loop over the units of several bodies, one of which has [units] units from [first]
+// on: runs those of its n tasks that fall into begin..end.
 __attribute__((unused)) static void nc_share(long begin, long end, long first, long units, long n,
                                              void (*body)(void *, long, long), void *arg)
 {
@@ -101,8 +101,8 @@ NC_FN float nc_from_bits(uint32_t u)
     return a;
 }
 
-// a * b + c, rounded once. NC_MADD, NC_MADF: of the prelude's own sums, where that takes one instruction; else
-// rounded twice. (Contraction is off: no compiler decides it.)
+// a * b + c, rounded once. NC_MADD, NC_MADF, for the prelude itself: rounded once if there is an instruction
+// for it, otherwise twice. (Contraction is off, so that compilers do not decide this.)
 NC_FN float nc_fma_f(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 NC_FN double nc_fma_d(double a, double b, double c) { return __builtin_fma(a, b, c); }
 #if defined __FMA__ || defined __aarch64__
@@ -113,8 +113,8 @@ NC_FN double nc_fma_d(double a, double b, double c) { return __builtin_fma(a, b,
 #define NC_MADF(a, b, c) ((a) * (b) + (c))
 #endif
 
-// Quotients by a constant of ordinary size, whose inverse is rounded: of a whole number, and of any
-// number; correctly rounded but where they are tiny or huge.
+// Quotients by a constant that is neither tiny nor huge, with its rounded inverse: of an integer, and of
+// any number. They are correctly rounded, except for tiny and huge quotients.
 #if defined __FMA__ || defined __aarch64__
 NC_FN float nc_divide_whole_by(float a, float b, float inverse)
 {
@@ -132,12 +132,12 @@ NC_FN float nc_divide_whole_by(float a, float b, float inverse) { return a / b; 
 NC_FN float nc_divide_by(float a, float b, float inverse) { return a / b; }
 #endif
 
-// Half precision as bits. To float exactly; from float to nearest, ties to even. A NaN becomes quiet and
+// Half precision as bits. To float: exact; from float: to nearest, ties to even. A NaN becomes quiet and
 // keeps its first digits, as in processors' conversions (c_half.h).
 NC_FN float nc_h2f(uint16_t h)
 {
     uint32_t w = (uint32_t)(h & 0x7fff) << 13 | ((h & 0x7fff) >= 0x7c00 ? 0x7f800000u : 0);
-    float f = nc_from_bits(w) * 0x1p112f; // (makes NaN quiet)
+    float f = nc_from_bits(w) * 0x1p112f; // also makes NaN quiet
     return nc_from_bits(nc_bits(f) | (uint32_t)(h & 0x8000) << 16);
 }
 NC_FN uint16_t nc_f2h(float a)
@@ -149,8 +149,8 @@ NC_FN uint16_t nc_f2h(float a)
     uint32_t h = x >= 0x47800000u ? big : x < 0x38800000u ? tiny : normal;
     return (uint16_t)(h | (u >> 16 & 0x8000u));
 }
-// The same as there and back, in arithmetic: a sum with 1.5 * 2^13 times a's power of two, that of the
-// least normal half at least, drops the digits that a half has not.
+// nc_h2f(nc_f2h(a)) by arithmetic: adding and subtracting 1.5 * 2^13 times a's power of two (at least that
+// of the smallest normal half) drops the digits that a half does not have.
 NC_FN float nc_round_f16(float a)
 {
     uint32_t u = nc_bits(a), e = u & 0x7f800000u, x = u & 0x7fffffffu;
@@ -159,8 +159,8 @@ NC_FN float nc_round_f16(float a)
     return nc_from_bits(nc_bits(r) | (u & 0x80000000u)); // -0 too
 }
 NC_FN float nc_b2f(uint16_t h) { return nc_from_bits((uint32_t)h << 16); }
-// The float whose first 16 bits are the rounded ones. (Of NaN the digits that there are: of one number gcc
-// 12 would work out what follows, and make no vectors.)
+// The float whose upper 16 bits are the rounded number. (NaN keeps its digits: with one constant for all
+// NaNs, gcc 12 would branch on it and not vectorise.)
 NC_FN uint32_t nc_rounded_b(float a)
 {
     uint32_t u = nc_bits(a), r = u + 0x7fffu + (u >> 16 & 1);
@@ -180,23 +180,23 @@ NC_FN float nc_max_f(float a, float b)
     float c = a > b ? a : b;
     return a != a ? a : c;
 }
-// The step of a largest number's place, by masks: compilers make no vectors of a choice by several
-// comparisons. All bits, where best stays the largest beside x (NaN is, the first of them), or none.
+// A step of argmax, with masks, because compilers do not vectorise a choice by several comparisons. All
+// bits if best stays the largest after x (NaN counts as largest, and the first one stays), or none.
 NC_FN int32_t nc_stays_f(float best, float x) { return -(x <= best) | -(best != best); }
 NC_FN int32_t nc_either_i(int32_t mask, int32_t a, int32_t b) { return (a & mask) | (b & ~mask); }
 NC_FN float nc_either_f(int32_t mask, float a, float b)
 {
     return nc_from_bits((uint32_t)nc_either_i(mask, (int32_t)nc_bits(a), (int32_t)nc_bits(b)));
 }
-// An integer in the order of the values, NaN the last of them; and back.
+// An integer whose order is that of the values, with NaN last; and back.
 NC_FN int32_t nc_order_f(float a)
 {
     int32_t u = (int32_t)nc_bits(a), k = u ^ (u >> 31 & INT32_MAX);
     return a != a ? INT32_MAX : k;
 }
 NC_FN float nc_in_order_f(int32_t k) { return nc_from_bits((uint32_t)(k ^ (k >> 31 & INT32_MAX))); }
-// The same of the bits of 16-bit floats, NaN anywhere behind infinity: so much lower that those of negative
-// NaN, which lie below minus infinity, come round to the end.
+// The same for the bits of 16-bit floats, with NaN anywhere after infinity: subtracting [digits] makes
+// negative NaNs, which would come before minus infinity, wrap around to the end.
 #define NC_ORDER_16(s, digits, wide)                                                               \
     NC_FN int16_t nc_order_##s(uint16_t u)                                                         \
     {                                                                                              \
@@ -211,24 +211,24 @@ NC_ORDER_16(h, 0x3ff, nc_h2f)
 NC_ORDER_16(b, 0x7f, nc_b2f)
 NC_FN int16_t nc_max_s(int16_t a, int16_t b) { return a > b ? a : b; }
 
-// With n added to 1.5 * 2^23: 2^floor(n / 2), and 2^n over that. (The low digits of z are n.)
+// For z = n + 1.5 * 2^23, whose low digits are n: 2^floor(n / 2), and 2^n divided by that.
 NC_FN float nc_half_scale(float z) { return nc_from_bits((nc_bits(z) >> 1 << 23) + 0x3f800000u); }
 NC_FN float nc_other_scale(float z)
 {
     uint32_t n = nc_bits(z);
     return nc_from_bits(((n - (n >> 1)) << 23) + 0x3f800000u);
 }
-// Between which arguments functions are computed. Weak, so that no compiler knows the numbers: gcc
-// 12.2 works out what follows from each where it is taken and chooses among that, nine instructions
-// instead of two.
+// The ranges to which functions clamp their arguments. Weak, so that the compiler does not know the
+// numbers: gcc 12.2 would compute the function for each limit and select among the results, with nine
+// instructions instead of two.
 __attribute__((weak)) const float nc_range_exp_f[2] = {-176, 89}, nc_range_tanh_f[2] = {-10, 10};
 NC_FN float nc_within_f(float a, const float *range)
 {
     float x = a > range[1] ? range[1] : a;
     return x < range[0] ? range[0] : x;
 }
-// x = n ln2 + r, |r| <= ln2 / 2: e^r - 1, a polynomial in r. *z has n (nc_half_scale). Pairs of
-// coefficients do not wait for each other.
+// For x = n ln2 + r with |r| <= ln2 / 2: e^r - 1, by a polynomial in r; *z contains n (nc_half_scale).
+// Pairs of coefficients are evaluated independently of each other.
 NC_FN float nc_exp_parts_f(float x, float *z)
 {
     *z = NC_MADF(x, 1.44269504f, 12582912.0f);
@@ -241,9 +241,9 @@ NC_FN float nc_exp_parts_f(float x, float *z)
     p = NC_MADF(p, v, NC_MADF(1.6666665459e-1f, r, 5.0000001201e-1f));
     return NC_MADF(p, v, r);
 }
-// e^a within 1 ulp or so: 1 and e^r - 1, scaled by 2^n in two steps so that results below the
-// normal range come out right. Of what is far below, as behind a mask, both factors are 0, for a
-// product that becomes too small takes processors long.
+// e^a within about 1 ulp: 1 + (e^r - 1), scaled by 2^n in two steps so that subnormal results are
+// right. For much smaller results, as of masked values, both factors are 0, because processors are
+// slow at products that underflow.
 NC_FN float nc_exp_f(float a)
 {
     float z, p = nc_exp_parts_f(nc_within_f(a, nc_range_exp_f), &z) + 1.0f;
@@ -252,7 +252,7 @@ NC_FN float nc_exp_f(float a)
 NC_FN float nc_log_f(float a)
 {
     float x = a < 1.17549435e-38f ? a * 8388608.0f : a;
-    uint32_t u = nc_bits(x) + (0x3f800000u - 0x3f3504f3u); // a = 2^k (1 + m), from sqrt(1/2) on
+    uint32_t u = nc_bits(x) + (0x3f800000u - 0x3f3504f3u); // a = 2^k (1 + m), 1 + m >= sqrt(1/2)
     float k = (float)((int32_t)(u >> 23) - (a < 1.17549435e-38f ? 127 + 23 : 127));
     float m = nc_from_bits((u & 0x007fffffu) + 0x3f3504f3u) - 1.0f;
     float z = m * m, p = 7.0376836292e-2f;
@@ -292,7 +292,7 @@ NC_FN float nc_log1p_f(float a)
     y = u == 1 ? a : y;
     return u == NC_INF ? u : y;
 }
-// e / (e + 2) with e = e^2|a| - 1, which is 2^n (e^r - 1) + (2^n - 1).
+// e / (e + 2) with e = exp(2 |a|) - 1, which is 2^n (e^r - 1) + (2^n - 1).
 NC_FN float nc_tanh_f(float a)
 {
     float x = nc_from_bits(nc_bits(a) & 0x7fffffffu), z;
@@ -308,8 +308,8 @@ NC_FN float nc_sigmoid_f(float a)
 }
 NC_FN float nc_sqrt_f(float a) { return sqrtf(a); }
 #if defined __FMA__ || defined __aarch64__
-// From half the exponent two steps towards it, of second and of third order, within 1 ulp: a root and a
-// quotient take processors three times as long, and are off by 1.5.
+// An estimate from half the exponent and two iterations, of second and of third order; within 1 ulp. A
+// square root and a division take three times as long, and are within 1.5 ulp.
 NC_FN float nc_rsqrt_f(float a)
 {
     bool tiny = a < 0x1p-126f;
@@ -318,7 +318,7 @@ NC_FN float nc_rsqrt_f(float a)
     float e = nc_fma_f(-x * y, y, 1);
     y = nc_fma_f(y * e, nc_fma_f(e, 0.375f, 0.5f), y);
     y = tiny ? y * 0x1p12f : y;
-    y = a == 0 ? nc_from_bits(0x7f800000u | nc_bits(a)) : y; // of -0 minus infinity
+    y = a == 0 ? nc_from_bits(0x7f800000u | nc_bits(a)) : y; // -0 gives minus infinity
     y = a == NC_INF ? 0 : y;
     return a >= 0 ? y : NC_NAN;
 }

@@ -1,6 +1,6 @@
-// netc prelude, C: functions without branches or calls, so that loops over them become vectors; an
-// element has the same bits in a vector as alone. Polynomials: tools/minimax.py, those of sin and
-// cos of f64 as fdlibm has them; errors over all arguments: tests/unit/codegen_math.c.
+// netc prelude, C: functions without branches or calls, so that loops over them are vectorised; an
+// element has the same bits in a vector as alone. Polynomials are from tools/minimax.py, those of sin
+// and cos of f64 from fdlibm; tests/unit/codegen_math.c measures errors over all arguments.
 
 NC_FN uint64_t nc_bits_d(double a)
 {
@@ -37,19 +37,19 @@ NC_FN double nc_signed_d(double size, double a) // with the sign of a
 {
     return nc_from_bits_d(nc_bits_d(size) | (nc_bits_d(a) & 0x8000000000000000ull));
 }
-// The integer u < 2^52, without an instruction that converts vectors of 64 bits.
+// The integer u < 2^52 as a double, without an instruction that converts vectors of 64 bits.
 NC_FN double nc_whole_d(uint64_t u)
 {
     return nc_from_bits_d(u | 0x4330000000000000ull) - 0x1p52;
 }
 
-// Of six words the one that stands j behind the first.
+// Word number j of six.
 #define NC_WORD(j, w0, w1, w2, w3, w4, w5)                                                         \
     ((j) < 3 ? (j) < 1 ? w0 : (j) < 2 ? w1 : w2 : (j) < 4 ? w3 : (j) < 5 ? w4 : w5)
 
-// sin(|a| + turn * pi / 2), less its sign; *turn: in which quarter turn that is. |a| = m * 2^e with m
-// of 24 bits: the bits of 2 / pi that m meets between 2 and 2^-62 quarter turns, and 32 more, are
-// multiplied with m as integers, so that the remainder is right however large a is.
+// sin(|a| + turn * pi / 2) up to its sign; adds to *turn the number of the quarter turn of |a|. |a| =
+// m * 2^e with m of 24 bits: the bits of 2 / pi whose products with m are from 2 to 2^-62 quarter turns,
+// and 32 more, are multiplied by m as integers, so that the remainder is right however large a is.
 NC_FN float nc_turned_f(float a, uint32_t *turn)
 {
     const uint32_t b0 = 0xa2f9836e, b1 = 0x4e441529, b2 = 0xfc2757d1, b3 = 0xf534ddc0, // 2 / pi
@@ -60,7 +60,7 @@ NC_FN float nc_turned_f(float a, uint32_t *turn)
              v2 = NC_WORD(j, b0, b1, b2, b3, b4, b5), v3 = NC_WORD(j, b1, b2, b3, b4, b5, b6);
     uint32_t w0 = v0 << by | v1 >> 1 >> (31 - by), w1 = v1 << by | v2 >> 1 >> (31 - by),
              w2 = v2 << by | v3 >> 1 >> (31 - by);
-    uint64_t at = (uint64_t)m * w1 + ((uint64_t)m * w2 >> 32); // quarter turns * 2^62, less whole
+    uint64_t at = (uint64_t)m * w1 + ((uint64_t)m * w2 >> 32); // quarter turns * 2^62, without w0's
     uint32_t high = (uint32_t)(at >> 32) + m * w0, quarter = (high + 0x20000000u) >> 30;
     int32_t rest = (int32_t)(high - (quarter << 30)), below = (int32_t)((uint32_t)at >> 1);
     float r = (float)(((double)rest * 0x1p31 + (double)below) * 0x1.921fb54442d18p-61);
@@ -91,7 +91,7 @@ NC_FN float nc_cos_f(float a)
     return nc_from_bits(nc_bits(s) ^ (turn & 2) << 30);
 }
 
-// The bits of 2 / pi behind 64 zeros: 64 of them from each 32nd on.
+// The bits of 2 / pi after 64 zeros: from each 32nd of them on, 64 bits.
 static const uint64_t nc_two_over_pi[] = {
         0x0000000000000000ull, 0x00000000a2f9836eull, 0xa2f9836e4e441529ull, 0x4e441529fc2757d1ull,
         0xfc2757d1f534ddc0ull, 0xf534ddc0db629599ull, 0xdb6295993c439041ull, 0x3c439041fe5163abull,
@@ -104,13 +104,13 @@ static const uint64_t nc_two_over_pi[] = {
         0x7527bac7ebe5f17bull, 0xebe5f17b3d0739f7ull, 0x3d0739f78a5292eaull, 0x8a5292ea6bfb5fb1ull,
         0x6bfb5fb11f8d5d08ull, 0x1f8d5d0856033046ull, 0x56033046fc7b6babull
 };
-// sin(|a| + turn * pi / 2), less its sign, as nc_turned_f. |a| = m * 2^e with m of 53 bits, which
-// meets 192 of the bits of 2 / pi: quarter turns with 124 bits behind the point, so that 64 are left
-// of the remainder nearest to a whole number of them.
+// sin(|a| + turn * pi / 2) up to its sign, as nc_turned_f. |a| = m * 2^e with m of 53 bits is
+// multiplied by 192 bits of 2 / pi: quarter turns with 124 bits of fraction, so that 64 significant
+// bits are left of the remainder closest to a whole number of them.
 NC_FN double nc_turned_d(double a, uint32_t *turn)
 {
     uint64_t u = nc_bits_d(a) & 0x7fffffffffffffffull, m = (u & 0xfffffffffffffull) | 1ull << 52;
-    int64_t e = (int64_t)(u >> 52), at = e < 1013 ? 0 : e - 1013, j = at >> 5; // (of 64 bits: gathered)
+    int64_t e = (int64_t)(u >> 52), at = e < 1013 ? 0 : e - 1013, j = at >> 5; // 64 bits, for gathers
     uint64_t by = (uint64_t)(at & 31), x0 = nc_two_over_pi[j], x1 = nc_two_over_pi[j + 2],
              x2 = nc_two_over_pi[j + 4], x3 = nc_two_over_pi[j + 6];
     x0 = x0 << by | x1 >> 1 >> (63 - by);
@@ -123,14 +123,14 @@ NC_FN double nc_turned_d(double a, uint32_t *turn)
              q3 = m1 * w3, q2 = m1 * w2;
     uint64_t s = (m0 * w5 >> 32) + (p4 & low) + (q5 & low);
     s = (s >> 32) + (p4 >> 32) + (p3 & low) + (q5 >> 32) + (q4 & low);
-    uint64_t behind = s & low; // ... of the four words behind the point, the last
+    uint64_t behind = s & low; // the last of the four words of the fraction
     s = (s >> 32) + (p3 >> 32) + (p2 & low) + (q4 >> 32) + (q3 & low);
     behind |= s << 32;
     s = (s >> 32) + (p2 >> 32) + (p1 & low) + (q3 >> 32) + (q2 & low);
     uint64_t high = (s & low) | ((s >> 32) + (p1 >> 32) + (q2 >> 32) + m0 * (x0 >> 32) + m1 * w1) << 32;
     uint64_t quarter = (high + (1ull << 61)) >> 62;
     high -= quarter << 62;
-    uint64_t below = high >> 63 ? ~0ull : 0; // -1 - it is a bit less, far behind what counts
+    uint64_t below = high >> 63 ? ~0ull : 0; // ~x is -x less one unit, which is negligible
     high ^= below, behind ^= below;
     double h = nc_whole_d(high >> 20) * 0x1p-42,
            l = nc_whole_d((high & 0xfffff) << 32 | behind >> 32) * 0x1p-94, t = h + l;
@@ -173,7 +173,7 @@ NC_FN double nc_cos_d(double a)
     return nc_from_bits_d(nc_bits_d(s) ^ (uint64_t)(turn & 2) << 62);
 }
 
-// a = k ln2 + r: *k as a number and, in the low bits of what is returned, as an integer; e^r - 1.
+// a = k ln2 + r: *k is k as a number, the low bits of the result are k as an integer; *p is e^r - 1.
 NC_FN uint64_t nc_exp_parts_d(double a, double *k, double *p)
 {
     double z = NC_MADD(a, 0x1.71547652b82fep0, 0x1.8p52);
@@ -194,7 +194,7 @@ NC_FN uint64_t nc_exp_parts_d(double a, double *k, double *p)
     *p = NC_MADD(r * r, q, r);
     return nc_bits_d(z) - 0x4338000000000000ull;
 }
-// p * 2^n, in two steps: results below the normal range come out right.
+// p * 2^n, in two steps, so that subnormal results are right.
 NC_FN double nc_scaled_d(double p, uint64_t n)
 {
     uint64_t h = (n + 2048) >> 1;
@@ -220,7 +220,7 @@ NC_FN double nc_expm1_d(double a)
     double y = nc_scaled_d(p + (1 - one), n);
     return a == 0 ? a : y;
 }
-// e / (e + 2) with e = e^2|a| - 1, which is 2^n p + (2^n - 1)
+// e / (e + 2) with e = exp(2 |a|) - 1, which is 2^n p + (2^n - 1)
 NC_FN double nc_tanh_d(double a)
 {
     double x = nc_size_d(a), k, p;
@@ -251,7 +251,7 @@ NC_FN double nc_log_d(double a)
     y = a == (double)NC_INF ? a : y;
     return a < 0 || a != a ? (double)NC_NAN : y;
 }
-// With u = 1 + a rounded by c: log u + c / u.
+// With u = 1 + a, rounded, and c, the error of this rounding: log u + c / u.
 NC_FN double nc_log1p_d(double a)
 {
     double u = 1 + a, c = a > 1 ? 1 - (u - a) : a - (u - 1), y = nc_log_d(u) + c / u;
@@ -260,7 +260,7 @@ NC_FN double nc_log1p_d(double a)
     return u == (double)NC_INF ? u : y;
 }
 
-// x p(x^2) below 1, 1 - e^(-x^2) q((x - 2) / (x + 2)) from there on.
+// x p(x^2) for x < 1, 1 - e^(-x^2) q((x - 2) / (x + 2)) for larger x.
 NC_FN double nc_erf_d(double a)
 {
     double x = nc_size_d(a), z = x * x;
@@ -296,7 +296,7 @@ NC_FN double nc_erf_d(double a)
 }
 
 #if defined __FMA__ || defined __aarch64__
-// log2 of x, which is not negative, as a sum of two numbers within 2^-30 of it: x = m 2^k, f = m - 1,
+// log2 of x >= 0 as a sum of two numbers, with an error within 2^-30: x = m 2^k, f = m - 1,
 // s = f / (2 + f), log2 m = 2 / ln2 (s + s z (1/3 + z/5 ...)), z = s s.
 NC_FN float nc_log2_parts_f(float x, float *low)
 {
@@ -341,7 +341,7 @@ NC_FN float nc_pow_size_f(float x, float b)
 #else
 NC_FN float nc_pow_size_f(float x, float b) { return (float)nc_exp_d(b * nc_log_d(x)); }
 #endif
-// x^b of x = |a|, negative where a is and b is odd; small powers as products.
+// x^b for x = |a|, negative if a is negative and b is odd; small powers are products.
 NC_FN float nc_pow_f(float a, float b)
 {
     double x = nc_size_d(a);
@@ -358,8 +358,8 @@ NC_FN float nc_pow_f(float a, float b)
 }
 
 #if defined __FMA__ || defined __aarch64__
-// e^(b log |a|), the logarithm as a sum of two numbers within 2^-66 of it: |a| = m 2^k, f = m - 1,
-// s = f / (2 + f), log m = s (2 + z (2/3 + z p(z))), z = s s.
+// e^(b log |a|), the logarithm as a sum of two numbers, with an error within 2^-66: |a| = m 2^k,
+// f = m - 1, s = f / (2 + f), log m = s (2 + z (2/3 + z p(z))), z = s s.
 NC_FN double nc_pow_d(double a, double b)
 {
     double x = nc_size_d(a);
@@ -398,7 +398,7 @@ NC_FN double nc_pow_d(double a, double b)
     uint64_t n = nc_exp_parts_d(e, &parts, &q);
     double y = nc_scaled_d(1 + (q + (e_low + e_low * q)), n);
     double up = b > 0 ? (double)NC_INF : 0, down = b > 0 ? 0 : (double)NC_INF;
-    double far = x > 1 ? up : down; // of a power or a base without end
+    double far = x > 1 ? up : down; // for an infinite exponent or base
     y = x == 0 ? down : y;
     y = x == (double)NC_INF ? up : y;
     y = nc_size_d(b) == (double)NC_INF ? far : y;

@@ -1,18 +1,18 @@
-// netc prelude, C: the random words of neighbouring elements, the same as nc_random's. Four to a
-// vector of words of 64 bits: then a product needs neither its operands spread nor its halves
-// gathered.
+// netc prelude, C: the random words of neighbouring elements, the same as nc_random's. A vector has
+// four of them, in lanes of 64 bits: so products of 64 bits need no rearrangement of operands or
+// results.
 
 typedef uint64_t nc_wide __attribute__((vector_size(32), may_alias));
-// Of each word the low half by that of c. (No function: processors without such vectors disagree on
-// how it is called.)
-#if defined __AVX2__ && !defined __clang__ // which does not see that the high halves are 0
+// The products of the low halves of the lanes of a and c. (A macro, because on processors without such
+// vectors calling conventions differ.)
+#if defined __AVX2__ && !defined __clang__ // gcc does not see that the masked high halves are 0
 typedef int nc_halves __attribute__((vector_size(32)));
 #define NC_LOW_TIMES(a, c) ((nc_wide)__builtin_ia32_pmuludq256((nc_halves)(a), (nc_halves)(c)))
 #else
 #define NC_LOW_TIMES(a, c) (((a) & 0xffffffffu) * (c))
 #endif
-// to[i] = nc_random(seed, count, number, first + i, lane), i below n. (What is in the high halves
-// of the words stays there.)
+// to[i] = nc_random(seed, count, number, first + i, lane) for i < n. (The high halves of the lanes
+// are not cleared.)
 __attribute__((unused)) NC_BODY void nc_randoms(uint32_t *to, long n, int64_t seed, int64_t count,
                                                 int64_t number, uint64_t first, int lane)
 {

@@ -1,5 +1,5 @@
-// netc prelude, C: rows in order. Keys are unsigned integers in the order of the values: NaN is the
-// last, -0 and 0 are equal.
+// netc prelude, C: sorted rows. Keys are unsigned integers in the order of the values: NaN is last,
+// -0 and 0 are equal.
 NC_FN uint32_t nc_key_f(float a)
 {
     uint32_t u = nc_bits(a);
@@ -19,8 +19,8 @@ NC_FN uint32_t nc_key_u(uint32_t a) { return a; }
 NC_FN uint64_t nc_key_l(int64_t a) { return (uint64_t)a ^ 0x8000000000000000ull; }
 #define nc_key(a) NC_ANY(a, nc_key)
 
-// n keys, each with the place it came from, in order; equal ones stay as they are. Byte by byte from
-// the last one: as many passes as the keys have bytes that differ. In a or in b, which is as long.
+// Sorts n keys, each with its original index; stable. A radix sort by bytes, from the last one, with a
+// pass for each byte in which keys differ. Returns a or b, which has the same length.
 #define NC_SORT(K, s)                                                                              \
     typedef struct NcPlace_##s {                                                                   \
         K key, from;                                                                               \

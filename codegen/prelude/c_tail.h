@@ -7,7 +7,7 @@ NC_FN float nc_erf_f(float a)
     return x * (p / q);
 }
 
-// Names without types pick the function by the operand's type.
+// Names without a suffix select the function by the operand's type.
 #define NC_FLOAT(a, f)     _Generic((a), float : f##_f, double : f##_d)(a)
 #define NC_FLOAT2(a, b, f) _Generic((a), float : f##_f, double : f##_d)(a, b)
 #define NC_ANY(a, f)                                                                               \
@@ -47,7 +47,7 @@ NC_FN float nc_erf_f(float a)
 #define nc_sign(a)        NC_ANY(a, nc_sign)
 #define nc_min(a, b)      NC_ANY2(a, b, nc_min)
 #define nc_max(a, b)      NC_ANY2(a, b, nc_max)
-// By a positive constant a remainder below zero is all that there is to look at.
+// For a positive constant divisor it suffices to test whether the remainder is negative.
 #define NC_BY(T, s)                                                                                \
     NC_FN T nc_mod_by_##s(T a, T b)                                                                \
     {                                                                                              \
@@ -78,11 +78,11 @@ NC_BY(int64_t, l)
 #define nc_to_i64(a)      NC_FLOAT(a, nc_to_i64)
 #define nc_to_u8(a)       NC_FLOAT(a, nc_to_u8)
 
-// Quotient and remainder of index expressions, never negative where they are used.
+// Quotient and remainder of index expressions, which are never negative.
 #define nc_quo(a, b) ((long)((unsigned long)(a) / (b##ul)))
 #define nc_rem(a, b) ((long)((unsigned long)(a) % (b##ul)))
 
-// max and min as reductions of vector loops; NaN wins.
+// max and min as reductions of vectorised loops (OpenMP); NaN wins.
 #define NC_PRAGMA(x) _Pragma(#x)
 #define NC_REDUCTION(T, s, low, high)                                                              \
     NC_PRAGMA(omp declare reduction(nc_rmax:T                                                      \
@@ -97,7 +97,7 @@ NC_REDUCTION(int32_t, i, INT32_MIN, INT32_MAX)
 NC_REDUCTION(uint32_t, u, 0, UINT32_MAX)
 NC_REDUCTION(int64_t, l, INT64_MIN, INT64_MAX)
 
-// The largest of n lanes, and its place, to the first lane: of equals, and of NaNs, the first place.
+// Argmax over n lanes, into the first lane: of equal values, and of NaNs, the first place.
 #define NC_JOIN_PLACES(T, M, s)                                                                    \
     __attribute__((unused)) static void nc_join_places_##s(T *best, int32_t *place, long n)        \
     {                                                                                              \
@@ -117,9 +117,9 @@ NC_JOIN_PLACES(double, int64_t, d)
 #define nc_join_places(best, place, n)                                                             \
     _Generic((best), float * : nc_join_places_f, double * : nc_join_places_d)(best, place, n)
 
-// Four rows by two vectors of a tile's sums take n more products each: left[k][row] * right[k][column].
-// Here alone products and sums are one operation where the processor has it, which C cannot say of
-// vectors.
+// Adds n products to each sum of a tile of four rows by two vectors: left[k][row] * right[k][column].
+// Only here may compilers contract products and sums, if the processor has an instruction for it, because
+// C has no fma of vectors.
 #if defined __clang__
 #define NC_ONE_OPERATION
 #define NC_CONTRACTS _Pragma("clang fp contract(fast)")
@@ -127,7 +127,7 @@ NC_JOIN_PLACES(double, int64_t, d)
 #define NC_ONE_OPERATION __attribute__((optimize("fp-contract=fast")))
 #define NC_CONTRACTS
 #endif
-// The processor's own vectors: gcc keeps wider ones in memory, at a twentieth of the speed.
+// The width of the processor's vectors: gcc keeps wider ones in memory, at a twentieth of the speed.
 #if defined __AVX512F__
 #define NC_WIDTH 64
 #elif defined __AVX__
@@ -162,10 +162,10 @@ NC_JOIN_PLACES(double, int64_t, d)
         }                                                                                          \
     }
 
-// Of some rows by W sums each, [pitch] apart, n products each, and what they were where there is more than
-// these: row[at[k]] * right[k * step + column]. The rows are read where they lie, as many of them as there
-// are registers for: a multiple of NC_ROWS_OF_16_f and so on begins at row. R rows by V vectors of some
-// bytes at a time.
+// Sums of n products each, of some rows (at sums, [pitch] apart) by W columns: row[r][at[k]] * right[k * step +
+// column], added to the old sums if [more]. The left operand is read in place; the number of rows depends on
+// the registers (NC_ROWS_OF_16_f etc.). R: rows, V: vectors of a row that are summed at a time, [bytes]: of a
+// vector.
 #define NC_ROW(r)                                                                                  \
     for (int v = 0; v < (int)(sizeof acc[r] / sizeof *y); v++) acc[r][v] += x##r[o] * y[v];
 #define NC_SIX_ROWS   NC_ROW(0) NC_ROW(1) NC_ROW(2) NC_ROW(3) NC_ROW(4) NC_ROW(5)
@@ -216,14 +216,14 @@ NC_ROWS(nc_rows_32_f, float, 32, 32, 6, 2, NC_SIX_ROWS)
 NC_ROWS(nc_rows_16_d, double, 16, 32, 6, 2, NC_SIX_ROWS)
 #endif
 
-// Four columns of eight rows that lie one element behind the other: a vector has those of several rows, in
-// lanes of four.
+// Four columns of eight rows, where rows of the left operand are contiguous: a vector has the four columns of
+// several rows.
 #define NC_ROWS_OF_4_f 8
 #if defined __AVX__
 typedef float nc_four __attribute__((vector_size(16), aligned(4), may_alias));
 typedef float nc_fours __attribute__((vector_size(NC_WIDTH), aligned(4), may_alias));
 typedef int nc_fours_at __attribute__((vector_size(NC_WIDTH)));
-// (As compilers do not make one instruction of either.)
+// In assembly, because compilers do not make one instruction of either.
 #if defined __AVX512F__
 #define NC_TO_ALL     "vbroadcastf32x4 %1, %0"
 #define NC_TO_LANE(l) "vinsertf32x4 $" #l ", %1, %0, %0"

@@ -1,4 +1,4 @@
-// netc prelude, C: rows to columns, or back, so that vectors run across short rows.
+// netc prelude, C: transposes short rows, so that vectors run across rows.
 
 #if defined __clang__
 #define NC_PICK(V, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
@@ -16,9 +16,9 @@
 #define NC_HIGH_16(V, a, b)                                                                        \
     NC_PICK(V, a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
 
-// to[c * apart + r] = from[r * pitch + c]: blocks of N x N words, those at the edges over the ones
-// before them; one by one where there are less than N rows or columns. A block is turned in log N
-// rounds (so the loops over rounds and rows are written out: their counts are known).
+// to[c * apart + r] = from[r * pitch + c], by blocks of N x N words; those at the edges overlap the
+// ones before. Word by word if there are fewer than N rows or columns. A block is transposed in
+// log2 N rounds, whose loops are unrolled.
 #define NC_TURN(bits, N)                                                                           \
     typedef uint##bits##_t nc_word_##bits __attribute__((may_alias));                              \
     typedef uint##bits##_t nc_words_##bits                                                         \

@@ -1,7 +1,7 @@
 // netc prelude, both languages: integers, comparisons, conversions, random numbers, error records.
-// They agree with the reference evaluator. Blank lines part what is needed together: cuda_prelude.c.
+// They agree with the reference evaluator. Blank lines divide it into paragraphs: see cuda_prelude.c.
 
-// One element of what both languages' math libraries have.
+// Functions of one element that the math libraries of both languages have.
 NC_FN double nc_sqrt_d(double a) { return sqrt(a); }
 NC_FN double nc_rsqrt_d(double a) { return 1 / sqrt(a); }
 
@@ -14,7 +14,7 @@ NC_FN double nc_floor_d(double a) { return floor(a); }
 NC_FN double nc_ceil_d(double a) { return ceil(a); }
 NC_FN double nc_round_d(double a) { return rint(a); }
 
-// erf(x) is x * p / q with z = x * x, for |x| up to 4, where it is 1; within a few ulp.
+// erf(x) is x * p / q with z = x * x, for |x| up to 4, where it reaches 1; within a few ulp.
 #define NC_ERF(p, q, z)                                                                            \
     float p = -2.72614225801306e-10f, q = -1.45660718464996e-05f;                                  \
     p = NC_MADF(p, z, 2.77068142495902e-08f);                                                      \
@@ -34,7 +34,7 @@ NC_FN double nc_sigmoid_d(double a)
     return (a < 0 ? e : 1) / (1 + e);
 }
 
-// NaN wins (floats: in each language's own file).
+// NaN wins. (The functions of f32 are in each language's own file.)
 NC_FN double nc_min_d(double a, double b)
 {
     double c = a < b ? a : b;
@@ -51,9 +51,9 @@ NC_FN double nc_abs_d(double a) { return a < 0 ? -a : a + 0.0; }
 NC_FN float nc_sign_f(float a) { return a > 0 ? 1.0f : a < 0 ? -1.0f : a; }
 NC_FN double nc_sign_d(double a) { return a > 0 ? 1.0 : a < 0 ? -1.0 : a; }
 
-// The largest integer not above the exact quotient, which the rounded one may have passed: by the
-// exact sign of what remains, so that a // b and a % b belong together. Where the quotient is 0 all
-// of a remains, of an infinite b, too.
+// The largest integer not above the exact quotient. The rounded quotient may be above it, which the
+// exact sign of the remainder shows; so a // b and a % b are consistent. If the quotient is 0, the
+// remainder is a, also if b is infinite.
 NC_FN float nc_floordiv_f(float a, float b)
 {
     float q = nc_floor_f(a / b), rest = q == 0 ? a : fmaf(-q, b, a);
@@ -165,7 +165,7 @@ NC_FN uint32_t nc_random(int64_t seed, int64_t count, int64_t number, uint64_t i
              k1 = (uint32_t)((uint64_t)seed >> 32) ^ (uint32_t)(site >> 32);
     uint32_t c0 = (uint32_t)index, c1 = (uint32_t)(index >> 32), c2 = (uint32_t)(uint64_t)count,
              c3 = (uint32_t)site;
-    // (ten times by hand: a loop in here keeps the loop around it from vectors)
+    // Unrolled by hand, because a loop in here would keep the loop around it from being vectorised.
 #define NC_ROUND                                                                                   \
     {                                                                                              \
         uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;                 \
@@ -182,7 +182,7 @@ NC_FN uint32_t nc_random(int64_t seed, int64_t count, int64_t number, uint64_t i
     return lane == 0 ? c0 : lane == 1 ? c1 : lane == 2 ? c2 : c3;
 }
 
-// The entry's error record; the first failed check fills it in.
+// The entry's error record, written by the first check that fails.
 typedef struct NcError {
     uint32_t code, reserved;
     int64_t value, index, step;
@@ -194,8 +194,8 @@ NC_FN void nc_fail(NcError *e, int64_t code, int64_t value, int64_t index)
         e->index = index;
     }
 }
-// An index that is out of range is recorded, with its place among the indices, and clamped, so that
-// nothing is read out of bounds.
+// An index out of range is recorded, with its position among the indices, and clamped, so that nothing
+// is read out of bounds.
 NC_FN int64_t nc_check(NcError *e, int64_t code, int64_t v, int64_t bound, int64_t index)
 {
     if (v < 0 || v >= bound) {

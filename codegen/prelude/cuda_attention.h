@@ -1,7 +1,7 @@
 
-// -- attention (codegen/tile/attention.c): scores, weights and results of a warp's rows, as products
-// leave them in registers. Thread 4 g + t has, of rows g and g + 8 of 16, columns 2 t and 2 t + 1 of
-// each 8: [16 rows][8 columns][g: 0, 1; g + 8: 2, 3].
+// -- attention (codegen/tile/attention.c): scores, weights and results of a warp's rows, in the layout of
+// mma's sums: for rows g and g + 8 of 16, thread 4 g + t has columns 2 t and 2 t + 1 of each 8. Arrays are
+// [16 rows][8 columns][0, 1: row g; 2, 3: row g + 8].
 
 template <int M, int N> NC_FN void nc_clear(float (&sums)[M][N][4])
 {
@@ -9,7 +9,7 @@ template <int M, int N> NC_FN void nc_clear(float (&sums)[M][N][4])
     for (int i = 0; i < M * N * 4; i++) sums[i / 4 / N][i / 4 % N][i % 4] = 0;
 }
 
-// Of what the four threads of a row have.
+// The maximum, or sum, over the four threads of a row.
 NC_FN float nc_row_max(float v)
 {
     v = fmaxf(v, __shfl_xor_sync(0xffffffffu, v, 1));
@@ -35,8 +35,8 @@ NC_FN float nc_row_sum(float v)
 NC_WEIGHTS(nc_weights_b, nc_pack_b)
 NC_WEIGHTS(nc_weights_h, nc_pack_h)
 
-// The same of f32, columns 8 c to 8 c + 7: the product takes column 2 t where it says t, 2 t + 1 where
-// it says t + 4, of these and of the lines of values that meet them.
+// The same for f32, columns 8 c to 8 c + 7. The product's column t is column 2 t here, and its column t + 4
+// is column 2 t + 1; the lines of values are permuted likewise (nc_values_32).
 template <int M, int N> NC_FN void nc_weights_32(uint32_t (&x)[M][4], const float (&w)[M][N][4], int c)
 {
 #pragma unroll
@@ -59,7 +59,7 @@ template <int Pitch, int N> NC_FN void nc_values_16(uint32_t (&y)[N][2], const u
     nc_right_16<Pitch, false>(y, tile, 0, c);
 }
 
-// Factors of scores, lines of f32 along the head: the left operand from row m on, and the right one.
+// Factors of scores, with lines along the head dimension: the left operand from row m on, and the right one.
 template <int Pitch, int N> NC_FN void nc_rows_32(uint32_t (&x)[N][4], const float *tile, int m, int c)
 {
     const int lane = threadIdx.x % 32;

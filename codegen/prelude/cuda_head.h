@@ -1,5 +1,5 @@
-// netc prelude, CUDA C: types without headers, one-element math, teams of threads.
-#pragma nv_diag_suppress 177, 186 // unused names, comparisons that shapes decide
+// netc prelude, CUDA C: types without headers, functions of one element, teams of threads.
+#pragma nv_diag_suppress 177, 186 // unused names, comparisons that are constant for some shapes
 typedef signed char int8_t;
 typedef unsigned char uint8_t;
 typedef unsigned short uint16_t;
@@ -15,13 +15,13 @@ typedef unsigned long long uint64_t;
 NC_FN uint32_t nc_bits(float a) { return __float_as_uint(a); }
 NC_FN float nc_from_bits(uint32_t u) { return __uint_as_float(u); }
 
-// a * b + c, rounded once; NC_MADF: of the prelude's own sums. (Contraction is off: no compiler decides
-// it.)
+// a * b + c, rounded once; NC_MADF: for the prelude itself. (Contraction is off, so that the compiler
+// does not decide this.)
 #define NC_MADF(a, b, c) __fmaf_rn(a, b, c)
 NC_FN float nc_fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 NC_FN double nc_fma(double a, double b, double c) { return __fma_rn(a, b, c); }
 
-// Half precision as bits. To float exactly; from float to nearest, ties to even.
+// Half precision as bits. To float: exact; from float: to nearest, ties to even.
 NC_FN float nc_h2f(uint16_t h)
 {
     float f;
@@ -41,14 +41,14 @@ NC_FN uint16_t nc_f2b(float a)
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(a));
     return h;
 }
-NC_FN float nc_round_bf16(float a) // as the upper half of a pair: one instruction, and a fast one
+NC_FN float nc_round_bf16(float a) // as the upper half of a pair, which is one fast instruction
 {
     uint32_t pair;
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(a), "f"(0.0f));
     return nc_from_bits(pair);
 }
 
-// As elements of arrays in a model's own text: read and written as floats.
+// Elements of arrays in user-written text, which reads and writes them as floats.
 struct nc_f16 {
     uint16_t bits;
     nc_f16() = default;
@@ -85,9 +85,9 @@ NC_FN float nc_log1p_f(float a) { return log1pf(a); }
 NC_FN float nc_tanh_f(float a) { return tanhf(a); }
 NC_FN float nc_erf_f(float a) { return erff(a); }
 NC_FN float nc_rsqrt_f(float a) { return rsqrtf(a); }
-// Square root and quotient without the math library's branches, which zeros take, too, as gradients and
-// moments often are. The root is correctly rounded, the quotient within 1 ulp and correctly rounded
-// unless something is tiny or huge.
+// Square root and quotient without the math library's branches for special cases, among which are zeros,
+// frequent in gradients and moments. The root is correctly rounded, the quotient within 1 ulp, and
+// correctly rounded unless a number is tiny or huge.
 NC_FN float nc_sqrt_f(float a)
 {
     const bool tiny = a < 0x1p-96f;
@@ -106,7 +106,7 @@ NC_FN float nc_div_f(float a, float b)
     const float rough = x * r;
     r = fmaf(fmaf(-y, r, 1.0f), r, r);
     const float q = x * r, better = fmaf(fmaf(-y, q, x), r, q);
-    return better == better && rough != 0 ? better : rough; // beyond, rough is right, its sign too
+    return better == better && rough != 0 ? better : rough; // infinity, NaN, zero and its sign
 }
 NC_FN float nc_sigmoid_f(float a) { return 1 / (1 + expf(-a)); }
 
@@ -140,32 +140,32 @@ NC_FN float nc_div_16(float a, float b)
     return r;
 }
 
-// Many divisions by one number: one reciprocal, and for each two products and a correction, which
-// makes quotients that are floats come out as these (floor(x / y) relies on it), and others within
-// 1 ulp. The scale keeps the reciprocal finite and normal; like all of these it has no branch, which
-// would keep loads after it from starting.
+// Many divisions by one number: one reciprocal, and for each quotient two products and a correction.
+// Quotients that are exact floats come out exactly (floor(x / y) relies on this), others within 1 ulp.
+// The scale keeps the reciprocal finite and normal. Like all these functions it has no branch, which
+// would keep later loads from being issued.
 struct NcInverse {
-    float scale, by, of; // by: the scaled number
+    float scale, by, of; // by: the scaled number; of: its reciprocal
 };
 NC_FN NcInverse nc_inverse(float b)
 {
     float m = fabsf(b), scale = m > 0x1p126f ? 0x1p-4f : m < 0x1p-100f ? 0x1p48f : 1.0f;
     float x = b * scale, r = nc_rcp_16(x), better = fmaf(fmaf(-x, r, 1.0f), r, r);
-    return NcInverse{scale, x, better == better ? better : r}; // (of 0 and infinity r is exact)
+    return NcInverse{scale, x, better == better ? better : r}; // for 0 and infinity r is exact
 }
 NC_FN float nc_divide(float a, NcInverse b)
 {
     float x = a * b.scale, q = x * b.of, better = fmaf(fmaf(-q, b.by, x), b.of, q);
-    return better == better && q != 0 ? better : q; // (infinities; the sign of zero)
+    return better == better && q != 0 ? better : q; // infinities; the sign of zero
 }
 
-// The quotient of a whole number by a constant of ordinary size, correctly rounded.
+// The quotient of an integer by a constant that is neither tiny nor huge, correctly rounded.
 NC_FN float nc_divide_whole_by(float a, float b, float inverse)
 {
     float q = a * inverse;
     return fmaf(fmaf(-q, b, a), inverse, q);
 }
-// The same of any number, correctly rounded but where it is tiny or huge.
+// The same for any number, correctly rounded unless the quotient is tiny or huge.
 NC_FN float nc_divide_by(float a, float b, float inverse)
 {
     float q = a * inverse, size = fabsf(q);

@@ -12,7 +12,7 @@ NC_FN float nc_round_tf32(float a)
 #endif
     return nc_from_bits(r);
 }
-// (operands rounded already)
+// The operands have been rounded to tf32.
 NC_FN void nc_mma_tf32(float (&c)[4], float a0, float a1, float a2, float a3, float b0, float b1)
 {
     asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
@@ -26,17 +26,17 @@ NC_FN void nc_mma(float (&c)[4], float a0, float a1, float a2, float a3, float b
     nc_mma_tf32(c, nc_round_tf32(a0), nc_round_tf32(a1), nc_round_tf32(a2), nc_round_tf32(a3),
                 nc_round_tf32(b0), nc_round_tf32(b1));
 }
-// The first digits of an operand, which are finite: what is left of an infinity is infinite, and
-// meets no zero that the other operand does not have. What is left of NaN is NaN.
+// The first digits of an operand, made finite: the remainder of an infinity is infinite, and is not
+// multiplied by a zero unless the other operand is zero. The remainder of NaN is NaN.
 NC_FN float nc_first_digits(float a)
 {
     const float most = 3.40116213e38f; // of tf32
     return fminf(fmaxf(nc_round_tf32(a), -most), most);
 }
-// The same with the digits of f32: each operand as the sum of two, of whose four products the
-// smallest is left out. Tensor cores cut sums off where additions round them, always towards zero,
-// so that long sums would lose digits: they multiply, and an addition follows (Ootomo and Yokota
-// 2022).
+// The same with the precision of f32: each operand is split into the sum of two, of whose four products
+// the smallest is left out. Tensor cores truncate sums instead of rounding them, so long sums would lose
+// digits: they only add up the products of one instruction's columns, and a normal addition follows
+// (Ootomo and Yokota 2022).
 NC_FN void nc_mma_f32(float (&c)[4], float a0, float a1, float a2, float a3, float b0, float b1)
 {
     const float h0 = nc_first_digits(a0), h1 = nc_first_digits(a1);
@@ -50,7 +50,7 @@ NC_FN void nc_mma_f32(float (&c)[4], float a0, float a1, float a2, float a3, flo
 #pragma unroll
     for (int i = 0; i < 4; i++) c[i] = c[i] + sum[i];
 }
-// The same of two steps of columns, whose products need one addition: of rows x and y, and column z.
+// The same for two steps of columns, with one addition for both: of rows x and y, and column z.
 NC_FN void nc_mma_f32(float (&c)[4], const float (&x)[4], const float (&y)[4], const float (&z)[4])
 {
     float sum[4] = {}, a[8], b[4];
@@ -61,7 +61,7 @@ NC_FN void nc_mma_f32(float (&c)[4], const float (&x)[4], const float (&y)[4], c
         b[i] = nc_first_digits(z[i]);
     }
 #pragma unroll
-    for (int q = 0; q < 4; q += 2) { // what is small comes first
+    for (int q = 0; q < 4; q += 2) { // small products come first
         nc_mma_tf32(sum, nc_round_tf32(x[q] - a[q]), nc_round_tf32(y[q] - a[4 + q]), nc_round_tf32(x[q + 1] - a[q + 1]),
                     nc_round_tf32(y[q + 1] - a[5 + q]), b[q], b[q + 1]);
         nc_mma_tf32(sum, a[q], a[4 + q], a[q + 1], a[5 + q], nc_round_tf32(z[q] - b[q]), nc_round_tf32(z[q + 1] - b[q + 1]));
@@ -71,7 +71,7 @@ NC_FN void nc_mma_f32(float (&c)[4], const float (&x)[4], const float (&y)[4], c
 #pragma unroll
     for (int i = 0; i < 4; i++) c[i] = c[i] + sum[i];
 }
-// The same of bits, as they come from shared memory.
+// The same for operands as bits, as they are loaded from shared memory.
 template <int N> NC_FN void nc_round_tf32(uint32_t (&v)[N])
 {
 #pragma unroll
@@ -88,11 +88,11 @@ NC_FN void nc_mma_f32(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)
                nc_from_bits(b[0]), nc_from_bits(b[1]));
 }
 
-// -- tensor cores: 8 x 8 matrices of 16-bit elements, 8 x 4 of 32 bits, from shared memory to a warp's
-// registers, and products of them
+// -- tensor cores: loads of 8 x 8 matrices of 16-bit elements (8 x 4 of 32 bits) from shared memory into
+// a warp's registers, and products of them
 NC_FN uint32_t nc_shared_place(const void *p) { return (uint32_t)__cvta_generic_to_shared(p); }
 
-// Thread 8 i + r gives where row r of matrix i begins, 16-byte aligned.
+// Thread 8 i + r passes the address of row r of matrix i, 16-byte aligned.
 NC_FN void nc_matrices4(uint32_t *r, const void *p)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -103,7 +103,7 @@ NC_FN void nc_matrices2(uint32_t *r, const uint16_t *p)
     asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
                  : "=r"(r[0]), "=r"(r[1]) : "r"(nc_shared_place(p)) : "memory");
 }
-// The same, each matrix transposed.
+// The same, with each matrix transposed.
 NC_FN void nc_turned4(uint32_t *r, const uint16_t *p)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -127,9 +127,9 @@ NC_FN void nc_turned2(uint32_t *r, const uint16_t *p)
 NC_MMA(nc_mma_b, "bf16")
 NC_MMA(nc_mma_h, "f16")
 
-// sums += 0, a zero that is known when all of x and y are: so all of their loads are under way before
-// a product waits for the first one. (The assembler moves loads towards their first use; of this zero
-// it knows nothing.)
+// sums += 0, a zero computed from all of x and y: so all of their loads are issued before a product
+// waits for the first one. (The assembler moves loads towards their first use; it does not know that
+// this value is zero.)
 template <int M, int N, int C, int X, int Y>
 NC_FN void nc_begin(float (&sums)[M][N][4], const NcVec<uint16_t, 8> (&x)[C][X], const NcVec<uint16_t, 8> (&y)[C][Y])
 {
@@ -144,14 +144,14 @@ NC_FN void nc_begin(float (&sums)[M][N][4], const NcVec<uint16_t, 8> (&x)[C][X],
     for (int i = 0; i < M * N; i++) sums[i / N][i % N][0] = nc_from_bits(nc_bits(sums[i / N][i % N][0]) | all);
 }
 
-// Starts copying 16 aligned bytes to shared memory; zeros where they are not [there].
+// Starts copying 16 aligned bytes to shared memory, or zeros if not [there].
 NC_FN void nc_copy16(void *to, const void *from, bool there)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                  : : "r"(nc_shared_place(to)), "l"(from), "r"(there ? 16 : 0) : "memory");
 }
-// The same for N neighbouring elements of 4, 8, 16 or 32 bytes, aligned to the lesser of these and
-// 16.
+// The same for N neighbouring elements, of 4, 8, 16 or 32 bytes together, aligned to that size or
+// to 16.
 template <int N, class T> NC_FN void nc_copy(T *to, const T *from)
 {
     constexpr int bytes = sizeof(T) * N, each = bytes < 16 ? bytes : 16;
@@ -167,5 +167,5 @@ template <int N, class T> NC_FN void nc_copy(T *to, const T *from)
     }
 }
 NC_FN void nc_copies_end() { asm volatile("cp.async.commit_group;" : : : "memory"); }
-// Waits for all copies but those of the last N ends.
+// Waits until only the last N groups of copies may be pending.
 template <int N> NC_FN void nc_copied() { asm volatile("cp.async.wait_group %0;" : : "n"(N) : "memory"); }

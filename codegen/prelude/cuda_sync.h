@@ -1,8 +1,8 @@
 
-// A kernel's first words: it waits until the one before it has ended and what that wrote is seen; from
-// then on the next kernel of the stream may be brought to the device. (Not before: the blocks of all
-// kernels to come would crowd it, each waiting for those in front.) No load is moved above the branch,
-// as it might be above the wait alone.
+// The wait of a kernel that is launched early (programmatic dependent launch): until the preceding kernel
+// has ended and its writes are visible. Only then may the next kernel be launched, or the blocks of all
+// later kernels would fill the device, each waiting for the ones before. The branch keeps the compiler
+// from moving loads above the wait, which it might do otherwise.
 #define nc_follow() if (nc_followed()) return
 NC_FN bool nc_followed()
 {
@@ -17,9 +17,9 @@ NC_FN bool nc_followed()
 #endif
 }
 
-// A load before the first words, of what is there already. From the second-level cache: the first
-// one may hold what was there an execution ago (with ordinary loads of read-only memory in this
-// place the steps of a perceptron came out different on an H200).
+// A load before nc_follow, of memory that the preceding kernel does not write. It bypasses the L1 cache,
+// which may still contain values of the previous execution (with ordinary read-only loads here, steps of
+// a perceptron gave different results on an H200).
 template <int N, class T> NC_FN NcVec<T, N> nc_prefetch(const T *p)
 {
     NcMove<T, N> m;
@@ -32,8 +32,8 @@ template <int N, class T> NC_FN NcVec<T, N> nc_prefetch(const T *p)
     return m.v;
 }
 
-// All blocks of a cluster, all of their threads, wait for each other; what was written before is
-// seen after. Devices before sm_90 have no clusters and are never asked.
+// All threads of all blocks of a cluster wait for each other; writes before are visible after it.
+// Devices before sm_90 have no clusters; kernels for them do not call it.
 NC_FN void nc_cluster_wait()
 {
 #if __CUDA_ARCH__ >= 900
@@ -41,8 +41,8 @@ NC_FN void nc_cluster_wait()
                  "barrier.cluster.wait.acquire;" ::: "memory");
 #endif
 }
-// The last words of a block whose shared memory others of the cluster read: they have used what they
-// read. What was written before need not be seen: waiting for stores to arrive would take longer.
+// The wait at the end of a block whose shared memory other blocks of the cluster read, until they have
+// read it. Writes before it need not become visible, since waiting for stores would take longer.
 NC_FN void nc_cluster_leave()
 {
 #if __CUDA_ARCH__ >= 900
@@ -50,8 +50,8 @@ NC_FN void nc_cluster_leave()
                  "barrier.cluster.wait.acquire;" ::: "memory");
 #endif
 }
-// A block must not write to another's shared memory before that runs: all arrive where they begin,
-// and the first join waits for it.
+// A block must not write to another block's shared memory before that block runs: all arrive at their
+// start, and the first nc_cluster waits for this.
 NC_FN void nc_cluster_begin()
 {
 #if __CUDA_ARCH__ >= 900
@@ -80,8 +80,8 @@ NC_FN int nc_cluster_rank()
 }
 
 // nc_team over a block of N threads, and then over the C blocks of the cluster in order: each
-// writes its value to all of them. Every join of a kernel, numbered from 0 by Site, has memory of
-// its own, so that one barrier is enough.
+// writes its value to all of them. Each call in a kernel, numbered from 0 by Site, has its own
+// memory, so that one barrier is enough.
 template <class Op, int N, int C, int Site, class T> NC_FN T nc_cluster(T v)
 {
     __shared__ T part[C];
@@ -97,9 +97,9 @@ template <class Op, int N, int C, int Site, class T> NC_FN T nc_cluster(T v)
     return v;
 }
 
-// Of 256 neighbouring threads of a block: they wait for each other.
+// 256 neighbouring threads of a block wait for each other.
 NC_FN void nc_part_wait() { asm volatile("bar.sync %0, 256;" ::"r"(1 + threadIdx.x / 256) : "memory"); }
-// nc_team for these threads, in the same order.
+// nc_team for 256 such threads, in the same order.
 template <class Op, int N, int Slot = -1, class T> NC_FN T nc_part_team(T v)
 {
     if constexpr (N <= 32) {

@@ -1,11 +1,11 @@
-NC_FN float nc_erf_16(float a) // as the others of that name, in the head
+NC_FN float nc_erf_16(float a) // as accurate as the functions *_16 in cuda_head.h
 {
     float x = fminf(fmaxf(a, -4), 4), z = x * x;
     NC_ERF(p, q, z)
     return a != a ? a : x * p * nc_rcp_16(q);
 }
 
-// Names without types pick the function by the operand's type.
+// Names without a suffix select the function by the operand's type.
 #define NC_FLOAT(f)                        \
     NC_FN auto f(float a) { return f##_f(a); } \
     NC_FN auto f(double a) { return f##_d(a); }
@@ -45,17 +45,17 @@ NC_INT2(nc_shl) NC_INT2(nc_shr)
 NC_FN float nc_div(float a, float b) { return nc_div_f(a, b); }
 NC_FN double nc_div(double a, double b) { return a / b; }
 
-// Quotient and remainder of index expressions, never negative where they are used.
+// Quotient and remainder of index expressions, which are never negative.
 NC_FN int nc_quo(int a, unsigned b) { return (int)((unsigned)a / b); }
 NC_FN int nc_rem(int a, unsigned b) { return (int)((unsigned)a % b); }
 NC_FN int64_t nc_quo(int64_t a, uint64_t b) { return (int64_t)((uint64_t)a / b); }
 NC_FN int64_t nc_rem(int64_t a, uint64_t b) { return (int64_t)((uint64_t)a % b); }
 
-// N neighbouring elements moved by the widest access their size allows.
+// N neighbouring elements, loaded and stored by the widest access that their size allows.
 template <class T, int N> struct alignas(sizeof(T) * N) NcVec {
     T at[N];
 };
-// 16-bit elements stay in pairs, so that taking one out and widening it is one instruction.
+// 16-bit elements stay in pairs, so that extracting one and widening it is one instruction.
 template <int N> struct NcPairs {
     uint32_t of[N / 2];
     __device__ __forceinline__ uint16_t operator[](int i) const { return (uint16_t)(of[i / 2] >> (i % 2 * 16)); }
@@ -98,7 +98,7 @@ template <int N, class T> NC_FN NcVec<T, N> nc_load(const T *p)
     m.raw = *(const decltype(m.raw) *)p;
     return m.v;
 }
-// The first N elements from p on, one by one; 0 for those behind the [left] that are there.
+// N elements from p on, one by one; 0 after the first [left], which exist.
 template <int N, class T> NC_FN NcVec<T, N> nc_load_last(const T *p, int64_t left)
 {
     union {
@@ -109,16 +109,16 @@ template <int N, class T> NC_FN NcVec<T, N> nc_load_last(const T *p, int64_t lef
     for (int i = 0; i < N; i++) o.at[i] = i < left ? p[i] : T(0);
     return o.v;
 }
-// A vector load where the array may end within the vector: [left] elements from p on.
+// A vector load of an array that may end within the vector: [left] elements from p on exist.
 template <int N, class T> NC_FN NcVec<T, N> nc_load(const T *p, int64_t left)
 {
     return left < N ? nc_load_last<N>(p, left) : nc_load<N>(p);
 }
 
-// The same from wherever p points: whole accesses around it, then moved into place. Nothing is
-// read but 16-byte lines that hold a wanted element, and nothing behind the [left] elements that
-// are there. [known]: how many words p is behind a line, where that is known when this is compiled,
-// and moving costs nothing.
+// The same if p is not aligned: loads the aligned 16-byte lines around the vector and shifts it into
+// place. It reads only lines that contain a wanted element, and nothing after the [left] existing
+// elements. [known]: the words from the line's start to p, if that is a compile-time constant; then
+// shifting costs nothing.
 template <int N, class T> NC_FN NcVec<T, N> nc_load_any(const T *p, int64_t left, int known = -1)
 {
     constexpr int S = sizeof(T), W = N * S / 4; // words wanted
@@ -156,7 +156,7 @@ template <int N, class T> NC_FN NcVec<T, N> nc_load_any(const T *p, int64_t left
 
 NC_FN int nc_words(const void *p) { return (int)((uint64_t)p % 16 / 4); }
 
-// N elements of p[0..n), from [at] on and round again at its end.
+// N elements of p[0..n) from [at] on, continuing with p[0] at its end.
 template <int N, class T> NC_FN NcVec<T, N> nc_load_round(const T *p, int at, int n)
 {
     if (at + N + 16 / (int)sizeof(T) <= n) return nc_load_any<N>(p + at, n - at);
@@ -169,8 +169,8 @@ template <int N, class T> NC_FN NcVec<T, N> nc_load_round(const T *p, int at, in
     return o.v;
 }
 
-// A load that stays where it stands: the compiler would move it down to its first use, a loop
-// around further on.
+// A load that the compiler cannot move: it would move it down to its first use, into another loop
+// further on.
 template <int N, class T> NC_FN NcVec<T, N> nc_fetch(const T *p)
 {
     NcMove<T, N> m;
@@ -187,8 +187,8 @@ template <int N, class T> NC_FN NcVec<T, N> nc_fetch(const T *p, int64_t left)
     return left < N ? nc_load_last<N>(p, left) : nc_fetch<N>(p);
 }
 
-// A load whose lines the second-level cache gives up last: what the kernel writes makes room first.
-// It stays where it stands.
+// A load whose lines the L2 cache evicts last: lines that the kernel writes are evicted before them.
+// The compiler cannot move it.
 template <int N, class T> NC_FN NcVec<T, N> nc_keep(const T *p)
 {
     NcMove<T, N> m;
@@ -211,7 +211,7 @@ template <int N, class T> NC_FN NcVec<T, N> nc_keep(const T *p, int64_t left)
     return left < N ? nc_load_last<N>(p, left) : nc_keep<N>(p);
 }
 
-// Floats rounded to 16-bit floats, two by two.
+// Floats rounded to 16-bit floats, two at a time.
 #define NC_PACK(name, type)                                                   \
     template <int N> NC_FN NcVec<uint16_t, N> name(const NcVec<float, N> &v)  \
     {                                                                         \
@@ -231,7 +231,7 @@ template <int N, class T> NC_FN void nc_store(T *p, const NcVec<T, N> &v)
     *(decltype(m.raw) *)p = m.raw;
 }
 
-extern __shared__ uint4 nc_shared[]; // what a launch asked for, 16-byte aligned
+extern __shared__ uint4 nc_shared[]; // the launch's dynamic shared memory, 16-byte aligned
 
 // Reductions over a team: N neighbouring threads of a warp, or (N > 32) the whole block. Every
 // thread of the team gets the result; the order is fixed.
@@ -266,7 +266,7 @@ template <class T> NC_FN T nc_shuffle(T v, int mask)
     return __shfl_xor_sync(0xffffffffu, v, mask);
 }
 
-template <class T> struct NcArg { // a value and where it stands; the first of the largest wins
+template <class T> struct NcArg { // a value and its index; of equal largest values the first wins
     T v;
     int64_t i;
 };
@@ -286,8 +286,8 @@ template <class T> NC_FN NcArg<T> nc_shuffle(NcArg<T> v, int mask)
     return NcArg<T>{nc_shuffle(v.v, mask), nc_shuffle(v.i, mask)};
 }
 
-// Which of two elements of a row of n comes first: by value, NaN last (first, downwards), then by place.
-// What lies beyond the row is last.
+// Whether the first of two elements of a row of n comes first: by value, with NaN last (Down: first), then
+// by index. Indices beyond the row are last.
 template <bool Down, class T> NC_FN bool nc_first_of(T a, int i, T b, int j, int n)
 {
     if (i >= n || j >= n) return i < j;
@@ -295,7 +295,7 @@ template <bool Down, class T> NC_FN bool nc_first_of(T a, int i, T b, int j, int
     bool more = Down ? b > a || (b != b && a == a) : b < a || (b == b && a != a);
     return less || (!more && i < j);
 }
-// Sorts P places, a power of two, of which n are a row's, by a block of N threads. from: where each was.
+// A block of N threads sorts P keys (a power of two), of which n are a row's. from: their old indices.
 template <int P, int N, bool Down, class T> NC_FN void nc_sort(T *key, int *from, int n)
 {
     for (int i = threadIdx.x; i < P; i += N) {
@@ -316,7 +316,7 @@ template <int P, int N, bool Down, class T> NC_FN void nc_sort(T *key, int *from
     __syncthreads();
 }
 
-// Across a team (as nc_team): the sum of what the threads before have, and [all], of the whole team.
+// A scan across a team (as nc_team): the sum over the threads before; [all]: over the whole team.
 template <int N, class T> NC_FN T nc_scan(T v, T &all)
 {
     constexpr int W = N < 32 ? N : 32;
@@ -348,7 +348,7 @@ template <int N, class T> NC_FN T nc_scan(T v, T &all)
     return before;
 }
 
-// Calls that alternate between slots 0 and 1 need no barrier before they write; slot -1: anywhere.
+// Calls that alternate between slots 0 and 1 need no barrier before they write; slot -1: with barrier.
 template <class Op, int N, int Slot = -1, class T> NC_FN T nc_team(T v)
 {
 #pragma unroll
@@ -371,8 +371,8 @@ template <class Op, int N, int Slot = -1, class T> NC_FN T nc_team(T v)
     return v;
 }
 
-// Joins K values over 2 * M lanes so that these share them out: with each step a lane keeps half of
-// them. Afterwards v[i] is what nc_dealt(i) was.
+// Combines each of K values over 2 * M lanes and distributes the results: in each step a lane keeps half
+// of its values. Afterwards v[i] is the result of value number nc_dealt(i).
 template <class Op, int M, int K, class T> NC_FN void nc_deal(T *v)
 {
     if constexpr (M > 0) {
@@ -387,7 +387,7 @@ template <class Op, int M, int K, class T> NC_FN void nc_deal(T *v)
         nc_deal<Op, M / 2, H>(v);
     }
 }
-// Not under K where another lane has the value, too.
+// At least K if another lane has the same value.
 template <int M, int K> NC_FN int nc_dealt(int i)
 {
     if constexpr (M == 0) {
@@ -398,9 +398,9 @@ template <int M, int K> NC_FN int nc_dealt(int i)
         return !(threadIdx.x & M) ? at : at + H < K ? at + H : 1 << 16;
     }
 }
-// K values at once, so that their shuffles overlap. Over a block (N > 32) one barrier is enough where
-// no call has the memory of the one before it: the calls of a loop differ in Site, or one that is
-// alone there has Slots of them, which take turns. Slots 0: it is alone and has none.
+// nc_team for K values at once, so that their shuffles overlap. Over a block (N > 32) one barrier is
+// enough if no call uses the memory of the call before it: the calls in a loop differ in Site, or a
+// single call alternates between Slots of them. Slots 0: a single call that has none.
 template <class Op, int N, int Site, int Slots, int K, class T>
 NC_FN void nc_teams(T (&v)[K], int slot = 0)
 {
@@ -424,7 +424,7 @@ NC_FN void nc_teams(T (&v)[K], int slot = 0)
 #pragma unroll
             for (int m = W / 2; m > 0; m /= 2)
 #pragma unroll
-                for (int i = 0; i < W / 2; i++) // (with m as its bound it would stay a loop)
+                for (int i = 0; i < W / 2; i++) // with m as its bound it would not be unrolled
                     if (i < m) all[i] = Op::of(all[i], all[i + m]);
             v[k] = all[0];
         }
@@ -449,8 +449,8 @@ template <int N, int W, class T> NC_FN void nc_fill(NcVec<T, W> (&v)[N], T value
         for (int k = 0; k < W; k++) v[i].at[k] = value;
 }
 
-// Joins the vectors of threads with equal thread % X, for X * Y threads, in a fixed order: the first
-// X threads get the result, or all of them.
+// Combines the vectors of threads with equal thread % X, of X * Y threads, in a fixed order: the first
+// X threads get the results, or (All) all of them.
 template <class Op, int X, int Y, bool All, class Wait, int V, class T>
 NC_FN void nc_join_above(T (&v)[V], void *memory, int thread)
 {
@@ -490,8 +490,8 @@ NC_FN void nc_above(T (&v)[V], void *memory)
     nc_join_above<Op, X, Y, All, NcBlockWait>(v, memory, (int)threadIdx.x);
 }
 
-// The same of vectors that start [shift] elements early, thread by thread, over a tile of
-// X - 1 vectors: a thread gets the result of its number.
+// The same for vectors that start [shift] elements before their positions, with another shift in each
+// thread, over a tile of X - 1 vectors: a thread gets the result with its own number.
 template <class Op, int X, int Y, int V, class T>
 NC_FN T nc_aside(const T (&v)[V], void *memory, int shift)
 {
@@ -509,7 +509,7 @@ NC_FN T nc_aside(const T (&v)[V], void *memory, int shift)
     return t;
 }
 
-// Squared deviations in one round: of a thread's elements from a pivot, which follows the mean.
+// Squared deviations in one pass: of a thread's elements from a pivot, which is moved to the mean.
 template <class T> struct NcRun {
     T pivot, sum, squares; // of x - pivot
 };
@@ -519,7 +519,7 @@ template <class T> NC_FN void nc_add(NcRun<T> &r, T x)
     r.sum += d;
     r.squares = nc_fma(d, d, r.squares);
 }
-// After n elements: to another pivot.
+// Changes the pivot, after n elements.
 template <class T> NC_FN void nc_move(NcRun<T> &r, T n, T pivot)
 {
     T d = pivot - r.pivot, left = nc_fma(-n, d, r.sum);
@@ -527,10 +527,10 @@ template <class T> NC_FN void nc_move(NcRun<T> &r, T n, T pivot)
     r.sum = left;
     r.pivot = pivot;
 }
-// share = 1 / n: the pivot moves to the mean, so that squares stay small.
+// Moves the pivot to the mean, so that squares stay small; share = 1 / n.
 template <class T> NC_FN void nc_settle(NcRun<T> &r, T n, T share) { nc_move(r, n, nc_fma(r.sum, share, r.pivot)); }
-// The runs of threads with equal thread % X, which are of n elements each, get the pivot of the lowest
-// of these threads: then they are joined by sums.
+// The runs of threads with equal thread % X, of n elements each, get the pivot of the first of these
+// threads: then they are combined by additions (NcRuns).
 template <int X, int V, class T> NC_FN void nc_level(NcRun<T> (&r)[V], T n, void *memory)
 {
     T *pivot = (T *)memory + threadIdx.x % X;
@@ -542,7 +542,7 @@ template <int X, int V, class T> NC_FN void nc_level(NcRun<T> (&r)[V], T n, void
 #pragma unroll
     for (int k = 0; k < V; k++) nc_move(r[k], n, pivot[k * X]);
 }
-struct NcRuns { // of one pivot
+struct NcRuns { // combines runs with the same pivot
     template <class T> NC_FN NcRun<T> of(NcRun<T> a, NcRun<T> b)
     {
         return NcRun<T>{a.pivot, a.sum + b.sum, a.squares + b.squares};
@@ -554,10 +554,10 @@ template <class T> NC_FN NcRun<T> nc_shuffle(NcRun<T> v, int mask)
 }
 template <class T> NC_FN T nc_total(const NcRun<T> &r, T n) { return nc_fma(n, r.pivot, r.sum); }
 
-// a / b for counts b, a bit less exact than a division.
+// a / b for counts b, slightly less exact than a division.
 NC_FN float nc_share(float a, float b) { return __fdividef(a, b); }
 NC_FN double nc_share(double a, double b) { return a / b; }
-// Of several threads: n elements, their mean and the sum of squared deviations from it.
+// The form that is combined: n elements, their mean and the sum of squared deviations from it.
 template <class T> struct NcMoments {
     T n, mean, m2;
 };

@@ -1,17 +1,17 @@
 
-// -- tiles of products (codegen/tile): what a warp takes of operands in shared memory, multiplies, and
-// puts back. Thread 4 g + t of a warp is g % 8, t % 4 below; c counts the atom's columns.
+// -- tiles of products (codegen/tile): how a warp loads operands from shared memory, multiplies them, and
+// stores sums. g, t: the thread's number in the warp is 4 g + t; c: number of the step of the atom's columns.
 
-// Where 16-byte vector [part] of a line of f32 lies: lines lie side by side, and vectors change places
-// within them (by exclusive or), so that those a warp reads at once lie in different banks.
+// The position of 16-byte vector [part] of a line of f32: lines are contiguous, and their vectors are
+// swizzled (by exclusive or), so that those that a warp reads at once are in different banks.
 template <int Line, bool AlongK> NC_FN int nc_swizzled(int line, int part)
 {
     return line * Line + (part ^ (AlongK ? line % 8 : line % 4 * 2)) * 4;
 }
 
-// The left operand of N products of 16 rows from m on, 8 columns of f32. Neighbours of a line along k
-// come as 8 x 4 matrices, in the order that the product takes them; of a line along m, rows 2 g and
-// 2 g + 1 come as a pair, so that the sums are of these rows, not of g and g + 8.
+// The left operand of N products: 16 rows each from m on, 8 columns of f32. Lines along k are loaded as
+// 8 x 4 matrices, in the product's own layout; from lines along m, rows 2 g and 2 g + 1 are loaded as a
+// pair, so that a thread's sums are of these rows, not of g and g + 8.
 template <int Line, bool AlongK, int N> NC_FN void nc_left_32(uint32_t (&x)[N][4], const float *tile, int m, int c)
 {
     const int lane = threadIdx.x % 32;
@@ -30,8 +30,8 @@ template <int Line, bool AlongK, int N> NC_FN void nc_left_32(uint32_t (&x)[N][4
     }
 }
 
-// The right operand of N products of 8 rows from n on, 8 columns of f32 (N even). (Of equal sums as its
-// place NVRTC 13.0 makes up to a seventh more instructions a step of this one.)
+// The right operand of N products: 8 rows each from n on, 8 columns of f32 (N even). (With the address
+// written in an equivalent form, NVRTC 13.0 generates up to a seventh more instructions per step.)
 template <int Line, bool AlongK, int N> NC_FN void nc_right_32(uint32_t (&y)[N][2], const float *tile, int n, int c)
 {
     const int lane = threadIdx.x % 32;
@@ -47,7 +47,7 @@ template <int Line, bool AlongK, int N> NC_FN void nc_right_32(uint32_t (&y)[N][
     }
 }
 
-// The same of 16-bit elements, 16 columns: matrices of lines along k, transposed ones of others.
+// The same for 16-bit elements, 16 columns: matrices from lines along k, transposed ones from others.
 template <int Pitch, bool AlongK, int N> NC_FN void nc_left_16(uint32_t (&x)[N][4], const uint16_t *tile, int m, int c)
 {
     const int lane = threadIdx.x % 32;
@@ -62,7 +62,7 @@ template <int Pitch, bool AlongK, int N> NC_FN void nc_left_16(uint32_t (&x)[N][
 template <int Pitch, bool AlongK, int N> NC_FN void nc_right_16(uint32_t (&y)[N][2], const uint16_t *tile, int n, int c)
 {
     const int lane = threadIdx.x % 32;
-    n += N > 1 ? lane / 16 * 8 : 0; // four matrices are two neighbours in n, two matrices one
+    n += N > 1 ? lane / 16 * 8 : 0; // four matrices are two products' operands, two matrices one's
 #pragma unroll
     for (int j = 0; j < N; j += 2)
         if constexpr (AlongK) {
@@ -74,7 +74,7 @@ template <int Pitch, bool AlongK, int N> NC_FN void nc_right_16(uint32_t (&y)[N]
         }
 }
 
-// acc += x y, of all pairs of the products' operands that a warp has.
+// acc += x y, for all pairs of a warp's left and right operands.
 template <int M, int N> NC_FN void nc_multiply_b(float (&acc)[M][N][4], uint32_t (&x)[M][4], uint32_t (&y)[N][2])
 {
 #pragma unroll
@@ -103,7 +103,7 @@ template <int M, int N> NC_FN void nc_multiply_f32(float (&acc)[M][N][4], uint32
     for (int i = 0; i < M * N; i++) nc_mma_f32(acc[i / N][i % N], x[i / N], y[i % N]);
 }
 
-// 16 rows of a warp's sums to memory, rows Pitch apart. Pairs: as nc_left_32 takes rows side by side.
+// Stores 16 rows of a warp's sums, Pitch apart. Pairs: a thread has rows 2 g, 2 g + 1 (nc_left_32).
 template <int Pitch, bool Pairs = false, int N> NC_FN void nc_put_strip(float *to, const float (&acc)[N][4])
 {
     const int lane = threadIdx.x % 32;
@@ -121,8 +121,8 @@ template <int Pitch, bool Pairs, int M, int N> NC_FN void nc_put_sums(float *to,
     for (int m = 0; m < M; m++) nc_put_strip<Pitch, Pairs>(to + m * 16 * Pitch, acc[m]);
 }
 
-// The sums of all who share the columns, in a fixed order: of Share warps, so many elements Apart, of
-// each of the Blocks of the cluster from number [first] on.
+// Adds, in a fixed order, the partial sums of all that divide the columns: Share warps, whose sums are
+// Apart elements apart, of each of the Blocks of the cluster from number [first] on.
 template <int Share, int Blocks, int Apart> NC_FN NcVec<float, 4> nc_joined(const float *p, int first)
 {
     NcVec<float, 4> sum = {};
@@ -137,14 +137,14 @@ template <int Share, int Blocks, int Apart> NC_FN NcVec<float, 4> nc_joined(cons
     return sum;
 }
 
-// -- products without tensor cores: tiles of K lines, a column each, of elements of any type
+// -- products without tensor cores: tiles with a line for each of K columns, of elements of any type
 template <class T> NC_FN T nc_plus_product(T acc, T x, T y)
 {
-    if constexpr (T(0.5f) != T(0)) return nc_fma(x, y, acc); // of floats in one operation
+    if constexpr (T(0.5f) != T(0)) return nc_fma(x, y, acc); // for floats
     else return x * y + acc;
 }
 
-// Where element i of a thread's square is: it is made of squares of W x W neighbours, 16 W apart.
+// The row or column of element i of a thread's square, which consists of W x W squares, 16 W apart.
 template <int W> NC_FN int nc_in_square(int i, int thread) { return i / W * (16 * W) + thread * W + i % W; }
 
 template <int K, int Left, int Right, int Each, class T>
@@ -166,8 +166,8 @@ NC_FN void nc_multiply_square(T (&acc)[Each][Each], const T *left, const T *righ
     }
 }
 
-// Each of eight warps takes every eighth column, a thread 4 x 2 of the 16 x 16 results; put_shared,
-// joined_shared: all of them to memory, and in the order of the warps one sum a thread.
+// Each of eight warps has every eighth column (k), and a thread 4 x 2 of the 16 x 16 sums. nc_put_shared
+// stores all warps' sums, nc_joined_shared adds those of one result per thread, in the order of warps.
 template <int K, int Left, int Right, class T>
 NC_FN void nc_multiply_shared(T (&acc)[8], const T *left, const T *right)
 {

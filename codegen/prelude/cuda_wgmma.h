@@ -1,19 +1,19 @@
 
-// -- products of four warps on tensor cores, and the bulk copies that feed them. Only sm_90 has these
-// instructions; kernels for other devices do without.
-struct alignas(64) NcMap { // how bulk copies see a matrix; the driver makes it
+// -- products of four warps on tensor cores (wgmma), and the bulk copies that load their operands. Only
+// sm_90 has these instructions; kernels for other devices do not use them.
+struct alignas(64) NcMap { // a tensor map, which the driver creates
     char opaque[128];
 };
-template <int N> struct NcMaps { // of a matrix whose rows N apart begin alike
+template <int N> struct NcMaps { // of a matrix whose rows N apart have the same alignment
     NcMap of[N];
 };
-// Barriers in shared memory: a phase ends when so many have arrived and the bytes that one of them
-// has announced are there. Waiting is for the end of the phase of that parity.
+// mbarriers: a phase ends when [arrivals] threads have arrived and the bytes that were announced have
+// arrived, too. A wait is for the end of the phase of the given parity.
 NC_FN void nc_bar_init(uint64_t *bar, int arrivals)
 {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" : : "r"(nc_shared_place(bar)), "r"(arrivals) : "memory");
 }
-// Of all places of a ring, by one thread: so many fill one, and so many read it.
+// Initialises the mbarriers of all places of a ring, by one thread.
 template <int Places> NC_FN void nc_ring_begin(uint64_t *full, int fillers, uint64_t *empty, int readers)
 {
     for (int i = 0; i < Places; i++) {
@@ -21,13 +21,13 @@ template <int Places> NC_FN void nc_ring_begin(uint64_t *full, int fillers, uint
         nc_bar_init(empty + i, readers);
     }
 }
-// All threads of the block, or cluster: the barriers that one of them has set up may be used.
+// Called by all threads of the block, or cluster, before they use the mbarriers that one initialised.
 NC_FN void nc_bars_ready()
 {
     asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
     nc_cluster_wait();
 }
-NC_FN void nc_bar_expect(uint64_t *bar, int bytes) // and arrives
+NC_FN void nc_bar_expect(uint64_t *bar, int bytes) // arrives and announces bytes
 {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
                  : : "r"(nc_shared_place(bar)), "r"(bytes) : "memory");
@@ -37,14 +37,14 @@ NC_FN void nc_bar_wait(uint64_t *bar, int parity)
     asm volatile("{ .reg .pred p; again: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; @!p bra again; }"
                  : : "r"(nc_shared_place(bar)), "r"(parity) : "memory");
 }
-NC_FN void nc_bar_arrive(uint64_t *bar, int block) // at the barrier of that block of the cluster
+NC_FN void nc_bar_arrive(uint64_t *bar, int block) // at the mbarrier of that block of the cluster
 {
     asm volatile("{ .reg .b32 at; mapa.shared::cluster.u32 at, %0, %1; "
                  "mbarrier.arrive.shared::cluster.b64 _, [at]; }"
                  : : "r"(nc_shared_place(bar)), "r"(block) : "memory");
 }
-// Arrives at that of a block of the cluster, telling what this thread, and those it waited for, have
-// written to shared memory or read from the others'; waits for the end of the phase and hears it.
+// The same with release semantics in the cluster: orders this thread's writes to shared memory and reads
+// of other blocks', and those of threads it waited for. nc_bar_hear waits with acquire semantics.
 NC_FN void nc_bar_tell(uint64_t *bar, int block)
 {
     asm volatile("{ .reg .b32 at; mapa.shared::cluster.u32 at, %0, %1; "
@@ -56,29 +56,29 @@ NC_FN void nc_bar_hear(uint64_t *bar, int parity)
     asm volatile("{ .reg .pred p; again: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%0], %1; @!p bra again; }"
                  : : "r"(nc_shared_place(bar)), "r"(parity) : "memory");
 }
-// Where the dynamic shared memory begins that bulk copies may lay out.
+// The start of the dynamic shared memory for bulk copies, aligned to 1024 bytes as their swizzle needs.
 NC_FN uint8_t *nc_bulk_shared() { return (uint8_t *)nc_shared + (1024 - nc_shared_place(nc_shared) % 1024) % 1024; }
-// Starts copying the map's box at column x, row y; its bytes count at the barrier.
+// Starts copying the map's box at column x, row y; the mbarrier counts its bytes.
 NC_FN void nc_copy_box(uint8_t *to, const NcMap &map, int x, int y, uint64_t *bar)
 {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];"
                  : : "r"(nc_shared_place(to)), "l"(&map), "r"(nc_shared_place(bar)), "r"(x), "r"(y) : "memory");
 }
-// The same to the same place of all blocks of the cluster whose bit is set.
+// The same, to the same address in all blocks of the cluster whose bit is set.
 NC_FN void nc_copy_box_to(uint16_t blocks, uint8_t *to, const NcMap &map, int x, int y, uint64_t *bar)
 {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
                  "[%0], [%1, {%3, %4}], [%2], %5;"
                  : : "r"(nc_shared_place(to)), "l"(&map), "r"(nc_shared_place(bar)), "r"(x), "r"(y), "h"(blocks) : "memory");
 }
-// nc_copy_box of a map whose matrices are planes p of q.
+// nc_copy_box for a map of several matrices, numbered by p and q.
 NC_FN void nc_copy_box4(uint8_t *to, const NcMap &map, int x, int y, int p, int q, uint64_t *bar)
 {
     asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2];"
                  : : "r"(nc_shared_place(to)), "l"(&map), "r"(nc_shared_place(bar)), "r"(x), "r"(y), "r"(p), "r"(q) : "memory");
 }
-// Copies one pixel, of 64 channels from c on, of each of the map's neighbouring windows: the first one begins
-// at pixel x, y of image n, and the pixel is so many further on in all of them.
+// Copies 64 channels, from c on, of one pixel of each of the map's neighbouring windows: the first window begins
+// at pixel x, y of image n; [right] and [down] give the pixel's position in every window.
 NC_FN void nc_copy_windows(uint8_t *to, const NcMap &map, int c, int x, int y, int n, int right, int down, uint64_t *bar)
 {
     asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes "
@@ -86,18 +86,18 @@ NC_FN void nc_copy_windows(uint8_t *to, const NcMap &map, int c, int x, int y, i
                  : : "r"(nc_shared_place(to)), "l"(&map), "r"(nc_shared_place(bar)), "r"(c), "r"(x), "r"(y), "r"(n),
                      "h"((uint16_t)right), "h"((uint16_t)down) : "memory");
 }
-// Four warps give registers back, or take them: so many a thread from now on.
+// Four warps release registers, or allocate them: from now on a thread has N.
 template <int N> NC_FN void nc_registers_give() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" : : "n"(N)); }
 template <int N> NC_FN void nc_registers_take() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" : : "n"(N)); }
-// An operand in shared memory as boxes of 128-byte rows: each row eight neighbours along k (boxes
-// of all of its rows), or along the other axis (boxes of so many rows k).
+// The descriptor of an operand in shared memory, which consists of boxes of swizzled 128-byte rows: along
+// k (boxes with all rows of the operand), or along the other axis (boxes with [rows] rows along k).
 NC_FN uint64_t nc_operand(const uint8_t *p, int rows = 64)
 {
     return (nc_shared_place(p) & 0x3ffff) >> 4 | (uint64_t)(rows * 8) << 16 | 64ull << 32 | 1ull << 62;
 }
-// c (64 x N) += or = a (64 x 16) b (16 x N). Ka, Kb: 0 where the operand's rows run along k, 1 along
-// the other axis. Thread t of the 128 holds, of rows t / 32 * 16 + t % 32 / 4 and that + 8, columns
-// 8 j + t % 4 * 2 and the next: c[4 j], c[4 j + 1] and c[4 j + 2], c[4 j + 3].
+// c (64 x N) += a (64 x 16) b (16 x N), or = if not [add]. Ka, Kb: 0 if the operand's rows are along k,
+// 1 if along the other axis. Thread t of the 128 has columns 8 j + t % 4 * 2 and the next one of row
+// t / 32 * 16 + t % 32 / 4 in c[4 j], c[4 j + 1], and of the row 8 further down in c[4 j + 2], c[4 j + 3].
 #define NC_REGS8(i) "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3]), "+f"(c[i + 4]), "+f"(c[i + 5]), "+f"(c[i + 6]), "+f"(c[i + 7])
 #define NC_REGS32(i) NC_REGS8(i), NC_REGS8(i + 8), NC_REGS8(i + 16), NC_REGS8(i + 24)
 #define NC_REGS64(i) NC_REGS32(i), NC_REGS32(i + 32)
@@ -125,7 +125,7 @@ NC_FN uint64_t nc_operand(const uint8_t *p, int rows = 64)
                      " {" names "}, " a_ ", " b_ ", p, 1, 1, " ta ", " tb "; }"                         \
                      : __VA_ARGS__ : "l"(a), "l"(b), "r"((int)add), "n"(Ka), "n"(Kb));                  \
     }
-// ... of a in registers: of the same rows, columns t % 4 * 2 and the next, and those 8 further on.
+// The same with a in registers: of the same rows, columns t % 4 * 2 and the next one, and those 8 further on.
 #define NC_LEFT_PRODUCT(name, type, n, names, a0, a1, a2, a3, b_, add_, tb, ...)                       \
     template <int Kb> NC_FN void name(float (&c)[n / 2], const uint32_t (&a)[4], uint64_t b, bool add)  \
     {                                                                                                 \
@@ -154,18 +154,18 @@ NC_PRODUCTS(208, NC_NAMES104, "%104", "%105", "%106", "%107", "%108", "%109", "%
 NC_PRODUCTS(224, NC_NAMES112, "%112", "%113", "%114", "%115", "%116", "%117", "%118", NC_REGS96(0), NC_REGS8(96), NC_REGS8(104))
 NC_PRODUCTS(240, NC_NAMES120, "%120", "%121", "%122", "%123", "%124", "%125", "%126", NC_REGS96(0), NC_REGS8(96), NC_REGS8(104), NC_REGS8(112))
 NC_PRODUCTS(256, NC_NAMES128, "%128", "%129", "%130", "%131", "%132", "%133", "%134", NC_REGS96(0), NC_REGS32(96))
-// Of two groups of four warps one waits until the other lets it go on.
+// One of two groups of four warps waits until the other passes the turn to it.
 NC_FN void nc_turn_wait(int group) { asm volatile("bar.sync %0, 256;" : : "r"(1 + group) : "memory"); }
 NC_FN void nc_turn_pass(int group) { asm volatile("bar.arrive %0, 256;" : : "r"(1 + group) : "memory"); }
 // The 128 threads of a group wait for each other.
 NC_FN void nc_group_wait(int group) { asm volatile("bar.sync %0, 128;" : : "r"(3 + group) : "memory"); }
-// The 256 threads of both groups wait for each other (not where they wait for turns: one group may
-// be here before the other has taken the last one).
+// The 256 threads of both groups wait for each other. (Its barrier is not one of nc_turn_wait's, because
+// one group may be here before the other has taken its last turn.)
 NC_FN void nc_groups_wait() { asm volatile("bar.sync 5, 256;" : : : "memory"); }
-// Whether any thread of the block says so, once. Not __syncthreads_or, nor any barrier of the block:
-// its warps promise to wait at one place in the text, and roles have places of their own.
+// Whether any thread of the block votes yes; for one vote. Not __syncthreads_or or another barrier of the
+// block, for which all warps must execute the same instruction: roles execute different code.
 struct NcVote {
-    uint64_t all; // barrier at which every thread arrives
+    uint64_t all; // mbarrier at which every thread arrives
     uint32_t any;
 };
 NC_FN void nc_vote_begin(NcVote *vote, int threads)
@@ -180,10 +180,10 @@ NC_FN bool nc_any_role(NcVote *vote, bool is)
     nc_bar_hear(&vote->all, 0);
     return *(volatile uint32_t *)&vote->any;
 }
-// What this thread has written to shared memory is there for products and bulk copies, once those
-// who begin them know that this stands behind it.
+// Makes this thread's writes to shared memory visible to products and bulk copies that are issued after
+// it, by this thread or by threads that synchronise with it afterwards.
 NC_FN void nc_fence_written() { asm volatile("fence.proxy.async.shared::cta;" : : : "memory"); }
-// Clears the first [columns] (under 8) of Rows rows of an operand along k: by four warps.
+// Four warps clear the first [columns] (less than 8) of Rows rows of an operand along k.
 template <int Rows> NC_FN void nc_clear_before(const uint8_t *rows, int columns)
 {
     const int row = threadIdx.x % 128;
@@ -194,25 +194,25 @@ template <int Rows> NC_FN void nc_clear_before(const uint8_t *rows, int columns)
                          : : "r"(nc_shared_place(rows + row * 128 + row % 8 * 16 + i * 4)), "r"(left) : "memory");
         }
 }
-// Products are asynchronous: begin before the first that follows other uses of its registers, end
-// behind some; done<N> waits for all but those of the last N ends.
+// Products are asynchronous. begin: before a product whose registers threads have used; end: after some
+// products, commits them as a group; done<N>: waits until only the last N groups may be pending.
 NC_FN void nc_products_begin() { asm volatile("wgmma.fence.sync.aligned;" : : : "memory"); }
 NC_FN void nc_products_end() { asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory"); }
 template <int N> NC_FN void nc_products_done() { asm volatile("wgmma.wait_group.sync.aligned %0;" : : "n"(N) : "memory"); }
-// Sums of finished products, from here on.
+// Keeps the compiler from moving uses of the sums of finished products above this.
 template <int M, int N> NC_FN void nc_settled(float (&c)[M][N])
 {
 #pragma unroll
     for (int i = 0; i < M * N; i++) asm volatile("" : "+f"(c[i / N][i % N]) : : "memory");
 }
-// Scores, results of attention: the same numbers as a product's sums.
+// Scores and results of attention: the same registers in the shape of a product's sums.
 template <int N> NC_FN float (&nc_flat(float (&c)[1][N][4]))[4 * N] { return *(float (*)[4 * N])c; }
 template <int N> NC_FN void nc_settled(float (&c)[1][N][4])
 {
 #pragma unroll
     for (int i = 0; i < 4 * N; i++) asm volatile("" : "+f"(c[0][i / 4][i % 4]) : : "memory");
 }
-// The sums of a group (64 M x 2 N) to rows of shared memory, so far apart.
+// Stores the sums of a group (64 M x 2 N) to rows in shared memory, Pitch apart.
 template <int Pitch, int M, int N> NC_FN void nc_put_group(float *rows, const float (&c)[M][N])
 {
     const int thread = threadIdx.x % 128;
@@ -224,14 +224,14 @@ template <int Pitch, int M, int N> NC_FN void nc_put_group(float *rows, const fl
         nc_store<2>(to + (m * 64 + j % 2 * 8) * Pitch + j / 2 * 8, pair);
     }
 }
-// 16 rows of 64 sums of a warp (so many pairs of a thread), as products leave them, to its part of
-// shared memory; eight neighbours from there. Eights change places by the row, for the banks.
+// Stores 16 rows of 64 sums of a warp ([pairs] of each thread) to its part of shared memory; nc_of_part
+// loads eight neighbours. Groups of eight are swizzled by the row, to avoid bank conflicts.
 NC_FN void nc_put_part(float *part, const float *sums, int pairs)
 {
     const int thread = threadIdx.x % 32, row = thread / 4;
 #pragma unroll
     for (int i = 0; i < 16; i++) {
-        if (i >= pairs) continue; // (there are no such sums)
+        if (i >= pairs) continue; // the tile is narrower
         const NcVec<float, 2> pair = {sums[2 * i], sums[2 * i + 1]};
         nc_store<2>(part + (row + i % 2 * 8) * 64 + (i / 2 ^ row) * 8 + thread % 4 * 2, pair);
     }
@@ -240,9 +240,9 @@ NC_FN NcVec<float, 8> nc_of_part(const float *part, int row, int from)
 {
     return nc_load<8>(part + row * 64 + (from ^ row % 8 * 8));
 }
-// Adds up so many rows of 64 elements, copied as boxes that run along k: of 32 columns, four pieces
-// of eight. Thread 8 i + r gives the place of piece i of row r; its sums are then those of columns
-// 8 j + t % 4 * 2 and the next, for piece j, of every eighth row from t / 4 on. sum_joined: of all.
+// Sums Rows rows of 64 elements, copied as boxes along k: 32 of their columns, as four pieces of eight.
+// Thread 8 i + r passes the address of piece i of row r. Its sums are those of columns 8 j + t % 4 * 2
+// and the next one (piece j) over every eighth row from t / 4 on; nc_sums_joined adds all rows'.
 #define NC_SUM_ROWS(name, wide)                                                                       \
     template <int Rows> NC_FN void name(float (&sum)[8], uint32_t place)                              \
     {                                                                                                 \
@@ -267,8 +267,8 @@ NC_FN void nc_sums_joined(float (&sum)[8])
     for (int j = 0; j < 8; j++)
         for (int mask = 4; mask < 32; mask *= 2) sum[j] += nc_shuffle(sum[j], mask);
 }
-// Adds up what lanes of the same eight columns have of four sums of these, Line lanes (4 or 8) a
-// row: lane / 8 is which of them a lane keeps.
+// Adds four sums of eight columns over the lanes that have the same columns, with Line lanes (4 or 8)
+// per row; a lane keeps sum number lane / 8.
 template <int Line>
 NC_FN void nc_add_rows(float (&kept)[8], const float (&sum)[4][8], int lane)
 {
@@ -283,14 +283,14 @@ NC_FN void nc_add_rows(float (&kept)[8], const float (&sum)[4][8], int lane)
         kept[j] += all;
     }
 }
-// Of two neighbouring columns of results, what a lane has met of their rows.
+// A lane's sums over rows of two neighbouring columns of results; rows: how many it has added.
 struct NcTotals {
     NcRun<float> of[2];
     int rows;
 };
-// With 16 rows of a warp's box, of 64 columns: those that are results, of neighbouring places from
-// [place] to [end]; of every Pitch of these the first Results are. (Where a row's columns lie is
-// computed anew: registers are too few to keep that from tile to tile.)
+// Adds those of 16 rows of a warp's box, of 64 columns, that are results. The rows are positions from
+// [place] on, below [end]; of every Pitch positions the first Results are results. (Addresses are
+// computed anew: there are too few registers to keep them from tile to tile.)
 #define NC_ADD_BOX(name, widen)                                                                       \
     template <int Results, int Pitch>                                                                 \
     NC_FN void name(NcTotals &t, const uint16_t *box, int place, int end)                             \
@@ -298,7 +298,7 @@ struct NcTotals {
         int thread = threadIdx.x % 32;                                                                \
         asm volatile("" : "+r"(thread));                                                              \
         const int along = place % Pitch, before = t.rows;                                             \
-        const int first = along < Results ? 0 : Pitch - along; /* that is one */                      \
+        const int first = along < Results ? 0 : Pitch - along; /* the first result */                 \
         if (before == 0 && first < 16 && place + first < end)                                         \
             for (int j = 0; j < 2; j++)                                                               \
                 t.of[j].pivot =                                                                       \
@@ -312,29 +312,29 @@ struct NcTotals {
             t.rows += is;                                                                             \
             for (int j = 0; j < 2; j++) nc_add(t.of[j], is ? widen(x.at[j]) : t.of[j].pivot);         \
         }                                                                                             \
-        if ((before ^ t.rows) <= before) return; /* as often as what was met has doubled */           \
+        if ((before ^ t.rows) <= before) return; /* goes on whenever the count has doubled */         \
         const float n = (float)t.rows, share = nc_share(1.0f, n);                                     \
         for (int j = 0; j < 2; j++) nc_settle(t.of[j], n, share);                                     \
     }
 NC_ADD_BOX(nc_add_box_b, nc_b2f)
 NC_ADD_BOX(nc_add_box_h, nc_h2f)
-// A place in shared memory, computed anew where this stands: registers are too few to keep it in.
+// An address in shared memory, computed anew here: there are too few registers to keep it.
 NC_FN uint32_t nc_place_anew(const void *p)
 {
     uint32_t place = nc_shared_place(p);
     asm volatile("" : "+r"(place));
     return place;
 }
-// The other way than nc_matrices4: stores what that would load, each row so many bytes behind the
-// place that a thread gives.
+// The inverse of nc_matrices4: stores four matrices, each row Behind bytes after the address that a
+// thread passes.
 template <int Behind> NC_FN void nc_put_matrices4(uint32_t place, const uint32_t *r)
 {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0 + %5], {%1, %2, %3, %4};"
                  : : "r"(place), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]), "n"(Behind) : "memory");
 }
-// Copies of boxes from shared memory to the map's matrix at column x, row y; nothing beyond its
-// edges: begun by this thread, behind what others have stored there and fenced (nc_fence_written).
-// read<N> waits until all but those of the last N ends have been read.
+// Starts copying a box from shared memory to the map's matrix at column x, row y, without elements beyond
+// its edges, after other threads have written the box and executed nc_fence_written. nc_boxes_end commits
+// copies as a group; nc_boxes_read<N> waits until all groups but the last N have been read.
 NC_FN void nc_write_box(const NcMap &map, const uint16_t *from, int x, int y)
 {
     asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];"
