@@ -418,7 +418,7 @@ bool column_commits_late(const Body *b)
 // update take as long to arrive as the gradient.
 static bool prefetch(Emit *e, const Columns *c)
 {
-    enum { MOST_AHEAD = 48 }; // elements of a thread
+    enum { MOST_AHEAD = 48 }; // elements that a thread loads
     const Body *b = e->body;
     int n = 0;
     for (int i = 0; i < c->v.nloads; i++)

@@ -44,9 +44,9 @@ const char *cuda_first_words(const Target *t, const ProgKernel *p, int64_t block
 
 // Products in tiles take most of a multiprocessor's shared memory. If they were launched early,
 // their blocks would be placed where the preceding kernel leaves room, two on one multiprocessor
-// and none on another: with it, the eight kernels of a step of 784-512-512-10 took 61 us on an
-// H200, without it 50. The same holds for products with updates, however much memory they take: a
-// step of 784-256-128-64-32-10 took 19.6 us instead of 18.8.
+// and none on another: the eight kernels of a step of 784-512-512-10 took 61 us on an H200 when
+// launched early, and 50 otherwise. The same holds for products with updates, however much memory
+// they take: a step of 784-256-128-64-32-10 took 19.6 us instead of 18.8.
 static const char *first_words(const Kernel *k, const ProgKernel *p, int64_t blocks, int threads)
 {
     enum { CROWDED = 64 << 10 };

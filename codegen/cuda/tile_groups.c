@@ -35,8 +35,9 @@ static const char *filled(const Tile *t)
 }
 
 // Copies 64 channels of one pixel of each window: one copy if they are along k, otherwise one for
-// every 64 columns of the tile. If k is divided among blocks or groups, steps may be beyond the
-// last column; there an image number out of range makes the copy fill in zeros.
+// every 64 indices of the tile along the operand's own axis. If k is divided among blocks or
+// groups, steps may be beyond the last column; there an image number out of range makes the copy
+// fill in zeros.
 static void load_windows(RolePrint *w, const Tile *t, const BodyWindows *g, int side,
                          const char *to, const char *first)
 {

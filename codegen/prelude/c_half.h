@@ -2,7 +2,7 @@
 // processor's conversion instructions if it has them: gcc 12 does not use these when it vectorises.
 
 #if defined __AVX512F__
-enum { NC_OWN_HALVES = 16 }; // at once
+enum { NC_OWN_HALVES = 16 }; // converted at once
 typedef float nc_some_floats __attribute__((vector_size(64), aligned(4), may_alias));
 typedef short nc_some_halves __attribute__((vector_size(32), aligned(2), may_alias));
 #define nc_widened(h)   __builtin_ia32_vcvtph2ps512_mask(h, (nc_some_floats){0}, (uint16_t)-1, 4)

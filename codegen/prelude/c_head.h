@@ -156,7 +156,7 @@ NC_FN float nc_round_f16(float a)
     uint32_t u = nc_bits(a), e = u & 0x7f800000u, x = u & 0x7fffffffu;
     float c = nc_from_bits((e > 0x38800000u ? e : 0x38800000u) + 0x06c00000u), r = a + c - c;
     r = x < 0x477ff000u ? r : a * 0x1p127f;
-    return nc_from_bits(nc_bits(r) | (u & 0x80000000u)); // -0 too
+    return nc_from_bits(nc_bits(r) | (u & 0x80000000u)); // also of -0
 }
 NC_FN float nc_b2f(uint16_t h) { return nc_from_bits((uint32_t)h << 16); }
 // The float whose upper 16 bits are the rounded number. (NaN keeps its digits: with one constant for all

@@ -352,7 +352,7 @@ NC_FN float nc_pow_f(float a, float b)
     float negative = nc_from_bits(nc_bits(y) | (nc_bits(a) & 0x80000000u));
     y = floorf(half) != half && floorf(b) == b ? negative : y;
     y = a < 0 && a > -NC_INF && floorf(b) != b ? NC_NAN : y;
-    y = a == 1 ? 1 : y; // whatever b is
+    y = a == 1 ? 1 : y; // for any b
     y = a == -1 && nc_size_f(b) == NC_INF ? 1 : y;
     return b == 0 ? 1 : y;
 }
@@ -407,7 +407,7 @@ NC_FN double nc_pow_d(double a, double b)
     y = a < 0 && floor(b) != b ? (double)NC_NAN : y;
     y = x == (double)NC_INF && floor(b) != b ? far : y; // a of either sign
     y = a != a || b != b ? (double)NC_NAN : y;
-    y = a == 1 ? 1 : y; // whatever b is
+    y = a == 1 ? 1 : y; // for any b
     y = a == -1 && nc_size_d(b) == (double)NC_INF ? 1 : y;
     return b == 0 ? 1 : y;
 }

@@ -30,7 +30,7 @@ NC_FN void nc_mma(float (&c)[4], float a0, float a1, float a2, float a3, float b
 // multiplied by a zero unless the other operand is zero. The remainder of NaN is NaN.
 NC_FN float nc_first_digits(float a)
 {
-    const float most = 3.40116213e38f; // of tf32
+    const float most = 3.40116213e38f; // the largest finite tf32
     return fminf(fmaxf(nc_round_tf32(a), -most), most);
 }
 // The same with the precision of f32: each operand is split into the sum of two, of whose four products

@@ -121,7 +121,7 @@ template <int N, class T> NC_FN NcVec<T, N> nc_load(const T *p, int64_t left)
 // shifting costs nothing.
 template <int N, class T> NC_FN NcVec<T, N> nc_load_any(const T *p, int64_t left, int known = -1)
 {
-    constexpr int S = sizeof(T), W = N * S / 4; // words wanted
+    constexpr int S = sizeof(T), W = N * S / 4; // words of the vector
     if (left < N + 16 / S) return nc_load_last<N>(p, left);
     const int at = known < 0 ? (int)((uint64_t)p % 16) / S
                              : known * 4 / S + (S == 2 ? (int)((uint64_t)p % 4) / S : 0),
@@ -454,7 +454,7 @@ template <int N, int W, class T> NC_FN void nc_fill(NcVec<T, W> (&v)[N], T value
 template <class Op, int X, int Y, bool All, class Wait, int V, class T>
 NC_FN void nc_join_above(T (&v)[V], void *memory, int thread)
 {
-    constexpr int W = 32 % X == 0 && X * Y % 32 == 0 ? 32 / X : 1, R = Y / W; // rows a warp, warps
+    constexpr int W = 32 % X == 0 && X * Y % 32 == 0 ? 32 / X : 1, R = Y / W; // W: rows per warp; R: parts in memory
     if constexpr (W > 1) {
 #pragma unroll
         for (int m = X; m < 32; m *= 2)
@@ -511,7 +511,7 @@ NC_FN T nc_aside(const T (&v)[V], void *memory, int shift)
 
 // Squared deviations in one pass: of a thread's elements from a pivot, which is moved to the mean.
 template <class T> struct NcRun {
-    T pivot, sum, squares; // of x - pivot
+    T pivot, sum, squares; // sums of x - pivot and of its square
 };
 template <class T> NC_FN void nc_add(NcRun<T> &r, T x)
 {

@@ -67,7 +67,7 @@ int schedule_uneven_vector(Body *b, int64_t extent, bool held)
 int schedule_line(const Body *b)
 {
     const Schedule *s = &b->sched;
-    int line = 64; // 128 bytes of the narrowest type that vectors move
+    int line = 64; // 128 bytes of the narrowest type with vectors
     while (line > s->vector && line + s->vector - 2 + s->row.margin > s->team) line /= 2;
     return line;
 }

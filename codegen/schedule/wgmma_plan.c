@@ -204,7 +204,7 @@ void wgmma_schedule(const Target *t, Body *b)
         int wgmma, tile_n, cluster;
     } choices[] = {{WGMMA_OWN, 192, 1},    {WGMMA_OWN, 128, 1}, {WGMMA_OWN, 64, 1},
                    {WGMMA_SHARED, 256, 2}, {WGMMA_OWN, 192, 2}, {WGMMA_OWN, 128, 2}},
-      narrow = {WGMMA_OWN, 256, 1}, // 64 rows: gradients of weights of as many channels
+      narrow = {WGMMA_OWN, 256, 1}, // at most 64 rows: gradients of weights of few channels
         of_strips[] = {{WGMMA_STRIPS, 32, 1},
                        {WGMMA_STRIPS, 64, 1},
                        {WGMMA_STRIPS, 96, 1},

@@ -189,7 +189,7 @@ void tile_product(const Body *b, TileProgram *p)
     const Schedule *s = &b->sched;
     bool plain = p->atom == &fma;
     Tile own = {.name = "acc", .layout = L_SUMS, .type = plain ? p->type : DT_F32, .places = 1};
-    own.lines = !plain ? p->side_m : p->each ? p->each : 4; // of a warp, or of a thread
+    own.lines = !plain ? p->side_m : p->each ? p->each : 4; // results of a warp, or of a thread
     own.line = !plain ? p->side_n : p->each ? p->each : 2;
     int acc = tile_add(p, own);
     bool direct = plain && p->each; // sums go to memory from registers

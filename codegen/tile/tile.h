@@ -77,7 +77,7 @@ typedef enum TileKind {
     T_AGAIN,  // runs the ops up to its T_END, and again with all columns if some thread doubted
     T_TILES,  // loop over the tiles of the result that a block computes, up to its T_END
     T_CLEAR,  // clears the elements before the rows of dst
-    T_REDUCE, // dst = sums along the rows of a; totals: dst += sums over the rows of a
+    T_REDUCE, // dst = sums over the rows of a; totals: these are added to dst
     T_STORE,  // stores the results in a to device memory
     T_SHRINK, // scales dst, the results so far, by the factor that the map of scores computed
     T_JUDGE,  // tests whether masked scores might contribute to a row of the tile (doubt)
@@ -101,7 +101,8 @@ typedef enum TileHow { BY_BODY, BY_ASYNC, BY_BULK, BY_TENSOR } TileHow;
 // TO_LEAVE: a barrier of the cluster before blocks end, because others may still read their shared
 // memory. OF_GROUP: the four warps of a warpgroup. OF_ROLE: all warpgroups that multiply.
 typedef enum TileScope { OF_WARP, OF_BLOCK, OF_CLUSTER, TO_LEAVE, OF_GROUP, OF_ROLE } TileScope;
-typedef enum TileWhen { EACH_TIME, THE_FIRST, THE_LAST } TileWhen; // of a loop's iterations
+// In which iterations of its loop an op is executed.
+typedef enum TileWhen { EACH_TIME, THE_FIRST, THE_LAST } TileWhen;
 
 typedef struct TileOp {
     TileKind kind;

@@ -70,7 +70,7 @@ bool group_right_strips(const Body *b, ProgMap *left);
 const BodyStrips *wgmma_right_strips(const Body *b);
 int wgmma_right_rows(const Body *b); // its rows in a place of the ring
 int64_t wgmma_rows(const Body *b);   // rows of all tiles, with the positions that are no results
-int wgmma_tile_bytes(const Body *b, int axis); // of an operand, in a place of the ring or staying
+int wgmma_tile_bytes(const Body *b, int axis); // of an operand's tile, or of all of it
 int wgmma_place_apart(const Body *b);          // bytes from one place to the next
 int wgmma_right_offset(const Body *b);         // bytes from a place to its right operand
 int wgmma_sharing(const Schedule *s);          // number of blocks of a cluster that divide k

@@ -132,7 +132,7 @@ int wgmma_staged(const Body *b)
     return n;
 }
 
-// A copy of windows has the channels of one pixel, so tiles must not begin between those.
+// The width of tiles. A copy of windows must not begin within the channels of a pixel.
 int wgmma_grain(const Body *b)
 {
     const GroupOperand right = group_operand(b, 2);
