@@ -382,3 +382,8 @@ int64_t target_copied_channels(const Target *t, int64_t channels, int64_t result
                ? next
                : channels;
 }
+
+bool target_sums_in_bins(const Target *t, int64_t places, int64_t count, bool constant)
+{
+    return t->kind == TARGET_CUDA && count && (count >= places / 4 || constant);
+}

@@ -137,5 +137,9 @@ double target_windows_seconds(const Target *t, int64_t blocks, double bytes, int
 // blocks are added up.
 double target_tiles_seconds(const Target *t, int64_t blocks, int m, int n, double columns,
                             int parts);
+// Whether [count] float updates are added to [places] places of a tensor in bins in shared memory,
+// which write the whole result. If there are few updates and the tensor is not a constant, it is
+// copied and updated in memory, which is cheaper.
+bool target_sums_in_bins(const Target *t, int64_t places, int64_t count, bool constant);
 
 #endif

@@ -78,6 +78,59 @@ static void print_add(Emit *e, int guard, int flight, bool last)
              flight, flight);
 }
 
+// For places in order: the block's columns begin at [next] and end before [end]. A binary search
+// finds both, in even and odd lanes. Only the first and the last place can be outside of all
+// blocks' places, so these two are checked.
+static void print_ordered(Emit *e)
+{
+    const Body *b = e->body;
+    const char *c = e->axis[b->col], *it = int_type(e),
+               *t = type_math(b->insts.at[b->bins.ordered].type);
+    const long long cols = extent_of(b, b->col);
+    emit_open(e, 1ull << b->col);
+    emit_int(e, c, "(%s)threadIdx.x * %lld", it, cols - 1);
+    emit(e, "(void)%s;", emit_value(e, b->bins.place));
+    emit_end(e, "if (block == 0 && threadIdx.x < 2) {");
+    emit(e, "%s low = 0, high = %lld;", it, cols);
+    emit(e, "const long long bound = (long long)(%s + lane %% 2) * %lld;", e->axis[0],
+         (long long)b->bins.held);
+    emit_open(e, 1ull << b->col);
+    emit_int(e, c, "low + (high - low) / 2");
+    emit(e, "const %s found = %s;", t, emit_value(e, b->bins.ordered));
+    emit(e, "if ((long long)found < bound) low = %s + 1;", c);
+    emit(e, "else high = %s;", c);
+    emit_end(e, "while (low < high) {");
+    emit(e, "%s next = __shfl_sync(0xffffffffu, low, 0);", it);
+    emit(e, "const %s end = __shfl_sync(0xffffffffu, low, 1);", it);
+}
+
+// Adds the columns from [next] on, [flight] at a time: as long as there are as many, or (last) to
+// the end.
+static void print_add_ordered(Emit *e, int flight, bool last)
+{
+    const Body *b = e->body;
+    const char *c = e->axis[b->col], *at = "next + u", *it = int_type(e);
+    const char *step = emit_text(e, "for (int u = 0; u < %d; u++) {", flight);
+    emit_open(e, 0);
+    emit(e, "%s x[%d];", type_math(b->insts.at[b->bins.sum].type), flight);
+    emit(e, "int place[%d];", flight);
+    emit(e, "#pragma unroll");
+    emit_open(e, 1ull << b->col);
+    emit_int(e, c, last ? emit_text(e, "nc_min(%s, (%s)(end - 1))", at, it) : at);
+    emit(e, "place[u] = (int)(%s - (%s)%s * %lld);", emit_value(e, b->bins.ordered), it, e->axis[0],
+         (long long)b->bins.held);
+    emit(e, "x[u] = %s;", emit_value(e, b->insts.at[b->bins.sum].a[0]));
+    emit_end(e, "%s", step);
+    emit(e, "#pragma unroll");
+    emit_open(e, 0);
+    emit(e, "%ssums[place[u] * %d] += x[u];", last ? emit_text(e, "if (%s < end) ", at) : "",
+         b->sched.threads);
+    emit_end(e, "%s", step);
+    emit_end(e,
+             last ? "for (; next < end; next += %d) {" : "for (; next + %d <= end; next += %d) {",
+             flight, flight);
+}
+
 // Stores results: the store's value, with the sum of a bin in place of the update.
 static void print_results(Emit *e)
 {
@@ -86,8 +139,12 @@ static void print_results(Emit *e)
     s.guard = 0;
     emit(e, "#pragma unroll 8");
     emit_open(e, 0);
-    emit(e, "const %s place = held * %lld + %s %% %lld;", int_type(e), (long long)b->bins.shares,
-         e->axis[0], (long long)b->bins.shares);
+    if (b->bins.ordered >= 0)
+        emit(e, "const %s place = %s * %lld + held;", int_type(e), e->axis[0],
+             (long long)b->bins.held);
+    else
+        emit(e, "const %s place = held * %lld + %s %% %lld;", int_type(e),
+             (long long)b->bins.shares, e->axis[0], (long long)b->bins.shares);
     emit_open(e, 0);
     emit_bind(e, b->bins.place, e->scope, "place");
     emit(e, "const %s sum = sums[held * %d];", type_math(b->insts.at[b->bins.sum].type),
@@ -98,10 +155,29 @@ static void print_results(Emit *e)
     emit_end(e, "for (int held = 0; held < %lld; held++) {", (long long)b->bins.held);
 }
 
-void bins_cuda(Emit *e)
+// The sums of a block's places, whose updates may be anywhere.
+static void print_unordered(Emit *e)
 {
     const Body *b = e->body;
     const int guard = b->stores.at[0].guard - 1, threads = b->sched.threads, looks = bins_looks(b);
+    const char *it = int_type(e), *type = type_math(b->insts.at[b->bins.sum].type);
+    emit(e, "%s *const hit = (%s *)((%s *)nc_shared + %lld);", it, it, type,
+         (long long)b->bins.held * threads);
+    emit(e, "%s *const hit_place = hit + %d;", it, looks * threads);
+    emit(e, "int *const found = (int *)(hit_place + %d);", looks * threads);
+    emit_open(e, 0);
+    print_find(e, guard, looks);
+    emit(e, "int next = 0;");
+    print_add(e, guard, FLIGHT, false);
+    print_add(e, guard, FEW, true);
+    emit_end(e, "for (%s from = 0; from < %lld; from += %d) {", it, extent_of(b, b->col),
+             looks * threads);
+}
+
+void bins_cuda(Emit *e)
+{
+    const Body *b = e->body;
+    const int threads = b->sched.threads;
     const char *it = int_type(e), *type = type_math(b->insts.at[b->bins.sum].type);
     const long long cols = b->axis[1].extent, across = bins_blocks_across(cols);
     emit_open(e, 3);
@@ -113,19 +189,15 @@ void bins_cuda(Emit *e)
     emit(e, "const bool inside = result < %lld;", cols);
     emit_int(e, e->axis[1], "nc_min(result, (%s)%lld)", it, cols - 1);
     emit(e, "%s *const sums = (%s *)nc_shared + threadIdx.x;", type, type);
-    emit(e, "%s *const hit = (%s *)((%s *)nc_shared + %lld);", it, it, type,
-         (long long)b->bins.held * threads);
-    emit(e, "%s *const hit_place = hit + %d;", it, looks * threads);
-    emit(e, "int *const found = (int *)(hit_place + %d);", looks * threads);
     emit(e, "for (int held = 0; held < %lld; held++) sums[held * %d] = 0;", (long long)b->bins.held,
          threads);
-    emit_open(e, 0);
-    print_find(e, guard, looks);
-    emit(e, "int next = 0;");
-    print_add(e, guard, FLIGHT, false);
-    print_add(e, guard, FEW, true);
-    emit_end(e, "for (%s from = 0; from < %lld; from += %d) {", it, extent_of(b, b->col),
-             looks * threads);
+    if (b->bins.ordered >= 0) {
+        print_ordered(e);
+        print_add_ordered(e, FLIGHT, false);
+        print_add_ordered(e, FEW, true);
+    } else {
+        print_unordered(e);
+    }
     print_results(e);
     emit_close(e, NULL, NULL);
 }

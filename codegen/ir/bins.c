@@ -23,5 +23,6 @@ int64_t bins_bytes(const Body *b)
 {
     int64_t threads = bins_threads(b->axis[1].extent), index = b->sched.wide ? 8 : 4;
     int64_t sums = b->bins.held * threads * math_bytes(b->insts.at[b->bins.sum].type);
+    if (b->bins.ordered >= 0) return sums;
     return sums + 2 * threads * bins_looks(b) * index + threads / 32 * 4;
 }

@@ -193,10 +193,11 @@ typedef struct Body {
     } dot;
     // Sums by index, over slots (axis 0) and neighbouring results (axis 1): [sum] (KI_BIN) adds to
     // index [place] of the columns, out of [places]; the store is computed from it. A slot has the
-    // indices that are equal to its number modulo [shares], at most [held]. held 0: not such a
-    // body.
+    // indices that are equal to its number modulo [shares], at most [held]. If the indices ascend
+    // along the columns (ordered >= 0, their instruction without the check of [place]), it has
+    // [held] consecutive indices. held 0: not such a body.
     struct {
-        int sum, place;
+        int sum, place, ordered;
         int64_t places, shares, held;
     } bins;
     // Attention over axes (batch 0, rows 1, a head dimension for each result) and the columns:

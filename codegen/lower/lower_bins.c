@@ -3,6 +3,9 @@
 // A block takes neighbouring columns off the scattered axis, one a thread, a share of the bins
 // along it, and a range of the updates. Each thread adds to its own column of the bins in the order
 // of the updates, so that there are no conflicts: many updates of one bin cost no more than others.
+// Where the updates are in the order of their bins (passes/scatter.c), a block has neighbouring
+// bins, whose updates are neighbours, too. Otherwise it looks at all updates for those of its bins.
+//
 // Where there are many updates a bin, they are split into ranges: each leaves its partial bins in
 // memory, and a second body adds these in order. The order of additions is fixed: runs agree to the
 // bit.
@@ -17,19 +20,23 @@ typedef struct Bins {
     int64_t axis, places, cols, count;  // cols: results with the same index; count: number of
                                         // updates
     int64_t held, shares, ranges, each; // each: updates per range
+    bool ordered;
 } Bins;
 
 static void choose(Bins *p)
 {
-    enum { BUDGET = 96 << 10, LIST = 36 << 10, LEAST = 64 };
+    enum { BUDGET = 96 << 10, LIST = 36 << 10, LEAST = 64, ORDERED = 16 << 10 };
     const Target *t = p->ctx->target;
     int64_t threads = bins_threads(p->cols), bytes = threads * math_bytes(p->sum);
-    int64_t budget = at_most(BUDGET, t->shared_per_block - LIST), most = budget / bytes;
+    // (ordered bins: few for each block, so that many blocks load at the same time)
+    int64_t budget = p->ordered ? ORDERED : at_most(BUDGET, t->shared_per_block - LIST),
+            most = budget / bytes;
     p->shares = ceil_div(p->places, most > 1 ? most : 1);
     p->held = ceil_div(p->places, p->shares);
     int64_t across = bins_blocks_across(p->cols) * p->shares;
     int64_t resident = at_most(2 * BUDGET / (p->held * bytes), t->threads_per_unit / threads);
     int64_t ranges = at_most(resident * t->units / across, p->count / LEAST);
+    if (p->ordered) ranges = 1;
     ranges = at_most(ranges, p->count / (2 * p->places)); // partial sums should be at most half of
                                                           // what is added up
     p->each = ceil_div(p->count, ranges > 1 ? ranges : 1);
@@ -82,8 +89,14 @@ static bool add_up(const Bins *p, BodyList *out)
         guard = lower_ew(&l, OP_lt, DT_BOOL, (int[]){i, end}, 2, NULL);
     }
     int where = lower_place(&l, p->n, from, guard);
+    b->bins.ordered = p->ordered ? b->insts.at[where].a[0] : -1;
+    if (p->ordered) { // an error names the update's position before it was moved
+        const Node *perm = p->n->args[1]->args[1];
+        int moved = lower_value(&l, (Node *)perm, &from, -1);
+        b->insts.at[where].ix = ix_value(c, moved, 0, p->count - 1, b->insts.at[moved].axes);
+    }
     const Ix *place = ix_value(c, where, 0, p->places - 1, b->insts.at[where].axes);
-    if (p->shares > 1) {
+    if (p->shares > 1 && !p->ordered) {
         int share = lower_index(&l, ix_mod(c, place, p->shares));
         int mine = lower_index(&l, ix_mod(c, slot, p->shares));
         int hit = lower_ew(&l, OP_eq, DT_BOOL, (int[]){share, mine}, 2, NULL);
@@ -152,6 +165,7 @@ bool lower_bins(LowerCtx *ctx, Graph *g, const Group *group, Node *n, BodyList *
     p.places = n->type.dim[p.axis];
     p.cols = lower_rows_around(&n->type, p.axis);
     p.count = n->args[2]->type.dim[p.axis];
+    p.ordered = attr_int(n, ATTR_ordered, 0) && n->args[1]->op == OP_gather;
     choose(&p);
     return add_up(&p, out) && (p.ranges == 1 || join(&p, out));
 }

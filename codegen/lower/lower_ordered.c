@@ -157,18 +157,6 @@ int lower_place(Lower *l, Node *n, const Ix *at, int pred)
                                 .node = n});
 }
 
-// Whether scatter_add uses bins in shared memory, which write the whole result. If there are few
-// updates and the data is not a constant, copying the data first is cheaper.
-static bool bins_pay(const Target *t, const Node *n)
-{
-    int64_t places = n->type.dim[attr_int(n, ATTR_axis, 0)],
-            count = n->args[2]->type.dim[attr_int(n, ATTR_axis, 0)];
-    double v;
-    if (t->kind != TARGET_CUDA || n->op != OP_scatter_add) return false;
-    if (!count || !type_count(&n->type)) return false;
-    return count >= places / 4 || node_const_value(n->args[0], &v);
-}
-
 // Whether updates are combined by atomics: for integers, whose results do not depend on the order.
 static bool combines_atomically(const Target *t, const Node *n)
 {
@@ -181,10 +169,13 @@ static bool combines_atomically(const Target *t, const Node *n)
 // and the order of additions is fixed. Updates that are combined atomically have a thread each.
 bool lower_scatter(LowerCtx *ctx, Graph *g, const Group *group, Node *n, BodyList *out)
 {
-    if (bins_pay(ctx->target, n)) return lower_bins(ctx, g, group, n, out);
     const Type *t = &n->type, *ut = &n->args[2]->type;
     int64_t axis = attr_int(n, ATTR_axis, 0), count = ut->dim[axis],
             rows = lower_rows_around(t, axis);
+    double v0;
+    if (n->op == OP_scatter_add && type_count(t) &&
+        target_sums_in_bins(ctx->target, t->dim[axis], count, node_const_value(n->args[0], &v0)))
+        return lower_bins(ctx, g, group, n, out);
     Lower l = lower_begin(ctx, g, group);
     const Ix *idx[MAX_RANK];
     int64_t all = type_count(t);

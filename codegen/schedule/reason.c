@@ -78,9 +78,10 @@ static void column_reason(Arena *a, const Body *b, const Target *t, Buf *o)
 {
     const Schedule *s = &b->sched;
     if (b->bins.held) {
-        buf_printf(o,
-                   "sums by index in shared memory: %lld places a block; %lld parts of the columns",
-                   (long long)b->bins.held, (long long)(b->axis[0].extent / b->bins.shares));
+        buf_printf(
+            o, "sums by index in shared memory: %lld places a block%s; %lld parts of the columns",
+            (long long)b->bins.held, b->bins.ordered < 0 ? "" : ", whose updates are neighbours",
+            (long long)(b->axis[0].extent / b->bins.shares));
         return;
     }
     if (b->serial_cols) {

@@ -1,0 +1,42 @@
+#!/bin/bash
+# scatter_add into many places: updates that are sorted by place first (passes/scatter.c), on a device of one multiprocessor, where that
+# pays for few of them. Random sizes; and an index out of range is named at its own position.
+. "$(dirname "$0")/../lib.sh"
+SHIM=$BUILD/shim
+if ! command -v g++ >/dev/null && ! command -v "${SHIM_CXX:-}" >/dev/null; then
+    skip "no g++: the CUDA text cannot be run on the host"
+    finish
+fi
+export SHIM_UNITS=1 LD_LIBRARY_PATH=$SHIM${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+cat >sums.net <<'N'
+const n = 6000
+const p = 9000
+const c = 70
+model a(x: f32[p, c], i: i32[n] in 0..p, u: f32[n, c]) { return y = scatter_add(x, i, u) }
+model b(i: i32[n], u: f32[n, c]) { return y = scatter_add(zeros([p, c]), i % p, u * 2) }
+model g(w: f32[p, c], i: i32[n] in 0..p) { return dw = grad(sum(sin(w[i])), w) }
+model few(i: i32[n] in 0..3, u: f32[n, c]) { return y = scatter_add(zeros([p, c]), i * (p // 3), u) }
+model middle(x: f32[3, p, c // 3], i: i64[n] in 0..p, u: f32[3, n, c // 3]) { return y = scatter_add(x, i, u, axis = 1) }
+N
+RANDOM=${SEED:=$((10#$(date +%j)))} # another day, other sizes
+for size in "" "-D n=$((3000 + RANDOM % 4000)) -D p=$((3000 + RANDOM % 3000)) -D c=$((200 + RANDOM % 140))" \
+    "-D n=$((9000 + RANDOM % 9000)) -D p=$((50000 + RANDOM % 9000)) -D c=$((3 + RANDOM % 9))"; do
+    # shellcheck disable=SC2086
+    expect 0 "kernels on cuda:0" "$NETC" check sums.net --device cuda:0 --cache-dir '' $size
+    # shellcheck disable=SC2086
+    sorted=$("$NETC" inspect sums.net --why --cache-dir '' $size 2>&1 | grep -c 'places a block, whose updates are neighbours')
+    [ "$sorted" -ge 5 ] && pass || fail "SEED=$SEED $size: sums of sorted updates: $sorted of 5"
+done
+cat >bad.net <<'N'
+const n = 6000
+const p = 9000
+const c = 70
+model make() { return low = where(iota(n) == 77, -3, iota(n) * 7 % p), high = where(iota(n) == 4321, 9000, iota(n) * 7 % p), u = normal([n, c], 1) }
+model a(i: i32[n], u: f32[n, c]) { return y = scatter_add(zeros([p, c]), i, u) }
+N
+"$NETC" run -q bad.net --entry make -o low=low.npy -o high=high.npy -o u=u.npy --device cpu >out 2>&1 || fail "make: $(cat out)"
+for device in cpu cuda:0; do
+    expect 1 "index of an update: -3 at element 77 is outside 0..9000" "$NETC" run bad.net --entry a --input i=low.npy --input u=u.npy --device $device --cache-dir ''
+    expect 1 "index of an update: 9000 at element 4321 is outside 0..9000" "$NETC" run bad.net --entry a --input i=high.npy --input u=u.npy --device $device --cache-dir ''
+done
+finish
