@@ -78,10 +78,19 @@ int group_apart(const Body *b)
     return rest % 2 ? 8 : rest % 4 ? 4 : rest ? 2 : 1;
 }
 
+// Whether the last step along the contracted axis may read beyond it: what is beyond has to be zero
+// for one operand. A matrix ends there, but after the windows of one product follow those of the
+// next.
+static bool ends_in_zeros(const Body *b, const GroupOperand *left, const GroupOperand *right)
+{
+    const bool on = left->map.image[0] && !left->along_k && right->map.image[0] && !right->along_k;
+    return !on || b->axis[0].extent == 1 || b->axis[b->col].extent % STEP == 0;
+}
+
 GroupOperand group_operand(const Body *b, int axis)
 {
     const GroupOperand left = operand(b, 1), right = operand(b, 2);
-    if (!left.fits || !right.fits) return (GroupOperand){0};
+    if (!left.fits || !right.fits || !ends_in_zeros(b, &left, &right)) return (GroupOperand){0};
     GroupOperand x = axis == 1 ? left : right;
     if (axis == 1) x.map.apart = group_apart(b);
     bool above = axis == 1 && left.along_k && !right.along_k && !right.map.image[0];

@@ -112,6 +112,7 @@ static Node *legal_dot(Graph *g, const Node *dot, Node *const *operands)
 
 // -- sums of many terms over windows --------------------------------------------------------------
 
+enum { MOST_PARTS = 256 };
 #define TILE 128.0
 // Share of the tensor cores' rate that generated products over windows reach; estimated, not
 // measured.
@@ -138,21 +139,53 @@ static double parts_seconds(const Target *t, const DotSizes *x, int64_t parts)
     return parts > 1 ? seconds + launch + bytes / t->bytes_per_second : seconds;
 }
 
-// Gradients of a convolution's weights have few results, with as many terms as there are pixels.
-// The first contracted axis is cut into as many parts as are needed to fill the device.
-static int64_t parts_of(const PassOptions *o, const Node *dot)
+// How a product's terms are cut: the first contracted axis into [first] parts, and each of these
+// along the second one into [second]. If second > 1, first is the extent of its axis.
+typedef struct Parts {
+    int64_t first, second;
+} Parts;
+
+// If there are far fewer images than the device needs parts, their lines are cut, too: into the
+// returned number of parts for each image; 1: not at all, since that takes more than [least]
+// seconds.
+static int64_t parts_of_lines(const PassOptions *o, const Node *dot, int64_t images, double least)
 {
-    if (!o || !o->target || dot->op != OP_dot || !fuse_reads_windows(o, dot)) return 1;
+    // FEW: an image for so many multiprocessors. STEPS: the most lines that bulk copies skip.
+    // WHOLE: terms that are multiplied at a time.
+    enum { FEW = 4, STEPS = 8, WHOLE = 64 };
     const DotAxes a = dot_axes(dot, 0);
     const DotSizes x = dot_sizes(dot);
-    if (fuse_few_results(o, dot)) return 1;
+    const int rank = MAX_RANK - 1;
+    if (o->target->kind != TARGET_CUDA || images * FEW > o->target->units || a.ncontract < 3 ||
+        dot->type.rank + 2 > MAX_RANK || dot->args[0]->type.rank > rank ||
+        dot->args[1]->type.rank > rank)
+        return 1;
+    const int64_t lines = dot->args[0]->type.dim[a.contract[1]];
+    int64_t best = 1;
+    for (int64_t n = 2; n <= STEPS && images * n <= MOST_PARTS; n++) {
+        if (lines % n || x.k / (images * n) % WHOLE) continue;
+        double seconds = parts_seconds(o->target, &x, images * n);
+        if (seconds < least) least = seconds, best = n;
+    }
+    return best;
+}
+
+// Gradients of a convolution's weights have few results, with as many terms as there are pixels.
+// The terms are cut into as many parts as are needed to fill the device.
+static Parts parts_of(const PassOptions *o, const Node *dot)
+{
+    const Parts none = {1, 1};
+    if (!o || !o->target || dot->op != OP_dot || !fuse_reads_windows(o, dot)) return none;
+    const DotAxes a = dot_axes(dot, 0);
+    const DotSizes x = dot_sizes(dot);
+    if (fuse_few_results(o, dot)) return none;
     int64_t best = 1, extent = a.ncontract ? dot->args[0]->type.dim[a.contract[0]] : 1;
     double least = parts_seconds(o->target, &x, 1);
     // The parts need one more axis, unless each part is one index of the axis that is cut.
     const bool room = dot->args[0]->type.rank < MAX_RANK && dot->args[1]->type.rank < MAX_RANK &&
                       dot->type.rank < MAX_RANK;
-    if (!room && (dot->type.rank == MAX_RANK || a.ncontract < 2)) return 1;
-    for (int64_t parts = room ? 2 : extent; parts <= extent && parts <= 256; parts++) {
+    if (!room && (dot->type.rank == MAX_RANK || a.ncontract < 2)) return none;
+    for (int64_t parts = room ? 2 : extent; parts <= extent && parts <= MOST_PARTS; parts++) {
         if (extent % parts || x.k / parts < 64) continue;
         if (o->target->kind == TARGET_CPU) {
             if (cpu_parts(&x, parts)) best = parts;
@@ -161,7 +194,8 @@ static int64_t parts_of(const PassOptions *o, const Node *dot)
         double seconds = parts_seconds(o->target, &x, parts);
         if (seconds < least) least = seconds, best = parts;
     }
-    return best;
+    const int64_t lines = parts_of_lines(o, dot, extent, least);
+    return lines > 1 ? (Parts){extent, lines} : (Parts){best, 1};
 }
 
 // Bulk copies of windows copy 64 channels of a pixel at a time. If the result has a number of
@@ -200,9 +234,10 @@ static Node *first_channels(Graph *g, Node *y, int64_t channels)
     return graph_slice(g, y, start, limit, stride);
 }
 
-static Node *dot_by_parts(Graph *g, const Node *dot, Node *const *operands, int64_t parts,
+static Node *dot_by_parts(Graph *g, const Node *dot, Node *const *operands, Parts p,
                           int64_t channels)
 {
+    const int64_t parts = p.first;
     Node *args[2];
     const Type *right = &operands[1]->type;
     int64_t batch[2][MAX_RANK], contract[2][MAX_RANK];
@@ -215,25 +250,32 @@ static Node *dot_by_parts(Graph *g, const Node *dot, Node *const *operands, int6
                                                                     // axis of the parts
         int64_t dim[MAX_RANK];
         int rank = 0;
-        for (int i = 0; i < t->rank && !whole; i++) {
-            if (i == cut) dim[rank++] = parts;
-            dim[rank++] = i == cut ? t->dim[i] / parts : t->dim[i];
+        // The first axis is cut, or is that of the parts. In the latter case the second one may be
+        // cut so that a part has every n-th line: bulk copies skip lines, but do not begin at any.
+        const bool lines = p.second > 1;
+        const int64_t split = lines ? d.contract[1] : whole ? MAX_RANK : cut;
+        for (int i = 0; i < t->rank; i++) {
+            const int64_t pieces = lines ? t->dim[i] / p.second : parts;
+            if (i == split) dim[rank++] = pieces;
+            dim[rank++] = i == split ? t->dim[i] / pieces : t->dim[i];
         }
-        args[side] = whole ? operands[side] : graph_reshape(g, operands[side], rank, dim);
+        args[side] = graph_reshape(g, operands[side], rank, dim);
         nb = nc = 0;
-        batch[side][nb++] = cut;
-        for (int i = 0; i < d.nbatch; i++)
-            batch[side][nb++] = d.batch[i] + (!whole && d.batch[i] > cut);
+        batch[side][nb++] = cut + (cut > split);
+        if (lines) batch[side][nb++] = split + 1;
+        for (int i = 0; i < d.nbatch; i++) batch[side][nb++] = d.batch[i] + (d.batch[i] > split);
         for (int i = whole; i < d.ncontract; i++)
-            contract[side][nc++] = d.contract[i] + (!whole && d.contract[i] >= cut);
+            contract[side][nc++] =
+                d.contract[i] + (d.contract[i] > split || (!lines && d.contract[i] == split));
     }
     args[1] = with_channels(g, args[1], channels);
     Node *y = graph_dot(g, args[0], args[1], batch[0], batch[1], nb, contract[0], contract[1], nc,
                         DT_F32);
-    const int64_t first = 0;
+    const int64_t summed[] = {0, 1};
     const int64_t own = right->dim[right->rank - 1];
     if (channels > own) y = first_channels(g, y, own);
-    return graph_cast(g, graph_reduce(g, OP_sum, y, &first, 1, false), dot->type.dtype);
+    return graph_cast(g, graph_reduce(g, OP_sum, y, summed, p.second > 1 ? 2 : 1, false),
+                      dot->type.dtype);
 }
 
 static bool is_row_data(const Node *n, bool rows)
@@ -251,7 +293,7 @@ typedef struct Legalize {
 static bool is_illegal(const Legalize *l, const Node *n, bool rows)
 {
     if (fuse_generated(l->options, n)) // a generated kernel can read any expression
-        return parts_of(l->options, n) > 1;
+        return parts_of(l->options, n).first > 1;
     for (uint32_t k = 0; k < n->nargs && node_has(n, OPF_ADDRESSES); k++)
         if (is_row_data(n->args[k], rows)) return true;
     return n->op == OP_dot && (dot_needs_order(n, 0) || dot_needs_order(n, 1));
@@ -291,10 +333,11 @@ static Graph *legalize_graph(void *ctx, const IdMap *done, Graph *g)
             if (!args[k]->name) args[k]->name = attr_str(n->args[k], ATTR_name);
         }
         graph_stamp(dst, n, NULL);
-        const int64_t parts = parts_of(l->options, n);
+        const Parts parts = parts_of(l->options, n);
+        const int64_t count = parts.first * parts.second;
         if (n->op == OP_dot)
-            y = parts > 1
-                    ? dot_by_parts(dst, n, args, parts, computed_channels(l->options, n, parts))
+            y = count > 1
+                    ? dot_by_parts(dst, n, args, parts, computed_channels(l->options, n, count))
                     : legal_dot(dst, n, args);
         else
             y = graph_region_node(dst, n->op, args, (int)n->nargs, n->attrs, regions,

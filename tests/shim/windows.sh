@@ -173,6 +173,18 @@ LD_LIBRARY_PATH=$SHIM expect 0 worst "$NETC" check shortcut.net --device cuda:0 
 grep 'slice(' shortcut.txt >slices.txt
 [ "$(grep -c '# bf16\[' slices.txt)" = 1 ] && [ "$(grep -c '# f32\[' slices.txt)" = 1 ] && pass || fail "slices: $(cat slices.txt)"
 
+# The lines of few images are parts of the gradient of a convolution's weights: every n-th line by one warpgroup.
+net=$ROOT/tests/shim/net/weights_few.net
+[ "$("$NETC" inspect "$net" --target sm_90 --no-library --knobs | grep -c 'tile wgmma=own')" = 1 ] && pass || fail "parts of lines: no warpgroups"
+for _ in 1 2; do
+    any b 2 7; any h 10 20; any c 8 16; any o 8 16; any k 1 5; any stride 1 2
+    sizes="-D batch=$b -D h=$((2 * h)) -D c=$((8 * c)) -D o=$((8 * o)) -D k=$k -D p=$((k / 2)) -D stride=$stride"
+    echo "SEED=$SEED: parts of lines $sizes"
+    # shellcheck disable=SC2086
+    LD_LIBRARY_PATH=$SHIM expect 0 worst "$NETC" check "$net" --device cuda:0 --cache-dir '' --no-library $sizes
+done
+net=$ROOT/tests/shim/net/windows.net
+
 # A gradient of pooling is stored as the image whose windows the products behind it copy.
 pooled() {
     "$NETC" inspect "$ROOT/tests/shim/net/pooled.net" --precision bf16 --target sm_90 --why -D b=900 -D h=15 -D w=15 -D c=64 "$@" |
