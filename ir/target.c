@@ -386,4 +386,27 @@ int64_t target_copied_channels(const Target *t, int64_t channels, int64_t result
 bool target_sums_in_bins(const Target *t, int64_t places, int64_t count, bool constant)
 {
     return t->kind == TARGET_CUDA && count && (count >= places / 4 || constant);
+static double grouped_seconds(const Target *t, const TargetGroups *x)
+{
+    const int64_t least = x->channels < x->results ? x->channels : x->results;
+    const double share = least < TARGET_UNIT ? 0.002 : 0.012;
+    return 2 * x->products * (double)x->groups / (share * t->bf16_flops * (x->half ? 1 : 0.5));
+}
+
+static double merged_seconds(const Target *t, const TargetGroups *x)
+{
+    enum { STEP = 64 };
+    const double copied = 0.8, gathered = 0.3, groups = (double)x->groups;
+    const int64_t channels = x->groups * x->channels, results = x->groups * x->results;
+    const bool copies =
+        t->group_products && x->half && channels % STEP == 0 && results % TARGET_UNIT == 0;
+    const double rate = (copies ? copied : gathered) * t->bf16_flops * (x->half ? 1 : 0.5),
+                 weights = x->products / (double)x->rows * groups * groups;
+    return 2 * x->products * groups * groups / rate +
+           target_move_seconds(t, weights * (x->half ? 2 : 4));
+}
+
+bool target_merges_groups(const Target *t, const TargetGroups *x)
+{
+    return t->kind == TARGET_CUDA && x->rows > 0 && merged_seconds(t, x) < grouped_seconds(t, x);
 }

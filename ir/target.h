@@ -127,6 +127,14 @@ int target_line_elements(const Target *t);                // copying a line of m
 // the pixels of a line, which is copied once; the zeros then cost less than computing the
 // addresses.
 int64_t target_copied_channels(const Target *t, int64_t channels, int64_t results, bool lines);
+typedef struct TargetGroups {          // a convolution by groups of channels, or a gradient of one
+    int64_t groups, channels, results; // of a group: in the image and in the result
+    int64_t rows;                      // places of all images
+    double products;                   // of a group
+    bool half;                         // of 16-bit floats; otherwise of f32 rounded to TF32
+} TargetGroups;
+// Whether it is faster as a convolution of all channels, with weights of 0 between groups.
+bool target_merges_groups(const Target *t, const TargetGroups *x);
 // Estimated seconds of a product on tensor cores with one tile per warp, by [blocks] that read
 // [bytes] each; each tile is shared by the [cluster] blocks of a cluster.
 double target_warp_tiles_seconds(const Target *t, int64_t blocks, double bytes, int cluster,

@@ -5,13 +5,16 @@
 //
 //     pad(view(f(a, b)))   becomes   pad(f(view(a), view(b)))
 //
+// So do reshapes alone if they merge the groups of channels that the value is computed in: bulk
+// copies read images of at most four axes.
+//
 // Requires: gradients expanded, precision chosen (roundings decide what is stored). Keeps: every
 // value to the bit. Breaks: nothing.
 #include "ir/graph.h"
 #include "passes/passes.h"
 #include "passes/regions.h"
 
-enum { MOST_VIEWS = 16, MOST_ARGS = 4, MOST_DEPTH = 64 };
+enum { MOST_VIEWS = 16, MOST_ARGS = 4, MOST_DEPTH = 64, IMAGE_AXES = 4 };
 
 typedef struct Layout {
     const Graph *g;
@@ -96,7 +99,9 @@ static Node *stored_as_read(void *ctx, Graph *g, Node *n, Node *const *map)
         view[count++] = x;
         permutes |= !node_keeps_all(x);
     }
-    return permutes && moves_through(l, x) ? viewed(l, g, x, view, count, map, 0) : NULL;
+    const bool merges = x->type.rank > IMAGE_AXES && n->type.rank <= IMAGE_AXES;
+    return (permutes || merges) && moves_through(l, x) ? viewed(l, g, x, view, count, map, 0)
+                                                       : NULL;
 }
 
 static Graph *layout_graph(void *ctx, const IdMap *done, Graph *g)
