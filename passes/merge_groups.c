@@ -29,8 +29,8 @@
 
 typedef struct Merging {
     const PassOptions *options;
-    bool
-        *summed; // by id: the gradient of a grouped convolution's weights sums this over all places
+    // By id: the gradient of a grouped convolution's weights sums this over all places.
+    bool *summed;
 } Merging;
 
 enum { MOST_VIEWS = 32, GROUP = 0, MOST_AXES = 3 };

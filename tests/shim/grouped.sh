@@ -1,0 +1,38 @@
+#!/bin/bash
+# Convolutions by groups that a training step computes as dense ones (passes/merge_groups.c): forward and both gradients, on the
+# device of the host, against the evaluator. Sizes that nobody chose, and some on purpose.
+. "$(dirname "$0")/../lib.sh"
+SHIM=$BUILD/shim net=$ROOT/tests/shim/net/grouped.net
+
+# merged COUNT DEFINITION...: so many products of the step have no groups left, and thus one of 64 or more channels.
+merged() {
+    local count=$1 found; shift
+    rm -rf dump
+    expect 0 "" "$NETC" "$net" -o model.bin --target cuda --dump dump -q "$@"
+    found=$(grep -hc 'dot(.*batch_a=\[\], ' "$(ls dump/*_fuse.net dump/*_merge_groups.net 2>/dev/null | grep merge_groups || echo /dev/null)")
+    [ "${found:-0}" = "$count" ] && pass || fail "$found products without groups instead of $count: $*"
+}
+
+# Stride 1 and 2, channels that fill no vector, more results than channels; tf32. A convolution in three dimensions is one in two
+# for each line of the weights. Wide groups stay.
+merged 3 --precision bf16
+merged 3 --precision bf16 -D stride=2 -D h=26
+merged 3 --precision bf16 -D c=2 -D o=6 -D groups=32
+merged 0 --precision bf16 -D groups=16 -D c=64 -D o=64
+merged 0 # f32 without tensor cores
+if ! command -v g++ >/dev/null && ! command -v "${SHIM_CXX:-}" >/dev/null; then
+    skip "no g++: the CUDA text cannot be run on the host"
+    finish
+fi
+right() { LD_LIBRARY_PATH=$SHIM expect "${EXIT:-0}" "${TEXT:-worst}" "$NETC" check "$net" --device cuda:0 --cache-dir '' --no-library "$@"; }
+right --precision bf16
+right --precision bf16 -D stride=2 -D h=26
+RANDOM=${SEED:=$((10#$(date +%j)))} # another day, other sizes
+any() { printf -v "$1" %s $(($2 + RANDOM % ($3 - $2 + 1))); } # NAME LEAST MOST
+any n 1 2; any c 2 5; any o 2 5; any groups 8 16; any u 2 3; any stride 1 2; any dilation 1 2; any low 0 2; any high 0 2
+sizes="-D n=$n -D h=$((n == 1 ? 200 : 17)) -D c=$c -D o=$o -D groups=$groups -D u=$u -D stride=$stride -D dilation=$dilation"
+sizes="$sizes -D low=$low -D high=$high --precision $([ $((RANDOM % 2)) = 1 ] && echo bf16 || echo f16)"
+echo "SEED=$SEED: $sizes"
+# shellcheck disable=SC2086
+right $sizes
+finish
