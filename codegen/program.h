@@ -9,7 +9,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 
-enum { PROG_MAX_RANK = 8, PROG_VERSION = 15 };
+enum { PROG_MAX_RANK = 8, PROG_VERSION = 16 };
 
 // Element types with the names and order of ir/dtypes.def (the runtime does not know ir/).
 typedef enum ProgDType {
@@ -118,22 +118,28 @@ bool prog_arg_same(const ProgArg *a, const ProgArg *b); // the same memory, in e
 // before its first element. There may be several equal matrices: planes[0] of them, plane_pitch[0]
 // elements apart, and planes[1] times these; copies then select a box by four numbers.
 enum { PROG_MAX_MAPS = 6, PROG_MAX_APART = 8, PROG_MAX_MAP_ARGS = 64 };
-// Limits for maps of windows: of first[], counted from either end of the image; of step[].
-enum { PROG_MAX_CORNER = 128, PROG_MAX_STEP = 8 };
+// The largest step[] of windows, and their axes.
+enum { PROG_MAX_STEP = 8, PROG_MAX_IMAGE_AXES = 3 };
 typedef struct ProgMap {
     int32_t arg;               // the kernel's argument that it is in
     int64_t offset;            // its offset there, in elements
     int64_t rows, cols, pitch; // elements; pitch: between rows
     int32_t box_rows, box_cols, apart;
     int64_t planes[2], plane_pitch[2]; // planes[0] 0: one matrix
-    // Or windows: rows are images, [pitch] apart, of image[1] lines, image_pitch[1] apart, of
-    // image[0] pixels, image_pitch[0] apart, with [cols] channels each. A copy has [box_rows]
-    // neighbouring places of windows and one pixel of each, zeros outside of the image. places[]:
-    // number of places in an image along each axis, step[] pixels apart, starting at first[].
-    // image[0] 0: no windows.
-    int64_t image[2], image_pitch[2];
-    int32_t first[2], places[2], step[2];
+    // Or windows: rows are images, [pitch] apart, of image[2] planes, image_pitch[2] apart, of
+    // image[1] lines, image_pitch[1] apart, of image[0] pixels, image_pitch[0] apart, with [cols]
+    // channels each. A copy has [box_rows] neighbouring places of windows and one pixel of each,
+    // zeros outside of the image. places[]: number of places in an image along each axis, step[]
+    // pixels apart, starting at first[]. image[2] 0: images of two axes; image[0] 0: no windows.
+    int64_t image[PROG_MAX_IMAGE_AXES], image_pitch[PROG_MAX_IMAGE_AXES];
+    int32_t first[PROG_MAX_IMAGE_AXES], places[PROG_MAX_IMAGE_AXES], step[PROG_MAX_IMAGE_AXES];
 } ProgMap;
+int prog_image_axes(const ProgMap *m); // 2 or 3; 0: no windows
+// What the descriptor of images with so many axes can express: how far a window's first position
+// may be from either end of the image (below; -limit is possible), and the largest offset of a
+// pixel within a window.
+int prog_most_corner(int axes);
+int prog_most_offset(int axes);
 
 // How a kernel is called. args are the step's, in order.
 //   CUDA: extern "C" __global__ void SYMBOL(T0 *a0, long long a1, ...): one parameter an argument,

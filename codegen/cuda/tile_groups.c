@@ -44,23 +44,26 @@ static void load_windows(RolePrint *w, const Tile *t, const BodyWindows *g, int 
     Emit *e = w->e;
     const Body *b = e->body;
     const bool one = t->along_k || side == STEP, shares = wgmma_shares(&b->sched);
-    const char *names[2] = {e->axis[t->axis], e->axis[b->col]}, *origin = origin_of(t), *text[6];
+    const char *names[2] = {e->axis[t->axis], e->axis[b->col]}, *origin = origin_of(t);
+    const char *place = "", *tap = "";
     const char *there = emit_text(e, "%s < %lld", first, extent_of(b, b->col));
     e->axis[t->axis] = one ? origin : emit_text(e, "(%s + i)", origin);
     e->axis[b->col] = shares ? emit_text(e, "(%s ? %s : 0)", there, first) : first;
-    for (int i = 0; i < 3; i++) text[i] = emit_index(e, g->place[i]);
-    for (int i = 0; i < 2; i++) text[3 + i] = emit_index(e, g->tap[i]);
-    text[5] = emit_index(e, g->channel);
+    for (int i = 0; i < g->axes; i++) {
+        place = emit_text(e, "%s, %s", place, emit_index(e, g->place[i]));
+        tap = emit_text(e, "%s, %s", tap, emit_index(e, g->tap[i]));
+    }
+    const char *image = emit_index(e, g->image), *channel = emit_index(e, g->channel);
     e->axis[t->axis] = names[0];
     e->axis[b->col] = names[1];
-    if (shares) text[2] = emit_text(e, "%s ? %s : %lld", there, text[2], (long long)g->map.rows);
+    if (shares) image = emit_text(e, "%s ? %s : %lld", there, image, (long long)g->map.rows);
     if (!one) {
         emit(e, "#pragma unroll");
         emit(e, "for (int i = 0; i < %d; i += %d)", side, STEP);
     }
-    emit(e, "%snc_copy_windows(%s%s, %s_map, %s, %s, %s, %s, %s, %s, %s);", one ? "" : "    ", to,
-         one ? "" : emit_text(e, " + i * %d", LINE), t->name, text[5], text[0], text[1], text[2],
-         text[3], text[4], filled(t));
+    emit(e, "%snc_copy_windows%s(%s%s, %s_map, %s%s, %s%s, %s);", one ? "" : "    ",
+         g->axes == 3 ? "3" : "", to, one ? "" : emit_text(e, " + i * %d", LINE), t->name, channel,
+         place, image, tap, filled(t));
 }
 
 // A step over strips is one line of the windows and 64 channels: declares its first column.
@@ -82,7 +85,8 @@ static void load_strip(RolePrint *w, const Tile *t)
     const char *names[2] = {e->axis[1], e->axis[b->col]}, *text[5];
     e->axis[1] = origin_of(t);
     e->axis[b->col] = "first";
-    for (int i = 0; i < 3; i++) text[i] = emit_index(e, g->strips.place[i]);
+    for (int i = 0; i < 2; i++) text[i] = emit_index(e, g->strips.place[i]);
+    text[2] = emit_index(e, g->strips.image);
     text[3] = emit_index(e, g->tap[1]);
     text[4] = emit_index(e, g->channel);
     e->axis[1] = names[0];
@@ -100,21 +104,22 @@ static void load_counted(RolePrint *w, const Tile *t, const char *to, const char
     const Body *b = e->body;
     const BodyWindows *g = b->dot.windows[1];
     const bool right = t->axis == 2;
-    const char *names[2] = {e->axis[2], e->axis[b->col]}, *channel = "origin_m", *place[3],
+    const char *names[2] = {e->axis[2], e->axis[b->col]}, *channel = "origin_m", *place[2],
                *down = "0";
     e->axis[2] = "origin_n";
     e->axis[b->col] = first;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 2; i++) {
         const Ix *x = g->strips.place[i];
-        if (i < 2 && !right)
+        if (!right)
             x = ix_div(b->ix, ix_add(b->ix, x, ix_const(b->ix, -g->map.first[i])), g->map.step[i]);
         place[i] = emit_index(e, x);
     }
+    const char *image = emit_index(e, g->strips.image);
     if (right) channel = emit_index(e, g->channel), down = emit_index(e, g->tap[1]);
     e->axis[2] = names[0];
     e->axis[b->col] = names[1];
     emit(e, "nc_copy_windows(%s, %s_map, %s, %s, %s, %s, 0, %s, %s);", to, t->name, channel,
-         place[0], place[1], place[2], down, filled(t));
+         place[0], place[1], image, down, filled(t));
 }
 
 // Copies the tile of a step, whose first column is [first], to [to].

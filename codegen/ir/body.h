@@ -142,7 +142,8 @@ typedef struct BodyStrips {
     int64_t deep;           // columns per pixel
     int64_t results, pitch; // positions per line: those that are results, and all that are counted
     int64_t lines, images;  // lines: per image; images: per product, if there are several
-    const Ix *place[3];     // as in BodyWindows, but computed from the number of a counted position
+    const Ix *place[2], *image; // as in BodyWindows, but computed from the number of a counted
+                                // position
 } BodyStrips;
 
 // An operand of a contraction that consists of windows in images, as bulk copies read it.
@@ -150,9 +151,10 @@ typedef struct BodyWindows {
     ProgMap map; // without the size of boxes
     BodyStrips strips;
     bool along_k;
+    int axes; // of the images, 2 or 3
     // For the first element of a box: its channel; the pixel at which its window begins (along a
-    // line, across lines) and its image; the offset of its own pixel in the window.
-    const Ix *channel, *place[3], *tap[2];
+    // line, across lines, across planes) and its image; the offset of its own pixel in the window.
+    const Ix *channel, *place[PROG_MAX_IMAGE_AXES], *image, *tap[PROG_MAX_IMAGE_AXES];
     // For weights: for each 64 results, which columns (one bit per [live_run] columns) are pixels
     // inside the image; the others are zeros. NULL: all, or too many to list.
     const uint32_t *live;

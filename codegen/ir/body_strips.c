@@ -107,9 +107,9 @@ static bool are_images(const Body *b, const BodyWindows *w, const BodyStrips *s)
 {
     const int64_t dim[] = {s->images, s->lines, s->results};
     const Ix *at[3], *rows = ix_axis(b->ix, b->col, b->axis[b->col].extent);
-    if (w->along_k) return !(w->place[2]->axes & ~2ull);
+    if (w->along_k) return !(w->image->axes & ~2ull);
     ix_delinear(b->ix, rows, dim, 3, at);
-    return w->place[2] == image_of(b, s, at[0]);
+    return w->image == image_of(b, s, at[0]);
 }
 
 // If there are several products, the positions of each must be whole steps, since those of the next
@@ -130,7 +130,8 @@ void body_strips(Arena *a, const Body *b, BodyWindows *w)
     int64_t *at = NEW_ARRAY(a, int64_t, b->naxes + 1);
     const uint64_t col = 1ull << axis_of_columns(b, w);
     s.images = b->axis[row].extent / m->places[0] / m->places[1];
-    if (m->step[0] != 1 || m->places[0] < 2 || (w->along_k && b->axis[0].extent > MOST_PARTS) ||
+    if (w->axes != 2 || m->step[0] != 1 || m->places[0] < 2 ||
+        (w->along_k && b->axis[0].extent > MOST_PARTS) ||
         (w->tap[0]->axes | w->channel->axes) & ~col || w->tap[1]->axes & ~(col | 1) ||
         !are_images(b, w, &s))
         return;
@@ -140,14 +141,14 @@ void body_strips(Arena *a, const Body *b, BodyWindows *w)
     if (!w->along_k && (s.last_first || !fill_steps(b, &s))) return;
     const int64_t corner = m->first[0] + s.pitch - m->image[0];
     const int64_t dim[] = {s.images, s.lines, s.pitch}, all = s.images * s.lines * s.pitch;
-    if (corner >= PROG_MAX_CORNER || corner < -PROG_MAX_CORNER || all >= INT32_MAX / 2 ||
-        s.pitch - s.results >= PROG_MAX_CORNER)
+    const int most = prog_most_corner(w->axes);
+    if (corner >= most || corner < -most || all >= INT32_MAX / 2 || s.pitch - s.results >= most)
         return;
     const Ix *place[3];
     ix_delinear(b->ix, ix_axis(b->ix, row, all), dim, 3, place);
     for (int i = 0; i < 2; i++)
         s.place[i] =
             ix_add(b->ix, ix_scale(b->ix, place[2 - i], m->step[i]), ix_const(b->ix, m->first[i]));
-    s.place[2] = w->along_k ? place[0] : image_of(b, &s, place[0]);
+    s.image = w->along_k ? place[0] : image_of(b, &s, place[0]);
     w->strips = s;
 }

@@ -9,6 +9,8 @@
 //     w (O, V, U, C) in the gradient of x  rows: k, columns: n              rows: k, columns: m or
 //     n
 //
+// Images have one to three axes: those of one are lines of images of two.
+//
 // The last case treats the weights as images with one place each: a window covers the whole image,
 // and the images, one for each output channel, follow each other. Then the pixel follows from both
 // axes.
@@ -22,8 +24,8 @@
 // assumption is true.
 #include "codegen/ir/body.h"
 
-// UNIT: elements in 16 bytes; MOST_TAP: largest offset of a pixel within its window.
-enum { STEP = WINDOWS_STEP, UNIT = 8, MOST_TAP = 255 };
+// UNIT: elements in 16 bytes.
+enum { STEP = WINDOWS_STEP, UNIT = 8, AXES = PROG_MAX_IMAGE_AXES };
 
 typedef struct Split {    // an index along an axis of the node
     const Ix *row, *rest; // the terms that depend only on the row of a copy; the others
@@ -33,6 +35,7 @@ typedef struct Finder {
     const Body *b;
     const Inst *load;
     int row, col; // axes of the body
+    int axes;     // of the images
 } Finder;
 
 static bool steady(const Ix *e, int axis)
@@ -84,14 +87,15 @@ static bool within_bounds(const Finder *f)
     return true;
 }
 
-// Whether the rows number all windows: places[0] along a line, places[1] across the lines, then the
-// images, as many as there are rows for. Sets places and steps in m.
+// Whether the rows number all windows: places[0] along a line, places[1] across the lines,
+// places[2] across the planes, then the images, as many as there are rows for. Sets places and
+// steps in m. s: by axis of the images, then of the image's number.
 static bool are_places(const Finder *f, const Split *s, ProgMap *m)
 {
     IxCtx *c = f->b->ix;
     const int64_t rows = f->b->axis[f->row].extent;
-    int64_t images = rows;
-    for (int i = 0; i < 2; i++) {
+    int64_t images = rows, dim[AXES + 1];
+    for (int i = 0; i < f->axes; i++) {
         const Ix *e = s[i].row;
         if (e->n > 1 || (e->n == 1 && e->at[0].coeff < 1)) return false;
         int64_t places = e->n ? e->at[0].term->high + 1 : 1, step = places > 1 ? e->at[0].coeff : 1;
@@ -99,12 +103,14 @@ static bool are_places(const Finder *f, const Split *s, ProgMap *m)
         images /= places;
         m->places[i] = (int32_t)places;
         m->step[i] = (int32_t)step;
+        dim[f->axes - i] = places;
     }
-    const int64_t dim[] = {images, m->places[1], m->places[0]};
-    const Ix *at[3];
-    ix_delinear(c, ix_axis(c, f->row, rows), dim, 3, at);
-    return s[0].row == ix_scale(c, at[2], m->step[0]) &&
-           s[1].row == ix_scale(c, at[1], m->step[1]) && s[2].row == at[0];
+    dim[0] = images;
+    const Ix *at[AXES + 1];
+    ix_delinear(c, ix_axis(c, f->row, rows), dim, f->axes + 1, at);
+    for (int i = 0; i < f->axes; i++)
+        if (s[i].row != ix_scale(c, at[f->axes - i], m->step[i])) return false;
+    return s[f->axes].row == at[0];
 }
 
 // Whether the rows are images, repeated: copies of whole images, for one pixel each.
@@ -112,9 +118,10 @@ static bool are_weights(const Finder *f, Split *s, ProgMap *m)
 {
     IxCtx *c = f->b->ix;
     const Ix *all = ix_axis(c, f->row, f->b->axis[f->row].extent);
-    const int64_t images = s[2].row->high + 1;
-    if (f->row != f->b->col || images % STEP || s[2].row != ix_mod(c, all, images)) return false;
-    for (int i = 0; i < 2; i++) {
+    const int64_t images = s[f->axes].row->high + 1;
+    if (f->row != f->b->col || images % STEP || s[f->axes].row != ix_mod(c, all, images))
+        return false;
+    for (int i = 0; i < f->axes; i++) {
         if (!steady(s[i].row, f->row)) return false;
         s[i].rest = ix_add(c, s[i].rest, s[i].row);
         s[i].row = ix_const(c, 0);
@@ -127,11 +134,12 @@ static bool are_weights(const Finder *f, Split *s, ProgMap *m)
 // false: they are too large for a descriptor.
 static bool in_reach(const Finder *f, const Split *s, ProgMap *m, const Ix **tap)
 {
-    for (int i = 0; i < 2; i++) {
+    const int corner = prog_most_corner(f->axes);
+    for (int i = 0; i < f->axes; i++) {
         const Ix *e = s[i].rest;
         int64_t last = e->low + (m->places[i] - 1ll) * m->step[i] - (m->image[i] - 1);
-        if (e->high - e->low > MOST_TAP || e->low < -PROG_MAX_CORNER || e->low >= PROG_MAX_CORNER ||
-            last < -PROG_MAX_CORNER || last >= PROG_MAX_CORNER)
+        if (e->high - e->low > prog_most_offset(f->axes) || e->low < -corner || e->low >= corner ||
+            last < -corner || last >= corner)
             return false;
         m->first[i] = (int32_t)e->low;
         tap[i] = ix_add(f->b->ix, e, ix_const(f->b->ix, -e->low));
@@ -150,7 +158,8 @@ static bool runs_along(const Ix *e, int axis)
 static bool find(const Body *b, int axis, BodyWindows *out)
 {
     const Inst *v = &b->insts.at[b->insts.at[axis == 1 ? b->dot.a : b->dot.b].a[0]];
-    if (v->kind != KI_LOAD || !v->at || v->ix->has_value || v->node->type.rank > 4) return false;
+    if (v->kind != KI_LOAD || !v->at || v->ix->has_value || v->node->type.rank > AXES + 2)
+        return false;
     const Type *t = &v->node->type;
     const Ix *channel = v->at[t->rank - 1];
     Finder f = {.b = b, .load = v};
@@ -158,35 +167,34 @@ static bool find(const Body *b, int axis, BodyWindows *out)
     if (!out->along_k && !runs_along(channel, axis)) return false;
     f.col = out->along_k ? b->col : axis;
     f.row = out->along_k ? axis : b->col;
-    const bool lines = t->rank == 4;
-    const Ix *none = ix_const(b->ix, 0),
-             *at[] = {v->at[t->rank - 2], lines ? v->at[1] : none, v->at[0]};
-    const int64_t wide = t->dim[t->rank - 2], high = lines ? t->dim[1] : 1,
-                  deep = t->dim[t->rank - 1];
+    f.axes = out->axes = t->rank > 4 ? 3 : 2;
+    const int64_t deep = t->dim[t->rank - 1];
     ProgMap *m = &out->map;
-    *m = (ProgMap){.rows = t->dim[0], .cols = deep, .pitch = deep * wide * high, .apart = 1};
+    *m = (ProgMap){.rows = t->dim[0], .cols = deep, .pitch = deep, .apart = 1};
     m->box_cols = STEP;
-    m->image[0] = wide;
-    m->image[1] = high;
-    m->image_pitch[0] = deep;
-    m->image_pitch[1] = deep * wide;
-    Split s[3];
-    for (int i = 0; i < 3; i++)
-        if (!split(&f, at[i], &s[i])) return false;
+    Split s[AXES + 1];
+    for (int i = 0; i < f.axes; i++) {
+        const int axis = t->rank - 2 - i; // (0: lines of which there is one)
+        m->image[i] = axis > 0 ? t->dim[axis] : 1;
+        m->image_pitch[i] = m->pitch;
+        m->pitch *= m->image[i];
+        if (!split(&f, axis > 0 ? v->at[axis] : ix_const(b->ix, 0), &s[i])) return false;
+    }
+    if (!split(&f, v->at[0], &s[f.axes])) return false;
     if (deep % UNIT || !within_bounds(&f) || (!are_places(&f, s, m) && !are_weights(&f, s, m)) ||
         !in_reach(&f, s, m, out->tap))
         return false;
     out->channel = channel;
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < f.axes; i++)
         out->place[i] = ix_add(b->ix, s[i].row, ix_const(b->ix, m->first[i]));
-    out->place[2] = ix_add(b->ix, s[2].row, s[2].rest);
+    out->image = ix_add(b->ix, s[f.axes].row, s[f.axes].rest);
     return true;
 }
 
 static bool within_image(const BodyWindows *w, const int64_t *at)
 {
     bool in = true;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < w->axes; i++) {
         int64_t pixel = ix_at(w->place[i], at) + ix_at(w->tap[i], at);
         in &= pixel >= 0 && pixel < w->map.image[i];
     }
@@ -210,7 +218,7 @@ static uint32_t live_columns(const Body *b, const BodyWindows *w, int64_t *at, i
 static void find_live(Arena *a, const Body *b, BodyWindows *w)
 {
     const int64_t run = w->map.rows, cols = b->axis[b->col].extent, n = b->axis[2].extent;
-    if (w->along_k || w->place[2]->high >= run || run % STEP || cols % run || cols / run > 32 ||
+    if (w->along_k || w->image->high >= run || run % STEP || cols % run || cols / run > 32 ||
         n % STEP || b->axis[0].extent > 1)
         return;
     const int count = (int)(cols / run);
@@ -229,6 +237,13 @@ static void find_live(Arena *a, const Body *b, BodyWindows *w)
     w->live_run = run;
 }
 
+static bool one_place(const BodyWindows *w)
+{
+    bool one = true;
+    for (int i = 0; i < w->axes; i++) one &= w->map.places[i] == 1;
+    return one;
+}
+
 void body_windows(Arena *a, Body *b)
 {
     for (int axis = 1; axis <= 2; axis++) {
@@ -238,7 +253,7 @@ void body_windows(Arena *a, Body *b)
         BodyWindows *found = NEW(a, BodyWindows);
         *found = w;
         if (w.along_k == (axis == 1)) body_strips(a, b, found);
-        if (axis == 2 && w.map.places[0] == 1 && w.map.places[1] == 1) find_live(a, b, found);
+        if (axis == 2 && one_place(&w)) find_live(a, b, found);
         b->dot.windows[axis - 1] = found;
     }
 }

@@ -86,6 +86,14 @@ NC_FN void nc_copy_windows(uint8_t *to, const NcMap &map, int c, int x, int y, i
                  : : "r"(nc_shared_place(to)), "l"(&map), "r"(nc_shared_place(bar)), "r"(c), "r"(x), "r"(y), "r"(n),
                      "h"((uint16_t)right), "h"((uint16_t)down) : "memory");
 }
+// ... of images of planes: plane z, and the pixel so many planes further on.
+NC_FN void nc_copy_windows3(uint8_t *to, const NcMap &map, int c, int x, int y, int z, int n, int right, int down, int deeper, uint64_t *bar)
+{
+    asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%3, %4, %5, %6, %7}], [%2], {%8, %9, %10};"
+                 : : "r"(nc_shared_place(to)), "l"(&map), "r"(nc_shared_place(bar)), "r"(c), "r"(x), "r"(y), "r"(z), "r"(n),
+                     "h"((uint16_t)right), "h"((uint16_t)down), "h"((uint16_t)deeper) : "memory");
+}
 // Four warps release registers, or allocate them: from now on a thread has N.
 template <int N> NC_FN void nc_registers_give() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" : : "n"(N)); }
 template <int N> NC_FN void nc_registers_take() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" : : "n"(N)); }

@@ -258,7 +258,7 @@ static void io_map(Io *io, ProgMap *m)
     io_i32(io, &m->apart);
     for (int i = 0; i < 2; i++) io_i64(io, &m->planes[i]);
     for (int i = 0; i < 2; i++) io_i64(io, &m->plane_pitch[i]);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < PROG_MAX_IMAGE_AXES; i++) {
         io_i64(io, &m->image[i]);
         io_i64(io, &m->image_pitch[i]);
         io_i32(io, &m->first[i]);

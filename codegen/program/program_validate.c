@@ -324,17 +324,18 @@ static const char *check_entry(const Program *p, const ProgEntry *e)
 static bool check_windows(const ProgMap *m)
 {
     const int64_t most = 1 << 30;
-    if (!m->image[0]) return true;
-    for (int i = 0; i < 2; i++) {
-        if (m->image[i] < 1 || m->image[i] > most || m->image_pitch[i] < m->cols ||
-            m->places[i] < 1 || m->step[i] < 1 || m->step[i] > PROG_MAX_STEP ||
-            m->first[i] < -PROG_MAX_CORNER || m->first[i] >= PROG_MAX_CORNER)
+    const int axes = prog_image_axes(m), corner = prog_most_corner(axes);
+    if (!axes) return true;
+    for (int i = 0; i < axes; i++) {
+        if (m->image[i] < 1 || m->image[i] > most ||
+            m->image_pitch[i] < (i ? m->image_pitch[i - 1] : m->cols) || m->places[i] < 1 ||
+            m->step[i] < 1 || m->step[i] > PROG_MAX_STEP || m->first[i] < -corner ||
+            m->first[i] >= corner)
             return false;
         int64_t last = m->first[i] + (m->places[i] - 1ll) * m->step[i] - (m->image[i] - 1);
-        if (last < -PROG_MAX_CORNER || last >= PROG_MAX_CORNER) return false;
+        if (last < -corner || last >= corner) return false;
     }
-    return m->image_pitch[1] >= m->image_pitch[0] && m->pitch >= m->image_pitch[1] &&
-           m->apart == 1 && !m->planes[0];
+    return m->pitch >= m->image_pitch[axes - 1] && m->apart == 1 && !m->planes[0];
 }
 
 // Bulk copies access all elements of a map, which must be inside the argument. (Its size is only

@@ -14,7 +14,7 @@
 enum { MOST_CHAIN = 12 }; // operations of an operand that a contraction computes itself
 
 // Whether n is windows of one pixel with a stride, such as every second pixel of an image, with all
-// channels. Bulk copies read them from images of two or three axes (codegen/ir/body_windows.c),
+// channels. Bulk copies read them from images of one to three axes (codegen/ir/body_windows.c),
 // products of few results ([few]) from any value.
 static bool is_apart(const PassOptions *o, const Node *n, bool few)
 {
@@ -23,7 +23,7 @@ static bool is_apart(const PassOptions *o, const Node *n, bool few)
     if (n->op != OP_slice || channels < 1 || n->type.dim[channels] % UNIT) return false;
     const int64_t *stride = attr_ints(n, ATTR_stride, NULL);
     const bool copied = o->target->group_products && dtype_info[n->type.dtype].bits == 16 &&
-                        channels >= 2 && channels <= 3 && stride[0] == 1;
+                        channels >= 2 && channels <= 4 && stride[0] == 1;
     bool apart = false;
     for (int i = 0; i < channels; i++) apart |= stride[i] > 1;
     return apart && stride[channels] == 1 && (few || copied);

@@ -338,18 +338,23 @@ void cuda_module_free(RtModule *m)
 static RtCode make_windows(RtModule *m, int kernel, const ProgMap *p, CuPtr at, CuTensorMap *out,
                            RtError *e)
 {
-    uint64_t dims[] = {(uint64_t)p->cols, (uint64_t)p->image[0], (uint64_t)p->image[1],
-                       (uint64_t)p->rows},
-             pitches[] = {(uint64_t)p->image_pitch[0] * 2, (uint64_t)p->image_pitch[1] * 2,
-                          (uint64_t)p->pitch * 2};
-    unsigned steps[] = {1, (unsigned)p->step[0], (unsigned)p->step[1], 1};
-    int last[2];
-    for (int i = 0; i < 2; i++)
+    const int axes = prog_image_axes(p);
+    uint64_t dims[PROG_MAX_IMAGE_AXES + 2] = {(uint64_t)p->cols}, pitches[PROG_MAX_IMAGE_AXES + 1];
+    unsigned steps[PROG_MAX_IMAGE_AXES + 2] = {1};
+    int last[PROG_MAX_IMAGE_AXES];
+    for (int i = 0; i < axes; i++) {
+        dims[1 + i] = (uint64_t)p->image[i];
+        pitches[i] = (uint64_t)p->image_pitch[i] * 2;
+        steps[1 + i] = (unsigned)p->step[i];
         last[i] = (int)(p->first[i] + (p->places[i] - 1) * p->step[i] - (p->image[i] - 1));
+    }
+    dims[1 + axes] = (uint64_t)p->rows;
+    pitches[axes] = (uint64_t)p->pitch * 2;
+    steps[1 + axes] = 1;
     CU_AT(m->d, e, m->p->kernels[kernel].name, m->loc[kernel],
-          map_windows(out, CU_MAP_U16, 4, at + (CuPtr)p->offset * 2, dims, pitches, p->first, last,
-                      (unsigned)p->box_cols, (unsigned)p->box_rows, steps, 0, CU_MAP_SWIZZLE_128,
-                      CU_MAP_L2_256, 0));
+          map_windows(out, CU_MAP_U16, (unsigned)axes + 2, at + (CuPtr)p->offset * 2, dims, pitches,
+                      p->first, last, (unsigned)p->box_cols, (unsigned)p->box_rows, steps, 0,
+                      CU_MAP_SWIZZLE_128, CU_MAP_L2_256, 0));
     return RT_OK;
 }
 

@@ -327,7 +327,9 @@ CuResult cuTensorMapEncodeTiled(CuTensorMap *map, int type, unsigned rank, CuPtr
     return CU_OK;
 }
 
-// ... of four dimensions: 64 channels of images. Words 10 to 15 say where windows begin.
+// ... of four or five dimensions: 64 channels of images. Words 10 to 12 say where windows begin
+// along each axis: the first place and the last one, of 24 bits each, and the step. Words 13 and 14
+// are those of a fifth dimension, word 15 the number of axes.
 CuResult cuTensorMapEncodeIm2col(CuTensorMap *map, int type, unsigned rank, CuPtr at,
                                  const uint64_t *dims, const uint64_t *pitches, const int *lower,
                                  const int *upper, unsigned channels, unsigned pixels,
@@ -335,23 +337,26 @@ CuResult cuTensorMapEncodeIm2col(CuTensorMap *map, int type, unsigned rank, CuPt
                                  int fill)
 {
     (void)l2;
-    if (type != CU_MAP_U16 || rank != 4 || at % 16 || channels * 2 != 128 || !pixels ||
-        pixels > 1024 || interleave || swizzle != CU_MAP_SWIZZLE_128 || fill || steps[3] != 1)
+    if (type != CU_MAP_U16 || (rank != 4 && rank != 5) || at % 16 || channels * 2 != 128 ||
+        !pixels || pixels > 1024 || interleave || swizzle != CU_MAP_SWIZZLE_128 || fill ||
+        steps[rank - 1] != 1)
         return CU_INVALID_VALUE;
-    for (int i = 0; i < 4; i++)
-        if (!dims[i] || dims[i] >> 32 || (i < 3 && (pitches[i] % 16 || pitches[i] >> 40)))
+    for (unsigned i = 0; i < rank; i++)
+        if (!dims[i] || dims[i] >> 32 || (i < rank - 1 && (pitches[i] % 16 || pitches[i] >> 40)))
             return CU_INVALID_VALUE;
     uint64_t words[16] = {at,     dims[0], dims[1], pitches[0], channels,
                           pixels, dims[2], dims[3], pitches[1], pitches[2]};
-    for (int i = 0; i < 2; i++) {
+    const int64_t most = 1 << 23, corner = rank == 5 ? 16 : 128;
+    for (unsigned i = 0; i < rank - 2; i++) {
         int64_t last = (int64_t)dims[1 + i] - 1 + upper[i];
-        if (lower[i] < -128 || lower[i] > 127 || upper[i] < -128 || upper[i] > 127 ||
-            last < lower[i] || !steps[1 + i] || steps[1 + i] > 8)
+        if (lower[i] < -corner || lower[i] >= corner || upper[i] < -corner || upper[i] >= corner ||
+            last < lower[i] || last >= most || !steps[1 + i] || steps[1 + i] > 8)
             return CU_INVALID_VALUE;
-        words[10 + i] = (uint64_t)(int64_t)lower[i];
-        words[12 + i] = (uint64_t)last;
-        words[14 + i] = steps[1 + i];
+        words[10 + i] = ((uint64_t)lower[i] & 0xffffff) | ((uint64_t)last & 0xffffff) << 24 |
+                        (uint64_t)steps[1 + i] << 48;
     }
+    if (rank == 5) words[13] = dims[4], words[14] = pitches[3];
+    words[15] = rank - 2;
     memcpy(map, words, sizeof words);
     return CU_OK;
 }

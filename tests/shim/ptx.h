@@ -402,50 +402,73 @@ static __attribute__((no_sanitize("thread"))) void shim_box(unsigned blocks, uns
     to, map, x, y, p, q, bar)                                                                      \
     shim_box(1u << shim_cluster_rank(), to, (ShimU64)(map), x, y, bar, p, q)
 
-// Windows in images: a row is a pixel of the next window, which begins one step further on, at the
-// first place of the next line behind the last one, and so on; zero outside of the image.
+// Windows in images of two axes or three: a row is a pixel of the next window, which begins one
+// step further on, at the first place of the next line behind the last one, of the next plane, and
+// so on; zero outside of the image.
+struct ShimAxis { // of a map's images
+    long long size, pitch, first, last, step;
+};
+static inline int shim_axes(const ShimU64 *m, ShimAxis *axis)
+{
+    const int n = (int)m[15];
+    for (int i = 0; i < n; i++) {
+        const long long where = (long long)m[10 + i];
+        axis[i] = {(long long)(i ? m[5 + i] : m[2]), (long long)(i ? m[7 + i] : m[3]),
+                   where << 40 >> 40, where << 16 >> 40, where >> 48};
+    }
+    return n;
+}
+// The first window begins at e->y, the halves of e->a, of image e->n; e->b, 16 bits an axis, says
+// how much further on its pixel is.
 static __attribute__((no_sanitize("thread"))) void shim_windows_now(const ShimLate *e)
 {
     const ShimU64 *m = e->map;
-    const long long *first = (const long long *)m + 10, *last = first + 2, *step = first + 4;
-    long long at[2] = {e->y, (int)e->a}, n = (int)(e->a >> 32);
+    ShimAxis axis[3];
+    const int axes = shim_axes(m, axis);
+    long long at[3] = {e->y, (int)e->a, (int)(e->a >> 32)}, n = e->n;
+    const ShimU64 images = m[axes == 3 ? 13 : 7], pitch = m[axes == 3 ? 14 : 9];
     for (unsigned r = 0; r < m[5]; r++) {
-        ShimU64 x = (ShimU64)(at[0] + (int)e->b), y = (ShimU64)(at[1] + (int)(e->b >> 32));
-        bool in = x < m[2] && y < m[6] && (ShimU64)n < m[7];
+        bool in = (ShimU64)n < images;
+        ShimU64 from = m[0] + (ShimU64)n * pitch;
+        for (int i = 0; i < axes; i++) {
+            const long long pixel = at[i] + (int)(e->b >> 16 * i & 0xffff);
+            in &= pixel >= 0 && pixel < axis[i].size;
+            from += (ShimU64)(pixel * axis[i].pitch);
+        }
         for (unsigned c = 0; c < m[4]; c++) {
             ShimU64 channel = (ShimU64)(long long)(e->x + (int)c);
             *(ShimU16 *)shim_shared_at(shim_turned(e->place + r * 128 + c * 2)) =
-                in && channel < m[1] ? *(const ShimU16 *)(m[0] + (ShimU64)n * m[9] + y * m[8] +
-                                                          x * m[3] + channel * 2)
-                                     : 0;
+                in && channel < m[1] ? *(const ShimU16 *)(from + channel * 2) : 0;
         }
         shim_bulk_place(shim_shared_at(e->place + r * 128), 128);
-        if ((at[0] += step[0]) <= last[0]) continue;
-        at[0] = first[0];
-        if ((at[1] += step[1]) <= last[1]) continue;
-        at[1] = first[1];
-        n++;
+        int i = 0;
+        for (; i < axes && (at[i] += axis[i].step) > axis[i].last; i++) at[i] = axis[i].first;
+        n += i == axes;
     }
     shim_bar_count(e->bar, 0, -(long long)(m[4] * m[5] * 2));
 }
-static __attribute__((no_sanitize("thread"))) void shim_windows(unsigned to, ShimU64 map, int c,
-                                                                int x, int y, int n, unsigned bar,
-                                                                int right, int down)
+static __attribute__((no_sanitize("thread"))) void shim_windows(unsigned to, ShimU64 map, int axes,
+                                                                int c, const int *at, int n,
+                                                                unsigned bar, const int *further)
 {
     ShimLate e = {};
     const ShimU64 *m = (const ShimU64 *)map;
-    const long long *first = (const long long *)m + 10, *last = first + 2, *step = first + 4;
-    const int at[2] = {x, y};
-    for (int i = 0; i < 2; i++)
-        if (!step[i] || at[i] < first[i] || at[i] > last[i] || (at[i] - first[i]) % step[i])
+    ShimAxis axis[3];
+    if ((int)m[15] != axes || shim_axes(m, axis) != axes)
+        shim_trap("a copy of windows of a map of other dimensions");
+    for (int i = 0; i < axes; i++) {
+        if (!axis[i].step || at[i] < axis[i].first || at[i] > axis[i].last ||
+            (at[i] - axis[i].first) % axis[i].step)
             shim_trap("a copy of windows that begins where none does");
-    if (n < 0 || c < 0 || right < 0 || down < 0 || right > 255 || down > 255)
-        shim_trap("a copy of windows beyond what it can say");
+        if (further[i] < 0 || further[i] > (axes == 3 ? 31 : 255))
+            shim_trap("a copy of windows beyond what it can say");
+        e.b |= (ShimU64)further[i] << 16 * i;
+    }
+    if (n < 0 || c < 0) shim_trap("a copy of windows beyond what it can say");
     if (to % 1024) shim_trap("a bulk copy to a place that is no multiple of 1024");
     for (int i = 0; i < 16; i++) e.map[i] = m[i];
-    e.x = c, e.y = x, e.run = shim_windows_now;
-    e.a = (ShimU32)y | (ShimU64)(ShimU32)n << 32;
-    e.b = (ShimU32)right | (ShimU64)(ShimU32)down << 32;
+    e.x = c, e.y = at[0], e.n = n, e.run = shim_windows_now;
+    e.a = (ShimU32)at[1] | (ShimU64)(ShimU32)(axes == 3 ? at[2] : 0) << 32;
     char *p = (char *)shim_shared_at(to), *b = (char *)shim_shared_at(bar);
     e.place = shim_shared_number(p), e.bar = shim_shared_number(b);
     if (!shim_late) {
@@ -455,9 +478,24 @@ static __attribute__((no_sanitize("thread"))) void shim_windows(unsigned to, Shi
     shim_coming(p, e.map[5] * 128, 0);
     shim_late_box(shim_cluster_rank(), &e);
 }
+static inline void shim_windows2(unsigned to, ShimU64 map, int c, int x, int y, int n, unsigned bar,
+                                 int right, int down)
+{
+    const int at[2] = {x, y}, further[2] = {right, down};
+    shim_windows(to, map, 2, c, at, n, bar, further);
+}
+static inline void shim_windows3(unsigned to, ShimU64 map, int c, int x, int y, int z, int n,
+                                 unsigned bar, int right, int down, int deeper)
+{
+    const int at[3] = {x, y, z}, further[3] = {right, down, deeper};
+    shim_windows(to, map, 3, c, at, n, bar, further);
+}
 #define ptx_cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes(    \
     to, map, c, x, y, n, bar, right, down)                                                         \
-    shim_windows(to, (ShimU64)(map), c, x, y, n, bar, right, down)
+    shim_windows2(to, (ShimU64)(map), c, x, y, n, bar, right, down)
+#define ptx_cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes(    \
+    to, map, c, x, y, z, n, bar, right, down, deeper)                                              \
+    shim_windows3(to, (ShimU64)(map), c, x, y, z, n, bar, right, down, deeper)
 
 // What bulk copies have written may be cleared before it is multiplied.
 static __attribute__((no_sanitize("thread"))) void shim_clear(unsigned at, ShimU32 left)
