@@ -113,6 +113,31 @@ static bool are_places(const Finder *f, const Split *s, ProgMap *m)
     return s[f->axes].row == at[0];
 }
 
+// If there are several products, each with the windows of some planes of one image: the first
+// plane, of the first window, is taken from s[2].rest and returned, and places[2] counts the planes
+// of all. NULL: it is not so.
+static const Ix *planes_of_parts(const Finder *f, Split *s, ProgMap *m)
+{
+    IxCtx *c = f->b->ix;
+    const Ix *all = s[2].rest, *part = ix_const(c, 0);
+    const int64_t parts = f->b->axis[0].extent, rows = f->b->axis[f->row].extent,
+                  own = m->places[2];
+    for (int i = 0; i < all->n; i++)
+        if (all->at[i].term->axes == 1)
+            part = ix_add(c, part, ix_scale(c, ix_term(c, all->at[i].term), all->at[i].coeff));
+    if (part->n != 1 || part->at[0].coeff < 1 || own * m->places[1] * m->places[0] != rows)
+        return NULL;
+    const int64_t step = own > 1 ? m->step[2] : part->at[0].coeff,
+                  count = part->high / (step * own) + 1;
+    if (step > PROG_MAX_STEP || own * count > INT32_MAX ||
+        part != ix_scale(c, ix_mod(c, ix_axis(c, 0, parts), count), step * own))
+        return NULL;
+    m->step[2] = (int32_t)step;
+    m->places[2] = (int32_t)(own * count);
+    s[2].rest = ix_add(c, all, ix_scale(c, part, -1));
+    return part;
+}
+
 // Whether the rows are images, repeated: copies of whole images, for one pixel each.
 static bool are_weights(const Finder *f, Split *s, ProgMap *m)
 {
@@ -181,12 +206,17 @@ static bool find(const Body *b, int axis, BodyWindows *out)
         if (!split(&f, axis > 0 ? v->at[axis] : ix_const(b->ix, 0), &s[i])) return false;
     }
     if (!split(&f, v->at[0], &s[f.axes])) return false;
-    if (deep % UNIT || !within_bounds(&f) || (!are_places(&f, s, m) && !are_weights(&f, s, m)) ||
-        !in_reach(&f, s, m, out->tap))
+    if (deep % UNIT || !within_bounds(&f)) return false;
+    const Ix *part = NULL;
+    if (are_places(&f, s, m))
+        part = f.axes == 3 ? planes_of_parts(&f, s, m) : NULL;
+    else if (!are_weights(&f, s, m))
         return false;
+    if (!in_reach(&f, s, m, out->tap)) return false;
     out->channel = channel;
     for (int i = 0; i < f.axes; i++)
         out->place[i] = ix_add(b->ix, s[i].row, ix_const(b->ix, m->first[i]));
+    if (part) out->place[2] = ix_add(b->ix, out->place[2], part);
     out->image = ix_add(b->ix, s[f.axes].row, s[f.axes].rest);
     return true;
 }

@@ -172,13 +172,14 @@ static void try_split(const Target *t, Body *b, Schedule *best, double most)
         }
 }
 
-// The share of the tensor cores' rate that mma.sync reaches. If channels were extended for strips
-// (counted_channels, lower/lower_body.c), it multiplies the added zeros, too.
+// The share of the tensor cores' rate that mma.sync reaches. If channels were extended for bulk
+// copies (counted_channels, lower/lower_body.c), it multiplies the added zeros, too.
 static double other_share(const Body *b, const Target *t)
 {
     const BodyWindows *w = b->dot.windows[0];
-    const bool extended = w && w->strips.pixels && w->along_k && w->map.cols < w->strips.deep;
-    return target_mma_share(t) * (extended ? (double)w->map.cols / (double)w->strips.deep : 1);
+    const int64_t counted = w && w->along_k ? w->channel->high + 1 : 0;
+    const bool extended = w && w->map.cols < counted;
+    return target_mma_share(t) * (extended ? (double)w->map.cols / (double)counted : 1);
 }
 
 // Strips with tiles 96 wide copy more of the weights than of the image, unless the weights stay in

@@ -139,8 +139,24 @@ static double parts_seconds(const Target *t, const DotSizes *x, int64_t parts)
     return parts > 1 ? seconds + launch + bytes / t->bytes_per_second : seconds;
 }
 
+// The number of planes of each image in a dot that contracts windows in images of three axes with
+// the images; 1: it is none. They follow the images in both operands.
+static int64_t contracted_planes(const Node *dot)
+{
+    enum { AXES = 3 };
+    const Node *x = dot->args[1];
+    if (x->op != OP_window || window_axes(x->attrs).n != AXES) return 1;
+    for (int side = 0; side < 2; side++) {
+        const DotAxes a = dot_axes(dot, side);
+        if (a.ncontract < 3 || a.contract[1] != a.contract[0] + 1) return 1;
+    }
+    const DotAxes a = dot_axes(dot, 1);
+    return a.contract[0] == 0 ? x->type.dim[1] : 1;
+}
+
 // How a product's terms are cut: the first contracted axis into [first] parts, and each of these
-// along the second one into [second]. If second > 1, first is the extent of its axis.
+// along the second one into [second]. If second > 1, first is the extent of its axis: parts are
+// lines of an image, or, of three axes, planes.
 typedef struct Parts {
     int64_t first, second;
 } Parts;
@@ -194,6 +210,14 @@ static Parts parts_of(const PassOptions *o, const Node *dot)
         double seconds = parts_seconds(o->target, &x, parts);
         if (seconds < least) least = seconds, best = parts;
     }
+    const int64_t planes = o->target->kind == TARGET_CUDA ? contracted_planes(dot) : 1;
+    int64_t each = 1;
+    for (int64_t n = 2; n <= planes && extent * n <= MOST_PARTS; n++) {
+        if (planes % n || x.k / (extent * n) < 64) continue;
+        double seconds = parts_seconds(o->target, &x, extent * n);
+        if (seconds < least) least = seconds, each = n;
+    }
+    if (each > 1) return (Parts){extent, each};
     const int64_t lines = parts_of_lines(o, dot, extent, least);
     return lines > 1 ? (Parts){extent, lines} : (Parts){best, 1};
 }
@@ -238,6 +262,7 @@ static Node *dot_by_parts(Graph *g, const Node *dot, Node *const *operands, Part
                           int64_t channels)
 {
     const int64_t parts = p.first;
+    const bool planes = p.second > 1 && contracted_planes(dot) > 1, lines = p.second > 1 && !planes;
     Node *args[2];
     const Type *right = &operands[1]->type;
     int64_t batch[2][MAX_RANK], contract[2][MAX_RANK];
@@ -251,13 +276,17 @@ static Node *dot_by_parts(Graph *g, const Node *dot, Node *const *operands, Part
         int64_t dim[MAX_RANK];
         int rank = 0;
         // The first axis is cut, or is that of the parts. In the latter case the second one may be
-        // cut so that a part has every n-th line: bulk copies skip lines, but do not begin at any.
-        const bool lines = p.second > 1;
+        // cut so that a part has every n-th line (bulk copies skip lines, but do not begin at any),
+        // or some neighbouring planes, for which no further axis is needed.
         const int64_t split = lines ? d.contract[1] : whole ? MAX_RANK : cut;
         for (int i = 0; i < t->rank; i++) {
             const int64_t pieces = lines ? t->dim[i] / p.second : parts;
             if (i == split) dim[rank++] = pieces;
             dim[rank++] = i == split ? t->dim[i] / pieces : t->dim[i];
+        }
+        if (planes) {
+            dim[cut] *= p.second;
+            dim[cut + 1] /= p.second;
         }
         args[side] = graph_reshape(g, operands[side], rank, dim);
         nb = nc = 0;
@@ -274,8 +303,7 @@ static Node *dot_by_parts(Graph *g, const Node *dot, Node *const *operands, Part
     const int64_t summed[] = {0, 1};
     const int64_t own = right->dim[right->rank - 1];
     if (channels > own) y = first_channels(g, y, own);
-    return graph_cast(g, graph_reduce(g, OP_sum, y, summed, p.second > 1 ? 2 : 1, false),
-                      dot->type.dtype);
+    return graph_cast(g, graph_reduce(g, OP_sum, y, summed, lines ? 2 : 1, false), dot->type.dtype);
 }
 
 static bool is_row_data(const Node *n, bool rows)

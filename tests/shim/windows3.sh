@@ -9,11 +9,11 @@ if ! command -v g++ >/dev/null && ! command -v "${SHIM_CXX:-}" >/dev/null; then
 fi
 export SHIM_UNITS=${SHIM_UNITS:-4} # (so few results are in parts only on a device of few multiprocessors)
 
-# windows SCHEDULE KERNELS DEFINITION...: so many kernels ('': some) are made by that schedule, and all are right.
+# windows SCHEDULE KERNELS DEFINITION...: so many kernels ('': some) are made by that schedule, the first ones, and all are right.
 windows() {
     local schedule=$1 kernels=$2; shift 2
     { echo '# netc tune 1'; LD_LIBRARY_PATH=$SHIM "$NETC" inspect "$net" --target cuda --knobs --no-library "$@" |
-        sed -n "s/: tile .*wgmma=.*/ @ host shim: tile $schedule/p"; } >windows.tune
+        sed -n "s/: tile .*wgmma=.*/ @ host shim: tile $schedule/p" | head -"${kernels:-9}"; } >windows.tune
     LD_LIBRARY_PATH=$SHIM expect "${EXIT:-0}" "${TEXT:-worst}" "$NETC" check "$net" --device cuda:0 --cache-dir '' --no-library \
         --tune-file windows.tune "$@"
     if [ -n "${SIZES:-}" ] && ! grep -q '^kernel' windows.tune; then
@@ -23,12 +23,25 @@ windows() {
     fi
 }
 # Sizes along each axis that tiles, lines, planes and images end within; windows of one plane and of one pixel of a line, with no
-# pixel in the middle; strides that differ, dilation, paddings that differ; parts of the columns, or blocks that share them.
+# pixel in the middle; strides that differ, dilation, paddings that differ; blocks, or groups, that share the columns.
 windows 'wgmma=own tile_n=64 cluster=1' 3 -D d=5 -D h=7 -D w=9 -D stride=2
 windows 'wgmma=own tile_n=128 cluster=1' 3 -D d=3 -D h=7 -D w=5 -D t=1 -D c=128 -D stride=2 -D along=1
-windows 'wgmma=split tile_n=128 cluster=3' 3 -D d=9 -D h=9 -D w=6 -D u=1 -D v=1 -D b=1 -D low=0 -D high=2 -D o=128
-windows 'wgmma=steps tile_n=128 cluster=2' 3 -D d=9 -D h=4 -D w=13 -D t=2 -D u=1 -D v=1 -D dilation=2 -D b=1 -D low=0 -D high=2 -D o=128
+windows 'wgmma=split tile_n=128 cluster=3' 2 -D d=9 -D h=9 -D w=6 -D u=1 -D v=1 -D b=1 -D low=0 -D high=2 -D o=128
+windows 'wgmma=steps tile_n=128 cluster=2' 2 -D d=9 -D h=4 -D w=13 -D t=2 -D u=1 -D v=1 -D dilation=2 -D b=1 -D low=0 -D high=2 -D o=128
 windows 'wgmma=together tile_n=64 cluster=1' 3 -D d=4 -D h=5 -D w=6 -D t=2 -D u=2 -D v=2 -D dilation=2 -D half=1
+
+# Gradients of weights in parts of some planes of each image, or of one each; their last step reaches beyond them.
+parts() { # UNITS PARTS DEFINITION...
+    export SHIM_UNITS=$1
+    local parts=$2; shift 2
+    windows 'wgmma=own tile_n=128 cluster=1' 3 "$@"
+    LD_LIBRARY_PATH=$SHIM "$NETC" inspect "$net" --target cuda --no-library "$@" >parts.txt
+    grep -q "^  dot  *$((parts * 64 * 3 * 64 * 4)) " parts.txt && pass || fail "no product of $parts parts for $*: $(grep '^  dot' parts.txt)"
+    SHIM_UNITS=4
+}
+parts 6 6 -D d=13 -D h=17 -D w=13 -D u=1 -D v=1 -D low=0 -D high=0 -D stride=2 -D along=1
+parts 5 5 -D b=1 -D d=12 -D h=19 -D w=15 -D u=1 -D v=1 -D dilation=2
+parts 8 10 -D b=1 -D d=12 -D h=19 -D w=15 -D u=1 -D v=1 -D dilation=2
 
 RANDOM=${SEED:=$((10#$(date +%j)))} # another day, other sizes
 any() { printf -v "$1" %s $(($2 + RANDOM % ($3 - $2 + 1))); } # NAME LEAST MOST
