@@ -34,6 +34,11 @@ static const char *filled(const Tile *t)
     return t->stays ? "stays" : "full + place";
 }
 
+static const char *copy_of(const BodyWindows *g)
+{
+    return g->axes == 3 ? "nc_copy_windows3" : "nc_copy_windows";
+}
+
 // Copies 64 channels of one pixel of each window: one copy if they are along k, otherwise one for
 // every 64 indices of the tile along the operand's own axis. If k is divided among blocks or
 // groups, steps may be beyond the last column; there an image number out of range makes the copy
@@ -61,9 +66,9 @@ static void load_windows(RolePrint *w, const Tile *t, const BodyWindows *g, int 
         emit(e, "#pragma unroll");
         emit(e, "for (int i = 0; i < %d; i += %d)", side, STEP);
     }
-    emit(e, "%snc_copy_windows%s(%s%s, %s_map, %s%s, %s%s, %s);", one ? "" : "    ",
-         g->axes == 3 ? "3" : "", to, one ? "" : emit_text(e, " + i * %d", LINE), t->name, channel,
-         place, image, tap, filled(t));
+    emit(e, "%s%s(%s%s, %s_map, %s%s, %s%s, %s);", one ? "" : "    ", copy_of(g), to,
+         one ? "" : emit_text(e, " + i * %d", LINE), t->name, channel, place, image, tap,
+         filled(t));
 }
 
 // A step over strips is one line of the windows and 64 channels: declares its first column.
@@ -82,17 +87,18 @@ static void load_strip(RolePrint *w, const Tile *t)
     Emit *e = w->e;
     const Body *b = e->body;
     const BodyWindows *g = b->dot.windows[0];
-    const char *names[2] = {e->axis[1], e->axis[b->col]}, *text[5];
+    const char *names[2] = {e->axis[1], e->axis[b->col]}, *place = "", *tap = "0";
     e->axis[1] = origin_of(t);
     e->axis[b->col] = "first";
-    for (int i = 0; i < 2; i++) text[i] = emit_index(e, g->strips.place[i]);
-    text[2] = emit_index(e, g->strips.image);
-    text[3] = emit_index(e, g->tap[1]);
-    text[4] = emit_index(e, g->channel);
+    for (int i = 0; i < g->axes; i++) {
+        place = emit_text(e, "%s, %s", place, emit_index(e, g->strips.place[i]));
+        if (i) tap = emit_text(e, "%s, %s", tap, emit_index(e, g->tap[i]));
+    }
+    const char *image = emit_index(e, g->strips.image), *channel = emit_index(e, g->channel);
     e->axis[1] = names[0];
     e->axis[b->col] = names[1];
-    emit(e, "nc_copy_windows(%s, %s_map, %s, %s, %s, %s, 0, %s, full + place);", t->name, t->name,
-         text[4], text[0], text[1], text[2], text[3]);
+    emit(e, "%s(%s, %s_map, %s%s, %s, %s, full + place);", copy_of(g), t->name, t->name, channel,
+         place, image, tap);
 }
 
 // Strips of the right operand: copies the positions of a step, of dy (left) or, with some positions

@@ -141,9 +141,9 @@ typedef struct BodyStrips {
     bool last_first;        // the columns start with the last pixel
     int64_t deep;           // columns per pixel
     int64_t results, pitch; // positions per line: those that are results, and all that are counted
-    int64_t lines, images;  // lines: per image; images: per product, if there are several
-    const Ix *place[2], *image; // as in BodyWindows, but computed from the number of a counted
-                                // position
+    int64_t lines, images;  // lines: per image, of all planes; images: per product, if several
+    // As in BodyWindows, but computed from the number of a counted position.
+    const Ix *place[PROG_MAX_IMAGE_AXES], *image;
 } BodyStrips;
 
 // An operand of a contraction that consists of windows in images, as bulk copies read it.

@@ -56,14 +56,22 @@ static int64_t columns_of_pixel(const Body *b, const BodyWindows *w, int64_t *at
     return cols % deep || deep % STEP || cols / deep > MOST_PIXELS ? 0 : deep;
 }
 
+// Whether the pixels of two columns are in the same line of the window.
+static bool same_line(const Body *b, const BodyWindows *w, int64_t *at, int64_t one, int64_t other)
+{
+    for (int i = 1; i < w->axes; i++)
+        if (pixel_of(b, w, i, at, one) != pixel_of(b, w, i, at, other)) return false;
+    return true;
+}
+
 // Finds the pixels of a line of the window, which must have equal distances, the same in all lines.
 static bool find_pixels(const Body *b, const BodyWindows *w, int64_t *at, BodyStrips *s)
 {
     const int64_t cols = b->axis[axis_of_columns(b, w)].extent, deep = s->deep, all = cols / deep;
     const int64_t parts = b->axis[0].extent; // each with lines of its own
-    const int64_t first = pixel_of(b, w, 0, at, 0), line = pixel_of(b, w, 1, at, 0);
+    const int64_t first = pixel_of(b, w, 0, at, 0);
     int64_t n = 1;
-    while (n < all && pixel_of(b, w, 1, at, n * deep) == line) n++;
+    while (n < all && same_line(b, w, at, 0, n * deep)) n++;
     if (n < 2 || all % n) return false;
     const int64_t step = pixel_of(b, w, 0, at, deep) - first, far = (n - 1) * step;
     if (!step || far > MOST_REACH || far < -MOST_REACH) return false;
@@ -71,7 +79,7 @@ static bool find_pixels(const Body *b, const BodyWindows *w, int64_t *at, BodySt
         const int64_t k = i / parts * STEP, pixel = k / deep, begin = pixel / n * n;
         at[0] = i % parts;
         if (pixel_of(b, w, 0, at, k) != first + pixel % n * step ||
-            pixel_of(b, w, 1, at, k) != pixel_of(b, w, 1, at, begin * deep))
+            !same_line(b, w, at, k, begin * deep))
             return false;
     }
     if (first + (far < 0 ? far : 0) != 0)
@@ -122,33 +130,49 @@ static bool fill_steps(const Body *b, BodyStrips *s)
     return s->pitch <= most;
 }
 
+// Whether a pixel's offset depends only on its column; across lines, also on the product.
+static bool taps_by_column(const Body *b, const BodyWindows *w)
+{
+    const uint64_t col = 1ull << axis_of_columns(b, w);
+    for (int i = 1; i < w->axes; i++)
+        if (w->tap[i]->axes & ~(col | 1)) return false;
+    return !((w->tap[0]->axes | w->channel->axes) & ~col);
+}
+
+// The window and the image of each counted position.
+static void count_places(const Body *b, const BodyWindows *w, int64_t all, BodyStrips *s)
+{
+    const ProgMap *m = &w->map;
+    const int n = w->axes;
+    int64_t dim[PROG_MAX_IMAGE_AXES + 1] = {s->images};
+    const Ix *place[PROG_MAX_IMAGE_AXES + 1];
+    for (int i = 0; i < n; i++) dim[n - i] = i ? m->places[i] : s->pitch;
+    ix_delinear(b->ix, ix_axis(b->ix, axis_of_rows(b, w), all), dim, n + 1, place);
+    for (int i = 0; i < n; i++)
+        s->place[i] =
+            ix_add(b->ix, ix_scale(b->ix, place[n - i], m->step[i]), ix_const(b->ix, m->first[i]));
+    s->image = w->along_k ? place[0] : image_of(b, s, place[0]);
+}
+
 void body_strips(Arena *a, const Body *b, BodyWindows *w)
 {
     const ProgMap *m = &w->map;
-    const int row = axis_of_rows(b, w);
-    BodyStrips s = {.results = m->places[0], .lines = m->places[1]};
+    BodyStrips s = {.results = m->places[0], .lines = 1};
     int64_t *at = NEW_ARRAY(a, int64_t, b->naxes + 1);
-    const uint64_t col = 1ull << axis_of_columns(b, w);
-    s.images = b->axis[row].extent / m->places[0] / m->places[1];
-    if (w->axes != 2 || m->step[0] != 1 || m->places[0] < 2 ||
-        (w->along_k && b->axis[0].extent > MOST_PARTS) ||
-        (w->tap[0]->axes | w->channel->axes) & ~col || w->tap[1]->axes & ~(col | 1) ||
-        !are_images(b, w, &s))
+    for (int i = 1; i < w->axes; i++) s.lines *= m->places[i];
+    s.images = b->axis[axis_of_rows(b, w)].extent / m->places[0] / s.lines;
+    if (!w->along_k && w->axes > 2) return; // (image_of_rows, tile/wgmma_maps.c)
+    if (m->step[0] != 1 || m->places[0] < 2 || (w->along_k && b->axis[0].extent > MOST_PARTS) ||
+        !taps_by_column(b, w) || !are_images(b, w, &s))
         return;
     s.deep = columns_of_pixel(b, w, at);
     if (!s.deep || (!w->along_k && s.deep != STEP) || !find_pixels(b, w, at, &s)) return;
     s.pitch = line_pitch(&s, m);
     if (!w->along_k && (s.last_first || !fill_steps(b, &s))) return;
-    const int64_t corner = m->first[0] + s.pitch - m->image[0];
-    const int64_t dim[] = {s.images, s.lines, s.pitch}, all = s.images * s.lines * s.pitch;
+    const int64_t corner = m->first[0] + s.pitch - m->image[0], all = s.images * s.lines * s.pitch;
     const int most = prog_most_corner(w->axes);
     if (corner >= most || corner < -most || all >= INT32_MAX / 2 || s.pitch - s.results >= most)
         return;
-    const Ix *place[3];
-    ix_delinear(b->ix, ix_axis(b->ix, row, all), dim, 3, place);
-    for (int i = 0; i < 2; i++)
-        s.place[i] =
-            ix_add(b->ix, ix_scale(b->ix, place[2 - i], m->step[i]), ix_const(b->ix, m->first[i]));
-    s.image = w->along_k ? place[0] : image_of(b, &s, place[0]);
+    count_places(b, w, all, &s);
     w->strips = s;
 }
