@@ -82,7 +82,10 @@ typedef struct Inst {
     int kept_at;     // CPU: 1 + the store whose buffer holds it until then; 0: the stack
     DType acc, from; // REDUCE, SCAN: accumulator; CAST: operand's type
     const Ix *ix;
-    const Ix *const *at;   // LOAD of 16-bit floats: its index along each axis of the node; or NULL
+    const Ix *const *at; // LOAD of 16-bit floats: its index along each axis of the node; or NULL
+    // The same of the shape that reshapes give the node before it is read; NULL: none does.
+    const Type *seen;
+    const Ix *const *seen_at;
     int64_t ivalue, bound; // CONST of integers and bool; CHECK
     double fvalue;         // CONST of floats
     uint64_t axes;         // the axes it varies over

@@ -34,8 +34,10 @@ typedef struct Split {    // an index along an axis of the node
 typedef struct Finder {
     const Body *b;
     const Inst *load;
-    int row, col; // axes of the body
-    int axes;     // of the images
+    const Type *type;    // the loaded node, or as a reshape shows it
+    const Ix *const *at; // and the index along its axes
+    int row, col;        // axes of the body
+    int axes;            // of the images
 } Finder;
 
 static bool steady(const Ix *e, int axis)
@@ -65,7 +67,7 @@ static bool within_bounds(const Finder *f)
 {
     enum { MOST = 32 };
     const Body *b = f->b;
-    const Type *t = &f->load->node->type;
+    const Type *t = f->type;
     int left[MOST], n = 0;
     if (f->load->pred >= 0) left[n++] = f->load->pred;
     while (n) {
@@ -79,7 +81,7 @@ static bool within_bounds(const Finder *f)
         const Inst *e = &b->insts.at[v->a[0]], *bound = &b->insts.at[v->a[1]];
         bool found = false;
         for (int i = 0; i < t->rank; i++)
-            found |= e->kind == KI_INDEX && bound->kind == KI_CONST && e->ix == f->load->at[i] &&
+            found |= e->kind == KI_INDEX && bound->kind == KI_CONST && e->ix == f->at[i] &&
                      ((v->op == OP_ge && bound->ivalue == 0) ||
                       (v->op == OP_lt && bound->ivalue == t->dim[i]));
         if (!found) return false;
@@ -180,14 +182,17 @@ static bool runs_along(const Ix *e, int axis)
            aligned;
 }
 
-static bool find(const Body *b, int axis, BodyWindows *out)
+static bool find(const Body *b, int axis, bool seen, BodyWindows *out)
 {
     const Inst *v = &b->insts.at[b->insts.at[axis == 1 ? b->dot.a : b->dot.b].a[0]];
-    if (v->kind != KI_LOAD || !v->at || v->ix->has_value || v->node->type.rank > AXES + 2)
-        return false;
-    const Type *t = &v->node->type;
-    const Ix *channel = v->at[t->rank - 1];
-    Finder f = {.b = b, .load = v};
+    if (v->kind != KI_LOAD || v->ix->has_value) return false;
+    Finder f = {.b = b,
+                .load = v,
+                .type = seen ? v->seen : &v->node->type,
+                .at = seen ? v->seen_at : v->at};
+    const Type *t = f.type;
+    if (!f.at || t->rank > AXES + 2) return false;
+    const Ix *channel = f.at[t->rank - 1];
     out->along_k = runs_along(channel, b->col);
     if (!out->along_k && !runs_along(channel, axis)) return false;
     f.col = out->along_k ? b->col : axis;
@@ -203,9 +208,9 @@ static bool find(const Body *b, int axis, BodyWindows *out)
         m->image[i] = axis > 0 ? t->dim[axis] : 1;
         m->image_pitch[i] = m->pitch;
         m->pitch *= m->image[i];
-        if (!split(&f, axis > 0 ? v->at[axis] : ix_const(b->ix, 0), &s[i])) return false;
+        if (!split(&f, axis > 0 ? f.at[axis] : ix_const(b->ix, 0), &s[i])) return false;
     }
-    if (!split(&f, v->at[0], &s[f.axes])) return false;
+    if (!split(&f, f.at[0], &s[f.axes])) return false;
     if (deep % UNIT || !within_bounds(&f)) return false;
     const Ix *part = NULL;
     if (are_places(&f, s, m))
@@ -278,7 +283,8 @@ void body_windows(Arena *a, Body *b)
 {
     for (int axis = 1; axis <= 2; axis++) {
         BodyWindows w = {.live = NULL};
-        if (narrow_type(b, axis == 1 ? b->dot.a : b->dot.b) == DT_BOOL || !find(b, axis, &w))
+        if (narrow_type(b, axis == 1 ? b->dot.a : b->dot.b) == DT_BOOL ||
+            (!find(b, axis, false, &w) && !find(b, axis, true, &w)))
             continue;
         BodyWindows *found = NEW(a, BodyWindows);
         *found = w;

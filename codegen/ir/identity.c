@@ -122,6 +122,8 @@ static uint64_t hash_facts(uint64_t h, const Body *b)
                       v->stage);
         for (int k = 0; v->at && k < v->node->type.rank; k++) // (ix does not contain it)
             h = HASH_INTS(h, v->node->type.dim[k], (int64_t)hash_ix(v->at[k]));
+        for (int k = 0; v->seen_at && k < v->seen->rank; k++)
+            h = HASH_INTS(h, v->seen->dim[k], (int64_t)hash_ix(v->seen_at[k]));
     }
     for (uint32_t i = 0; i < b->stores.n; i++) {
         const BodyStore *s = &b->stores.at[i];

@@ -21,6 +21,9 @@ typedef struct Lower {
     // additional ones are zeros; 0: not extended.
     const Node *product;
     int64_t channels;
+    // While a reshape of a stored node is lowered: its shape, and the index of the element.
+    const Type *seen;
+    const Ix *const *seen_at;
     bool failed;
 } Lower;
 

@@ -27,6 +27,7 @@ static int load(Lower *l, const Node *n, const Ix *const *idx, int pred)
     int buf = lower_buf(l, KA_NODE, n, t->dtype, type_count(t));
     Inst v = {.kind = KI_LOAD, .type = t->dtype, .buf = buf, .pred = pred, .node = n};
     v.at = places_of(l, t, idx);
+    if (v.at && l->seen) v.seen = l->seen, v.seen_at = places_of(l, l->seen, l->seen_at);
     if (node_is_data(n) && x->entry->rows && t->rank > 0) {
         // Element (i, ...) of the batch is row rows[cursor + i] of the data set.
         const Ix *row = idx[0];
@@ -47,7 +48,7 @@ static int load(Lower *l, const Node *n, const Ix *const *idx, int pred)
         memcpy(first, idx, sizeof *idx * t->rank);
         first[0] = ix_value(c, r, 0, INT32_MAX, l->body->insts.at[r].axes);
         at = ix_linear(c, first, t->dim, t->rank);
-        v.at = NULL;
+        v.at = v.seen_at = NULL;
     }
     l->body->bufs.at[buf].read = true;
     v.ix = at;

@@ -36,6 +36,13 @@ int lower_compare(Lower *l, const Ix *e, Op op, int64_t bound)
 
 // Groups of axes with the same number of elements in both shapes are converted separately. If a
 // condition allows an index to leave one of them, the others do not change.
+// Whether only reshapes separate n from a stored node.
+static bool reshapes_stored(const Lower *l, const Node *n)
+{
+    while (n->op == OP_reshape) n = n->args[0];
+    return lower_is_buffer(l, n);
+}
+
 static int value_reshape(Lower *l, const Node *n, const Ix *const *idx, int pred)
 {
     IxCtx *c = l->body->ix;
@@ -63,7 +70,11 @@ static int value_reshape(Lower *l, const Node *n, const Ix *const *idx, int pred
             if (!whole && from->dim[j] == source && source > 1)
                 at[j] = flat; // the other axes have size 1
     }
-    return lower_value(l, n->args[0], at, pred);
+    const bool shows = !l->seen && reshapes_stored(l, n);
+    if (shows) l->seen = to, l->seen_at = idx;
+    int v = lower_value(l, n->args[0], at, pred);
+    if (shows) l->seen = NULL, l->seen_at = NULL;
+    return v;
 }
 
 static int value_permute(Lower *l, const Node *n, const Ix *const *idx, int pred)

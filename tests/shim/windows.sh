@@ -185,6 +185,17 @@ for _ in 1 2; do
 done
 net=$ROOT/tests/shim/net/windows.net
 
+# Images that are stored in another shape.
+net=$ROOT/tests/shim/net/reshaped.net
+any b 18 21; h=16 o=10
+LD_LIBRARY_PATH=$SHIM expect 0 worst "$NETC" check "$net" --device cuda:0 --cache-dir '' --no-library -D b=$b -D h=$h -D o=$((8 * o))
+for size in "-D b=64 -D h=28" "-D b=$b -D h=$h -D o=$((8 * o))"; do
+    # shellcheck disable=SC2086
+    [ "$("$NETC" inspect "$net" --target sm_90 --no-library --knobs $size | grep -cE 'tile wgmma=(own|[a-z_]*strips)')" -ge 3 ] && pass ||
+        fail "SEED=$SEED $size: images in another shape: no warpgroups"
+done
+net=$ROOT/tests/shim/net/windows.net
+
 # A gradient of pooling is stored as the image whose windows the products behind it copy.
 pooled() {
     "$NETC" inspect "$ROOT/tests/shim/net/pooled.net" --precision bf16 --target sm_90 --why -D b=900 -D h=15 -D w=15 -D c=64 "$@" |
