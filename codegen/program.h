@@ -135,11 +135,6 @@ typedef struct ProgMap {
     int32_t first[PROG_MAX_IMAGE_AXES], places[PROG_MAX_IMAGE_AXES], step[PROG_MAX_IMAGE_AXES];
 } ProgMap;
 int prog_image_axes(const ProgMap *m); // 2 or 3; 0: no windows
-// What the descriptor of images with so many axes can express: how far a window's first position
-// may be from either end of the image (below; -limit is possible), and the largest offset of a
-// pixel within a window.
-int prog_most_corner(int axes);
-int prog_most_offset(int axes);
 
 // How a kernel is called. args are the step's, in order.
 //   CUDA: extern "C" __global__ void SYMBOL(T0 *a0, long long a1, ...): one parameter an argument,

@@ -428,3 +428,13 @@ bool target_sums_in_bins(const Target *t, int64_t places, int64_t count, bool co
 {
     return t->kind == TARGET_CUDA && count && (count >= places / 4 || constant);
 }
+
+int target_most_corner(int axes)
+{
+    return axes == 3 ? 16 : 128;
+}
+
+int target_most_offset(int axes)
+{
+    return axes == 3 ? 31 : 255;
+}

@@ -149,5 +149,10 @@ double target_tiles_seconds(const Target *t, int64_t blocks, int m, int n, doubl
 // which write the whole result. If there are few updates and the tensor is not a constant, it is
 // copied and updated in memory, which is cheaper.
 bool target_sums_in_bins(const Target *t, int64_t places, int64_t count, bool constant);
+// What the descriptor of bulk copies from images with 2 or 3 axes can express: how far a window's
+// first position may be from either end of the image (less than this; -limit is possible), and the
+// largest offset of a pixel within a window.
+int target_most_corner(int axes);
+int target_most_offset(int axes);
 
 #endif

@@ -21,32 +21,47 @@
 #include "passes/regions.h"
 
 // Measured on an H200. STEP: one update after another (16,384 take 890 us). LAUNCH: two more
-// launches. LOOK: a multiprocessor looks at an index (on 132, 1,042 blocks take 2.8 ms for the
-// 1,000,000 indices that each looks at). MERGE: a step of the sort, and for each element. (The
-// latter two are estimates.)
-static const double STEP_SECONDS = 5e-8, LAUNCH_SECONDS = 5e-6, LOOK_SECONDS = 3.5e-10,
-                    MERGE_SECONDS = 6e-6, MERGED_SECONDS = 2e-11;
+// launches. LOOK: a thread looks at an index (1,042 blocks of 256 threads take 2.8 ms for the
+// 1,000,000 indices that each looks at, two blocks on each of 132 multiprocessors). RUN: the first
+// step of the sort, 4,096 elements. MERGE: a further step, and for each element.
+static const double STEP_SECONDS = 5e-8, LAUNCH_SECONDS = 5e-6, LOOK_SECONDS = 1.8e-7,
+                    RUN_SECONDS = 8.3e-5, MERGE_SECONDS = 6e-6, MERGED_SECONDS = 4e-11;
+
+static double count_of(const Node *n)
+{
+    return (double)type_count(&n->type);
+}
 
 static int64_t updates_of(const Node *n)
 {
     return n->args[2]->type.dim[attr_int(n, ATTR_axis, 0)];
 }
 
-// Whether finding the updates of each block's places takes longer than sorting all updates.
+// Whether finding the updates of each block's places takes longer than sorting all updates
+// (codegen/lower/lower_bins.c has the same sizes of blocks).
 static bool sorting_pays(const Target *t, const Node *n)
 {
-    enum { BIN_BYTES = 96 << 10, RUN = 4096, MOST_THREADS = 256 };
-    const int64_t axis = attr_int(n, ATTR_axis, 0), places = n->type.dim[axis],
-                  count = updates_of(n), cols = type_count(&n->type) / places,
-                  across = (cols + MOST_THREADS - 1) / MOST_THREADS;
+    enum {
+        BIN_BYTES = 96 << 10,
+        ORDERED_BYTES = 16 << 10,
+        RUN = 4096,
+        WARP = 32,
+        THREADS = 256,
+        TWO = 2
+    };
+    const double places = (double)n->type.dim[attr_int(n, ATTR_axis, 0)], all = count_of(n),
+                 count = (double)updates_of(n), cols = all / places, across = ceil(cols / THREADS);
     double v;
-    if (!target_sums_in_bins(t, places, count, node_const_value(n->args[0], &v)) ||
-        attr_int(n, ATTR_ordered, 0))
+    if (!target_sums_in_bins(t, (int64_t)places, (int64_t)count,
+                             node_const_value(n->args[0], &v)) ||
+        attr_int(n, ATTR_ordered, 0) || all * 4 / ORDERED_BYTES < TWO * t->units)
         return false;
-    const double blocks = (double)type_count(&n->type) * 4 / BIN_BYTES + (double)across,
-                 looks = blocks * (double)count * LOOK_SECONDS / t->units,
-                 steps = 1 + ceil(log2((double)count / RUN + 1)),
-                 sort = steps * (MERGE_SECONDS + (double)count * MERGED_SECONDS);
+    const double blocks = ceil(all * 4 / BIN_BYTES / across) * across,
+                 ranges = fmax(1, fmin(TWO * t->units / blocks, count / (2 * places))),
+                 turns = ceil(blocks * ranges / (TWO * t->units)),
+                 looks = turns * count / ranges / fmax(WARP, fmin(cols, THREADS)) * LOOK_SECONDS,
+                 merges = ceil(log2(fmax(count / RUN, 1))),
+                 sort = RUN_SECONDS + merges * (MERGE_SECONDS + count * MERGED_SECONDS);
     return looks > 2 * sort;
 }
 

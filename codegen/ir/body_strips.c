@@ -18,6 +18,7 @@
 // In the gradient of the weights, places are the columns of the product (k), and the pixels of 64
 // channels are adjacent tiles of the result. There the places that are not results meet zeros of
 // dy, which is counted in the same way.
+#include "ir/target.h"
 #include "codegen/ir/body.h"
 
 enum { STEP = WINDOWS_STEP, MOST_PIXELS = 1024, MOST_REACH = 64, MOST_PARTS = 64, MOST_FILLED = 5 };
@@ -170,7 +171,7 @@ void body_strips(Arena *a, const Body *b, BodyWindows *w)
     s.pitch = line_pitch(&s, m);
     if (!w->along_k && (s.last_first || !fill_steps(b, &s))) return;
     const int64_t corner = m->first[0] + s.pitch - m->image[0], all = s.images * s.lines * s.pitch;
-    const int most = prog_most_corner(w->axes);
+    const int most = target_most_corner(w->axes);
     if (corner >= most || corner < -most || all >= INT32_MAX / 2 || s.pitch - s.results >= most)
         return;
     count_places(b, w, all, &s);

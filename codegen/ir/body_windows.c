@@ -22,6 +22,7 @@
 // Windows are recognised by the index of the load along each axis of its node. Index expressions
 // are canonical, so the expression of an assumed window equals that of the load if and only if the
 // assumption is true.
+#include "ir/target.h"
 #include "codegen/ir/body.h"
 
 // UNIT: elements in 16 bytes.
@@ -161,12 +162,12 @@ static bool are_weights(const Finder *f, Split *s, ProgMap *m)
 // false: they are too large for a descriptor.
 static bool in_reach(const Finder *f, const Split *s, ProgMap *m, const Ix **tap)
 {
-    const int corner = prog_most_corner(f->axes);
+    const int corner = target_most_corner(f->axes);
     for (int i = 0; i < f->axes; i++) {
         const Ix *e = s[i].rest;
         int64_t last = e->low + (m->places[i] - 1ll) * m->step[i] - (m->image[i] - 1);
-        if (e->high - e->low > prog_most_offset(f->axes) || e->low < -corner || e->low >= corner ||
-            last < -corner || last >= corner)
+        if (e->high - e->low > target_most_offset(f->axes) || e->low < -corner ||
+            e->low >= corner || last < -corner || last >= corner)
             return false;
         m->first[i] = (int32_t)e->low;
         tap[i] = ix_add(f->b->ix, e, ix_const(f->b->ix, -e->low));

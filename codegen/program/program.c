@@ -113,16 +113,6 @@ int prog_image_axes(const ProgMap *m)
     return !m->image[0] ? 0 : m->image[2] ? 3 : 2;
 }
 
-int prog_most_corner(int axes)
-{
-    return axes == 3 ? 16 : 128;
-}
-
-int prog_most_offset(int axes)
-{
-    return axes == 3 ? 31 : 255;
-}
-
 bool prog_arg_same(const ProgArg *a, const ProgArg *b)
 {
     bool same = a->kind == b->kind && a->index == b->index && a->value == b->value;

@@ -3,6 +3,7 @@
 // is.
 #include <string.h>
 
+#include "ir/target.h"
 #include "base/map.h"
 #include "codegen/program.h"
 
@@ -324,7 +325,7 @@ static const char *check_entry(const Program *p, const ProgEntry *e)
 static bool check_windows(const ProgMap *m)
 {
     const int64_t most = 1 << 30;
-    const int axes = prog_image_axes(m), corner = prog_most_corner(axes);
+    const int axes = prog_image_axes(m), corner = target_most_corner(axes);
     if (!axes) return true;
     for (int i = 0; i < axes; i++) {
         if (m->image[i] < 1 || m->image[i] > most ||

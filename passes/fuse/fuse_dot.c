@@ -139,13 +139,13 @@ static double parts_seconds(const Target *t, const DotSizes *x, int64_t parts)
     return parts > 1 ? seconds + launch + bytes / t->bytes_per_second : seconds;
 }
 
-// The number of planes of each image in a dot that contracts windows in images of three axes with
-// the images; 1: it is none. They follow the images in both operands.
-static int64_t contracted_planes(const Node *dot)
+// The extent of the axis after the images in a dot that contracts windows in images of [axes] axes
+// with the images: the lines of each, or its planes. They follow the images in both operands. 1: it
+// is no such dot.
+static int64_t contracted_after_images(const Node *dot, int axes)
 {
-    enum { AXES = 3 };
     const Node *x = dot->args[1];
-    if (x->op != OP_window || window_axes(x->attrs).n != AXES) return 1;
+    if (x->op != OP_window || window_axes(x->attrs).n != axes) return 1;
     for (int side = 0; side < 2; side++) {
         const DotAxes a = dot_axes(dot, side);
         if (a.ncontract < 3 || a.contract[1] != a.contract[0] + 1) return 1;
@@ -169,16 +169,15 @@ static int64_t parts_of_lines(const PassOptions *o, const Node *dot, int64_t ima
     // FEW: an image for so many multiprocessors. STEPS: the most lines that bulk copies skip.
     // WHOLE: terms that are multiplied at a time.
     enum { FEW = 4, STEPS = 8, WHOLE = 64 };
-    const DotAxes a = dot_axes(dot, 0);
+    const int64_t lines = contracted_after_images(dot, 2);
     const DotSizes x = dot_sizes(dot);
     const int rank = MAX_RANK - 1;
-    if (o->target->kind != TARGET_CUDA || images * FEW > o->target->units || a.ncontract < 3 ||
+    if (o->target->kind != TARGET_CUDA || images * FEW > o->target->units ||
         dot->type.rank + 2 > MAX_RANK || dot->args[0]->type.rank > rank ||
         dot->args[1]->type.rank > rank)
         return 1;
-    const int64_t lines = dot->args[0]->type.dim[a.contract[1]];
     int64_t best = 1;
-    for (int64_t n = 2; n <= STEPS && images * n <= MOST_PARTS; n++) {
+    for (int64_t n = 2; n <= STEPS && n <= lines && images * n <= MOST_PARTS; n++) {
         if (lines % n || x.k / (images * n) % WHOLE) continue;
         double seconds = parts_seconds(o->target, &x, images * n);
         if (seconds < least) least = seconds, best = n;
@@ -210,7 +209,7 @@ static Parts parts_of(const PassOptions *o, const Node *dot)
         double seconds = parts_seconds(o->target, &x, parts);
         if (seconds < least) least = seconds, best = parts;
     }
-    const int64_t planes = o->target->kind == TARGET_CUDA ? contracted_planes(dot) : 1;
+    const int64_t planes = o->target->kind == TARGET_CUDA ? contracted_after_images(dot, 3) : 1;
     int64_t each = 1;
     for (int64_t n = 2; n <= planes && extent * n <= MOST_PARTS; n++) {
         if (planes % n || x.k / (extent * n) < 64) continue;
@@ -262,7 +261,8 @@ static Node *dot_by_parts(Graph *g, const Node *dot, Node *const *operands, Part
                           int64_t channels)
 {
     const int64_t parts = p.first;
-    const bool planes = p.second > 1 && contracted_planes(dot) > 1, lines = p.second > 1 && !planes;
+    const bool planes = p.second > 1 && contracted_after_images(dot, 3) > 1,
+               lines = p.second > 1 && !planes;
     Node *args[2];
     const Type *right = &operands[1]->type;
     int64_t batch[2][MAX_RANK], contract[2][MAX_RANK];

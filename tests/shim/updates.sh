@@ -10,7 +10,7 @@ fi
 export SHIM_UNITS=1 LD_LIBRARY_PATH=$SHIM${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 cat >sums.net <<'N'
 const n = 6000
-const p = 9000
+const p = 12000
 const c = 70
 model a(x: f32[p, c], i: i32[n] in 0..p, u: f32[n, c]) { return y = scatter_add(x, i, u) }
 model b(i: i32[n], u: f32[n, c]) { return y = scatter_add(zeros([p, c]), i % p, u * 2) }
@@ -19,8 +19,8 @@ model few(i: i32[n] in 0..3, u: f32[n, c]) { return y = scatter_add(zeros([p, c]
 model middle(x: f32[3, p, c // 3], i: i64[n] in 0..p, u: f32[3, n, c // 3]) { return y = scatter_add(x, i, u, axis = 1) }
 N
 RANDOM=${SEED:=$((10#$(date +%j)))} # another day, other sizes
-for size in "" "-D n=$((3000 + RANDOM % 4000)) -D p=$((3000 + RANDOM % 3000)) -D c=$((200 + RANDOM % 140))" \
-    "-D n=$((9000 + RANDOM % 9000)) -D p=$((50000 + RANDOM % 9000)) -D c=$((3 + RANDOM % 9))"; do
+for size in "" "-D n=$((9000 + RANDOM % 4000)) -D p=$((9000 + RANDOM % 3000)) -D c=$((200 + RANDOM % 140))" \
+    "-D n=$((9000 + RANDOM % 9000)) -D p=$((50000 + RANDOM % 9000)) -D c=$((9 + RANDOM % 9))"; do
     # shellcheck disable=SC2086
     expect 0 "kernels on cuda:0" "$NETC" check sums.net --device cuda:0 --cache-dir '' $size
     # shellcheck disable=SC2086
