@@ -47,18 +47,18 @@ static bool sorting_pays(const Target *t, const Node *n)
         RUN = 4096,
         WARP = 32,
         THREADS = 256,
-        TWO = 2
+        RESIDENT = 2 // blocks on a multiprocessor
     };
     const double places = (double)n->type.dim[attr_int(n, ATTR_axis, 0)], all = count_of(n),
                  count = (double)updates_of(n), cols = all / places, across = ceil(cols / THREADS);
     double v;
     if (!target_sums_in_bins(t, (int64_t)places, (int64_t)count,
                              node_const_value(n->args[0], &v)) ||
-        attr_int(n, ATTR_ordered, 0) || all * 4 / ORDERED_BYTES < TWO * t->units)
+        attr_int(n, ATTR_ordered, 0) || all * 4 / ORDERED_BYTES < RESIDENT * t->units)
         return false;
     const double blocks = ceil(all * 4 / BIN_BYTES / across) * across,
-                 ranges = fmax(1, fmin(TWO * t->units / blocks, count / (2 * places))),
-                 turns = ceil(blocks * ranges / (TWO * t->units)),
+                 ranges = fmax(1, fmin(RESIDENT * t->units / blocks, count / (2 * places))),
+                 turns = ceil(blocks * ranges / (RESIDENT * t->units)),
                  looks = turns * count / ranges / fmax(WARP, fmin(cols, THREADS)) * LOOK_SECONDS,
                  merges = ceil(log2(fmax(count / RUN, 1))),
                  sort = RUN_SECONDS + merges * (MERGE_SECONDS + count * MERGED_SECONDS);

@@ -320,8 +320,10 @@ typedef struct Legalize {
 
 static bool is_illegal(const Legalize *l, const Node *n, bool rows)
 {
-    if (fuse_generated(l->options, n)) // a generated kernel can read any expression
-        return parts_of(l->options, n).first > 1;
+    if (fuse_generated(l->options, n)) { // a generated kernel can read any expression
+        const Parts parts = parts_of(l->options, n);
+        return parts.first * parts.second > 1;
+    }
     for (uint32_t k = 0; k < n->nargs && node_has(n, OPF_ADDRESSES); k++)
         if (is_row_data(n->args[k], rows)) return true;
     return n->op == OP_dot && (dot_needs_order(n, 0) || dot_needs_order(n, 1));
