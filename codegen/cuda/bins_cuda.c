@@ -116,7 +116,7 @@ static void print_add_ordered(Emit *e, int flight, bool last)
     emit(e, "int place[%d];", flight);
     emit(e, "#pragma unroll");
     emit_open(e, 1ull << b->col);
-    emit_int(e, c, last ? emit_text(e, "nc_min(%s, (%s)(end - 1))", at, it) : at);
+    emit_int(e, c, "%s", last ? emit_text(e, "nc_min(%s, (%s)(end - 1))", at, it) : at);
     emit(e, "place[u] = (int)(%s - (%s)%s * %lld);", emit_value(e, b->bins.ordered), it, e->axis[0],
          (long long)b->bins.held);
     emit(e, "x[u] = %s;", emit_value(e, b->insts.at[b->bins.sum].a[0]));

@@ -26,6 +26,8 @@ if ! command -v g++ >/dev/null && ! command -v "${SHIM_CXX:-}" >/dev/null; then
 fi
 export SHIM_UNITS=8 # a device that few places fill, so that these are merged, too
 right() { LD_LIBRARY_PATH=$SHIM expect "${EXIT:-0}" "${TEXT:-worst}" "$NETC" check "$net" --device cuda:0 --cache-dir '' --no-library "$@"; }
+LD_LIBRARY_PATH=$SHIM "$NETC" inspect "$net" --precision bf16 --order --no-library --cache-dir '' >order.txt 2>&1
+[ "$(grep -c 'x384 *dot_' order.txt)" = 3 ] && pass || fail "products of all channels by warpgroups: $(grep dot_ order.txt)"
 right --precision bf16
 right --precision bf16 -D stride=2 -D h=26
 RANDOM=${SEED:=$((10#$(date +%j)))} # another day, other sizes
