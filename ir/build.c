@@ -113,6 +113,22 @@ Node *graph_reshape(Graph *g, Node *a, int rank, const int64_t *dim)
     return graph_node(g, OP_reshape, &a, 1, &at);
 }
 
+Node *graph_iota(Graph *g, DType t, const int64_t *dim, int rank, int64_t axis)
+{
+    Attrs at = {0};
+    attr_set_ints(g, &at, ATTR_shape, dim, rank);
+    attr_set_int(&at, ATTR_dtype, t);
+    attr_set_int(&at, ATTR_axis, axis);
+    return graph_node(g, OP_iota, NULL, 0, &at);
+}
+
+Node *graph_along(Graph *g, Op op, Node *const *args, int nargs, int64_t axis)
+{
+    Attrs at = {0};
+    attr_set_int(&at, ATTR_axis, axis);
+    return graph_node(g, op, args, nargs, &at);
+}
+
 Node *graph_permute(Graph *g, Node *a, const int64_t *perm)
 {
     Attrs at = {0};

@@ -109,6 +109,9 @@ Node *graph_cast(Graph *g, Node *a, DType t);
 Node *graph_broadcast_to(Graph *g, Node *a, const Type *shape); // right-aligned
 Node *graph_reshape(Graph *g, Node *a, int rank, const int64_t *dim);
 Node *graph_permute(Graph *g, Node *a, const int64_t *perm);
+Node *graph_iota(Graph *g, DType t, const int64_t *dim, int rank, int64_t axis);
+// An op whose only attribute is an axis: gather, scatter and its variants, sorts.
+Node *graph_along(Graph *g, Op op, Node *const *args, int nargs, int64_t axis);
 Node *graph_reduce(Graph *g, Op op, Node *a, const int64_t *axes, int naxes, bool keep_dims);
 // Sums [a] down to the shape of [like], undoing a right-aligned broadcast.
 Node *graph_sum_to(Graph *g, Node *a, const Type *like);

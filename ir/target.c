@@ -1,4 +1,6 @@
 // Limits of typical devices, from the vendors' published tables; rates are measured upper limits.
+#include <math.h>
+
 #include "ir/target.h"
 
 enum { ALL_EPILOGUES = EPI_BIAS | EPI_RELU | EPI_GELU | EPI_GELU_AUX | EPI_DGELU | EPI_CASTS };
@@ -427,6 +429,31 @@ bool target_merges_groups(const Target *t, const TargetGroups *x)
 bool target_sums_in_bins(const Target *t, int64_t places, int64_t count, bool constant)
 {
     return t->kind == TARGET_CUDA && count && (count >= places / 4 || constant);
+}
+
+// Measured on an H200. looks: a thread looks at an index (1,042 blocks of 256 threads take 2.8 ms
+// for the 1,000,000 indices that each looks at). run, merge, merged: the first step of the sort, a
+// further step, and for each element. The sizes of blocks are those of codegen/lower/lower_bins.c.
+bool target_sorts_updates(const Target *t, int64_t places, int64_t all, int64_t count)
+{
+    enum { BIN_BYTES = 96 << 10, ORDERED_BYTES = 16 << 10, RUN = 4096, WARP = 32, THREADS = 256 };
+    const double look = 1.8e-7, run = 8.3e-5, merge = 6e-6, merged = 4e-11,
+                 resident = 2.0 * t->units, n = (double)count, bytes = 4.0 * (double)all,
+                 cols = (double)all / (double)places, across = ceil(cols / THREADS);
+    if (bytes / ORDERED_BYTES < resident) return false;
+    const double blocks = ceil(bytes / BIN_BYTES / across) * across,
+                 ranges = fmax(1, fmin(resident / blocks, n / (2 * (double)places))),
+                 turns = ceil(blocks * ranges / resident),
+                 looks = turns * n / ranges / fmax(WARP, fmin(cols, THREADS)) * look,
+                 merges = ceil(log2(fmax(n / RUN, 1)));
+    return looks > 2 * (run + merges * (merge + n * merged));
+}
+
+// On an H200, 16,384 updates one after another take 890 us.
+bool target_finds_last_updates(const Target *t, int64_t count, int64_t bytes)
+{
+    const double step = 5e-8, launches = 5e-6;
+    return (double)count * step > 2 * (double)bytes / t->bytes_per_second + launches;
 }
 
 int target_most_corner(int axes)

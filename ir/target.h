@@ -149,6 +149,13 @@ double target_tiles_seconds(const Target *t, int64_t blocks, int m, int n, doubl
 // which write the whole result. If there are few updates and the tensor is not a constant, it is
 // copied and updated in memory, which is cheaper.
 bool target_sums_in_bins(const Target *t, int64_t places, int64_t count, bool constant);
+// Whether these sums are faster if the updates are sorted by place first: [all] elements in
+// [places] places.
+bool target_sorts_updates(const Target *t, int64_t places, int64_t all, int64_t count);
+// Whether a scatter of [count] updates into [bytes] bytes, of which the last one of each place
+// remains, is faster if every element reads the last update of its place, instead of storing one
+// update after another.
+bool target_finds_last_updates(const Target *t, int64_t count, int64_t bytes);
 // What the descriptor of bulk copies from images with 2 or 3 axes can express: how far a window's
 // first position may be from either end of the image (less than this; -limit is possible), and the
 // largest offset of a pixel within a window.

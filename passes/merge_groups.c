@@ -274,13 +274,10 @@ static Node *merged_image(Graph *g, const Chain *c, int64_t groups, Node *const 
 // The index along an axis, with each of two axes joined with the next.
 static Node *numbered(Graph *g, const Type *shape, int64_t axis, int64_t own, int64_t other)
 {
-    Attrs at = {0};
-    attr_set_ints(g, &at, ATTR_shape, &shape->dim[axis], 1);
-    attr_set_int(&at, ATTR_dtype, DT_I32);
-    attr_set_int(&at, ATTR_axis, 0);
     int64_t dim[MAX_RANK];
     for (int i = 0; i < shape->rank; i++) dim[i] = i == axis ? shape->dim[i] : 1;
-    Node *index = graph_reshape(g, graph_node(g, OP_iota, NULL, 0, &at), shape->rank, dim);
+    Node *index = graph_iota(g, DT_I32, &shape->dim[axis], 1, 0);
+    index = graph_reshape(g, index, shape->rank, dim);
     return join_axes(g, join_axes(g, graph_broadcast_to(g, index, shape), other), own);
 }
 

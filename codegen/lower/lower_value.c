@@ -27,7 +27,7 @@ static int load(Lower *l, const Node *n, const Ix *const *idx, int pred)
     int buf = lower_buf(l, KA_NODE, n, t->dtype, type_count(t));
     Inst v = {.kind = KI_LOAD, .type = t->dtype, .buf = buf, .pred = pred, .node = n};
     v.at = places_of(l, t, idx);
-    if (v.at && l->seen) v.seen = l->seen, v.seen_at = places_of(l, l->seen, l->seen_at);
+    if (l->seen) v.seen = l->seen, v.seen_at = places_of(l, l->seen, l->seen_at);
     if (node_is_data(n) && x->entry->rows && t->rank > 0) {
         // Element (i, ...) of the batch is row rows[cursor + i] of the data set.
         const Ix *row = idx[0];

@@ -5,13 +5,6 @@
 
 // -- indexed access -------------------------------------------------------------------------------
 
-static Node *indexed(Rule *r, Op op, Node *const *args, int n, int64_t axis)
-{
-    Attrs at = {0};
-    attr_set_int(&at, ATTR_axis, axis);
-    return graph_node(r->g, op, args, n, &at);
-}
-
 void grad_gather(Rule *r)
 {
     if (!rule_wants(r, 0)) return;
@@ -22,16 +15,7 @@ void grad_gather(Rule *r)
     Node *index = graph_reshape(r->g, A(1), 1, &count);
     Node *updates = graph_reshape(r->g, r->dy, data->rank, dim);
     Node *zero = zeros_like(r->g, data);
-    rule_give(r, 0, indexed(r, OP_scatter_add, (Node *[]){zero, index, updates}, 3, axis));
-}
-
-static Node *counted(Rule *r, DType t, const int64_t *dim, int rank, int64_t axis)
-{
-    Attrs at = {0};
-    attr_set_ints(r->g, &at, ATTR_shape, dim, rank);
-    attr_set_int(&at, ATTR_dtype, t);
-    attr_set_int(&at, ATTR_axis, axis);
-    return graph_node(r->g, OP_iota, NULL, 0, &at);
+    rule_give(r, 0, graph_along(r->g, OP_scatter_add, (Node *[]){zero, index, updates}, 3, axis));
 }
 
 // Bools of shape (n): which of the n updates of a scatter, into an axis of [length], is the last
@@ -42,10 +26,10 @@ static Node *last_updates(Rule *r, Node *index, int64_t length)
     int64_t n = index->type.dim[0];
     if (n == 1 || index->op == OP_iota) return NULL;
     Type places = {.dtype = n > INT32_MAX ? DT_I64 : DT_I32, .rank = 1, .dim = {length}};
-    Node *number = counted(r, places.dtype, &n, 1, 0);
+    Node *number = graph_iota(r->g, places.dtype, &n, 1, 0);
     Node *none = zeros_like(r->g, &places);
-    Node *last = indexed(r, OP_scatter, (Node *[]){none, index, number}, 3, 0);
-    return B(eq, indexed(r, OP_gather, (Node *[]){last, index}, 2, 0), number);
+    Node *last = graph_along(r->g, OP_scatter, (Node *[]){none, index, number}, 3, 0);
+    return B(eq, graph_along(r->g, OP_gather, (Node *[]){last, index}, 2, 0), number);
 }
 
 void grad_scatter(Rule *r)
@@ -53,10 +37,10 @@ void grad_scatter(Rule *r)
     int64_t axis = attr_int(r->n, ATTR_axis, 0), row[MAX_RANK];
     if (rule_wants(r, 0)) {
         Node *zero = zeros_like(r->g, &A(2)->type);
-        rule_give(r, 0, indexed(r, OP_scatter, (Node *[]){r->dy, A(1), zero}, 3, axis));
+        rule_give(r, 0, graph_along(r->g, OP_scatter, (Node *[]){r->dy, A(1), zero}, 3, axis));
     }
     if (!rule_wants(r, 2)) return;
-    Node *d = indexed(r, OP_gather, (Node *[]){r->dy, A(1)}, 2, axis);
+    Node *d = graph_along(r->g, OP_gather, (Node *[]){r->dy, A(1)}, 2, axis);
     Node *last = last_updates(r, A(1), A(0)->type.dim[axis]);
     if (last) {
         for (int i = 0; i < d->type.rank; i++) row[i] = i == axis ? d->type.dim[i] : 1;
@@ -70,8 +54,9 @@ void grad_scatter_add(Rule *r)
 {
     rule_give(r, 0, r->dy);
     if (rule_wants(r, 2))
-        rule_give(r, 2,
-                  indexed(r, OP_gather, (Node *[]){r->dy, A(1)}, 2, attr_int(r->n, ATTR_axis, 0)));
+        rule_give(
+            r, 2,
+            graph_along(r->g, OP_gather, (Node *[]){r->dy, A(1)}, 2, attr_int(r->n, ATTR_axis, 0)));
 }
 
 // Updates equal to the result share its gradient, as for a maximum.
@@ -79,13 +64,15 @@ static void grad_scatter_extremum(Rule *r)
 {
     int64_t axis = attr_int(r->n, ATTR_axis, 0);
     DType t = r->n->type.dtype;
-    Node *there = indexed(r, OP_gather, (Node *[]){r->n, A(1)}, 2, axis);
+    Node *there = graph_along(r->g, OP_gather, (Node *[]){r->n, A(1)}, 2, axis);
     Node *old = graph_cast(r->g, B(eq, A(0), r->n), t),
          *new = graph_cast(r->g, B(eq, A(2), there), t);
-    Node *share = B(div, r->dy, indexed(r, OP_scatter_add, (Node *[]){old, A(1), new}, 3, axis));
+    Node *share =
+        B(div, r->dy, graph_along(r->g, OP_scatter_add, (Node *[]){old, A(1), new}, 3, axis));
     rule_give(r, 0, B(mul, old, share));
     if (rule_wants(r, 2))
-        rule_give(r, 2, B(mul, new, indexed(r, OP_gather, (Node *[]){share, A(1)}, 2, axis)));
+        rule_give(r, 2,
+                  B(mul, new, graph_along(r->g, OP_gather, (Node *[]){share, A(1)}, 2, axis)));
 }
 
 void grad_scatter_max(Rule *r)
@@ -161,12 +148,12 @@ void grad_sort(Rule *r)
     }
     DType it = all > INT32_MAX ? DT_I64 : DT_I32;
     int64_t grid[2] = {rows, length};
-    Node *row = counted(r, it, grid, 2, 0);
+    Node *row = graph_iota(r->g, it, grid, 2, 0);
     Node *flat = graph_reshape(r->g, graph_permute(r->g, place, perm), 2, grid);
     flat = B(add, graph_cast(r->g, flat, it), B(mul, row, graph_const_int(r->g, it, length)));
     flat = graph_reshape(r->g, flat, 1, &all);
     Node *dy = graph_reshape(r->g, graph_permute(r->g, r->dy, perm), 1, &all);
-    Node *d = indexed(r, OP_gather, (Node *[]){dy, flat}, 2, 0);
+    Node *d = graph_along(r->g, OP_gather, (Node *[]){dy, flat}, 2, 0);
     d = graph_permute(r->g, graph_reshape(r->g, d, rank, moved), back);
     rule_give(r, 0, d);
 }

@@ -29,6 +29,26 @@ for _ in 1 2; do
     right $sizes
 done
 
+# The windows of a gradient that is computed from several tensors, behind a layer norm, read it stored: each element is read 49 times.
+cat >behind.net <<'NET'
+use nn
+use conv
+use vision
+use optim
+dim batch = 64
+model m(x: f32[batch, 7, 7, 768], label: i32[batch] in 0..10) {
+    h = linear(x, 768) as first
+    for i in 0..2 { h = convnext_block(h) as block[i] }
+    return loss = cross_entropy(linear(mean(h, [1, 2]), 10) as head, label)
+}
+train m {
+    minimize loss
+    update sgd(lr = 0.1)
+}
+NET
+"$NETC" inspect behind.net --target sm_90 --precision bf16 --knobs >behind.txt 2>&1
+grep -q 'kernel .*sum_bwd' behind.txt && ! grep -q 'row team=32 vector=1' behind.txt && pass || fail "computed in each window: $(grep 'team=32 vector=1' behind.txt)"
+
 # Weights are stored in the order of the channels where images are large, and threads have several results: forward 7 places of
 # 4 channels, backward all taps of 4 channels.
 "$NETC" inspect "$net" --target sm_90 --why --no-library -D half=1 -D b=256 -D h=28 -D c=128 >why.txt

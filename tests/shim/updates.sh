@@ -1,6 +1,7 @@
 #!/bin/bash
-# scatter_add into many places: updates that are sorted by place first (passes/scatter.c), on a device of one multiprocessor, where that
-# pays for few of them. Random sizes; and an index out of range is named at its own position.
+# Updates by index (passes/scatter.c): scatter_add into many places, whose updates are sorted by place first, on a device of one
+# multiprocessor, where that pays for few of them; scatter of many updates. Random sizes; and an index out of range is named at its
+# own position.
 . "$(dirname "$0")/../lib.sh"
 SHIM=$BUILD/shim
 if ! command -v g++ >/dev/null && ! command -v "${SHIM_CXX:-}" >/dev/null; then
@@ -27,6 +28,16 @@ for size in "" "-D n=$((9000 + RANDOM % 4000)) -D p=$((9000 + RANDOM % 3000)) -D
     sorted=$("$NETC" inspect sums.net --why --cache-dir '' $size 2>&1 | grep -c 'places a block, whose updates are neighbours')
     [ "$sorted" -ge 5 ] && pass || fail "SEED=$SEED $size: sums of sorted updates: $sorted of 5"
 done
+# Updates of which the last one of each place remains, or integers: by atomics.
+net=$ROOT/tests/shim/net/scatters.net
+for _ in 1 2; do
+    size="-D n=$((150 + RANDOM % 700)) -D p=$((1 + RANDOM % 900))"
+    # shellcheck disable=SC2086
+    expect 0 "kernels on cuda:0" "$NETC" check "$net" --device cuda:0 --cache-dir '' $size
+done
+atomics=$("$NETC" "$net" --emit cuda --target cuda --arch sm_90 2>/dev/null | grep -cE '^ +atomic(Max|Min|Add)\(')
+[ "$atomics" = 7 ] && pass || fail "$atomics updates by atomics"
+
 cat >bad.net <<'N'
 const n = 6000
 const p = 9000

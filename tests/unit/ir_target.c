@@ -41,10 +41,27 @@ static void grouped_convolutions(const Target *t)
     CHECK(!target_merges_groups(t, &full));
 }
 
+// Updates by index: those that took long on an H200, and those that did not.
+static void updates(const Target *t)
+{
+    const Target cpu = target_cpu(8, true);
+    CHECK(target_sorts_updates(t, 100000, 25600000, 1000000)); // edges of a graph: 3.1 ms
+    CHECK(target_sorts_updates(t, 100000, 4000000, 1000000));  // few columns: 2.0 ms
+    CHECK(!target_sorts_updates(t, 50257, 38597376, 32768));   // an embedding of a text
+    CHECK(!target_sorts_updates(t, 128, 49152, 16384));        // few places
+    CHECK(!target_sorts_updates(t, 100000, 6400000, 8192));    // few updates
+    CHECK(target_finds_last_updates(t, 16384, 81924));         // 890 us
+    CHECK(!target_finds_last_updates(t, 16, 1 << 30) && !target_finds_last_updates(t, 16, 64));
+    CHECK(target_sums_in_bins(t, 100, 25, false) && !target_sums_in_bins(t, 100, 24, false));
+    CHECK(target_sums_in_bins(t, 100, 24, true) && !target_sums_in_bins(t, 100, 0, true));
+    CHECK(!target_sums_in_bins(&cpu, 100, 1000, true));
+}
+
 int main(void)
 {
     Target t = target_cuda(90, true), slice = t, old = target_cuda(80, true);
     clusters(&t);
+    updates(&t);
     target_resize(&slice, 26);
     CHECK(slice.f32_flops < t.f32_flops / 5 && slice.bytes_per_second == t.bytes_per_second);
     CHECK(target_sums_on_the_way(&slice, 8e6) && !target_sums_on_the_way(&t, 8e6));
