@@ -64,6 +64,17 @@ bool axes_leave_columns(const Type *t, const int64_t *axes, int naxes)
     return false;
 }
 
+TargetSums scatter_sizes(const Node *scatter)
+{
+    const int64_t axis = attr_int(scatter, ATTR_axis, 0);
+    double v;
+    return (TargetSums){.places = scatter->type.dim[axis],
+                        .elements = type_count(&scatter->type),
+                        .count = scatter->args[2]->type.dim[axis],
+                        .onto_constant = node_const_value(scatter->args[0], &v),
+                        .onto_cell = node_has(scatter->args[0], OPF_CELL)};
+}
+
 bool broadcast_repeats(const Node *b, const int64_t *axes, int naxes)
 {
     int nd;

@@ -3,6 +3,7 @@
 #define IR_AXES_H
 
 #include "ir/graph.h"
+#include "ir/target.h"
 
 typedef struct DotAxes { // the axes of one operand of a contraction
     int nbatch, ncontract, nfree;
@@ -27,6 +28,8 @@ typedef struct WindowAxes {
 WindowAxes window_axes(const Attrs *attrs);
 // The number of positions of a window along an axis of size [extent]; below 1 if it does not fit.
 int64_t window_places(int64_t extent, int64_t size, int64_t stride, int64_t dilation);
+
+TargetSums scatter_sizes(const Node *scatter);
 
 // Whether a reduction over the axes sums columns: the contiguous axis is not summed.
 bool axes_leave_columns(const Type *t, const int64_t *axes, int naxes);

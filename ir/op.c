@@ -36,6 +36,7 @@ enum {
     KERNEL = OPF_KERNEL,
     COPIES = OPF_COPIES,
     PART = OPF_PART,
+    SCATTERS = OPF_SCATTERS,
 };
 
 #define BIT(key) (1ull << ATTR_##key)

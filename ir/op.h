@@ -61,6 +61,7 @@ enum OpFlags {
     OPF_PART = 1 << 27,    // its first operand with a part replaced by the second
     OPF_LINEAR = 1 << 28,  // linear in each operand, hence monotonic in it
     OPF_LATE = 1 << 29,    // floats may be rounded to a narrower type before or after it
+    OPF_SCATTERS = 1 << 30, // its first operand, changed where its second, indices, says
 };
 
 // The accumulator of a reduction.

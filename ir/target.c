@@ -426,34 +426,49 @@ bool target_merges_groups(const Target *t, const TargetGroups *x)
     return t->kind == TARGET_CUDA && x->rows > 0 && merged_seconds(t, x) < grouped_seconds(t, x);
 }
 
-bool target_sums_in_bins(const Target *t, int64_t places, int64_t count, bool constant)
+// On an H200, an update in memory that follows the one before takes this long.
+#define UPDATE_SECONDS 5e-8
+
+bool target_sums_in_bins(const Target *t, const TargetSums *x)
 {
-    return t->kind == TARGET_CUDA && count && (count >= places / 4 || constant);
+    const double shared_rate = 1e13, launch = 5e-6; // bins are cleared and read
+    if (t->kind != TARGET_CUDA || !x->count) return false;
+    return x->onto_constant || x->count >= x->places / 4 ||
+           (x->onto_cell &&
+            (double)x->count * UPDATE_SECONDS > launch + 4 * (double)x->elements / shared_rate);
 }
 
-// Measured on an H200. looks: a thread looks at an index (1,042 blocks of 256 threads take 2.8 ms
-// for the 1,000,000 indices that each looks at). run, merge, merged: the first step of the sort, a
-// further step, and for each element. The sizes of blocks are those of codegen/lower/lower_bins.c.
-bool target_sorts_updates(const Target *t, int64_t places, int64_t all, int64_t count)
+// Measured on an H200: 1,042 blocks of 256 threads take 2.8 ms for the 1,000,000 indices that each
+// looks at. The sizes of blocks are those of codegen/lower/lower_bins.c.
+double target_find_seconds(const Target *t, const TargetSums *x)
 {
-    enum { BIN_BYTES = 96 << 10, ORDERED_BYTES = 16 << 10, RUN = 4096, WARP = 32, THREADS = 256 };
-    const double look = 1.8e-7, run = 8.3e-5, merge = 6e-6, merged = 4e-11,
-                 resident = 2.0 * t->units, n = (double)count, bytes = 4.0 * (double)all,
-                 cols = (double)all / (double)places, across = ceil(cols / THREADS);
-    if (bytes / ORDERED_BYTES < resident) return false;
+    enum { BIN_BYTES = 96 << 10, ORDERED_BYTES = 16 << 10, WARP = 32, THREADS = 256 };
+    const double look = 1.8e-7, resident = 2.0 * t->units, n = (double)x->count,
+                 bytes = 4.0 * (double)x->elements, cols = (double)x->elements / (double)x->places,
+                 across = ceil(cols / THREADS), team = WARP * ceil(cols / across / WARP),
+                 threads = team * floor(THREADS / team);
+    if (bytes / ORDERED_BYTES < resident) return 0;
     const double blocks = ceil(bytes / BIN_BYTES / across) * across,
-                 ranges = fmax(1, fmin(resident / blocks, n / (2 * (double)places))),
-                 turns = ceil(blocks * ranges / resident),
-                 looks = turns * n / ranges / fmax(WARP, fmin(cols, THREADS)) * look,
+                 ranges = fmax(1, fmin(resident / blocks, n / (2 * (double)x->places))),
+                 turns = ceil(blocks * ranges / resident);
+    return turns * n / ranges / threads * look;
+}
+
+// Measured on an H200: the first step of the sort, a further step, and for each element.
+double target_sort_seconds(const Target *t, int64_t count)
+{
+    enum { RUN = 4096 };
+    const double run = 8.3e-5, merge = 6e-6, merged = 4e-11, n = (double)count,
                  merges = ceil(log2(fmax(n / RUN, 1)));
-    return looks > 2 * (run + merges * (merge + n * merged));
+    (void)t;
+    return run + merges * (merge + n * merged);
 }
 
 // On an H200, 16,384 updates one after another take 890 us.
 bool target_finds_last_updates(const Target *t, int64_t count, int64_t bytes)
 {
-    const double step = 5e-8, launches = 5e-6;
-    return (double)count * step > 2 * (double)bytes / t->bytes_per_second + launches;
+    const double launches = 5e-6;
+    return (double)count * UPDATE_SECONDS > 2 * (double)bytes / t->bytes_per_second + launches;
 }
 
 int target_most_corner(int axes)

@@ -145,13 +145,20 @@ double target_windows_seconds(const Target *t, int64_t blocks, double bytes, int
 // blocks are added up.
 double target_tiles_seconds(const Target *t, int64_t blocks, int m, int n, double columns,
                             int parts);
-// Whether [count] float updates are added to [places] places of a tensor in bins in shared memory,
-// which write the whole result. If there are few updates and the tensor is not a constant, it is
-// copied and updated in memory, which is cheaper.
-bool target_sums_in_bins(const Target *t, int64_t places, int64_t count, bool constant);
-// Whether these sums are faster if the updates are sorted by place first: [all] elements in
-// [places] places.
-bool target_sorts_updates(const Target *t, int64_t places, int64_t all, int64_t count);
+// Float updates that are added to a tensor by index.
+typedef struct TargetSums {
+    int64_t places, elements, count; // indices; elements of the tensor; number of updates
+    bool onto_constant, onto_cell;   // what the tensor is
+} TargetSums;
+
+// Whether they are added in bins in shared memory, which write the whole result, or (onto_cell)
+// what changes. If there are few updates, the tensor is copied, unless it is a cell, and updated in
+// memory, which is cheaper.
+bool target_sums_in_bins(const Target *t, const TargetSums *x);
+// The estimated time in which the blocks with these bins find their updates; 0: it cannot be saved.
+double target_find_seconds(const Target *t, const TargetSums *x);
+// The estimated time in which so many indices are sorted, after which nothing has to be found.
+double target_sort_seconds(const Target *t, int64_t count);
 // Whether a scatter of [count] updates into [bytes] bytes, of which the last one of each place
 // remains, is faster if every element reads the last update of its place, instead of storing one
 // update after another.

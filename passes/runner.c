@@ -19,6 +19,8 @@ const Pass pass_table[] = {
      pass_loop_casts, true},
     {"simplify", "algebra over several nodes, dead code, transposes into matmuls", pass_simplify,
      true},
+    {"row_updates", "on a GPU an update of few rows of a parameter changes only these",
+     pass_row_updates, true},
     {"variance", "deviations from a mean sum to zero; variance of columns in one pass over memory",
      pass_variance, true},
     {"contract", "a product that only sums read becomes one operation with them", pass_contract,

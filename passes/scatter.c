@@ -6,6 +6,11 @@
 //
 // Executed as it is, a scatter of n updates takes n steps, one after another.
 //
+// The largest or smallest float of each place is found by atomics, too, which combine floats of 32
+// and 64 bits with a first value that is no NaN:
+//
+//     scatter_max(x, index, u)   becomes   max(x, cast(scatter_max(-inf, index, cast(u, f32)), ..))
+//
 // scatter_add into many places sorts its updates by place, keeping the order of those with the same
 // one. Otherwise each block of its kernel, which has some of the places, would look at the indices
 // of all updates. Sums with the same index, as in the layers of a graph network, share the sort.
@@ -14,7 +19,9 @@
 //                                          scatter_add(x, index[order], u[order])  @{ordered=1}
 //
 // Requires: gradients expanded. Keeps: every value to the bit. Breaks: nothing.
-#include "ir/target.h"
+#include <math.h>
+
+#include "ir/axes.h"
 #include "passes/passes.h"
 #include "passes/regions.h"
 
@@ -23,19 +30,35 @@ static int64_t updates_of(const Node *n)
     return n->args[2]->type.dim[attr_int(n, ATTR_axis, 0)];
 }
 
+typedef struct Scatters {
+    const Target *target;
+    const double *find; // by id of an index: the time in which all sums by it find their updates
+} Scatters;
+
+static bool is_half(DType t)
+{
+    return t == DT_BF16 || t == DT_F16;
+}
+
+static bool is_sum(const Target *t, const Node *n)
+{
+    if (n->op != OP_scatter_add || !dtype_is_float(n->type.dtype) || attr_int(n, ATTR_ordered, 0))
+        return false;
+    const TargetSums x = scatter_sizes(n);
+    return target_sums_in_bins(t, &x);
+}
+
 static bool is_slow(void *ctx, const Node *n)
 {
-    const Target *t = ctx;
-    const int64_t axis = attr_int(n, ATTR_axis, 0);
+    const Scatters *s = ctx;
+    const bool largest = n->op == OP_scatter_max || n->op == OP_scatter_min;
     double v;
-    if (n->op == OP_scatter)
-        return updates_of(n) <= INT32_MAX &&
-               target_finds_last_updates(t, updates_of(n), type_bytes(&n->type));
-    return n->op == OP_scatter_add && dtype_is_float(n->type.dtype) &&
-           !attr_int(n, ATTR_ordered, 0) &&
-           target_sums_in_bins(t, n->type.dim[axis], updates_of(n),
-                               node_const_value(n->args[0], &v)) &&
-           target_sorts_updates(t, n->type.dim[axis], type_count(&n->type), updates_of(n));
+    if (n->op == OP_scatter || (largest && dtype_is_float(n->type.dtype)))
+        return (!largest || !node_const_value(n->args[0], &v) || is_half(n->type.dtype)) &&
+               updates_of(n) <= INT32_MAX &&
+               target_finds_last_updates(s->target, updates_of(n), type_bytes(&n->type));
+    return is_sum(s->target, n) &&
+           s->find[n->args[1]->id] > 2 * target_sort_seconds(s->target, updates_of(n));
 }
 
 // v (n) as a value of type t that varies along the axis only.
@@ -62,11 +85,25 @@ static Node *in_order(Graph *g, const Node *n, Node *const *map)
     return graph_node(g, OP_scatter_add, (Node *[]){x, sorted, moved}, 3, &attrs);
 }
 
+// The extremes of the updates alone, then of these and x.
+static Node *onto_infinity(Graph *g, const Node *n, Node *const *map)
+{
+    const bool largest = n->op == OP_scatter_max;
+    const DType t = n->type.dtype, wide = is_half(t) ? DT_F32 : t;
+    Node *x = map[n->args[0]->id], *updates = graph_cast(g, map[n->args[2]->id], wide);
+    Node *none = graph_const(g, wide, largest ? -INFINITY : INFINITY);
+    Node *args[] = {graph_broadcast_to(g, none, &n->type), map[n->args[1]->id], updates};
+    Node *y = graph_along(g, n->op, args, 3, attr_int(n, ATTR_axis, 0));
+    graph_stamp(g, n, NULL);
+    return graph_binary(g, largest ? OP_maximum : OP_minimum, x, graph_cast(g, y, t));
+}
+
 static Node *replaced(void *ctx, Graph *g, Node *n, Node *const *map)
 {
     if (!is_slow(ctx, n)) return NULL;
     graph_stamp(g, n, NULL);
     if (n->op == OP_scatter_add) return in_order(g, n, map);
+    if (n->op != OP_scatter) return onto_infinity(g, n, map);
     const int64_t axis = attr_int(n, ATTR_axis, 0), count = updates_of(n),
                   places = n->type.dim[axis];
     Node *x = map[n->args[0]->id], *index = map[n->args[1]->id], *updates = map[n->args[2]->id];
@@ -85,7 +122,17 @@ static Node *replaced(void *ctx, Graph *g, Node *n, Node *const *map)
 
 static Graph *scatter_graph(void *ctx, const IdMap *done, Graph *g)
 {
-    return rewrite_nodes(g, done, is_slow, replaced, ctx);
+    double *find = NEW_ARRAY(g->arena, double, g->nodes.n + 1);
+    bool *live = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
+    graph_mark_live(g, live);
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Node *n = g->nodes.at[i];
+        if (!live[i] || !is_sum(ctx, n)) continue;
+        const TargetSums x = scatter_sizes(n);
+        find[n->args[1]->id] += target_find_seconds(ctx, &x);
+    }
+    Scatters s = {ctx, find};
+    return rewrite_nodes(g, done, is_slow, replaced, &s);
 }
 
 Graph *pass_scatter(Graph *g, Module *m, const PassOptions *o)

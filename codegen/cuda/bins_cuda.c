@@ -1,9 +1,19 @@
 // Sums by index (scatter_add) as CUDA C: a block finds the updates of its bins, in order, and adds
-// them up in shared memory. A thread adds up one column of the result for each of the block's bins,
+// them up in shared memory. A thread adds up one column of the result for each of its team's bins,
 // so threads share only the list of the updates found.
 #include "codegen/cuda/print_cuda.h"
 
 enum { FLIGHT = 16, FEW = 4 }; // numbers of updates that are loaded before they are added
+
+static int team_threads(const Body *b)
+{
+    return bins_threads(b->axis[1].extent);
+}
+
+static int teams(const Body *b)
+{
+    return bins_teams(b->axis[1].extent, b->bins.ordered >= 0);
+}
 
 // Finds the block's updates among those from "from" on: "hit" and "hit_place" contain their numbers
 // and bins, "all" is how many there are.
@@ -52,30 +62,43 @@ static void bind_true(Emit *e, int guard)
     for (int i = 0; v->kind == KI_EW && v->op == OP_and && i < v->na; i++) bind_true(e, v->a[i]);
 }
 
-// Adds the updates from "next" on, loading [flight] of them at a time: while at least so many are
-// left, or (last) to the end, repeating loads of the last one instead of reading beyond it.
-static void print_add(Emit *e, int guard, int flight, bool last)
+// Adds the updates found that are of the team's bins. A warp looks at 32 of them at a time, and a
+// thread loads up to FLIGHT updates before it adds them.
+static void print_add(Emit *e, int guard)
 {
     const Body *b = e->body;
-    const char *c = e->axis[b->col], *at = "next + u";
-    const char *type = type_math(b->insts.at[b->bins.sum].type);
-    const char *step = emit_text(e, "for (int u = 0; u < %d; u++) {", flight);
+    const char *c = e->axis[b->col], *type = type_math(b->insts.at[b->bins.sum].type);
+    const char *step = emit_text(e, "for (int u = 0; u < %d; u++) {", FLIGHT);
     emit_open(e, 0);
-    emit(e, "%s x[%d];", type, flight);
+    if (teams(b) > 1)
+        emit(e,
+             "uint32_t mine = __ballot_sync(0xffffffffu, next + lane < all && "
+             "hit_place[nc_min(next + lane, all - 1)] %% %d == team);",
+             teams(b));
+    else
+        emit(e, "uint32_t mine = all - next < 32 ? (1u << (all - next)) - 1 : 0xffffffffu;");
+    emit_open(e, 0);
+    emit(e, "%s x[%d];", type, FLIGHT);
+    emit(e, "int place[%d];", FLIGHT);
     emit(e, "#pragma unroll");
+    emit_open(e, 0);
+    emit(e, "x[u] = 0;");
+    emit(e, "place[u] = -1;");
     emit_open(e, 1ull << b->col);
-    emit_int(e, c, "hit[%s]", last ? emit_text(e, "nc_min(%s, all - 1)", at) : at);
+    emit(e, "const int at = next + __ffs(mine) - 1;");
+    emit(e, "mine &= mine - 1;");
+    emit(e, "place[u] = (int)hit_place[at];");
+    emit_int(e, c, "hit[at]");
     if (guard >= 0) bind_true(e, guard);
     emit(e, "x[u] = %s;", emit_value(e, b->insts.at[b->bins.sum].a[0]));
+    emit_end(e, "if (mine) {");
     emit_end(e, "%s", step);
     emit(e, "#pragma unroll");
     emit_open(e, 0);
-    emit(e, "%ssums[hit_place[%s] * %d] += x[u];", last ? emit_text(e, "if (%s < all) ", at) : "",
-         at, b->sched.threads);
+    emit(e, "if (place[u] >= 0) sums[place[u] * %d] += x[u];", team_threads(b));
     emit_end(e, "%s", step);
-    emit_end(e,
-             last ? "for (; next < all; next += %d) {" : "for (; next + %d <= all; next += %d) {",
-             flight, flight);
+    emit_end(e, "while (mine) {");
+    emit_end(e, "for (int next = 0; next < all; next += 32) {");
 }
 
 // For places in order: the block's columns begin at [next] and end before [end]. A binary search
@@ -124,7 +147,7 @@ static void print_add_ordered(Emit *e, int flight, bool last)
     emit(e, "#pragma unroll");
     emit_open(e, 0);
     emit(e, "%ssums[place[u] * %d] += x[u];", last ? emit_text(e, "if (%s < end) ", at) : "",
-         b->sched.threads);
+         team_threads(b));
     emit_end(e, "%s", step);
     emit_end(e,
              last ? "for (; next < end; next += %d) {" : "for (; next + %d <= end; next += %d) {",
@@ -148,11 +171,14 @@ static void print_results(Emit *e)
     emit_open(e, 0);
     emit_bind(e, b->bins.place, e->scope, "place");
     emit(e, "const %s sum = sums[held * %d];", type_math(b->insts.at[b->bins.sum].type),
-         b->sched.threads);
+         team_threads(b));
     emit_bind(e, b->bins.sum, e->scope, "sum");
+    if (b->bins.part) emit_open(e, 0);
     emit_store(e, &s);
+    if (b->bins.part) emit_end(e, "if (sum != 0) {");
     emit_end(e, "if (inside && place < %lld) {", (long long)b->bins.places);
-    emit_end(e, "for (int held = 0; held < %lld; held++) {", (long long)b->bins.held);
+    emit_end(e, "for (int held = %s; held < %lld; held += %d) {", teams(b) > 1 ? "team" : "0",
+             (long long)b->bins.held, teams(b));
 }
 
 // The sums of a block's places, whose updates may be anywhere.
@@ -162,14 +188,12 @@ static void print_unordered(Emit *e)
     const int guard = b->stores.at[0].guard - 1, threads = b->sched.threads, looks = bins_looks(b);
     const char *it = int_type(e), *type = type_math(b->insts.at[b->bins.sum].type);
     emit(e, "%s *const hit = (%s *)((%s *)nc_shared + %lld);", it, it, type,
-         (long long)b->bins.held * threads);
+         (long long)b->bins.held * team_threads(b));
     emit(e, "%s *const hit_place = hit + %d;", it, looks * threads);
     emit(e, "int *const found = (int *)(hit_place + %d);", looks * threads);
     emit_open(e, 0);
     print_find(e, guard, looks);
-    emit(e, "int next = 0;");
-    print_add(e, guard, FLIGHT, false);
-    print_add(e, guard, FEW, true);
+    print_add(e, guard);
     emit_end(e, "for (%s from = 0; from < %lld; from += %d) {", it, extent_of(b, b->col),
              looks * threads);
 }
@@ -177,20 +201,22 @@ static void print_unordered(Emit *e)
 void bins_cuda(Emit *e)
 {
     const Body *b = e->body;
-    const int threads = b->sched.threads;
+    const int threads = team_threads(b);
     const char *it = int_type(e), *type = type_math(b->insts.at[b->bins.sum].type);
     const long long cols = b->axis[1].extent, across = bins_blocks_across(cols);
     emit_open(e, 3);
     e->scope->indent = e->scope->up->indent;
     emit(e, "const int lane = threadIdx.x %% 32, warp = threadIdx.x / 32;");
     emit_int(e, e->axis[0], "block / %lld", across);
-    emit(e, "const %s result = (%s)(block %% %lld) * %d + (int)threadIdx.x;", it, it, across,
-         threads);
+    if (teams(b) > 1) emit(e, "const int team = threadIdx.x / %d;", threads);
+    emit(e, "const int own_col = threadIdx.x%s;",
+         teams(b) > 1 ? emit_text(e, " %% %d", threads) : "");
+    emit(e, "const %s result = (%s)(block %% %lld) * %d + own_col;", it, it, across, threads);
     emit(e, "const bool inside = result < %lld;", cols);
     emit_int(e, e->axis[1], "nc_min(result, (%s)%lld)", it, cols - 1);
-    emit(e, "%s *const sums = (%s *)nc_shared + threadIdx.x;", type, type);
-    emit(e, "for (int held = 0; held < %lld; held++) sums[held * %d] = 0;", (long long)b->bins.held,
-         threads);
+    emit(e, "%s *const sums = (%s *)nc_shared + own_col;", type, type);
+    emit(e, "for (int held = %s; held < %lld; held += %d) sums[held * %d] = 0;",
+         teams(b) > 1 ? "team" : "0", (long long)b->bins.held, teams(b), threads);
     if (b->bins.ordered >= 0) {
         print_ordered(e);
         print_add_ordered(e, FLIGHT, false);

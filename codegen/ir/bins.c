@@ -13,16 +13,22 @@ int bins_threads(int64_t cols)
     return (int)(ceil_div(ceil_div(cols, bins_blocks_across(cols)), 32) * 32);
 }
 
+int bins_teams(int64_t cols, bool ordered)
+{
+    return ordered ? 1 : MOST_THREADS / bins_threads(cols);
+}
+
 int bins_looks(const Body *b)
 {
     enum { MOST = 8 };
-    return (int)at_most(ceil_div(b->axis[b->col].extent, bins_threads(b->axis[1].extent)), MOST);
+    return (int)at_most(ceil_div(b->axis[b->col].extent, b->sched.threads), MOST);
 }
 
 int64_t bins_bytes(const Body *b)
 {
-    int64_t threads = bins_threads(b->axis[1].extent), index = b->sched.wide ? 8 : 4;
-    int64_t sums = b->bins.held * threads * math_bytes(b->insts.at[b->bins.sum].type);
+    const int64_t threads = b->sched.threads, index = b->sched.wide ? 8 : 4,
+                  sums = b->bins.held * bins_threads(b->axis[1].extent) *
+                         math_bytes(b->insts.at[b->bins.sum].type);
     if (b->bins.ordered >= 0) return sums;
     return sums + 2 * threads * bins_looks(b) * index + threads / 32 * 4;
 }

@@ -200,10 +200,12 @@ typedef struct Body {
     // index [place] of the columns, out of [places]; the store is computed from it. A slot has the
     // indices that are equal to its number modulo [shares], at most [held]. If the indices ascend
     // along the columns (ordered >= 0, their instruction without the check of [place]), it has
-    // [held] consecutive indices. held 0: not such a body.
+    // [held] consecutive indices. part: only results whose sum is not 0 are stored, since the
+    // others are there already. held 0: not such a body.
     struct {
         int sum, place, ordered;
         int64_t places, shares, held;
+        bool part;
     } bins;
     // Attention over axes (batch 0, rows 1, a head dimension for each result) and the columns:
     // products of values that are computed from scores, which are products themselves. nouts 0: not
@@ -316,12 +318,14 @@ int64_t sort_padded(int64_t cols);         // the length after padding: the next
 int64_t sort_bytes(int64_t cols, DType t); // keys and their original positions
 bool sort_fits(const Target *t, int64_t cols, DType type);
 
-// -- bins.c: sums by index in shared memory, one thread for each of neighbouring results
+// -- bins.c: sums by index in shared memory. The threads of a team have one of neighbouring results
+// each; the teams of a block divide its indices.
 int64_t bins_blocks_across(int64_t cols); // number of blocks for so many neighbouring results
-int bins_threads(int64_t cols);           // per block
-int bins_looks(const Body *b);            // columns that a thread examines before it adds up those
-                                          // with its index
-int64_t bins_bytes(const Body *b);        // shared memory
+int bins_threads(int64_t cols);           // per team
+int bins_teams(int64_t cols, bool ordered);
+int bins_looks(const Body *b);     // columns that a thread examines before it adds up those
+                                   // with its index
+int64_t bins_bytes(const Body *b); // shared memory
 
 // -- identity.c
 uint64_t kernel_identity(const Kernel *k);

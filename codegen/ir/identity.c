@@ -47,6 +47,7 @@ static uint64_t hash_work(uint64_t h, const Body *b)
             h = hash_mix(h, hash_mix(hash_str(op_info(s->fold->op)->name), (uint64_t)s->kept));
     }
     if (b->bins.held) h = hash_mix(h, hash_mix((uint64_t)b->bins.held, (uint64_t)b->bins.shares));
+    if (b->bins.part) h = hash_mix(h, 1);
     if (b->bins.held && b->bins.ordered >= 0) h = hash_mix(h, (uint64_t)b->bins.ordered + 1);
     if (b->part) h = hash_mix(h, (uint64_t)b->part);
     return h;
@@ -139,7 +140,7 @@ static uint64_t hash_facts(uint64_t h, const Body *b)
                   b->beside, b->commits, b->can_fail, b->error_buf, b->part, b->crowd);
     h = HASH_INTS(h, b->dot.sum, b->dot.a, b->dot.b, b->dot.tensor);
     h = HASH_INTS(h, b->bins.sum, b->bins.place, b->bins.ordered, b->bins.places, b->bins.shares,
-                  b->bins.held);
+                  b->bins.held, b->bins.part);
     h = HASH_INTS(h, b->attention.nscores, b->attention.nouts, b->attention.high, b->attention.exp,
                   b->attention.total, b->attention.tensor);
     for (int i = 0; i < b->attention.nscores; i++) {

@@ -94,6 +94,9 @@ void lower_store(Lower *l, int buf, const Ix *ix, int value);
 // -- lower_body.c
 bool lower_failed(const Lower *l, const Node *n); // reports an error for n; returns false
 bool lower_commits(const LowerCtx *ctx, const Node *n);
+void lower_committed(Lower *l, const Node *n); // n is stored: if in a cell, not after an error
+// Whether n is stored in the cell that its first operand is, so that only what changes is written.
+bool lower_changes_part(const LowerCtx *ctx, const Node *n);
 // The index space in which an out is computed: for asserts, that of their operand.
 const Type *lower_space(const Node *n);
 

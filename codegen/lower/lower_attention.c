@@ -107,9 +107,7 @@ static void store(Lower *l, const Node *result, uint32_t k, const Ix *const *idx
         l->body->bufs.at[buf].part += type_count(t);
     }
     lower_store(l, buf, at, v);
-    if (!lower_commits(l->ctx, stored)) return;
-    l->body->commits = true;
-    lower_error_buf(l);
+    lower_committed(l, stored);
 }
 
 // Lowers the results of the call that depend on these products, and if [rows] those that depend on

@@ -1,10 +1,12 @@
 // scatter_add on CUDA: bins in shared memory.
 //
-// A block takes neighbouring columns off the scattered axis, one a thread, a share of the bins
-// along it, and a range of the updates. Each thread adds to its own column of the bins in the order
-// of the updates, so that there are no conflicts: many updates of one bin cost no more than others.
-// Where the updates are in the order of their bins (passes/scatter.c), a block has neighbouring
-// bins, whose updates are neighbours, too. Otherwise it looks at all updates for those of its bins.
+// A block takes neighbouring columns off the scattered axis, a share of the bins along it, and a
+// range of the updates. Each thread adds to its own column of the bins in the order of the updates,
+// so that there are no conflicts: many updates of one bin cost no more than others. If the columns
+// are fewer than the threads of a block, its teams of threads, one thread a column, divide the
+// bins. Where the updates are in the order of their bins (passes/scatter.c), a block has
+// neighbouring bins, whose updates are neighbours, too. Otherwise it looks at all updates for those
+// of its bins.
 //
 // Where there are many updates a bin, they are split into ranges: each leaves its partial bins in
 // memory, and a second body adds these in order. The order of additions is fixed: runs agree to the
@@ -34,7 +36,8 @@ static void choose(Bins *p)
     p->shares = ceil_div(p->places, most > 1 ? most : 1);
     p->held = ceil_div(p->places, p->shares);
     int64_t across = bins_blocks_across(p->cols) * p->shares;
-    int64_t resident = at_most(2 * BUDGET / (p->held * bytes), t->threads_per_unit / threads);
+    int64_t resident = at_most(2 * BUDGET / (p->held * bytes),
+                               t->threads_per_unit / (threads * bins_teams(p->cols, p->ordered)));
     int64_t ranges = at_most(resident * t->units / across, p->count / LEAST);
     if (p->ordered) ranges = 1;
     ranges = at_most(ranges, p->count / (2 * p->places)); // partial sums should be at most half of
@@ -67,6 +70,18 @@ static bool finish(const Bins *p, Lower *l, BodyList *out)
     return true;
 }
 
+// Only results with updates are stored, where they are: a thread reads and writes its own ones
+// only, unless the updates are computed from the same cell.
+static void change_part(Body *b, int old, int buf, int64_t updates)
+{
+    const int from = b->insts.at[old].buf;
+    for (uint32_t i = 0; i < b->insts.n; i++)
+        if (b->insts.at[i].kind == KI_LOAD && b->insts.at[i].buf == from && (int)i != old) return;
+    b->bins.part = true;
+    b->bufs.at[from].in_place = b->bufs.at[buf].in_place = true;
+    b->bufs.at[from].part = b->bufs.at[buf].part = updates;
+}
+
 static bool add_up(const Bins *p, BodyList *out)
 {
     Lower l = lower_begin(p->ctx, p->g, p->group);
@@ -89,8 +104,9 @@ static bool add_up(const Bins *p, BodyList *out)
         guard = lower_ew(&l, OP_lt, DT_BOOL, (int[]){i, end}, 2, NULL);
     }
     int where = lower_place(&l, p->n, from, guard);
-    b->bins.ordered = p->ordered ? b->insts.at[where].a[0] : -1;
-    if (p->ordered) { // an error names the update's position before it was moved
+    const bool checks = b->insts.at[where].kind == KI_CHECK;
+    b->bins.ordered = !p->ordered ? -1 : checks ? b->insts.at[where].a[0] : where;
+    if (p->ordered && checks) { // an error names the update's position before it was moved
         const Node *perm = p->n->args[1]->args[1];
         int moved = lower_value(&l, (Node *)perm, &from, -1);
         b->insts.at[where].ix = ix_value(c, moved, 0, p->count - 1, b->insts.at[moved].axes);
@@ -116,11 +132,13 @@ static bool add_up(const Bins *p, BodyList *out)
         lower_store(&l, parts(p, &l), part(p, c, range, place, col), v);
     } else {
         lower_around(c, t, p->axis, col, place, to);
-        int sum[] = {lower_value(&l, p->n->args[0], to, -1), lower_cast(&l, v, t->dtype, NULL)};
+        const int old = lower_value(&l, p->n->args[0], to, -1),
+                  sum[] = {old, lower_cast(&l, v, t->dtype, NULL)};
         v = lower_ew(&l, OP_add, t->dtype, sum, 2, p->n);
-        lower_store(&l, lower_buf(&l, KA_NODE, p->n, t->dtype, type_count(t)),
-                    ix_linear(c, to, t->dim, t->rank), v);
-        b->commits = lower_commits(p->ctx, p->n);
+        const int buf = lower_buf(&l, KA_NODE, p->n, t->dtype, type_count(t));
+        lower_store(&l, buf, ix_linear(c, to, t->dim, t->rank), v);
+        lower_committed(&l, p->n);
+        if (lower_changes_part(p->ctx, p->n)) change_part(b, old, buf, type_count(ut));
     }
     b->stores.at[0].guard = guard + 1;
     return finish(p, &l, out);

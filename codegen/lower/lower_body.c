@@ -30,6 +30,18 @@ bool lower_commits(const LowerCtx *ctx, const Node *n)
     return n->op == OP_assign || (ctx->commits && ctx->commits[n->id]);
 }
 
+void lower_committed(Lower *l, const Node *n)
+{
+    if (!lower_commits(l->ctx, n)) return;
+    l->body->commits = true;
+    lower_error_buf(l);
+}
+
+bool lower_changes_part(const LowerCtx *ctx, const Node *n)
+{
+    return !ctx->whole && ctx->commits && ctx->commits[n->id] == COMMIT_PART;
+}
+
 const Type *lower_space(const Node *n)
 {
     return node_class(n) == CLS_ROOT ? &n->args[0]->type : &n->type;
@@ -57,10 +69,7 @@ void lower_out(Lower *l, const Node *n, const Ix *const *idx)
     }
     int buf = lower_buf(l, KA_NODE, n, t->dtype, type_count(t));
     lower_store(l, buf, ix_linear(l->body->ix, idx, t->dim, t->rank), v);
-    if (lower_commits(l->ctx, n)) {
-        l->body->commits = true;
-        lower_error_buf(l);
-    }
+    lower_committed(l, n);
 }
 
 static int rare_stage(const Body *b)

@@ -2,14 +2,12 @@
 #include <string.h>
 
 #include "codegen/lower/lower.h"
+#include "ir/axes.h"
 
 bool lower_deliver(Lower *l, const Node *n, const Ix *place, int value, BodyList *out)
 {
     lower_store(l, lower_buf(l, KA_NODE, n, n->type.dtype, type_count(&n->type)), place, value);
-    if (lower_commits(l->ctx, n)) {
-        l->body->commits = true;
-        lower_error_buf(l);
-    }
+    lower_committed(l, n);
     if (l->failed) return lower_failed(l, n);
     lower_finish(l);
     vec_push(l->ctx->arena, out, l->body);
@@ -143,6 +141,7 @@ int lower_place(Lower *l, Node *n, const Ix *at, int pred)
 {
     int64_t places = n->type.dim[attr_int(n, ATTR_axis, 0)];
     int where = lower_value(l, n->args[1], &at, pred);
+    if (range_within(lower_range(l, where), (Range){0, places - 1})) return where;
     int check = lower_check(l, CHECK_INDEX, "index of an update", n->loc, places);
     lower_error_buf(l);
     l->body->can_fail = true;
@@ -157,35 +156,44 @@ int lower_place(Lower *l, Node *n, const Ix *at, int pred)
                                 .node = n});
 }
 
-// Whether updates are combined by atomics: for integers, whose results do not depend on the order.
+// Whether updates are combined by atomics: where the result does not depend on their order.
 static bool combines_atomically(const Target *t, const Node *n)
 {
     const DType type = n->type.dtype;
-    return t->kind == TARGET_CUDA && n->op != OP_scatter && (type == DT_I32 || type == DT_U32);
+    double first;
+    if (t->kind != TARGET_CUDA || n->op == OP_scatter) return false;
+    if (type == DT_I32 || type == DT_U32) return true;
+    return n->op != OP_scatter_add && (type == DT_F32 || type == DT_F64) &&
+           node_const_value(n->args[0], &first) && first == first;
 }
 
-// Lowers scatter and its variants: a copy of the data, then the updates in order. A thread
-// processes all updates of its indices on the other axes, so no two threads write the same element,
-// and the order of additions is fixed. Updates that are combined atomically have a thread each.
+// The body that stores n's first operand as n.
+static bool copy_first(LowerCtx *ctx, Graph *g, const Group *group, const Node *n, BodyList *out)
+{
+    Lower l = lower_begin(ctx, g, group);
+    const Type *t = &n->type;
+    const int64_t all = type_count(t);
+    const Ix *at[MAX_RANK], *flat = ix_axis(l.body->ix, lower_new_axis(&l, all), all);
+    l.body->npar = 1;
+    ix_delinear(l.body->ix, flat, t->dim, t->rank, at);
+    return lower_deliver(&l, n, flat, lower_value(&l, n->args[0], at, -1), out);
+}
+
+// Lowers scatter and its variants: a copy of the data, unless the updates change a cell where it
+// is, then the updates in order. A thread processes all updates of its indices on the other axes,
+// so no two threads write the same element, and the order of additions is fixed. Updates that are
+// combined atomically have a thread each.
 bool lower_scatter(LowerCtx *ctx, Graph *g, const Group *group, Node *n, BodyList *out)
 {
     const Type *t = &n->type, *ut = &n->args[2]->type;
     int64_t axis = attr_int(n, ATTR_axis, 0), count = ut->dim[axis],
             rows = lower_rows_around(t, axis);
-    double v0;
-    if (n->op == OP_scatter_add && type_count(t) &&
-        target_sums_in_bins(ctx->target, t->dim[axis], count, node_const_value(n->args[0], &v0)))
+    const TargetSums sizes = scatter_sizes(n);
+    if (n->op == OP_scatter_add && type_count(t) && target_sums_in_bins(ctx->target, &sizes))
         return lower_bins(ctx, g, group, n, out);
+    const bool changes = lower_changes_part(ctx, n);
+    if (!changes && !copy_first(ctx, g, group, n, out)) return false;
     Lower l = lower_begin(ctx, g, group);
-    const Ix *idx[MAX_RANK];
-    int64_t all = type_count(t);
-    const Ix *flat = ix_axis(l.body->ix, lower_new_axis(&l, all), all);
-    l.body->npar = 1;
-    ix_delinear(l.body->ix, flat, t->dim, t->rank, idx);
-    int v = lower_value(&l, n->args[0], idx, -1);
-    if (!lower_deliver(&l, n, flat, v, out)) return false;
-
-    l = lower_begin(ctx, g, group);
     IxCtx *c = l.body->ix;
     // If there are many threads, each processes only the indices that are equal to its number
     // modulo [shares].
@@ -215,9 +223,10 @@ bool lower_scatter(LowerCtx *ctx, Graph *g, const Group *group, Node *n, BodyLis
             &l, (Inst){.kind = KI_INDEX, .type = DT_I32, .ix = ix_div(c, all_rows, rows)});
         guard = lower_ew(&l, OP_eq, DT_BOOL, (int[]){share, mine}, 2, NULL);
     }
-    v = lower_value(&l, n->args[2], at, guard);
+    const int v = lower_value(&l, n->args[2], at, guard);
     at[axis] = place;
-    int buf = lower_buf(&l, KA_NODE, n, t->dtype, all);
+    int buf = lower_buf(&l, KA_NODE, n, t->dtype, type_count(t));
+    if (changes) l.body->bufs.at[buf].part = type_count(ut);
     lower_store(&l, buf, ix_linear(c, at, t->dim, t->rank), v);
     l.body->stores.at[l.body->stores.n - 1].joins = n->op == OP_scatter_add   ? 1 + OP_sum
                                                     : n->op == OP_scatter_max ? 1 + OP_max
@@ -225,7 +234,7 @@ bool lower_scatter(LowerCtx *ctx, Graph *g, const Group *group, Node *n, BodyLis
                                                                               : 0;
     l.body->stores.at[l.body->stores.n - 1].guard = guard + 1;
     l.body->stores.at[l.body->stores.n - 1].atomic = atomic;
-    l.body->commits = lower_commits(ctx, n);
+    lower_committed(&l, n);
     if (l.failed) return lower_failed(&l, n);
     lower_finish(&l);
     vec_push(ctx->arena, out, l.body);

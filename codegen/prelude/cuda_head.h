@@ -172,6 +172,24 @@ NC_FN float nc_divide_by(float a, float b, float inverse)
     return size > 0x1p-100f && size < 0x1p100f ? nc_divide_whole_by(a, b, inverse) : q;
 }
 
+// The maximum and the minimum of a float and what lies at p. The bits of floats of one sign are in
+// the order of their sizes. The first value at p must not be NaN; any other NaN remains.
+#define NC_ATOMIC_FLOAT(F, S, U, bits_of)                                                          \
+    NC_FN void nc_atomicMax(F *p, F v)                                                             \
+    {                                                                                              \
+        const S bits = v == v ? (S)bits_of(v) : (S)((U)-1 >> 1);                                   \
+        if (bits >= 0) atomicMax((S *)p, bits);                                                    \
+        else atomicMin((U *)p, (U)bits);                                                           \
+    }                                                                                              \
+    NC_FN void nc_atomicMin(F *p, F v)                                                             \
+    {                                                                                              \
+        const S bits = v == v ? (S)bits_of(v) : (S)-1;                                             \
+        if (bits >= 0) atomicMin((S *)p, bits);                                                    \
+        else atomicMax((U *)p, (U)bits);                                                           \
+    }
+NC_ATOMIC_FLOAT(float, int, unsigned, __float_as_int)
+NC_ATOMIC_FLOAT(double, long long, unsigned long long, __double_as_longlong)
+
 NC_FN bool nc_first(uint32_t *code, uint32_t want) { return atomicCAS(code, 0u, want) == 0; }
 
 NC_FN double nc_sin_d(double a) { return sin(a); }

@@ -466,11 +466,11 @@ static bool lower_item(Frame *f, Item *it)
     return true;
 }
 
-// Whether the stored value is the old value of its own cell except for a part.
+// Whether the stored value is the old value of its own cell except for a part, or for some indices.
 static bool changes_part(const Frame *f, const Sink *s)
 {
     const Node *n = s->stored;
-    return node_has(n, OPF_PART) && node_has(n->args[0], OPF_CELL) &&
+    return (node_has(n, OPF_PART) || node_has(n, OPF_SCATTERS)) && node_has(n->args[0], OPF_CELL) &&
            same_place(&f->place[n->args[0]->id], &s->target);
 }
 

@@ -82,6 +82,7 @@ static void column_reason(Arena *a, const Body *b, const Target *t, Buf *o)
             o, "sums by index in shared memory: %lld places a block%s; %lld parts of the columns",
             (long long)b->bins.held, b->bins.ordered < 0 ? "" : ", whose updates are neighbours",
             (long long)(b->axis[0].extent / b->bins.shares));
+        if (b->bins.part) buf_str(o, "; only results with updates are read and stored");
         return;
     }
     if (b->serial_cols) {

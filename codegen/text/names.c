@@ -147,10 +147,10 @@ void kernel_costs(const Kernel *k, const Target *t, ProgKernel *p)
                 flops += joins ? (double)u->elems : 0;
             }
             if (u->kind != KA_NODE) continue;
-            if (u->read)
-                read += bytes * (reach[i] < (double)u->elems ? reach[i] : (double)u->elems);
+            const double most = (double)(u->part ? u->part : u->elems);
+            if (u->read) read += bytes * (reach[i] < most ? reach[i] : most);
             bool here = !(parts || joins) || body_stores_columns(b, (int)i) == parts;
-            if (u->written && here) written += bytes * (double)(u->part ? u->part : u->elems);
+            if (u->written && here) written += bytes * most;
         }
         for (uint32_t i = 0; i < b->insts.n; i++) {
             const Inst *v = &b->insts.at[i];

@@ -360,11 +360,9 @@ void emit_store(Emit *e, const BodyStore *s)
         s->guard ? arena_printf(e->arena, "if (%s) ", emit_value(e, s->guard - 1)) : "";
     if (s->atomic) {
         const Op op = (Op)(s->joins - 1);
-        emit(e, "%satomic%s(&%s[%s], %s);", only,
-             op == OP_sum   ? "Add"
-             : op == OP_max ? "Max"
-                            : "Min",
-             buf, ix, v);
+        const char *kind = op == OP_sum ? "Add" : op == OP_max ? "Max" : "Min";
+        emit(e, "%s%s%s(&%s[%s], %s);", only, dtype_is_float(t) ? "nc_atomic" : "atomic", kind, buf,
+             ix, v);
         return;
     }
     emit(e, "%s%s[%s] = %s;", only, buf, ix, is_moved(e, s->value) ? v : emit_stored(e, t, v));

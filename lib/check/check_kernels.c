@@ -335,8 +335,8 @@ void check_all_kernels(Checking *c)
 {
     static const Variant variants[] = {
         {"fused", NULL, false, false, true},
-        {"unfused", "simplify,merge_groups,vectors,prepare,scatter,recompute,fuse", false, true,
-         false},
+        {"unfused", "simplify,row_updates,merge_groups,vectors,prepare,scatter,recompute,fuse",
+         false, true, false},
         {"no library", NULL, true, true, false}, // (fused kernels, and writes outside of
                                                  // temporaries)
     };
@@ -347,7 +347,7 @@ void check_all_kernels(Checking *c)
                       .precision = c->p->settings.precision,
                       .references = true,
                       .skip = "invariants,loop_sums,loop_casts,simplify,variance,widen,"
-                              "merge_groups,vectors,prepare,scatter,recompute,fuse"};
+                              "row_updates,merge_groups,vectors,prepare,scatter,recompute,fuse"};
     if (!plain) return;
     if (!passes_run(plain, &po, NULL) || d->errors) {
         c->status = lib_fail_diags(c->err, NETC_INTERNAL, d);

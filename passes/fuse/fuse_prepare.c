@@ -47,6 +47,8 @@ bool fuse_may_fail(const Node *n)
 {
     if (n->op == OP_gather)
         return !index_proved(n->args[1], n->args[0]->type.dim[attr_int(n, ATTR_axis, 0)]);
+    if (node_has(n, OPF_SCATTERS))
+        return !index_proved(n->args[1], n->type.dim[attr_int(n, ATTR_axis, 0)]);
     return node_has(n, OPF_CHECKS);
 }
 
@@ -173,13 +175,30 @@ static void force_factors(Fuse *f, const Node *dot)
     if (f->bias[dot->id]) force(f, behind_views(f->bias[dot->id], false));
 }
 
-// Forces the operands of library calls, regions and anchors.
+// Whether n could be computed from a cell by the kernel that reads it; [reads]: of its operands.
+static bool reads_cell(const Node *n, const bool *reads)
+{
+    const OpClass c = node_class(n);
+    if (node_has(n, OPF_CELL)) return n->type.rank > 0;
+    if ((c != CLS_ELEMENTWISE && c != CLS_VIEW && c != CLS_INDEX) || node_has(n, OPF_WHOLE))
+        return false;
+    for (uint32_t k = 0; k < n->nargs; k++)
+        if (reads[n->args[k]->id]) return true;
+    return false;
+}
+
+// Forces the operands of library calls, regions and anchors, and updates of a cell's rows that are
+// computed from cells: otherwise none of these could be changed where it is.
 static void force_operands(Fuse *f)
 {
     Graph *g = f->g;
+    bool *reads = NEW_ARRAY(f->a, bool, g->nodes.n + 1);
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         Node *x = g->nodes.at[i];
         if (!f->live[i]) continue;
+        reads[i] = reads_cell(x, reads);
+        if (node_has(x, OPF_SCATTERS) && node_has(x->args[0], OPF_CELL) && reads[x->args[2]->id])
+            force(f, x->args[2]);
         if (fuse_generated(f->options, x)) {
             f->small |= f->options->target->kind == TARGET_CUDA; // (launches on a CPU are cheap)
             for (int k = 0; k < 2; k++)

@@ -473,6 +473,8 @@ static inline unsigned long long __cvta_generic_to_global(const void *p)
 SHIM_ATOMICS(int, '>', '<')
 SHIM_ATOMICS(unsigned, 'g', 'l')
 SHIM_ATOMICS(unsigned long long, 'g', 'l')
+SHIM_ATOMIC(long long, atomicMax, '>')
+SHIM_ATOMIC(long long, atomicMin, '<')
 #undef SHIM_ATOMICS
 #undef SHIM_ATOMIC
 

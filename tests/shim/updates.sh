@@ -1,7 +1,7 @@
 #!/bin/bash
 # Updates by index (passes/scatter.c): scatter_add into many places, whose updates are sorted by place first, on a device of one
-# multiprocessor, where that pays for few of them; scatter of many updates. Random sizes; and an index out of range is named at its
-# own position.
+# multiprocessor, where that pays for few of them; scatter of many updates; rows of a cell, changed where they are. Random sizes; and an
+# index out of range is named at its own position.
 . "$(dirname "$0")/../lib.sh"
 SHIM=$BUILD/shim
 if ! command -v g++ >/dev/null && ! command -v "${SHIM_CXX:-}" >/dev/null; then
@@ -10,8 +10,8 @@ if ! command -v g++ >/dev/null && ! command -v "${SHIM_CXX:-}" >/dev/null; then
 fi
 export SHIM_UNITS=1 LD_LIBRARY_PATH=$SHIM${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 cat >sums.net <<'N'
-const n = 6000
-const p = 12000
+const n = 8000
+const p = 26000
 const c = 70
 model a(x: f32[p, c], i: i32[n] in 0..p, u: f32[n, c]) { return y = scatter_add(x, i, u) }
 model b(i: i32[n], u: f32[n, c]) { return y = scatter_add(zeros([p, c]), i % p, u * 2) }
@@ -20,26 +20,39 @@ model few(i: i32[n] in 0..3, u: f32[n, c]) { return y = scatter_add(zeros([p, c]
 model middle(x: f32[3, p, c // 3], i: i64[n] in 0..p, u: f32[3, n, c // 3]) { return y = scatter_add(x, i, u, axis = 1) }
 N
 RANDOM=${SEED:=$((10#$(date +%j)))} # another day, other sizes
-for size in "" "-D n=$((9000 + RANDOM % 4000)) -D p=$((9000 + RANDOM % 3000)) -D c=$((200 + RANDOM % 140))" \
-    "-D n=$((9000 + RANDOM % 9000)) -D p=$((50000 + RANDOM % 9000)) -D c=$((9 + RANDOM % 9))"; do
+for size in "" "-D n=$((9000 + RANDOM % 4000)) -D p=$((11000 + RANDOM % 3000)) -D c=$((200 + RANDOM % 140))" \
+    "-D n=$((26000 + RANDOM % 9000)) -D p=$((90000 + RANDOM % 9000)) -D c=$((9 + RANDOM % 9))"; do
     # shellcheck disable=SC2086
     expect 0 "kernels on cuda:0" "$NETC" check sums.net --device cuda:0 --cache-dir '' $size
     # shellcheck disable=SC2086
     sorted=$("$NETC" inspect sums.net --why --cache-dir '' $size 2>&1 | grep -c 'places a block, whose updates are neighbours')
     [ "$sorted" -ge 5 ] && pass || fail "SEED=$SEED $size: sums of sorted updates: $sorted of 5"
 done
-# Updates of which the last one of each place remains, or integers: by atomics.
+# Updates of which the last or the largest one of each place remains, or integers: by atomics.
 net=$ROOT/tests/shim/net/scatters.net
 for _ in 1 2; do
     size="-D n=$((150 + RANDOM % 700)) -D p=$((1 + RANDOM % 900))"
     # shellcheck disable=SC2086
     expect 0 "kernels on cuda:0" "$NETC" check "$net" --device cuda:0 --cache-dir '' $size
 done
-atomics=$("$NETC" "$net" --emit cuda --target cuda --arch sm_90 2>/dev/null | grep -cE '^ +atomic(Max|Min|Add)\(')
-[ "$atomics" = 7 ] && pass || fail "$atomics updates by atomics"
+atomics=$("$NETC" "$net" --emit cuda --target cuda --arch sm_90 2>/dev/null | grep -cE '^ +(nc_)?atomic(Max|Min|Add)\(')
+[ "$atomics" = 13 ] && pass || fail "$atomics updates by atomics"
+
+# Rows of a cell: only those with updates are read and stored, also if the updates are computed from the cell.
+net=$ROOT/tests/shim/net/row_updates.net
+for size in "-D p=$((2000 + RANDOM % 3000)) -D batch=$((400 + RANDOM % 600)) -D c=$((1 + RANDOM % 100))" \
+    "-D p=$((2000 + RANDOM % 3000)) -D batch=$((1 + RANDOM % 3)) -D c=$((200 + RANDOM % 200))"; do
+    # shellcheck disable=SC2086
+    expect 0 "kernels on cuda:0" "$NETC" check "$net" --device cuda:0 --cache-dir '' $size
+done
+rows=$("$NETC" inspect "$net" --why --cache-dir '' -D p=9000 -D batch=1500 2>&1 | grep -c 'only results with updates are read and stored')
+[ "$rows" = 6 ] && pass || fail "$rows of 6 sums change only rows with updates"
+"$NETC" inspect "$net" --order --cache-dir '' -D p=90000 -D batch=64 >order 2>&1
+large=$(grep 'temporaries: arena' order | awk '$3 > 1e6' | wc -l)
+[ "$large" = 0 ] && pass || fail "$large entries have temporaries of the size of a table: $(grep 'temporaries: arena' order)"
 
 cat >bad.net <<'N'
-const n = 6000
+const n = 8000
 const p = 9000
 const c = 70
 model make() { return low = where(iota(n) == 77, -3, iota(n) * 7 % p), high = where(iota(n) == 4321, 9000, iota(n) * 7 % p), u = normal([n, c], 1) }
