@@ -146,6 +146,21 @@ Node *graph_slice(Graph *g, Node *a, const int64_t *start, const int64_t *limit,
     return graph_node(g, OP_slice, &a, 1, &at);
 }
 
+Node *graph_resized(Graph *g, Node *a, int64_t axis, int64_t extent)
+{
+    int64_t start[MAX_RANK] = {0}, limit[MAX_RANK], stride[MAX_RANK], high[MAX_RANK] = {0};
+    const Type *t = &a->type;
+    if (t->dim[axis] == extent) return a;
+    for (int i = 0; i < t->rank; i++) limit[i] = t->dim[i], stride[i] = 1;
+    limit[axis] = extent;
+    if (extent < t->dim[axis]) return graph_slice(g, a, start, limit, stride);
+    Attrs at = {0};
+    high[axis] = extent - t->dim[axis];
+    attr_set_ints(g, &at, ATTR_low, start, t->rank);
+    attr_set_ints(g, &at, ATTR_high, high, t->rank);
+    return graph_node(g, OP_pad, (Node *[]){a, graph_const(g, t->dtype, 0)}, 2, &at);
+}
+
 // -- reductions -----------------------------------------------------------------------------------
 
 Node *graph_reduce(Graph *g, Op op, Node *a, const int64_t *axes, int naxes, bool keep_dims)

@@ -115,6 +115,8 @@ Node *graph_along(Graph *g, Op op, Node *const *args, int nargs, int64_t axis);
 Node *graph_reduce(Graph *g, Op op, Node *a, const int64_t *axes, int naxes, bool keep_dims);
 // Sums [a] down to the shape of [like], undoing a right-aligned broadcast.
 Node *graph_sum_to(Graph *g, Node *a, const Type *like);
+// The first [extent] elements along an axis; if there are fewer, zeros are added.
+Node *graph_resized(Graph *g, Node *a, int64_t axis, int64_t extent);
 Node *graph_slice(Graph *g, Node *a, const int64_t *start, const int64_t *limit,
                   const int64_t *stride);
 Node *graph_dot(Graph *g, Node *a, Node *b, const int64_t *batch_a, const int64_t *batch_b,

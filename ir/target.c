@@ -426,6 +426,11 @@ bool target_merges_groups(const Target *t, const TargetGroups *x)
     return t->kind == TARGET_CUDA && x->rows > 0 && merged_seconds(t, x) < grouped_seconds(t, x);
 }
 
+bool target_stores_patches(const Target *t, const TargetPatches *x)
+{
+    return t->group_products && x->channels < TARGET_UNIT;
+}
+
 // On an H200, an update in memory that follows the one before takes this long.
 #define UPDATE_SECONDS 5e-8
 

@@ -18,6 +18,13 @@ static const Ix *const *places_of(const Lower *l, const Type *t, const Ix *const
     return at;
 }
 
+// Whether an element is there, and the same for all elements of an axis of which the predicate
+// excludes some: without it, the element is loaded once for the axis.
+static bool is_shared(const Lower *l, const Ix *at, int64_t elements, int pred)
+{
+    return at->low >= 0 && at->high < elements && l->body->insts.at[pred].axes & ~at->axes;
+}
+
 static int load(Lower *l, const Node *n, const Ix *const *idx, int pred)
 {
     IxCtx *c = l->body->ix;
@@ -52,6 +59,7 @@ static int load(Lower *l, const Node *n, const Ix *const *idx, int pred)
     }
     l->body->bufs.at[buf].read = true;
     v.ix = at;
+    if (pred >= 0 && is_shared(l, at, type_count(t), pred)) v.pred = -1;
     return lower_inst(l, v);
 }
 

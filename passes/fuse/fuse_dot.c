@@ -237,26 +237,6 @@ static int64_t computed_channels(const PassOptions *o, const Node *dot, int64_t 
     return target_copied_channels(o->target, channels, parts * x.batch * x.m * x.n, false);
 }
 
-static Node *with_channels(Graph *g, Node *x, int64_t channels)
-{
-    const int last = x->type.rank - 1;
-    int64_t low[MAX_RANK] = {0}, high[MAX_RANK] = {0};
-    Attrs at = {0};
-    if (channels == x->type.dim[last]) return x;
-    high[last] = channels - x->type.dim[last];
-    attr_set_ints(g, &at, ATTR_low, low, last + 1);
-    attr_set_ints(g, &at, ATTR_high, high, last + 1);
-    return graph_node(g, OP_pad, (Node *[]){x, graph_const(g, x->type.dtype, 0)}, 2, &at);
-}
-
-static Node *first_channels(Graph *g, Node *y, int64_t channels)
-{
-    int64_t start[MAX_RANK] = {0}, limit[MAX_RANK], stride[MAX_RANK];
-    for (int i = 0; i < y->type.rank; i++) limit[i] = y->type.dim[i], stride[i] = 1;
-    limit[y->type.rank - 1] = channels;
-    return graph_slice(g, y, start, limit, stride);
-}
-
 static Node *dot_by_parts(Graph *g, const Node *dot, Node *const *operands, Parts p,
                           int64_t channels)
 {
@@ -297,12 +277,12 @@ static Node *dot_by_parts(Graph *g, const Node *dot, Node *const *operands, Part
             contract[side][nc++] =
                 d.contract[i] + (d.contract[i] > split || (!lines && d.contract[i] == split));
     }
-    args[1] = with_channels(g, args[1], channels);
+    args[1] = graph_resized(g, args[1], args[1]->type.rank - 1, channels);
     Node *y = graph_dot(g, args[0], args[1], batch[0], batch[1], nb, contract[0], contract[1], nc,
                         DT_F32);
     const int64_t summed[] = {0, 1};
-    const int64_t own = right->dim[right->rank - 1];
-    if (channels > own) y = first_channels(g, y, own);
+    if (args[1]->type.dim[args[1]->type.rank - 1] > right->dim[right->rank - 1])
+        y = graph_resized(g, y, y->type.rank - 1, right->dim[right->rank - 1]);
     return graph_cast(g, graph_reduce(g, OP_sum, y, summed, lines ? 2 : 1, false), dot->type.dtype);
 }
 

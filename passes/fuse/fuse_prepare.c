@@ -160,6 +160,16 @@ static void mark_late(Fuse *f)
     }
 }
 
+// Stored windows (passes/patches.c) are copied from a stored image, each element several times.
+static void force_image(Fuse *f, const Node *stored)
+{
+    if (stored->op != OP_stop_gradient) return;
+    Node *n = stored->args[0];
+    bool windows = false;
+    for (; node_class(n) == CLS_VIEW; n = n->args[0]) windows |= n->op == OP_window;
+    if (windows) force(f, n);
+}
+
 // Forces the values from which a dot reads its operands, through views, without a copy.
 static void force_factors(Fuse *f, const Node *dot)
 {
@@ -167,6 +177,7 @@ static void force_factors(Fuse *f, const Node *dot)
         Node *s = behind_views(dot->args[k], false);
         bool seen_through = fuse_dot_reads(dot, k, s);
         force(f, seen_through ? s : dot->args[k]);
+        force_image(f, s);
         // Data read through the row table has no address, so a view of it is stored.
         s = dot->args[k];
         while (node_has(s, OPF_STRIDES) && s->args[0]->op != OP_input) s = s->args[0];

@@ -1,0 +1,131 @@
+// Windows of images with few channels are stored, as rows of a matrix: the first layer of most
+// networks for images has one to four channels, which bulk copies cannot read (they copy at least 8
+// of 16 bits), so that every element would be loaded alone, in the product and again in that of the
+// weight's gradient.
+//
+//     y(b, i, o) = sum over u, c of windows(b, i, u, c) w(o, u, c)
+//
+// with the rows p(b, i, (u, c)), filled up with zeros to a multiple of 8, becomes
+//
+//     y(b, i, o) = sum over k of p(b, i, k) w(o, k)
+//
+// and dw(o, u, c) = sum over b, i of dy(b, i, o) windows(b, i, u, c) the first terms k of
+// dw(o, k) = sum over b, i of dy(b, i, o) p(b, i, k). Both read the same p.
+//
+// Requires: gradients expanded, precision chosen, so that it is known what tensor cores multiply.
+// Keeps: every value within rounding (zeros are added). Breaks: nothing.
+#include "ir/axes.h"
+#include "passes/passes.h"
+#include "passes/regions.h"
+
+typedef struct Patches { // a contraction with windows
+    int side;            // the operand that is windows
+    int places;          // axes of the windows before those within a window
+    int64_t terms;       // of a window
+    DotAxes own, other;
+} Patches;
+
+static int64_t filled(int64_t terms)
+{
+    return (terms + TARGET_UNIT - 1) / TARGET_UNIT * TARGET_UNIT;
+}
+
+static bool all_from(const int64_t *axis, int n, int first, int end)
+{
+    for (int i = 0; i < n; i++)
+        if (axis[i] < first || axis[i] >= end) return false;
+    return n == end - first;
+}
+
+// Whether the windows' terms are contracted; otherwise they are an axis of the result.
+static bool contracts_terms(const Patches *p, int rank)
+{
+    return all_from(p->own.contract, p->own.ncontract, p->places, rank);
+}
+
+static bool find_patches(const PassOptions *o, const Node *dot, Patches *p)
+{
+    if (dot->op != OP_dot || attr_int(dot, ATTR_accumulate, DT_F32) != DT_F32) return false;
+    p->side = dot->args[0]->op == OP_window ? 0 : 1;
+    const Node *windows = dot->args[p->side], *other = dot->args[!p->side];
+    if (windows->op != OP_window || other->op == OP_window) return false;
+    const Type *t = &windows->type;
+    if ((t->dtype != DT_BF16 && t->dtype != DT_F16) || other->type.dtype != t->dtype) return false;
+    const WindowAxes w = window_axes(windows->attrs);
+    p->places = w.at;
+    p->own = dot_axes(dot, p->side);
+    p->other = dot_axes(dot, !p->side);
+    p->terms = 1;
+    for (int i = w.at; i < t->rank; i++) p->terms *= t->dim[i];
+    const bool terms = contracts_terms(p, t->rank),
+               places = all_from(p->own.contract, p->own.ncontract, 0, p->places);
+    if (w.at + w.n + 1 != t->rank || p->own.nbatch || terms == places) return false;
+    const DotSizes s = dot_sizes(dot);
+    const TargetPatches x = {.channels = t->dim[t->rank - 1],
+                             .terms = p->terms,
+                             .places = type_count(t) / p->terms,
+                             .results = s.batch * s.m * s.n * s.k / type_count(t)};
+    return target_stores_patches(o->target, &x);
+}
+
+static bool is_stored(void *ctx, const Node *n)
+{
+    Patches p;
+    return find_patches(ctx, n, &p);
+}
+
+static Node *rows_of(Graph *g, const Patches *p, Node *windows)
+{
+    int64_t dim[MAX_RANK];
+    for (int i = 0; i < p->places; i++) dim[i] = windows->type.dim[i];
+    dim[p->places] = p->terms;
+    Node *rows = graph_reshape(g, windows, p->places + 1, dim);
+    // (a value of its own, which products do not look through)
+    return graph_unary(g, OP_stop_gradient, graph_resized(g, rows, p->places, filled(p->terms)));
+}
+
+// The weights as w(..., k).
+static Node *weights_of(Graph *g, const Patches *p, Node *w)
+{
+    int64_t perm[MAX_RANK], dim[MAX_RANK];
+    int n = p->other.nfree;
+    for (int i = 0; i < n; i++) dim[i] = w->type.dim[perm[i] = p->other.free[i]];
+    for (int i = 0; i < p->own.ncontract; i++)
+        perm[n + p->own.contract[i] - p->places] = p->other.contract[i];
+    dim[n] = p->terms;
+    w = graph_reshape(g, graph_permute(g, w, perm), n + 1, dim);
+    return graph_resized(g, w, n, filled(p->terms));
+}
+
+static Node *stored(void *ctx, Graph *g, Node *dot, Node *const *map)
+{
+    Patches p;
+    if (!find_patches(ctx, dot, &p)) return NULL;
+    Node *windows = map[dot->args[p.side]->id], *other = map[dot->args[!p.side]->id];
+    Attrs at = attrs_copy(dot->attrs);
+    const bool terms = contracts_terms(&p, windows->type.rank);
+    graph_stamp(g, dot, NULL);
+    Node *args[2];
+    args[p.side] = rows_of(g, &p, windows);
+    args[!p.side] = terms ? weights_of(g, &p, other) : other;
+    for (int k = 0; k < 2 && terms; k++) {
+        const int64_t last = args[k]->type.rank - 1;
+        attr_set_ints(g, &at, dot_keys[k][1], &last, 1);
+    }
+    Node *y = graph_node(g, OP_dot, args, 2, &at);
+    if (terms) return y;
+    y = graph_resized(g, y, p.side ? y->type.rank - 1 : 0, p.terms);
+    return graph_reshape(g, y, dot->type.rank, dot->type.dim);
+}
+
+static Graph *store_patches(void *ctx, const IdMap *done, Graph *g)
+{
+    return rewrite_nodes(g, done, is_stored, stored, ctx);
+}
+
+Graph *pass_patches(Graph *g, Module *m, const PassOptions *o)
+{
+    (void)m;
+    if (!o->target || o->target->kind != TARGET_CUDA) return g;
+    return over_regions(g, store_patches, (void *)o);
+}
