@@ -116,17 +116,14 @@ class _Call:
         if f.writes:
             return None
         op = self._op(f"{f.name}", self.run, f.inputs, f.outputs + f.kept)
-        one = self.nout + len(f.kept) == 1
 
         def setup(ctx, inputs, output):
-            outputs = (output,) if one else tuple(output)
             ctx.version = f.version()
-            ctx.save_for_backward(*inputs, *outputs[self.nout:])
+            ctx.save_for_backward(*inputs[0], *output[self.nout:])
 
-        def backward(ctx, *cotangents):
+        def backward(ctx, cotangents):
             f.check_version(ctx.version)
-            return tuple(self.gradients(ctx.saved_tensors, cotangents[:self.nout], ctx.needs_input_grad,
-                                        self._backward_op))
+            return self.gradients(ctx.saved_tensors, cotangents[:self.nout], ctx.needs_input_grad[0], self._backward_op)
         op.register_autograd(backward, setup_context=setup)
         return op._opoverload
 
@@ -136,22 +133,17 @@ class _Call:
         if entry not in self.backwards:
             ins, outs = [p[:3] for p in entry.inputs], [p[:3] for p in entry.outputs]
             self.backwards[entry] = self._op(f"{entry.name}_backward", _Entry(entry, ins, self.device), ins, outs)
-        result = self.backwards[entry](*tensors)
-        return [result] if isinstance(result, torch.Tensor) else result
+        return self.backwards[entry](tensors)
 
     def _op(self, name, run, ins, outs):
+        """An op from a list of tensors to a list of tensors: torch's ops have at most 64 arguments, a network may
+        have more parameters."""
         name = f"netc::{re.sub('[^0-9A-Za-z_]', '_', name)}_{next(_numbers)}"
-        schema = f"({', '.join(f'Tensor x{i}' for i in range(len(ins)))}) -> " + \
-                 ("Tensor" if len(outs) == 1 else f"({', '.join(['Tensor'] * len(outs))})")
         # A check would have to be waited for.
         unsafe = getattr(torch.Tag, "cudagraph_unsafe", None) if run.entry.checks else None
-
-        def give(values):
-            return values[0] if len(outs) == 1 else tuple(values)
-
-        op = torch.library.custom_op(name, lambda *x: give(run(x)), mutates_args=(), schema=schema,
+        op = torch.library.custom_op(name, run, mutates_args=(), schema="(Tensor[] x) -> Tensor[]",
                                      tags=() if unsafe is None else (unsafe,))
-        op.register_fake(lambda *x: give(_fake(run.entry.name, ins, outs, self.device, x)))
+        op.register_fake(lambda x: _fake(run.entry.name, ins, outs, self.device, x))
         return op
 
 
@@ -272,8 +264,7 @@ class TorchFunction:
         elif self._op is None:
             results = self._run(tensors)
         else:
-            results = self._op(*tensors)
-            results = (results,) if isinstance(results, torch.Tensor) else results[:self._call.nout]
+            results = self._op(list(tensors))[:self._call.nout]
         return results[0] if len(results) == 1 else self._tuple(*results)
 
     def __deepcopy__(self, memo):

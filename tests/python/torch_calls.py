@@ -249,4 +249,29 @@ def test_compiled():
     check(torch.equal(g, y.detach()))
 
 
+def test_many():
+    """More parameters than an op of torch has arguments (64), with gradients of all."""
+    torch._dynamo.reset()
+    deep = netc.compile("""
+use nn
+model deep(x: f32[4, 8]) {
+    for i in 0..40 { x = x + 0.1 * tanh(linear(x, 8) as layer[i]) }
+    return x
+}
+""", device=DEVICE).module()
+    check(len(list(deep.parameters())) == 80)
+    x = torch.randn(4, 8)
+    deep(x).square().sum().backward()
+    grads = [p.grad for p in deep.parameters()]
+    deep.zero_grad()
+    torch.compile(lambda x: deep(x).square().sum(), backend="aot_eager", fullgraph=True)(x).backward()
+    h, own = x, [p.detach().requires_grad_() for p in deep.parameters()]
+    for weight, bias in zip(own[::2], own[1::2]):
+        h = h + 0.1 * torch.tanh(F.linear(h, weight, bias))
+    h.square().sum().backward()
+    for g, p, o in zip(grads, deep.parameters(), own):
+        near(g, o.grad)
+        near(p.grad, o.grad)
+
+
 run(globals())
