@@ -1,5 +1,5 @@
 #!/bin/bash
-# Training steps of networks that people bring (bench/workloads), beside the same in PyTorch (bench/peers/workloads_torch.py) in one
+# Training steps of networks that people bring (bench/workloads), beside the same in PyTorch (bench/peers/workloads*_torch.py) in one
 # run: milliseconds of a step, how many times as fast netc is, seconds of compiling from nothing, temporaries and states in MB.
 #
 #   bench/workloads.sh [NAME...]     default: all
@@ -11,6 +11,7 @@ cd "$(dirname "$0")/.."
 netc=${NETC:-build/netc} device=${DEVICE:-cuda:0} OUT=${OUT:-build/workloads}
 mkdir -p "$OUT"
 all="resnet50 resnext50 mobilenet convnext vit mixer unet unet3d diffusion vae dcgan bert moe wavenet gcn dlrm pinn tabular"
+all+=" llama translate lstm_lm mamba conformer gat pointnet flow nerf ppo"
 
 # NAME: its file and options
 file_of() {
@@ -20,7 +21,7 @@ file_of() {
         *) echo "bench/workloads/$1.net" ;;
     esac
 }
-precision_of() { case $1 in pinn | tabular) echo tf32 ;; *) echo bf16 ;; esac; }
+precision_of() { case $1 in pinn | tabular | pointnet | flow | nerf | ppo) echo tf32 ;; *) echo bf16 ;; esac; }
 
 for name in ${*:-$all}; do
     # shellcheck disable=SC2046,SC2086
@@ -36,8 +37,14 @@ python=${PEER_PYTHON-python3}
 if [ -n "$python" ]; then
     modes=""
     for m in ${MODES:-default}; do modes+=" --mode $m"; done
-    # shellcheck disable=SC2086
-    (cd bench/peers && timeout "${PEER_SECONDS:-590}" "$python" workloads_torch.py ${*:-$all} $modes) >"$OUT/peer.jsonl" 2>"$OUT/peer.err"
+    : >"$OUT/peer.jsonl"
+    for file in bench/peers/workloads*_torch.py; do # those that it has
+        names=""
+        for name in ${*:-$all}; do grep -q "^def $name()" "$file" && names+=" $name"; done
+        [ -z "$names" ] && continue
+        # shellcheck disable=SC2086
+        (cd bench/peers && timeout "${PEER_SECONDS:-590}" "$python" "${file##*/}" $names $modes) >>"$OUT/peer.jsonl" 2>"$OUT/$(basename "$file" .py).err"
+    done
 fi
 for name in ${*:-$all}; do
     grep -h "\"name\": \"$name\"" "$OUT/peer.jsonl" 2>/dev/null | cat "$OUT/$name.jsonl" - | awk -v name="$name" '

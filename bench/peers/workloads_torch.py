@@ -1,42 +1,15 @@
 #!/usr/bin/env python3
 """The training steps of bench/workloads/*.net in PyTorch: random data that is there already, autocast to bf16 (f32 with TF32 for those
-that are trained in f32), channels last, fused optimizers.
-
-usage: workloads_torch.py NAME... [--mode eager|default|reduce-overhead|max-autotune]... [--tiny]
-Prints a JSON object a line: seconds of a step (median of 30 by events), seconds until the first step was done.
---tiny: small sizes on the CPU, to see that the networks run.
+that are trained in f32), channels last, fused optimizers. workloads_common.py says how it is used.
 """
-import json
 import math
-import sys
-import time
 
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
 import torchvision
 
-modes, names, given = [], [], sys.argv[1:]
-while given:
-    word = given.pop(0)
-    if word == "--mode":
-        modes.append(given.pop(0))
-    else:
-        names.append(word)
-tiny = "--tiny" in names
-names = [n for n in names if n != "--tiny"]
-device = "cpu" if tiny else "cuda"
-if not tiny:
-    torch.backends.cudnn.benchmark = True
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
-
-
-def rand(*shape):
-    return torch.randn(*shape, device=device)
-
-
-def ints(below, *shape):
-    return torch.randint(0, below, shape, device=device)
+from workloads_common import adam, adamw, device, ints, measure, rand, sgd, size, tiny
 
 
 def images(batch, side):
@@ -46,22 +19,6 @@ def images(batch, side):
 def classifier(net, batch, side, optimizer):
     net = net.to(device, memory_format=torch.channels_last)
     return net, lambda x, y: F.cross_entropy(net(x).float(), y), (images(batch, side), ints(1000, batch)), optimizer
-
-
-def sgd(lr):
-    return lambda p: torch.optim.SGD(p, lr=lr, momentum=0.9, fused=not tiny)
-
-
-def adam(lr):
-    return lambda p: torch.optim.Adam(p, lr=lr, fused=not tiny)
-
-
-def adamw(lr, decay):
-    return lambda p: torch.optim.AdamW(p, lr=lr, weight_decay=decay, fused=not tiny)
-
-
-def size(large, small):
-    return small if tiny else large
 
 
 # -- images ------------------------------------------------------------------------------------------------------------------------
@@ -562,74 +519,5 @@ def tabular():
     return net, lambda x, y: F.cross_entropy(net(x), y), (rand(size(1024, 4), 54), ints(7, size(1024, 4))), adam(0.001)
 
 
-IN_F32 = ["pinn", "tabular"]
-
-
-def step_of(name, mode):
-    """A function that runs one training step."""
-    net, loss, data, optimizer = globals()[name]()
-
-    def compiled(f):
-        def g(*a):
-            with torch.autocast(device, torch.bfloat16, enabled=name not in IN_F32):
-                return f(*a)
-        if mode == "eager" or name == "pinn":  # torch.compile has no second derivatives of a network's loss
-            return g
-        return torch.compile(g, mode=None if mode == "default" else mode)
-    if name == "dcgan":
-        (d_loss, g_loss), (d_optimizer, g_optimizer) = loss, optimizer
-        d_loss, g_loss = compiled(d_loss), compiled(g_loss)
-
-        def step():
-            torch.compiler.cudagraph_mark_step_begin()
-            d_optimizer.zero_grad(set_to_none=True)
-            loss, fake = d_loss(*data)
-            loss.backward(retain_graph=True)
-            d_optimizer.step()
-            g_optimizer.zero_grad(set_to_none=True)
-            g_loss(fake.clone()).backward()
-            g_optimizer.step()
-        return step
-    optimizer, f = optimizer(net.parameters()), compiled(loss)
-
-    def step():
-        torch.compiler.cudagraph_mark_step_begin()
-        f(*data).backward()
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-    return step
-
-
-for name in names:
-    for mode in ["eager"] if tiny else modes or ["default"]:
-        try:
-            begin = time.time()
-            step = step_of(name, mode)
-            step()
-            if tiny:
-                print(name, "ok", flush=True)
-                continue
-            torch.cuda.synchronize()
-            first = time.time() - begin
-            for _ in range(8):
-                step()
-            times = []
-            for _ in range(30):
-                a, b = torch.cuda.Event(True), torch.cuda.Event(True)
-                a.record()
-                step()
-                b.record()
-                times.append((a, b))
-            torch.cuda.synchronize()
-            seconds = sorted(a.elapsed_time(b) for a, b in times)[15] / 1e3
-            print(json.dumps({"name": name, "mode": mode, "seconds": seconds, "first": round(first, 1), "version": torch.__version__,
-                              "bytes": torch.cuda.max_memory_allocated()}), flush=True)
-        except Exception as e:  # left out, with its reason
-            print(json.dumps({"name": name, "mode": mode, "error": str(e)[:300]}), flush=True)
-            if tiny:
-                raise
-        if not tiny:
-            step = None
-            torch._dynamo.reset()
-            torch.cuda.empty_cache()
-            torch.cuda.reset_peak_memory_stats()
+if __name__ == "__main__":  # torch.compile has no second derivatives of a network's loss
+    measure(globals(), in_f32=["pinn", "tabular"], eager=["pinn"])

@@ -5,6 +5,6 @@ for file in "$ROOT"/bench/workloads/*.net; do
     name=$(basename "$file" .net)
     expect 0 "." "$NETC" inspect "$file" --params
     "$NETC" fmt --check "$file" >out 2>&1 && pass || fail "fmt: $(head -3 out)"
-    grep -qw "$name" "$ROOT/bench/workloads.sh" && grep -q "^def $name()" "$ROOT/bench/peers/workloads_torch.py" && pass || fail "$name is not measured"
+    grep -qw "$name" "$ROOT/bench/workloads.sh" && grep -q "^def $name()" "$ROOT"/bench/peers/workloads*_torch.py && pass || fail "$name is not measured"
 done
 finish
