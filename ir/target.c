@@ -449,9 +449,9 @@ double target_find_seconds(const Target *t, const TargetSums *x)
 {
     enum { BIN_BYTES = 96 << 10, ORDERED_BYTES = 16 << 10, WARP = 32, THREADS = 256 };
     const double look = 1.8e-7, resident = 2.0 * t->units, n = (double)x->count,
-                 bytes = 4.0 * (double)x->elements, cols = (double)x->elements / (double)x->places,
-                 across = ceil(cols / THREADS), team = WARP * ceil(cols / across / WARP),
-                 threads = team * floor(THREADS / team);
+                 cols = (double)x->elements / (double)x->places, across = ceil(cols / THREADS),
+                 team = WARP * ceil(cols / across / WARP), threads = team * floor(THREADS / team),
+                 bytes = 4 * (double)x->places * across * team; // each thread has a column
     if (bytes / ORDERED_BYTES < resident) return 0;
     const double blocks = ceil(bytes / BIN_BYTES / across) * across,
                  ranges = fmax(1, fmin(resident / blocks, n / (2 * (double)x->places))),

@@ -59,6 +59,7 @@ static void updates(const Target *t)
     const Target cpu = target_cpu(8, true);
     CHECK(sorts(t, 100000, 25600000, 1000000));        // edges of a graph: 3.1 ms
     CHECK(!sorts(t, 100000, 4000000, 1000000));        // few columns
+    CHECK(!sorts(t, 4000, 4000, 1000000));             // few blocks, of one number
     CHECK(!sorts(t, 50257, 38597376, 32768));          // an embedding of a text
     CHECK(!sorts(t, 128, 49152, 16384));               // few places
     CHECK(!sorts(t, 100000, 6400000, 8192));           // few updates
