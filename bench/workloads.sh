@@ -12,6 +12,7 @@ netc=${NETC:-build/netc} device=${DEVICE:-cuda:0} OUT=${OUT:-build/workloads}
 mkdir -p "$OUT"
 all="resnet50 resnext50 mobilenet convnext vit mixer unet unet3d diffusion vae dcgan bert moe wavenet gcn dlrm pinn tabular"
 all+=" llama translate lstm_lm mamba conformer gat pointnet flow nerf ppo"
+all+=" efficientnet densenet swin detector simclr vqvae stylegan wgan"
 
 # NAME: its file and options
 file_of() {
