@@ -13,7 +13,7 @@
 //
 // The last case treats the weights as images with one place each: a window covers the whole image,
 // and the images, one for each output channel, follow each other. Then the pixel follows from both
-// axes.
+// axes. If each image of a batch has its own weights (B, O, V, U, C), there are B O such images.
 //
 // With a stride, the results of a place (the remainders of a pixel) have different numbers of
 // weights. The missing weights are pixels outside of such an image, and which they are is known at
@@ -183,16 +183,11 @@ static bool runs_along(const Ix *e, int axis)
            aligned;
 }
 
-static bool find(const Body *b, int axis, bool seen, BodyWindows *out)
+static bool find(const Body *b, int axis, const Inst *load, const Type *t, const Ix *const *at,
+                 BodyWindows *out)
 {
-    const Inst *v = &b->insts.at[b->insts.at[axis == 1 ? b->dot.a : b->dot.b].a[0]];
-    if (v->kind != KI_LOAD || v->ix->has_value) return false;
-    Finder f = {.b = b,
-                .load = v,
-                .type = seen ? v->seen : &v->node->type,
-                .at = seen ? v->seen_at : v->at};
-    const Type *t = f.type;
-    if (!f.at || t->rank > AXES + 2) return false;
+    Finder f = {.b = b, .load = load, .type = t, .at = at};
+    if (!at || t->rank > AXES + 2) return false;
     const Ix *channel = f.at[t->rank - 1];
     out->along_k = runs_along(channel, b->col);
     if (!out->along_k && !runs_along(channel, axis)) return false;
@@ -225,6 +220,32 @@ static bool find(const Body *b, int axis, bool seen, BodyWindows *out)
     if (part) out->place[2] = ix_add(b->ix, out->place[2], part);
     out->image = ix_add(b->ix, s[f.axes].row, s[f.axes].rest);
     return true;
+}
+
+// The first two axes as one that numbers the images: weights (B, O, V, U, C), which differ for each
+// image of a batch.
+static bool find_merged(const Body *b, int axis, const Inst *load, BodyWindows *out)
+{
+    Type t = load->node->type;
+    if (t.rank < 4 || !load->at) return false;
+    const Ix *at[MAX_RANK];
+    at[0] = ix_add(b->ix, ix_scale(b->ix, load->at[0], t.dim[1]), load->at[1]);
+    t.dim[0] *= t.dim[1];
+    t.rank--;
+    for (int i = 1; i < t.rank; i++) {
+        t.dim[i] = t.dim[i + 1];
+        at[i] = load->at[i + 1];
+    }
+    t.dim[t.rank] = 0;
+    return find(b, axis, load, &t, at, out);
+}
+
+static bool find_any(const Body *b, int axis, BodyWindows *out)
+{
+    const Inst *v = &b->insts.at[b->insts.at[axis == 1 ? b->dot.a : b->dot.b].a[0]];
+    if (v->kind != KI_LOAD || v->ix->has_value) return false;
+    return find(b, axis, v, &v->node->type, v->at, out) ||
+           find(b, axis, v, v->seen, v->seen_at, out) || find_merged(b, axis, v, out);
 }
 
 static bool within_image(const BodyWindows *w, const int64_t *at)
@@ -284,8 +305,7 @@ void body_windows(Arena *a, Body *b)
 {
     for (int axis = 1; axis <= 2; axis++) {
         BodyWindows w = {.live = NULL};
-        if (narrow_type(b, axis == 1 ? b->dot.a : b->dot.b) == DT_BOOL ||
-            (!find(b, axis, false, &w) && !find(b, axis, true, &w)))
+        if (narrow_type(b, axis == 1 ? b->dot.a : b->dot.b) == DT_BOOL || !find_any(b, axis, &w))
             continue;
         BodyWindows *found = NEW(a, BodyWindows);
         *found = w;

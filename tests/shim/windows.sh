@@ -218,4 +218,14 @@ made() { "$NETC" run "$@" --entry forward --cache-dir '' --input x=x.npy --input
 LD_LIBRARY_PATH=$SHIM made made.bin --device cuda:0 >r.bin
 made "$net" --device cpu >r.cpu
 [ -s r.bin ] && cmp -s r.bin r.cpu && grep -q 'nc_copy_windows(left' made.bin && pass || fail "model.bin: $(cat r.bin r.cpu)"
+
+# Weights of each image of a batch: in dx as many images as images times channels of the result.
+net=$ROOT/tests/shim/net/own_weights.net
+SHIM_UNITS=4 windows 'wgmma=own tile_n=64 cluster=1' 3
+any h 7 12; any w 7 14; any u 1 3; any v 2 4; any c 1 2; any o 2 3
+sizes="-D h=$h -D w=$w -D u=$u -D v=$v -D c=$((64 * c)) -D o=$((64 * o))"
+echo "SEED=$SEED: weights of each image $sizes"
+# shellcheck disable=SC2086
+SHIM_UNITS=4 SIZES=$sizes windows 'wgmma=own tile_n=128 cluster=1' '' $sizes
+
 finish
