@@ -5,18 +5,13 @@ Prints a JSON object a line: seconds of a step (median of 30 by events), seconds
 --tiny: small sizes on the CPU, to see that the networks run.
 """
 import json
-import sys
 import time
 
 import torch
 
-modes, names, given = [], [], sys.argv[1:]
-while given:
-    word = given.pop(0)
-    if word == "--mode":
-        modes.append(given.pop(0))
-    else:
-        names.append(word)
+from torch_times import arguments
+
+modes, names = arguments()
 tiny = "--tiny" in names
 names = [n for n in names if n != "--tiny"]
 device = "cpu" if tiny else "cuda"
