@@ -60,6 +60,7 @@ const char *unfused_text(Arena *a, const Unfused *u); // one line in the user's 
 Graph *pass_autodiff(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_extern(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_invariants(Graph *g, Module *m, const PassOptions *o);
+Graph *pass_early_casts(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_loop_casts(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_loop_stores(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_loop_sums(Graph *g, Module *m, const PassOptions *o);

@@ -17,6 +17,8 @@ const Pass pass_table[] = {
     {"loop_sums", "sums that a loop carries become one sum after it", pass_loop_sums, true},
     {"loop_casts", "values that loops carry or stack only to be rounded are stored rounded",
      pass_loop_casts, true},
+    {"early_casts", "what is only copied, or maximised, before it is rounded is rounded first",
+     pass_early_casts, true},
     {"simplify", "algebra over several nodes, dead code, transposes into matmuls", pass_simplify,
      true},
     {"row_updates", "on a GPU an update of few rows of a parameter changes only these",

@@ -348,7 +348,7 @@ void check_all_kernels(Checking *c)
         .target = &target,
         .precision = c->p->settings.precision,
         .references = true,
-        .skip = "invariants,loop_sums,loop_casts,simplify,variance,widen,"
+        .skip = "invariants,loop_sums,loop_casts,early_casts,simplify,variance,widen,"
                 "row_updates,merge_groups,patches,vectors,prepare,scatter,recompute,fuse"};
     if (!plain) return;
     if (!passes_run(plain, &po, NULL) || d->errors) {

@@ -212,8 +212,8 @@ static void test_one(uint32_t seed)
         // What netc check and the fuzzer compare with: the same, whatever other passes have done.
         Run plain;
         if (run(r.a, &plain, name, text, precision, t,
-                "invariants,loop_sums,loop_casts,simplify,variance,contract,approx,"
-                "recompute,fuse"))
+                "invariants,loop_sums,loop_casts,early_casts,simplify,variance,contract,"
+                "approx,recompute,fuse"))
             CHECK_MSG(count_kernels(plain.train) == found, "%s: %d kernels without other passes",
                       name, count_kernels(plain.train));
         compare(name, &with.result.assigns, &without.result.assigns);
