@@ -251,7 +251,7 @@ int verb_generate(int argc, char **argv)
          "the tokenizer, as for netc tokenize (default: bytes)"},
         {"--pattern", NULL, OPT_STRING, &a.pattern, "NAME",
          "how a tokenizer of ranks splits text, as for netc tokenize"},
-        {"--entry", NULL, OPT_STRING, &a.entry, "NAME",
+        {"--entry", "-e", OPT_STRING, &a.entry, "NAME",
          "the model that computes logits from tokens (default next)"},
         {"--prefill", NULL, OPT_STRING, &a.prefill, "NAME",
          "the model that reads long prompts in pieces (default: prefill, if it exists; '': none)"},

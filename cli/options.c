@@ -203,7 +203,7 @@ Option seed_option(int64_t *to, const char *help)
 
 Option entry_option(const char **to)
 {
-    return (Option){"--entry", NULL,   OPT_STRING,
+    return (Option){"--entry", "-e",   OPT_STRING,
                     to,        "NAME", "the model to use, if the file has several"};
 }
 

@@ -64,6 +64,32 @@ netc_status same_type(const char *what, const char *name, const ProgType *want,
     return lib_fail(err, NETC_INVALID, "%s '%s' is %s, the tensor given is %s", what, name, a, b);
 }
 
+// The dimension of which the tensor has another value, if that is all that is wrong with it: the
+// batch.
+static const ProgDim *other_batch(const ProgEntry *e, const ProgType *want, const netc_tensor *t)
+{
+    if (t->rank != want->rank || t->rank < 1 || t->dim[0] < 1) return NULL;
+    ProgType have = type_of(t);
+    if (have.dim[0] == want->dim[0]) return NULL;
+    have.dim[0] = want->dim[0];
+    for (int i = 0; i < e->ndims && prog_type_equal(&have, want); i++)
+        if (e->dims[i].batch && e->dims[i].value == want->dim[0]) return &e->dims[i];
+    return NULL;
+}
+
+static netc_status fail_for_batch(const char *input, const ProgType *want, const netc_tensor *t,
+                                  const char *dim, netc_error **err)
+{
+    char a[160], b[160];
+    ProgType have = type_of(t);
+    prog_type_text(a, sizeof a, want);
+    prog_type_text(b, sizeof b, &have);
+    return lib_fail(err, NETC_INVALID,
+                    "input '%s' is %s, the tensor given is %s; compile it with %s=%lld for this "
+                    "batch (-D, in Python a variant)",
+                    input, a, b, dim, (long long)t->dim[0]);
+}
+
 static const ProgInput *find_input(const ProgEntry *e, const char *input, netc_error **err)
 {
     const char *names[64];
@@ -132,6 +158,8 @@ netc_status netc_bind(netc_session *s, const char *entry, const char *input, con
     }
     const ProgInput *in = find_input(en, input, err);
     if (!in) return NETC_INVALID;
+    const ProgDim *batch = other_batch(en, &in->type, t);
+    if (batch) return fail_for_batch(input, &in->type, t, batch->name, err);
     status = same_type("input", input, &in->type, t, err);
     if (status != NETC_OK) return status;
     status = check_pointer(s, input, t, &in->type, err);

@@ -36,7 +36,8 @@ for d in width=7 width=9; do
     expect 0 "loss" "$NETC" eval -D $d m.net --data x=rows.npy --weights s.safetensors
     expect 0 "fine" "$NETC" profile -D $d m.net --entry fine --device cpu
     expect 0 "fine" "$NETC" bench -D $d m.net --entry fine --device cpu --cache-dir ''
-    expect 0 "y f32[8, 5]" "$NETC" run -D $d m.net --entry fine --input x=x.npy --weights s.safetensors
+    expect 0 "y f32[8, 5]" "$NETC" run -D $d m.net -e fine --input x=x.npy --weights s.safetensors # as of profile and bench
+    expect 0 "8 examples" "$NETC" predict -D $d m.net -e fine --data x=x.npy --weights s.safetensors -o y.npy
 done
 # Of other entries nothing is missed in a file of weights, nor made: 'shared' is all that 'fine' has.
 expect 0 "" "$NETC" run m.net --entry wrong --input x=x.npy --weights s.safetensors --allow-missing

@@ -98,6 +98,9 @@ static void run_and_read(void)
     bind_points(s, "line", &points);
     netc_tensor bad = floats(points.x, 2, 8, 4), t = floats(points.t, 1, 8, 0);
     REFUSED(NETC_INVALID, "f32[8, 3]", netc_bind(s, "line", "x", &bad, &err));
+    bad = floats(points.x, 2, 5, 3);
+    REFUSED(NETC_INVALID, "f32[5, 3]; compile it with batch=5 for this batch",
+            netc_bind(s, "line", "x", &bad, &err));
     bad = (netc_tensor){.dtype = NETC_F64, .rank = 2, .dim = {8, 3}, .data = points.x};
     REFUSED(NETC_INVALID, "f64[8, 3]", netc_bind(s, "line", "x", &bad, &err));
     bad = (netc_tensor){
