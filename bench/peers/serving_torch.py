@@ -75,7 +75,12 @@ def in_a_row(call, n=15, fill=10):
 
 def measured(name, batch, mode):
     begin = time.time()
-    call = call_of(name, batch, mode)
+    call = call_of(name, batch, mode)  # (parameters are no inference tensors, as those of a loaded model)
+    with torch.inference_mode():
+        return times_of(call, begin, mode)
+
+
+def times_of(call, begin, mode):
     call()
     torch.cuda.synchronize()
     row = {"first": round(time.time() - begin, 1), "calls": in_a_row(call)}
@@ -86,13 +91,14 @@ def measured(name, batch, mode):
     return {**row, "bytes": torch.cuda.max_memory_allocated()}
 
 
-@torch.inference_mode()
 def main():
     for word in names:
         name, _, batch = word.partition(":")
         batch = int(batch or 1)
         if tiny:
-            call_of(name, batch, "eager")()
+            call = call_of(name, batch, (modes or ["eager"])[0])
+            with torch.inference_mode():
+                call()
             print(word, "ok", flush=True)
             continue
         for mode in modes or ["reduce-overhead"]:
