@@ -74,12 +74,58 @@ static bool is_stored(void *ctx, const Node *n)
     return find_patches(ctx, n, &p);
 }
 
+// The image with its last two axes, pixels of a line and channels, as one; zeros around it are
+// added after that.
+static Node *lines_of(Graph *g, Node *image)
+{
+    const int axis = image->type.rank - 2; // of pixels
+    const bool pads = image->op == OP_pad;
+    Node *inner = pads ? image->args[0] : image;
+    const int64_t channels = inner->type.dim[axis + 1];
+    int64_t dim[MAX_RANK], around[2][MAX_RANK];
+    for (int i = 0; i < axis; i++) dim[i] = inner->type.dim[i];
+    dim[axis] = inner->type.dim[axis] * channels;
+    // (a value of its own, in which an element of a window has a simple address)
+    inner = graph_unary(g, OP_stop_gradient, graph_reshape(g, inner, axis + 1, dim));
+    if (!pads) return inner;
+    Attrs at = {0};
+    for (int k = 0; k < 2; k++) {
+        const AttrKey key = k ? ATTR_high : ATTR_low;
+        const int64_t *zeros = attr_ints(image, key, NULL);
+        for (int i = 0; i <= axis; i++) around[k][i] = zeros[i] * (i == axis ? channels : 1);
+        attr_set_ints(g, &at, key, around[k], axis + 1);
+    }
+    return graph_node(g, OP_pad, (Node *[]){inner, image->args[1]}, 2, &at);
+}
+
+// Windows of which the pixels of a line with their channels are one axis, neighbours in memory.
+static Node *windows_of_lines(Graph *g, Node *windows)
+{
+    const WindowAxes w = window_axes(windows->attrs);
+    Node *image = windows->args[0];
+    const int axis = image->type.rank - 2, last = w.n - 1;
+    const int64_t channels = image->type.dim[axis + 1];
+    if (w.axis[last] != axis || w.dilation[last] != 1 ||
+        (image->op == OP_pad && (attr_ints(image, ATTR_low, NULL)[axis + 1] ||
+                                 attr_ints(image, ATTR_high, NULL)[axis + 1])))
+        return windows;
+    int64_t size[MAX_RANK], stride[MAX_RANK];
+    for (int i = 0; i < w.n; i++) {
+        size[i] = w.size[i] * (i == last ? channels : 1);
+        stride[i] = w.stride[i] * (i == last ? channels : 1);
+    }
+    Attrs at = attrs_copy(windows->attrs);
+    attr_set_ints(g, &at, ATTR_sizes, size, w.n);
+    attr_set_ints(g, &at, ATTR_stride, stride, w.n);
+    return graph_node(g, OP_window, (Node *[]){lines_of(g, image)}, 1, &at);
+}
+
 static Node *rows_of(Graph *g, const Patches *p, Node *windows)
 {
     int64_t dim[MAX_RANK];
     for (int i = 0; i < p->places; i++) dim[i] = windows->type.dim[i];
     dim[p->places] = p->terms;
-    Node *rows = graph_reshape(g, windows, p->places + 1, dim);
+    Node *rows = graph_reshape(g, windows_of_lines(g, windows), p->places + 1, dim);
     // (a value of its own, which products do not look through)
     return graph_unary(g, OP_stop_gradient, graph_resized(g, rows, p->places, filled(p->terms)));
 }

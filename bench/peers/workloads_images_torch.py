@@ -150,7 +150,7 @@ def stylegan():
 
     def g_loss(fake):
         return F.softplus(-D(fake).float()).mean()
-    options = dict(lr=0.002, betas=(0.0, 0.99), fused=not tiny)
+    options = dict(lr=0.0001, betas=(0.0, 0.99), fused=not tiny)
     return (G, D), (d_loss, g_loss), (images(batch, 4 * 2 ** (len(channels) - 1)),), \
         (torch.optim.Adam(D.parameters(), **options), torch.optim.Adam(G.parameters(), **options))
 

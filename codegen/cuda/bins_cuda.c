@@ -62,42 +62,48 @@ static void bind_true(Emit *e, int guard)
     for (int i = 0; v->kind == KI_EW && v->op == OP_and && i < v->na; i++) bind_true(e, v->a[i]);
 }
 
-// Adds the updates found that are of the team's bins. A warp looks at 32 of them at a time, and a
-// thread loads up to FLIGHT updates before it adds them.
-static void print_add(Emit *e, int guard)
+// Adds updates of the set [mine], loading [flight] of them at a time: while there are as many, or
+// (last) all of them, repeating loads of the last one.
+static void print_add(Emit *e, int guard, int flight, bool last)
 {
     const Body *b = e->body;
-    const char *c = e->axis[b->col], *type = type_math(b->insts.at[b->bins.sum].type);
-    const char *step = emit_text(e, "for (int u = 0; u < %d; u++) {", FLIGHT);
+    const char *c = e->axis[b->col];
+    const char *step = emit_text(e, "for (int u = 0; u < %d; u++) {", flight);
     emit_open(e, 0);
-    if (teams(b) > 1)
+    emit(e, "%s x[%d];", type_math(b->insts.at[b->bins.sum].type), flight);
+    emit(e, "int at[%d];", flight);
+    if (last) emit(e, "const int left = __popc(mine);");
+    emit(e, "#pragma unroll");
+    emit_open(e, 1ull << b->col);
+    emit(e, "at[u] = %s;",
+         last ? "u && !mine ? at[u - 1] : next + __ffs(mine) - 1" : "next + __ffs(mine) - 1");
+    emit(e, "mine &= mine - 1;");
+    emit_int(e, c, "hit[at[u]]");
+    if (guard >= 0) bind_true(e, guard);
+    emit(e, "x[u] = %s;", emit_value(e, b->insts.at[b->bins.sum].a[0]));
+    emit_end(e, "%s", step);
+    emit(e, "#pragma unroll");
+    emit_open(e, 0);
+    emit(e, "%ssums[hit_place[at[u]] * %d] += x[u];", last ? "if (u < left) " : "",
+         team_threads(b));
+    emit_end(e, "%s", step);
+    emit_end(e, last ? "while (mine) {" : "while (__popc(mine) >= %d) {", flight);
+}
+
+// Adds the updates found that are of the team's bins; a warp looks at 32 of them at a time.
+static void print_add_found(Emit *e, int guard)
+{
+    const int n = teams(e->body);
+    emit_open(e, 0);
+    if (n > 1)
         emit(e,
              "uint32_t mine = __ballot_sync(0xffffffffu, next + lane < all && "
              "hit_place[nc_min(next + lane, all - 1)] %% %d == team);",
-             teams(b));
+             n);
     else
         emit(e, "uint32_t mine = all - next < 32 ? (1u << (all - next)) - 1 : 0xffffffffu;");
-    emit_open(e, 0);
-    emit(e, "%s x[%d];", type, FLIGHT);
-    emit(e, "int place[%d];", FLIGHT);
-    emit(e, "#pragma unroll");
-    emit_open(e, 0);
-    emit(e, "x[u] = 0;");
-    emit(e, "place[u] = -1;");
-    emit_open(e, 1ull << b->col);
-    emit(e, "const int at = next + __ffs(mine) - 1;");
-    emit(e, "mine &= mine - 1;");
-    emit(e, "place[u] = (int)hit_place[at];");
-    emit_int(e, c, "hit[at]");
-    if (guard >= 0) bind_true(e, guard);
-    emit(e, "x[u] = %s;", emit_value(e, b->insts.at[b->bins.sum].a[0]));
-    emit_end(e, "if (mine) {");
-    emit_end(e, "%s", step);
-    emit(e, "#pragma unroll");
-    emit_open(e, 0);
-    emit(e, "if (place[u] >= 0) sums[place[u] * %d] += x[u];", team_threads(b));
-    emit_end(e, "%s", step);
-    emit_end(e, "while (mine) {");
+    print_add(e, guard, FLIGHT, false);
+    print_add(e, guard, FEW, true);
     emit_end(e, "for (int next = 0; next < all; next += 32) {");
 }
 
@@ -193,7 +199,7 @@ static void print_unordered(Emit *e)
     emit(e, "int *const found = (int *)(hit_place + %d);", looks * threads);
     emit_open(e, 0);
     print_find(e, guard, looks);
-    print_add(e, guard);
+    print_add_found(e, guard);
     emit_end(e, "for (%s from = 0; from < %lld; from += %d) {", it, extent_of(b, b->col),
              looks * threads);
 }

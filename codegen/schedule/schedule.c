@@ -201,7 +201,8 @@ static int runs_of_rows(const Body *b)
     return n;
 }
 
-// The kind of schedule; rows or columns by the axis along which most accesses are contiguous.
+// The kind of schedule; rows or columns by the axis along which most accesses are contiguous, of
+// those that vary over both if these differ: the others are read again from a cache.
 static ScheduleKind kind_of(const Target *t, const Body *b)
 {
     if (b->attention.nouts) return SCHED_ATTENTION;
@@ -209,13 +210,12 @@ static ScheduleKind kind_of(const Target *t, const Body *b)
     if (body_folds(b)) return SCHED_SWEEP;
     if (b->col < 0) return SCHED_MAP;
     if (b->bins.held) return SCHED_COLUMN;
-    int rows = unit_strides(b, 0), cols = unit_strides(b, b->col);
-    if (!rows && t->kind == TARGET_CUDA) rows = runs_of_rows(b);
     if (b->beside) return SCHED_COLUMN;
-    bool columns = b->axis[0].extent > 1 && rows > cols;
-    if (rows == cols && b->axis[0].extent > 1)
-        columns = b->group->kind == GROUP_COLUMN ||
-                  (b->group->kind == GROUP_DOT && matrix_strides(b, 0) > matrix_strides(b, b->col));
+    if (b->axis[0].extent <= 1) return SCHED_ROW;
+    int rows = matrix_strides(b, 0), cols = matrix_strides(b, b->col);
+    if (!rows && t->kind == TARGET_CUDA) rows = runs_of_rows(b);
+    if (rows == cols) rows = unit_strides(b, 0), cols = unit_strides(b, b->col);
+    const bool columns = rows == cols ? b->group->kind == GROUP_COLUMN : rows > cols;
     return columns ? SCHED_COLUMN : SCHED_ROW;
 }
 
