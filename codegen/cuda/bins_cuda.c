@@ -7,7 +7,7 @@ enum { FLIGHT = 16, FEW = 4 }; // numbers of updates that are loaded before they
 
 static int team_threads(const Body *b)
 {
-    return bins_threads(b->axis[1].extent);
+    return bins_threads(b->axis[1].extent, b->bins.ordered >= 0);
 }
 
 static int teams(const Body *b)
@@ -107,7 +107,19 @@ static void print_add_found(Emit *e, int guard)
     emit_end(e, "for (int next = 0; next < all; next += 32) {");
 }
 
-// For places in order: the block's columns begin at [next] and end before [end]. A binary search
+// Code of a loop over the places of the thread's team.
+static const char *over_places(Emit *e)
+{
+    const Body *b = e->body;
+    const long long held = b->bins.held, each = held / teams(b);
+    if (teams(b) == 1) return emit_text(e, "for (int held = 0; held < %lld; held++)", held);
+    if (b->bins.ordered < 0)
+        return emit_text(e, "for (int held = team; held < %lld; held += %d)", held, teams(b));
+    return emit_text(e, "for (int held = team * %lld; held < (team + 1) * %lld; held++)", each,
+                     each);
+}
+
+// For places in order: the team's columns begin at [next] and end before [end]. A binary search
 // finds both, in even and odd lanes. Only the first and the last place can be outside of all
 // blocks' places, so these two are checked.
 static void print_ordered(Emit *e)
@@ -115,22 +127,25 @@ static void print_ordered(Emit *e)
     const Body *b = e->body;
     const char *c = e->axis[b->col], *it = int_type(e),
                *t = type_math(b->insts.at[b->bins.ordered].type);
-    const long long cols = extent_of(b, b->col);
+    const long long cols = extent_of(b, b->col), held = b->bins.held;
     emit_open(e, 1ull << b->col);
     emit_int(e, c, "(%s)threadIdx.x * %lld", it, cols - 1);
     emit(e, "(void)%s;", emit_value(e, b->bins.place));
     emit_end(e, "if (block == 0 && threadIdx.x < 2) {");
     emit(e, "%s low = 0, high = %lld;", it, cols);
-    emit(e, "const long long bound = (long long)(%s + lane %% 2) * %lld;", e->axis[0],
-         (long long)b->bins.held);
+    if (teams(b) > 1)
+        emit(e, "const long long bound = (long long)%s * %lld + (team + lane %% 2) * %lld;",
+             e->axis[0], held, held / teams(b));
+    else
+        emit(e, "const long long bound = (long long)(%s + lane %% 2) * %lld;", e->axis[0], held);
     emit_open(e, 1ull << b->col);
     emit_int(e, c, "low + (high - low) / 2");
     emit(e, "const %s found = %s;", t, emit_value(e, b->bins.ordered));
     emit(e, "if ((long long)found < bound) low = %s + 1;", c);
     emit(e, "else high = %s;", c);
     emit_end(e, "while (low < high) {");
-    emit(e, "%s next = __shfl_sync(0xffffffffu, low, 0);", it);
-    emit(e, "const %s end = __shfl_sync(0xffffffffu, low, 1);", it);
+    emit(e, "%s next = __shfl_sync(0xffffffffu, low, lane & ~1);", it);
+    emit(e, "const %s end = __shfl_sync(0xffffffffu, low, lane | 1);", it);
 }
 
 // Adds the columns from [next] on, [flight] at a time: as long as there are as many, or (last) to
@@ -183,8 +198,7 @@ static void print_results(Emit *e)
     emit_store(e, &s);
     if (b->bins.part) emit_end(e, "if (sum != 0) {");
     emit_end(e, "if (inside && place < %lld) {", (long long)b->bins.places);
-    emit_end(e, "for (int held = %s; held < %lld; held += %d) {", teams(b) > 1 ? "team" : "0",
-             (long long)b->bins.held, teams(b));
+    emit_end(e, "%s {", over_places(e));
 }
 
 // The sums of a block's places, whose updates may be anywhere.
@@ -221,8 +235,7 @@ void bins_cuda(Emit *e)
     emit(e, "const bool inside = result < %lld;", cols);
     emit_int(e, e->axis[1], "nc_min(result, (%s)%lld)", it, cols - 1);
     emit(e, "%s *const sums = (%s *)nc_shared + own_col;", type, type);
-    emit(e, "for (int held = %s; held < %lld; held += %d) sums[held * %d] = 0;",
-         teams(b) > 1 ? "team" : "0", (long long)b->bins.held, teams(b), threads);
+    emit(e, "%s sums[held * %d] = 0;", over_places(e), threads);
     if (b->bins.ordered >= 0) {
         print_ordered(e);
         print_add_ordered(e, FLIGHT, false);

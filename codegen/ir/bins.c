@@ -1,21 +1,25 @@
 // Sums by index (scatter_add): the threads and the shared memory of a block.
 #include "codegen/ir/body.h"
 
-enum { MOST_THREADS = 256 };
+enum { MOST_THREADS = 256, WARP = 32 };
 
 int64_t bins_blocks_across(int64_t cols)
 {
     return ceil_div(cols, MOST_THREADS);
 }
 
-int bins_threads(int64_t cols)
+int bins_threads(int64_t cols, bool ordered)
 {
-    return (int)(ceil_div(ceil_div(cols, bins_blocks_across(cols)), 32) * 32);
+    int part = 2; // of a warp, two of whose threads find where a team's columns begin and end
+    while (part < cols) part *= 2;
+    if (ordered && part < WARP) return part;
+    return (int)(ceil_div(ceil_div(cols, bins_blocks_across(cols)), WARP) * WARP);
 }
 
 int bins_teams(int64_t cols, bool ordered)
 {
-    return ordered ? 1 : MOST_THREADS / bins_threads(cols);
+    const int threads = bins_threads(cols, ordered);
+    return ordered && threads >= WARP ? 1 : MOST_THREADS / threads;
 }
 
 int bins_looks(const Body *b)
@@ -27,7 +31,7 @@ int bins_looks(const Body *b)
 int64_t bins_bytes(const Body *b)
 {
     const int64_t threads = b->sched.threads, index = b->sched.wide ? 8 : 4,
-                  sums = b->bins.held * bins_threads(b->axis[1].extent) *
+                  sums = b->bins.held * bins_threads(b->axis[1].extent, b->bins.ordered >= 0) *
                          math_bytes(b->insts.at[b->bins.sum].type);
     if (b->bins.ordered >= 0) return sums;
     return sums + 2 * threads * bins_looks(b) * index + threads / 32 * 4;

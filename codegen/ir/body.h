@@ -319,9 +319,9 @@ int64_t sort_bytes(int64_t cols, DType t); // keys and their original positions
 bool sort_fits(const Target *t, int64_t cols, DType type);
 
 // -- bins.c: sums by index in shared memory. The threads of a team have one of neighbouring results
-// each; the teams of a block divide its indices.
-int64_t bins_blocks_across(int64_t cols); // number of blocks for so many neighbouring results
-int bins_threads(int64_t cols);           // per team
+// each; the teams of a block divide its indices. ordered: the indices ascend.
+int64_t bins_blocks_across(int64_t cols);     // number of blocks for so many neighbouring results
+int bins_threads(int64_t cols, bool ordered); // per team
 int bins_teams(int64_t cols, bool ordered);
 int bins_looks(const Body *b);     // columns that a thread examines before it adds up those
                                    // with its index

@@ -27,17 +27,24 @@ typedef struct Bins {
 
 static void choose(Bins *p)
 {
-    enum { BUDGET = 96 << 10, LIST = 36 << 10, LEAST = 64, ORDERED = 16 << 10 };
+    enum { BUDGET = 96 << 10, LIST = 36 << 10, LEAST = 64, ORDERED = 16 << 10, BLOCKS = 4 };
     const Target *t = p->ctx->target;
-    int64_t threads = bins_threads(p->cols), bytes = threads * math_bytes(p->sum);
+    const int64_t threads = bins_threads(p->cols, p->ordered),
+                  teams = bins_teams(p->cols, p->ordered), bytes = threads * math_bytes(p->sum);
     // (ordered bins: few for each block, so that many blocks load at the same time)
     int64_t budget = p->ordered ? ORDERED : at_most(BUDGET, t->shared_per_block - LIST),
             most = budget / bytes;
-    p->shares = ceil_div(p->places, most > 1 ? most : 1);
-    p->held = ceil_div(p->places, p->shares);
+    if (p->ordered && teams > 1) { // each team has as many
+        most = at_most(most, ceil_div(p->places, BLOCKS * (int64_t)t->units));
+        p->held = ceil_div(most, teams) * teams;
+        p->shares = ceil_div(p->places, p->held);
+    } else {
+        p->shares = ceil_div(p->places, most > 1 ? most : 1);
+        p->held = ceil_div(p->places, p->shares);
+    }
     int64_t across = bins_blocks_across(p->cols) * p->shares;
-    int64_t resident = at_most(2 * BUDGET / (p->held * bytes),
-                               t->threads_per_unit / (threads * bins_teams(p->cols, p->ordered)));
+    int64_t resident =
+        at_most(2 * BUDGET / (p->held * bytes), t->threads_per_unit / (threads * teams));
     int64_t ranges = at_most(resident * t->units / across, p->count / LEAST);
     if (p->ordered) ranges = 1;
     ranges = at_most(ranges, p->count / (2 * p->places)); // partial sums should be at most half of

@@ -218,7 +218,8 @@ void column_derive(Body *b)
     if (b->bins.held) {
         const int64_t cols = b->axis[1].extent;
         s->variant = RUN_BINS;
-        s->threads = bins_threads(cols) * bins_teams(cols, b->bins.ordered >= 0);
+        const bool ordered = b->bins.ordered >= 0;
+        s->threads = bins_threads(cols, ordered) * bins_teams(cols, ordered);
         s->blocks = b->axis[0].extent * bins_blocks_across(cols);
         s->shared_bytes = (int)bins_bytes(b);
         return;

@@ -10,7 +10,7 @@ if ! command -v g++ >/dev/null && ! command -v "${SHIM_CXX:-}" >/dev/null; then
 fi
 export SHIM_UNITS=1 LD_LIBRARY_PATH=$SHIM${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 cat >sums.net <<'N'
-const n = 8000
+const n = 9000
 const p = 26000
 const c = 70
 model a(x: f32[p, c], i: i32[n] in 0..p, u: f32[n, c]) { return y = scatter_add(x, i, u) }
@@ -21,13 +21,22 @@ model few(i: i32[n] in 0..3, u: f32[n, c]) { return y = scatter_add(zeros([p, c]
 model middle(x: f32[3, p, c // 3], i: i64[n] in 0..p, u: f32[3, n, c // 3]) { return y = scatter_add(x, i, u, axis = 1) }
 N
 RANDOM=${SEED:=$((10#$(date +%j)))} # another day, other sizes
-for size in "" "-D n=$((9000 + RANDOM % 4000)) -D p=$((11000 + RANDOM % 3000)) -D c=$((200 + RANDOM % 140))" \
-    "-D n=$((26000 + RANDOM % 9000)) -D p=$((90000 + RANDOM % 9000)) -D c=$((9 + RANDOM % 9))"; do
+for size in "" "-D n=$((9000 + RANDOM % 4000)) -D p=$((11000 + RANDOM % 3000)) -D c=$((200 + RANDOM % 140))"; do
     # shellcheck disable=SC2086
     expect 0 "kernels on cuda:0" "$NETC" check sums.net --device cuda:0 --cache-dir '' $size
     # shellcheck disable=SC2086
     sorted=$("$NETC" inspect sums.net --why --cache-dir '' $size 2>&1 | grep -c 'places a block, whose updates are neighbours')
-    [ "$sorted" -ge 6 ] && pass || fail "SEED=$SEED $size: sums of sorted updates: $sorted of 6"
+    [ "$sorted" -ge 5 ] && pass || fail "SEED=$SEED $size: sums of sorted updates: $sorted of 5"
+done
+# Few columns: several places a warp.
+for c in 1 $((2 + RANDOM % 6)) $((9 + RANDOM % 20)); do
+    sed "/^model middle/d; s/^const c = .*/const c = $c/" sums.net >narrow.net
+    size="-D n=$((22000 + RANDOM % 9000)) -D p=$((80000 + RANDOM % 9000))"
+    # shellcheck disable=SC2086
+    expect 0 "kernels on cuda:0" "$NETC" check narrow.net --device cuda:0 --cache-dir '' $size
+    # shellcheck disable=SC2086
+    sorted=$("$NETC" inspect narrow.net --why --cache-dir '' $size 2>&1 | grep -c 'places a block, whose updates are neighbours')
+    [ "$sorted" = 5 ] && pass || fail "SEED=$SEED c=$c $size: sums of sorted updates: $sorted of 5"
 done
 # Updates of which the last or the largest one of each place remains, or integers: by atomics.
 net=$ROOT/tests/shim/net/scatters.net
