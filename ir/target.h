@@ -135,12 +135,15 @@ typedef struct TargetGroups {          // a convolution by groups of channels, o
 } TargetGroups;
 // Whether it is faster as a convolution of all channels, with weights of 0 between groups.
 bool target_merges_groups(const Target *t, const TargetGroups *x);
-typedef struct TargetPatches { // a contraction with windows of an image of 16-bit floats
-    int64_t channels, terms;   // of the image; of a window
-    int64_t places, results;   // windows; results for each window or each term
+typedef struct TargetPatches { // a product of 16-bit floats with windows of few channels
+    int64_t terms, places;     // of a window; the number of windows
+    int64_t results;           // for each window, or for each term
 } TargetPatches;
-// Whether it is faster if the windows are stored.
-bool target_stores_patches(const Target *t, const TargetPatches *x);
+typedef struct TargetPatchTimes { // estimated seconds
+    double gathered;              // of the product, which loads every element of a window alone
+    double stored, copied;        // of the product with stored windows; of storing them
+} TargetPatchTimes;
+TargetPatchTimes target_patch_times(const Target *t, const TargetPatches *x);
 // Estimated seconds of a product on tensor cores with one tile per warp, by [blocks] that read
 // [bytes] each; each tile is shared by the [cluster] blocks of a cluster.
 double target_warp_tiles_seconds(const Target *t, int64_t blocks, double bytes, int cluster,

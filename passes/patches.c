@@ -25,6 +25,11 @@ typedef struct Patches { // a contraction with windows
     DotAxes own, other;
 } Patches;
 
+typedef struct Storing {
+    const Target *target;
+    const bool *gains; // by id of windows: storing them pays
+} Storing;
+
 static int64_t filled(int64_t terms)
 {
     return (terms + TARGET_UNIT - 1) / TARGET_UNIT * TARGET_UNIT;
@@ -43,7 +48,7 @@ static bool contracts_terms(const Patches *p, int rank)
     return all_from(p->own.contract, p->own.ncontract, p->places, rank);
 }
 
-static bool find_patches(const PassOptions *o, const Node *dot, Patches *p)
+static bool find_patches(const Node *dot, Patches *p)
 {
     if (dot->op != OP_dot || attr_int(dot, ATTR_accumulate, DT_F32) != DT_F32) return false;
     p->side = dot->args[0]->op == OP_window ? 0 : 1;
@@ -52,6 +57,7 @@ static bool find_patches(const PassOptions *o, const Node *dot, Patches *p)
     const Type *t = &windows->type;
     if ((t->dtype != DT_BF16 && t->dtype != DT_F16) || other->type.dtype != t->dtype) return false;
     const WindowAxes w = window_axes(windows->attrs);
+    if (t->dim[t->rank - 1] >= TARGET_UNIT) return false;
     p->places = w.at;
     p->own = dot_axes(dot, p->side);
     p->other = dot_axes(dot, !p->side);
@@ -60,18 +66,24 @@ static bool find_patches(const PassOptions *o, const Node *dot, Patches *p)
     const bool terms = contracts_terms(p, t->rank),
                places = all_from(p->own.contract, p->own.ncontract, 0, p->places);
     if (w.at + w.n + 1 != t->rank || p->own.nbatch || terms == places) return false;
-    const DotSizes s = dot_sizes(dot);
-    const TargetPatches x = {.channels = t->dim[t->rank - 1],
-                             .terms = p->terms,
-                             .places = type_count(t) / p->terms,
-                             .results = s.batch * s.m * s.n * s.k / type_count(t)};
-    return target_stores_patches(o->target, &x);
+    return true;
+}
+
+static TargetPatchTimes times_of(const Storing *s, const Node *dot, const Patches *p)
+{
+    const DotSizes size = dot_sizes(dot);
+    const int64_t all = type_count(&dot->args[p->side]->type);
+    const TargetPatches x = {.terms = p->terms,
+                             .places = all / p->terms,
+                             .results = size.batch * size.m * size.n * size.k / all};
+    return target_patch_times(s->target, &x);
 }
 
 static bool is_stored(void *ctx, const Node *n)
 {
+    const Storing *s = ctx;
     Patches p;
-    return find_patches(ctx, n, &p);
+    return find_patches(n, &p) && s->gains[n->args[p.side]->id];
 }
 
 // The image with its last two axes, pixels of a line and channels, as one; zeros around it are
@@ -143,10 +155,10 @@ static Node *weights_of(Graph *g, const Patches *p, Node *w)
     return graph_resized(g, w, n, filled(p->terms));
 }
 
-static Node *stored(void *ctx, Graph *g, Node *dot, Node *const *map)
+static Node *stored_again(void *ctx, Graph *g, Node *dot, Node *const *map)
 {
     Patches p;
-    if (!find_patches(ctx, dot, &p)) return NULL;
+    if (!is_stored(ctx, dot) || !find_patches(dot, &p)) return NULL;
     Node *windows = map[dot->args[p.side]->id], *other = map[dot->args[!p.side]->id];
     Attrs at = attrs_copy(dot->attrs);
     const bool terms = contracts_terms(&p, windows->type.rank);
@@ -164,14 +176,31 @@ static Node *stored(void *ctx, Graph *g, Node *dot, Node *const *map)
     return graph_reshape(g, y, dot->type.rank, dot->type.dim);
 }
 
+// Windows are stored if all products with them together are then clearly faster.
 static Graph *store_patches(void *ctx, const IdMap *done, Graph *g)
 {
-    return rewrite_nodes(g, done, is_stored, stored, ctx);
+    const double clearly = 1.15;
+    const uint32_t n = g->nodes.n + 1;
+    double *gathered = NEW_ARRAY(g->arena, double, n), *stored = NEW_ARRAY(g->arena, double, n);
+    bool *live = NEW_ARRAY(g->arena, bool, n), *gains = NEW_ARRAY(g->arena, bool, n);
+    const Storing s = {ctx, gains};
+    graph_mark_live(g, live);
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Node *dot = g->nodes.at[i];
+        Patches p;
+        if (!live[i] || !find_patches(dot, &p)) continue;
+        const uint32_t id = dot->args[p.side]->id;
+        const TargetPatchTimes t = times_of(&s, dot, &p);
+        gathered[id] += t.gathered;
+        stored[id] += t.stored + (stored[id] > 0 ? 0 : t.copied);
+        gains[id] = gathered[id] > clearly * stored[id];
+    }
+    return rewrite_nodes(g, done, is_stored, stored_again, (void *)&s);
 }
 
 Graph *pass_patches(Graph *g, Module *m, const PassOptions *o)
 {
     (void)m;
-    if (!o->target || o->target->kind != TARGET_CUDA) return g;
-    return over_regions(g, store_patches, (void *)o);
+    if (!o->target || !o->target->group_products) return g;
+    return over_regions(g, store_patches, (void *)(uintptr_t)o->target);
 }

@@ -49,6 +49,12 @@ NET
 "$NETC" inspect behind.net --target sm_90 --precision bf16 --knobs >behind.txt 2>&1
 grep -q 'kernel .*sum_bwd' behind.txt && ! grep -q 'row team=32 vector=1' behind.txt && pass || fail "computed in each window: $(grep 'team=32 vector=1' behind.txt)"
 
+# A sum over all pixels, computed from values a pixel and values a channel, has neighbouring channels as rows: what is large is
+# contiguous along these.
+"$NETC" inspect "$ROOT/bench/workloads/convnext.net" --target sm_90 --precision bf16 --knobs >convnext.txt 2>&1
+grep -q '^kernel sum_bwd.*column' convnext.txt && ! grep -q '^kernel sum_bwd.* row team=1024' convnext.txt && pass ||
+    fail "sums over pixels: $(grep '^kernel sum_bwd' convnext.txt)"
+
 # Weights are stored in the order of the channels where images are large, and threads have several results: forward 7 places of
 # 4 channels, backward all taps of 4 channels.
 "$NETC" inspect "$net" --target sm_90 --why --no-library -D half=1 -D b=256 -D h=28 -D c=128 >why.txt

@@ -1,10 +1,26 @@
 #!/bin/bash
-# Convolutions of few channels, whose windows are stored (passes/patches.c), and their gradients: random sizes, in one to three dimensions.
+# Convolutions of few channels, whose windows are stored (passes/patches.c), on the device of the host, against the evaluator:
+# random sizes, in one to three dimensions; on a device of one multiprocessor, where that pays for few windows.
 . "$(dirname "$0")/../lib.sh"
-SHIM=$BUILD/shim
+SHIM=$BUILD/shim net=$ROOT/tests/shim/net/patches.net
 if ! command -v g++ >/dev/null && ! command -v "${SHIM_CXX:-}" >/dev/null; then
     skip "no g++: the CUDA text cannot be run on the host"
     finish
 fi
-export LD_LIBRARY_PATH=$SHIM${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export SHIM_UNITS=1 LD_LIBRARY_PATH=$SHIM${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 RANDOM=${SEED:=$((10#$(date +%j)))} # another day, other sizes
+# stored LEAST DEFINITION...: so many entries at least store their windows, and all are right.
+stored() {
+    local least=$1 found; shift
+    expect 0 "kernels on cuda:0" "$NETC" check "$net" --device cuda:0 --cache-dir '' "$@"
+    found=$("$NETC" inspect "$net" --cache-dir '' --order "$@" 2>/dev/null | awk '/^entry/ { name = $2 } /^  stop_gradient / { seen[name] } END { print length(seen) }')
+    [ "$found" -ge "$least" ] && pass || fail "SEED=$SEED $*: $found of $least entries store windows"
+}
+stored 2 -D b=3
+stored 3 -D b=4 -D h=31 -D c=7 -D o=24 -D stride=1
+stored 0 -D h=17 -D c=1 -D k=5 -D dilation=2
+for _ in 1 2 3; do
+    stored 0 -D b=$((1 + RANDOM % 4)) -D h=$((13 + RANDOM % 20)) -D c=$((1 + RANDOM % 7)) -D o=$((1 + RANDOM % 40)) -D k=$((1 + RANDOM % 5)) \
+        -D stride=$((1 + RANDOM % 3)) -D dilation=$((1 + RANDOM % 2)) -D f16s=$((RANDOM % 2))
+done
+finish

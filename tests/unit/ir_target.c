@@ -41,6 +41,25 @@ static void grouped_convolutions(const Target *t)
     CHECK(!target_merges_groups(t, &full));
 }
 
+// Windows of few channels: those that were clearly faster stored, in a training step, and those
+// that were not.
+static bool stores(const Target *t, int64_t places, int64_t terms, int64_t results, int products)
+{
+    const TargetPatches x = {terms, places, results};
+    const TargetPatchTimes s = target_patch_times(t, &x);
+    return products * s.gathered > 1.15 * (products * s.stored + s.copied);
+}
+
+static void patches(const Target *t)
+{
+    CHECK(stores(t, 1605632, 147, 64, 1)); // 760 us gathered, 488 stored
+    CHECK(stores(t, 524288, 147, 64, 1));  // 260, 169
+    CHECK(stores(t, 131072, 36, 320, 1));  // 72, 48
+    CHECK(stores(t, 802816, 27, 32, 2));   // 68 and 240, 78 and 79 with a copy each
+    CHECK(!stores(t, 100352, 25, 32, 1) && !stores(t, 100352, 25, 32, 2)); // 8 and 9, 12 and 15
+    CHECK(!stores(t, 1048576, 27, 64, 1));                                 // 96, 104
+}
+
 static bool in_bins(const Target *t, int64_t places, int64_t count, bool constant, bool cell)
 {
     const TargetSums x = {places, 64 * places, count, constant, cell};
@@ -75,6 +94,7 @@ int main(void)
 {
     Target t = target_cuda(90, true), slice = t, old = target_cuda(80, true);
     clusters(&t);
+    patches(&t);
     updates(&t);
     target_resize(&slice, 26);
     CHECK(slice.f32_flops < t.f32_flops / 5 && slice.bytes_per_second == t.bytes_per_second);
