@@ -431,15 +431,15 @@ bool target_merges_groups(const Target *t, const TargetGroups *x)
 TargetPatchTimes target_patch_times(const Target *t, const TargetPatches *x)
 {
     enum { STEP = 32, UNITS = 132 };
-    const double term = 1.9e-12, result = 2.1e-14, copying = 1.8e12, launches = 4e-6,
+    const double term = 1.9e-12, result = 2.1e-14, copying = 1.8e12, launch = 2e-6,
                  places = (double)x->places, results = (double)x->results,
                  steps = ceil((double)x->terms / STEP) * STEP,
                  filled = ceil((double)x->terms / TARGET_UNIT) * TARGET_UNIT,
                  device = (double)UNITS / t->units;
     return (TargetPatchTimes){
         .gathered = device * places * steps * (term + result * results),
-        .stored = target_move_seconds(t, 2 * places * (filled + results)),
-        .copied = device * 2 * places * filled / copying + launches,
+        .stored = launch + 2 * places * (filled + results) / t->bytes_per_second,
+        .copied = device * 2 * places * filled / copying + 2 * launch,
     };
 }
 

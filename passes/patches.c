@@ -179,7 +179,7 @@ static Node *stored_again(void *ctx, Graph *g, Node *dot, Node *const *map)
 // Windows are stored if all products with them together are then clearly faster.
 static Graph *store_patches(void *ctx, const IdMap *done, Graph *g)
 {
-    const double clearly = 1.15;
+    const double clearly = 1.2;
     const uint32_t n = g->nodes.n + 1;
     double *gathered = NEW_ARRAY(g->arena, double, n), *stored = NEW_ARRAY(g->arena, double, n);
     bool *live = NEW_ARRAY(g->arena, bool, n), *gains = NEW_ARRAY(g->arena, bool, n);

@@ -47,7 +47,7 @@ static bool stores(const Target *t, int64_t places, int64_t terms, int64_t resul
 {
     const TargetPatches x = {terms, places, results};
     const TargetPatchTimes s = target_patch_times(t, &x);
-    return products * s.gathered > 1.15 * (products * s.stored + s.copied);
+    return products * s.gathered > 1.2 * (products * s.stored + s.copied);
 }
 
 static void patches(const Target *t)
