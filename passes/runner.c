@@ -9,6 +9,8 @@ const Pass pass_table[] = {
     {"autodiff", "gradients as ordinary graph; calls are inlined", pass_autodiff, false},
     {"extern", "the user's kernels that a device cannot run are replaced by their references",
      pass_extern, false},
+    {"fold_scales", "on a GPU scales of channels, computed from parameters, become part of weights",
+     pass_fold_scales, true},
     {"precision", "low-precision operands of matmuls, f32 everywhere else", pass_precision, false},
     {"narrow", "states that are only read rounded to 16 bits are stored in 16 bits", pass_narrow,
      true},

@@ -336,8 +336,9 @@ void check_all_kernels(Checking *c)
     static const Variant variants[] = {
         {"fused", NULL, false, false, true},
         {"unfused",
-         "simplify,row_updates,merge_groups,patches,vectors,prepare,scatter,recompute,fuse", false,
-         true, false},
+         "simplify,row_updates,merge_groups,patches,vectors,prepare,scatter,recompute,"
+         "fuse",
+         false, true, false},
         {"no library", NULL, true, true, false}, // (fused kernels, and writes outside of
                                                  // temporaries)
     };
