@@ -117,21 +117,15 @@ static Node *folded(void *ctx, Graph *g, Node *n, Node *const *map)
 
 static void find_chains(const Graph *g, Folding *f)
 {
-    uint32_t *uses = NEW_ARRAY(g->arena, uint32_t, g->nodes.n + 1);
-    bool *live = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
-    graph_mark_live(g, live);
-    for (uint32_t i = 0; i < g->nodes.n; i++)
-        for (uint32_t k = 0; live[i] && k < g->nodes.at[i]->nargs; k++)
-            uses[g->nodes.at[i]->args[k]->id]++;
-    for (uint32_t i = 0; i < g->results.n; i++) uses[g->results.at[i]->id]++;
+    const uint32_t *readers = live_readers(g);
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         const Node *n = g->nodes.at[i];
-        if (!live[i]) continue;
-        if (can_scale(f, n)) f->dot[i] = uses[i] == 1 ? n : NULL;
+        if (!readers[i]) continue;
+        if (can_scale(f, n)) f->dot[i] = readers[i] == 1 ? n : NULL;
         const int side = chain_side(f, n);
         if (side < 0) continue;
         const Node *from = n->args[side];
-        if (uses[from->id] != 1) continue;
+        if (readers[from->id] != 1) continue;
         f->dot[i] = f->dot[from->id];
         f->scaled[i] = f->scaled[from->id] || n->op == OP_mul;
         f->inner[from->id] = true;

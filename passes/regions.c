@@ -93,3 +93,15 @@ Graph *rewrite_nodes(Graph *g, const IdMap *done, Wanted *wanted, Rewrite *rewri
     }
     return any ? graph_drop_dead(remap_end(&r)) : g;
 }
+
+uint32_t *live_readers(const Graph *g)
+{
+    uint32_t *readers = NEW_ARRAY(g->arena, uint32_t, g->nodes.n + 1);
+    bool *live = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
+    graph_mark_live(g, live);
+    for (uint32_t i = 0; i < g->nodes.n; i++)
+        for (uint32_t k = 0; live[i] && k < g->nodes.at[i]->nargs; k++)
+            readers[g->nodes.at[i]->args[k]->id]++;
+    for (uint32_t i = 0; i < g->results.n; i++) readers[g->results.at[i]->id]++;
+    return readers;
+}

@@ -31,4 +31,7 @@ Graph *rewrite_nodes(Graph *g, const IdMap *done, Wanted *wanted, Rewrite *rewri
 Graph *rebuilt(const IdMap *done, Graph *g);         // the replacement, or g
 bool any_rebuilt(const IdMap *done, const Graph *g); // whether a region inside it has one
 
+// By id: how often live nodes and the results of a region read each node.
+uint32_t *live_readers(const Graph *g);
+
 #endif

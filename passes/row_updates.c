@@ -28,7 +28,7 @@ typedef struct Update {
 
 typedef struct Rows {
     const Target *target;
-    const uint32_t *uses; // by id: number of readers
+    const uint32_t *readers; // by id
 } Rows;
 
 static const Node *uniform(const Node *n) // the only number in n; NULL: it may have several
@@ -47,7 +47,7 @@ static bool is_sum_of_rows(const Node *n)
 static bool find_terms(const Rows *r, const Node *n, Term t, Update *x)
 {
     for (;;) {
-        if (r->uses[n->id] != 1) return false;
+        if (r->readers[n->id] != 1) return false;
         if (is_sum_of_rows(n)) {
             if (x->n == MOST_TERMS) return false;
             t.sum = n;
@@ -144,14 +144,7 @@ static Node *rewritten(void *ctx, Graph *g, Node *n, Node *const *map)
 
 static Graph *rewrite_graph(void *ctx, const IdMap *done, Graph *g)
 {
-    uint32_t *uses = NEW_ARRAY(g->arena, uint32_t, g->nodes.n + 1);
-    bool *live = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
-    graph_mark_live(g, live);
-    for (uint32_t i = 0; i < g->nodes.n; i++)
-        for (uint32_t k = 0; live[i] && k < g->nodes.at[i]->nargs; k++)
-            uses[g->nodes.at[i]->args[k]->id]++;
-    for (uint32_t i = 0; i < g->results.n; i++) uses[g->results.at[i]->id]++;
-    Rows r = {ctx, uses};
+    Rows r = {ctx, live_readers(g)};
     return rewrite_nodes(g, done, is_update, rewritten, &r);
 }
 
