@@ -159,23 +159,29 @@ static void take_in(Order *o, const Value *v, int64_t at, bool falling, bool bef
 }
 
 // A cut of the order is certain if no element before it can move behind one after it. Between two
-// such cuts, each element may be at any of the places.
+// such cuts, each element may be at any of the places. What comes before and after the places that
+// the result holds is known from the order of the whole row.
 void bound_argsort(Eval *e, const Node *n, Value *const *args, Value *out)
 {
     const Value *v = args[0];
     if (!v->error[0]) return;
-    Lines l = lines_of(&v->type, attr_int(n, ATTR_axis, 0));
+    const int64_t axis = attr_int(n, ATTR_axis, 0);
+    Lines l = lines_of(&v->type, axis), held = lines_of(&out->type, axis);
+    Type all = v->type;
+    all.dtype = out->type.dtype;
+    Value order = value_new(e->env->arena, &all);
+    eval_rule(n->op)(e, n, args, &order);
     bool falling = attr_int(n, ATTR_descending, 0);
     Order *rest = NEW_ARRAY(e->env->arena, Order, l.size + 1); // by place: elements from it on
     value_errors(e->env->arena, out);
     for (int64_t k = 0; k < l.count; k++) {
-        int64_t at = line_begin(&l, k);
+        int64_t at = line_begin(&l, k), result = line_begin(&held, k);
         rest[l.size] = (Order){NAN, NAN};
         for (int64_t i = l.size; i-- > 0;) {
             rest[i] = rest[i + 1];
-            take_in(&rest[i], v, at + out->i[at + i * l.step] * l.step, falling, false);
+            take_in(&rest[i], v, at + order.i[at + i * l.step] * l.step, falling, false);
         }
-        for (int64_t i = 0, end; i < l.size; i = end) {
+        for (int64_t i = 0, end; i < held.size; i = end) {
             Order first = {NAN, NAN};
             int64_t low = l.size, high = 0;
             for (end = i; end < l.size; end++) {
@@ -183,13 +189,13 @@ void bound_argsort(Eval *e, const Node *n, Value *const *args, Value *out)
                             first.uncertain >= rest[end].uncertain ||
                             first.certain >= rest[end].uncertain;
                 if (end > i && !pass) break;
-                int64_t p = out->i[at + end * l.step];
+                int64_t p = order.i[at + end * l.step];
                 take_in(&first, v, at + p * l.step, falling, true);
                 low = p < low ? p : low;
                 high = p > high ? p : high;
             }
-            for (int64_t j = i; j < end; j++) {
-                int64_t to = at + j * l.step;
+            for (int64_t j = i; j < end && j < held.size; j++) {
+                int64_t to = result + j * l.step;
                 out->error[BELOW][to] = (double)(out->i[to] - low);
                 out->error[ABOVE][to] = (double)(high - out->i[to]);
             }

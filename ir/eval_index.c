@@ -108,18 +108,21 @@ static int compare(const void *pa, const void *pb)
     return order ? order : (a->at > b->at) - (a->at < b->at);
 }
 
+// The rows of [out] hold as many of the first elements, or of their positions, as fit.
 static void sort(Eval *e, const Node *n, const Value *v, Value *out, bool positions)
 {
-    Around s = around(&v->type, attr_int(n, ATTR_axis, 0));
+    const int64_t axis = attr_int(n, ATTR_axis, 0);
+    const Around s = around(&v->type, axis), to = around(&out->type, axis);
+    const bool down = attr_int(n, ATTR_descending, 0);
     Ranked *line = NEW_ARRAY(e->env->arena, Ranked, s.size + 1);
     for (int64_t k = 0; k < s.outer * s.inner; k++) {
-        int64_t base = k / s.inner * s.size * s.inner + k % s.inner;
+        const int64_t base = k / s.inner * s.size * s.inner + k % s.inner,
+                      first = k / s.inner * to.size * s.inner + k % s.inner;
         for (int64_t i = 0; i < s.size; i++)
-            line[i] = (Ranked){value_at(v, base + i * s.inner), i, value_is_float(v),
-                               attr_int(n, ATTR_descending, 0) != 0};
+            line[i] = (Ranked){value_at(v, base + i * s.inner), i, value_is_float(v), down};
         qsort(line, (size_t)s.size, sizeof *line, compare);
-        for (int64_t i = 0; i < s.size; i++)
-            value_put(out, base + i * s.inner, positions ? (Scalar){.i = line[i].at} : line[i].v);
+        for (int64_t i = 0; i < to.size; i++)
+            value_put(out, first + i * s.inner, positions ? (Scalar){.i = line[i].at} : line[i].v);
     }
 }
 

@@ -83,7 +83,7 @@ bool infer_select(Infer *in)
            infer_needs(in, 0, infer_arg(in, 0)->dtype == DT_BOOL, "a bool condition");
 }
 
-// Elementwise ops, and others whose result has their operand's type: reverse, sort, output, assign.
+// Elementwise ops, and others whose result has their operand's type: reverse, output, assign.
 bool infer_same(Infer *in)
 {
     in->out = *infer_arg(in, 0);

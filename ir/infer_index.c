@@ -153,9 +153,23 @@ bool infer_cumsum(Infer *in)
            infer_needs(in, 0, infer_arg(in, 0)->dtype != DT_BOOL, "numbers (use cast for a bool)");
 }
 
-bool infer_argsort(Infer *in)
+bool infer_sort(Infer *in)
 {
     if (!infer_same(in)) return false;
+    const AttrValue *first = attrs_find(in->attrs, ATTR_first);
+    if (!first) return true;
+    const int64_t axis = attrs_int(in->attrs, ATTR_axis, 0), all = in->out.dim[axis];
+    if (first->i < 1 || first->i > all)
+        return infer_fail(in, "the first %lld of axis %lld of %s", (long long)first->i,
+                          (long long)axis, infer_show(in, infer_arg(in, 0)));
+    if (first->i != all) in->out.sym[axis] = 0;
+    in->out.dim[axis] = first->i;
+    return true;
+}
+
+bool infer_argsort(Infer *in)
+{
+    if (!infer_sort(in)) return false;
     in->out.dtype = DT_I32;
     return true;
 }

@@ -481,6 +481,17 @@ double target_sort_seconds(const Target *t, int64_t count)
     return run + merges * (merge + n * merged);
 }
 
+// On a GPU, in the worst order, 32 elements take a merge with those held. On a CPU, elements that
+// come before the last one held are inserted: of a row in random order, first * (1 + log(cols /
+// first)). In the worst order all are, which for 64 takes twice as long as the sort (by bytes).
+bool target_finds_first(const Target *t, int64_t cols, int64_t first)
+{
+    enum { LEAST = 64, CPU_MOST = 64 };
+    if (cols < LEAST || first <= 0) return false;
+    return t->kind == TARGET_CUDA ? first <= SORT_FIRST_MOST && first <= cols / 2
+                                  : first <= CPU_MOST && first <= cols / 16;
+}
+
 // On an H200, 16,384 updates one after another take 890 us.
 bool target_finds_last_updates(const Target *t, int64_t count, int64_t bytes)
 {

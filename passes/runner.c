@@ -46,6 +46,8 @@ const Pass pass_table[] = {
      true},
     {"scatter", "on a GPU a scatter of many updates first finds the last one of each place",
      pass_scatter, true},
+    {"first_sorted", "a sort of which only the first few elements are read finds only these",
+     pass_first_sorted, true},
     {"layout", "a tensor that a product reads by windows is stored in reading order", pass_layout,
      true},
     {"recompute", "cheap forward values are computed again in the backward part", pass_recompute,

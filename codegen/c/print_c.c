@@ -264,6 +264,7 @@ static int64_t print_body(Emit *e, bool partial)
     case RUN_TRANSPOSE: return turned_map_c(e);
     case RUN_ROWS: return row_c(e, partial);
     case RUN_SORT: return sort_c(e);
+    case RUN_FIRST: return first_c(e);
     case RUN_TILES: return tile_c(e);
     case RUN_BESIDE:
     default: return column_c(e, partial);

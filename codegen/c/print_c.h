@@ -98,5 +98,6 @@ int few_axis_c(const Emit *e);
 int64_t few_c(Emit *e, int few);
 int64_t turned_map_c(Emit *e); // a map with operands that are contiguous along another axis
 int64_t sort_c(Emit *e);
+int64_t first_c(Emit *e);
 
 #endif

@@ -18,7 +18,7 @@ static bool is_wide(const Inst *v)
 void sort_c_scratch(Arena *a, Body *b, int *count)
 {
     int at = body_sort(b);
-    if (at < 0) return;
+    if (at < 0 || body_first(b)) return;
     const Inst *v = &b->insts.at[at];
     int64_t elems = tasks_of(b) * b->axis[b->col].extent;
     // two keys and positions per element, and the values

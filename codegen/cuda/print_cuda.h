@@ -18,6 +18,7 @@ void sweep_cuda(Emit *e);
 void bins_cuda(Emit *e);
 void scan_cuda(Emit *e);
 void sort_cuda(Emit *e);
+void first_cuda(Emit *e);
 void transpose_cuda(Emit *e);
 void reuse_cuda(Emit *e);
 void tile_program_cuda(Emit *e); // tile_print.c

@@ -237,6 +237,12 @@ int body_sort(const Body *b)
     return -1;
 }
 
+int64_t body_first(const Body *b)
+{
+    const int at = body_sort(b);
+    return at < 0 ? 0 : b->insts.at[at].ivalue;
+}
+
 int body_scan(const Body *b)
 {
     for (uint32_t i = 0; i < b->insts.n; i++)

@@ -45,7 +45,9 @@ typedef enum InstKind {
     KI_REDUCE,
     KI_SCAN, // running sum of a[0] along the columns; [exclusive]
     KI_BIN,  // the sum of a[0] over the columns with the same place (Body.bins)
-    KI_SORT, // the a[0] along the columns in order, [down]; [places]: their original positions
+    // The a[0] along the columns in order, [down]; [places]: their original positions. ivalue: only
+    // so many of the first are known and stored; 0: all.
+    KI_SORT,
 } InstKind;
 
 // A division: by a constant (if marked), by a repeated value, or any other.
@@ -86,7 +88,7 @@ typedef struct Inst {
     // The same of the shape that reshapes give the node before it is read; NULL: none does.
     const Type *seen;
     const Ix *const *seen_at;
-    int64_t ivalue, bound; // CONST of integers and bool; CHECK
+    int64_t ivalue, bound; // CONST of integers and bool, SORT; CHECK
     double fvalue;         // CONST of floats
     uint64_t axes;         // the axes it varies over
     int stage;             // the first stage in which it is known
@@ -292,8 +294,9 @@ bool body_folds(const Body *b); // whether it also computes sums over its rows
 // The same for a contraction: sums over the rows of its left operand, by column; of its result.
 bool body_folds_left(const Body *b);
 bool body_folds_results(const Body *b);
-int body_sort(const Body *b); // the instruction that sorts; -1: none
-int body_scan(const Body *b); // the instruction that computes running sums; -1: none
+int body_sort(const Body *b);      // the instruction that sorts; -1: none
+int64_t body_first(const Body *b); // of how many it finds the first; 0: it sorts all, or nothing
+int body_scan(const Body *b);      // the instruction that computes running sums; -1: none
 // The type of a 16-bit float that the body widens before multiplying; DT_BOOL: another value.
 DType narrow_type(const Body *b, int inst);
 bool mma_fits(const Body *b); // whether it is a contraction of 16-bit floats that tensor cores can
@@ -317,6 +320,11 @@ DType attention_type(const Body *b);
 int64_t sort_padded(int64_t cols);         // the length after padding: the next power of two
 int64_t sort_bytes(int64_t cols, DType t); // keys and their original positions
 bool sort_fits(const Target *t, int64_t cols, DType type);
+
+// -- first.c: the first elements of rows in order, held by warps
+bool first_fits(int64_t cols, int64_t first);
+int64_t first_held(const Body *b); // elements that each warp holds, 32 times a power of two
+int64_t first_room(const Body *b); // elements of a block in shared memory, with their positions
 
 // -- bins.c: sums by index in shared memory. The threads of a team have one of neighbouring results
 // each; the teams of a block divide its indices. ordered: the indices ascend.

@@ -25,6 +25,7 @@ typedef enum ScheduleVariant {
     RUN_ROWS,             // ROW: teams, in any order
     RUN_SCAN,             // ... running sums, combined across a team
     RUN_SORT,             // ... a block sorts a row in shared memory
+    RUN_FIRST,            // ... warps find the first elements in order
     RUN_IN_ORDER,         // ROW, COLUMN: a thread processes its columns in order
     RUN_COLUMNS,          // COLUMN
     RUN_BINS,             // ... sums by index, in shared memory

@@ -158,10 +158,13 @@ static bool lower_group(LowerCtx *ctx, Graph *g, const Group *group, BodyList *o
     }
     if (group->kind == GROUP_SCAN) {
         const Node *n = group->anchor;
-        int64_t cols = n->type.dim[attr_int(n, ATTR_axis, 0)];
-        if (n->op == OP_cumsum || sort_fits(ctx->target, cols, n->args[0]->type.dtype))
+        int64_t cols = n->args[0]->type.dim[attr_int(n, ATTR_axis, 0)];
+        const int64_t first = attr_int(n, ATTR_first, 0);
+        if (n->op == OP_cumsum || (first ? first_fits(cols, first)
+                                         : sort_fits(ctx->target, cols, n->args[0]->type.dtype)))
             return lower_ordered(ctx, g, group, n, out);
-        *ordered = ctx->target->kind == TARGET_CUDA && cols >= 64 && cols <= INT32_MAX / 4;
+        *ordered =
+            ctx->target->kind == TARGET_CUDA && cols >= 64 && cols <= INT32_MAX / 4 && !first;
         return (*ordered ? lower_merge : lower_sort)(ctx, g, group, n, out);
     }
     // Sums over rows that are computed in addition are stored by another body.

@@ -17,8 +17,9 @@ const char *lower_prelude(Arena *a, const Target *t, bool group_products)
     static const char *const c[] = {"c_head.h", "c_math.h", "common.h",   "c_tail.h", "c_sort.h",
                                     "c_turn.h", "c_half.h", "c_random.h", NULL};
     const char *const cuda[] = {
-        "cuda_head.h", "common.h",    "cuda_tail.h",      "cuda_sync.h",
-        "cuda_mma.h",  "cuda_tile.h", "cuda_attention.h", group_products ? "cuda_wgmma.h" : NULL,
+        "cuda_head.h", "common.h",         "cuda_tail.h",
+        "cuda_sort.h", "cuda_sync.h",      "cuda_mma.h",
+        "cuda_tile.h", "cuda_attention.h", group_products ? "cuda_wgmma.h" : NULL,
         NULL};
     Buf out = buf_new(a);
     for (const char *const *want = t->kind == TARGET_CUDA ? cuda : c; *want; want++)

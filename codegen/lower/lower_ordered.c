@@ -4,14 +4,20 @@
 #include "codegen/lower/lower.h"
 #include "ir/axes.h"
 
-bool lower_deliver(Lower *l, const Node *n, const Ix *place, int value, BodyList *out)
+// Finishes a body that stores n.
+static bool done(Lower *l, const Node *n, BodyList *out)
 {
-    lower_store(l, lower_buf(l, KA_NODE, n, n->type.dtype, type_count(&n->type)), place, value);
     lower_committed(l, n);
     if (l->failed) return lower_failed(l, n);
     lower_finish(l);
     vec_push(l->ctx->arena, out, l->body);
     return true;
+}
+
+bool lower_deliver(Lower *l, const Node *n, const Ix *place, int value, BodyList *out)
+{
+    lower_store(l, lower_buf(l, KA_NODE, n, n->type.dtype, type_count(&n->type)), place, value);
+    return done(l, n, out);
 }
 
 void lower_around(IxCtx *c, const Type *t, int64_t axis, const Ix *row, const Ix *col,
@@ -44,15 +50,15 @@ static DType scan_accumulator(const Target *target, DType t, int64_t cols)
     return alone && dtype_is_float(t) ? DT_F64 : dtype_accumulator(t);
 }
 
-// Lowers cumsum, and sort and argsort of rows that fit in shared memory: each element is a column,
-// whose value depends on the others.
+// Lowers cumsum, and sort and argsort of rows that fit in shared memory or of which only the first
+// elements are wanted: each element is a column, whose value depends on the others.
 bool lower_ordered(LowerCtx *ctx, Graph *g, const Group *group, const Node *n, BodyList *out)
 {
     Lower l = lower_begin(ctx, g, group);
     IxCtx *c = l.body->ix;
     const Type *t = &n->type;
     int64_t axis = attr_int(n, ATTR_axis, 0), rows = lower_rows_around(t, axis),
-            cols = t->dim[axis];
+            cols = n->args[0]->type.dim[axis];
     const Ix *row = ix_axis(c, lower_new_axis(&l, rows), rows);
     l.body->npar = 1;
     l.body->serial_cols = true;
@@ -70,6 +76,7 @@ bool lower_ordered(LowerCtx *ctx, Graph *g, const Group *group, const Node *n, B
                               .na = 1,
                               .a = {v},
                               .axis = l.body->col,
+                              .ivalue = attr_int(n, ATTR_first, 0),
                               .exclusive = attr_int(n, ATTR_exclusive, 0) != 0,
                               .down = attr_int(n, ATTR_descending, 0) != 0,
                               .places = places,
@@ -79,7 +86,7 @@ bool lower_ordered(LowerCtx *ctx, Graph *g, const Group *group, const Node *n, B
 }
 
 // Lowers sort and argsort of short rows: every element counts how many come before it, and is
-// stored there. Stable, since equal elements are ordered by index.
+// stored there, if the result has that place. Stable, since equal elements are ordered by index.
 bool lower_sort(LowerCtx *ctx, Graph *g, const Group *group, const Node *n, BodyList *out)
 {
     Lower l = lower_begin(ctx, g, group);
@@ -134,7 +141,13 @@ bool lower_sort(LowerCtx *ctx, Graph *g, const Group *group, const Node *n, Body
     const Ix *place = ix_value(c, rank, 0, cols > 0 ? cols - 1 : 0, l.body->insts.at[rank].axes);
     lower_around(c, t, axis, row, place, at);
     int v = n->op == OP_argsort ? lower_cast(&l, i, n->type.dtype, n) : mine;
-    return lower_deliver(&l, n, ix_linear(c, at, t->dim, t->rank), v, out);
+    lower_store(&l, lower_buf(&l, KA_NODE, n, n->type.dtype, type_count(&n->type)),
+                ix_linear(c, at, n->type.dim, t->rank), v);
+    if (attr_find(n, ATTR_first)) {
+        const int end = lower_const_int(&l, it, attr_int(n, ATTR_first, 0));
+        l.body->stores.at[0].guard = 1 + lower_ew(&l, OP_lt, DT_BOOL, (int[]){rank, end}, 2, NULL);
+    }
+    return done(&l, n, out);
 }
 
 int lower_place(Lower *l, Node *n, const Ix *at, int pred)
@@ -234,9 +247,5 @@ bool lower_scatter(LowerCtx *ctx, Graph *g, const Group *group, Node *n, BodyLis
                                                                               : 0;
     l.body->stores.at[l.body->stores.n - 1].guard = guard + 1;
     l.body->stores.at[l.body->stores.n - 1].atomic = atomic;
-    lower_committed(&l, n);
-    if (l.failed) return lower_failed(&l, n);
-    lower_finish(&l);
-    vec_push(ctx->arena, out, l.body);
-    return true;
+    return done(&l, n, out);
 }

@@ -286,36 +286,6 @@ template <class T> NC_FN NcArg<T> nc_shuffle(NcArg<T> v, int mask)
     return NcArg<T>{nc_shuffle(v.v, mask), nc_shuffle(v.i, mask)};
 }
 
-// Whether the first of two elements of a row of n comes first: by value, with NaN last (Down: first), then
-// by index. Indices beyond the row are last.
-template <bool Down, class T> NC_FN bool nc_first_of(T a, int i, T b, int j, int n)
-{
-    if (i >= n || j >= n) return i < j;
-    bool less = Down ? a > b || (a != a && b == b) : a < b || (a == a && b != b);
-    bool more = Down ? b > a || (b != b && a == a) : b < a || (b == b && a != a);
-    return less || (!more && i < j);
-}
-// A block of N threads sorts P keys (a power of two), of which n are a row's. from: their old indices.
-template <int P, int N, bool Down, class T> NC_FN void nc_sort(T *key, int *from, int n)
-{
-    for (int i = threadIdx.x; i < P; i += N) {
-        from[i] = i;
-        if (i >= n) key[i] = 0;
-    }
-    for (int k = 2; k <= P; k *= 2)
-        for (int j = k / 2; j > 0; j /= 2) {
-            __syncthreads();
-            for (int t = threadIdx.x; t < P / 2; t += N) {
-                int a = 2 * t - (t & (j - 1)), b = a + j, from_a = from[a], from_b = from[b];
-                T key_a = key[a], key_b = key[b];
-                if (nc_first_of<Down>(key_b, from_b, key_a, from_a, n) != ((a & k) == 0)) continue;
-                key[a] = key_b, key[b] = key_a;
-                from[a] = from_b, from[b] = from_a;
-            }
-        }
-    __syncthreads();
-}
-
 // A scan across a team (as nc_team): the sum over the threads before; [all]: over the whole team.
 template <int N, class T> NC_FN T nc_scan(T v, T &all)
 {

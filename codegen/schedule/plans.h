@@ -41,6 +41,9 @@ void plan_scan(const Target *t, Body *b);
 // sort_plan.c: sorts in shared memory
 bool plan_sort(Body *b);              // false: it does not sort
 int sort_shared_bytes(const Body *b); // of a body that sorts
+// first_plan.c: the first elements of rows in order
+bool plan_first(const Target *t, Body *b); // false: it does not look for them
+int first_shared_bytes(const Body *b);
 // ring_plan.c: contractions of f32 whose operands pass through shared memory to tensor cores
 double staged_plan(const Target *t, Body *b); // returns the estimated seconds
 void staged_derive(Body *b, const Target *t);

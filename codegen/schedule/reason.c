@@ -40,12 +40,14 @@ static void row_reason(Arena *a, const Body *b, const Target *t, Buf *o)
     const Schedule *s = &b->sched;
     long long rows = (long long)body_rows(b), cols = (long long)b->axis[b->col].extent;
     if (b->serial_cols) {
-        buf_printf(o, "the columns have an order: %s",
-                   s->variant == RUN_SORT ? "a block sorts a row in shared memory"
-                   : s->variant == RUN_SCAN
-                       ? arena_printf(a, "%d threads add up %d of a row at a time", s->team,
-                                      s->team * s->unroll)
-                       : "a thread a row");
+        buf_printf(
+            o, "the columns have an order: %s",
+            s->variant == RUN_SORT    ? "a block sorts a row in shared memory"
+            : s->variant == RUN_FIRST ? arena_printf(a, "%d threads find the first %lld of a row",
+                                                     s->team, (long long)body_first(b))
+            : s->variant == RUN_SCAN  ? arena_printf(a, "%d threads add up %d of a row at a time",
+                                                     s->team, s->team * s->unroll)
+                                      : "a thread a row");
         return;
     }
     buf_printf(o, "%s; %lld rows of %lld: %d threads a row take %lld vectors each",

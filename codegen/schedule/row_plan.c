@@ -302,7 +302,7 @@ static void plan_teams(Arena *arena, const Target *t, Body *b)
     s->split = 1;
     s->threads = 64;
     if (b->serial_cols) {
-        if (!plan_sort(b)) plan_scan(t, b);
+        if (!plan_first(t, b) && !plan_sort(b)) plan_scan(t, b);
         return;
     }
     // Loads that all rows share (weights) come from the L1 cache, where 16-byte accesses are best.
@@ -400,6 +400,7 @@ void row_derive(Body *b, const Target *t)
 {
     Schedule *s = &b->sched;
     s->variant = !b->serial_cols     ? RUN_ROWS
+                 : body_first(b)     ? RUN_FIRST
                  : body_sort(b) >= 0 ? RUN_SORT
                  : s->team > 1       ? RUN_SCAN
                                      : RUN_IN_ORDER;
@@ -413,5 +414,6 @@ void row_derive(Body *b, const Target *t)
     s->row.cols = s->row.keep_in == KEEP_SHARED ? shared_columns(b, t) : 0;
     s->shared_bytes = s->row.cols ? (int)kept_shared(b, s->row.cols) : 0;
     if (s->variant == RUN_SORT) s->shared_bytes = sort_shared_bytes(b);
+    if (s->variant == RUN_FIRST) s->shared_bytes = first_shared_bytes(b);
     s->blocks = ceil_div(body_rows(b), s->threads / s->team) * s->split * s->cluster;
 }

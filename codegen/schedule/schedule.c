@@ -125,7 +125,7 @@ static void cuda_column(const Target *t, Body *b)
 {
     if (b->bins.held) return;
     b->sched.threads = 64;
-    if (b->serial_cols && plan_sort(b)) return;
+    if (b->serial_cols && (plan_first(t, b) || plan_sort(b))) return;
     if (b->serial_cols)
         plan_scan(t, b);
     else
@@ -169,7 +169,8 @@ static void cuda_derive(Body *b, const Target *t)
 static void cpu_derive(Body *b)
 {
     const ScheduleKind kind = b->sched.kind;
-    b->sched.variant = body_sort(b) >= 0    ? RUN_SORT
+    b->sched.variant = body_first(b)        ? RUN_FIRST
+                       : body_sort(b) >= 0  ? RUN_SORT
                        : kind == SCHED_MAP  ? b->sched.map.transpose ? RUN_TRANSPOSE : RUN_MAP
                        : kind == SCHED_ROW  ? b->sched.task ? RUN_BESIDE : RUN_ROWS
                        : kind == SCHED_TILE ? RUN_TILES

@@ -336,7 +336,7 @@ void check_all_kernels(Checking *c)
     static const Variant variants[] = {
         {"fused", NULL, false, false, true},
         {"unfused",
-         "simplify,row_updates,merge_groups,patches,vectors,prepare,scatter,recompute,"
+         "simplify,row_updates,merge_groups,patches,vectors,prepare,scatter,first_sorted,recompute,"
          "fuse",
          false, true, false},
         {"no library", NULL, true, true, false}, // (fused kernels, and writes outside of
@@ -349,8 +349,9 @@ void check_all_kernels(Checking *c)
         .target = &target,
         .precision = c->p->settings.precision,
         .references = true,
-        .skip = "invariants,loop_sums,loop_casts,early_casts,simplify,variance,widen,"
-                "row_updates,merge_groups,patches,vectors,prepare,scatter,recompute,fuse"};
+        .skip =
+            "invariants,loop_sums,loop_casts,early_casts,simplify,variance,widen,"
+            "row_updates,merge_groups,patches,vectors,prepare,scatter,first_sorted,recompute,fuse"};
     if (!plain) return;
     if (!passes_run(plain, &po, NULL) || d->errors) {
         c->status = lib_fail_diags(c->err, NETC_INTERNAL, d);

@@ -152,7 +152,8 @@ void grad_sort(Rule *r)
     Node *flat = graph_reshape(r->g, graph_permute(r->g, place, perm), 2, grid);
     flat = B(add, graph_cast(r->g, flat, it), B(mul, row, graph_const_int(r->g, it, length)));
     flat = graph_reshape(r->g, flat, 1, &all);
-    Node *dy = graph_reshape(r->g, graph_permute(r->g, r->dy, perm), 1, &all);
+    Node *dy = graph_resized(r->g, r->dy, axis, length); // (if the result has only the first)
+    dy = graph_reshape(r->g, graph_permute(r->g, dy, perm), 1, &all);
     Node *d = graph_along(r->g, OP_gather, (Node *[]){dy, flat}, 2, 0);
     d = graph_permute(r->g, graph_reshape(r->g, d, rank, moved), back);
     rule_give(r, 0, d);

@@ -74,6 +74,7 @@ static void check_variant(Suite *s, const Case *c, const Body *b)
         [RUN_ROWS] = 1 << SCHED_ROW,
         [RUN_SCAN] = 1 << SCHED_ROW,
         [RUN_SORT] = 1 << SCHED_ROW,
+        [RUN_FIRST] = 1 << SCHED_ROW,
         [RUN_IN_ORDER] = 1 << SCHED_ROW | 1 << SCHED_COLUMN,
         [RUN_COLUMNS] = 1 << SCHED_COLUMN,
         [RUN_BINS] = 1 << SCHED_COLUMN,

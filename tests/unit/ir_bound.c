@@ -413,12 +413,21 @@ static void test_anything(void)
     attr_set_int(&axis, ATTR_axis, 0);
     graph_root(g, OP_output, graph_node(g, OP_argsort, &x, 1, &axis), "places");
     graph_root(g, OP_output, graph_node(g, OP_sort, &x, 1, &axis), "sorted");
+    Attrs two = axis;
+    attr_set_int(&two, ATTR_first, 2);
+    graph_root(g, OP_output, graph_node(g, OP_argsort, &x, 1, &two), "first places");
+    graph_root(g, OP_output, graph_node(g, OP_sort, &x, 1, &two), "first sorted");
     graph_root(g, OP_output, graph_reduce(g, OP_max, x, (int64_t[]){0}, 1, false), "largest");
     graph_root(g, OP_output, graph_reduce(g, OP_sum, x, (int64_t[]){0}, 1, false), "sum");
     give_within(&env, "x", 4, DATA(1, 2, 3, 9), DATA(0, 0, 0, 7.5));
     const Value *places = evaluate(g, &env, "places"); // 9 may be 1.5: behind the first
     CHECK(allows(places, 0, 0) && !allows(places, 0, 1) && allows(places, 1, 3));
     CHECK(allows(places, 2, 1) && allows(places, 3, 2));
+    const Value *first = evaluate(g, &env, "first places"); // known from the whole order
+    CHECK(allows(first, 0, 0) && !allows(first, 0, 1) && allows(first, 1, 3) &&
+          allows(first, 1, 1));
+    v = evaluate(g, &env, "first sorted");
+    CHECK(type_count(&v->type) == 2 && allows(v, 1, 1.5) && !allows(v, 1, 1.4));
     v = evaluate(g, &env, "sorted");
     CHECK(!allows(v, 0, 0.9) && allows(v, 1, 1.5) && allows(v, 2, 2) && !allows(v, 2, 1.9));
     give_within(&env, "x", 4, DATA(1, 2, 3, NAN), DATA(0, 0, 0, any));

@@ -398,6 +398,11 @@ static void indexed(void)
     CHECK(gives(g, &env, graph_node(g, OP_argsort, &v, 1, &o), DATA(1, 3, 0, 2, 1, 0, 3, 2)));
     attr_set_int(&o, ATTR_descending, 1);
     CHECK(gives(g, &env, graph_node(g, OP_argsort, &v, 1, &o), DATA(2, 0, 1, 3, 2, 3, 0, 1)));
+    attr_set_int(&o, ATTR_first, 2);
+    CHECK(gives(g, &env, graph_node(g, OP_argsort, &v, 1, &o), DATA(2, 0, 2, 3)));
+    attr_set_int(&o, ATTR_axis, 0);
+    attr_set_int(&o, ATTR_first, 1);
+    CHECK(gives(g, &env, graph_node(g, OP_sort, &v, 1, &o), (double[]){3, 1, nan_, 2}));
     Attrs c = {0};
     attr_set_int(&c, ATTR_axis, 0);
     CHECK(gives(g, &env, graph_node(g, OP_cumsum, &x, 1, &c), DATA(1, 2, 4, 6, 9, 12)));

@@ -46,6 +46,11 @@ static void errors(void)
     CHECK(errors_say("broadcast: f32[batch=128, 10] does not broadcast to f32[]"));
     CHECK(node_is_poison(graph_reduce(g, OP_sum, a, (int64_t[]){2}, 1, false)));
     CHECK(errors_say("sum: axis 2 is outside f32[batch=128, 10]"));
+    Attrs first = {0};
+    attr_set_int(&first, ATTR_axis, 1);
+    attr_set_int(&first, ATTR_first, 11);
+    CHECK(node_is_poison(graph_node(g, OP_argsort, &a, 1, &first)));
+    CHECK(errors_say("argsort: the first 11 of axis 1 of f32[batch=128, 10]"));
     CHECK(node_is_poison(graph_node(g, OP_sum, &a, 1, NULL)));
     CHECK(errors_say("sum: lacks @{axes=...}"));
     CHECK(node_is_poison(graph_node(g, OP_add, &a, 1, NULL)));

@@ -320,6 +320,14 @@ static Node *build_sort(Graph *g, Node **x)
     return graph_binary(g, OP_mul, y, graph_binary(g, OP_add, z, x[0]));
 }
 
+static Node *build_first(Graph *g, Node **x)
+{
+    Attrs at = axis_attr(0);
+    attr_set_int(&at, ATTR_first, 2);
+    Node *y = graph_node(g, OP_sort, x, 1, &at);
+    return graph_binary(g, OP_mul, y, y);
+}
+
 static Node *build_cumsum(Graph *g, Node **x)
 {
     Attrs at = axis_attr(1);
@@ -600,6 +608,7 @@ int main(void)
     CHECK_GRAD(scatter_max, VAR(2, {3, 2}, -1, 1), VAR(2, {2, 2}, -1, 1));
     CHECK_GRAD(dynamic, VAR(2, {4, 3}, -1, 1), VAR(2, {2, 2}, -1, 1));
     CHECK_GRAD(sort, VAR(2, {4, 3}, -1, 1));
+    CHECK_GRAD(first, VAR(2, {4, 3}, -1, 1));
     CHECK_GRAD(cumsum, VAR(2, {2, 4}, -1, 1));
     CHECK_GRAD(call, VAR(1, {3}, -1, 1), VAR(1, {3}, -1, 1));
     CHECK_GRAD(call_plain, VAR(1, {3}, -1, 1), VAR(1, {3}, -1, 1));

@@ -1,0 +1,51 @@
+#!/bin/bash
+# The first few of sorted rows (passes/first_sorted.c) are those of the whole sort to the bit, on the device of the host and on the CPU;
+# and the evaluator agrees. Sizes that nobody chose: rows of one warp and of several, on devices of one multiprocessor and of many.
+. "$(dirname "$0")/../lib.sh"
+SHIM=$BUILD/shim net=$ROOT/tests/shim/net/sort_first.net
+cat >drawn.net <<'N'
+dim n = 257
+dim rows = 9
+dim k = 32
+model drawn() {
+    x = uniform([rows, n], -1.5, 1.5)
+    odd = where(x > 1.2, 0 / (x - x), where(x < -1.2, inf, where(x > 1, -inf, where(x > 0.5, x * 0, where(x < -0.5, -x * 0, x)))))
+    half = cast(odd, bf16)
+    d = cast(odd, f64) * 3
+    i = cast(floor(x * 4), i32)
+    return a = sort(odd)[:, :k], b = argsort(odd)[:, :k], c = sort(odd, descending = true)[:, :k], e = argsort(odd, descending = true)[:, :k],
+           f = sort(half)[:, :k], g = argsort(half, descending = true)[:, :k], o = sort(d)[:, :k], p = argsort(d, descending = true)[:, :k],
+           q = argsort(i)[:, :k], r = sort(i, descending = true)[:, :k], s = argsort(i > 0, descending = true)[:, :k], t = sort(odd, 1)[:, 1:k + 1:2]
+}
+N
+if ! command -v g++ >/dev/null && ! command -v "${SHIM_CXX:-}" >/dev/null; then
+    skip "no g++: the CUDA text cannot be run on the host"
+    finish
+fi
+export LD_LIBRARY_PATH=$SHIM${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+RANDOM=${SEED:=$((10#$(date +%j)))} # another day, other sizes
+expect 0 "" "$NETC" drawn.net -o model.bin --target cuda --dump dump -q
+ls dump | grep -q first_sorted && pass || fail "the pass changed nothing"
+values() { # FILE.npz OPTIONS...
+    local file=$1 name outputs=(); shift
+    for name in a b c e f g o p q r s t; do outputs+=(-o "$name=$file"); done
+    expect 0 "" "$NETC" run -q drawn.net --cache-dir '' "$@" "${outputs[@]}"
+}
+for most in 200 1500 6000; do
+    n=$((64 + RANDOM % most))
+    k=$((1 + RANDOM % (n / 2 < 128 ? n / 2 - 1 : 127)))
+    sizes="-D n=$n -D rows=$((1 + RANDOM % 7)) -D k=$k"
+    units=$((RANDOM % 2 ? 1 : 132))
+    echo "SEED=$SEED: $sizes, $units multiprocessors"
+    for device in cuda:0 cpu; do
+        # shellcheck disable=SC2086
+        SHIM_UNITS=$units values first.npz --device $device $sizes
+        # shellcheck disable=SC2086
+        SHIM_UNITS=$units values all.npz --device $device $sizes --skip-passes first_sorted
+        cmp first.npz all.npz && pass || fail "SEED=$SEED: other bits on $device: $sizes"
+        # shellcheck disable=SC2086
+        SHIM_UNITS=$units expect 0 "kernels on $device" "$NETC" check "$net" --device $device --cache-dir '' $sizes
+        ! grep -qE 'WRONG|BAD' "$W/.out" && pass || fail "SEED=$SEED: wrong on $device: $(cat "$W/.out")"
+    done
+done
+finish
