@@ -483,7 +483,8 @@ double target_sort_seconds(const Target *t, int64_t count)
 
 // On a GPU, in the worst order, 32 elements take a merge with those held. On a CPU, elements that
 // come before the last one held are inserted: of a row in random order, first * (1 + log(cols /
-// first)). In the worst order all are, which for 64 takes twice as long as the sort (by bytes).
+// first)). In the worst order all are, which for 64 takes up to four times as long as the sort (by
+// bytes).
 bool target_finds_first(const Target *t, int64_t cols, int64_t first)
 {
     enum { LEAST = 64, CPU_MOST = 64 };
