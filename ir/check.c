@@ -171,8 +171,15 @@ static void check_tensor(Check *c, const Value *at, const Value *gradient, Check
             break;
         }
     }
+    // An infinite or NaN gradient of a finite loss is wrong also where no probe is kept.
+    for (int64_t i = 0; i < n && !t->failed; i++)
+        if (!isfinite(gradient->f[i])) {
+            t->failed = 1;
+            t->error = INFINITY;
+            t->worst = (CheckProbe){i, NAN, gradient->f[i]};
+        }
     strmap_set(map, t->name, (void *)at);
-    t->ok = !t->failed && t->kept * 10 >= t->probes * 9;
+    t->verdict = t->failed ? CHECK_BAD : t->kept * 10 >= t->probes * 9 ? CHECK_OK : CHECK_UNDECIDED;
 }
 
 // -- the whole graph ------------------------------------------------------------------------------
@@ -222,7 +229,8 @@ bool check_gradients(const Graph *forward, const char *loss, const Graph *gradie
         if (!shape_equal(&leaf->type, &g->type))
             return refuse(gradients, 0, "the gradient has another shape than", t.name);
         check_tensor(&c, leaf, g, &t);
-        out->ok &= t.ok;
+        out->ok &= t.verdict != CHECK_BAD;
+        if (t.verdict == CHECK_UNDECIDED) *(t.kept ? &out->partly : &out->none) += 1;
         vec_push(a, &out->tensors, t);
     }
     return !c.failed;
@@ -230,15 +238,17 @@ bool check_gradients(const Graph *forward, const char *loss, const Graph *gradie
 
 void check_print(const CheckReport *r, Buf *out)
 {
+    static const char *const names[] = {"ok", "BAD", "part"};
     for (uint32_t i = 0; i < r->tensors.n; i++) {
         const CheckTensor *t = &r->tensors.at[i];
-        buf_printf(out, "%-4s %-32s %3d of %3d probes, worst error %.2g of the allowed\n",
-                   t->ok ? "ok" : "BAD", t->name, t->kept, t->probes, t->error);
-        if (t->ok) continue;
-        if (!t->failed) {
-            buf_str(out, "     too many probes cross a kink: move the point where it is checked\n");
+        if (t->verdict == CHECK_UNDECIDED && !t->kept) {
+            buf_printf(out, "none %-32s   0 of %3d probes: all cross a kink\n", t->name, t->probes);
             continue;
         }
+        buf_printf(out, "%-4s %-32s %3d of %3d probes, worst error %.2g of the allowed%s\n",
+                   names[t->verdict], t->name, t->kept, t->probes, t->error,
+                   t->verdict == CHECK_UNDECIDED ? "; the others cross a kink" : "");
+        if (t->verdict != CHECK_BAD) continue;
         if (t->worst.coordinate < 0)
             buf_str(out, "     along a random direction");
         else

@@ -73,11 +73,27 @@ Value *checking_input(Checking *c, const Node *n)
     return v;
 }
 
+// Warns about gradients that finite differences could not decide: nothing was found to differ in
+// them, but a mistake might not be noticed.
+static void warn_kinks(Checking *c)
+{
+    static const char what[] = "at a kink (of max, abs or a comparison) finite differences say "
+                               "nothing. Check at another point: --seed N, other sizes or initial "
+                               "values.\n";
+    if (c->none)
+        buf_printf(c->out, "WARNING: %d gradient%s could not be compared at all: %s", c->none,
+                   c->none == 1 ? "" : "s", what);
+    if (c->partly)
+        buf_printf(c->out, "WARNING: %d gradient%s could be compared only in part: %s", c->partly,
+                   c->partly == 1 ? "" : "s", what);
+}
+
 static void check(void *arg)
 {
     Checking *c = arg;
     check_all_gradients(c);
     if (c->status == NETC_OK) check_all_kernels(c);
+    if (c->status == NETC_OK) warn_kinks(c);
 }
 
 netc_status netc_check(netc_program *p, const char *device, int64_t seed, char **report,

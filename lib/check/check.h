@@ -15,6 +15,7 @@ typedef struct Checking {
     netc_error **err;
     netc_status status; // an error if something could not be run
     bool ok;
+    int partly, none; // gradients that could be compared only in part, or not at all
 } Checking;
 
 void check_all_gradients(Checking *c);

@@ -168,6 +168,8 @@ static bool check_loss(Checking *c, Module *m, Graph *g, Node *y, const PassOpti
                loc_text(g->diags, y->loc));
     check_print(&report, c->out);
     c->ok = c->ok && report.ok;
+    c->partly += report.partly;
+    c->none += report.none;
     return true;
 }
 

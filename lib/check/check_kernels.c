@@ -308,15 +308,16 @@ static void check_variant(Checking *c, Reference *r, const Variant *v)
 // Warns if most elements are undecided: the check would then pass whatever the kernels compute.
 static void warn_undecided(Checking *c, const Reference *r)
 {
+    const char *advice = c->p->settings.precision == PREC_F32 ? "" : "--precision f32, ";
     for (uint32_t i = 0; i < r->n; i++) {
         const Execution *x = r->at[i];
         if (i > 0 && r->at[i - 1]->entry == x->entry) continue;
         if (x->decided < ENOUGH_DECIDED)
             buf_printf(c->out,
                        "WARNING: only %.3g %% of the elements of '%s' are decided: for the others, "
-                       "rounding may have as much effect as a bug. Check with --precision f32, "
-                       "other sizes, or inputs whose range is stated.\n",
-                       x->decided, x->entry->name);
+                       "rounding may have as much effect as a bug. Check with %sother sizes, or "
+                       "inputs whose range is stated.\n",
+                       x->decided, x->entry->name, advice);
     }
 }
 

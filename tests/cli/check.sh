@@ -64,11 +64,38 @@ model many(x: f32[64]) {
 }
 END
 expect 0 "WARNING: only 37.5 % of the elements of 'little' are decided" "$NETC" check little.net --device "$device"
+! grep -q 'precision f32' "$W/.out" && pass || fail "a check in f32 is told to use f32: $(grep WARNING "$W/.out")"
 ! grep -q "WARNING.*'much'" "$W/.out" && pass || fail "warns of 'much': $(cat "$W/.out")"
 
 # The first of its tensors are named, and counted are the others.
 holds "undecided: much of 2 more tensors in many (fused)"
 [ "$(grep -c "undecided: .* in many (fused)" "$W/.out")" = 7 ] && pass || fail "of 'many': $(grep many "$W/.out")"
+
+# Another precision is advised where there is a finer one.
+echo 'model m(x: f32[4, 64]) { return y = sum(matmul(x, transpose(x)) * 1e6, 1) * 1e-6 - sum(matmul(x, transpose(x)), 1) }' >coarse.net
+expect 0 "Check with --precision f32, other sizes" "$NETC" check coarse.net --device "$device" --precision bf16
+
+# Probes that cross a kink decide nothing, which is told and is no failure; what they leave still finds a wrong gradient.
+cat >kinks.net <<'END'
+use optim
+const slope = 1
+fn turned(x) { return abs(x) } grad(dy) { return slope * dy * where(x < 0, -1.0, 1.0) }
+model kinks(x: f32[64]) {
+    param some: f32[64] = cast(iota(64) % 3, f32)
+    param all: f32[64] = 0
+    return loss = sum(turned(some * x)) + sum(turned(all * x))
+}
+train kinks {
+    minimize loss
+    update sgd(lr = 0.1)
+}
+END
+expect 0 "WARNING: 1 gradient could not be compared at all" "$NETC" check kinks.net --device "$device"
+holds "WARNING: 1 gradient could be compared only in part"
+grep -q '^none all .* 0 of  40 probes' "$W/.out" && grep -q '^part some ' "$W/.out" && ! grep -q BAD "$W/.out" && pass ||
+    fail "kinks: $(head -4 "$W/.out")"
+expect 1 "BAD  some" "$NETC" check kinks.net --device "$device" -D slope=1.001
+holds "something differs"
 
 # No op of the table is missing from the model, but the one no .net text leads to, parameters of
 # regions (dumps write them in the region's head) and the mark of an error; extern.net is about `extern`,

@@ -46,6 +46,13 @@ static bool check(EvalEnv *env, double scale, CheckReport *r)
     return check_gradients(forward, "loss", backward, env, 1, r);
 }
 
+static bool printed(const CheckReport *r, const char *text)
+{
+    Buf b = buf_new(arena);
+    check_print(r, &b);
+    return strstr(b.data, text) != NULL;
+}
+
 int main(void)
 {
     arena = arena_new();
@@ -61,9 +68,7 @@ int main(void)
     CHECK(check(&env, 1, &r) && r.ok && r.tensors.n == 1);
     CHECK(r.tensors.at[0].kept == 40 && r.tensors.at[0].error < 1);
     CHECK(check(&env, 1.0001, &r) && !r.ok && r.tensors.at[0].error > 10);
-    Buf b = buf_new(arena);
-    check_print(&r, &b);
-    CHECK(strstr(b.data, "BAD  w") && strstr(b.data, "finite differences"));
+    CHECK(printed(&r, "BAD  w") && printed(&r, "finite differences"));
 
     // One row of zeros puts five kinks on the spot, another a hair away: those probes are not
     // judged.
@@ -71,7 +76,19 @@ int main(void)
     w->f[9] = 3e-5;
     CHECK(check(&env, 1, &r) && r.tensors.at[0].failed == 0);
     for (int i = 0; i < COLUMNS; i++) w->f[i] = 0;
-    CHECK(check(&env, 1, &r) && !r.ok && r.tensors.at[0].failed == 0);
+    CHECK(check(&env, 1, &r) && r.ok && r.none == 1 && r.partly == 0);
+    CHECK(r.tensors.at[0].verdict == CHECK_UNDECIDED && r.tensors.at[0].kept == 0);
+    CHECK(printed(&r, "none w") && printed(&r, "0 of  40 probes: all cross a kink"));
+
+    CHECK(check(&env, INFINITY, &r) && !r.ok && r.tensors.at[0].kept == 0 && printed(&r, "BAD  w"));
+
+    // Kinks at some of the weights: what is kept still decides, and a wrong gradient fails.
+    for (int i = 6; i < COLUMNS; i++) w->f[i] = weights[i];
+    CHECK(check(&env, 1, &r) && r.ok && r.partly == 1 && r.none == 0);
+    CHECK(r.tensors.at[0].kept > 0 && r.tensors.at[0].verdict == CHECK_UNDECIDED);
+    CHECK(printed(&r, "part w") && printed(&r, "the others cross a kink"));
+    CHECK(check(&env, 1.0001, &r) && !r.ok && r.partly == 0);
+    CHECK(r.tensors.at[0].verdict == CHECK_BAD && printed(&r, "BAD  w"));
     w->f[0] = NAN;
     CHECK(!check(&env, 1, &r) && errors_say("infinite or NaN"));
 
