@@ -8,7 +8,7 @@
 
 typedef struct InspectArgs {
     Common common;
-    const char *target, *other, *eject;
+    const char *target, *other, *eject, *entry;
     bool why, json, in_order, cards, knobs, params, model;
 } InspectArgs;
 
@@ -16,9 +16,11 @@ bool take_target(const char *asked, netc_compile_options *c, const char **target
 {
     char rest;
     *target = asked;
+    // No other target is compiled.
+    if (asked && (!strcmp(asked, "cpu") || !strcmp(asked, "cuda"))) c->target = asked;
     if (!asked || sscanf(asked, "sm_%d%c", &c->arch, &rest) != 1) return true;
     if (c->arch < 80) return fail("--target %s: netc needs sm_80 or later", asked), false;
-    *target = "cuda";
+    *target = c->target = "cuda";
     c->rebuild = true;
     return true;
 }
@@ -78,7 +80,8 @@ static netc_status run(void *args, netc_context *ctx, netc_error **err)
     if (!take_target(a->target, &c, &o.target)) return NETC_INVALID;
     o.kernel = kernel_asked(a);
     o.why = a->why, o.params = a->params, o.model = a->model, o.json = a->json,
-    o.in_order = a->in_order, o.cards = a->cards;
+    o.in_order = a->in_order, o.cards = a->cards, o.entry = a->entry;
+    c.entries = &a->entry, c.nentries = a->entry != NULL;
     const char *wrong = contradiction(a, o.kernel);
     if (wrong) return fail("%s", wrong), NETC_INVALID;
     netc_status status = netc_compile_file(ctx, a->common.words.at[0], &c, &p, err);
@@ -102,6 +105,8 @@ int verb_inspect(int argc, char **argv)
          "which values are stored between kernels, and why (causes: docs/fusion.md)"},
         {"--target", NULL, OPT_STRING, &a.target, "T",
          "cpu, cuda, sm_80, sm_90, sm_100; default: what would run on this machine"},
+        {"--entry", "-e", OPT_STRING, &a.entry, "NAME",
+         "show and compile only this entry (default: all); with --model, its layers"},
         {"--order", NULL, OPT_FLAG, &a.in_order, NULL,
          "list steps in the order in which they run, not by cost"},
         {"--cards", NULL, OPT_FLAG, &a.cards, NULL,

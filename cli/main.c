@@ -50,7 +50,7 @@ const Verb verbs[] = {
      "netc tokenize --decode book.bin --tokenizer gpt2/",
      verb_tokenize, 0, INT_MAX, "files of text"},
     {"inspect", "Show kernels, their cost and the memory plan, or compare two builds.",
-     "inspect MODEL [KERNEL | OTHER] [--params] [--why] [--target T] [--cards]",
+     "inspect MODEL [KERNEL | OTHER] [--entry NAME] [--params] [--why] [--target T] [--cards]",
      "netc inspect mlp.net --params\nnetc inspect mlp.net --target sm_90 --cards\n"
      "netc inspect mlp.net --why\n"
      "netc inspect before.bin after.bin",

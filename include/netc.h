@@ -279,6 +279,7 @@ typedef struct netc_inspect_options {
     // Selects the layers of the trained model, or of the model named by [kernel]: shapes,
     // parameters, operations, bytes passed on.
     bool model;
+    const char *entry; // shows only this entry, and with [model] its layers; NULL: all
 } netc_inspect_options;
 NETC_API netc_status netc_inspect(netc_program *p, const netc_inspect_options *o, char **text,
                                   netc_error **err);
@@ -295,7 +296,8 @@ typedef struct netc_report_options {
 NETC_API netc_status netc_report(netc_program *p, const netc_report_options *o, char **html,
                                  netc_error **err);
 // Lists every kernel's schedule with its identity in a tuning file, and the other lines of the
-// choice table; for one kernel, its knobs and their legal values. *text: netc_free.
+// choice table; for one kernel, its knobs and their legal values. Of a program that was compiled
+// for some entries, the kernels of init are left out. *text: netc_free.
 NETC_API netc_status netc_program_knobs(netc_program *p, const char *target, const char *kernel,
                                         char **text, netc_error **err);
 // Writes a CUDA kernel of the model into its folder of edited kernels (kernels_dir), with its

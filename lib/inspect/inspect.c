@@ -170,7 +170,8 @@ static void list_json(const Inspect *v, Buf *out)
     json_key(&j, "model"), json_string(&j, p->model);
     json_key(&j, "target"), json_string(&j, p->target);
     json_key(&j, "entries"), json_array(&j);
-    for (int i = 0; i < p->nentries; i++) entry_json(v, &p->entries[i], &j);
+    for (int i = 0; i < p->nentries; i++)
+        if (inspect_shows(v, p->entries[i].name)) entry_json(v, &p->entries[i], &j);
     json_end(&j);
     if (v->o->cards) json_key(&j, "cards"), inspect_cards_json(v, &j);
     json_end(&j);
@@ -181,13 +182,36 @@ static void list_text(const Inspect *v, Buf *out)
 {
     const Program *p = v->b->program;
     Target t = target_of_program(p);
-    buf_printf(out, "%s for %s: %d kernels, %d library calls\n", p->model, v->note, p->nkernels,
-               p->ngemms);
+    int nkernels = 0, ngemms = 0;
+    for (int i = 0; i < p->nkernels; i++) nkernels += inspect_runs(v, PS_KERNEL, i);
+    for (int i = 0; i < p->ngemms; i++) ngemms += inspect_runs(v, PS_GEMM, i);
+    buf_printf(out, "%s for %s: %d kernels, %d library calls\n", p->model, v->note, nkernels,
+               ngemms);
     buf_printf(out, "floors for %.0f GB/s, %.0f GFLOP/s", t.bytes_per_second / 1e9,
                t.f32_flops / 1e9);
     if (p->cuda) buf_printf(out, ", matmuls in bf16 %.0f TFLOP/s", t.bf16_flops / 1e12);
     buf_char(out, '\n');
-    for (int i = 0; i < p->nentries; i++) entry_text(v, &p->entries[i], out);
+    for (int i = 0; i < p->nentries; i++)
+        if (inspect_shows(v, p->entries[i].name)) entry_text(v, &p->entries[i], out);
+}
+
+bool inspect_shows(const Inspect *v, const char *entry)
+{
+    return !v->o->entry || !strcmp(entry, v->o->entry);
+}
+
+bool inspect_runs(const Inspect *v, ProgStepKind kind, int index)
+{
+    const Program *p = v->b->program;
+    const ProgEntry *e = v->o->entry ? program_entry(p, v->o->entry) : NULL;
+    for (int i = 0; e && i < e->nsteps; i++) {
+        const ProgStep *s = &e->steps[i];
+        if (s->kind == kind && s->index == index) return true;
+        // (the kernel that may compute a product in place of the library)
+        if (s->kind == PS_GEMM && kind == PS_KERNEL && p->gemms[s->index].kernel == index + 1)
+            return true;
+    }
+    return !e;
 }
 
 static void inspect(void *arg)
@@ -270,6 +294,10 @@ static netc_status get_builds(Inspect *v, char *note, size_t n, netc_error **err
     if (cuda && v->o->other) program_learn_gpu(v->o->other);
     if (status == NETC_OK && v->o->other)
         status = build_get(v->o->other, cuda, "", "", &v->other, err);
+    const Build *both[] = {v->b, v->other};
+    for (int i = 0; i < 2 && status == NETC_OK && v->o->entry; i++)
+        if (both[i] && !program_entry(both[i]->program, v->o->entry))
+            status = no_entry(i ? v->o->other : v->p, both[i]->program, v->o->entry, err);
     if (status != NETC_OK || !v->o->cards) return status;
     compile_for_cards(v, v->b);
     if (v->other) compile_for_cards(v, v->other);

@@ -33,4 +33,8 @@ const char *grouped(Arena *a, int64_t n);               // "1,234,567"; inspect/
 netc_status inspect_model(const Inspect *v, Buf *out);  // inspect/inspect_model.c; needs no build
 netc_status inspect_params(const Inspect *v, Buf *out); // inspect/inspect_params.c; needs no build
 
+// Whether the options select this entry, and whether a selected entry runs this kernel or product.
+bool inspect_shows(const Inspect *v, const char *entry);
+bool inspect_runs(const Inspect *v, ProgStepKind kind, int index);
+
 #endif

@@ -75,11 +75,13 @@ netc_status inspect_cards(const Inspect *v, Buf *out)
     if (!p->cuda)
         return lib_fail(v->err, NETC_INVALID,
                         "cards describe GPU kernels: --target cuda shows them");
-    buf_printf(out, "%s for %s: %d kernels\n", p->model, v->note, p->nkernels);
+    int nkernels = 0;
+    for (int i = 0; i < p->nkernels; i++) nkernels += inspect_runs(v, PS_KERNEL, i);
+    buf_printf(out, "%s for %s: %d kernels\n", p->model, v->note, nkernels);
     buf_printf(out, " %5s %6s %7s %7s %7s %5s %5s %7s  %s\n", "regs", "local", "static", "dynamic",
                "threads", "occup", "lines", "seconds", "kernel, the compiler's remarks");
     for (int i = 0; i < p->nkernels; i++) {
-        if (one && strcmp(one, p->kernels[i].name)) continue;
+        if (one ? strcmp(one, p->kernels[i].name) : !inspect_runs(v, PS_KERNEL, i)) continue;
         Card c = card_of(v, &p->kernels[i], &t);
         card_text(&c, out);
         found = true;
@@ -102,6 +104,7 @@ void inspect_cards_json(const Inspect *v, Json *j)
     Target t = target_of_program(p);
     json_array(j);
     for (int i = 0; i < p->nkernels && p->cuda; i++) {
+        if (!inspect_runs(v, PS_KERNEL, i)) continue;
         Card c = card_of(v, &p->kernels[i], &t);
         json_object(j);
         json_key(j, "name"), json_string(j, c.k->name);

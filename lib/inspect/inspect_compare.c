@@ -202,6 +202,7 @@ netc_status inspect_compare(const Inspect *v, Buf *out)
         buf_printf(out, "%s -> %s, for %s\n", file_of(v->p), file_of(v->o->other), v->note);
     }
     for (int i = 0; i < p->nentries; i++) {
+        if (!inspect_shows(v, p->entries[i].name)) continue;
         const ProgEntry *e = program_entry(q, p->entries[i].name);
         if (!e) {
             if (!v->o->json) buf_printf(out, "entry %s: removed\n", p->entries[i].name);
@@ -211,7 +212,7 @@ netc_status inspect_compare(const Inspect *v, Buf *out)
         entry(v, &a, &b, &j, out);
     }
     for (int i = 0; i < q->nentries; i++)
-        if (!v->o->json && !program_entry(p, q->entries[i].name))
+        if (!v->o->json && !v->o->entry && !program_entry(p, q->entries[i].name))
             buf_printf(out, "entry %s: added\n", q->entries[i].name);
     if (v->o->json) json_end(&j), json_end(&j), buf_char(out, '\n');
     return NETC_OK;

@@ -9,6 +9,7 @@
 typedef struct Knobs {
     const Build *b;
     const char *kernel;
+    bool some; // the program was compiled for some entries
     Arena *arena;
     netc_error **err;
     netc_status status;
@@ -59,7 +60,7 @@ static void inspect(void *arg)
     IdMap seen = idmap_new(v->arena);
     for (uint32_t i = 0; i < log->n; i++) {
         const LaunchRecord *r = &log->at[i];
-        bool wanted = !v->kernel;
+        bool wanted = !v->kernel && !(v->some && r->ctx.entry->kind == ENTRY_INIT);
         for (int k = 0; k < r->nkernels; k++)
             wanted |= v->kernel && !strcmp(v->kernel, r->kernels[k].prog.name);
         if (wanted && r->nkernels) launch_knobs(v, r, &seen, &out);
@@ -88,7 +89,11 @@ netc_status netc_program_knobs(netc_program *p, const char *target, const char *
         target ? build_get(p, !strcmp(target, "cuda"), "", "", &b, err) : build_any(p, &b, err);
     if (status != NETC_OK) return status;
     if (!b->module) return lib_no_graph(err, p, "--knobs");
-    Knobs v = {.b = b, .kernel = kernel, .arena = arena_new(), .err = err};
+    Knobs v = {.b = b,
+               .kernel = kernel,
+               .some = p->settings.nentries > 0,
+               .arena = arena_new(),
+               .err = err};
     if (!v.arena) return OUT_OF_MEMORY(err);
     if (!lib_guarded(v.arena, inspect, &v)) v.status = OUT_OF_MEMORY(err);
     arena_free(v.arena);

@@ -152,7 +152,7 @@ void layer_json(const Layer *l, Json *j)
 static const char *entry_shown(const Inspect *v)
 {
     const FileDecls *d = v->p->decls;
-    if (v->o->kernel) return v->o->kernel;
+    if (v->o->kernel || v->o->entry) return v->o->kernel ? v->o->kernel : v->o->entry;
     if (d->trains) return "eval";
     if (d->models.n == 1) return d->models.at[0];
     Buf names = buf_new(v->arena);

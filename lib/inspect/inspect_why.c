@@ -189,7 +189,7 @@ netc_status inspect_why(const Inspect *v, Buf *out)
     for (uint32_t i = 0; i < m->entries.n; i++) {
         const Entry *entry = &m->entries.at[i];
         const Fusion *f = entry->graph->fusion;
-        if (!f) continue;
+        if (!f || !inspect_shows(v, entry->name)) continue;
         Choices choices = choices_of(v, entry);
         if (v->o->json) {
             entry_json(v, entry, &choices, &j);

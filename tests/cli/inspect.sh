@@ -57,6 +57,32 @@ awk '/^extern "C"/ { split("", made) } / [a-z0-9_]+_early = / { for (i = 1; i <=
     { for (m in made) if ($0 ~ "[^a-zA-Z0-9_]" m "[^a-zA-Z0-9_]") { delete made[m]; read++ } } END { exit !all || read < all }' "$W/mlp.cu" && pass ||
     fail "a kernel of mlp.net fetches early what it does not read"
 
+# -- one entry: nothing of the others is shown, and their mistakes are notes
+expect 0 "entry eval  batch = 128" "${I[@]}" --target cuda -e eval
+[ "$(grep -c '^entry ' "$W/.out")" = 1 ] && pass || fail "more than 'eval': $(grep '^entry ' "$W/.out")"
+expect 0 "" "${I[@]}" --target cuda --json -e eval; kept eval.json
+json eval.json "d['entries'] == [e for e in json.load(open('cost.json'))['entries'] if e['name'] == 'eval']"
+n=$(python3 -c "import json; print(len({s['name'] for s in json.load(open('eval.json'))['entries'][0]['steps'] if s['kind'] == 'kernel'}))")
+expect 0 "mlp for sm_90: $n kernels, " "${I[@]}" --target sm_90 -e eval
+expect 0 "" "${I[@]}" --target sm_90 --no-library --why -e eval
+grep -q '^entry eval: what computes it' "$W/.out" && ! grep '^entry ' "$W/.out" | grep -qv '^entry eval' && pass || fail "--why: $(cat "$W/.out")"
+expect 0 "" "${I[@]}" --target sm_90 --knobs
+kernels() { sed -n 's/^kernel \([^ /]*\).*/\1/p' "$W/.out" | sort -u | wc -l; }
+all=$(kernels)
+expect 0 "kernel " "${I[@]}" --target sm_90 --knobs -e eval
+[ "$(kernels)" = "$n" ] && [ "$n" -lt "$all" ] && pass || fail "--knobs: of $n kernels of $all: $(cat "$W/.out")"
+expect 0 "" "$NETC" "$MLP" -o whole.bin --arch sm_90 --target cuda -q
+expect 0 "(all that the file holds): $n kernels" "$NETC" inspect whole.bin --cards -e eval
+[ "$(grep -c ' [a-z0-9_]*_[0-9a-f]\{8\}$' "$W/.out")" = "$n" ] && pass || fail "--cards: $(cat "$W/.out")"
+expect 1 "did you mean 'eval'?" "${I[@]}" -e evl
+expect 0 "fc1" "${I[@]}" -e mlp --model
+expect 0 "entry mlp: calls" "$NETC" inspect "$MLP" "$MLP" -e mlp
+! grep -q 'entry train' "$W/.out" && pass || fail "compares others: $(grep '^entry' "$W/.out")"
+printf 'use nn\nmodel fine(x: f32[4, 3]) { return y = linear(x, 5) as a }\nmodel bad(x: f32[4, 3]) { return y = (linear(x, 5) as b) + ones([7]) }\n' >two.net
+expect 0 "note: 'bad' is not run here" "$NETC" inspect two.net -e fine
+expect 0 "a.weight" "$NETC" inspect two.net -e fine --params
+! grep -q 'b.weight' "$W/.out" && pass || fail "parameters of another entry: $(cat "$W/.out")"
+
 # -- part of a kernel's name, and none
 expect 1 "did you mean loss_mean_v_max_exp_sum_" "$NETC" inspect "$MLP" loss_mean_v --target cuda
 expect 1 "--target cuda lists them" "$NETC" inspect "$MLP" nothing --target cuda
