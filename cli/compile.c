@@ -29,7 +29,9 @@ enum { MOST_BATCHES = 64 };
 
 typedef struct CompileArgs {
     Common common;
-    const char *out, *emit, *dump, *archs, *target, *weights, *batch;
+    const char *out, *emit, *dump, *archs, *target, *weights, *batch, *entries;
+    StringList names;              // from the list [entries]
+    char *names_text;              // what they point to
     int64_t batches[MOST_BATCHES]; // numbers from the list [batch]
     int nbatches;
     bool json;
@@ -54,6 +56,25 @@ static bool read_batches(CompileArgs *a, int *code)
                      a->batch);
     else if (a->batch && (!a->out || a->emit))
         *code = fail("--batch applies to a compiled model; name its file with -o FILE");
+    return !*code;
+}
+
+// Parses a list such as "predict,next". false: an error was reported; exit with *code.
+static bool read_entries(CompileArgs *a, int *code)
+{
+    if (!a->entries) return true;
+    if (a->common.locked)
+        *code = fail("--locked applies to all kernels of the model: give it without --entries");
+    else if (!(a->names_text = strdup(a->entries)))
+        *code = fail("out of memory");
+    char *rest = a->names_text;
+    while (rest && !*code) {
+        char *name = strsep(&rest, ",");
+        if (!*name)
+            *code = fail("--entries needs names, such as predict,next, not '%s'", a->entries);
+        else if (!list_add(&a->names, name))
+            *code = 2;
+    }
     return !*code;
 }
 
@@ -125,6 +146,8 @@ static netc_status compile(const CompileArgs *a, netc_context *ctx, netc_error *
     o.arch = one_arch(a->archs);
     o.batches = a->batches;
     o.nbatches = a->nbatches;
+    o.entries = a->names.at;
+    o.nentries = a->names.n;
     netc_status status = netc_compile_file(ctx, model, &o, &p, err);
     if (status == NETC_OK && a->emit) status = emit_stage(p, a, err);
     if (status == NETC_OK && a->dump) status = dump_stages(p, a->dump, err);
@@ -162,16 +185,22 @@ int verb_compile(int argc, char **argv)
         {"--weights", NULL, OPT_STRING, &a.weights, "FILE", "put these weights into model.bin"},
         {"--batch", NULL, OPT_STRING, &a.batch, "LIST",
          "further batch sizes that model.bin can run without a compiler: 1,100"},
+        {"--entries", NULL, OPT_STRING, &a.entries, "LIST",
+         "compile only these entries (default: all): predict, or train,eval"},
         {"--json", NULL, OPT_FLAG, &a.json, NULL, "print errors as JSON on standard output"},
     };
-    int code;
+    int code = 0;
     if (!read_command("compile", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))
         return code;
     bool named =
         !a.out || a.emit || output_named(a.out, ".bin", "a compiled model is written", &code);
-    if (!named || !read_batches(&a, &code) || (a.dump && !make_folder(a.dump, &code))) {
+    bool ready = named && read_batches(&a, &code) && read_entries(&a, &code) &&
+                 (!a.dump || make_folder(a.dump, &code));
+    if (ready)
+        code = run_command(OPTIONS(options), &a.common, run, &a);
+    else
         free_command(OPTIONS(options), &a.common);
-        return code;
-    }
-    return run_command(OPTIONS(options), &a.common, run, &a);
+    list_free(&a.names);
+    free(a.names_text);
+    return code;
 }

@@ -206,10 +206,9 @@ typedef struct netc_compile_options {
     bool locked;                   // fail if a kernel has no line in the tuning file
     const netc_dataset *eval_data; // a hint, used while a device is prepared: what netc_train will
                                    // evaluate on; may be NULL
-    // Only init and these entries will be run (none given: all); NULL in the list means the file's
-    // only model. Others are left out: they cost nothing, and an error in one is only a note in the
-    // log. If none of these entries trains, parameters and states that only the others use are left
-    // out, too. "next" includes "prefill", if there is one, since netc_generate runs both.
+    // Only init and these entries are compiled, also into a model.bin (none given: all); NULL means
+    // the file's only model. An error in another is a note in the log. If none trains, parameters
+    // and states that only the others use are left out. "next" includes "prefill".
     const char *const *entries;
     int nentries;
     // A model.bin written from this program also runs with these batch sizes without a compiler.
@@ -254,7 +253,7 @@ NETC_API netc_status netc_compile_file(netc_context *c, const char *path,
                                        const netc_compile_options *o, netc_program **out,
                                        netc_error **err);
 // Writes a model.bin: the source, programs for both targets, cubins for [archs] (NULL:
-// "sm_80,sm_90,sm_100"), PTX, the CPU object, the choice table and, unless NULL, the weights.
+// "sm_80,sm_90,sm_100"), PTX, the CPU object, the choice table; unless NULL, the weights.
 NETC_API netc_status netc_program_save(netc_program *p, const char *path, const char *archs,
                                        netc_session *weights, netc_error **err);
 NETC_API netc_program *netc_program_retain(netc_program *p);
@@ -295,9 +294,8 @@ typedef struct netc_report_options {
 } netc_report_options;
 NETC_API netc_status netc_report(netc_program *p, const netc_report_options *o, char **html,
                                  netc_error **err);
-// Lists every kernel's schedule with its identity in a tuning file, and the other lines of the
-// choice table; for one kernel, its knobs and their legal values. Of a program that was compiled
-// for some entries, the kernels of init are left out. *text: netc_free.
+// Lists each kernel's schedule with its identity in a tuning file, and other lines of the choice
+// table (with entries: not init's); for one kernel, its knobs and legal values. *text: netc_free.
 NETC_API netc_status netc_program_knobs(netc_program *p, const char *target, const char *kernel,
                                         char **text, netc_error **err);
 // Writes a CUDA kernel of the model into its folder of edited kernels (kernels_dir), with its

@@ -102,6 +102,8 @@ typedef struct Embedded { // the sections of a model.bin
     bool unfit;                // its code is not for the requested values. If they are a batch:
     const char *lacks, *holds; // that batch, "batch=3", and those that the file has, "batch=4,
                                // batch=1"
+    const char **entries;      // the only ones that it was compiled for, besides init
+    int nentries;              // 0: all, or the caller asked for its source to be compiled
 } Embedded;
 
 typedef struct Build {
@@ -336,7 +338,11 @@ netc_status session_set_control(netc_session *s, const char *cell, int64_t value
 bool session_cell(const netc_session *s, const char *name, const ProgCell **out);
 netc_tensor tensor_of(const ProgType *t, void *data); // api/ports.c
 // -- bindings (api/bind.c)
+// Whether the program was read from a model.bin that was compiled without this entry of its source.
+// (api/ports.c)
+bool entry_left_out(const netc_program *p, const char *name);
 // Errors that list what exists. (no_entry: api/ports.c)
+// in: what there is instead; not read if the entry was left out.
 netc_status no_entry(const netc_program *p, const Program *in, const char *name, netc_error **err);
 netc_status session_output(netc_session *s, const char *entry, const char *output, Loaded **l,
                            const ProgType **type, netc_error **err);

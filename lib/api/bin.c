@@ -3,7 +3,8 @@
 //
 // Sections: "info" (lines "key value"), "source", "use NAME", "program cpu", "program cuda",
 // "program cpu batch=1" (api/batches.c), "image TARGET IDENTITY KEY" (hexadecimal), "weight NAME"
-// (bytes of the parameter or state).
+// (bytes of the parameter or state). A file that was compiled for some entries has a line "entry
+// NAME" for each in "info".
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,13 +21,14 @@ static void read_info(netc_program *p, const char *text)
 {
     Arena *a = p->arena;
     Settings *s = &p->settings;
-    VEC(const char *) defines = {0}, data = {0};
+    VEC(const char *) defines = {0}, data = {0}, entries = {0};
     const char *program = NULL;
     for (const char *line = text; *line;) {
         size_t n = strcspn(line, "\n");
         const char *l = arena_strndup(a, line, n);
         if (!strncmp(l, "define ", 7)) vec_push(a, &defines, l + 7);
         if (!strncmp(l, "data ", 5)) vec_push(a, &data, l + 5);
+        if (!strncmp(l, "entry ", 6)) vec_push(a, &entries, l + 6);
         if (!strncmp(l, "program ", 8)) program = l + 8;
         if (!strncmp(l, "name ", 5)) p->name = l + 5;
         if (!strncmp(l, "arch ", 5) && !s->arch) s->arch = atoi(l + 5);
@@ -47,6 +49,8 @@ static void read_info(netc_program *p, const char *text)
     s->ndefines = (int)defines.n;
     s->data_defines = data.at;
     s->ndata = (int)data.n;
+    p->embedded->entries = entries.at;
+    p->embedded->nentries = (int)entries.n;
 }
 
 // Merges the caller's definitions with those of the file. If the file has code for the resulting
@@ -228,7 +232,11 @@ netc_status bin_load(netc_program *p, const char *path, netc_error **err)
     const char **given = set->defines;
     int ngiven = set->ndefines;
     set->ndefines = 0;
+    bool asked = set->rebuild; // the source is compiled again as if it had been given
     set->rebuild = set->rebuild || wants_other_code(set);
+    Embedded *files = NEW(p->arena, Embedded);
+    *files = (Embedded){.s = s, .n = n, .path = arena_strdup(p->arena, path)};
+    p->embedded = files;
     for (int i = 0; i < n; i++) {
         if (!strcmp(s[i].name, "source")) source = &s[i];
         if (!strcmp(s[i].name, "info"))
@@ -237,10 +245,11 @@ netc_status bin_load(netc_program *p, const char *path, netc_error **err)
     if (!source) return lib_fail(err, NETC_INVALID, "%s is damaged: it has no source", path);
     p->text = arena_strndup(p->arena, source->bytes, source->size);
     p->len = source->size;
-    Embedded *files = NEW(p->arena, Embedded);
-    *files = (Embedded){.s = s, .n = n, .path = arena_strdup(p->arena, path)};
-    p->embedded = files;
+    // What is compiled again has the same entries, unless the caller chose others.
+    if (asked) files->nentries = 0;
+    if (!set->nentries) set->entries = files->entries, set->nentries = files->nentries;
     p->resolve = resolve_embedded;
+    if (files->nentries) status = bin_declarations(p, err); // (no_entry needs them)
     // If an option changes the code, the embedded source is compiled again.
     for (int i = 0; i < n && status == NETC_OK && !set->rebuild; i++)
         status = add_program(p, &s[i], path, err);

@@ -53,6 +53,7 @@ static void put_info(Bin *b, Sections *s)
     if (set->program) buf_printf(&out, "program %s\n", set->program);
     for (int i = 0; i < set->ndefines; i++) buf_printf(&out, "define %s\n", set->defines[i]);
     for (int i = 0; i < set->ndata; i++) buf_printf(&out, "data %s\n", set->data_defines[i]);
+    for (int i = 0; i < set->nentries; i++) buf_printf(&out, "entry %s\n", set->entries[i]);
     put(b, s, "info", out.data, out.len);
 }
 
@@ -149,6 +150,15 @@ static netc_status compile_archs(Bin *b, Build *cuda)
     return b->archs && *b->archs ? NETC_OK : build_compile(b->p, cuda, "ptx_80", b->err);
 }
 
+// Whether the program has all entries that it was compiled for.
+static netc_status check_entries(const netc_program *p, const Program *made, netc_error **err)
+{
+    for (int i = 0; i < p->settings.nentries; i++)
+        if (!program_entry(made, p->settings.entries[i]))
+            return no_entry(p, made, p->settings.entries[i], err);
+    return NETC_OK;
+}
+
 // Gets the builds that the file will contain.
 static netc_status add_builds(Bin *b)
 {
@@ -172,6 +182,8 @@ static netc_status save_program(netc_program *p, const char *path, const char *a
 {
     Bin b = {.p = p, .path = path, .archs = archs, .weights = weights, .err = err};
     netc_status status = add_builds(&b);
+    if (status == NETC_OK)
+        status = check_entries(p, (b.cpu[0] ? b.cpu[0] : b.cuda[0])->program, err);
     if (status == NETC_OK) status = schedules_locked_both(p, b.cpu[0], b.cuda[0], err);
     if (status != NETC_OK) return status;
     if (b.cuda[0]) precompile_wait(p, b.cuda[0]);

@@ -1,12 +1,44 @@
 // The interface of a program: its entries with their inputs and outputs.
+#include <stdio.h>
 #include <string.h>
 
 #include "lib/lib.h"
+
+// Whether one of the texts is equal.
+static bool among(const char *const *at, int n, const char *name)
+{
+    for (int i = 0; i < n; i++)
+        if (!strcmp(at[i], name)) return true;
+    return false;
+}
+
+bool entry_left_out(const netc_program *p, const char *name)
+{
+    const Embedded *e = p->embedded;
+    if (!e || !e->nentries || among(e->entries, e->nentries, name)) return false;
+    if (p->decls->trains && (!strcmp(name, "train") || !strcmp(name, "eval"))) return true;
+    return among(p->decls->models.at, (int)p->decls->models.n, name);
+}
+
+static netc_status left_out(const netc_program *p, const char *name, netc_error **err)
+{
+    const Embedded *e = p->embedded;
+    char list[400] = "";
+    for (int i = 0; i < e->nentries; i++) {
+        size_t n = strlen(list);
+        snprintf(list + n, sizeof list - n, "%s%s", i ? "," : "", e->entries[i]);
+    }
+    return lib_fail(err, NETC_INVALID,
+                    "%s has no entry '%s': it was written with --entries %s; write it again with "
+                    "'%s', or compile its source here with --rebuild",
+                    e->path, name, list, name);
+}
 
 netc_status no_entry(const netc_program *p, const Program *in, const char *name, netc_error **err)
 {
     const char *names[64];
     size_t n = 0;
+    if (entry_left_out(p, name)) return left_out(p, name, err);
     for (int i = 0; i < in->nentries && n < 64; i++)
         if (!program_is_hidden(&in->entries[i])) names[n++] = in->entries[i].name;
     bool trains = p->decls && p->decls->trains; // (the train entry may be among those left out)

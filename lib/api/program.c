@@ -218,21 +218,29 @@ static void add_prefill(netc_program *p)
                                                // more)
 }
 
-// Replaces an entry without a name by the file's only model.
+// Replaces an entry without a name by the file's only model. A model.bin that was written without a
+// named one may lack its weights, too, so that one is refused even if the source is compiled again.
 static netc_status name_entries(netc_program *p, netc_error **err)
 {
     Settings *s = &p->settings;
     const FileDecls *d = p->decls;
     for (int i = 0; i < s->nentries; i++) {
+        if (s->entries[i] && entry_left_out(p, s->entries[i]))
+            return no_entry(p, NULL, s->entries[i], err);
         if (s->entries[i]) continue;
-        if (!d->models.n) return lib_fail(err, NETC_INVALID, "%s has no model", p->name);
+        const char *only = NULL;
         Buf names = buf_new(p->arena);
-        for (uint32_t k = 0; k < d->models.n; k++)
-            buf_printf(&names, "%s%s", k ? ", " : "", d->models.at[k]);
-        if (d->models.n > 1)
+        int n = 0;
+        for (uint32_t k = 0; k < d->models.n; k++) {
+            if (entry_left_out(p, d->models.at[k])) continue;
+            only = d->models.at[k];
+            buf_printf(&names, "%s%s", n++ ? ", " : "", only);
+        }
+        if (!only) return lib_fail(err, NETC_INVALID, "%s has no model", p->name);
+        if (n > 1)
             return lib_fail(err, NETC_INVALID, "%s has several models; pick one with --entry: %s",
                             p->name, names.data);
-        s->entries[i] = d->models.at[0];
+        s->entries[i] = only;
     }
     add_prefill(p);
     return NETC_OK;

@@ -277,6 +277,8 @@ static void check_variant(Checking *c, Reference *r, const Variant *v)
                     : set->skip_passes ? arena_printf(c->arena, "%s,%s", v->skip, set->skip_passes)
                                        : v->skip;
     o.memory_limit = set->memory_limit;
+    o.entries = set->entries;
+    o.nentries = set->nentries;
     o.arch = set->arch;
     o.no_matmul_library = v->no_library || set->no_matmul_library;
     o.no_reuse = v->no_reuse || set->no_reuse;

@@ -55,6 +55,35 @@ expect 1 "m.net:13:" "$NETC" check -D width=9 m.net
 expect 1 "pick one with --entry: net, wrong, huge, fine" "$NETC" run -D width=9 m.net --input x=x.npy
 expect 1 "did you mean 'fine'?" "$NETC" run m.net --entry fien --input x=x.npy
 expect 2 "temporaries of 'huge'" "$NETC" run m.net --entry huge
+# A model.bin of some entries has no others, also when it is written again and when its source is compiled again; --rebuild
+# takes the source as it is. A file with one model needs no --entry.
+expect 0 "note: 'wrong' is not run here" "$NETC" -D width=9 m.net -o fine.bin --entries fine --target cpu
+expect 0 "" "$NETC" run only.net --input x=rows.npy --weights s.safetensors -o y=want.npy
+for d in "" "-D batch=64"; do
+    # shellcheck disable=SC2086
+    expect 0 "" "$NETC" run fine.bin --input x=rows.npy --weights s.safetensors -o y=y.npy $d
+    cmp -s y.npy want.npy && pass || fail "fine.bin $d: another result than of a file with that model alone"
+done
+expect 0 "entry fine" "$NETC" inspect fine.bin
+[ "$(grep '^entry ' "$W/.out" | cut -d' ' -f2 | sort | tr '\n' ' ')" = "fine init " ] && pass || fail "entries: $(grep '^entry ' "$W/.out")"
+expect 0 "" "$NETC" fine.bin -o again.bin --target cpu
+for file in fine.bin again.bin; do
+    expect 1 "$file has no entry 'net': it was written with --entries fine" "$NETC" run $file -e net --input x=x.npy # (another batch)
+    expect 1 "$file has no entry 'train': it was written with --entries fine" "$NETC" train $file --data x=rows.npy --steps 1
+    expect 1 "did you mean 'fine'?" "$NETC" run $file -e fien --input x=x.npy
+done
+expect 1 "fine.bin has no entry 'net': it was written with --entries fine" "$NETC" run fine.bin -e net --input x=x.npy -o loss=l.npy
+expect 0 "kernels on cpu" "$NETC" check fine.bin --device cpu
+expect 0 "loss" "$NETC" run fine.bin -e net --rebuild --input x=x.npy
+expect 1 "m.net:13:" "$NETC" fine.bin --rebuild -o all.bin # as if its source were given
+expect 0 "" "$NETC" m.net -o steps.bin --entries train,eval --target cpu
+expect 0 "evaluated" "$NETC" train steps.bin --data x=rows.npy --split 0.5 --steps 3
+expect 1 "did you mean 'fine'?" "$NETC" m.net -o no.bin --entries net,fien
+expect 1 "--entries needs names" "$NETC" m.net -o no.bin --entries net,,fine
+expect 1 "give it without --entries" "$NETC" m.net -o no.bin --entries net --locked
+expect 1 "fine.bin has no entry 'net'" "$NETC" fine.bin -o no.bin --entries net
+expect 0 ", 2 entries, " "$NETC" m.net --emit plan --entries fine
+[ ! -e no.bin ] && pass || fail "a file was written"
 # An input that nothing asked for needs is left out; one that the model does not have is an error.
 printf 'model m(a: f32[8, 3], b: f32[8, 3]) { return s = a + b, t = 2 * a }\n' >ports.net
 expect 0 "note: input 'b' of 'm' is not needed" "$NETC" run ports.net -i a=x.npy -i b=x.npy -o t=t.npy
