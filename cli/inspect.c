@@ -16,8 +16,8 @@ bool take_target(const char *asked, netc_compile_options *c, const char **target
 {
     char rest;
     *target = asked;
-    // No other target is compiled.
-    if (asked && (!strcmp(asked, "cpu") || !strcmp(asked, "cuda"))) c->target = asked;
+    // No other target is compiled. ("cuda" is compiled later, when the machine's GPU is known.)
+    if (asked && !strcmp(asked, "cpu")) c->target = asked;
     if (!asked || sscanf(asked, "sm_%d%c", &c->arch, &rest) != 1) return true;
     if (c->arch < 80) return fail("--target %s: netc needs sm_80 or later", asked), false;
     *target = c->target = "cuda";
