@@ -262,6 +262,16 @@ static bool staged_wide(const Body *b, int64_t v)
     return v * b->sched.tile.m <= STAGED_WARPS * STAGED_SIDE * STAGED_SIDE;
 }
 
+// Whether tiles this wide, with the other knobs as they are, fit in shared memory. (Otherwise
+// wgmma_derive makes them narrower.)
+static bool keeps_width(const Body *b, const Target *t, int v)
+{
+    Body other = *b;
+    other.sched.tile.n = v;
+    wgmma_derive(&other, t);
+    return other.sched.tile.n == v && other.sched.tile.wgmma == b->sched.tile.wgmma;
+}
+
 static int legal_tile_n(const Body *b, const Target *t, int64_t *out)
 {
     if (!cuda_of(b, t, SCHED_TILE)) return 0;
@@ -271,7 +281,7 @@ static int legal_tile_n(const Body *b, const Target *t, int64_t *out)
     if (wgmma_right_strips(b)) return 0; // the width follows from the pixels of a window's line
     const int grain = wgmma_grain(b), least = wgmma_strips(b) ? grain : 64;
     for (int v = least; v <= most && b->sched.tile.wgmma; v += grain)
-        if (wgmma_has_atom(v)) out[n++] = v;
+        if (wgmma_has_atom(v) && keeps_width(b, t, v)) out[n++] = v;
     return n;
 }
 

@@ -12,13 +12,16 @@
 
 // UNIT: elements of 16 bytes. MOST_STAYING: bytes of an operand that stays; they leave room for
 // three places of the ring. ADDRESSES: registers for addresses and arithmetic. HALF: half of a
-// thread's registers. MOST_WIDE: columns of an instruction. MOST_BESIDE: registers for the tensors
-// that a part of the results reads, if sums over rows are added up too; _HALF: if the sums of the
-// product take half of a thread's registers.
+// thread's registers. SHARED_MEMORY: bytes a block has on GPUs with groups of four warps;
+// OTHER_SHARED: of these, for barriers and alignment. MOST_WIDE: columns of an instruction.
+// MOST_BESIDE: registers for the tensors that a part of the results reads, if sums over rows are
+// added up too; _HALF: if the sums of the product take half of a thread's registers.
 enum {
     UNIT = 8,
     MOST_OPERANDS = 2,
     MOST_STAYING = 150 << 10,
+    SHARED_MEMORY = 227 << 10,
+    OTHER_SHARED = 2 << 10,
     ADDRESSES = 88,
     HALF = 128,
     MOST_WIDE = 256,
@@ -416,13 +419,29 @@ int wgmma_strip_rows(const Body *b)
     return b->sched.tile.m + (s ? (s->pixels - 1) * s->apart : 0);
 }
 
+// Bulk copies begin at multiples of eight lines.
+static int whole_lines(int bytes)
+{
+    return (int)ceil_div(bytes, 8 * LINE) * 8 * LINE;
+}
+
+// The bytes of shared memory beside two places of the ring, for a tile of both groups: its places
+// have twice the height.
+static int room_beside_ring(const Body *b)
+{
+    return SHARED_MEMORY - OTHER_SHARED - wgmma_part_bytes(b) -
+           2 * whole_lines(wgmma_strip_rows(b) * LINE);
+}
+
 // Whether all tiles have the same columns of the right operand and these fit: then it is copied
 // once per block.
 bool wgmma_stays(const Body *b)
 {
     const BodyStrips *s = wgmma_strips(b);
+    const int64_t lines = b->axis[b->col].extent / STEP * wgmma_wide(b);
     return s && b->axis[0].extent == 1 && b->axis[2].extent <= b->sched.tile.n &&
-           b->axis[b->col].extent / STEP * wgmma_wide(b) <= MOST_STAYING / LINE;
+           lines <= MOST_STAYING / LINE &&
+           (!wgmma_together(&b->sched) || lines * LINE <= room_beside_ring(b));
 }
 
 int wgmma_tile_bytes(const Body *b, int axis)
@@ -432,12 +451,6 @@ int wgmma_tile_bytes(const Body *b, int axis)
     if (wgmma_right_strips(b)) return wgmma_right_rows(b) * LINE;
     int64_t of = wgmma_stays(b) ? b->axis[b->col].extent / STEP : s ? s->pixels : 1;
     return wgmma_wide(b) * LINE * (int)of;
-}
-
-// Bulk copies begin at multiples of eight lines.
-static int whole_lines(int bytes)
-{
-    return (int)ceil_div(bytes, 8 * LINE) * 8 * LINE;
 }
 
 int wgmma_place_apart(const Body *b)

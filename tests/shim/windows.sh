@@ -104,6 +104,15 @@ SIZES=$sizes strips $((32 * tile)) $sizes
 strips 64 -D b=5 -D h=9 -D w=11
 strips 64 -D b=3 -D h=13 -D w=11 -D stride=3 -D along=1
 WAY=shared_strips strips 96 -D b=3 -D h=11 -D w=13 -D v=$((2 + v % 2)) -D half=$half -D c=80 -D o=$((16 + 8 * o))
+# Weights that would fit, but not beside the places of a tile of both groups, and what is stored: they do not stay.
+WAY=shared_strips strips 96 -D b=3 -D h=11 -D w=13 -D v=2 -D half=1 -D c=80 -D o=24
+WAY=shared_strips strips 96 -D b=3 -D h=11 -D w=13 -D v=3 -D c=80 -D o=64
+# A width that does not fit into shared memory is refused, and not among those that are offered.
+{ echo '# netc tune 1'; SHIM_UNITS=1 LD_LIBRARY_PATH=$SHIM "$NETC" inspect "$net" --target cuda --knobs --no-library -D w=31 -D v=9 -e forward |
+    sed -n 's/: tile .*wgmma=.*/ @ host shim: tile wgmma=shared_strips tile_n=96 cluster=1/p'; } >wide.tune
+SHIM_UNITS=1 LD_LIBRARY_PATH=$SHIM expect 1 'tile_n=96 is not possible here' "$NETC" inspect "$net" --target cuda --no-library \
+    --tune-file wide.tune -D w=31 -D v=9
+grep -q 'with the other knobs as given: 32, 64$' "$W/.out" && pass || fail "offered: $(cat "$W/.out")"
 strips 64 -D b=5 -D h=9 -D w=11 -D half=1 -D o=72 -D v=5
 SHIM_CUT='x + pixel * 8=>x + pixel * 16' EXIT=1 TEXT=WRONG strips 64
 
