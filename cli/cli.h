@@ -135,6 +135,10 @@ bool output_of_objects(const char *path, const char *what, int *code);
 // be written to one .npz.
 bool arrays_possible(const StringList *words, bool bare, bool archives, const char *model,
                      const StringList *data, int *code);
+bool is_npz(const char *path); // an archive of arrays
+// A list of malloc'ed words NAME=FILE; name NULL: [path] is such a word. false: out of memory.
+bool files_add(StringList *files, const char *name, const char *path);
+void files_free(StringList *files);
 // Whether the file name has no suffix of another format than [suffix], as which [what] is written.
 // false: an error was reported; exit with *code.
 bool output_named(const char *path, const char *suffix, const char *what, int *code);

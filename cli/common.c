@@ -151,6 +151,27 @@ static bool is_table(const char *path) // formats of arrays other than .npy
     return false;
 }
 
+bool is_npz(const char *path)
+{
+    size_t n = strlen(path);
+    return n > 4 && !strcasecmp(path + n - 4, ".npz");
+}
+
+bool files_add(StringList *files, const char *name, const char *path)
+{
+    char *word = NULL;
+    if (asprintf(&word, "%s%s%s", name ? name : "", name ? "=" : "", path) < 0) return false;
+    if (list_add(files, word)) return true;
+    free(word);
+    return false;
+}
+
+void files_free(StringList *files)
+{
+    for (int i = 0; i < files->n; i++) free((char *)(uintptr_t)files->at[i]);
+    list_free(files);
+}
+
 // The part after "NAME=".
 static const char *path_of(const char *word)
 {
@@ -169,8 +190,7 @@ bool arrays_possible(const StringList *words, bool bare, bool archives, const ch
         else if (output_possible(path, model, code) && output_no_data(path, data, code) &&
                  !is_table(path))
             output_named(path, ".npy", "an output is written", code);
-        size_t n = strlen(path);
-        bool archive = archives && n > 4 && !strcasecmp(path + n - 4, ".npz");
+        bool archive = archives && is_npz(path);
         for (int k = 0; k < i && !*code; k++) {
             const char *other = path_of(words->at[k]);
             if (archive && !strcmp(path, other)) continue; // both are written to this archive

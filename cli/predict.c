@@ -13,6 +13,7 @@ typedef struct PredictArgs {
     Common common;
     Weights weights;
     StringList data, outputs, set;
+    StringList named; // the outputs as NAME=FILE, also those given as FILE
     const char *device, *entry;
     int64_t seed;
     ImageOptions images;
@@ -23,9 +24,10 @@ static void show_progress(void *terminal, int64_t done, int64_t total)
     if (terminal) printf("\r\033[K%" PRId64 "/%" PRId64 " examples", done, total), fflush(stdout);
 }
 
-// For FILE.npy without a name: *name becomes that of the only output with a value per example.
-static netc_status only_output(const PredictArgs *a, netc_context *ctx, const netc_dataset *d,
-                               char **name, netc_error **err)
+// For a file without a name: names the outputs with a value per example, all of them for FILE.npz,
+// otherwise the only one.
+static netc_status name_file(PredictArgs *a, netc_context *ctx, const netc_dataset *d,
+                             const char *file, netc_error **err)
 {
     netc_program *p = NULL;
     const StringList entries = {&(const char *){a->entry}, 1};
@@ -43,13 +45,12 @@ static netc_status only_output(const PredictArgs *a, netc_context *ctx, const ne
         if (status != NETC_OK || !port.rank || port.dim[0] != batch) continue;
         size_t len = strlen(list);
         snprintf(list + len, sizeof list - len, "%s-o %s=FILE.npy", n++ ? ", " : "", port.name);
-        free(*name);
-        *name = strdup(port.name);
-        if (!*name) status = NETC_OUT_OF_MEMORY;
+        if (!files_add(&a->named, port.name, file)) status = NETC_OUT_OF_MEMORY;
     }
     netc_program_release(p);
-    if (status != NETC_OK || n == 1) return status;
-    return fail(n ? "the model has more than one output for each example; choose one: %s"
+    if (status != NETC_OK || n == 1 || (n && is_npz(file))) return status;
+    return fail(n ? "the model has more than one output for each example; choose one: %s; FILE.npz "
+                    "takes all"
                   : "the model has no output for each example%s",
                 list),
            NETC_INVALID;
@@ -66,21 +67,19 @@ static bool writes_stdout(const char *const *files, int n)
     return found;
 }
 
-static netc_status predict(PredictArgs *a, netc_context *ctx, netc_dataset *d, char **names,
+static netc_status predict(const PredictArgs *a, netc_context *ctx, netc_dataset *d, char **names,
                            const char **files, netc_error **err)
 {
     NETC_INIT(netc_compile_options, c);
     netc_program *p = NULL;
     netc_session *s = NULL;
     netc_status status = NETC_OK;
-    int n = a->outputs.n;
+    int n = a->named.n;
     for (int i = 0; i < n && status == NETC_OK; i++) {
-        const char *word = a->outputs.at[i], *eq = strchr(word, '=');
-        files[i] = eq ? eq + 1 : word;
-        if (!eq)
-            status = only_output(a, ctx, d, &names[i], err);
-        else if (!(names[i] = strndup(word, (size_t)(eq - word))))
-            status = NETC_OUT_OF_MEMORY;
+        const char *word = a->named.at[i];
+        files[i] = strchr(word, '=') + 1;
+        names[i] = strndup(word, strcspn(word, "="));
+        if (!names[i]) status = NETC_OUT_OF_MEMORY;
     }
     if (status != NETC_OK) return status;
     compile_options(&a->common, &c);
@@ -126,16 +125,24 @@ static netc_status run(void *args, netc_context *ctx, netc_error **err)
 {
     PredictArgs *a = args;
     netc_dataset *d = NULL;
-    char **names = calloc((size_t)a->outputs.n + 1, sizeof *names);
-    const char **files = calloc((size_t)a->outputs.n + 1, sizeof *files);
     netc_context_prepare(ctx, a->device);
-    netc_status status =
-        names && files ? open_data(ctx, &a->data, &a->images, &d, err) : NETC_OUT_OF_MEMORY;
+    netc_status status = open_data(ctx, &a->data, &a->images, &d, err);
     if (status == NETC_OK && !d) status = netc_dataset_create(ctx, &d, err);
+    for (int i = 0; i < a->outputs.n && status == NETC_OK; i++) {
+        const char *word = a->outputs.at[i];
+        if (!strchr(word, '='))
+            status = name_file(a, ctx, d, word, err);
+        else if (!files_add(&a->named, NULL, word))
+            status = NETC_OUT_OF_MEMORY;
+    }
+    char **names = calloc((size_t)a->named.n + 1, sizeof *names);
+    const char **files = calloc((size_t)a->named.n + 1, sizeof *files);
+    if (status == NETC_OK && (!names || !files)) status = NETC_OUT_OF_MEMORY;
     if (status == NETC_OK) status = predict(a, ctx, d, names, files, err);
     netc_dataset_free(d);
-    for (int i = 0; names && i < a->outputs.n; i++) free(names[i]);
+    for (int i = 0; names && i < a->named.n; i++) free(names[i]);
     free(names), free(files);
+    files_free(&a->named);
     return status;
 }
 
@@ -144,8 +151,9 @@ int verb_predict(int argc, char **argv)
     PredictArgs a = {0};
     const Option options[] = {
         examples_option(&a.data),
-        {"--output", "-o", OPT_LIST, &a.outputs, "FILE.npy",
-         "write the only output of every example, or NAME=FILE.npy: the output NAME (.npz, .csv)"},
+        {"--output", "-o", OPT_LIST, &a.outputs, "FILE",
+         "write all outputs to FILE.npz or the only one to FILE.npy, or NAME=FILE (.npy, .npz, "
+         ".csv)"},
         entry_option(&a.entry),
         IMAGE_OPTIONS(&a.images),
         WEIGHTS_OPTIONS(&a.weights),

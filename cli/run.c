@@ -14,6 +14,7 @@ typedef struct RunArgs {
     Common common;
     Weights weights;
     StringList inputs, outputs, set;
+    StringList files; // the outputs as NAME=FILE, also those given as FILE; malloc'ed words
     const char *device, *entry;
     int64_t seed, times;
     bool json;
@@ -158,12 +159,6 @@ static netc_status no_output(netc_program *p, const char *entry, const char *wor
     return NETC_INVALID;
 }
 
-static bool is_npz(const char *path)
-{
-    size_t n = strlen(path);
-    return n > 4 && !strcasecmp(path + n - 4, ".npz");
-}
-
 // Writes outputs with the same name.npz to one archive: those of [words] with that path, in order,
 // beginning with the first of them.
 static netc_status write_archive(const StringList *words, const char *path, const netc_tensor *of,
@@ -202,12 +197,40 @@ static netc_status write_files(const StringList *words, const netc_tensor *of, n
     return status;
 }
 
+// Gives names to outputs without: FILE.npz gets all outputs, another file the only one.
+static netc_status name_files(RunArgs *a, netc_program *p, const char *entry, netc_error **err)
+{
+    int count = netc_output_count(p, entry);
+    netc_status status = NETC_OK;
+    for (int i = 0; i < a->outputs.n && status == NETC_OK; i++) {
+        const char *word = a->outputs.at[i];
+        bool named = strchr(word, '=') != NULL;
+        if (named && !files_add(&a->files, NULL, word)) status = NETC_OUT_OF_MEMORY;
+        if (!named && count != 1 && !is_npz(word)) {
+            fail(count > 0
+                     ? "'%s' has %d outputs: write -o NAME=%s for one of them, or name a file "
+                       ".npz for all"
+                     : "'%s' has %d outputs",
+                 entry, count, word);
+            status = NETC_INVALID;
+        }
+        netc_port port;
+        for (int k = 0; !named && k < count && status == NETC_OK; k++) {
+            status = netc_output_info(p, entry, k, &port, err);
+            if (status == NETC_OK && !files_add(&a->files, port.name, word))
+                status = NETC_OUT_OF_MEMORY;
+        }
+    }
+    return status;
+}
+
 // Writes NAME=FILE outputs; if there are none, prints the beginning of every output.
 static netc_status write_outputs(netc_session *s, netc_program *p, const RunArgs *a,
                                  const char *entry, netc_error **err)
 {
     int count = netc_output_count(p, entry);
-    netc_tensor *of = calloc((size_t)a->outputs.n + 1, sizeof *of);
+    const StringList *files = &a->files;
+    netc_tensor *of = calloc((size_t)files->n + 1, sizeof *of);
     void **data = calloc((size_t)(count > 0 ? count : 0) + 1, sizeof *data);
     netc_status status = of && data ? NETC_OK : NETC_OUT_OF_MEMORY;
     for (int i = 0; status == NETC_OK && i < count; i++) {
@@ -219,32 +242,34 @@ static netc_status write_outputs(netc_session *s, netc_program *p, const RunArgs
         for (int k = 0; k < port.rank; k++) bytes *= (size_t)(t.dim[k] = port.dim[k]);
         t.data = data[i] = malloc(bytes ? bytes : 1);
         status = t.data ? netc_read(s, entry, port.name, &t, err) : NETC_OUT_OF_MEMORY;
-        for (int k = 0; status == NETC_OK && k < a->outputs.n; k++) {
-            const char *word = a->outputs.at[k];
+        for (int k = 0; status == NETC_OK && k < files->n; k++) {
+            const char *word = files->at[k];
             size_t n = (size_t)(strchr(word, '=') - word);
             if (n != strlen(port.name) || strncmp(word, port.name, n)) continue;
             of[k] = t;
         }
         if (status == NETC_OK && a->json)
             print_json(port.name, &t, !i);
-        else if (status == NETC_OK && !a->outputs.n)
+        else if (status == NETC_OK && !files->n)
             print_tensor(port.name, &t);
     }
     if (status == NETC_OK && a->json) puts(count > 0 ? "}" : "{}");
-    for (int k = 0; status == NETC_OK && k < a->outputs.n; k++)
-        if (!of[k].data) status = no_output(p, entry, a->outputs.at[k]);
-    if (status == NETC_OK) status = write_files(&a->outputs, of, err);
+    for (int k = 0; status == NETC_OK && k < files->n; k++)
+        if (!of[k].data) status = no_output(p, entry, files->at[k]);
+    if (status == NETC_OK) status = write_files(files, of, err);
     for (int i = 0; data && i < count; i++) free(data[i]);
     free(of), free(data);
     return status;
 }
 
-// The names before '=' in --output words, without duplicates, freed by the caller. NULL: out of
-// memory.
+// The names before '=' in --output words, freed by the caller; none if a word has no name, so that
+// all outputs are computed. NULL: out of memory.
 static char **output_names(const RunArgs *a, int *n)
 {
     char **names = calloc((size_t)a->outputs.n + 1, sizeof *names);
     *n = 0;
+    for (int i = 0; i < a->outputs.n; i++)
+        if (!strchr(a->outputs.at[i], '=')) return names;
     for (int i = 0; names && i < a->outputs.n; i++) {
         names[*n] = strndup(a->outputs.at[i], strcspn(a->outputs.at[i], "="));
         *n += names[*n] != NULL;
@@ -305,6 +330,7 @@ static netc_status run(void *args, netc_context *ctx, netc_error **err)
         status = open_entry(a, ctx, d, &p, &entry, err);
         if (status != NETC_OK) tell_file(a, in, *err);
     }
+    if (status == NETC_OK) status = name_files(a, p, entry, err);
     if (status == NETC_OK)
         status = open_session(p, a->device, a->seed, &a->weights, &a->set, &s, err);
     if (status == NETC_OK) note_untrained(s, &a->weights, &a->common);
@@ -325,6 +351,7 @@ static netc_status run(void *args, netc_context *ctx, netc_error **err)
         free(in[i].name);
     }
     free(in);
+    files_free(&a->files);
     return status;
 }
 
@@ -334,8 +361,9 @@ int verb_run(int argc, char **argv)
     const Option options[] = {
         {"--input", "-i", OPT_LIST, &a.inputs, "NAME=FILE",
          "an input's values (.npy, .npz, .csv, IDX, a folder)"},
-        {"--output", "-o", OPT_LIST, &a.outputs, "NAME=FILE",
-         "write an output as .npy, .npz or .csv; without -o, print the first values"},
+        {"--output", "-o", OPT_LIST, &a.outputs, "FILE",
+         "write all outputs to FILE.npz or the only one to FILE.npy, or NAME=FILE (.npy, .npz, "
+         ".csv)"},
         entry_option(&a.entry),
         WEIGHTS_OPTIONS(&a.weights),
         device_option(&a.device),
@@ -347,7 +375,11 @@ int verb_run(int argc, char **argv)
     int code;
     if (!read_command("run", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))
         return code;
-    if (!arrays_possible(&a.outputs, false, true, a.common.words.at[0], &a.inputs, &code)) {
+    code = 0;
+    for (int i = 0; i < a.outputs.n && !code; i++)
+        if (!strchr(a.outputs.at[i], '=') && !strchr(a.outputs.at[i], '.'))
+            code = fail("--output needs FILE.npz or NAME=FILE, not '%s'", a.outputs.at[i]);
+    if (code || !arrays_possible(&a.outputs, true, true, a.common.words.at[0], &a.inputs, &code)) {
         free_command(OPTIONS(options), &a.common);
         return code;
     }

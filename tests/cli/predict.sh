@@ -33,10 +33,26 @@ if command -v python3 >/dev/null; then
 fi
 expect 0 "" "${P[@]}" -o top=t.npy -q # needs no y
 cmp -s top.npy t.npy && pass || fail "top alone is another"
-expect 1 "the model has more than one output for each example; choose one: -o z=FILE.npy, -o low=FILE.npy" "${P[@]}" -o t.npy
+expect 1 "the model has more than one output for each example; choose one: -o z=FILE.npy, -o low=FILE.npy, -o top=FILE.npy, -o both=FILE.npy; FILE.npz takes all" "${P[@]}" -o t.npy
+# FILE.npz without a name takes all outputs, of run as of predict; another file the only one.
+EACH=(-o z=each.npz -o low=each.npz -o top=each.npz -o both=each.npz)
+expect 0 "" "${P[@]}" --data y=y.npy -o all.npz
+expect 0 "" "${P[@]}" --data y=y.npy "${EACH[@]}"
+cmp -s all.npz each.npz && pass || fail "all.npz is not each output"
+RUN=("$NETC" run m.net -D batch=103 --input x=x.npy --input y=y.npy --device cpu -q)
+expect 0 "" "${RUN[@]}" -o all_run.npz
+expect 0 "z     " "$NETC" show all_run.npz
+holds "5 tensors"
+expect 1 "'m' has 5 outputs: write -o NAME=t.npy for one of them, or name a file .npz for all" "${RUN[@]}" -o t.npy
+expect 1 "--output needs FILE.npz or NAME=FILE, not 'low'" "${RUN[@]}" -o low
 sed 's/return.*/return z, loss = mean(z)/; s/, y: i32\[batch\]//' m.net >one.net
 expect 0 "" "$NETC" predict one.net --data x=x.npy --device cpu -o t.npy -q
 cmp -s z.npy t.npy && pass || fail "the only output is another"
+printf 'model only(x: f32[8, 3]) { return y = 2 * x }\nmodel make() { return x = uniform([8, 3], 0, 1) }\n' >only.net
+expect 0 "" "$NETC" run only.net -e make --device cpu -o only_x.npy -q
+expect 0 "y f32[8, 3]" "$NETC" run only.net -e only --input x=only_x.npy --device cpu
+expect 0 "" "$NETC" run only.net -e only --input x=only_x.npy --device cpu -o only_y.npy -q
+expect 0 "f32[8, 3]" "$NETC" show only_y.npy
 # As a model.bin, for the batches that it was made for, without a compiler.
 expect 0 "" "$NETC" one.net -o one.bin --target cpu --batch 7 -q # 103 = 6 * 16 + 7
 expect 0 "" "$NETC" predict one.bin --data x=x.npy --device cpu -o z=t.npy -q
