@@ -145,8 +145,9 @@ few() { # DEFINITION...
 }
 any b 1 2; any h 3 12; any w 3 12; any u 1 5; any v 1 3; any stride 1 3; any dilation 1 2; any low 0 2; any high 0 2; any half 0 1
 any c 1 30; any o 3 70; any unit 1 3
-# (A window of one pixel whose channels are loaded one by one is stored, and its product is none over windows.)
-[ "$unit" = 3 ] && [ $((u * v)) = 1 ] && v=2
+# (Windows that fill an image without overlap, or that do not overlap and whose channels are loaded one by one, are stored: their
+# product is none over windows.)
+[ "$u" -le "$stride" ] && [ "$v" -le "$stride" ] && { [ "$unit" = 3 ] || [ $((u * v)) = $((stride * stride)) ]; } && v=$((stride + 1))
 h=$((h + dilation * u)) w=$((w + dilation * v)) c=$((c * (unit == 3 ? 3 : 8) + 40))
 sizes="-D b=$b -D h=$h -D w=$w -D u=$u -D v=$v -D stride=$stride -D dilation=$dilation -D low=$low -D high=$high -D half=$half -D c=$c -D o=$o"
 echo "SEED=$SEED: few results $sizes"
