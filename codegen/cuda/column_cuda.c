@@ -571,6 +571,9 @@ void column_cuda(Emit *e, KernelPhase phase)
     declare_place(e, &c, parts);
     for (int i = 0; i < c.v.nloads; i++)
         if (hoisted(e, c.v.loads[i]) && c.walked[c.v.loads[i]]) print_slot(e, &c.v, c.v.loads[i]);
+    for (int i = 0; i < c.v.nloads; i++)
+        if (c.walked[c.v.loads[i]] && shares_vector(e, c.v.loads[i]))
+            print_choice(e, &c.v, c.v.loads[i]);
     print_near(e, &c);
     if (phase == PHASE_COMBINE)
         load_partials(e, &c);

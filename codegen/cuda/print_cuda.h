@@ -49,9 +49,16 @@ const char *vec_type(Emit *e, DType t, int width);
 bool is_plain(const Emit *e, int load);
 int vector_width(const Vectors *v, int load); // how many elements are loaded
 const char *slot_name(Emit *e, int load);     // the name of the variable for the loaded vector
+// choice_cuda.c: the load whose vector this load shares; usually its own. Whether others share a
+// load's vector; then print_choice declares the place from which choice_text loads it.
+int chosen_load(const Emit *e, int load);
+bool shares_vector(const Emit *e, int load);
+void print_choice(Emit *e, const Vectors *v, int first);
+const char *choice_text(Emit *e, const Vectors *v, int first);
 // In the scope of one lane: the loads' values are elements of their vectors; [index]: "" or "[u]".
 void print_lane(Emit *e, const Vectors *v, const char *index);
-// Print a vector load in the innermost scope: into [slot]; into a variable declared there.
+// Print a vector load in the innermost scope: into [slot]; into a variable declared there. Nothing
+// if the load shares the vector of another.
 void print_vector_load(Emit *e, const Vectors *v, int load, const char *slot);
 void print_slot(Emit *e, const Vectors *v, int load);
 // Stores of a stage (-1: stores that do not vary over the columns): into vectors (declared by

@@ -61,7 +61,7 @@ void load_steps(Emit *e, const Vectors *v, const bool *ahead, const Steps *s)
 {
     const Body *b = e->body;
     for (int i = 0; i < v->nloads; i++)
-        if (ahead[v->loads[i]])
+        if (ahead[v->loads[i]] && chosen_load(e, v->loads[i]) == v->loads[i])
             emit(e, "%s %s[%d];",
                  vec_type(e, b->bufs.at[b->insts.at[v->loads[i]].buf].type,
                           vector_width(v, v->loads[i])),

@@ -19,6 +19,43 @@ static bool steady_place(const Emit *e, const Inst *x, int axis, int width)
            inst_over(x, e->body->col) && ix_run(x->ix, axis, width, &step, &aligned) && !step;
 }
 
+// Whether an instruction compares an index with a bound that no run of [width] contains, such as
+// the position where a concatenation goes over from one operand to the next.
+static bool bound_between_runs(const Body *b, int inst, int axis, int width)
+{
+    const Inst *v = &b->insts.at[inst];
+    if (v->kind != KI_EW || v->na != 2 || (v->op != OP_lt && v->op != OP_ge)) return false;
+    const Inst *at = &b->insts.at[v->a[0]], *bound = &b->insts.at[v->a[1]];
+    int64_t step;
+    bool aligned;
+    return at->kind == KI_INDEX && bound->kind == KI_CONST && bound->ivalue % width == 0 &&
+           ix_run(at->ix, axis, width, &step, &aligned) && step == 1 && aligned;
+}
+
+// Whether a condition is the same for all lanes, so that condition_text can print it.
+static bool same_in_lanes(const Body *b, int inst, int axis, int width)
+{
+    const Inst *v = &b->insts.at[inst];
+    if (v->kind == KI_EW && v->op == OP_and)
+        return same_in_lanes(b, v->a[0], axis, width) && same_in_lanes(b, v->a[1], axis, width);
+    return inst_steady(b, inst, axis, width) || bound_between_runs(b, inst, axis, width);
+}
+
+// Such a condition, for the first lane. Comparisons of indices that differ between lanes are
+// printed in place: a variable for the index would be that of all lanes.
+static const char *condition_text(Emit *e, const Vectors *v, int inst)
+{
+    const Body *b = e->body;
+    const Inst *x = &b->insts.at[inst];
+    const bool column = b->sched.kind == SCHED_COLUMN && v->axis == 0;
+    if (!column || v->width == 1 || inst_steady(b, inst, 0, v->width)) return emit_value(e, inst);
+    if (x->op == OP_and)
+        return emit_text(e, "(%s && %s)", condition_text(e, v, x->a[0]),
+                         condition_text(e, v, x->a[1]));
+    return emit_text(e, "%s %s %lld", emit_index(e, b->insts.at[x->a[0]].ix),
+                     x->op == OP_lt ? "<" : ">=", (long long)b->insts.at[x->a[1]].ivalue);
+}
+
 // Whether a load's condition may differ between the lanes of a vector. If it is the same along
 // every vector, like that of a window's pixels along the channels, it is tested for the first lane
 // only.
@@ -27,7 +64,7 @@ static bool leaves_lanes(const Emit *e, const Inst *x, int axis, int width)
     const Body *b = e->body;
     if (x->pred < 0 || !inst_over(&b->insts.at[x->pred], axis)) return false;
     bool column = b->sched.kind == SCHED_COLUMN && axis == 0; // only there the first lane is named
-    return !column || !inst_placed(b, x->pred) || !inst_steady(b, x->pred, axis, width);
+    return !column || !inst_placed(b, x->pred) || !same_in_lanes(b, x->pred, axis, width);
 }
 
 int vector_width(const Vectors *v, int load)
@@ -62,7 +99,9 @@ Vectors find_vectors(const Emit *e, int axis, int width)
     if (width < 2) return v;
     for (uint32_t i = 0; i < b->insts.n && v.nloads < MAX_VECTORS; i++) {
         const Inst *x = &b->insts.at[i];
-        if (!e->live[i] || x->kind != KI_LOAD || leaves_lanes(e, x, axis, width)) continue;
+        if (!e->live[i] || x->kind != KI_LOAD) continue;
+        const bool shared = chosen_load(e, (int)i) != (int)i || shares_vector(e, (int)i);
+        if (!shared && leaves_lanes(e, x, axis, width)) continue;
         v.steady[v.nloads] = steady_place(e, x, axis, width);
         if (v.steady[v.nloads] || vector_place(e, x->ix, axis, width, x->buf) ||
             goes_round(e, x, axis))
@@ -142,7 +181,7 @@ static const char *load_text(Emit *e, const Vectors *v, int load)
     const Inst *x = &e->body->insts.at[load];
     int width = vector_width(v, load);
     const char *t = vec_type(e, e->body->bufs.at[x->buf].type, width), *buf = e->buf_name[x->buf];
-    const char *pred = x->pred >= 0 ? emit_value(e, x->pred) : NULL;
+    const char *pred = x->pred >= 0 ? condition_text(e, v, x->pred) : NULL;
     const BodyBuf *b = &e->body->bufs.at[x->buf];
     const char *at = emit_index(e, x->ix), *left = "";
     if (v->open && b->elems % width) left = emit_text(e, ", %lld - (%s)", (long long)b->elems, at);
@@ -168,9 +207,10 @@ static const char *load_text(Emit *e, const Vectors *v, int load)
 
 void print_vector_load(Emit *e, const Vectors *v, int load, const char *slot)
 {
+    if (chosen_load(e, load) != load) return;
     const char *own = e->axis[v->axis];
     if (v->base) e->axis[v->axis] = v->base;
-    const char *from = load_text(e, v, load);
+    const char *from = shares_vector(e, load) ? choice_text(e, v, load) : load_text(e, v, load);
     e->axis[v->axis] = own;
     emit(e, "%s = %s;", slot, from);
 }
@@ -185,7 +225,7 @@ void print_slot(Emit *e, const Vectors *v, int load)
 
 const char *slot_name(Emit *e, int load)
 {
-    return emit_text(e, "%s_vec", e->name[load]);
+    return emit_text(e, "%s_vec", e->name[chosen_load(e, load)]);
 }
 
 void print_lane(Emit *e, const Vectors *v, const char *index)

@@ -75,8 +75,13 @@ typedef struct Inst {
     Quotient quotient; // EW
     bool skips;        // LOAD: its predicate depends only on positions and on values that all
                        // threads share
-    uint8_t once;      // EW: 1 + the operand that is the column's number; true for at most one
-                       // column of a row
+    // LOAD: 1 + the first of several loads of which at most one is needed in each row; 0: none.
+    // This one is needed where the index [position] is at least needed_from and less than
+    // needed_to.
+    int choice, position;
+    int64_t needed_from, needed_to;
+    uint8_t once;    // EW: 1 + the operand that is the column's number; true for at most one
+                     // column of a row
     int under;       // REDUCE: 1 + the maximum, of the same stage, relative to which its terms are
                      // exponentials
     bool keep;       // its row is kept from stage to stage: CUDA: loads; CPU: costly ops
@@ -306,6 +311,9 @@ bool mma_fits(const Body *b); // whether it is a contraction of 16-bit floats th
 bool operand_along_k(const Body *b, int inst, int width);
 // Whether the instruction has the same value along each aligned run of [width] of the axis.
 bool inst_steady(const Body *b, int inst, int axis, int width);
+// The first of the loads of which at most one is needed in each run of [width] rows: the load
+// itself if there is none before it.
+int inst_choice(const Body *b, int load, int width);
 // Whether the instruction depends only on the indices along the axes.
 bool inst_placed(const Body *b, int inst);
 // -- body_windows.c

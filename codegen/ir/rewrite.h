@@ -22,6 +22,10 @@ void body_mark_picks(Body *b);
 // a schedule is made. Keeps: every value that is used. Breaks: nothing.
 void body_mark_skips(Arena *a, Body *b);
 
+// choices.c: marks loads of which at most one is needed in each row (Inst.choice). Requires:
+// nothing; it runs before a schedule is made. Keeps, breaks: nothing is changed.
+void body_mark_choices(Arena *a, Body *b);
+
 // quotients.c: marks divisions of floats for which a reciprocal can be computed once
 // (Inst.quotient). Keeps, breaks: nothing is changed; a target without cheaper forms divides.
 void body_mark_quotients(Body *b);

@@ -9,6 +9,9 @@
 
 // Spaces of fewer than FEW elements are not cut: choosing an operand costs nothing there.
 enum { FEW = 1024, MOST_PIECES = 256, MOST_STORES_CPU = 32, MOST_STORES_CUDA = 8 };
+// Pieces that share a body on CUDA load at most this many bytes per element: a thread, which has
+// vectors of them, must hold all loads in registers.
+enum { MOST_LOADED = 96 };
 
 typedef struct Cut {
     int axis;
@@ -299,16 +302,35 @@ static bool has_shape(const Map *m, const Piece *p, const Type *t)
     return at == t->rank;
 }
 
+// How many of n pieces of one size one body computes: as many as its threads have registers for.
+// *l: these, lowered.
+static uint32_t pieces_together(const Map *m, const Piece *piece, uint32_t n, Lower *l)
+{
+    for (;; n /= 2) {
+        int bytes = 0;
+        *l = lower_pieces(m, piece, (int)n, piece->size, m->rank, NULL);
+        for (uint32_t i = 0; i < l->body->insts.n; i++) {
+            const Inst *v = &l->body->insts.at[i];
+            if (v->kind == KI_LOAD && v->axes >> (m->rank - 1) & 1)
+                bytes += dtype_info[l->body->bufs.at[v->buf].type].bits / 8;
+        }
+        if (n == 1 || bytes <= MOST_LOADED || m->ctx->target->kind != TARGET_CUDA) return n;
+    }
+}
+
 // Moves outs from [rest] to the map if they have the size of its pieces and one body can store all.
 static void take_beside(Map *m, uint32_t most, NodeList *rest)
 {
     for (uint32_t i = 1; i < m->pieces.n; i++)
         if (memcmp(m->pieces.at[i].size, m->pieces.at[0].size, sizeof m->pieces.at[0].size)) return;
-    uint32_t stores = m->pieces.n * (uint32_t)m->n, kept = 0;
+    Lower l;
+    const uint32_t n = m->pieces.n, stores = n * (uint32_t)m->n;
+    if (n > most || pieces_together(m, m->pieces.at, n, &l) < n) return;
+    uint32_t kept = 0;
     for (uint32_t i = 0; i < rest->n; i++) {
         Node *x = rest->at[i];
-        bool takes = m->pieces.n <= most && stores + m->beside.n < most && !m->updates &&
-                     !node_has(x, OPF_EFFECT) && has_shape(m, &m->pieces.at[0], lower_space(x));
+        bool takes = stores + m->beside.n < most && !m->updates && !node_has(x, OPF_EFFECT) &&
+                     has_shape(m, &m->pieces.at[0], lower_space(x));
         if (takes)
             vec_push(m->ctx->arena, &m->beside, x);
         else
@@ -325,15 +347,19 @@ static bool join_pieces(Map *m, NodeList *rest, BodyList *out)
     bool *done = NEW_ARRAY(m->ctx->arena, bool, m->pieces.n + 1);
     for (uint32_t i = m->pieces.n; i-- > 0;) {
         VEC(Piece) alike = {0};
+        VEC(uint32_t) number = {0};
         for (uint32_t k = i + 1; k-- > 0 && alike.n < most;) {
             const Piece *p = &m->pieces.at[k];
             if (done[k] || memcmp(p->size, m->pieces.at[i].size, sizeof p->size)) continue;
             vec_push(m->ctx->arena, &alike, *p);
-            done[k] = true;
+            vec_push(m->ctx->arena, &number, k);
         }
         if (!alike.n) continue;
-        Lower l = lower_pieces(m, alike.at, (int)alike.n, alike.at[0].size, m->rank, NULL);
-        if (!finish_body(m, l, alike.at, (int)alike.n, out)) return false;
+        Lower l;
+        const uint32_t n = pieces_together(m, alike.at, alike.n, &l);
+        for (uint32_t k = 0; k < n; k++) done[number.at[k]] = true;
+        if (!finish_body(m, l, alike.at, (int)n, out)) return false;
+        if (n < alike.n) i++; // the others of this size
     }
     return true;
 }

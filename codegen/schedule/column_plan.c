@@ -12,13 +12,15 @@ enum {
     STORING_TURNS = 4, // iterations of a thread if columns are also stored: there are then many
                        // blocks, of which some load while others compute and store
     FEW_PARTS = 256,   // parts of squared deviations that a second kernel combines: joins_moments
-    STORING_PARTS = 1024, // the most parts if columns are also stored
-    SHORT = 16,           // one thread processes up to this many columns, if threads suffice,
-    SHORT_OVERLAP = 64,   // ... or this many, if each element is read at least
-    OVERLAP = 4,          // ... this many times
-    KEPT = 32,            // most bytes of a vector of accumulators combined through shared memory
-    KEPT_ALONE = 128,     // ... and of one that stays in a thread's registers
-    MANY_SUMS = 4,        // sums of a result from which on registers limit the vector
+    STORING_PARTS = 1024,   // the most parts if columns are also stored
+    SHORT = 16,             // one thread processes up to this many columns, if threads suffice,
+    SHORT_OVERLAP = 64,     // ... or this many, if each element is read at least
+    OVERLAP = 4,            // ... this many times
+    KEPT = 32,              // most bytes of a vector of accumulators combined through shared memory
+    KEPT_ALONE = 128,       // ... and of one that stays in a thread's registers
+    MANY_SUMS = 4,          // sums of a result from which on registers limit the vector
+    LOADED_REGISTERS = 112, // of a thread, for what it loads: with other values, a block of 256
+                            // threads with more leaves no room for a second one
 };
 
 static int element_bytes(const Body *b, int buf)
@@ -70,8 +72,9 @@ static bool is_batch(const Body *b)
     return false;
 }
 
-// Bytes that a thread reads for each of its results in one column, by all loads together.
-static int read_bytes(const Body *b)
+// Bytes that a thread with [width] results reads for each of them in one column, by all loads
+// together.
+static int read_bytes(const Body *b, int width)
 {
     int bytes = 0;
     // Of a batch, values that all columns or rows of a matrix share are in a cache.
@@ -79,7 +82,20 @@ static int read_bytes(const Body *b)
     for (uint32_t i = 0; i < b->insts.n; i++) {
         const Inst *v = &b->insts.at[i];
         bool own = v->kind == KI_LOAD && v->axes >> b->col & 1 && v->axes & 1;
+        if (inst_choice(b, (int)i, width) != (int)i) continue;
         if (batch ? inst_streams(b, v) : own) bytes += element_bytes(b, v->buf);
+    }
+    return bytes;
+}
+
+// Bytes that a thread reads once for each of its results, before its columns.
+static int held_bytes(const Body *b)
+{
+    int bytes = 0;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        if (v->kind == KI_LOAD && v->axes & 1 && !(v->axes >> b->col & 1))
+            bytes += element_bytes(b, v->buf);
     }
     return bytes;
 }
@@ -135,8 +151,10 @@ int column_widest(const Body *b)
             most = (int)at_most(most, (column_short(b) ? KEPT_ALONE : KEPT) / bytes);
         }
     }
+    while (most > 4 && most * (read_bytes(b, most) + held_bytes(b)) > 4 * LOADED_REGISTERS)
+        most /= 2;
     while (has_many_sums(b) && most > 2 &&
-           most * (4 * column_sums(b) + read_bytes(b)) > 4 * COLUMN_REGISTERS)
+           most * (4 * column_sums(b) + read_bytes(b, most)) > 4 * COLUMN_REGISTERS)
         most /= 2;
     for (int limit = 0; limit < 2; limit++) // 0: limits by types; 1: by alignment
         for (uint32_t i = 0; i < b->insts.n + b->stores.n; i++) {
@@ -245,13 +263,13 @@ void plan_column(const Target *t, Body *b)
 {
     Schedule *s = &b->sched;
     int64_t rows = body_rows(b), cols = b->axis[b->col].extent;
-    int bytes = read_bytes(b);
-    double total = (double)rows * (double)cols * (bytes ? bytes : 4);
-    bool splits = schedule_can_split(b) && total > (double)t->few_bytes;
     s->split = 1;
     s->vector = column_widest(b);
     if (s->vector == 1) find_shifted(b);
     if (b->uneven) s->vector = column_widest(b);
+    const int bytes = read_bytes(b, s->vector);
+    const double total = (double)rows * (double)cols * (bytes ? bytes : 4);
+    const bool splits = schedule_can_split(b) && total > (double)t->few_bytes;
     if (joins_moments(b)) { // many threads per result, as in plan_column_combine
         s->vector = s->unroll = 1;
         for (s->team = 1; s->team < BLOCK / 8 && s->team * 2 <= cols;) s->team *= 2;

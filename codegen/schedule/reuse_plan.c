@@ -3,7 +3,12 @@
 // keep them.
 #include "codegen/schedule/plans.h"
 
-enum { BLOCK = 256, KEPT_REGISTERS = 96, FLIGHT_REGISTERS = 32 };
+enum {
+    BLOCK = 256,
+    KEPT_REGISTERS = 96, // the most
+    GOOD_REGISTERS = 64, // vectors are narrower if they need more
+    FLIGHT_REGISTERS = 32
+};
 
 // Bytes per element: of vector loads that vary over the innermost axis only, and of all others.
 static void count_bytes(const Body *b, int *kept, int *streamed)
@@ -58,7 +63,10 @@ void plan_reuse(const Target *t, Body *b)
     count_bytes(b, &kept, &streamed);
     int64_t device = (int64_t)t->units * t->threads_per_unit;
     if (!reuse_possible(b) || kept <= streamed || body_rows(b) / s->vector < device) return;
-    if (s->vector * kept > 4 * KEPT_REGISTERS) return;
+    int vector = s->vector;
+    while (vector > 2 && vector * kept > 4 * GOOD_REGISTERS) vector /= 2;
+    if (vector * kept > 4 * KEPT_REGISTERS) return;
+    s->vector = vector;
     s->map.reuse = 1;
     for (s->unroll = 8; s->unroll > 2; s->unroll /= 2)
         if (s->unroll * s->vector * streamed <= 4 * FLIGHT_REGISTERS) break;

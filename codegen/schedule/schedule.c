@@ -224,7 +224,10 @@ void schedule_body(LowerCtx *ctx, Body *b)
 {
     const Target *t = ctx->target;
     Schedule *s = &b->sched;
-    if (t->kind == TARGET_CUDA) body_mark_skips(ctx->arena, b);
+    if (t->kind == TARGET_CUDA) {
+        body_mark_skips(ctx->arena, b);
+        body_mark_choices(ctx->arena, b);
+    }
     *s = (Schedule){.kind = SCHED_MAP,
                     .threads = 1,
                     .team = 1,

@@ -193,8 +193,67 @@ static void quotients(void)
     }
 }
 
+// Two operands of a concatenation along the rows, the first of one row: which loads are marked, and
+// as alternatives.
+static void choices(void)
+{
+    static const struct {
+        const char *name;
+        int64_t first, from, to; // rows of the first operand; where the loads' predicates hold
+        DType type;              // of the second operand
+        bool elsewhere;          // the first operand is summed, too
+        bool x, y, together;
+    } cases[] = {
+        {"a concatenation", 1, 1, 1, DT_F32, .x = true, .y = true, .together = true},
+        {"of two rows", 2, 2, 2, DT_F32, .x = true, .y = true, .together = true},
+        {"of two types", 1, 1, 1, DT_I32, .x = true, .y = true},
+        {"beside the operand", 1, 1, 1, DT_F32, .elsewhere = true, .y = true},
+        {"predicates that hold in more rows", 1, 2, 1, DT_F32, .x = true, .y = true,
+         .together = true},
+        {"zeros in a row", 2, 1, 2, DT_F32, .y = true},
+        {"zeros in a row of the second", 1, 1, 2, DT_F32, .x = true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Arena *a = arena_new();
+        Body *b = rows(a);
+        b->dot.sum = -1;
+        int at = add(
+            a, b,
+            (Inst){.kind = KI_INDEX, .type = DT_I32, .axes = ROW, .ix = ix_axis(b->ix, 0, ROWS)});
+        int bound[3]; // of the select, of both loads
+        const int64_t value[3] = {cases[i].first, cases[i].from, cases[i].to};
+        for (int k = 0; k < 3; k++)
+            bound[k] = add(a, b, (Inst){.kind = KI_CONST, .type = DT_I32, .ivalue = value[k]});
+        int when = ew(a, b, OP_lt, DT_BOOL, at, bound[0]),
+            below = ew(a, b, OP_lt, DT_BOOL, at, bound[1]),
+            above = ew(a, b, OP_ge, DT_BOOL, at, bound[2]);
+        int x = load(a, b, DT_F32, BOTH), y = load(a, b, cases[i].type, BOTH);
+        b->insts.at[x].pred = below;
+        b->insts.at[y].pred = above;
+        int joined =
+            add(a, b,
+                (Inst){.kind = KI_EW, .op = OP_select, .type = DT_F32, .na = 3, .a = {when, x, y}});
+        store(a, b, reduce(a, b, OP_sum, joined));
+        if (cases[i].elsewhere) store(a, b, reduce(a, b, OP_max, x));
+        uint64_t key = body_key(b);
+        body_mark_choices(a, b);
+        const Inst *f = &b->insts.at[x], *s = &b->insts.at[y];
+        CHECK_MSG(!f->choice == !cases[i].x && !s->choice == !cases[i].y, "%s: %d %d",
+                  cases[i].name, f->choice, s->choice);
+        CHECK_MSG((f->choice && f->choice == s->choice) == cases[i].together, "%s: %d %d",
+                  cases[i].name, f->choice, s->choice);
+        if (cases[i].x) CHECK(f->needed_from == 0 && f->needed_to == cases[i].first);
+        if (cases[i].y) CHECK(s->needed_from == cases[i].first && s->needed_to == ROWS);
+        CHECK(inst_choice(b, y, 1) == (cases[i].together ? x : y));
+        CHECK(inst_choice(b, y, 2) == y); // vectors of two would begin within an operand
+        CHECK(body_key(b) == key);
+        arena_free(a);
+    }
+}
+
 int main(void)
 {
+    choices();
     online();
     picks();
     quotients();
