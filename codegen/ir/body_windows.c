@@ -226,8 +226,8 @@ static bool find(const Body *b, int axis, const Inst *load, const Type *t, const
 // image of a batch.
 static bool find_merged(const Body *b, int axis, const Inst *load, BodyWindows *out)
 {
+    if (!load->at || load->node->type.rank < 4) return false;
     Type t = load->node->type;
-    if (t.rank < 4 || !load->at) return false;
     const Ix *at[MAX_RANK];
     at[0] = ix_add(b->ix, ix_scale(b->ix, load->at[0], t.dim[1]), load->at[1]);
     t.dim[0] *= t.dim[1];

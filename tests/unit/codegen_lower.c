@@ -599,11 +599,8 @@ static void indexed(Suite *s)
     }
     g = begin(s); // many updates of few places: shared out among threads
     ids = IN(g, "ids", DT_I32, 3000);
-    out(g,
-        graph_node(g, OP_scatter_add,
-                   (Node *[]){IN(g, "data", DT_F32, 7, 20), ids, IN(g, "small", DT_F32, 3000, 20)},
-                   3, &a),
-        "y");
+    Node *shared[] = {IN(g, "data", DT_F32, 7, 20), ids, IN(g, "small", DT_F32, 3000, 20)};
+    out(g, graph_node(g, OP_scatter_add, shared, 3, &a), "y");
     add(s, "scatter_add shared out", g, GROUP_SCATTER, 0, NULL, NULL, 1e-4);
     for (int k = 0; k < 8; k++) {
         g = begin(s);
