@@ -511,7 +511,9 @@ static void place_root(Fuse *f, Node *n)
     bool update =
         f->cluster[a->id] && f->late[a->id] && takes_updates(f, cluster_at(f, fuse_cluster(f, a)));
     bool gated = n->op == OP_assign && f->checks && !update;
-    bool large = type_bytes(&a->type) >= (node_has(a, OPF_PART) ? PART_BYTES : BECOMES_BYTES);
+    bool part =
+             node_has(a, OPF_PART) || (node_has(a, OPF_SCATTERS) && node_has(a->args[0], OPF_CELL)),
+         large = type_bytes(&a->type) >= (part ? PART_BYTES : BECOMES_BYTES);
     if (gated && f->cluster[a->id] && !stored) f->mat[a->id] = stored = true;
     if (stored && !node_has(n, OPF_EFFECT)) {
         // A value that is computed before the last check is copied into its cell by the update
