@@ -31,7 +31,7 @@ done
 # Few columns: several places a warp.
 for c in 1 $((2 + RANDOM % 25)); do
     sed "/^model middle/d; s/^const c = .*/const c = $c/" sums.net >narrow.net
-    size="-D n=$((22000 + RANDOM % 9000)) -D p=$((80000 + RANDOM % 9000))"
+    size="-D n=$((16500 + RANDOM % 2000)) -D p=$((60000 + RANDOM % 4000))"
     # shellcheck disable=SC2086
     expect 0 "kernels on cuda:0" "$NETC" check narrow.net --device cuda:0 --cache-dir '' $size
     # shellcheck disable=SC2086
