@@ -166,11 +166,11 @@ typedef struct TargetSums {
 bool target_sums_in_bins(const Target *t, const TargetSums *x);
 // The estimated time in which the blocks with these bins find their updates; 0: it cannot be saved.
 double target_find_seconds(const Target *t, const TargetSums *x);
+// The estimated time in which so many indices are sorted, after which nothing has to be found.
+double target_sort_seconds(const Target *t, int64_t count);
 // Of a sort's rows of so many elements, whether finding the first ones in order is faster.
 enum { SORT_FIRST_MOST = 128 };
 bool target_finds_first(const Target *t, int64_t cols, int64_t first);
-// The estimated time in which so many indices are sorted, after which nothing has to be found.
-double target_sort_seconds(const Target *t, int64_t count);
 // Whether a scatter of [count] updates into [bytes] bytes, of which the last one of each place
 // remains, is faster if every element reads the last update of its place, instead of storing one
 // update after another.

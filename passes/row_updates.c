@@ -33,7 +33,8 @@ typedef struct Rows {
 
 static const Node *uniform(const Node *n) // the only number in n; NULL: it may have several
 {
-    if (n->op == OP_const) return n;
+    double v;
+    if (node_const_value(n, &v)) return n;
     return n->op == OP_broadcast && type_count(&n->args[0]->type) == 1 ? n->args[0] : NULL;
 }
 

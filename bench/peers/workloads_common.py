@@ -44,6 +44,16 @@ def size(large, small):
     return small if tiny else large
 
 
+def rotated(x):
+    """Rotary positions, by halves: x (..., T, d)."""
+    T, d = x.shape[-2:]
+    speed = 10000 ** (-torch.arange(0, d, 2, device=x.device).float() / d)
+    angle = torch.arange(T, device=x.device).float()[:, None] * speed
+    c, s = torch.cos(angle).to(x.dtype), torch.sin(angle).to(x.dtype)
+    a, b = x[..., : d // 2], x[..., d // 2:]
+    return torch.cat([a * c - b * s, b * c + a * s], -1)
+
+
 class Clipped:
     """An optimizer behind the clipping of all gradients together."""
     def __init__(self, parameters, most, optimizer):

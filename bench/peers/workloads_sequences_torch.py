@@ -9,19 +9,10 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-from workloads_common import adam, adamw, clipped, device, ints, measure, rand, sgd, size
+from workloads_common import adam, adamw, clipped, device, ints, measure, rand, rotated, sgd, size
 
 
 # -- texts -------------------------------------------------------------------------------------------------------------------------
-def rotated(x):
-    T, d = x.shape[-2:]
-    speed = 10000 ** (-torch.arange(0, d, 2, device=x.device).float() / d)
-    angle = torch.arange(T, device=x.device).float()[:, None] * speed
-    c, s = torch.cos(angle).to(x.dtype), torch.sin(angle).to(x.dtype)
-    a, b = x[..., : d // 2], x[..., d // 2:]
-    return torch.cat([a * c - b * s, b * c + a * s], -1)
-
-
 class Heads(nn.Module):
     """Attention of x to itself, or to another text if `over`."""
     def __init__(self, width, heads, kv_heads=None, over=False, bias=False, causal=False, rope=False):

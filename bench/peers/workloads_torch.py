@@ -9,7 +9,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 import torchvision
 
-from workloads_common import adam, adamw, device, ints, measure, rand, sgd, size, tiny
+from workloads_common import adam, adamw, device, ints, measure, rand, rotated, sgd, size, tiny
 
 
 def images(batch, side):
@@ -62,15 +62,6 @@ class Heads(nn.Module):
             q, k = rotated(q), rotated(k)
         y = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
         return self.out(y.transpose(1, 2).reshape(B, T, C))
-
-
-def rotated(x):
-    T, d = x.shape[-2:]
-    speed = 10000 ** (-torch.arange(0, d, 2, device=x.device).float() / d)
-    angle = torch.arange(T, device=x.device).float()[:, None] * speed
-    c, s = torch.cos(angle).to(x.dtype), torch.sin(angle).to(x.dtype)
-    a, b = x[..., : d // 2], x[..., d // 2:]
-    return torch.cat([a * c - b * s, b * c + a * s], -1)
 
 
 def feed(width, hidden, act=nn.GELU):

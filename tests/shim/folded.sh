@@ -1,0 +1,22 @@
+#!/bin/bash
+# Scales that become part of weights (passes/fold_scales.c), on the device of the host, beside the same as sums that are no products:
+# random sizes, with the pass and without it.
+. "$(dirname "$0")/../lib.sh"
+SHIM=$BUILD/shim net=$ROOT/tests/shim/net/folded.net
+if ! command -v g++ >/dev/null && ! command -v "${SHIM_CXX:-}" >/dev/null; then
+    skip "no g++: the CUDA text cannot be run on the host"
+    finish
+fi
+export LD_LIBRARY_PATH=$SHIM${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+RANDOM=${SEED:=$((10#$(date +%j)))} # another day, other sizes
+for size in "" "-D b=1" "-D b=$((2 + RANDOM % 9)) -D n=$((1 + RANDOM % 40)) -D c=$((1 + RANDOM % 40)) -D h=$((1 + RANDOM % 9))"; do
+    for entry in dense turned images; do
+        # shellcheck disable=SC2086
+        expect 0 "by f32" "$NETC" run -q "$net" -e $entry --device cuda:0 --cache-dir '' $size
+    done
+done
+# Folded: weights of the scaled product are multiplied before it.
+expect 0 "" "$NETC" "$net" -o model.bin --target cuda --dump dump -q
+folded=$(ls dump/*_fold_scales.net 2>/dev/null | wc -l)
+[ "$folded" -ge 1 ] && pass || fail "no scale became part of weights: $(ls dump)"
+finish
