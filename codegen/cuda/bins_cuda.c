@@ -175,6 +175,79 @@ static void print_add_ordered(Emit *e, int flight, bool last)
              flight, flight);
 }
 
+// The values of updates that all columns share, of those that the sum is computed from: at most
+// [shared] has room for all instructions.
+static int find_shared(const Emit *e, int *shared)
+{
+    const Body *b = e->body;
+    const uint64_t others = ~(1ull | 1ull << b->col);
+    uint64_t *marks = NEW_ARRAY(e->arena, uint64_t, b->insts.n);
+    int n = 0;
+    marks[b->bins.ordered] = marks[b->insts.at[b->bins.sum].a[0]] = 1;
+    for (uint32_t i = b->insts.n; i-- > 0;) {
+        const Inst *v = &b->insts.at[i];
+        if (!marks[i] || v->kind == KI_INDEX || !inst_over(v, b->col)) continue;
+        if (v->axes & others)
+            inst_mark(b, (int)i, 1, marks);
+        else
+            shared[n++] = (int)i;
+    }
+    return n;
+}
+
+// Adds updates from [first] on of the [count] that the warp's lanes have looked at, [flight] at a
+// time: as long as there are as many, or (last) to the end.
+static void print_add_looked(Emit *e, const int *shared, int n, int flight, bool last)
+{
+    const Body *b = e->body;
+    const char *c = e->axis[b->col], *const step =
+                                         emit_text(e, "for (int u = 0; u < %d; u++) {", flight);
+    emit_open(e, 0);
+    emit(e, "%s x[%d];", type_math(b->insts.at[b->bins.sum].type), flight);
+    emit(e, "int place[%d];", flight);
+    emit(e, "#pragma unroll");
+    emit_open(e, 1ull << b->col);
+    e->axis[b->col] = last ? "(next + nc_min(first + u, count - 1))" : "(next + first + u)";
+    for (int k = 0; k < n; k++) {
+        const char *name = e->name[shared[k]];
+        emit(e, "const %s %s_u = __shfl_sync(0xffffffffu, %s, first + u);",
+             type_math(b->insts.at[shared[k]].type), name, name);
+        emit_bind(e, shared[k], e->scope, emit_text(e, "%s_u", name));
+    }
+    emit(e, "place[u] = (int)(%s - (%s)%s * %lld);", emit_value(e, b->bins.ordered), int_type(e),
+         e->axis[0], (long long)b->bins.held);
+    emit(e, "x[u] = %s;", emit_value(e, b->insts.at[b->bins.sum].a[0]));
+    emit_end(e, "%s", step);
+    e->axis[b->col] = c;
+    emit(e, "#pragma unroll");
+    emit_open(e, 0);
+    emit(e, "%ssums[place[u] * %d] += x[u];", last ? "if (first + u < count) " : "",
+         team_threads(b));
+    emit_end(e, "%s", step);
+    emit_end(e,
+             last ? "for (; first < count; first += %d) {"
+                  : "for (; first + %d <= count; first += %d) {",
+             flight, flight);
+}
+
+// Adds the updates from [next] to [end]. What does not depend on the column is computed once for
+// the columns of a warp: each lane looks at one of 32 updates.
+static void print_add_shared(Emit *e)
+{
+    const Body *b = e->body;
+    const char *it = int_type(e);
+    int *shared = NEW_ARRAY(e->arena, int, b->insts.n);
+    const int n = find_shared(e, shared);
+    emit_open(e, 1ull << b->col);
+    emit_int(e, e->axis[b->col], "nc_min(next + lane, (%s)(end - 1))", it);
+    emit(e, "const int count = (int)nc_min(end - next, (%s)32);", it);
+    for (int k = n; k-- > 0;) emit_value(e, shared[k]);
+    emit(e, "int first = 0;");
+    print_add_looked(e, shared, n, FLIGHT, false);
+    print_add_looked(e, shared, n, FEW, true);
+    emit_end(e, "for (; next < end; next += 32) {");
+}
+
 // Stores results: the store's value, with the sum of a bin in place of the update.
 static void print_results(Emit *e)
 {
@@ -238,8 +311,12 @@ void bins_cuda(Emit *e)
     emit(e, "%s sums[held * %d] = 0;", over_places(e), threads);
     if (b->bins.ordered >= 0) {
         print_ordered(e);
-        print_add_ordered(e, FLIGHT, false);
-        print_add_ordered(e, FEW, true);
+        if (threads % 32 == 0) {
+            print_add_shared(e);
+        } else {
+            print_add_ordered(e, FLIGHT, false);
+            print_add_ordered(e, FEW, true);
+        }
     } else {
         print_unordered(e);
     }

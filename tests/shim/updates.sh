@@ -14,7 +14,11 @@ const n = 9000
 const p = 26000
 const c = 70
 model a(x: f32[p, c], i: i32[n] in 0..p, u: f32[n, c]) { return y = scatter_add(x, i, u) }
-model b(i: i32[n], u: f32[n, c]) { return y = scatter_add(zeros([p, c]), i % p, u * 2) }
+# What all columns of an update share: indices, one of them checked, a weight of the edge, a sum over its own features. Names of the printer.
+model b(x: f32[500, c], i: i32[n], to: i32[n] in 0..500, to_u: f32[n], f: f32[n, 7], low: f32[c]) {
+    first = x[to] * expand(to_u, -1) + expand(sum(f * expand(to_u, -1), -1), -1) * low
+    return y = scatter_add(zeros([p, c]), i % p, first)
+}
 model g(w: f32[p, c], i: i32[n] in 0..p) { return dw = grad(sum(sin(w[i])), w) }
 model one(x: f32[p], i: i32[n] in 0..p, u: f32[n]) { return y = scatter_add(x, i, u) }
 model few(i: i32[n] in 0..3, u: f32[n, c]) { return y = scatter_add(zeros([p, c]), i * (p // 3), u) }
