@@ -24,6 +24,15 @@ check cli include/netc.h base/ cli/ lsp/serve.h
 check lsp include/netc.h base/ lsp/
 check python include/netc.h python/
 check lib base/ ir/ frontend/ passes/ codegen/ runtime/ lib/ include/netc.h
+# What the text of kernels declares is no name of a model's value: codegen/text/names.c has all these words.
+for name in $(cat codegen/cuda/*.c codegen/c/*.c codegen/text/*.c codegen/tile/*.c | grep -o '"[^"]*"' |
+    grep -oE '(\b(int|float|double|bool|auto|char|unsigned|size_t|long|T|u?int[0-9]*_t|Nc[A-Za-z0-9]+(<[^>]*>)?)|%s)[ *&]+(const |__restrict__ )?[A-Za-z_][A-Za-z0-9_]* *[]=;:,({[]' |
+    sed -E 's/ *.$//; s/.*[^A-Za-z0-9_]//' | sort -u); do
+    n=$((n + 1))
+    case $name in nc_* | *_t | [a-z]0) continue ;; esac # functions
+    sed -n '/^static const char taken/,/;$/p' codegen/text/names.c | tr -d '"' | grep -qw -- "$name" ||
+        { echo "a kernel's text declares $name, which a model's value may be called: codegen/text/names.c"; bad=$((bad + 1)); }
+done
 # Inside a folder that has rooms, a room may use those before it: by what it includes, and by the functions it calls.
 # Headers beside the rooms are everybody's. rooms OBJECTS SOURCES TOP ROOM...: a line a call that goes the other way.
 rooms() {

@@ -5,27 +5,35 @@
 #include "codegen/schedule/knobs.h"
 #include "codegen/text/print.h"
 
+// Words of C and CUDA and their functions, then what the kernels' own text declares:
+// tests/layers.sh compares it with the printers.
+static const char taken[] =
+    " "
+    "a abs asm auto b bool break c case catch ceil char class const continue cos default "
+    "delete do double else enum erf exp explicit extern false float floor for friend goto if "
+    "inline int j0 j1 log long main max min mutable namespace new nullptr operator pow "
+    "private protected public register restrict return short signed sin sizeof sqrt static "
+    "struct switch tanh template this throw true try typedef typename union unsigned using "
+    "virtual void volatile while y0 y1 "
+    "acc added after all arg args at band bars base begin blind block bound box boxes by "
+    "chunk chunk_end column count down due early edge edges end end_m error failed first "
+    "first_k first_m first_tile flat found freed from full given group head held hi high hit "
+    "hit_place hits i inside j joint k k_first kept lane last last_k last_m last_n left "
+    "left_tile line live lo look low member mine more most n next of origin origin_m origin_n "
+    "other own own_col pair par part part_m piece pixel place place_of r rank rest result "
+    "right right_tile ring round round_halves row row_first rows s shift shrink slot some_m "
+    "step steps strip sum sums taken task team tile to to_n top totals turn tx u v vote w "
+    "warp warp_m whole whole_m words x y ";
+
 const char *name_identifier(Arena *a, const char *model_name)
 {
     char *s = arena_strdup(a, model_name + strspn(model_name, "@._"));
     for (char *p = s; *p; p++)
         if (!plain_alnum(*p)) *p = '_';
-    static const char *const taken[] = {
-        "a",        "b",        "c",       "double", "float",    "int",     "long",     "char",
-        "short",    "if",       "for",     "while",  "do",       "return",  "bool",     "true",
-        "false",    "static",   "const",   "void",   "unsigned", "signed",  "begin",    "end",
-        "task",     "args",     "arg",     "first",  "last",     "lo",      "hi",       "part",
-        "chunk",    "error",    "rows",    "switch", "case",     "default", "break",    "auto",
-        "register", "volatile", "union",   "struct", "new",      "delete",  "template", "this",
-        "class",    "operator", "private", "public", "x",        "y",       "exp",      "log",
-        "sin",      "cos",      "pow",     "v",      "u",        "row",     "lane",     "block",
-        "j0",       "j1",       "y0",      "y1",     "tanh",     "erf",     "floor",    "ceil",
-        "main",     "inline",   "words",   "acc",    "left",     "right",   "sums",     "sum",
-        "step",     "place",    "next",    "strip",  "tile",     "slot",    "line",     "from",
-        "warp"};
-    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
-        if (!strcmp(s, taken[i])) return arena_printf(a, "%s_", s);
-    size_t n = strlen(s); // "v12" and "i3" are generated names
+    if (strstr(taken, arena_printf(a, " %s ", s))) return arena_printf(a, "%s_", s);
+    size_t n = strlen(s); // "v12" and "i3" are generated names, as "x_u" and "x_inverse" for an "x"
+    if ((n > 2 && !strcmp(s + n - 2, "_u")) || (n > 8 && !strcmp(s + n - 8, "_inverse")))
+        return arena_printf(a, "%s_", s);
     bool ours = n > 1 && (s[0] == 'v' || s[0] == 'i' || s[0] == 'b') &&
                 strspn(s + 1, "0123456789") == n - 1;
     return plain_digit(*s) || ours ? arena_printf(a, "m_%s", s) : s;

@@ -44,7 +44,7 @@ static void choose_names(Emit *e)
             if (!model && v->kind == KI_LOAD) model = attr_str(v->node, ATTR_name);
             s = model ? name_identifier(e->arena, model)
                       : arena_printf(e->arena, "%s_%u", op_info(v->node->op)->name, i);
-            if (strmap_has(&used, s)) s = arena_printf(e->arena, "%s_%u", s, i);
+            while (strmap_has(&used, s)) s = arena_printf(e->arena, "%s_%u", s, i);
         }
         if (!s) s = arena_printf(e->arena, "v%u", i);
         strmap_set(&used, s, e);
