@@ -421,6 +421,13 @@ static double merged_seconds(const Target *t, const TargetGroups *x)
            target_move_seconds(t, weights * (x->half ? 2 : 4));
 }
 
+bool target_joins_products(const Target *t, int64_t rows, int64_t cols)
+{
+    enum { TILE = 128 };
+    return t->kind == TARGET_CUDA &&
+           (rows + TILE - 1) / TILE * ((cols + TILE - 1) / TILE) < t->units;
+}
+
 bool target_merges_groups(const Target *t, const TargetGroups *x)
 {
     return t->kind == TARGET_CUDA && x->rows > 0 && merged_seconds(t, x) < grouped_seconds(t, x);

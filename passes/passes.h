@@ -64,6 +64,7 @@ Graph *pass_early_casts(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_loop_casts(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_loop_stores(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_loop_sums(Graph *g, Module *m, const PassOptions *o);
+Graph *pass_join_products(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_fold_scales(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_precision(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_simplify(Graph *g, Module *m, const PassOptions *o);

@@ -31,6 +31,8 @@ const Pass pass_table[] = {
      true},
     {"approx", "functions whose results end in 16 bits use a GPU's cheaper forms", pass_approx,
      true},
+    {"join_products", "on a GPU a model's small products of one operand become a single one",
+     pass_join_products, true},
     {"attention", "a softmax of products between products is one kernel, its gradient two",
      pass_attention, true},
     {"chunks", "under a memory limit, large products whose rows are reduced are computed in parts",

@@ -1,0 +1,227 @@
+// Products of one operand with several weights, as a model's queries, keys and values are, become
+// one product with all of these, if each alone has too few results to fill the device:
+//
+//     cast(dot(x, v) + b), cast(dot(x, w) + c)   become   y = cast(dot(x, concat(v, w)) + concat(b,
+//     c))
+//                                                         slice(y), slice(y)
+//
+// The sum of a bias and the cast belong to the product's kernel, so they are joined with it. A
+// result that is computed on elementwise stays alone, since that, too, may be done in the kernel.
+// Models only: the joined weights are computed once (passes/prepare.c).
+//
+// Requires: precision chosen; it runs before attention, which reads slices in place. Keeps: values
+// within rounding. Breaks: nothing.
+#include "ir/axes.h"
+#include "ir/door.h"
+#include "passes/passes.h"
+#include "passes/prepare.h"
+#include "passes/regions.h"
+
+typedef struct Product {
+    const Node *dot, *bias, *tail; // bias: NULL, or a vector; tail: what others read
+    int next, first;               // products of the same join, by index; -1: none
+} Product;
+
+typedef struct Joins {
+    const Target *target;
+    const bool *known;       // by id: computed from parameters alone
+    const uint32_t *readers; // by id
+    const Node **reader;     // by id: the last of them
+    Product *at;
+    int n;
+    int *of; // by id: 1 + the index of the product that the node belongs to
+    Remap map;
+} Joins;
+
+static int last_axis(const Node *n)
+{
+    return n->type.rank - 1;
+}
+
+// Whether n is x (.., K) times a matrix that is computed from parameters, for more than one row.
+static bool is_candidate(const Joins *j, const Node *n)
+{
+    if (n->op != OP_dot || j->known[n->id] || !j->known[n->args[1]->id]) return false;
+    const DotAxes x = dot_axes(n, 0), w = dot_axes(n, 1);
+    return !w.nbatch && w.nfree == 1 && w.ncontract == 1 && x.nfree > 0 &&
+           type_count(&n->type) > n->type.dim[last_axis(n)];
+}
+
+// The vector that n adds to [to] for each of its last axis; NULL: n is no such sum.
+static const Node *bias_of(const Joins *j, const Node *n, const Node *to)
+{
+    int count;
+    if (n->op != OP_add) return NULL;
+    const Node *v = n->args[n->args[0] == to];
+    if (v->op != OP_broadcast || !j->known[v->id] || v->args[0]->type.rank != 1) return NULL;
+    const bool along = attr_ints(v, ATTR_dims, &count)[0] == last_axis(n);
+    return along && v->args[0]->type.dim[0] == n->type.dim[last_axis(n)] ? v->args[0] : NULL;
+}
+
+static const Node *only_reader(const Joins *j, const Node *n)
+{
+    return j->readers[n->id] == 1 ? j->reader[n->id] : NULL;
+}
+
+static Product product_of(const Joins *j, const Node *dot)
+{
+    Product p = {.dot = dot, .tail = dot, .next = -1, .first = -1};
+    const Node *n = only_reader(j, p.tail);
+    if (n && (p.bias = bias_of(j, n, p.tail))) n = only_reader(j, p.tail = n);
+    if (n && n->op == OP_cast) p.tail = n;
+    return p;
+}
+
+static bool are_alike(const Product *a, const Product *b)
+{
+    return a->dot->args[0] == b->dot->args[0] && a->tail->type.dtype == b->tail->type.dtype &&
+           a->dot->type.dtype == b->dot->type.dtype &&
+           a->dot->args[1]->type.dtype == b->dot->args[1]->type.dtype &&
+           attrs_hash(a->dot->attrs, 0) == attrs_hash(b->dot->attrs, 0);
+}
+
+static bool fits(const Joins *j, const Product *p)
+{
+    const int64_t cols = p->dot->type.dim[last_axis(p->dot)];
+    return target_joins_products(j->target, type_count(&p->dot->type) / cols, cols);
+}
+
+// Whether all that reads the tail are views and products.
+static bool is_moved_only(const Graph *g, const bool *live, const Node *tail)
+{
+    for (uint32_t i = tail->id + 1; i < g->nodes.n; i++) {
+        const Node *n = g->nodes.at[i];
+        for (uint32_t k = 0; live[i] && k < n->nargs; k++)
+            if (n->args[k] == tail && node_class(n) != CLS_VIEW && n->op != OP_dot) return false;
+    }
+    return true;
+}
+
+static bool find_products(Joins *j, const Graph *g)
+{
+    bool *live = NEW_ARRAY(g->arena, bool, g->nodes.n + 1), any = false;
+    graph_mark_live(g, live);
+    int *last = NEW_ARRAY(g->arena, int, g->nodes.n + 1); // by id of x: 1 + the last product
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        if (!live[i] || !is_candidate(j, g->nodes.at[i])) continue;
+        Product p = product_of(j, g->nodes.at[i]);
+        const int before = last[p.dot->args[0]->id] - 1;
+        if (!fits(j, &p) || !is_moved_only(g, live, p.tail)) continue;
+        if (before >= 0 && !are_alike(&j->at[before], &p)) continue;
+        last[p.dot->args[0]->id] = j->n + 1;
+        p.first = before < 0 ? j->n : j->at[before].first;
+        if (before >= 0) j->at[before].next = j->n;
+        any |= before >= 0;
+        j->at[j->n++] = p;
+    }
+    for (int i = 0; i < j->n; i++) {
+        const Product *p = &j->at[i];
+        if (p->first == i && p->next < 0) continue; // alone
+        for (const Node *n = p->dot;; n = j->reader[n->id]) {
+            j->of[n->id] = i + 1;
+            if (n == p->tail) break;
+        }
+    }
+    return any;
+}
+
+// The image of a value that parameters alone determine, before its turn.
+static Node *early(Joins *j, const Node *n)
+{
+    if (j->map.map[n->id]) return j->map.map[n->id];
+    for (uint32_t k = 0; k < n->nargs; k++) early(j, n->args[k]);
+    return remap_node(&j->map, n);
+}
+
+// The product that is joined after p; NULL: p is the last one.
+static const Product *after(const Joins *j, const Product *p)
+{
+    return p->next < 0 ? NULL : &j->at[p->next];
+}
+
+static bool is_rounded(const Node *v, DType t)
+{
+    return v->op == OP_cast && v->args[0]->type.dtype == t;
+}
+
+// The biases of the products from p on, as one vector; NULL: none of them has any. Those that the
+// precision has rounded stay so until they are read, as kernels of products want them.
+static Node *joined_biases(Joins *j, const Product *p)
+{
+    Graph *g = j->map.dst;
+    Node **part = NEW_ARRAY(g->arena, Node *, j->n);
+    const DType wide = p->dot->type.dtype, narrow = p->tail->type.dtype;
+    bool any = false, rounded = true;
+    int n = 0;
+    for (const Product *q = p; q; q = after(j, q)) {
+        any |= q->bias != NULL;
+        rounded &= !q->bias || is_rounded(q->bias, narrow);
+    }
+    if (!any) return NULL;
+    for (const Product *q = p; q; q = after(j, q)) {
+        const DType t = rounded ? narrow : wide;
+        const Type cols = type_make(t, 1, &q->dot->type.dim[last_axis(q->dot)]);
+        part[n++] = !q->bias  ? graph_broadcast_to(g, graph_const(g, t, 0), &cols)
+                    : rounded ? early(j, q->bias->args[0])
+                              : early(j, q->bias);
+    }
+    return graph_cast(g, graph_along(g, OP_concat, part, n, 0), wide);
+}
+
+// Joins the products from p on and maps their tails to slices of the result.
+static void join(Joins *j, const Product *p)
+{
+    Graph *g = j->map.dst;
+    Node **weights = NEW_ARRAY(g->arena, Node *, j->n);
+    int n = 0;
+    for (const Product *q = p; q; q = after(j, q)) weights[n++] = early(j, q->dot->args[1]);
+    graph_stamp(g, p->dot, NULL);
+    Node *biases = joined_biases(j, p);
+    graph_stamp(g, p->dot, NULL);
+    Node *args[] = {j->map.map[p->dot->args[0]->id],
+                    graph_along(g, OP_concat, weights, n, dot_axes(p->dot, 1).free[0])};
+    Node *y = graph_node(g, OP_dot, args, 2, p->dot->attrs);
+    if (biases) y = graph_binary(g, OP_add, y, graph_broadcast_to(g, biases, &y->type));
+    y = graph_cast(g, y, p->tail->type.dtype);
+    int64_t start[MAX_RANK] = {0}, limit[MAX_RANK], stride[MAX_RANK];
+    for (int i = 0; i < y->type.rank; i++) limit[i] = y->type.dim[i], stride[i] = 1;
+    limit[last_axis(y)] = 0;
+    for (const Product *q = p; q; q = after(j, q)) {
+        start[last_axis(y)] = limit[last_axis(y)];
+        limit[last_axis(y)] += q->dot->type.dim[last_axis(q->dot)];
+        graph_stamp(g, q->tail, NULL);
+        j->map.map[q->tail->id] = graph_slice(g, y, start, limit, stride);
+    }
+}
+
+static Graph *join_products(Graph *g, const Target *t, const bool *known)
+{
+    Joins j = {.target = t, .known = known, .readers = live_readers(g)};
+    j.reader = NEW_ARRAY(g->arena, const Node *, g->nodes.n + 1);
+    j.at = NEW_ARRAY(g->arena, Product, g->nodes.n + 1);
+    j.of = NEW_ARRAY(g->arena, int, g->nodes.n + 1);
+    bool *live = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
+    graph_mark_live(g, live);
+    for (uint32_t i = 0; i < g->nodes.n; i++)
+        for (uint32_t k = 0; live[i] && k < g->nodes.at[i]->nargs; k++)
+            j.reader[g->nodes.at[i]->args[k]->id] = g->nodes.at[i];
+    if (!find_products(&j, g)) return g;
+    j.map = remap_begin(g, graph_beside(g));
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Product *p = j.of[i] ? &j.at[j.of[i] - 1] : NULL;
+        if (p && p == &j.at[p->first] && g->nodes.at[i] == p->dot) join(&j, p);
+        if (!p && !j.map.map[i]) remap_node(&j.map, g->nodes.at[i]);
+    }
+    return graph_drop_dead(remap_end(&j.map));
+}
+
+Graph *pass_join_products(Graph *g, Module *m, const PassOptions *o)
+{
+    if (!o->target || o->target->kind != TARGET_CUDA) return g;
+    for (uint32_t i = 0; i < m->entries.n; i++) {
+        const Entry *e = &m->entries.at[i];
+        const bool *known = e->graph == g ? prepare_finds(m, e, o) : NULL;
+        if (known) return join_products(g, o->target, known);
+    }
+    return g;
+}
