@@ -27,8 +27,6 @@ typedef struct Pad {
     Remap map;  // to new values with the original shape
     Form *form; // by old id
     int *dots;  // by old id: number of products that read the stored operand
-    bool *
-        kept; // by old id: stored for an output or a cell, or elementwise readers are: never padded
     const Target *target;
 } Pad;
 
@@ -152,40 +150,6 @@ static bool stays_uneven(const Pad *p, const Node *dot)
     return k % UNIT && k >= LONG && cols % UNIT == 0 && is_inner(a, l.contract[0]) && fills &&
            node_in_memory(stored_of(a)) && !form_of(p, b) && p->dots[stored_of(a)->id] == 1 &&
            moving(t, &a->type) > turned + target_uneven_seconds(t, flops);
-}
-
-// They also store rows of any length. Of a result that is kept, a padded one would be copied; with
-// both operands' k beside each other and aligned, everything else is read as it is.
-static bool stores_uneven(const Pad *p, const Node *dot)
-{
-    const Target *t = p->target;
-    DotAxes l = dot_axes(dot, 0), r = dot_axes(dot, 1);
-    if (!t->group_products || !p->kept[dot->id] || l.ncontract != 1 || l.nbatch || r.nfree != 1)
-        return false;
-    for (int side = 0; side < 2; side++) {
-        const Node *x = dot->args[side];
-        int64_t axis = (side ? r : l).contract[0];
-        if (x->type.dim[axis] % UNIT || !is_inner(x, axis)) return false;
-    }
-    double results = (double)type_count(&dot->type),
-           flops = 2 * results * (double)reduced_count(dot);
-    return dot->type.dim[dot->type.rank - 1] % UNIT && results >= 128.0 * 128 * 2 * t->units &&
-           moving(t, &dot->type) > target_uneven_seconds(t, flops);
-}
-
-static bool *find_kept(const Graph *g)
-{
-    bool *kept = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
-    for (uint32_t i = 0; i < g->roots.n; i++)
-        for (uint32_t k = 0; k < g->roots.at[i]->nargs; k++)
-            kept[g->roots.at[i]->args[k]->id] = true;
-    for (uint32_t i = g->nodes.n; i-- > 0;) {
-        const Node *n = g->nodes.at[i];
-        bool follows =
-            node_class(n) == CLS_ELEMENTWISE || n->op == OP_permute || n->op == OP_reshape;
-        for (uint32_t k = 0; kept[i] && follows && k < n->nargs; k++) kept[n->args[k]->id] = true;
-    }
-    return kept;
 }
 
 static Node *uneven_dot(Pad *p, const Node *n)
@@ -355,7 +319,7 @@ static bool any_uneven(const Pad *p, const Graph *g, const PassOptions *o)
         if (n->op != OP_dot || !is_narrow(n->args[0]) || fuse_generated(o, n)) continue;
         if (stays_uneven(p, n)) return true;
         Sides s = sides_of(n);
-        if ((s.inner_odd || s.outer_odd) && !stores_uneven(p, n) && pays(p, n, &s)) return true;
+        if ((s.inner_odd || s.outer_odd) && pays(p, n, &s)) return true;
     }
     return false;
 }
@@ -364,7 +328,7 @@ Graph *fuse_pad(Graph *g, const PassOptions *o)
 {
     const Target *t = o ? o->target : NULL;
     if (!t || t->kind != TARGET_CUDA || !t->matmul_library) return g;
-    Pad p = {.target = t, .dots = count_dots(g), .kept = find_kept(g)};
+    Pad p = {.target = t, .dots = count_dots(g)};
     p.form = NEW_ARRAY(g->arena, Form, g->nodes.n + 1);
     if (!any_uneven(&p, g, o)) return g;
     p.dst = graph_beside(g);
@@ -379,8 +343,7 @@ Graph *fuse_pad(Graph *g, const PassOptions *o)
                 continue;
             }
             Sides s = sides_of(n);
-            if ((s.inner_odd || s.outer_odd) && !stores_uneven(&p, n) && pays(&p, n, &s))
-                pad_dot(&p, n, &s);
+            if ((s.inner_odd || s.outer_odd) && pays(&p, n, &s)) pad_dot(&p, n, &s);
         } else {
             follow(&p, n);
         }
