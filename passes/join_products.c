@@ -1,30 +1,30 @@
-// Products of one operand with several weights, as a model's queries, keys and values are, become
-// one product with all of these, if each alone has too few results to fill the device:
+// Products of one operand with several weights, as the queries, keys and values of a model are,
+// become one product with all of these:
 //
-//     cast(dot(x, v) + b), cast(dot(x, w) + c)   become   y = cast(dot(x, concat(v, w)) + concat(b,
-//     c))
-//                                                         slice(y), slice(y)
+//     dot(x, v) + b, dot(x, w) + c   becomes   y = dot(x, concat(v, w)) + concat(b, c)
+//                                              slice(y), slice(y)
 //
-// The sum of a bias and the cast belong to the product's kernel, so they are joined with it. A
-// result that is computed on elementwise stays alone, since that, too, may be done in the kernel.
-// Models only: the joined weights are computed once (passes/prepare.c).
+// In training, their gradients are then joined, too: x is read once, and its gradient is one
+// product, not a sum of several. In other entries, this pays if each product alone has too few
+// results to fill the device. A product that is computed on elementwise stays alone, since its
+// kernel may do that as well.
 //
-// Requires: precision chosen; it runs before attention, which reads slices in place. Keeps: values
-// within rounding. Breaks: nothing.
+// Requires: nothing; it runs before gradients are expanded. Keeps: values within rounding. Breaks:
+// nothing.
 #include "ir/axes.h"
 #include "ir/door.h"
 #include "passes/passes.h"
-#include "passes/prepare.h"
 #include "passes/regions.h"
 
 typedef struct Product {
-    const Node *dot, *bias, *tail; // bias: NULL, or a vector; tail: what others read
+    const Node *dot, *bias, *tail; // bias: NULL, or a vector; tail: the sum with it, or the dot
     int next, first;               // products of the same join, by index; -1: none
 } Product;
 
 typedef struct Joins {
     const Target *target;
-    const bool *known;       // by id: computed from parameters alone
+    bool train;
+    bool *known;             // by id: computed from parameters and constants alone
     const uint32_t *readers; // by id
     const Node **reader;     // by id: the last of them
     Product *at;
@@ -66,16 +66,14 @@ static const Node *only_reader(const Joins *j, const Node *n)
 static Product product_of(const Joins *j, const Node *dot)
 {
     Product p = {.dot = dot, .tail = dot, .next = -1, .first = -1};
-    const Node *n = only_reader(j, p.tail);
-    if (n && (p.bias = bias_of(j, n, p.tail))) n = only_reader(j, p.tail = n);
-    if (n && n->op == OP_cast) p.tail = n;
+    const Node *n = only_reader(j, dot);
+    if (n && (p.bias = bias_of(j, n, dot))) p.tail = n;
     return p;
 }
 
 static bool are_alike(const Product *a, const Product *b)
 {
-    return a->dot->args[0] == b->dot->args[0] && a->tail->type.dtype == b->tail->type.dtype &&
-           a->dot->type.dtype == b->dot->type.dtype &&
+    return a->dot->args[0] == b->dot->args[0] && a->dot->type.dtype == b->dot->type.dtype &&
            a->dot->args[1]->type.dtype == b->dot->args[1]->type.dtype &&
            attrs_hash(a->dot->attrs, 0) == attrs_hash(b->dot->attrs, 0);
 }
@@ -83,7 +81,7 @@ static bool are_alike(const Product *a, const Product *b)
 static bool fits(const Joins *j, const Product *p)
 {
     const int64_t cols = p->dot->type.dim[last_axis(p->dot)];
-    return target_joins_products(j->target, type_count(&p->dot->type) / cols, cols);
+    return j->train || target_joins_products(j->target, type_count(&p->dot->type) / cols, cols);
 }
 
 // Whether all that reads the tail are views and products.
@@ -139,50 +137,51 @@ static const Product *after(const Joins *j, const Product *p)
     return p->next < 0 ? NULL : &j->at[p->next];
 }
 
-static bool is_rounded(const Node *v, DType t)
+// The weights of the products from p on, along the axis of their columns. Transposed ones are
+// joined as they are stored.
+static Node *joined_weights(Joins *j, const Product *p)
 {
-    return v->op == OP_cast && v->args[0]->type.dtype == t;
+    Graph *g = j->map.dst;
+    Node **part = NEW_ARRAY(g->arena, Node *, j->n);
+    int64_t axis = dot_axes(p->dot, 1).free[0];
+    bool turned = true;
+    int n = 0;
+    for (const Product *q = p; q; q = after(j, q)) turned &= q->dot->args[1]->op == OP_permute;
+    for (const Product *q = p; q; q = after(j, q))
+        part[n++] = early(j, turned ? q->dot->args[1]->args[0] : q->dot->args[1]);
+    graph_stamp(g, p->dot, NULL);
+    Node *all = graph_along(g, OP_concat, part, n, turned ? 1 - axis : axis);
+    return turned ? graph_permute(g, all, (int64_t[]){1, 0}) : all;
 }
 
-// The biases of the products from p on, as one vector; NULL: none of them has any. Those that the
-// precision has rounded stay so until they are read, as kernels of products want them.
+// Their biases; NULL: none of them has any.
 static Node *joined_biases(Joins *j, const Product *p)
 {
     Graph *g = j->map.dst;
     Node **part = NEW_ARRAY(g->arena, Node *, j->n);
-    const DType wide = p->dot->type.dtype, narrow = p->tail->type.dtype;
-    bool any = false, rounded = true;
+    const DType t = p->dot->type.dtype;
+    bool any = false;
     int n = 0;
-    for (const Product *q = p; q; q = after(j, q)) {
-        any |= q->bias != NULL;
-        rounded &= !q->bias || is_rounded(q->bias, narrow);
-    }
+    for (const Product *q = p; q; q = after(j, q)) any |= q->bias != NULL;
     if (!any) return NULL;
     for (const Product *q = p; q; q = after(j, q)) {
-        const DType t = rounded ? narrow : wide;
         const Type cols = type_make(t, 1, &q->dot->type.dim[last_axis(q->dot)]);
-        part[n++] = !q->bias  ? graph_broadcast_to(g, graph_const(g, t, 0), &cols)
-                    : rounded ? early(j, q->bias->args[0])
-                              : early(j, q->bias);
+        part[n++] =
+            q->bias ? early(j, q->bias) : graph_broadcast_to(g, graph_const(g, t, 0), &cols);
     }
-    return graph_cast(g, graph_along(g, OP_concat, part, n, 0), wide);
+    graph_stamp(g, p->dot, NULL);
+    return graph_along(g, OP_concat, part, n, 0);
 }
 
 // Joins the products from p on and maps their tails to slices of the result.
 static void join(Joins *j, const Product *p)
 {
     Graph *g = j->map.dst;
-    Node **weights = NEW_ARRAY(g->arena, Node *, j->n);
-    int n = 0;
-    for (const Product *q = p; q; q = after(j, q)) weights[n++] = early(j, q->dot->args[1]);
-    graph_stamp(g, p->dot, NULL);
+    Node *args[] = {j->map.map[p->dot->args[0]->id], joined_weights(j, p)};
     Node *biases = joined_biases(j, p);
-    graph_stamp(g, p->dot, NULL);
-    Node *args[] = {j->map.map[p->dot->args[0]->id],
-                    graph_along(g, OP_concat, weights, n, dot_axes(p->dot, 1).free[0])};
+    graph_stamp(g, p->dot, p->dot->name); // the first one's name is that of all
     Node *y = graph_node(g, OP_dot, args, 2, p->dot->attrs);
     if (biases) y = graph_binary(g, OP_add, y, graph_broadcast_to(g, biases, &y->type));
-    y = graph_cast(g, y, p->tail->type.dtype);
     int64_t start[MAX_RANK] = {0}, limit[MAX_RANK], stride[MAX_RANK];
     for (int i = 0; i < y->type.rank; i++) limit[i] = y->type.dim[i], stride[i] = 1;
     limit[last_axis(y)] = 0;
@@ -194,9 +193,22 @@ static void join(Joins *j, const Product *p)
     }
 }
 
-static Graph *join_products(Graph *g, const Target *t, const bool *known)
+static bool *find_known(const Graph *g)
 {
-    Joins j = {.target = t, .known = known, .readers = live_readers(g)};
+    bool *known = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Node *n = g->nodes.at[i];
+        const OpClass c = node_class(n);
+        known[i] = node_has(n, OPF_CELL) || node_has(n, OPF_LITERAL) ||
+                   (n->nargs && (c == CLS_ELEMENTWISE || c == CLS_VIEW));
+        for (uint32_t k = 0; k < n->nargs; k++) known[i] &= known[n->args[k]->id];
+    }
+    return known;
+}
+
+static Graph *join_products(Graph *g, const Target *t, bool train)
+{
+    Joins j = {.target = t, .train = train, .known = find_known(g), .readers = live_readers(g)};
     j.reader = NEW_ARRAY(g->arena, const Node *, g->nodes.n + 1);
     j.at = NEW_ARRAY(g->arena, Product, g->nodes.n + 1);
     j.of = NEW_ARRAY(g->arena, int, g->nodes.n + 1);
@@ -218,10 +230,8 @@ static Graph *join_products(Graph *g, const Target *t, const bool *known)
 Graph *pass_join_products(Graph *g, Module *m, const PassOptions *o)
 {
     if (!o->target || o->target->kind != TARGET_CUDA) return g;
-    for (uint32_t i = 0; i < m->entries.n; i++) {
-        const Entry *e = &m->entries.at[i];
-        const bool *known = e->graph == g ? prepare_finds(m, e, o) : NULL;
-        if (known) return join_products(g, o->target, known);
-    }
+    for (uint32_t i = 0; i < m->entries.n; i++)
+        if (m->entries.at[i].graph == g)
+            return join_products(g, o->target, m->entries.at[i].kind == ENTRY_TRAIN);
     return g;
 }

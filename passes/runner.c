@@ -6,6 +6,8 @@
 #include <string.h>
 
 const Pass pass_table[] = {
+    {"join_products", "on a GPU products of one operand with several weights become one",
+     pass_join_products, true},
     {"autodiff", "gradients as ordinary graph; calls are inlined", pass_autodiff, false},
     {"extern", "the user's kernels that a device cannot run are replaced by their references",
      pass_extern, false},
@@ -31,8 +33,6 @@ const Pass pass_table[] = {
      true},
     {"approx", "functions whose results end in 16 bits use a GPU's cheaper forms", pass_approx,
      true},
-    {"join_products", "on a GPU a model's small products of one operand become a single one",
-     pass_join_products, true},
     {"attention", "a softmax of products between products is one kernel, its gradient two",
      pass_attention, true},
     {"chunks", "under a memory limit, large products whose rows are reduced are computed in parts",

@@ -114,6 +114,7 @@ Graph *pass_fuse(Graph *g, Module *m, const PassOptions *o)
     g = fuse_split_operands(g, small);
     g = fuse_legalize(g, rows, small);
     g = fuse_pad(g, small);
+    if (small) g = fuse_cut(g);
     VEC(Graph *) work = {0};
     IdMap seen = idmap_new(g->arena);
     vec_push(g->arena, &work, g);

@@ -148,6 +148,8 @@ Graph *fuse_legalize(Graph *g, bool rows, const PassOptions *o);
 // views between them.
 bool fuse_dot_reads(const Node *dot, int side, const Node *stored);
 
+// fuse_cut.c
+Graph *fuse_cut(Graph *g);
 // fuse_pad.c
 Graph *fuse_pad(Graph *g, const PassOptions *o); // returns the same graph if there is nothing to do
 
