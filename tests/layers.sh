@@ -26,7 +26,7 @@ check python include/netc.h python/
 check lib base/ ir/ frontend/ passes/ codegen/ runtime/ lib/ include/netc.h
 # What the text of kernels declares is no name of a model's value: codegen/text/names.c has all these words.
 for name in $(cat codegen/cuda/*.c codegen/c/*.c codegen/text/*.c codegen/tile/*.c | grep -o '"[^"]*"' |
-    grep -oE '(\b(int|float|double|bool|auto|char|unsigned|size_t|long|T|u?int[0-9]*_t|Nc[A-Za-z0-9]+(<[^>]*>)?)|%s)[ *&]+(const |__restrict__ )?[A-Za-z_][A-Za-z0-9_]* *[]=;:,({[]' |
+    grep -oE '(\b(int|float|double|bool|auto|char|unsigned|size_t|long|u?int[0-9]*_t|[A-Z][A-Za-z0-9]*(<[^>]*>)?)|%s)[ *&]+(const |__restrict__ )?[A-Za-z_][A-Za-z0-9_]* *[]=;:,({[]' |
     sed -E 's/ *.$//; s/.*[^A-Za-z0-9_]//' | sort -u); do
     n=$((n + 1))
     case $name in nc_* | *_t | [a-z]0) continue ;; esac # functions

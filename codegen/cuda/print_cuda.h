@@ -16,6 +16,7 @@ void in_order_cuda(Emit *e);
 void column_cuda(Emit *e, KernelPhase phase);
 void sweep_cuda(Emit *e);
 void bins_cuda(Emit *e);
+void bins_ordered_cuda(Emit *e); // bins_ordered.c: the sums of sorted updates
 void scan_cuda(Emit *e);
 void sort_cuda(Emit *e);
 void first_cuda(Emit *e);

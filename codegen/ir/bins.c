@@ -22,6 +22,16 @@ int bins_teams(int64_t cols, bool ordered)
     return ordered && threads >= WARP ? 1 : MOST_THREADS / threads;
 }
 
+int bins_team_threads(const Body *b)
+{
+    return bins_threads(b->axis[1].extent, b->bins.ordered >= 0);
+}
+
+int bins_teams_of(const Body *b)
+{
+    return bins_teams(b->axis[1].extent, b->bins.ordered >= 0);
+}
+
 int bins_looks(const Body *b)
 {
     enum { MOST = 8 };
@@ -31,7 +41,7 @@ int bins_looks(const Body *b)
 int64_t bins_bytes(const Body *b)
 {
     const int64_t threads = b->sched.threads, index = b->sched.wide ? 8 : 4,
-                  sums = b->bins.held * bins_threads(b->axis[1].extent, b->bins.ordered >= 0) *
+                  sums = b->bins.held * bins_team_threads(b) *
                          math_bytes(b->insts.at[b->bins.sum].type);
     if (b->bins.ordered >= 0) return sums;
     return sums + 2 * threads * bins_looks(b) * index + threads / 32 * 4;

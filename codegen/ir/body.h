@@ -339,6 +339,8 @@ int64_t first_room(const Body *b); // elements of a block in shared memory, with
 int64_t bins_blocks_across(int64_t cols);     // number of blocks for so many neighbouring results
 int bins_threads(int64_t cols, bool ordered); // per team
 int bins_teams(int64_t cols, bool ordered);
+int bins_team_threads(const Body *b);
+int bins_teams_of(const Body *b);
 int bins_looks(const Body *b);     // columns that a thread examines before it adds up those
                                    // with its index
 int64_t bins_bytes(const Body *b); // shared memory
