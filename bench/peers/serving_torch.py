@@ -16,10 +16,15 @@ import workloads_torch as workloads
 from torch_times import elapsed, graphed
 from workloads_common import modes, names, rand, tiny
 
+
+def likeliest(logits):
+    return logits.argmax(-1), logits
+
+
 # NAME: the function that predicts, of what the workload makes; which of the workload's data it takes
 USES = {
     "diffusion": (lambda net: net.predict, lambda d: (d[0], d[2])),
-    "bert": (lambda net: net.predict, lambda d: d),
+    "bert": (lambda net: lambda tokens: likeliest(net.predict(tokens)), lambda d: d),
     "moe": (lambda net: lambda tokens: net.predict(tokens)[0], lambda d: (d[0][:, :-1],)),
     "wavenet": (lambda net: net.predict, lambda d: (d[0][:, :-1],)),
     "gcn": (lambda net: net.predict, lambda d: d[:4]),
