@@ -5,8 +5,9 @@
 //                                              slice(y), slice(y)
 //
 // In training, their gradients are then joined, too: x is read once, and its gradient is one
-// product, not a sum of several. In other entries, this pays if each product alone has too few
-// results to fill the device. A product that is computed on elementwise stays alone, since its
+// product, not a sum of several. Where the joined weights are computed once (passes/prepare.c),
+// this pays if each product alone has too few results to fill the device; elsewhere, if x has at
+// least as many rows as a weight. A product that is computed on elementwise stays alone, since its
 // kernel may do that as well.
 //
 // Requires: nothing; it runs before gradients are expanded. Keeps: values within rounding. Breaks:
@@ -14,6 +15,7 @@
 #include "ir/axes.h"
 #include "ir/door.h"
 #include "passes/passes.h"
+#include "passes/prepare.h"
 #include "passes/regions.h"
 
 typedef struct Product {
@@ -23,8 +25,9 @@ typedef struct Product {
 
 typedef struct Joins {
     const Target *target;
-    bool train;
-    bool *known;             // by id: computed from parameters and constants alone
+    const bool *prepared;    // by id: computed before the entry runs; NULL: nothing is
+    bool *known, *learned;   // by id: computed from parameters and constants alone; of these, those
+                             // with respect to whose parameters there are gradients
     const uint32_t *readers; // by id
     const Node **reader;     // by id: the last of them
     Product *at;
@@ -71,17 +74,20 @@ static Product product_of(const Joins *j, const Node *dot)
     return p;
 }
 
-static bool are_alike(const Product *a, const Product *b)
+static bool are_alike(const Joins *j, const Product *a, const Product *b)
 {
+    const Node *v = a->dot->args[1], *w = b->dot->args[1];
     return a->dot->args[0] == b->dot->args[0] && a->dot->type.dtype == b->dot->type.dtype &&
-           a->dot->args[1]->type.dtype == b->dot->args[1]->type.dtype &&
+           v->type.dtype == w->type.dtype && j->learned[v->id] == j->learned[w->id] &&
            attrs_hash(a->dot->attrs, 0) == attrs_hash(b->dot->attrs, 0);
 }
 
-static bool fits(const Joins *j, const Product *p)
+static bool pays(const Joins *j, const Product *p)
 {
-    const int64_t cols = p->dot->type.dim[last_axis(p->dot)];
-    return j->train || target_joins_products(j->target, type_count(&p->dot->type) / cols, cols);
+    const int64_t cols = p->dot->type.dim[last_axis(p->dot)],
+                  rows = type_count(&p->dot->type) / cols;
+    if (!j->prepared || !j->prepared[p->dot->args[1]->id]) return rows >= cols;
+    return target_joins_products(j->target, rows, cols);
 }
 
 // Whether all that reads the tail are views and products.
@@ -104,8 +110,8 @@ static bool find_products(Joins *j, const Graph *g)
         if (!live[i] || !is_candidate(j, g->nodes.at[i])) continue;
         Product p = product_of(j, g->nodes.at[i]);
         const int before = last[p.dot->args[0]->id] - 1;
-        if (!fits(j, &p) || !is_moved_only(g, live, p.tail)) continue;
-        if (before >= 0 && !are_alike(&j->at[before], &p)) continue;
+        if (!pays(j, &p) || !is_moved_only(g, live, p.tail)) continue;
+        if (before >= 0 && !are_alike(j, &j->at[before], &p)) continue;
         last[p.dot->args[0]->id] = j->n + 1;
         p.first = before < 0 ? j->n : j->at[before].first;
         if (before >= 0) j->at[before].next = j->n;
@@ -193,22 +199,30 @@ static void join(Joins *j, const Product *p)
     }
 }
 
-static bool *find_known(const Graph *g)
+static void find_known(Joins *j, const Graph *g)
 {
-    bool *known = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
+    j->known = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
+    j->learned = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
+    for (uint32_t i = 0; i < g->nodes.n; i++)
+        if (g->nodes.at[i]->op == OP_grad) j->learned[g->nodes.at[i]->args[1]->id] = true;
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         const Node *n = g->nodes.at[i];
         const OpClass c = node_class(n);
-        known[i] = node_has(n, OPF_CELL) || node_has(n, OPF_LITERAL) ||
-                   (n->nargs && (c == CLS_ELEMENTWISE || c == CLS_VIEW));
-        for (uint32_t k = 0; k < n->nargs; k++) known[i] &= known[n->args[k]->id];
+        bool learned = j->learned[i];
+        j->known[i] = node_has(n, OPF_CELL) || node_has(n, OPF_LITERAL) ||
+                      (n->nargs && (c == CLS_ELEMENTWISE || c == CLS_VIEW));
+        for (uint32_t k = 0; k < n->nargs; k++) {
+            j->known[i] &= j->known[n->args[k]->id];
+            learned |= j->learned[n->args[k]->id];
+        }
+        j->learned[i] = learned && j->known[i];
     }
-    return known;
 }
 
-static Graph *join_products(Graph *g, const Target *t, bool train)
+static Graph *join_products(Graph *g, const Target *t, const bool *prepared)
 {
-    Joins j = {.target = t, .train = train, .known = find_known(g), .readers = live_readers(g)};
+    Joins j = {.target = t, .prepared = prepared, .readers = live_readers(g)};
+    find_known(&j, g);
     j.reader = NEW_ARRAY(g->arena, const Node *, g->nodes.n + 1);
     j.at = NEW_ARRAY(g->arena, Product, g->nodes.n + 1);
     j.of = NEW_ARRAY(g->arena, int, g->nodes.n + 1);
@@ -232,6 +246,6 @@ Graph *pass_join_products(Graph *g, Module *m, const PassOptions *o)
     if (!o->target || o->target->kind != TARGET_CUDA) return g;
     for (uint32_t i = 0; i < m->entries.n; i++)
         if (m->entries.at[i].graph == g)
-            return join_products(g, o->target, m->entries.at[i].kind == ENTRY_TRAIN);
+            return join_products(g, o->target, prepare_finds(m, &m->entries.at[i], o));
     return g;
 }
