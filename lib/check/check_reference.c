@@ -144,6 +144,29 @@ static void give_input(Checking *c, Execution *x, const Node *n, StrMap *seen)
     strmap_set(seen, g->name, v);
 }
 
+static Value *copied(Arena *a, const Value *v)
+{
+    Value *y = NEW(a, Value);
+    const size_t count = (size_t)type_count(&v->type);
+    *y = value_new(a, &v->type);
+    memcpy(y->f, v->f, count * sizeof *v->f);
+    for (int side = 0; side < 2; side++) {
+        if (!v->error[side]) continue;
+        y->error[side] = NEW_ARRAY(a, double, count);
+        memcpy(y->error[side], v->error[side], count * sizeof(double));
+    }
+    return y;
+}
+
+// The results alone outlive the evaluation, whose arena is emptied.
+static StrMap kept_values(Arena *a, const StrMap *of)
+{
+    StrMap out = strmap_new(a);
+    for (uint32_t i = 0; i < of->n; i++)
+        strmap_set(&out, of->entry[i].key, copied(a, of->entry[i].value));
+    return out;
+}
+
 // Evaluates the entry with [cells]. by_rows: it reads the second batch of a data set; otherwise its
 // inputs are bound.
 static Execution *evaluate(Checking *c, const Entry *entry, StrMap cells, CheckRound round,
@@ -153,7 +176,8 @@ static Execution *evaluate(Checking *c, const Entry *entry, StrMap cells, CheckR
     Execution *x = NEW(c->arena, Execution);
     *x =
         (Execution){.entry = entry, .inputs = strmap_new(c->arena), .cells = cells, .round = round};
-    EvalEnv env = {.arena = c->arena,
+    Arena *scratch = arena_inside(c->arena);
+    EvalEnv env = {.arena = scratch,
                    .inputs = strmap_new(c->arena),
                    .bound = true,
                    .tf32 = c->p->settings.precision == PREC_TF32};
@@ -163,6 +187,9 @@ static Execution *evaluate(Checking *c, const Entry *entry, StrMap cells, CheckR
     for (uint32_t i = 0; i < g->nodes.n; i++)
         if (g->nodes.at[i]->op == OP_input) give_input(c, x, g->nodes.at[i], &env.inputs);
     if (!eval_graph(g, &env, &x->want)) c->status = lib_fail_diags(c->err, NETC_INTERNAL, g->diags);
+    x->want.outputs = kept_values(c->arena, &x->want.outputs);
+    x->want.assigns = kept_values(c->arena, &x->want.assigns);
+    arena_empty(scratch);
     return x;
 }
 
