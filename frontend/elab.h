@@ -242,6 +242,7 @@ struct Elab {
     bool reads_inputs;  // the current init value depends on inputs of the model
     bool first_batch;   // ENTRY_FIRST_BATCH is being elaborated
     bool stopped;       // a limit of elab_limit.c was exceeded, which has been reported
+    size_t before;      // bytes of the arena when elaboration began
     uint32_t sizing;    // id of the frame in which an axis size is evaluated, or 0
     bool allow_unbound; // frontend_decls: an unbound dimension is not an error
 };

@@ -46,7 +46,7 @@ Val bounded(Elab *e, Val v, Span span)
 
 bool out_of_bounds(Elab *e, Span span)
 {
-    if (e->stopped || arena_bytes(e->arena) < MOST_BYTES) return e->stopped;
+    if (e->stopped || arena_bytes(e->arena) - e->before < MOST_BYTES) return e->stopped;
     e->stopped = true;
     Diag *d = error_at(e, span, "the model takes more than %d MiB to elaborate", MOST_BYTES >> 20);
     diag_note(e->diags, d,

@@ -233,6 +233,7 @@ static Elab *elab_load(Arena *a, Diags *d, const char *path, const char *text, s
 {
     static const FrontendOptions none = {0};
     Elab *e = NEW(a, Elab);
+    e->before = arena_bytes(a);
     e->arena = a;
     e->stack = __builtin_frame_address(0);
     e->diags = d;

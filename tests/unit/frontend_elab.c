@@ -375,6 +375,17 @@ static void test_deep(int n)
     arena_free(a);
 }
 
+// The limit on what elaboration takes is about elaboration, not about what the arena held before.
+static void test_full_arena(void)
+{
+    Arena *a = arena_new();
+    Diags *d;
+    arena_alloc(a, (size_t)3 << 29);
+    Module *m = compile(a, &d, "small.net", "model m(x: f32[3]) { return y = x * 2 }", NULL);
+    CHECK_MSG(m && !d->errors, "%s", rendered(a, d));
+    arena_free(a);
+}
+
 int main(void)
 {
     each_file("tests/net/lang", language_test);
@@ -386,6 +397,7 @@ int main(void)
     test_defines();
     test_use();
     test_round_trips();
+    test_full_arena();
     test_deep(50000);
     return unit_done();
 }
