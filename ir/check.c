@@ -30,6 +30,7 @@ typedef struct Check {
     Value **base;       // values at the unperturbed point, by node id
     bool *stale;        // by node id: depends on the leaf being probed
     uint64_t seed, draws;
+    Arena *scratch; // of one evaluation; empty between them
     bool failed;
 } Check;
 
@@ -66,28 +67,21 @@ static void mark_stale(Check *c, const char *leaf)
     }
 }
 
-// The loss with the leaf set to x + t * d. Runs in an arena of its own, freed before it returns.
+// The loss with the leaf set to x + t * d.
 static double loss_at(Check *c, Value *leaf, const double *x, const double *d, double t)
 {
     int64_t n = type_count(&leaf->type);
     if (!c->stale[c->loss->id]) return value_get(c->base[c->loss->id], 0); // does not depend on it
     for (int64_t i = 0; i < n; i++) leaf->f[i] = x[i] + t * d[i];
     double v = NAN;
-    Arena *scratch = arena_new();
-    jmp_buf oom;
-    if (!scratch || setjmp(oom)) {
-        arena_free(scratch);
-        arena_exhausted(c->env.arena);
-    }
-    arena_on_oom(scratch, &oom);
     EvalEnv env = c->env;
-    env.arena = scratch;
+    env.arena = c->scratch;
     EvalResult r;
     if (eval_graph_again(c->graph, &env, &r, c->base, c->stale, NULL))
         v = value_get(strmap_get(&r.outputs, attr_str(c->loss, ATTR_name)), 0);
     else
         c->failed = true;
-    arena_free(scratch);
+    arena_empty(c->scratch);
     return v;
 }
 
@@ -202,7 +196,7 @@ bool check_gradients(const Graph *forward, const char *loss, const Graph *gradie
 {
     static const char prefix[] = "grad:";
     Arena *a = env->arena;
-    Check c = {.seed = seed};
+    Check c = {.seed = seed, .scratch = arena_inside(a)};
     c.env = (EvalEnv){
         .arena = a, .inputs = copy_map(a, &env->inputs), .cells = copy_map(a, &env->cells)};
     memset(out, 0, sizeof *out);

@@ -68,12 +68,27 @@ static void view(Value *out, const Value *from, const int64_t *stride, int64_t o
 
 // -- elementwise ----------------------------------------------------------------------------------
 
+static void round_floats(Value *v, bool round)
+{
+    const DType t = v->type.dtype;
+    int64_t count = round && value_is_float(v) ? type_count(&v->type) : 0;
+    if (t == DT_F32)
+        for (int64_t i = 0; i < count; i++) v->f[i] = (float)v->f[i];
+    else if (t != DT_F64)
+        for (int64_t i = 0; i < count; i++) v->f[i] = scalar_round_half(t, v->f[i]);
+}
+
 void eval_elementwise(Eval *e, const Node *n, Value *const *args, Value *out)
 {
     int64_t count = type_count(&n->type);
     const Value *a = args[0], *b = n->nargs > 1 ? args[1] : a, *c = n->nargs > 2 ? args[2] : a;
     DType operand = args[n->nargs - 1]->type.dtype, result = n->type.dtype;
     bool converts = op_info(n->op)->flags & OPF_CONVERTS, round = e->env->round;
+    if (dtype_is_float(operand) && !converts) { // most elements of a check
+        scalar_on_floats[n->op](out->f, a->f, b->f, c->f, count);
+        round_floats(out, round);
+        return;
+    }
     for (int64_t i = 0; i < count; i++) {
         Scalar x = value_at(a, i);
         value_put(out, i,
@@ -368,13 +383,27 @@ static Value regroup(Arena *a, const Value *v, const int64_t *first, int nfirst,
     return out;
 }
 
-// to[j] += x * from[j], unrolled by four so that the compiler vectorizes it.
-static void add_floats(double *restrict to, double x, const double *restrict from, int64_t n)
+// to[j] += x[k] * from[k * n + j] for k in 0..4, in this order, so that an element of [to] is
+// loaded and stored once for four products.
+static void add_floats4(double *restrict to, const double *x, const double *from, int64_t n)
 {
-    int64_t j = 0;
-    for (; j + 4 <= n; j += 4)
-        for (int k = 0; k < 4; k++) to[j + k] += x * from[j + k];
-    for (; j < n; j++) to[j] += x * from[j];
+    const double *f0 = from, *f1 = f0 + n, *f2 = f1 + n, *f3 = f2 + n;
+    const double x0 = x[0], x1 = x[1], x2 = x[2], x3 = x[3];
+    for (int64_t j = 0; j < n; j++)
+        to[j] = to[j] + x0 * f0[j] + x1 * f1[j] + x2 * f2[j] + x3 * f3[j];
+}
+
+static void add_floats(double *restrict to, double x, const double *from, int64_t n)
+{
+    for (int64_t j = 0; j < n; j++) to[j] += x * from[j];
+}
+
+// One row of the result: to[n] += x[K] * from[K, n].
+static void add_row(double *restrict to, const double *x, const double *from, int64_t K, int64_t n)
+{
+    int64_t k = 0;
+    for (; k + 4 <= K; k += 4) add_floats4(to, x + k, from + k * n, n);
+    for (; k < K; k++) add_floats(to, x[k], from + k * n, n);
 }
 
 static void add_ints(int64_t *restrict to, int64_t x, const int64_t *restrict from, int64_t n)
@@ -392,13 +421,12 @@ void eval_dot(Eval *e, const Node *n, Value *const *args, Value *out)
     Value b = regroup(arena, args[1], y.batch, y.nbatch, y.contract, y.ncontract, y.free, y.nfree);
     DType t = out->type.dtype;
     for (int64_t row = 0; row < size.batch * M; row++) {
-        for (int64_t k = 0; k < K; k++) {
-            int64_t rb = (row / M * K + k) * N;
-            if (dtype_is_float(t))
-                add_floats(out->f + row * N, a.f[row * K + k], b.f + rb, N);
-            else
-                add_ints(out->i + row * N, a.i[row * K + k], b.i + rb, N);
-        }
+        int64_t rb = row / M * K * N;
+        if (dtype_is_float(t))
+            add_row(out->f + row * N, a.f + row * K, b.f + rb, K, N);
+        else
+            for (int64_t k = 0; k < K; k++)
+                add_ints(out->i + row * N, a.i[row * K + k], b.i + rb + k * N, N);
         DType wide = dtype_is_float(t) ? DT_F64 : DT_I64;
         for (int64_t j = 0; j < N; j++)
             value_put(out, row * N + j,

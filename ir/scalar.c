@@ -142,6 +142,47 @@ double (*const scalar_on_float[OP_COUNT])(double, double, double) = {
 #undef EW
 };
 
+// How a rule stores its first operand and its result, where the last operand is a float.
+#define FIRST_arith    double
+#define FIRST_float    double
+#define FIRST_compare  double
+#define FIRST_test     double
+#define FIRST_select   int64_t
+#define FIRST_same     double
+#define FIRST_cast     double
+#define FIRST_logic    double
+#define FIRST_bits     double
+#define FIRST_u32      double
+#define RESULT_arith   double
+#define RESULT_float   double
+#define RESULT_compare int64_t
+#define RESULT_test    int64_t
+#define RESULT_select  double
+#define RESULT_same    double
+#define RESULT_cast    double
+#define RESULT_logic   double
+#define RESULT_bits    double
+#define RESULT_u32     double
+
+#define EW(id, arity, flags, rule, ...)                                                            \
+    static void floats_##id(void *restrict out, const void *a, const double *b, const double *c,   \
+                            int64_t n)                                                             \
+    {                                                                                              \
+        RESULT_##rule *restrict to = out;                                                          \
+        const FIRST_##rule *first = a;                                                             \
+        for (int64_t i = 0; i < n; i++)                                                            \
+            to[i] = (RESULT_##rule)float_##id((double)first[i], b[i], c[i]);                       \
+    }
+#include "ir/ops.def"
+#undef EW
+
+void (*const scalar_on_floats[OP_COUNT])(void *restrict, const void *, const double *,
+                                         const double *, int64_t) = {
+#define EW(id, ...) [OP_##id] = floats_##id,
+#include "ir/ops.def"
+#undef EW
+};
+
 int64_t (*const scalar_on_int[OP_COUNT])(int64_t, int64_t, int64_t) = {
 #define EW(id, ...) [OP_##id] = int_##id,
 #include "ir/ops.def"

@@ -39,6 +39,10 @@ static inline Scalar scalar_cast(DType from, DType to, Scalar v, bool round)
 // The element expressions of ops.def that are defined for the type.
 extern double (*const scalar_on_float[OP_COUNT])(double, double, double);
 extern int64_t (*const scalar_on_int[OP_COUNT])(int64_t, int64_t, int64_t);
+// The same of n elements, unrounded: out[i] from a[i], b[i], c[i], each a double or an int64_t, as
+// values store them (ir/eval.h).
+extern void (*const scalar_on_floats[OP_COUNT])(void *restrict out, const void *a, const double *b,
+                                                const double *c, int64_t n);
 // One element of an elementwise op other than cast. [operand] is the type of the last operand,
 // [result] that of the node; floats are rounded to it if [round]. Conditions of select are
 // integers.
