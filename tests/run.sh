@@ -60,8 +60,9 @@ run() { # name command...
 # The longest go first, so that none of them is left alone at the end; then the other scripts.
 names() {
     local t
-    printf '%s\n' shim/run.sh cli/check.sh shim/schedules.sh cards/run.sh shim/unit.sh modes/passes.sh modes/programs.sh \
-        unit/codegen_lower unit/lib_golden net/run.sh modes/short_rows.sh shim/grid.sh shim/depthwise.sh
+    printf '%s\n' shim/run.sh cli/check.sh cards/run.sh shim/windows.sh shim/schedules.sh modes/passes.sh shim/unit.sh unit/lib_golden \
+        shim/updates.sh shim/statistics.sh unit/codegen_lower shim/windows3.sh modes/programs.sh net/run.sh shim/grouped.sh \
+        modes/short_rows.sh workflows/run.sh shim/grid.sh shim/joined.sh shim/depthwise.sh
     for t in tests/*/*.sh; do
         case $t in tests/fuzz/* | tests/mutants/*) ;; *) echo "${t#tests/}" ;; esac
     done
