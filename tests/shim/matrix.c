@@ -196,11 +196,17 @@ static inline __attribute__((always_inline)) void sums(const ShimLate *e, float 
     for (int col = lane % 4 * 2; col < e->n; col += 8, d += 4) {
         Four sum = {0};
         if (e->add) memcpy(&sum, d, sizeof sum);
-        for (int k = 0; k < 16; k++) {
-            const uint16_t *at = place(&b, col, k),
-                           *next = b.k_rows ? at + 1 : place(&b, col + 1, k);
-            float x = wide(*at, kind), y = wide(*next, kind);
+        for (int k = 0; k < 16 && b.k_rows; k++) {
+            const uint16_t *at = place(&b, col, k);
+            float x = wide(at[0], kind), y = wide(at[1], kind);
             sum += rows[k] * (Four){x, y, x, y};
+        }
+        for (int k = 0; k < 16 && !b.k_rows; k += 8) { // (16 bytes lie side by side)
+            const uint16_t *at = place(&b, col, k), *next = place(&b, col + 1, k);
+            for (int i = 0; i < 8; i++) {
+                float x = wide(at[i], kind), y = wide(next[i], kind);
+                sum += rows[k + i] * (Four){x, y, x, y};
+            }
         }
         memcpy(d, &sum, sizeof sum);
     }

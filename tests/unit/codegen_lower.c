@@ -730,7 +730,8 @@ static void host(Suite *s)
     fclose(f);
     int rc = system(arena_printf( // (-O2 would take half as long again, nearly all of the test)
         a,
-        "${CC:-cc} -std=gnu17 -O1 -ftree-vectorize -march=native -fopenmp-simd -ffp-contract=off "
+        "${CC:-cc} -std=gnu17 -O1 -fno-ivopts -ftree-vectorize -march=native -fopenmp-simd "
+        "-ffp-contract=off "
         "-fno-math-errno -fno-trapping-math -Wall -Werror=incompatible-pointer-types "
         "-Wno-unused-variable -Wno-tautological-compare -shared -fPIC -o %s %s -lm",
         so, src));
