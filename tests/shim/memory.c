@@ -486,24 +486,37 @@ static __attribute__((noinline, cold)) void early_read(void)
                shim_actor.id & 1023, shim_actor.id >> 10);
 }
 
+static inline __attribute__((always_inline)) void
+on_device_word(Word *w, uintptr_t a, unsigned m, bool write, uintptr_t from, size_t bytes)
+{
+    if (shim_actor.ahead && w->wmask & m && w->written > shim_actor.before) early_read();
+    if (m) check_word(w, a, m, write, false, from, bytes);
+}
+
 // (the size and the kind are constants in each hook, which are most of what a kernel costs here)
 static inline __attribute__((always_inline)) void on_device_access(uintptr_t a, size_t bytes,
                                                                    bool write)
 {
     uintptr_t from = a, end = a + bytes;
     if (shim_actor.ahead && write) early_write();
-    // An aligned line of 16 bytes may reach past the end: one of its bytes is there.
-    bool line = false;
-    for (uintptr_t p = a; p < end && bytes == 16 && a % 16 == 0 && !write; p += 4)
-        line |= (word_at((const void *)p)->owned & word_at((const void *)p)->valid) != 0;
     for (; a < end; a = (a | 3) + 1) {
         if (!on_device((const void *)a)) shim_fault("access beyond the device's memory");
-        Word *w = word_at((const void *)a);
-        unsigned m = mask_of(a, end - a);
-        if (line) m &= w->owned & w->valid;
-        if (shim_actor.ahead && w->wmask & m && w->written > shim_actor.before) early_read();
-        if (m) check_word(w, a, m, write, false, from, bytes);
+        on_device_word(word_at((const void *)a), a, mask_of(a, end - a), write, from, bytes);
     }
+}
+
+// The same of whole words.
+static inline __attribute__((always_inline)) void on_device_words(uintptr_t a, size_t bytes,
+                                                                  bool write)
+{
+    Word *w = word_at((const void *)a);
+    if (shim_actor.ahead && write) early_write();
+    if (!on_device((const void *)(a + bytes - 1))) shim_fault("access beyond the device's memory");
+    // A line of 16 bytes may reach past the end: one of its bytes is there.
+    bool line = false;
+    for (size_t i = 0; i < 4 && bytes == 16 && !write; i++) line |= (w[i].owned & w[i].valid) != 0;
+    for (size_t i = 0; i < bytes / 4; i++)
+        on_device_word(w + i, a + 4 * i, line ? w[i].owned & w[i].valid : 15, write, a, bytes);
 }
 
 // Not of device memory, in general.
@@ -541,10 +554,12 @@ static inline __attribute__((always_inline)) bool seen(uintptr_t a)
 static inline __attribute__((always_inline)) void access(uintptr_t a, size_t bytes, bool write)
 {
     if (!seen(a)) return;
-    if (on_device((const void *)a))
+    if (!on_device((const void *)a))
+        access_elsewhere(a, bytes, write);
+    else if (bytes % 4 || a % (bytes == 16 ? 16 : 4))
         on_device_access(a, bytes, write);
     else
-        access_elsewhere(a, bytes, write);
+        on_device_words(a, bytes, write);
 }
 
 static __attribute__((noinline, cold)) void misaligned(uintptr_t a, size_t bytes, bool write)
@@ -559,7 +574,10 @@ static inline __attribute__((always_inline)) void aligned(uintptr_t a, size_t by
     if (shim_running && a % bytes) misaligned(a, bytes, write);
     if (!seen(a)) return;
     if (on_device((const void *)a)) {
-        on_device_access(a, bytes, write);
+        if (bytes < 4)
+            on_device_access(a, bytes, write);
+        else
+            on_device_words(a, bytes, write);
         return;
     }
     // The block's own shared memory, past which the launch has none: most accesses. (Its words are
@@ -611,7 +629,9 @@ HOOKS(16)
 // Structs. Of those in device memory all are vectors, which want to be aligned.
 static void range(uintptr_t a, size_t n, bool write)
 {
-    if (on_device((const void *)a) && (n & (n - 1)) == 0) aligned(a, n > 16 ? 16 : n, write);
+    size_t unit = n > 16 ? 16 : n;
+    if (shim_running && on_device((const void *)a) && (n & (n - 1)) == 0 && a % unit)
+        misaligned(a, unit, write);
     access(a, n, write);
 }
 void __tsan_read_range(uintptr_t a, size_t n)
