@@ -273,16 +273,29 @@ static int64_t print_body(Emit *e, bool partial)
 
 typedef enum Part { WHOLE, PARTIAL, COMBINE } Part;
 
+// Inlined, a sine is a hundred instructions, and gcc's time grows with the square of a loop's
+// length (25 s for 25 sines and 25 cosines). A function that needs more of them than this calls
+// them, which makes it up to 1.6 times as slow.
+enum { MOST_WAVES = 8 };
+
 // The text of one function after its name. Sets the number of its tasks.
 static const char *print_part(const Kernel *k, const Body *b, bool pretty, Part part,
                               int64_t *tasks)
 {
-    Emit e = emit_begin(k, b, pretty, false);
+    Emit e;
+    Scope *root;
+    bool called = false;
+    for (;;) {
+        e = emit_begin(k, b, pretty, false);
+        e.called = called;
+        root = emit_open(&e, 0);
+        emit_line(&e, root, "void *const *args = arg;");
+        declare_buffers(&e);
+        *tasks = part == COMBINE ? combine_c(&e) : print_body(&e, part == PARTIAL);
+        if (called || e.waves <= MOST_WAVES) break;
+        called = true;
+    }
     Buf out = buf_new(k->arena);
-    Scope *root = emit_open(&e, 0);
-    emit_line(&e, root, "void *const *args = arg;");
-    declare_buffers(&e);
-    *tasks = part == COMBINE ? combine_c(&e) : print_body(&e, part == PARTIAL);
     buf_printf(&out, "(void *arg, long begin, long end)\n{\n%s}\n\n", root->text.data);
     return out.data;
 }

@@ -5,6 +5,13 @@
 #include <string.h>
 
 #define NC_FN  static inline __attribute__((unused, always_inline))
+// A long function that is called, not inlined, where a loop needs it many times; in a vectorised loop, a
+// copy for vectors is called. (clang makes no such copies.)
+#if defined __clang__
+#define NC_CALLED NC_FN
+#else
+#define NC_CALLED _Pragma("omp declare simd notinbranch") static __attribute__((unused, noinline, const))
+#endif
 #define NC_LINES __attribute__((aligned(64))) // arrays for vector accesses are aligned to cache lines
 // A function with a kernel's loops. The compiler must not analyse it for its callers: gcc 12.2 finds that
 // some that read forwards and backwards write nothing, and drops the call.

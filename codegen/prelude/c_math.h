@@ -90,6 +90,8 @@ NC_FN float nc_cos_f(float a)
     float s = nc_turned_f(a, &turn);
     return nc_from_bits(nc_bits(s) ^ (turn & 2) << 30);
 }
+NC_CALLED float nc_sin_called_f(float a) { return nc_sin_f(a); }
+NC_CALLED float nc_cos_called_f(float a) { return nc_cos_f(a); }
 
 // The bits of 2 / pi after 64 zeros: from each 32nd of them on, 64 bits.
 static const uint64_t nc_two_over_pi[] = {
@@ -172,6 +174,8 @@ NC_FN double nc_cos_d(double a)
     double s = nc_turned_d(a, &turn);
     return nc_from_bits_d(nc_bits_d(s) ^ (uint64_t)(turn & 2) << 62);
 }
+NC_CALLED double nc_sin_called_d(double a) { return nc_sin_d(a); }
+NC_CALLED double nc_cos_called_d(double a) { return nc_cos_d(a); }
 
 // a = k ln2 + r: *k is k as a number, the low bits of the result are k as an integer; *p is e^r - 1.
 NC_FN uint64_t nc_exp_parts_d(double a, double *k, double *p)

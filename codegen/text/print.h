@@ -54,6 +54,8 @@ struct Emit {
     const char *round;
     bool pieces; // C: the open loop processes a piece of the elements (halves_c.c)
     bool few;    // C: so few elements that their floats stay in registers
+    bool called; // C: sines and cosines are called, not inlined
+    int waves;   // C: number of them printed so far
     const char **buf_name;
 };
 

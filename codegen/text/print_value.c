@@ -115,7 +115,12 @@ static const char *ew_text(Emit *e, int at, const char *const *x)
 {
     const Inst *v = &e->body->insts.at[at];
     if (v->text) return own_text(e, v, x);
-    const char *text = op_info(v->op)->expr, *p = text, *form = e->cuda && v->approx ? "_16" : "";
+    const bool wave = !e->cuda && op_info(v->op)->flags & OPF_WAVE;
+    e->waves += wave;
+    const char *text = op_info(v->op)->expr, *p = text,
+               *form = e->cuda && v->approx ? "_16"
+                       : wave && e->called  ? "_called"
+                                            : "";
     Buf b = buf_new(e->arena);
     const char *unsigned_type = wraps_in(e, v);
     const char *result = v->type == DT_U8 ? "uint8_t" : unsigned_type ? type_math(v->type) : NULL;

@@ -27,8 +27,23 @@ for cc in gcc clang; do
     command -v $cc >/dev/null || { skip "no $cc"; continue; }
     expect 0 "" env CC=$cc "$NETC" check place.net --device cpu --cache-dir ''
 done
+# A function of many sines calls them, since gcc's time grows with the square of a loop's length; of few, it has
+# them inlined.
+cat >waves.net <<'N'
+const count = 12
+model m(x: f32[64, 40]) {
+    y = zeros(shape(x))
+    for k in 0..count { y = 0.9 * y + sin(x * (k + 1)) }
+    return y, d = grad(sum(square(y)), x), total = sum(cos(y), 0)
+}
+N
+"$NETC" --emit c waves.net >waves.c
+[ "$(grep -c '= nc_sin_called(' waves.c)" -ge 12 ] && pass || fail "twelve sines are not called: $(grep 'nc_sin' waves.c)"
+"$NETC" --emit c waves.net -D count=2 >waves.c
+[ "$(grep -c '= nc_sin(' waves.c)" -ge 2 ] && ! grep -q '= nc_[a-z]*_called(' waves.c && pass || fail "two sines are called"
 for cc in gcc clang; do
     command -v $cc >/dev/null || { skip "no $cc"; continue; }
+    expect 0 "" env CC=$cc "$NETC" check waves.net --device cpu --cache-dir ''
     expect 0 "CPU kernels: compiled by" env CC=$cc "$NETC" run -v --device cpu back.net --cache-dir ''
     grep -qi "compiled by .*$cc" "$W/.out" && pass || fail "another compiler than $cc: $(head -3 "$W/.out")"
 done

@@ -38,6 +38,8 @@ static long double seventhl(long double a)
 static const Function functions[] = {
     {"sin_f", sinl, true, {1.6, 1.6, 1.6, 1.6}},
     {"cos_f", cosl, true, {1.6, 1.6, 1.6, 1.6}},
+    {"sin_called_f", sinl, true, {1.6, 1.6, 1.6, 1.6}},
+    {"cos_called_f", cosl, true, {1.6, 1.6, 1.6, 1.6}},
     {"exp_f", expl, true, {2, 2, 2, 2}},
     {"log_f", logl, true, {2, 2, 2, 2}},
     {"expm1_f", expm1l, true, {3, 3, 3, 3}},
@@ -49,6 +51,8 @@ static const Function functions[] = {
     {"seventh_f", seventhl, true, {1.5, 0.5, 0.5, 0.5}},
     {"sin_d", sinl, false, {1.5, 1.5, 1.5, 1.5}},
     {"cos_d", cosl, false, {1.5, 1.5, 1.5, 1.5}},
+    {"sin_called_d", sinl, false, {1.5, 1.5, 1.5, 1.5}},
+    {"cos_called_d", cosl, false, {1.5, 1.5, 1.5, 1.5}},
     {"exp_d", expl, false, {1, 1, 1, 1}},
     {"expm1_d", expm1l, false, {2, 2, 2, 2}},
     {"log_d", logl, false, {1, 1, 1, 1}},
