@@ -83,6 +83,12 @@ static bool take_results(Elab *e, Call2 *c, Region *r, Val v, bool backward)
     }
     uint32_t at = 0, tensors = 0;
     for (uint32_t i = 0; i < s->params.n; i++) tensors += c->tensor[i] != NULL;
+    // Also a list of them, as grad(y, [a, b]) returns. (Of one tensor, a list is its elements.)
+    uint32_t items;
+    if (tensors > 1 && v.kind == V_LIST && seq_length(&v, &items) && items == tensors) {
+        many = true;
+        n = items;
+    }
     if (n != tensors) {
         fail(e, s->span,
              "the gradient of '%s' must return one value for each of its %u tensors, "
