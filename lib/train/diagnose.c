@@ -4,6 +4,7 @@
 #include "lib/train/diagnose.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,6 +52,28 @@ static Value *batch_value(Replay *r, const Node *input)
     return v;
 }
 
+// What the first bad value is: a value of the data or of a parameter or state, or a result.
+static const char *what_is_bad(const Replay *r, const Node *bad, const EvalEnv *env)
+{
+    const char *name = bad->op == OP_input || bad->op == OP_param || bad->op == OP_state
+                           ? attr_str(bad, ATTR_name)
+                           : NULL;
+    if (!name)
+        return arena_printf(r->arena, "the result of '%s'%s%s%s", op_info(bad->op)->name,
+                            bad->name ? " (" : "", bad->name ? bad->name : "",
+                            bad->name ? ")" : "");
+    if (bad->op != OP_input)
+        return arena_printf(r->arena, "in %s '%s', as the step began",
+                            bad->op == OP_param ? "parameter" : "state", name);
+    const Value *v = strmap_get(&env->inputs, name);
+    const int64_t n = type_count(&v->type), batch = v->type.rank ? v->type.dim[0] : 1;
+    int64_t at = 0;
+    while (at < n - 1 && isfinite(value_get(v, at))) at++;
+    const int64_t row = at / (n / batch);
+    return arena_printf(r->arena, "%g in example %" PRId64 " of the data of input '%s'",
+                        value_get(v, at), r->rows ? r->rows[row] : row, name);
+}
+
 static void replay(void *arg)
 {
     Replay *r = arg;
@@ -85,9 +108,8 @@ static void replay(void *arg)
     Diag *diag = diag_error(d, bad->loc,
                             "the loss, its gradient or an update is not finite at step %" PRId64
                             "; the first value that is not "
-                            "is the result of '%s'%s%s%s",
-                            r->step, op_info(bad->op)->name, bad->name ? " (" : "",
-                            bad->name ? bad->name : "", bad->name ? ")" : "");
+                            "is %s",
+                            r->step, what_is_bad(r, bad, &env));
     diag_note(d, diag,
               "nothing of this step was kept: parameters and states are those of step %" PRId64,
               r->step);

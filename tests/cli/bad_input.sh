@@ -114,6 +114,13 @@ fi
 # -- while running
 printf 'use nn\nuse optim\ndim batch = 16\nmodel m(image: u8[batch, 28, 28], label: u8[batch] in 0..10) {\n    x = flatten(cast(image, f32))\n    y = linear(log(x - 1), 10) as fc\n    return loss = cross_entropy(y, label)\n}\ntrain m {\n    minimize loss\n    update sgd(lr = 0.1)\n}\n' > nan.net
 expect 1 "nan.net:" "$NETC" train nan.net "${DATA[@]}" --device cpu --steps 3
+# ... of data that are not finite, which example of which input; of parameters, which (shuffled, in two batches)
+printf 'use nn\nuse optim\ndim batch = 4\nmodel m(a: f32[batch], x: f32[batch, 2]) {\n    return loss = mean(square((linear(x, 1) as fc)[:, 0] - a))\n}\ntrain m {\n    minimize loss\n    update sgd(lr = 0.1)\n}\n' > holes.net
+printf '1,2,3\n2,1,2\n3,2,1\n4,4,3\n5,4,3\n6,2,inf\n7,1,1\n8,2,4\n' > holes.csv
+expect 1 "the first value that is not is inf in example 5 of the data of input 'x'" "$NETC" train holes.net --data a=holes.csv:0 --data x=holes.csv:1-2 --device cpu
+holds "holes.net:4:"
+sed 's/    return/    param k: f32[] = inf\n    return/; s/- a/- a * k/' holes.net > infinite.net
+expect 1 "the first value that is not is in parameter 'k', as the step began" "$NETC" train infinite.net --data a=holes.csv:0 --data x=holes.csv:0-1 --device cpu
 
 # -- memory: the classes, the largest buffers with their lines, the batch that fits
 printf 'use nn\nuse optim\ndim batch = 128\nmodel m(image: u8[batch, 28, 28]) {\n    h = relu(linear(flatten(cast(image, f32)), 900000) as a)\n    h = relu(linear(h, 900000) as b)\n    return loss = mean(h)\n}\ntrain m {\n    minimize loss\n    update adam(lr = 1e-3)\n}\n' > big.net
