@@ -4,10 +4,12 @@ import json
 import re
 
 _STATUS = ("ok", "invalid", "environment", "out of memory", "check failed", "cancelled", "internal")
+_NAMES = {"none": "None", "true": "True", "false": "False"}
 # Options of the command line in a text, and what they are called here.
 _OPTIONS = [
     (re.compile(r"--(eval-)?data ([\w.]+)=FILE"), lambda o: f'{"eval_" if o[1] else ""}data={{"{o[2]}": …}}'),
-    (re.compile(r"-D ([\w.]+)=(\w+|…)"), lambda o: f'defines={{"{o[1]}": {o[2]}}}'),
+    (re.compile(r"""-D ([\w.]+)=(-?(?:\d[\d.]*e[-+]?\d+|[\w.]*\w)|…|\[[^\]]*\]|"[^"]*")"""),
+     lambda o: f'defines={{"{o[1]}": {_NAMES.get(o[2], o[2])}}}'),
     (re.compile(r"--(device|precision|entry) ([\w:.]+)"), lambda o: f'{o[1]}="{o[2]}"'),
     (re.compile(r"--(save-best|save-every|save|eval-data|eval-every|data|keep-last|split|patience|weights|map|ignore|"
                 r"transpose|allow-missing)\b( FILE\b| S\b)?"), lambda o: o[1].replace("-", "_") + ("=…" if o[2] else "")),

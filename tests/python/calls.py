@@ -326,6 +326,10 @@ def test_words():
     same((list(b.entries), float(b.entry("b")()["y"])), (["init", "b"], 1.0))
     with raises(KeyError, "'h' is a scratch state"):
         b.state["h"]
+    sized = "const width = 2\nmodel m(x: f32[width]) { return x }"
+    for value, shown in ((8.5, "8.5"), (-3, "-3"), (1e-07, "1e-07"), (None, "None"), (False, "False"), ('"a b"', '"a b"')):
+        with raises(netc.Error, f'by defines={{"width": {shown}}}\n'):  # what was given, and nothing behind it
+            netc.compile(sized, device="cpu", defines={"width": value})
 
 
 def test_copies():
