@@ -393,7 +393,9 @@ RtCode rt_csv_parse(const char *path, const char *part, const ProgType *wanted, 
     t.end = t.at + b->n;
     *e = (RtError){0};
     if (b->n >= 3 && !memcmp(t.at, "\xef\xbb\xbf", 3)) t.at += 3; // a byte-order mark
-    RtCode code = parse(&t, part, wanted, out);
+    const bool wide = b->n >= 2 && (!memcmp(t.at, "\xff\xfe", 2) || !memcmp(t.at, "\xfe\xff", 2));
+    RtCode code = wide ? rt_fail(e, RT_USER, "%s is UTF-16: save it as UTF-8", path)
+                       : parse(&t, part, wanted, out);
     for (int64_t i = 0; t.name && i < t.columns; i++) free(t.name[i]);
     free(t.name);
     free(t.field);

@@ -142,6 +142,10 @@ printf 'a,b,c\n1,2,3\n4,five,6\n' >words.csv
 expect 1 "words.csv:3: column 1 ('b'): 'five' is no number; columns of text cannot be read" "${RUN[@]}" --input x=words.csv
 sed -i 's/five/N\/A/' words.csv
 expect 1 "'N/A' is no number; write nan for a missing number" "${RUN[@]}" --input x=words.csv
+for mark in '\xff\xfe1\0,\0002\0\n\0' '\xfe\xff\0001\0,\0002\0\n'; do # as a spreadsheet's "Unicode text"
+    printf "$mark" >wide.csv
+    expect 1 "wide.csv is UTF-16: save it as UTF-8" "${RUN[@]}" --input x=wide.csv
+done
 printf 'True,FALSE,2\n' >truth.csv # as Python writes a bool
 expect 0 "y f32[1, 3] 2 0 4" "${RUN[@]}" --input x=truth.csv
 printf '1,2,3,4,1\n' >range.csv
