@@ -244,6 +244,8 @@ static Graph *join_products(Graph *g, const Target *t, const bool *prepared)
 Graph *pass_join_products(Graph *g, Module *m, const PassOptions *o)
 {
     if (!o->target || o->target->kind != TARGET_CUDA) return g;
+    // (16-bit weights are copies in any case; f32 ones would be further values under the limit)
+    if (o->memory_limit && (o->precision == PREC_F32 || o->precision == PREC_TF32)) return g;
     for (uint32_t i = 0; i < m->entries.n; i++)
         if (m->entries.at[i].graph == g)
             return join_products(g, o->target, prepare_finds(m, &m->entries.at[i], o));
