@@ -122,9 +122,10 @@ bool output_possible(const char *path, const char *model, int *code)
 
 bool output_named(const char *path, const char *suffix, const char *what, int *code)
 {
-    static const char *const formats[] = {".net",  ".bin", ".safetensors", ".npy", ".npz", ".csv",
-                                          ".txt",  ".png", ".pt",          ".pth", ".h5",  ".onnx",
-                                          ".json", ".c",   ".cu",          ".so",  ".o"};
+    static const char *const formats[] = {
+        ".net",     ".bin",   ".safetensors", ".npy",  ".npz", ".csv",   ".txt", ".png", ".pt",
+        ".pth",     ".h5",    ".onnx",        ".json", ".c",   ".cu",    ".so",  ".o",   ".parquet",
+        ".feather", ".arrow", ".mat",         ".hdf5", ".pkl", ".jsonl", ".xlsx"};
     const char *dot = strrchr(path, '.');
     for (size_t i = 0; dot && i < sizeof formats / sizeof *formats; i++)
         if (!strcmp(dot, formats[i]) && strcmp(dot, suffix)) {

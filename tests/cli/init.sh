@@ -66,4 +66,5 @@ head -c 700 w.safetensors | grep -q '"format":"pt"' && ! grep -q 'weight.m"\|net
 expect 0 "note: 5 tensors of bf16 in w.safetensors are read as f32" "$NETC" run m.net --input x=x.npy --weights w.safetensors --device cpu
 expect 1 "(--weights-only) can be written as f16" "$NETC" init m.net --type f16 -o x.safetensors --device cpu
 expect 1 "written as .safetensors; name the file accordingly" "$NETC" init m.net -o x.json
+expect 1 "written as .safetensors; name the file accordingly" "$NETC" init m.net -o x.parquet
 finish
