@@ -90,27 +90,30 @@ static bool pays(const Joins *j, const Product *p)
     return target_joins_products(j->target, rows, cols);
 }
 
-// Whether all that reads the tail are views and products.
-static bool is_moved_only(const Graph *g, const bool *live, const Node *tail)
+// By id: whether anything but views and products reads the node.
+static bool *find_computed_on(const Graph *g, const bool *live)
 {
-    for (uint32_t i = tail->id + 1; i < g->nodes.n; i++) {
+    bool *computed = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
         const Node *n = g->nodes.at[i];
-        for (uint32_t k = 0; live[i] && k < n->nargs; k++)
-            if (n->args[k] == tail && node_class(n) != CLS_VIEW && n->op != OP_dot) return false;
+        const bool moves = node_class(n) == CLS_VIEW || n->op == OP_dot;
+        for (uint32_t k = 0; live[i] && !moves && k < n->nargs; k++)
+            computed[n->args[k]->id] = true;
     }
-    return true;
+    return computed;
 }
 
 static bool find_products(Joins *j, const Graph *g)
 {
     bool *live = NEW_ARRAY(g->arena, bool, g->nodes.n + 1), any = false;
     graph_mark_live(g, live);
+    const bool *computed_on = find_computed_on(g, live);
     int *last = NEW_ARRAY(g->arena, int, g->nodes.n + 1); // by id of x: 1 + the last product
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         if (!live[i] || !is_candidate(j, g->nodes.at[i])) continue;
         Product p = product_of(j, g->nodes.at[i]);
         const int before = last[p.dot->args[0]->id] - 1;
-        if (!pays(j, &p) || !is_moved_only(g, live, p.tail)) continue;
+        if (!pays(j, &p) || computed_on[p.tail->id]) continue;
         if (before >= 0 && !are_alike(j, &j->at[before], &p)) continue;
         last[p.dot->args[0]->id] = j->n + 1;
         p.first = before < 0 ? j->n : j->at[before].first;

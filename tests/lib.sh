@@ -9,6 +9,12 @@ W=$TMP/work.$$; rm -rf "$W"; mkdir -p "$W"; cd "$W" || exit 1
 pass() { passed=$((passed + 1)); }
 fail() { failed=$((failed + 1)); echo "failed: $*"; }
 skip() { skipped=$((skipped + 1)); echo "skip: $*"; }
+# For tests on the host shim (tests/shim), which compiles CUDA text: the end of the test if there is no compiler for it.
+needs_shim() {
+    command -v g++ >/dev/null || command -v "${SHIM_CXX:-}" >/dev/null && return
+    skip "no g++: the CUDA text cannot be run on the host"
+    finish
+}
 finish() { echo "$passed passed, $failed failed, $skipped skipped"; [ $failed -eq 0 ]; exit; }
 
 # $LIMIT: the seconds after which a command hangs, ten times what any takes on a quiet machine.

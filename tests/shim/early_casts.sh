@@ -3,10 +3,7 @@
 # when they were rounded afterwards, on the device of the host. Sizes that nobody chose.
 . "$(dirname "$0")/../lib.sh"
 SHIM=$BUILD/shim net=$ROOT/tests/shim/net/early_casts.net
-if ! command -v g++ >/dev/null && ! command -v "${SHIM_CXX:-}" >/dev/null; then
-    skip "no g++: the CUDA text cannot be run on the host"
-    finish
-fi
+needs_shim
 RANDOM=${SEED:=$((10#$(date +%j)))} # another day, other sizes
 any() { printf -v "$1" %s $(($2 + RANDOM % ($3 - $2 + 1))); } # NAME LEAST MOST
 any n 1 3; any h 2 7; any c 1 24; any o 1 40

@@ -18,10 +18,7 @@ model drawn() {
            q = argsort(i)[:, :k], r = sort(i, descending = true)[:, :k], s = argsort(i > 0, descending = true)[:, :k], t = sort(odd, 1)[:, 1:k + 1:2]
 }
 N
-if ! command -v g++ >/dev/null && ! command -v "${SHIM_CXX:-}" >/dev/null; then
-    skip "no g++: the CUDA text cannot be run on the host"
-    finish
-fi
+needs_shim
 export LD_LIBRARY_PATH=$SHIM${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 RANDOM=${SEED:=$((10#$(date +%j)))} # another day, other sizes
 expect 0 "" "$NETC" drawn.net -o model.bin --target cuda --dump dump -q

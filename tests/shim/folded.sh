@@ -3,10 +3,7 @@
 # random sizes, with the pass and without it.
 . "$(dirname "$0")/../lib.sh"
 SHIM=$BUILD/shim net=$ROOT/tests/shim/net/folded.net
-if ! command -v g++ >/dev/null && ! command -v "${SHIM_CXX:-}" >/dev/null; then
-    skip "no g++: the CUDA text cannot be run on the host"
-    finish
-fi
+needs_shim
 export LD_LIBRARY_PATH=$SHIM${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 RANDOM=${SEED:=$((10#$(date +%j)))} # another day, other sizes
 for size in "" "-D b=1" "-D b=$((2 + RANDOM % 9)) -D n=$((1 + RANDOM % 40)) -D c=$((1 + RANDOM % 40)) -D h=$((1 + RANDOM % 9))"; do

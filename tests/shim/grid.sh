@@ -3,10 +3,7 @@
 # memory; rows and columns in one pass (on a device of two multiprocessors, for which a few hundred rows are many).
 . "$(dirname "$0")/../lib.sh"
 SHIM=$BUILD/shim
-if ! command -v g++ >/dev/null && ! command -v "${SHIM_CXX:-}" >/dev/null; then
-    skip "no g++: the CUDA text cannot be run on the host"
-    finish
-fi
+needs_shim
 FILE=$ROOT/tests/shim/net/grid.net
 
 # one MULTIPROCESSORS ROWS N: checks these sizes; leaves a line in results.

@@ -21,10 +21,7 @@ merged 3 -D b=128 --precision bf16 -D stride=2 -D h=26
 merged 3 -D b=128 --precision bf16 -D c=2 -D o=6 -D groups=32
 merged 0 -D b=128 --precision bf16 -D groups=16 -D c=64 -D o=64
 merged 0 # f32 without tensor cores
-if ! command -v g++ >/dev/null && ! command -v "${SHIM_CXX:-}" >/dev/null; then
-    skip "no g++: the CUDA text cannot be run on the host"
-    finish
-fi
+needs_shim
 export SHIM_UNITS=8 # a device that few places fill, so that these are merged, too
 right() { LD_LIBRARY_PATH=$SHIM expect "${EXIT:-0}" "${TEXT:-worst}" "$NETC" check "$net" --device cuda:0 --cache-dir '' --no-library "$@"; }
 LD_LIBRARY_PATH=$SHIM "$NETC" inspect "$net" --precision bf16 --order --no-library --cache-dir '' >order.txt 2>&1

@@ -3,10 +3,7 @@
 # precision, with the library and generated kernels, sizes that nobody chose. Joined are those that may be, and no others.
 . "$(dirname "$0")/../lib.sh"
 SHIM=$BUILD/shim net=$ROOT/tests/shim/net/join_products.net
-if ! command -v g++ >/dev/null && ! command -v "${SHIM_CXX:-}" >/dev/null; then
-    skip "no g++: the CUDA text cannot be run on the host"
-    finish
-fi
+needs_shim
 export LD_LIBRARY_PATH=$SHIM${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 RANDOM=${SEED:=$((10#$(date +%j)))} # another day, other sizes
 any="-D b=$((1 + RANDOM % 9)) -D t=$((2 + RANDOM % 40)) -D n=$((1 + RANDOM % 60)) -D d=$((1 + RANDOM % 40)) -D e=$((1 + RANDOM % 40))"

@@ -17,10 +17,7 @@ most=$(awk '/^static __device__|^extern "C"/ { n = 0 } / = nc_(load|keep|fetch)<
 [ "$most" -ge 12 ] && [ "$most" -le 24 ] && pass || fail "a map's thread has $most vectors"
 
 SHIM=$BUILD/shim
-if ! command -v g++ >/dev/null && ! command -v "${SHIM_CXX:-}" >/dev/null; then
-    skip "no g++: the CUDA text cannot be run on the host"
-    finish
-fi
+needs_shim
 RANDOM=${SEED:=$((10#$(date +%j)))} # another day, other sizes
 any() { printf -v "$1" %s $(($2 + RANDOM % ($3 - $2 + 1))); } # NAME LEAST MOST
 for i in $(seq "${SHAPES:-1}"); do

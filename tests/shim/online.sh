@@ -3,10 +3,7 @@
 # random sizes on the device of the host, against the evaluator.
 . "$(dirname "$0")/../lib.sh"
 SHIM=$BUILD/shim net=$ROOT/tests/shim/net/narrow_maxima.net
-if ! command -v g++ >/dev/null && ! command -v "${SHIM_CXX:-}" >/dev/null; then
-    skip "no g++: the CUDA text cannot be run on the host"
-    finish
-fi
+needs_shim
 export SHIM_UNITS=1 # a device that few rows fill
 
 checked() { LD_LIBRARY_PATH=$SHIM expect "$1" "$2" "$NETC" check "$net" --device cuda:0 --cache-dir '' "${@:3}"; }

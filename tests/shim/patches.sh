@@ -3,10 +3,7 @@
 # random sizes, in one to three dimensions; on a device of one multiprocessor, where that pays for few windows.
 . "$(dirname "$0")/../lib.sh"
 SHIM=$BUILD/shim net=$ROOT/tests/shim/net/patches.net
-if ! command -v g++ >/dev/null && ! command -v "${SHIM_CXX:-}" >/dev/null; then
-    skip "no g++: the CUDA text cannot be run on the host"
-    finish
-fi
+needs_shim
 export SHIM_UNITS=1 LD_LIBRARY_PATH=$SHIM${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 RANDOM=${SEED:=$((10#$(date +%j)))} # another day, other sizes
 # stored LEAST DEFINITION...: so many entries at least store their windows, and all are right.

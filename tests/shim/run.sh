@@ -7,10 +7,7 @@
 # SHIM_ONLY=WORD: only files whose name holds it. SHIM_ALL=1: all their sizes. SHIM_TIMES=1: how long each took.
 . "$(dirname "$0")/../lib.sh"
 SHIM=$BUILD/shim
-if ! command -v g++ >/dev/null && ! command -v "${SHIM_CXX:-}" >/dev/null; then
-    skip "no g++: the CUDA text cannot be run on the host"
-    finish
-fi
+needs_shim
 export SHIM_STATS=$W/stats
 on_shim() { LD_LIBRARY_PATH=$SHIM${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} "$@"; }
 

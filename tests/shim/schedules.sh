@@ -3,10 +3,7 @@
 # names, in another order of the threads, and broken on purpose, which the shim has to find.
 . "$(dirname "$0")/../lib.sh"
 SHIM=$BUILD/shim
-if ! command -v g++ >/dev/null && ! command -v "${SHIM_CXX:-}" >/dev/null; then
-    skip "no g++: the CUDA text cannot be run on the host"
-    finish
-fi
+needs_shim
 
 cat >rows.net <<'NET'
 use nn

@@ -4,10 +4,7 @@
 # how many of the first.
 . "$(dirname "$0")/../lib.sh"
 SHIM=$BUILD/shim net=$ROOT/tests/shim/net/statistics.net
-if ! command -v g++ >/dev/null && ! command -v "${SHIM_CXX:-}" >/dev/null; then
-    skip "no g++: the CUDA text cannot be run on the host"
-    finish
-fi
+needs_shim
 
 # taken UNITS MODELS DEFINITION...: of so many models ('': any) kernels take the sums, and all are right.
 taken() {

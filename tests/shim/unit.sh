@@ -1,7 +1,7 @@
 #!/bin/bash
 # Unit tests that need a GPU or take one, on the device made of the host.
 . "$(dirname "$0")/../lib.sh"
-command -v g++ >/dev/null || { skip "no g++: the CUDA text cannot be run on the host"; finish; }
+needs_shim
 for t in runtime_cuda codegen_lower lib_products lib_capture; do
     LIMIT=3000 expect 0 " 0 failed, 0 skipped" env QUICK=1 LD_LIBRARY_PATH="$BUILD/shim" "$BUILD/tests/unit/$t"
 done

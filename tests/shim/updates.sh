@@ -4,10 +4,7 @@
 # index out of range is named at its own position.
 . "$(dirname "$0")/../lib.sh"
 SHIM=$BUILD/shim
-if ! command -v g++ >/dev/null && ! command -v "${SHIM_CXX:-}" >/dev/null; then
-    skip "no g++: the CUDA text cannot be run on the host"
-    finish
-fi
+needs_shim
 export SHIM_UNITS=1 LD_LIBRARY_PATH=$SHIM${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 cat >sums.net <<'N'
 const n = 9000

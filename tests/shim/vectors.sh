@@ -3,10 +3,7 @@
 # attention only what a position or a length leaves: at sizes that nobody chose, on the device of the host and on the CPU,
 # against the evaluator, which does none of it. Another day, others.
 . "$(dirname "$0")/../lib.sh"
-if ! command -v g++ >/dev/null && ! command -v "${SHIM_CXX:-}" >/dev/null; then
-    skip "no g++: the CUDA text cannot be run on the host"
-    finish
-fi
+needs_shim
 RANDOM=${SEED:=$((10#$(date +%j)))}
 any() { printf -v "$1" %s $(($2 + RANDOM % ($3 - $2 + 1))); } # NAME LEAST MOST
 precision=(f32 tf32 bf16 f16)

@@ -3,10 +3,7 @@
 # both gradients, on the device of the host, against the evaluator. Sizes that nobody chose, and some on purpose.
 . "$(dirname "$0")/../lib.sh"
 SHIM=$BUILD/shim net=$ROOT/tests/shim/net/windows.net
-if ! command -v g++ >/dev/null && ! command -v "${SHIM_CXX:-}" >/dev/null; then
-    skip "no g++: the CUDA text cannot be run on the host"
-    finish
-fi
+needs_shim
 
 # measured FILE KERNELS: the tuning file's schedules, so many, were used. A day's sizes may be some for which no group of four warps
 # is listed: then only the values were compared, and that is said.

@@ -3,10 +3,7 @@
 # forward and both gradients, on the device of the host, against the evaluator. Sizes that nobody chose, and some on purpose.
 . "$(dirname "$0")/../lib.sh"
 SHIM=$BUILD/shim net=$ROOT/tests/shim/net/windows3.net
-if ! command -v g++ >/dev/null && ! command -v "${SHIM_CXX:-}" >/dev/null; then
-    skip "no g++: the CUDA text cannot be run on the host"
-    finish
-fi
+needs_shim
 export SHIM_UNITS=${SHIM_UNITS:-4} # (so few results are in parts only on a device of few multiprocessors)
 
 # windows SCHEDULE KERNELS DEFINITION...: so many kernels ('': some) are made by that schedule, the first ones, and all are right.

@@ -537,10 +537,53 @@ static void roots(void)
     CHECK(value_get(weights, 1) == 8);
 }
 
+// A loop over floats computes what single elements give, to the bit, for every op that takes
+// floats.
+static void whole_tensors(void)
+{
+    enum { N = 41 };
+    static const double special[] = {0.0,  -0.0, 1,      -1,       0.5,
+                                     -2.5, 1e30, 1e-310, INFINITY, -INFINITY};
+    enum { SPECIAL = sizeof special / sizeof *special };
+    double x[3][N], out[N];
+    int64_t conditions[N];
+    for (int i = 0; i < N; i++) {
+        for (int k = 0; k < 3; k++)
+            x[k][i] =
+                i == k ? NAN
+                : (i + k) % 2
+                    ? special[(i * (k + 1)) % SPECIAL]
+                    : (philox_word(7, (uint64_t)k, 0, (uint64_t)i, 0) / 4294967296.0 - 0.5) * 9;
+        conditions[i] = i % 3 == 0;
+    }
+    int ops = 0;
+    for (Op op = 0; op < OP_COUNT; op++) {
+        const OpInfo *o = op_info(op);
+        if (!scalar_on_floats[op]) continue;
+        if (o->rule != EW_arith && o->rule != EW_float && o->rule != EW_compare &&
+            o->rule != EW_test && o->rule != EW_select && o->rule != EW_same)
+            continue;
+        const bool chooses = o->rule == EW_select,
+                   says = o->rule == EW_compare || o->rule == EW_test;
+        scalar_on_floats[op](out, chooses ? (void *)conditions : x[0], x[1], x[2], N);
+        for (int i = 0; i < N; i++) {
+            const Scalar a = chooses ? (Scalar){.i = conditions[i]} : (Scalar){.f = x[0][i]};
+            const Scalar one = scalar_apply(op, DT_F64, says ? DT_BOOL : DT_F64, a,
+                                            (Scalar){.f = x[1][i]}, (Scalar){.f = x[2][i]}, false);
+            CHECK_MSG(!memcmp(&one, &out[i], sizeof one) ||
+                          (!says && isnan(one.f) && isnan(out[i])),
+                      "%s of element %d", o->name, i);
+        }
+        ops++;
+    }
+    CHECK(ops > 30);
+}
+
 int main(void)
 {
     arena = arena_new();
     elementwise();
+    whole_tensors();
     casts();
     folded_integers();
     folded_casts();
