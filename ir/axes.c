@@ -46,7 +46,8 @@ int64_t window_places(int64_t extent, int64_t size, int64_t stride, int64_t dila
 int64_t reduced_count(const Node *n)
 {
     int count;
-    const int64_t *axes = attr_ints(n, n->op == OP_dot ? ATTR_contract_a : ATTR_axes, &count);
+    const int64_t *axes =
+        attr_ints(n, n->op == OP_dot || n->op == OP_repair ? ATTR_contract_a : ATTR_axes, &count);
     return type_extent(&n->args[0]->type, axes, count);
 }
 

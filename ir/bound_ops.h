@@ -98,6 +98,6 @@ bool bound_marks_maximum(const Node *x);
 
 EvalRule bound_elementwise, bound_gather, bound_scatter, bound_scatter_add, bound_scatter_max,
     bound_dynamic_slice, bound_dynamic_update, bound_argmax, bound_argsort, bound_sum, bound_cumsum,
-    bound_sqdev, bound_prod, bound_dot;
+    bound_sqdev, bound_prod, bound_dot, bound_repair;
 
 #endif

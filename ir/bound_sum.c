@@ -387,3 +387,21 @@ void bound_dot(Eval *e, const Node *n, Value *const *args, Value *out)
     if (e->env->tf32 && a->type.dtype == DT_F32 && b->type.dtype == DT_F32)
         add_tf32(e, n, args, in, size, out);
 }
+
+void bound_repair(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    const Value *y = args[2];
+    Type dot;
+    int64_t *place;
+    eval_repair_places(e->env->arena, n, &dot, &place);
+    Value exact = value_new(e->env->arena, &dot);
+    bound_dot(e, n, args, &exact);
+    if (!exact.error[0] && !y->error[0]) return;
+    value_errors(e->env->arena, out);
+    for (int side = 0; side < 2; side++)
+        for (int64_t i = 0; i < type_count(&out->type); i++) {
+            const double own = y->error[0] ? y->error[side][i] : 0,
+                         other = exact.error[0] ? exact.error[side][place[i]] : 0;
+            out->error[side][i] = larger(own, other);
+        }
+}

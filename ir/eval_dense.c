@@ -436,3 +436,35 @@ void eval_dot(Eval *e, const Node *n, Value *const *args, Value *out)
                       scalar_cast(wide, t, value_at(out, row * N + j), e->env->round));
     }
 }
+
+void eval_repair_places(Arena *a, const Node *n, Type *dot, int64_t **place)
+{
+    const int64_t *perm = attr_ints(n, ATTR_perm, NULL), count = type_count(&n->type);
+    int64_t stride[MAX_RANK];
+    *dot = n->type;
+    for (int i = 0; i < n->type.rank; i++) dot->dim[perm[i]] = n->type.dim[i];
+    type_strides(dot, stride);
+    *place = NEW_ARRAY(a, int64_t, count + 1);
+    for (int64_t at = 0; at < count; at++) {
+        int64_t rest = at;
+        for (int i = n->type.rank; i-- > 0; rest /= n->type.dim[i])
+            (*place)[at] += rest % n->type.dim[i] * stride[perm[i]];
+    }
+}
+
+void eval_repair(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    const Value *y = args[2];
+    const int64_t count = type_count(&y->type);
+    bool finite = true;
+    for (int64_t i = 0; i < count; i++) finite &= isfinite(y->f[i]);
+    memcpy(out->f, y->f, sizeof *out->f * (size_t)count);
+    if (finite) return;
+    Type dot;
+    int64_t *place;
+    eval_repair_places(e->env->arena, n, &dot, &place);
+    Value exact = value_new(e->env->arena, &dot);
+    eval_dot(e, n, args, &exact);
+    for (int64_t i = 0; i < count; i++)
+        if (!isfinite(y->f[i])) out->f[i] = exact.f[place[i]];
+}

@@ -38,6 +38,8 @@ typedef void EvalRule(Eval *e, const Node *n, Value *const *args, Value *out);
 #undef EW
 #undef OP
 EvalRule eval_elementwise;
+// The type of the product of a repair, and by element of the result its place in the product.
+void eval_repair_places(Arena *a, const Node *n, Type *dot, int64_t **place);
 EvalRule *eval_rule(Op op);
 void value_errors(Arena *a, Value *v);       // adds error bounds of 0
 bool *bound_short(Arena *a, const Graph *g); // Frame.is_short

@@ -58,6 +58,23 @@ bool infer_dot(Infer *in)
     return true;
 }
 
+bool infer_repair(Infer *in)
+{
+    const Type *y = infer_arg(in, 2);
+    if (!infer_dot(in)) return false;
+    const Type dot = in->out;
+    int n;
+    const int64_t *perm = attrs_ints(in->attrs, ATTR_perm, &n);
+    unsigned seen = 0;
+    if (n != dot.rank) return infer_fail(in, "perm does not list the product's axes");
+    if (!mark_axes(in, &dot, perm, n, &seen)) return false;
+    for (int i = 0; i < n; i++) infer_set_axis(in, i, &dot, (int)perm[i]);
+    if (!dtype_is_float(y->dtype) || !type_equal(&in->out, y))
+        return infer_fail(in, "%s is not the product's %s", infer_show(in, y),
+                          infer_show(in, &in->out));
+    return true;
+}
+
 // -- indexed access -------------------------------------------------------------------------------
 
 bool infer_gather(Infer *in)

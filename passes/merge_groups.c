@@ -14,11 +14,11 @@
 // u, g, c), becomes the diagonal g == h of the gradient of all weights, dw((g, o), u, (h, c)).
 //
 // An Inf or NaN in one group of the image (or of dy) makes the results of all groups at these
-// places NaN, since it is multiplied by zeros. So this is done only in a training step that also
-// computes the gradient of the weights from the same values: with an Inf or NaN among them, that
-// gradient is not finite in either form, and the step fails or is skipped. Evaluation and inference
-// keep their groups. The gradient of the weights itself only leaves out the products between
-// groups.
+// places NaN, since it is multiplied by zeros. In a training step that also computes the gradient
+// of the weights from the same values, that gradient is not finite in either form, and the step
+// fails or is skipped. Otherwise (predictions, evaluation, weights that are not trained) results
+// that are not finite are computed again by groups, one by one: the op `repair`. The gradient of
+// the weights itself only leaves out the products between groups.
 //
 // Requires: gradients expanded, precision chosen, so that it is known what tensor cores multiply.
 // Keeps: finite values within rounding (zeros are added, in another order of the sum), and whether
@@ -29,6 +29,7 @@
 
 typedef struct Merging {
     const PassOptions *options;
+    bool step; // of a training step
     // By id: the gradient of a grouped convolution's weights sums this over all places.
     bool *summed;
 } Merging;
@@ -165,7 +166,7 @@ static const Node *value_of(const Node *n, bool slices)
 // Whether the step is not finite anyway if what the windows are taken of is not.
 static bool ends_with_step(const Merging *m, const Node *windows)
 {
-    return m->summed[windows->id] || m->summed[value_of(windows, true)->id];
+    return m->step && (m->summed[windows->id] || m->summed[value_of(windows, true)->id]);
 }
 
 static bool is_merged(const Merging *m, const Node *n)
@@ -184,8 +185,7 @@ static bool is_merged(const Merging *m, const Node *n)
         .products = (double)s.m * (double)s.n * (double)s.k,
         .half = image->type.dtype != DT_F32,
     };
-    return (x.of_weights || ends_with_step(m, image)) &&
-           target_merges_groups(m->options->target, &groups);
+    return target_merges_groups(m->options->target, &groups);
 }
 
 static Node *split_axis(Graph *g, Node *x, int64_t axis, int64_t count)
@@ -324,7 +324,38 @@ static Node *diagonal(Graph *g, Node *y, int64_t groups) // of the first two axe
     return graph_slice(g, y, start, limit, stride);
 }
 
-static Node *merged(Graph *g, const Node *dot, Node *const *map)
+// The axis of the merged result that has the results of all groups.
+static int results_axis(const Grouped *x, int rank)
+{
+    return x->side ? x->axes[0].nfree - 1 : rank - 1;
+}
+
+// From the merged result (..., (g, o), ...) to that of the groups, (g, ..., o, ...).
+static Node *apart(Graph *g, Node *y, const Grouped *x)
+{
+    const int axis = results_axis(x, y->type.rank);
+    return move_to_front(g, split_axis(g, y, axis, x->groups), axis);
+}
+
+// The same, with results that are not finite computed again. The repair has the order of the merged
+// result, (..., g, o, ...), so that it is part of the product's kernel.
+static Node *repaired(Graph *g, Node *y, const Grouped *x, const Node *dot, Node *const *map)
+{
+    const int axis = results_axis(x, y->type.rank);
+    int64_t perm[MAX_RANK];
+    int n = 0;
+    for (int i = 1; i < dot->type.rank; i++) {
+        if (n == axis) perm[n++] = 0;
+        perm[n++] = i;
+    }
+    Node *args[] = {map[dot->args[0]->id], map[dot->args[1]->id],
+                    split_axis(g, y, axis, x->groups)};
+    Attrs at = attrs_copy(dot->attrs);
+    attr_set_ints(g, &at, ATTR_perm, perm, n);
+    return move_to_front(g, graph_node(g, OP_repair, args, 3, &at), axis);
+}
+
+static Node *merged(const Merging *m, Graph *g, const Node *dot, Node *const *map)
 {
     Grouped x;
     find_grouped(dot, &x);
@@ -341,12 +372,11 @@ static Node *merged(Graph *g, const Node *dot, Node *const *map)
         attr_set_ints(g, &at, dot_keys[k][1], a->contract, a->ncontract);
     }
     Node *y = graph_node(g, OP_dot, args, 2, &at);
+    if (!x.of_weights)
+        return ends_with_step(m, dot->args[x.side]) ? apart(g, y, &x)
+                                                    : repaired(g, y, &x, dot, map);
     // The last axis that each operand leaves.
     const int left = x.axes[0].nfree - 1, right = y->type.rank - 1;
-    if (!x.of_weights) {
-        const int results = other ? right : left;
-        return move_to_front(g, split_axis(g, y, results, x.groups), results);
-    }
     y = move_to_front(g, split_axis(g, y, right, x.groups), right);
     y = move_to_front(g, split_axis(g, y, left + 1, x.groups), left + 1);
     return diagonal(g, y, x.groups);
@@ -365,17 +395,25 @@ static bool is_rewritten(void *ctx, const Node *n)
 }
 
 // A cast is moved before the views of a merged product, so that the kernel that multiplies stores
-// its result rounded, and the views cancel those that joined the groups before.
+// its result rounded, and the views cancel those that joined the groups before. It is moved before
+// a repair, too: what is finite, but rounded to Inf, is so again.
 static Node *rewritten(void *ctx, Graph *g, Node *n, Node *const *map)
 {
-    if (!is_rounded(ctx, n)) return is_merged(ctx, n) ? merged(g, n, map) : NULL;
+    if (!is_rounded(ctx, n)) return is_merged(ctx, n) ? merged(ctx, g, n, map) : NULL;
     const Node *view[MOST_VIEWS];
     int count = 0;
     Node *y = map[n->args[0]->id];
     for (; node_class(y) == CLS_VIEW && y->nargs == 1 && count < MOST_VIEWS; y = y->args[0])
         view[count++] = y;
     graph_stamp(g, n, NULL);
-    y = graph_cast(g, y, n->type.dtype);
+    if (y->op == OP_repair && n->args[0]->op == OP_dot) {
+        Node *args[] = {y->args[0], y->args[1], graph_cast(g, y->args[2], n->type.dtype)};
+        Attrs at = attrs_copy(y->attrs);
+        attr_set_int(&at, ATTR_dtype, n->type.dtype);
+        y = graph_node(g, OP_repair, args, 3, &at);
+    } else {
+        y = graph_cast(g, y, n->type.dtype);
+    }
     while (count-- > 0) y = graph_node(g, view[count]->op, &y, 1, view[count]->attrs);
     return y;
 }
@@ -396,16 +434,17 @@ static void find_summed(const Graph *g, const Merging *m)
 
 static Graph *merge_graph(void *ctx, const IdMap *done, Graph *g)
 {
-    const Merging m = {ctx, NEW_ARRAY(g->arena, bool, g->nodes.n + 1)};
+    Merging m = *(const Merging *)ctx;
+    m.summed = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
     find_summed(g, &m);
-    return rewrite_nodes(g, done, is_rewritten, rewritten, (void *)&m);
+    return rewrite_nodes(g, done, is_rewritten, rewritten, &m);
 }
 
-Graph *pass_merge_groups(Graph *g, Module *m, const PassOptions *o)
+Graph *pass_merge_groups(Graph *g, Module *module, const PassOptions *o)
 {
     if (!o->target || o->target->kind != TARGET_CUDA) return g;
-    for (uint32_t i = 0; i < m->entries.n; i++)
-        if (m->entries.at[i].graph == g && m->entries.at[i].kind == ENTRY_TRAIN)
-            return over_regions(g, merge_graph, (void *)o);
-    return g;
+    Merging m = {.options = o};
+    for (uint32_t i = 0; i < module->entries.n; i++)
+        m.step |= module->entries.at[i].graph == g && module->entries.at[i].kind == ENTRY_TRAIN;
+    return over_regions(g, merge_graph, &m);
 }

@@ -39,7 +39,7 @@ const Pass pass_table[] = {
      pass_chunks, true},
     {"widen", "on the CPU products of 16-bit floats are those of f32, rounded", pass_widen, true},
     {"merge_groups",
-     "a training step's grouped convolutions are those of all channels if that is faster",
+     "grouped convolutions are those of all channels if that is faster",
      pass_merge_groups, true},
     {"patches", "on a GPU windows of images with few channels are stored", pass_patches, true},
     {"vectors", "on a GPU a model's product of a matrix and a vector is a sum of products",

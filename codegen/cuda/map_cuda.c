@@ -19,7 +19,8 @@ static const bool *find_early(Emit *e, const Vectors *v)
     const bool *known = known_early(e->kernel, b);
     bool *early = NEW_ARRAY(e->arena, bool, b->insts.n + 1), any = false;
     for (uint32_t i = 0; i < b->insts.n && s->vector == 1; i++)
-        any |= early[i] = e->live[i] && known[i] && b->insts.at[i].kind == KI_LOAD;
+        any |= early[i] = e->live[i] && known[i] && b->insts.at[i].kind == KI_LOAD &&
+                          !inst_nested(b, &b->insts.at[i]);
     for (int i = 0; i < v->nloads; i++) {
         const int at = v->loads[i];
         early[at] = known[at] && is_plain(e, at);

@@ -84,7 +84,7 @@ static void find_uneven(Rows *r)
         const Inst *x = &b->insts.at[i];
         int64_t stride;
         if (!r->e->live[i] || x->kind != KI_LOAD || !over(r, (int)i) || x->pred >= 0 ||
-            !ix_stride(x->ix, b->col, &stride) || stride != 1)
+            inst_nested(b, x) || !ix_stride(x->ix, b->col, &stride) || stride != 1)
             continue;
         const BodyBuf *buf = &b->bufs.at[x->buf];
         int bytes = dtype_info[buf->type].bits / 8;

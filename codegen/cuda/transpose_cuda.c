@@ -10,7 +10,7 @@ static bool turned(const Emit *e, uint32_t i)
     const Inst *v = &b->insts.at[i];
     int64_t along, across;
     return e->live[i] && v->kind == KI_LOAD && v->pred < 0 && !v->ix->has_value &&
-           ix_stride(v->ix, b->npar - 1, &along) && along > 1 &&
+           !inst_nested(b, v) && ix_stride(v->ix, b->npar - 1, &along) && along > 1 &&
            ix_stride(v->ix, b->sched.map.transpose - 1, &across) && across == 1;
 }
 

@@ -99,7 +99,7 @@ Vectors find_vectors(const Emit *e, int axis, int width)
     if (width < 2) return v;
     for (uint32_t i = 0; i < b->insts.n && v.nloads < MAX_VECTORS; i++) {
         const Inst *x = &b->insts.at[i];
-        if (!e->live[i] || x->kind != KI_LOAD) continue;
+        if (!e->live[i] || x->kind != KI_LOAD || inst_nested(b, x)) continue;
         const bool shared = chosen_load(e, (int)i) != (int)i || shares_vector(e, (int)i);
         if (!shared && leaves_lanes(e, x, axis, width)) continue;
         v.steady[v.nloads] = steady_place(e, x, axis, width);
@@ -123,7 +123,7 @@ const char *vec_type(Emit *e, DType t, int width)
 bool is_plain(const Emit *e, int load)
 {
     const Inst *v = &e->body->insts.at[load];
-    return v->pred < 0 && !v->ix->has_value && v->stage == 0;
+    return v->pred < 0 && !v->ix->has_value && v->stage == 0 && !inst_nested(e->body, v);
 }
 
 static int64_t array_bytes(const BodyBuf *b)

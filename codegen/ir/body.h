@@ -278,6 +278,12 @@ bool body_begins(const Body *b);
 // Whether a load reads different elements for every row and column. Not for loads shared by the
 // rows of a batch, which are in a cache, nor for few rows.
 bool inst_streams(const Body *b, const Inst *v);
+// Whether it varies over the axis of a nested reduction, and is thus only known in its loop.
+static inline bool inst_nested(const Body *b, const Inst *v)
+{
+    const uint64_t cols = b->col >= 0 ? 1ull << b->col : 0;
+    return v->axes >> b->npar << b->npar & ~cols;
+}
 bool body_skips(const Body *b); // whether a load is skipped under some condition
 // Add [bits] to the marks of everything an instruction depends on (operands, index, condition), or
 // of the values in an index.

@@ -147,5 +147,6 @@ int value_view(Lower *l, const Node *n, const Ix *const *idx, int pred); // also
 // -- lower_reduce.c
 int value_reduce(Lower *l, const Node *n, const Ix *const *idx, int pred);
 int value_dot(Lower *l, const Node *n, const Ix *const *idx, int pred);
+int value_repair(Lower *l, const Node *n, const Ix *const *idx, int pred);
 
 #endif

@@ -144,7 +144,10 @@ int value_reduce(Lower *l, const Node *n, const Ix *const *idx, int pred)
     return lower_cast(l, v < 0 ? lower_inst(l, i) : v, out, n);
 }
 
-int value_dot(Lower *l, const Node *n, const Ix *const *idx, int pred)
+// The sum of a dot's attributes and first two operands. unless: 1 + the bool that says that it is
+// not needed, which depends on all rows; it then gets an axis of its own, in a loop that is left
+// out. 0: it is needed.
+static int value_products(Lower *l, const Node *n, const Ix *const *idx, int pred, int unless)
 {
     IxCtx *c = l->body->ix;
     const Node *x[2] = {n->args[0], n->args[1]};
@@ -156,7 +159,8 @@ int value_dot(Lower *l, const Node *n, const Ix *const *idx, int pred)
     const bool zeros = n == l->product && l->channels > channels;
     if (zeros) dim[nc - 1] = l->channels;
     for (int i = 0; i < nc; i++) extent *= dim[i];
-    int q = reduction_axis(l, extent, axes_of(l, idx, n->type.rank, pred));
+    int q = unless ? lower_new_axis(l, extent)
+                   : reduction_axis(l, extent, axes_of(l, idx, n->type.rank, pred));
     const Ix *sub[MAX_RANK], *at[MAX_RANK];
     ix_delinear(c, ix_axis(c, q, extent), dim, nc, sub);
     if (zeros) pred = lower_both(l, pred, lower_compare(l, sub[nc - 1], OP_lt, channels));
@@ -175,8 +179,25 @@ int value_dot(Lower *l, const Node *n, const Ix *const *idx, int pred)
                                  .na = 1,
                                  .a = {p},
                                  .axis = q,
+                                 .unless = unless,
                                  .acc = acc,
                                  .type = acc,
                                  .node = n});
     return lower_cast(l, r, n->type.dtype, n);
+}
+
+int value_dot(Lower *l, const Node *n, const Ix *const *idx, int pred)
+{
+    return value_products(l, n, idx, pred, 0);
+}
+
+int value_repair(Lower *l, const Node *n, const Ix *const *idx, int pred)
+{
+    const int64_t *perm = attr_ints(n, ATTR_perm, NULL);
+    const Ix *at[MAX_RANK];
+    for (int i = 0; i < n->type.rank; i++) at[perm[i]] = idx[i];
+    const int y = lower_value(l, n->args[2], idx, pred),
+              finite = lower_ew(l, OP_isfinite, DT_BOOL, &y, 1, NULL),
+              sum = value_products(l, n, at, pred, 1 + finite);
+    return lower_select(l, finite, y, sum, n);
 }

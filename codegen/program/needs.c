@@ -29,7 +29,7 @@ static bool is_input(const Node *n)
 static void add_checked(const Needs *s, const Node *n)
 {
     if (!s->indices_fail) return;
-    if (node_class(n) == CLS_INDEX && !is_input(n->args[1]))
+    if (node_class(n) == CLS_INDEX && n->op != OP_repair && !is_input(n->args[1]))
         add(s, s->always, s->of[n->args[1]->id]);
     if (n->nregions && region_checks(s->arena, n)) add(s, s->always, s->of[n->id]);
 }

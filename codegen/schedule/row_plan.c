@@ -132,7 +132,8 @@ static int keep_loads(Arena *a, Body *b)
         Inst *v = &b->insts.at[i];
         int64_t stride;
         bool plain = v->kind == KI_LOAD && v->axes >> b->col & 1 && v->pred < 0 &&
-                     !v->ix->has_value && v->stage == 0 && ix_stride(v->ix, b->col, &stride);
+                     !v->ix->has_value && v->stage == 0 && !inst_nested(b, v) &&
+                     ix_stride(v->ix, b->col, &stride);
         if (plain && b->sched.vector > 1) plain = body_aligned(b, v->ix, b->sched.vector);
         v->keep = plain && (stages[i] & (stages[i] - 1) || (vector && is_weight(b, v)));
         if (v->keep) bytes += dtype_info[b->bufs.at[v->buf].type].bits / 8;

@@ -85,7 +85,7 @@ int schedule_transposed_axis(const Body *b, const Target *t)
     int64_t along, across;
     for (uint32_t i = 0; i < b->insts.n; i++) {
         const Inst *v = &b->insts.at[i];
-        if (v->kind != KI_LOAD || v->pred >= 0 || v->ix->has_value ||
+        if (v->kind != KI_LOAD || v->pred >= 0 || v->ix->has_value || inst_nested(b, v) ||
             !ix_stride(v->ix, inner, &along) || along < 2)
             continue;
         for (int p = 0; p < inner && axis < 0; p++)

@@ -133,6 +133,17 @@ static void product_costs(const Kernel *k, const Body *b, ProgKernel *p)
     for (int i = 0; i < b->attention.nouts; i++) add_product(k, b, b->attention.out[i].sum, p);
 }
 
+// The axes of sums that hardly any element needs: what is computed along them costs nothing.
+static uint64_t axes_left_out(const Body *b)
+{
+    uint64_t axes = 0;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        if (v->kind == KI_REDUCE && v->unless && v->axis != b->col) axes |= 1ull << v->axis;
+    }
+    return axes;
+}
+
 void kernel_costs(const Kernel *k, const Target *t, ProgKernel *p)
 {
     double flops = 0, read = 0, written = 0;
@@ -140,10 +151,12 @@ void kernel_costs(const Kernel *k, const Target *t, ProgKernel *p)
         const Body *b = k->body[n];
         // By buffer: elements read, at most those of the space in which it is read.
         double *reach = NEW_ARRAY(k->arena, double, b->bufs.n + 1);
+        const uint64_t left_out = axes_left_out(b);
         bool joins = k->phase == PHASE_COMBINE,
              parts = k->phase == PHASE_PARTIAL && b->col >= 0 && b->sched.split > 1;
         for (uint32_t j = 0; j < b->insts.n; j++)
-            if (b->insts.at[j].kind == KI_LOAD && in_phase(b, &b->insts.at[j], parts, joins))
+            if (b->insts.at[j].kind == KI_LOAD && !(b->insts.at[j].axes & left_out) &&
+                in_phase(b, &b->insts.at[j], parts, joins))
                 reach[b->insts.at[j].buf] += volume(b, b->insts.at[j].axes);
         for (uint32_t i = 0; i < b->bufs.n; i++) {
             const BodyBuf *u = &b->bufs.at[i];
@@ -165,6 +178,7 @@ void kernel_costs(const Kernel *k, const Target *t, ProgKernel *p)
             if (!in_phase(b, v, parts, joins)) continue;
             // (each update belongs to one of the shares)
             double shares = b->bins.held && v->axes & 2 ? (double)b->bins.shares : 1;
+            if (v->axes & left_out) continue;
             if (v->kind == KI_EW || v->kind == KI_BIN) flops += volume(b, v->axes) / shares;
             if (v->kind == KI_REDUCE && !v->unless)
                 flops += volume(b, v->axes | b->insts.at[v->a[0]].axes | 1ull << v->axis);

@@ -37,7 +37,6 @@ struct Emit {
     bool *converted;      // by instruction, then by store: element or place has the arithmetic type
     const bool *live;     // by instruction: something stored depends on it
     const bool *moved;    // C, by instruction: values stored unchanged (body_moved); or NULL
-    bool *nested;         // by axis: the axis of a nested reduction
     const char *where;    // the source line of the last printed line
     const char **inverse; // by instruction: the temporary with its reciprocal, if printed
     Scope **inverse_in;

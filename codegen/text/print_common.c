@@ -64,16 +64,11 @@ Emit emit_begin(const Kernel *k, const Body *b, bool pretty, bool cuda)
     e.live = body_live(a, b);
     e.moved = cuda ? NULL : body_moved(a, b);
     e.axis = NEW_ARRAY(a, const char *, BODY_MAX_AXES);
-    e.nested = NEW_ARRAY(a, bool, BODY_MAX_AXES);
     e.buf_name = NEW_ARRAY(a, const char *, b->bufs.n + 1);
     for (int i = 0; i < b->naxes; i++) e.axis[i] = arena_printf(a, "i%d", i);
     e.inverse = NEW_ARRAY(a, const char *, b->insts.n + 1);
     e.inverse_in = NEW_ARRAY(a, Scope *, b->insts.n + 1);
     e.where = "";
-    for (uint32_t i = 0; i < b->insts.n; i++) {
-        const Inst *v = &b->insts.at[i];
-        if (e.live[i] && v->kind == KI_REDUCE && v->axis != b->col) e.nested[v->axis] = true;
-    }
     choose_names(&e);
     e.scope = NULL;
     return e;

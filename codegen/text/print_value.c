@@ -206,7 +206,8 @@ static Scope *scope_of_ix(Emit *e, const Ix *x, Scope *s)
     return s;
 }
 
-// Prints a reduction over an axis of its own: a loop where its result is needed.
+// Prints a reduction over an axis of its own: a loop where its result is needed, which hardly any
+// element executes if it has an [unless].
 static void emit_nested(Emit *e, int at, Scope *home)
 {
     const Inst *v = &e->body->insts.at[at];
@@ -214,7 +215,10 @@ static void emit_nested(Emit *e, int at, Scope *home)
     const char *acc = e->name[at], *t = type_math(v->acc), *axis = e->axis[v->axis];
     const char *it =
         e->cuda ? (e->body->axis[v->axis].extent > INT32_MAX ? "int64_t" : "int") : "long";
+    const char *unless = v->unless ? emit_value(e, v->unless - 1) : NULL;
+    if (unless) home = deeper(home, e->bind[v->unless - 1].scope);
     e->scope = home;
+    if (unless) emit_open(e, 0);
     bool arg = inst_acc(v)->place;
     const char *best = arg ? arena_printf(e->arena, "%s_value", acc) : acc;
     emit_open(e, 1ull << v->axis);
@@ -231,8 +235,10 @@ static void emit_nested(Emit *e, int at, Scope *home)
     // (operands that do not depend on the axis have been printed in home, before the loop)
     emit_line(e, home, "%s %s = %s;", t, best, emit_identity(e, v->op, v->acc));
     if (arg) emit_line(e, home, "int32_t %s = 0;", acc);
+    if (unless && e->cuda) emit_line(e, e->scope->up, "#pragma unroll 1");
     emit_end(e, "for (%s %s = 0; %s < %lld; %s++) {", it, axis, axis,
              (long long)e->body->axis[v->axis].extent, axis);
+    if (unless) emit_end(e, "if (!%s) {", unless);
     e->scope = back;
     emit_bind(e, at, home, acc);
 }

@@ -174,8 +174,8 @@ static int rest_registers(const Body *b)
     for (uint32_t i = 0; i < b->insts.n; i++) {
         const Inst *v = &b->insts.at[i];
         if (v->kind == KI_LOAD && !(v->axes >> b->col & 1) && v->axes >> 1 & 1 &&
-            b->bufs.at[v->buf].kind != KA_LOOP_INDEX && ix_stride(v->ix, 2, &step) && step == 1 &&
-            ix_aligned(v->ix, 2, UNIT))
+            !inst_nested(b, v) && b->bufs.at[v->buf].kind != KA_LOOP_INDEX &&
+            ix_stride(v->ix, 2, &step) && step == 1 && ix_aligned(v->ix, 2, UNIT))
             n += BOX * STEP / 32 * dtype_info[b->bufs.at[v->buf].type].bits / 32;
     }
     return n;

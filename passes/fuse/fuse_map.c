@@ -201,7 +201,7 @@ static double evals_of(const Sites *w, bool each)
 // Whether x reads operand k at another index than its own.
 static bool reads_elsewhere(const Node *x, uint32_t k)
 {
-    if (node_class(x) == CLS_INDEX) return k == 0;
+    if (node_class(x) == CLS_INDEX) return k == 0 || (x->op == OP_repair && k == 1);
     return node_class(x) == CLS_VIEW && !node_keeps_all(x) && x->op != OP_broadcast;
 }
 

@@ -268,6 +268,10 @@ static Pos position_in(const Fuse *f, const Cluster *c, uint32_t index, const No
         Cluster d = domain_of(f, n);
         return f->pos[n->args[0]->id] == POS_FULL && same_domain(&d, c) ? POS_ROW : POS_NONE;
     }
+    case CLS_INDEX: // a repair of what is computed here, by products of stored values
+        for (uint32_t k = 0; k < 2; k++)
+            if (fuse_cluster(f, n->args[k]) == index) return POS_NONE;
+        return n->op == OP_repair ? f->pos[n->args[2]->id] : POS_NONE;
     default: return POS_NONE;
     }
 }
@@ -554,7 +558,8 @@ static void place(Fuse *f, Node *n)
         f->mat[id] |= f->forced[id];
     } else {
         place_free(f, n);
-        f->mat[id] = f->forced[id] || f->too_big[id];
+        // (a repair is part of a product's kernel or of a map)
+        f->mat[id] = f->forced[id] || f->too_big[id] || n->op == OP_repair;
         if (f->mat[id] && node_class(n) != CLS_LEAF) start_map(f, n);
     }
 }

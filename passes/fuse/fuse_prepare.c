@@ -59,7 +59,7 @@ static bool is_wide(const Node *n)
 
 static bool goes_on(const Node *n)
 {
-    return node_class(n) == CLS_ELEMENTWISE || node_keeps_all(n);
+    return node_class(n) == CLS_ELEMENTWISE || node_keeps_all(n) || n->op == OP_repair;
 }
 
 // A dot over windows of 16-bit values stores 16-bit results by bulk copies. If costly functions
