@@ -401,6 +401,18 @@ static double grouped_seconds(const Target *t, const TargetGroups *x)
     return 2 * x->products * (double)x->groups / (rate * t->units * (x->half ? 1 : 0.5));
 }
 
+// How many groups each group's channels are multiplied with: those of a tile's columns if they have
+// whole steps of channels (wgmma_chunks), otherwise all.
+static double groups_met(const TargetGroups *x, bool copies)
+{
+    enum { STEP = 64, WIDEST = 256 };
+    for (int64_t n = STEP; n <= WIDEST && copies && !x->of_weights; n += STEP)
+        if (n % x->results == 0 && n / x->results * x->channels % STEP == 0 &&
+            n / x->results < x->groups)
+            return (double)(n / x->results);
+    return (double)x->groups;
+}
+
 // Of the tensor cores' rate, convolutions reach 0.88 on an H200 by bulk copies, with all
 // multiprocessors busy. [gathered] is fuse_dot.c's estimate of the others.
 static double merged_seconds(const Target *t, const TargetGroups *x)
@@ -417,7 +429,7 @@ static double merged_seconds(const Target *t, const TargetGroups *x)
                         t->bf16_flops * (x->half ? 1 : 0.5),
                  busy = (double)tiles / (double)(turns * t->units),
                  weights = x->products / (double)x->rows * groups * groups;
-    return 2 * x->products * groups * groups / (rate * busy) +
+    return 2 * x->products * groups * groups_met(x, copies) / (rate * busy) +
            target_move_seconds(t, weights * (x->half ? 2 : 4));
 }
 

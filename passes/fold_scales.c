@@ -3,8 +3,9 @@
 //
 //     (dot(x, w) - m) * r * g + b   becomes   dot(x, w * a) + c   with a = r g, c = b - m r g
 //
-// Any chain of sums, differences and products with such values is found by what it computes. The
-// library and generated kernels add a bias before they store a product. Models only: the scaled
+// Any chain of sums, differences and products with such values is found by what it computes. It may
+// begin with the views that join the groups of a grouped product with their channels. The library
+// and generated kernels add a bias before they store a product. Models only: the scaled
 // weights are computed once (passes/prepare.c).
 //
 // Requires: nothing; it runs before the precision is chosen, so that scaled weights are rounded
@@ -17,21 +18,37 @@
 typedef struct Folding {
     const bool *known;    // by id: computed from parameters alone
     const Node **dot;     // by id: what this is a scaled and shifted result of; NULL: of nothing
+    const Node **joined;  // by id of a grouped dot: its result with joined groups and channels
     bool *scaled, *inner; // by id: multiplied on the way; read by the next step of a chain only
 } Folding;
 
-// The axis of the second operand that is the channels of a product's result: the last one of it.
-static int64_t channels_of(const Node *dot)
+// Whether the channels of a product's result are its last axis; with [groups], of each group, whose
+// axis is the only batch axis.
+static bool has_channels(const Node *dot, bool groups)
 {
     const DotAxes w = dot_axes(dot, 1);
-    return w.nbatch || w.nfree != 1 ? -1 : w.free[0];
+    return w.nbatch == groups && w.nfree == 1;
+}
+
+// Whether n is the result (groups, ..., channels) of a product as (..., groups * channels).
+static bool joins_groups(const Node *n)
+{
+    const Node *p = n->op == OP_reshape ? n->args[0] : NULL;
+    if (!p || p->op != OP_permute || p->args[0]->op != OP_dot) return false;
+    const int64_t *perm = attr_ints(p, ATTR_perm, NULL);
+    const int last = p->type.rank - 1;
+    bool moved = n->type.rank == last && perm[last] == last;
+    for (int i = 0; i < last && moved; i++)
+        moved = perm[i] == (i == last - 1 ? 0 : i + 1) &&
+                (i == last - 1 || p->type.dim[i] == n->type.dim[i]);
+    return moved;
 }
 
 static bool can_scale(const Folding *f, const Node *n)
 {
     return n->op == OP_dot && dtype_is_float(n->type.dtype) &&
            n->args[1]->type.dtype == n->type.dtype && f->known[n->args[1]->id] &&
-           !f->known[n->id] && channels_of(n) >= 0;
+           !f->known[n->id] && (has_channels(n, false) || has_channels(n, true));
 }
 
 // Whether v, computed from parameters, has one value a channel: it is constant along other axes.
@@ -80,10 +97,11 @@ static Affine affine_of(const Folding *f, Graph *g, const Node *n, Node *const *
 {
     const Node *dot = f->dot[n->id];
     const DType t = dot->type.dtype;
-    if (n == dot) return (Affine){graph_const(g, t, 1), graph_const(g, t, 0)};
+    if (n == dot || n->op == OP_reshape)
+        return (Affine){graph_const(g, t, 1), graph_const(g, t, 0)};
     const int side = chain_side(f, n);
     Affine a = affine_of(f, g, n->args[side], map);
-    Node *v = vector_of(g, n->args[!side], map, dot->type.dim[dot->type.rank - 1]);
+    Node *v = vector_of(g, n->args[!side], map, n->type.dim[n->type.rank - 1]);
     if (n->op == OP_mul) {
         a.scale = graph_binary(g, OP_mul, a.scale, v);
         a.shift = graph_binary(g, OP_mul, a.shift, v);
@@ -101,17 +119,28 @@ static Node *folded(void *ctx, Graph *g, Node *n, Node *const *map)
     const Folding *f = ctx;
     if (!is_folded(ctx, n)) return NULL;
     const Node *dot = f->dot[n->id];
-    const int64_t axis = channels_of(dot);
+    const DotAxes axes = dot_axes(dot, 1);
     graph_stamp(g, n, NULL);
     const Affine a = affine_of(f, g, n, map);
     Node *w = map[dot->args[1]->id], *scale = a.scale;
-    if (scale->type.rank) { // along the axis of the weights
+    if (scale->type.rank) { // along the axes of the weights
         int64_t dim[MAX_RANK];
-        for (int i = 0; i < w->type.rank; i++) dim[i] = i == axis ? scale->type.dim[0] : 1;
+        for (int i = 0; i < w->type.rank; i++)
+            dim[i] = i == axes.free[0] || (axes.nbatch && i == axes.batch[0]) ? w->type.dim[i] : 1;
+        if (axes.nbatch) {
+            int64_t parts[] = {w->type.dim[axes.batch[0]], w->type.dim[axes.free[0]]};
+            scale = graph_reshape(g, scale, 2, parts);
+            if (axes.free[0] < axes.batch[0]) scale = graph_permute(g, scale, (int64_t[]){1, 0});
+        }
         scale = graph_reshape(g, scale, w->type.rank, dim);
     }
     Node *args[] = {map[dot->args[0]->id], graph_binary(g, OP_mul, w, scale)};
     Node *y = graph_node(g, OP_dot, args, 2, dot->attrs);
+    if (axes.nbatch) { // joined with the channels, as before
+        const Node *joined = f->joined[dot->id], *moved = joined->args[0];
+        y = graph_permute(g, y, attr_ints(moved, ATTR_perm, NULL));
+        y = graph_reshape(g, y, joined->type.rank, joined->type.dim);
+    }
     return graph_binary(g, OP_add, y, a.shift);
 }
 
@@ -121,7 +150,14 @@ static void find_chains(const Graph *g, Folding *f)
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         const Node *n = g->nodes.at[i];
         if (!readers[i]) continue;
-        if (can_scale(f, n)) f->dot[i] = readers[i] == 1 ? n : NULL;
+        if (can_scale(f, n) && readers[i] == 1) {
+            if (has_channels(n, false)) f->dot[i] = n;
+        } else if (joins_groups(n) && readers[n->args[0]->id] == 1) {
+            const Node *dot = n->args[0]->args[0];
+            if (readers[dot->id] != 1 || !can_scale(f, dot) || !has_channels(dot, true)) continue;
+            f->dot[i] = dot;
+            f->joined[dot->id] = n;
+        }
         const int side = chain_side(f, n);
         if (side < 0) continue;
         const Node *from = n->args[side];
@@ -143,6 +179,7 @@ Graph *pass_fold_scales(Graph *g, Module *m, const PassOptions *o)
         const bool *known = e->graph == g ? prepare_finds(m, e, &any) : NULL;
         if (!known) continue;
         Folding f = {known, NEW_ARRAY(g->arena, const Node *, g->nodes.n + 1),
+                     NEW_ARRAY(g->arena, const Node *, g->nodes.n + 1),
                      NEW_ARRAY(g->arena, bool, g->nodes.n + 1),
                      NEW_ARRAY(g->arena, bool, g->nodes.n + 1)};
         find_chains(g, &f);

@@ -183,6 +183,7 @@ static bool is_merged(const Merging *m, const Node *n)
         .channels = x.channels,
         .results = x.results,
         .products = (double)s.m * (double)s.n * (double)s.k,
+        .of_weights = x.of_weights,
         .half = image->type.dtype != DT_F32,
     };
     return target_merges_groups(m->options->target, &groups);
@@ -371,6 +372,8 @@ static Node *merged(const Merging *m, Graph *g, const Node *dot, Node *const *ma
         attr_set_ints(g, &at, dot_keys[k][0], a->batch, 0);
         attr_set_ints(g, &at, dot_keys[k][1], a->contract, a->ncontract);
     }
+    if (!x.of_weights && image == 0)
+        attr_set_ints(g, &at, ATTR_groups, (int64_t[]){x.channels, x.results}, 2);
     Node *y = graph_node(g, OP_dot, args, 2, &at);
     if (!x.of_weights)
         return ends_with_step(m, dot->args[x.side]) ? apart(g, y, &x)

@@ -71,14 +71,23 @@ static void load_windows(RolePrint *w, const Tile *t, const BodyWindows *g, int 
          filled(t));
 }
 
-// A step over strips is one line of the windows and 64 channels: declares its first column.
-void group_strip(RolePrint *w)
+// A step is 64 channels of a pixel or, over strips, of a line of the windows: declares its first
+// column. If the weights have groups, it takes only the channels of those of the tile's columns.
+void group_first(RolePrint *w)
 {
-    const BodyStrips *s = wgmma_strips(w->e->body);
-    const char *line = number(w->e, "step", s->deep / STEP, 0, s->pixels * s->deep);
-    if (s->deep > STEP)
-        line = emit_text(w->e, "%s + %s", line, number(w->e, "step", 1, s->deep / STEP, STEP));
-    emit(w->e, "const int first = %s;", line);
+    const Body *b = w->e->body;
+    const BodyStrips *s = wgmma_strips(b);
+    const int64_t deep = s ? s->deep : b->dot.deep, own = wgmma_chunks(b),
+                  chunks = own ? own : deep / STEP, line = s ? s->pixels * deep : deep;
+    const char *first = number(w->e, "step", chunks, 0, line);
+    if (chunks > 1)
+        first = emit_text(w->e, "%s + %s", first, number(w->e, "step", 1, chunks, STEP));
+    if (own && b->dot.channels == b->dot.results)
+        first = emit_text(w->e, "%s + origin_n", first);
+    else if (own)
+        first = emit_text(w->e, "%s + origin_n / %lld * %lld", first, (long long)b->dot.results,
+                          (long long)b->dot.channels);
+    emit(w->e, "const int first = %s;", first);
 }
 
 // Copies all pixels of a line of each window: those at the tile's positions and some after them.
@@ -186,7 +195,7 @@ void group_load(RolePrint *w, const TileOp *op)
     const int bytes = wgmma_wide(e->body) * LINE; // the tile of one pixel
     if (t->stays) {
         emit_open(e, 0);
-        group_strip(w);
+        group_first(w);
     }
     emit_open(e, 0);
     emit(e, "const int column = first + pixel * %lld;", (long long)strips->deep);

@@ -76,7 +76,7 @@ typedef struct RolePrint {
 } RolePrint;
 const char *group_rows(RolePrint *w); // the rows of the left operand that this group multiplies
 void group_load(RolePrint *w, const TileOp *op);
-void group_strip(RolePrint *w); // strips: the first column of step "step"
+void group_first(RolePrint *w); // of strips or groups: the first column of step "step"
 void group_clear(RolePrint *w);
 void group_multiply(RolePrint *w, const TileOp *op);
 void group_reduce(RolePrint *w, const TileOp *op);

@@ -177,7 +177,8 @@ static void print_steps(RolePrint *w, int from, int to)
     if (sums) emit_line(e, out, "int due = tile %% %lld; // 0: the step is this tile's", w->across);
     emit_open(e, 0);
     Scope *in = e->scope;
-    if (!multiplies && wgmma_strips(e->body)) group_strip(w);
+    const bool computed = !multiplies && (wgmma_strips(e->body) || wgmma_chunks(e->body));
+    if (computed) group_first(w);
     if (p->skips && !multiplies)
         emit(e, "if (!(live >> first / %lld & 1)) continue;",
              (long long)wgmma_skips(e->body)->live_run);
@@ -200,7 +201,7 @@ static void print_steps(RolePrint *w, int from, int to)
     else
         emit(e, "if (++place == %d) place = 0, parity ^= 1;", left->places);
     long long trips = loop->trips;
-    if (!multiplies && wgmma_strips(e->body)) {
+    if (computed) {
         emit_end(e, "for (int step = 0; step < %lld; step++) {", trips);
         return;
     }

@@ -202,6 +202,9 @@ typedef struct Body {
         int sum, a, b;
         int tensor; // TENSOR_*: how tensor cores compute the products; 0: they do not
         const BodyWindows *windows[2]; // for a and b: if they are windows, how; otherwise NULL
+        // b is 0 unless column k % deep and result n are of the same group, that is,
+        // k % deep / channels == n / results. deep 0: it has no groups.
+        int64_t deep, channels, results;
     } dot;
     // Sums by index, over slots (axis 0) and neighbouring results (axis 1): [sum] (KI_BIN) adds to
     // index [place] of the columns, out of [places]; the store is computed from it. A slot has the

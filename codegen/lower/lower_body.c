@@ -225,6 +225,18 @@ static int64_t counted_channels(const LowerCtx *ctx, const Node *dot)
     return 0;
 }
 
+// The groups of a product that merge_groups has made of a grouped one (Body.dot).
+static void find_groups(Lower *l, const Node *dot)
+{
+    int n;
+    const int64_t *groups = attr_ints(dot, ATTR_groups, &n);
+    const DotAxes axes = dot_axes(dot, 1);
+    if (n != 2 || axes.nbatch || axes.nfree != 1) return;
+    l->body->dot.deep = l->channels ? l->channels : dot->args[0]->type.dim[last_summed(dot)];
+    l->body->dot.channels = groups[0];
+    l->body->dot.results = groups[1];
+}
+
 // Lowers the outs, which have the index space of the contraction, over batch, m, n and k. [folded]:
 // also sums over the rows of its left operand or of its result.
 Lower lower_product(LowerCtx *ctx, Graph *g, const Group *group, const Node *dot, Node *const *outs,
@@ -252,6 +264,7 @@ Lower lower_product(LowerCtx *ctx, Graph *g, const Group *group, const Node *dot
         l.failed = true;
         return l;
     }
+    find_groups(&l, dot);
     const DType ta = dot->args[0]->type.dtype, tb = dot->args[1]->type.dtype;
     bool narrow = type_is_half(ta) && type_is_half(tb); // exact as tf32
     if (ctx->target->kind == TARGET_CUDA && l.body->insts.at[l.body->dot.sum].acc == DT_F32)

@@ -110,8 +110,10 @@ static void tile_reason(const Body *b, const Target *t, Buf *o)
 {
     const Schedule *s = &b->sched;
     if (s->variant == RUN_GROUPS) {
-        const int64_t all = wgmma_steps(b) * ceil_div(b->axis[2].extent, s->tile.n),
-                      live = wgmma_skips(b) ? live_steps(b) : all;
+        const int64_t across = ceil_div(b->axis[2].extent, s->tile.n), chunks = wgmma_chunks(b),
+                      met = wgmma_steps(b) * across,
+                      all = chunks ? met * (b->dot.deep / WINDOWS_STEP) / chunks : met,
+                      live = wgmma_skips(b) ? live_steps(b) : met;
         const BodyStrips *right = wgmma_right_strips(b), *strips = right ? right : wgmma_strips(b);
         buf_printf(
             o,

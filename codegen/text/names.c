@@ -184,6 +184,12 @@ void kernel_costs(const Kernel *k, const Target *t, ProgKernel *p)
                 flops += volume(b, v->axes | b->insts.at[v->a[0]].axes | 1ull << v->axis);
         }
         if (k->phase == PHASE_WHOLE) product_costs(k, b, p);
+        if (b->dot.deep) { // products with zeros between groups do not count
+            const double groups = (double)b->dot.deep / (double)b->dot.channels,
+                         zeros = (double)p->product_flops * (1 - 1 / groups);
+            p->product_flops -= (int64_t)zeros;
+            flops -= zeros;
+        }
     }
     p->bytes_read = (int64_t)read;
     p->bytes_written = (int64_t)written;

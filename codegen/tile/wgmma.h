@@ -80,6 +80,9 @@ int wgmma_pitch(const Schedule *s); // of rows of sums in shared memory, when k 
 // Steps of a block along k, each a place of the ring. Groups that divide them have the same number
 // of steps each; beyond the end of the matrices operands are zero.
 int64_t wgmma_steps(const Body *b);
+// The steps of 64 channels that a tile takes of each pixel if weights are zeros between groups:
+// those of the groups of its columns, which begin at a multiple of 64. 0: all steps.
+int64_t wgmma_chunks(const Body *b);
 // The windows whose zero steps are skipped (BodyWindows.live), or NULL. Different tiles skip
 // different steps, so blocks take their tiles in bands (tile_roles.c). For tile number [across] of
 // a row of tiles: the steps that it takes, as bits for [live_run] columns each, and their number.

@@ -307,12 +307,27 @@ int64_t wgmma_tiles(const Body *b)
 int64_t wgmma_steps(const Body *b)
 {
     const BodyStrips *strips = wgmma_strips(b);
+    const int64_t chunks = wgmma_chunks(b);
+    if (chunks)
+        return b->axis[b->col].extent / b->dot.deep / (strips ? strips->pixels : 1) * chunks;
     if (strips) return b->axis[b->col].extent / STEP / strips->pixels;
     strips = wgmma_right_strips(b);
     if (strips) return ceil_div(strips->images * strips->lines * strips->pitch, STEP);
     int64_t all = ceil_div(b->axis[b->col].extent + (group_uneven(b) ? 7 : 0), STEP);
     int groups = b->sched.tile.wgmma == WGMMA_STEPS ? GROUPS : 1;
     return groups * ceil_div(all, (int64_t)groups * wgmma_sharing(&b->sched));
+}
+
+int64_t wgmma_chunks(const Body *b)
+{
+    const Schedule *s = &b->sched;
+    const int64_t deep = b->dot.deep, results = b->dot.results;
+    if (!deep || s->tile.n % results || b->axis[b->col].extent % deep || wgmma_shares(s) ||
+        s->tile.wgmma == WGMMA_STEPS || s->cluster > 1 || group_apart(b) > 1 ||
+        body_folds_left(b) || wgmma_right_strips(b) || wgmma_skips(b))
+        return 0;
+    const int64_t channels = s->tile.n / results * b->dot.channels;
+    return channels % STEP == 0 && channels < deep ? channels / STEP : 0;
 }
 
 const BodyWindows *wgmma_skips(const Body *b)

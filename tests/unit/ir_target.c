@@ -18,21 +18,26 @@ static void clusters(const Target *t)
 static TargetGroups groups_of(int64_t groups, int64_t channels, int64_t rows)
 {
     const double products = 9.0 * (double)(rows * channels * channels);
-    return (TargetGroups){groups, channels, channels, rows, products, true};
+    return (TargetGroups){groups, channels, channels, rows, products, false, true};
 }
 
-// Those of ResNeXt-50 for 128 images are faster as dense ones, for one image the widest are not.
+// Those of ResNeXt-50 for 128 images are faster as dense ones, for one image the widest are not. Tiles
+// meet a few groups only, except in the gradient of weights.
 static void grouped_convolutions(const Target *t)
 {
     static const int64_t side[] = {56, 28, 14, 7};
     for (int i = 0; i < 4; i++) {
         TargetGroups x = groups_of(32, 4 << i, 128 * side[i] * side[i]);
         CHECK_MSG(target_merges_groups(t, &x), "%d channels", 4 << i);
+        x.of_weights = true;
+        CHECK_MSG(target_merges_groups(t, &x), "%d channels, weights", 4 << i);
     }
     TargetGroups few = groups_of(32, 32, 49), wide = groups_of(16, 64, 25088),
                  full = groups_of(32, 32, 25088);
     const Target cpu = target_cpu(8, true);
-    CHECK(!target_merges_groups(t, &few) && !target_merges_groups(t, &wide));
+    CHECK(!target_merges_groups(t, &few) && target_merges_groups(t, &wide));
+    wide.of_weights = true;
+    CHECK(!target_merges_groups(t, &wide));
     full.half = false; // no bulk copies for TF32, and half the rate
     CHECK(!target_merges_groups(t, &full));
     full = groups_of(32, 4, 401408);
