@@ -389,13 +389,18 @@ int64_t target_copied_channels(const Target *t, int64_t channels, int64_t result
 // 4, 8, 16 and 32 channels take 11, 67, 80 and 93 GFLOP/s of each multiprocessor. They wait for
 // what their tiles gather, single elements if the channels do not fill 16 bytes, and each element
 // meets the results of one group only.
+static bool has_vectors(const TargetGroups *x)
+{
+    enum { VECTOR = 16 };
+    return x->channels * (x->half ? 2 : 4) % VECTOR == 0;
+}
+
 static double grouped_seconds(const Target *t, const TargetGroups *x)
 {
-    enum { VECTOR = 16, WIDE = 64, TILE = 128 };
+    enum { WIDE = 64, TILE = 128 };
     const double tiles = 0.3, most = 80e9, vectors = 8.4e9, elements = 2.75e9,
                  n = (double)(x->results < TILE ? x->results : TILE);
-    const bool aligned = x->channels * (x->half ? 2 : 4) % VECTOR == 0;
-    double rate = n * (aligned ? vectors : elements);
+    double rate = n * (has_vectors(x) ? vectors : elements);
     if (rate > most) rate = most;
     if (x->results >= WIDE) rate = tiles * n / TILE * t->bf16_flops / t->units;
     return 2 * x->products * (double)x->groups / (rate * t->units * (x->half ? 1 : 0.5));
@@ -403,10 +408,10 @@ static double grouped_seconds(const Target *t, const TargetGroups *x)
 
 // How many groups each group's channels are multiplied with: those of a tile's columns if they have
 // whole steps of channels (wgmma_chunks), otherwise all.
-static double groups_met(const TargetGroups *x, bool copies)
+static double groups_met(const TargetGroups *x)
 {
     enum { STEP = 64, WIDEST = 256 };
-    for (int64_t n = STEP; n <= WIDEST && copies && !x->of_weights; n += STEP)
+    for (int64_t n = STEP; n <= WIDEST; n += STEP)
         if (n % x->results == 0 && n / x->results * x->channels % STEP == 0 &&
             n / x->results < x->groups)
             return (double)(n / x->results);
@@ -429,7 +434,9 @@ static double merged_seconds(const Target *t, const TargetGroups *x)
                         t->bf16_flops * (x->half ? 1 : 0.5),
                  busy = (double)tiles / (double)(turns * t->units),
                  weights = x->products / (double)x->rows * groups * groups;
-    return 2 * x->products * groups * groups_met(x, copies) / (rate * busy) +
+    // In a training step the gradient of the weights decides, in which all groups meet.
+    const double met = copies && x->repaired ? groups_met(x) : groups;
+    return 2 * x->products * groups * met / (rate * busy) +
            target_move_seconds(t, weights * (x->half ? 2 : 4));
 }
 
@@ -440,9 +447,25 @@ bool target_joins_products(const Target *t, int64_t rows, int64_t cols)
            (rows + TILE - 1) / TILE * ((cols + TILE - 1) / TILE) < t->units;
 }
 
+// Measured on an H200 with 3x3 convolutions in bf16 without gradients, 8 groups of 8 to 128
+// channels and 32 of 4 to 32: by groups, each result takes a time for each pixel of its window;
+// from 64 channels on, tensor cores are busy in either form. The merged ones take a time for each
+// result, which is looked at, besides that of their products.
+static bool merges_repaired(const Target *t, const TargetGroups *x)
+{
+    enum { WIDE = 64, UNITS = 132 };
+    const double vectors = 1.05e-12, elements = 3.1e-12, looked_at = 4e-12, rows = (double)x->rows,
+                 device = (double)UNITS / t->units,
+                 results = device * rows * (double)(x->groups * x->results),
+                 pixels = x->products / (rows * (double)(x->channels * x->results)),
+                 grouped = results * pixels * (has_vectors(x) ? vectors : elements);
+    return x->results < WIDE && merged_seconds(t, x) + results * looked_at < grouped;
+}
+
 bool target_merges_groups(const Target *t, const TargetGroups *x)
 {
-    return t->kind == TARGET_CUDA && x->rows > 0 && merged_seconds(t, x) < grouped_seconds(t, x);
+    if (t->kind != TARGET_CUDA || x->rows <= 0) return false;
+    return x->repaired ? merges_repaired(t, x) : merged_seconds(t, x) < grouped_seconds(t, x);
 }
 
 // Measured on an H200: 3x3 to 7x7 windows of 1 to 6 channels, 12,544 to 1,605,632 of them, with 32

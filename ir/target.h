@@ -131,8 +131,8 @@ typedef struct TargetGroups {          // a convolution by groups of channels, o
     int64_t groups, channels, results; // of a group: in the image and in the result
     int64_t rows;                      // places of all images
     double products;                   // of a group
-    bool of_weights;                   // the gradient of the weights
-    bool half;                         // of 16-bit floats; otherwise of f32 rounded to TF32
+    bool repaired; // outside of a training step: results that are not finite are computed again
+    bool half;     // of 16-bit floats; otherwise of f32 rounded to TF32
 } TargetGroups;
 // Whether it is faster as a convolution of all channels, with weights of 0 between groups.
 // Whether products of (rows, K) with weights of so many columns each become one with all of them.

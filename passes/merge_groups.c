@@ -183,7 +183,7 @@ static bool is_merged(const Merging *m, const Node *n)
         .channels = x.channels,
         .results = x.results,
         .products = (double)s.m * (double)s.n * (double)s.k,
-        .of_weights = x.of_weights,
+        .repaired = !x.of_weights && !ends_with_step(m, image),
         .half = image->type.dtype != DT_F32,
     };
     return target_merges_groups(m->options->target, &groups);

@@ -138,8 +138,8 @@ static uint64_t hash_facts(uint64_t h, const Body *b)
     }
     h = HASH_INTS(h, b->naxes, b->npar, b->col, b->serial_cols, b->nstages, b->rare, b->joins,
                   b->beside, b->commits, b->can_fail, b->error_buf, b->part, b->crowd);
-    h = HASH_INTS(h, b->dot.sum, b->dot.a, b->dot.b, b->dot.tensor, b->dot.deep, b->dot.channels,
-                  b->dot.results);
+    h = HASH_INTS(h, b->dot.sum, b->dot.a, b->dot.b, b->dot.tensor);
+    if (b->dot.deep) h = HASH_INTS(h, b->dot.deep, b->dot.channels, b->dot.results);
     h = HASH_INTS(h, b->bins.sum, b->bins.place, b->bins.ordered, b->bins.places, b->bins.shares,
                   b->bins.held, b->bins.part);
     h = HASH_INTS(h, b->attention.nscores, b->attention.nouts, b->attention.high, b->attention.exp,

@@ -21,29 +21,42 @@ static TargetGroups groups_of(int64_t groups, int64_t channels, int64_t rows)
     return (TargetGroups){groups, channels, channels, rows, products, false, true};
 }
 
-// Those of ResNeXt-50 for 128 images are faster as dense ones, for one image the widest are not. Tiles
-// meet a few groups only, except in the gradient of weights.
+// Those of ResNeXt-50 for 128 images are faster as dense ones, for one image the widest are not.
 static void grouped_convolutions(const Target *t)
 {
     static const int64_t side[] = {56, 28, 14, 7};
     for (int i = 0; i < 4; i++) {
         TargetGroups x = groups_of(32, 4 << i, 128 * side[i] * side[i]);
         CHECK_MSG(target_merges_groups(t, &x), "%d channels", 4 << i);
-        x.of_weights = true;
-        CHECK_MSG(target_merges_groups(t, &x), "%d channels, weights", 4 << i);
+        x.repaired = true;
+        CHECK_MSG(target_merges_groups(t, &x), "%d channels, predictions", 4 << i);
     }
     TargetGroups few = groups_of(32, 32, 49), wide = groups_of(16, 64, 25088),
                  full = groups_of(32, 32, 25088);
     const Target cpu = target_cpu(8, true);
-    CHECK(!target_merges_groups(t, &few) && target_merges_groups(t, &wide));
-    wide.of_weights = true;
-    CHECK(!target_merges_groups(t, &wide));
+    CHECK(!target_merges_groups(t, &few) && !target_merges_groups(t, &wide));
     full.half = false; // no bulk copies for TF32, and half the rate
     CHECK(!target_merges_groups(t, &full));
     full = groups_of(32, 4, 401408);
     CHECK(!target_merges_groups(&cpu, &full));
     full.rows = 0;
     CHECK(!target_merges_groups(t, &full));
+}
+
+// Predictions, 8 groups, 4 convolutions each: those that were faster by groups, in us.
+static void grouped_predictions(const Target *t)
+{
+    static const struct {
+        int channels;
+        bool merged;
+    } of[] = {{8, true},   {16, true},  {32, true}, // 182 and 344, 285 and 525, 457 and 825
+              {48, false}, {56, false},             // 1745 and 1372, 2823 and 1844
+              {64, false}, {128, false}};           // 878 and 920, 2108 and 2153
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        TargetGroups x = groups_of(8, of[i].channels, 128 * 28 * 28);
+        x.repaired = true;
+        CHECK_MSG(target_merges_groups(t, &x) == of[i].merged, "%d channels", of[i].channels);
+    }
 }
 
 // Windows of few channels: those that were clearly faster stored, in a training step, and those
@@ -143,5 +156,6 @@ int main(void)
           !target_generated_product(&t, 1, 512, 768, 32768, true));
     CHECK(target_move_seconds(&t, 84e6) > 2 * 84e6 / t.bytes_per_second);
     grouped_convolutions(&t);
+    grouped_predictions(&t);
     return unit_done();
 }
