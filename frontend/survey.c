@@ -123,13 +123,24 @@ static const char *comment_line(const char *text, const char *end, const char **
     return p < end && *p == '#' ? p : NULL;
 }
 
+// "# -- layers ------", "########": the heading of a part of the file, which describes no
+// statement.
+static bool is_ruler(const char *p, const char *end)
+{
+    while (end > p && plain_space(end[-1])) end--;
+    return end - p >= 4 && strchr("-=#*~_", end[-1]) && end[-2] == end[-1] && end[-3] == end[-1] &&
+           end[-4] == end[-1];
+}
+
 const char *survey_doc(const Survey *s, Span span)
 {
     const Source *src = &s->diags->sources.at[span.source];
     const char *text = src->text, *line = text + span.begin, *first = NULL, *begin;
     while (line > text && line[-1] != '\n') line--;
-    for (const char *at = line; at > text && comment_line(text, at - 1, &begin); at = begin)
-        first = begin;
+    for (const char *at = line, *p; at > text; at = first = begin) {
+        p = comment_line(text, at - 1, &begin);
+        if (!p || is_ruler(p, at - 1)) break;
+    }
     Buf b = buf_new(s->arena);
     if (first) {
         for (const char *p = first; p < line;) {
@@ -138,7 +149,7 @@ const char *survey_doc(const Survey *s, Span span)
             p++;
             if (*p == ' ') p++;
             if (b.len) buf_char(&b, '\n');
-            buf_bytes(&b, p, (size_t)(end - p));
+            buf_bytes(&b, p, (size_t)(end - p - (end > p && end[-1] == '\r')));
             p = end + 1;
         }
         return b.data ? b.data : "";
@@ -148,6 +159,7 @@ const char *survey_doc(const Survey *s, Span span)
         return NULL; // a statement with a body: what follows the brace does not describe it
     while (p < end && (*p == ' ' || *p == '\t')) p++;
     if (p >= end || *p != '#') return NULL;
+    if (end[-1] == '\r') end--;
     p += p[1] == ' ' ? 2 : 1;
     return arena_strndup(s->arena, p, (size_t)(end - p));
 }

@@ -229,6 +229,7 @@ static Answer answer_initialize(Server *s, Message *m, Json *j)
     s->utf8 = client_lists(path(can, "general.positionEncodings"), "utf-8");
     s->markdown = client_lists(path(can, "textDocument.hover.contentFormat"), "markdown");
     s->snippets = json_says(path(can, "textDocument.completion.completionItem"), "snippetSupport");
+    s->watches = json_says(path(can, "workspace.didChangeWatchedFiles"), "dynamicRegistration");
     take_options(s, json_get(m->params, "initializationOptions"));
     json_object(j);
     put_capabilities(s, j);
@@ -297,6 +298,32 @@ static void did_close(Server *s, Message *m)
     document_close(s, d);
 }
 
+// Asks the client to report when a .net file changes on disk, which open documents may use.
+static void initialized(Server *s, Message *m)
+{
+    if (!s->watches) return;
+    Buf out = buf_new(m->arena);
+    Json j;
+    notify_begin(&j, &out, "client/registerCapability");
+    json_object(&j);
+    json_key(&j, "registrations"), json_array(&j), json_object(&j);
+    json_key(&j, "id"), json_string(&j, "files");
+    json_key(&j, "method"), json_string(&j, "workspace/didChangeWatchedFiles");
+    json_key(&j, "registerOptions"), json_object(&j);
+    json_key(&j, "watchers"), json_array(&j), json_object(&j);
+    json_key(&j, "globPattern"), json_string(&j, "**/*.net");
+    json_end(&j), json_end(&j), json_end(&j);
+    json_end(&j), json_end(&j), json_end(&j);
+    json_key(&j, "id"), json_string(&j, "watch"); // a request; the answer is not needed
+    notify_end(s, &j);
+}
+
+static void did_change_files(Server *s, Message *m)
+{
+    (void)m;
+    documents_reread(s);
+}
+
 static bool same_id(const JsonValue *a, const JsonValue *b)
 {
     if (!a || !b || a->kind != b->kind) return false;
@@ -355,9 +382,13 @@ static const struct {
     const char *method;
     void (*run)(Server *s, Message *m);
 } notifications[] = {
-    {"textDocument/didOpen", did_open}, {"textDocument/didChange", did_change},
-    {"textDocument/didSave", did_save}, {"textDocument/didClose", did_close},
+    {"textDocument/didOpen", did_open},
+    {"textDocument/didChange", did_change},
+    {"textDocument/didSave", did_save},
+    {"textDocument/didClose", did_close},
     {"$/cancelRequest", cancel},
+    {"initialized", initialized},
+    {"workspace/didChangeWatchedFiles", did_change_files},
 };
 
 static void notified(Server *s, Message *m)

@@ -43,17 +43,29 @@ Document *document_of_path(const Server *s, const char *path)
     return NULL;
 }
 
+static void mark(Document *d)
+{
+    d->stale = true;
+    job_end(&d->job);
+    forget_kernels(d);
+}
+
 // Marks the documents that use this one for analysis.
 static void mark_users(Server *s, const Document *changed)
 {
     for (Document *d = s->documents; d; d = d->next) {
         for (uint32_t i = 0; d != changed && d->survey && i < d->survey->sources.n; i++)
             if (!strcmp(d->survey->sources.at[i].path, changed->path)) {
-                d->stale = true;
-                job_end(&d->job);
-                forget_kernels(d);
+                mark(d);
+                break;
             }
     }
+}
+
+// (A survey does not name a used file that could not be read, so all documents are marked.)
+void documents_reread(Server *s)
+{
+    for (Document *d = s->documents; d; d = d->next) mark(d);
 }
 
 void document_set(Server *s, Document *d, const char *text, size_t len)
@@ -77,9 +89,7 @@ void document_set(Server *s, Document *d, const char *text, size_t len)
     d->len = len;
     d->lines_arena = lines;
     d->lines = t;
-    d->stale = true;
-    job_end(&d->job);
-    forget_kernels(d);
+    mark(d);
     mark_users(s, d);
 }
 

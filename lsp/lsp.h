@@ -152,6 +152,7 @@ typedef struct Server {
     bool initialized, stopping, ended;
     bool utf8; // positions count bytes instead of UTF-16 units
     bool snippets, markdown;
+    bool watches; // the client can report changes of files on disk
     const char **defines; // for the analysis, from the client's options
     int ndefines;
     char *target, *precision;
@@ -168,6 +169,7 @@ void document_set(Server *s, Document *d, const char *text, size_t len); // mall
 bool document_change(Server *s, Document *d, const JsonValue *change);   // false: the change is
                                                                          // invalid
 void document_close(Server *s, Document *d);
+void documents_reread(Server *s); // files on disk have changed
 void document_analysed(Document *d);
 // The document given in the parameters; NULL: it is not open, which was reported.
 Document *document_asked(Server *s, Message *m);

@@ -93,6 +93,12 @@ Answer answer_definition(Server *s, Message *m, Json *j)
     const Decl *decl = decl_at(d, at, NULL);
     bool done = decl && put_location(s, m, d, j, decl->source, decl->begin, decl->end);
     if (!done && used_file(d, at, &source)) done = put_location(s, m, d, j, source, 0, 0);
+    if (!done && decl && decl->source < d->survey->sources.n &&
+        d->survey->sources.at[decl->source].library)
+        server_log(s,
+                   "'%s' is in the standard library, which cannot be written to the cache: set "
+                   "XDG_CACHE_HOME to a folder that can be written to",
+                   decl->name);
     if (!done) json_null(j);
     return ANSWER_DONE;
 }

@@ -8,32 +8,34 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/folders.h"
 #include "base/map.h"
 #include "lsp/lsp.h"
 
 static const char *folder(Arena *a)
 {
-    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    const char *cache = xdg && *xdg     ? arena_printf(a, "%s/netc", xdg)
-                        : home && *home ? arena_printf(a, "%s/.cache/netc", home)
-                                        : NULL;
+    char *cache = cache_folder();
+    if (!cache) return NULL;
     uint64_t hash = 0;
     const char *name, *text;
     for (int i = 0; netc_standard_file(i, &name, &text); i++)
         hash = hash_mix(hash, hash_bytes(text, strlen(text), 0));
-    return cache ? arena_printf(a, "%s/std-%08x", cache, (unsigned)hash) : NULL;
+    const char *in = arena_printf(a, "%s/std-%08x", cache, (unsigned)hash);
+    free(cache);
+    return in;
 }
 
+// As the compiler makes the cache's folder, which it does not use if others can write to it.
 static bool make_folders(char *path)
 {
     for (char *p = path + 1; *p; p++) {
         if (*p != '/') continue;
         *p = 0;
-        bool made = !mkdir(path, 0777) || errno == EEXIST;
+        bool made = !mkdir(path, 0700) || errno == EEXIST;
         *p = '/';
         if (!made) return false;
     }
-    return !mkdir(path, 0777) || errno == EEXIST;
+    return !mkdir(path, 0700) || errno == EEXIST;
 }
 
 static bool is_there(Arena *a, const char *path, const char *text)

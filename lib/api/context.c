@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/folders.h"
 #include "base/plain.h"
 #include "lib/lib.h"
 
@@ -20,18 +21,6 @@ const char *netc_version(void)
 int netc_abi(void)
 {
     return NETC_ABI;
-}
-
-static char *default_cache_dir(void)
-{
-    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    char *dir = NULL;
-    if (xdg && *xdg) {
-        if (asprintf(&dir, "%s/netc", xdg) < 0) return NULL;
-    } else if (home && *home) {
-        if (asprintf(&dir, "%s/.cache/netc", home) < 0) return NULL;
-    }
-    return dir;
 }
 
 static void forward_log(void *ctx, const char *line)
@@ -101,7 +90,7 @@ netc_status netc_context_create(const netc_context_options *o, netc_context **ou
     }
     if (o) memcpy(&c->o, o, o->size < sizeof c->o ? o->size : sizeof c->o);
     if (!c->o.cache_dir)
-        c->cache_dir = default_cache_dir();
+        c->cache_dir = cache_folder();
     else if (*c->o.cache_dir)
         c->cache_dir = strdup(c->o.cache_dir);
     c->o.cache_dir = c->cache_dir;

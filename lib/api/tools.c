@@ -14,6 +14,19 @@ typedef struct Format {
     char *out;
 } Format;
 
+// The text with the line ends of the source: \r\n if its first line ends so.
+static const char *line_ends(Arena *a, const char *text, const char *source)
+{
+    const char *first = strchr(source, '\n');
+    if (!first || first == source || first[-1] != '\r') return text;
+    Buf b = buf_new(a);
+    for (const char *p = text; *p; p++) {
+        if (*p == '\n') buf_char(&b, '\r');
+        buf_char(&b, *p);
+    }
+    return b.data ? b.data : "";
+}
+
 static void format(void *arg)
 {
     Format *f = arg;
@@ -23,7 +36,7 @@ static void format(void *arg)
     if (!out || d->errors)
         f->status = lib_fail_diags(f->err, NETC_INVALID, d);
     else
-        f->out = strdup(out);
+        f->out = strdup(line_ends(f->arena, out, f->text));
 }
 
 netc_status netc_format(netc_context *c, const char *name, const char *text, char **formatted,

@@ -41,6 +41,8 @@ def hovers():
         h = hover(what)
         check(all(w in h for w in words), what, h)
     check(hover("return") == "", "a keyword")
+    check("fn relu(x)" in hover("relu)") and "----" not in hover("relu)"),
+          "the heading of a part of a file describes nothing", hover("relu)"))
     # What the kernels are: compiled in the background, so perhaps with the second question.
     for _ in range(6000):
         h = hover("big =")
@@ -69,6 +71,26 @@ def hints():
     one = c.ask("textDocument/inlayHint", {"textDocument": {"uri": u}, "range": {
         "start": {"line": 9, "character": 0}, "end": {"line": 9, "character": 80}}})
     check(len(one) == 1, one)
+
+
+@part
+def standard_files():
+    """Written where kernels are cached; a folder that others can write to would not be used for these."""
+    home = os.path.join(folder, "home")
+    os.mkdir(home)
+    env = {"HOME": home, "XDG_CACHE_HOME": "relative"}
+    d = Client(netc, env=env, umask=0o002)
+    d.open(u, TEXT)
+    at = d.at("definition", u, *place(TEXT, "linear"))
+    check(at and at["uri"].startswith("file://" + home + "/.cache/netc/std-"), at)
+    doctor = subprocess.run([netc, "doctor"], env=dict(os.environ, **env), capture_output=True, text=True).stdout
+    check(re.search("^yes compile cache +" + re.escape(home + "/.cache/netc") + "$", doctor, re.M), doctor)
+    check(d.stop() == 0, "its end")
+    d = Client(netc, env={"HOME": "", "XDG_CACHE_HOME": ""})
+    d.open(u, TEXT)
+    check(d.at("definition", u, *place(TEXT, "linear")) is None, "there is no place for it")
+    check(any("XDG_CACHE_HOME" in m["params"].get("message", "") for m in d.notes), "which is said", d.notes)
+    d.stop()
 
 
 version = 10
@@ -136,14 +158,17 @@ def formatting():
     check(edits[0]["range"]["start"]["line"] == 9 and edits[0]["range"]["end"]["line"] == 11, "only what changes", edits)
     check(format(TEXT, 1001) == [], "nothing to do")
     check(c.error("textDocument/formatting", {"textDocument": {"uri": u}, "options": {}}) == {}, "asked again")
-    c.change(u, 1002, {"text": TEXT + ")"})
+    check(format(TEXT.replace("\n", "\r\n"), 1002) == [], "lines that end with \\r\\n stay so")
+    edits = format(ugly.replace("\n", "\r\n"), 1003)
+    check(len(edits) == 1 and edits[0]["newText"].count("\r\n") == 2 == edits[0]["newText"].count("\n"), edits)
+    c.change(u, 1004, {"text": TEXT + ")"})
     e = c.error("textDocument/formatting", {"textDocument": {"uri": u}, "options": {}})
     check(e.get("code") == -32803 and "closes nothing" in e["message"], e)
     # Every file there is: formatted twice is formatted once, and it means the same.
     for d in ("samples", "frontend/std", "tests/net"):
         shutil.copytree(os.path.join(root, d), os.path.join(folder, "all", d))
     files = [f for d in ("samples/*", "frontend/std", "tests/net/*") for f in glob.glob(os.path.join(folder, "all", d, "*.net"))]
-    n, meant = 1003, 0
+    n, meant = 1005, 0
     for f in sorted(files):
         try:
             text = open(f).read()

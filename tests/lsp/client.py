@@ -2,14 +2,15 @@
 import json, os, select, subprocess, time
 
 class Client:
-    def __init__(self, netc, root=".", options=None, encodings=("utf-16",), env=None):
+    def __init__(self, netc, root=".", options=None, encodings=("utf-16",), env=None, workspace=None,
+                 **process):
         self.process = subprocess.Popen([netc, "lsp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        env=dict(os.environ, **(env or {})))
+                                        env=dict(os.environ, **(env or {})), **process)
         self.buffer, self.next, self.notes, self.answers = b"", 0, [], {}
         self.limit = float(os.environ.get("LSP_LIMIT", 120))
         self.init = self.ask("initialize", {
             "processId": None, "rootUri": None, "initializationOptions": options or {},
-            "capabilities": {"general": {"positionEncodings": list(encodings)},
+            "capabilities": {"general": {"positionEncodings": list(encodings)}, "workspace": workspace or {},
                              "textDocument": {"hover": {"contentFormat": ["markdown", "plaintext"]}}}})
         self.tell("initialized", {})
 

@@ -133,6 +133,31 @@ def used_files():
 
 
 @part
+def changed_on_disk():
+    """Files that are not open: the client, which was asked to, reports when one changes."""
+    text = "use later\nmodel m(x: f32[3]) { return y = twice(x) }\n"
+    main = write("watch/main.net", text)
+    c = Client(netc, workspace={"didChangeWatchedFiles": {"dynamicRegistration": True}})
+    c.open(uri(main), text)
+    check("later" in c.diagnostics(uri(main), 1)[0]["message"], "there is no later.net")
+    asked = [m for m in c.notes + list(c.answers.values()) if m.get("method") == "client/registerCapability"]
+    check(len(asked) == 1 and "id" in asked[0], c.notes, c.answers)
+    check(asked[0]["params"]["registrations"][0]["method"] == "workspace/didChangeWatchedFiles", asked)
+    later = write("watch/later.net", "fn twice(x) { return 2 * x }\n")
+    c.tell("workspace/didChangeWatchedFiles", {"changes": [{"uri": uri(later), "type": 1}]})
+    check(c.diagnostics(uri(main), 1) == [], "it was created")
+    write("watch/later.net", "fn thrice(x) { return 3 * x }\n")
+    c.tell("workspace/didChangeWatchedFiles", {"changes": [{"uri": uri(later), "type": 2}]})
+    check("'twice'" in c.diagnostics(uri(main), 1)[0]["message"], "it was changed")
+    c.stop()
+    c = Client(netc)
+    c.open(uri(main), text)
+    c.diagnostics(uri(main), 1)
+    check(not [m for m in c.notes if m["method"] == "client/registerCapability"], "a client that cannot")
+    c.stop()
+
+
+@part
 def saved():
     """What only compiling tells is said when a text is saved, until it changes."""
     text = """extern fn doubled(x) from "own.cu" {
