@@ -294,6 +294,9 @@ static Val run_where(Elab *e, const Call *c)
 static Val run_fail(Elab *e, const Call *c)
 {
     if (c->arg[0].kind != V_STRING) return fail(e, c->span, "error needs a text");
+    // The rest of the function would fail for the same reason.
+    if (e->frame->fn && e->frame->fn->kind == STMT_FN)
+        e->frame->returned = true, e->frame->result = val_poison();
     return fail(e, c->span, "%s", c->arg[0].s);
 }
 

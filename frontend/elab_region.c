@@ -368,11 +368,12 @@ void exec_loop(Elab *e, const Stmt *s)
     name_bind(e, s->name, val_node(i));
     uint32_t errors = e->diags->errors;
     exec_block(e, s->body);
-    bool ok = e->diags->errors == errors && loop_results(e, &l, r);
-    if (e->frame->returned) {
+    bool ok = e->diags->errors == errors;
+    if (ok && e->frame->returned) {
         fail(e, s->span, "a loop cannot return; carry or emit the value");
         ok = false;
     }
+    ok = ok && loop_results(e, &l, r);
     region_close(e, r);
     vec_push(e->arena, &e->rounds, r->g);
     e->g->loc = loc;

@@ -218,7 +218,10 @@ static void exec_expr(Elab *e, const Stmt *s)
     if (lack && call)
         fail(e, s->span, "this call does nothing: '%s' %s", v.fn->name, lack);
     else if (!call && v.kind != V_POISON)
-        fail(e, s->span, "this value is not used; give it a name with =");
+        fail(e, s->span, "this value is not used; give it a name with =%s",
+             e->diags->sources.at[s->span.source].text[s->span.begin] == '-'
+                 ? " or, to continue the line before, end that line with '-'"
+                 : "");
 }
 
 void exec(Elab *e, const Stmt *s)

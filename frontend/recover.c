@@ -172,6 +172,12 @@ static bool compares(int kind)
            kind == T_NE;
 }
 
+static bool joins(int kind)
+{
+    return compares(kind) || kind == '+' || kind == '*' || kind == '/' || kind == '%' ||
+           kind == T_POW || kind == T_AND || kind == T_OR;
+}
+
 // Suggests what may have been meant by the token at k and those before it.
 static void note_meant(Parser *p, Diag *g, int head, uint32_t k)
 {
@@ -231,6 +237,9 @@ static void describe(Parser *p, uint32_t k, uint32_t start, const Expected *e)
                       "give its initial value: '= 0', or a function such as uniform(-1, 1)");
         if (k == start && t->kind == T_FLOORDIV)
             diag_note(p->diags, g, "a comment begins with '#'");
+        if (k == start && k && joins(t->kind))
+            diag_note(p->diags, g,
+                      "to continue the line before, end it with %s, or use brackets", what);
         note_meant(p, g, head, k);
         bool foreign = note_foreign(p, g, &p->tokens->list.at[start]);
         if (!foreign && k == start + 1 && head == T_NAME && starts_operand(t->kind)) {
