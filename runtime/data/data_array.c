@@ -52,12 +52,25 @@ RtCode rt_size_check(const char *path, const RtBytes *b, size_t head, const Prog
     return RT_OK;
 }
 
+static bool is_float(const ProgType *t)
+{
+    return t && t->dtype >= PD_BF16;
+}
+
+static bool is_table(const char *path, const char *part, const ProgType *wanted, const RtBytes *b)
+{
+    if (rt_csv_named(path)) return true;
+    bool tokens = part && (!strcmp(part, "u16") || !strcmp(part, "u32"));
+    return rt_path_unnamed(path) && !tokens && (part || is_float(wanted)) && rt_text_recognise(b);
+}
+
 static RtCode parse(const char *path, const char *part, const ProgType *wanted, RtBytes *b,
                     RtArray *out, RtError *e)
 {
     if (part && !strcmp(part, "raw")) return rt_raw_parse(path, NULL, wanted, b, out, e);
-    if (rt_csv_named(path)) return rt_csv_parse(path, part, wanted, b, out, e);
-    if (rt_npz_named(path)) return rt_npz_parse(path, part, b, out, e);
+    if (is_table(path, part, wanted, b)) return rt_csv_parse(path, part, wanted, b, out, e);
+    if (rt_npz_named(path) || (rt_path_unnamed(path) && rt_zip_recognise(b)))
+        return rt_npz_parse(path, part, b, out, e);
     bool npy = rt_npy_recognise(b) || rt_path_ends(path, ".npy"),
          idx = !npy && rt_idx_recognise(path, b);
     if ((npy || idx) && part)
@@ -66,6 +79,11 @@ static RtCode parse(const char *path, const char *part, const ProgType *wanted, 
     if (idx) return rt_idx_parse(path, b, out, e);
     if (rt_cifar_recognise(path, part, b)) return rt_cifar_parse(path, part, wanted, b, out, e);
     if (!part && rt_foreign_check(path, b, wanted != NULL, e)) return e->code;
+    if (!part && is_float(wanted) && rt_text_recognise(b))
+        return rt_fail(e, RT_USER,
+                       "%s is text, which an input of %s cannot take; a table of numbers must be "
+                       "named .csv or .tsv, and other text needs an input of u8 or i32",
+                       path, prog_dtype_name(wanted->dtype));
     int width = 0;
     if (!part && wanted && rt_token_recognise(b->at, b->n)) {
         if (!(width = rt_token_width(path, b->at, b->n, e))) return e->code;
@@ -256,7 +274,7 @@ static RtCode read_wanted(struct RtFile *x, const char *part, const ProgType *wa
             return e->code;
         bool idx = !h.typed && rt_idx_type(&h.b, &h.type, &head);
         bool reader = h.typed || idx || rt_path_ends(x->path, ".npy") || rt_csv_named(x->path) ||
-                      rt_npz_named(x->path);
+                      rt_npz_named(x->path) || (rt_path_unnamed(x->path) && rt_zip_recognise(&h.b));
         if (!reader && rt_foreign_check(x->path, &h.b, wanted != NULL, e)) return e->code;
         int64_t bytes = idx && rt_raw_refused(x->path, &h.b) ? prog_type_bytes(&h.type) : -1;
         most = bytes >= 0 ? head + (size_t)bytes : h.bytes;

@@ -104,9 +104,11 @@ static bool next_line(Table *t)
         if (!whole.n || *whole.at == '#') continue;
         if (stop > p && stop[-1] == '\r') stop--;
         if (!t->separator)
-            t->separator = rt_path_named(t->path, ".tsv ")      ? '\t'
-                           : memchr(p, ';', (size_t)(stop - p)) ? ';'
-                                                                : ',';
+            t->separator = rt_path_named(t->path, ".tsv ")                                 ? '\t'
+                           : memchr(p, ';', (size_t)(stop - p))                            ? ';'
+                           : memchr(p, ',', (size_t)(stop - p))                            ? ','
+                           : !rt_csv_named(t->path) && memchr(p, '\t', (size_t)(stop - p)) ? '\t'
+                                                                                           : ',';
         for (;; p++) {
             Field f;
             if (!take_field(t, p, stop, &f, &p) || !add_field(t, f)) return false;

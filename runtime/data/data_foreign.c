@@ -3,7 +3,9 @@
 // it anyway.
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "base/plain.h"
 #include "runtime/data/data_read.h"
 
 #define MAKE_NPY(code) "save it as .npy: numpy.save('x.npy', " code ")"
@@ -111,6 +113,31 @@ static const Foreign *find(const char *path, const RtBytes *b)
     for (int i = 0; i < COUNT; i++)
         if (begins(b, &table[i])) return &table[i];
     return NULL;
+}
+
+bool rt_path_unnamed(const char *path)
+{
+    struct stat st;
+    return !strncmp(path, "/dev/", 5) || !strncmp(path, "/proc/", 6) ||
+           (!stat(path, &st) && S_ISFIFO(st.st_mode) && !rt_path_named(path, ".bin .raw "));
+}
+
+bool rt_text_recognise(const RtBytes *b)
+{
+    enum { ENOUGH = 4096 };
+    size_t n = b->n < ENOUGH ? b->n : ENOUGH, ascii = 0, lines = 0;
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = b->at[i];
+        if ((c < 0x20 && !plain_space((char)c)) || c == 0x7f) return false;
+        ascii += c < 0x80;
+        lines += c == '\n';
+    }
+    return lines && ascii * 4 >= n * 3;
+}
+
+bool rt_zip_recognise(const RtBytes *b)
+{
+    return b->n >= 4 && !memcmp(b->at, "PK\x03\x04", 4);
 }
 
 bool rt_raw_refused(const char *path, const RtBytes *b)

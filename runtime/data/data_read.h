@@ -27,6 +27,11 @@ RtCode rt_npz_parse(const char *path, const char *part, RtBytes *b, RtArray *out
 bool rt_cifar_recognise(const char *path, const char *part, const RtBytes *b);
 RtCode rt_cifar_parse(const char *path, const char *part, const ProgType *wanted, RtBytes *b,
                       RtArray *out, RtError *e);
+// Whether the file's name says nothing about its format: /dev/stdin, /dev/fd/63, a pipe. Then text
+// is a table if the input is of floats or a column was requested, and a zip archive an .npz.
+bool rt_path_unnamed(const char *path);
+bool rt_text_recognise(const RtBytes *b); // lines of text, by the first 4096 bytes
+bool rt_zip_recognise(const RtBytes *b);
 // Whether it is compressed and not named like a file of plain elements: then its bytes are not read
 // as elements.
 bool rt_raw_refused(const char *path, const RtBytes *b);

@@ -49,6 +49,16 @@ expect 0 "y f32[1, 3] 2 4 6" "${RUN[@]}" --input x=<(cat raw)
 printf x >>raw
 expect 1 "raw has 13 bytes, not a whole number of f32 elements" "${RUN[@]}" --input x=raw
 
+# what has no name is known by its contents: a table where floats or a column are wanted, an archive
+for how in cat "tr , ;" "tr , \\t" "gzip -c"; do
+    expect 0 "y f32[4, 3] 2 4 6 2 4 8" "${RUN[@]}" --input x=<($how <t.csv):0-2
+done
+expect 0 "y f32[4, 3] 2 4 6 2 4 8" "${RUN[@]}" --input x=/dev/stdin:a-c <t.csv
+expect 0 "y f32[4, 3] 2 4 6 2 4 8" "${RUN[@]}" --input x=<(cut -d, -f1-3 t.csv)
+expect 1 "/dev/stdin: an example of the model's input is f32[3], which is 3 of the table's columns, not 1" "${RUN[@]}" --input x=/dev/stdin <<<'hello'
+cp t.csv t.data
+expect 1 "t.data is text, which an input of f32 cannot take; a table of numbers must be named .csv or .tsv" "${RUN[@]}" --input x=t.data
+
 # out of run: tables and archives, which Python reads, and its own
 expect 0 "" "${RUN[@]}" --input x=t.csv:a-c -o y=out.csv -o s=out.tsv
 [ "$(cat out.csv)" = $'2,4,6\n2,4,8\n4,4,7\n6,4,-0.02' ] && pass || fail "out.csv: $(cat out.csv)"
@@ -57,6 +67,8 @@ expect 0 "" "${RUN[@]}" --input x=t.csv:a-c -o y=out.npz -o s=out.npz
 expect 0 "y     f32[4, 3]" "$NETC" show out.npz
 holds "npz, 2 tensors, 16 elements"
 expect 0 "y f32[4, 3] 4 8 12" "${RUN[@]}" --input x=out.npz:y
+expect 0 "y f32[4, 3] 4 8 12" "${RUN[@]}" --input x=/dev/stdin:y <out.npz
+expect 0 "y f32[4, 3] 4 8 12" "${RUN[@]}" --input x=<(cat out.npz):y
 cat >python.py <<'P'
 import csv, random, struct, subprocess, sys, zipfile
 netc = sys.argv[1:]
