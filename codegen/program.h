@@ -288,6 +288,8 @@ typedef struct Program {
 const ProgEntry *program_entry(const Program *p, const char *name); // NULL when absent
 // written: set, by cell index, to whether some step of the entry writes the cell.
 void program_written(const Program *p, const ProgEntry *e, bool *written);
+// Whether it is a length of the training, which its schedules read and whoever trains must write.
+bool program_told(const ProgCell *c);
 // Whether it is "init.1" and so on, which compute cells from others.
 bool program_derives(const ProgEntry *e);
 // "init.batch": computes the cells that wait for the first batch (ProgCell.first_batch).

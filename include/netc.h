@@ -14,8 +14,9 @@
 //     netc_read(session, "train", "loss", &loss, &err);
 //
 // Declare options structs with NETC_INIT, which sets their size: then a program built against an
-// older header keeps working with a newer library. Strings given to the library are copied. An
-// argument may be NULL only where that is said. "netc_free": the caller frees it with netc_free.
+// older header keeps working with a newer library. Options may be NULL: all fields zero. Another
+// argument may be NULL only where that is said. Strings given to the library are copied.
+// "netc_free": the caller frees it with netc_free.
 #ifndef NETC_H
 #define NETC_H
 
@@ -204,8 +205,7 @@ typedef struct netc_compile_options {
     const char *tune_file;
     const char *kernels_dir;       // edited kernels; NULL: NAME.kernels, as for tune_file; "": none
     bool locked;                   // fail if a kernel has no line in the tuning file
-    const netc_dataset *eval_data; // a hint, used while a device is prepared: what netc_train will
-                                   // evaluate on; may be NULL
+    const netc_dataset *eval_data; // a hint while a device is prepared: of netc_train; may be NULL
     // Only init and these entries are compiled, also into a model.bin (none given: all); NULL means
     // the file's only model. An error in another is a note in the log. If none trains, parameters
     // and states that only the others use are left out. "next" includes "prefill".
@@ -423,8 +423,9 @@ NETC_API netc_status netc_get(netc_session *s, const char *setting, double *valu
                               netc_error **err);
 
 // Parameters and states by full name ("fc1.weight"). Training in f16 adds "@loss_scale" (f32),
-// "@good_steps" and "@skipped" (i64). If the model's schedules use `total`, a caller with its own
-// training loop must write "@total" (i64), the number of steps it will make.
+// "@good_steps" and "@skipped" (i64). A caller with its own training loop must write "@total", the
+// number of steps it will make, if the model's schedules use `total`, and "@epoch_steps", the steps
+// of an epoch, if they use `epoch` (both i64). Neither is saved.
 NETC_API int netc_state_count(netc_session *s);
 NETC_API netc_status netc_state_info(netc_session *s, int i, netc_port *out, netc_error **err);
 NETC_API netc_status netc_state_read(netc_session *s, const char *name, netc_tensor *t,
@@ -450,8 +451,7 @@ NETC_API netc_status netc_state_save_as(netc_session *s, const char *path,
                                         const netc_save_options *o, netc_error **err);
 typedef struct netc_load_options {
     size_t size;
-    const char *const *map; // "pattern=replacement", from names in the file to the model's; '*'
-                            // matches any text
+    const char *const *map; // "pattern=replacement" of names in the file; '*' matches any text
     int nmap;
     bool allow_missing; // tensors that the file lacks keep their values
     // Loads only what the models read (parameters, states, settings), not what only the updates of
@@ -566,10 +566,12 @@ typedef struct netc_predict_options {
     int noutputs;
     void (*progress)(void *user, int64_t done, int64_t total); // in examples; may be NULL
     void *user;
+    // Instead of files: is given the next rows of output [i], of [total], for the time of the call.
+    void (*rows)(void *user, int i, const netc_tensor *rows, int64_t total);
 } netc_predict_options;
-// Runs a model once over all of data, in order, and writes each output for all examples as one
-// array. The last batch may be smaller; no example is left out or padded. Files are replaced when
-// all results are complete; if the cancel hook stops it, they are unchanged. examples may be NULL.
+// Runs a model once over all of data, in order. The last batch may be smaller; no example is left
+// out or padded. Files hold each output for all examples as one array, and are replaced when all
+// are complete; if the cancel hook stops it, they are unchanged. examples may be NULL.
 NETC_API netc_status netc_predict(netc_session *s, const netc_predict_options *o, int64_t *examples,
                                   netc_error **err);
 
@@ -712,8 +714,7 @@ typedef struct netc_times {   // of one execution, in seconds
     int graph_kernels;        // kernel nodes of that graph per execution
     int graph_steps;          // executions per graph
     char why_not[160];        // why there is no graph
-    char way[160]; // ways to record several executions: microseconds of each, and the one chosen;
-                   // "" if there was no choice
+    char way[160]; // ways to record several executions, in microseconds, and the one chosen, or ""
 } netc_times;
 NETC_API netc_status netc_time(netc_session *s, const char *entry, const netc_time_options *o,
                                netc_times *out, netc_error **err);
@@ -746,8 +747,7 @@ typedef struct netc_profile_result {
     double pair;      // seconds between two events around nothing; subtracted from every time
     double empty;     // seconds of an empty launch on this device
     double copy_rate; // measured: bytes per second of a large copy, reads plus writes
-    double f32, tf32, f16, bf16; // measured: operations per second of a large matmul; 0: not
-                                 // needed here, or there is no library
+    double f32, tf32, f16, bf16; // measured: operations per second of a large matmul; 0: unknown
     int nsteps, nslices;
     netc_step *steps;
     netc_slice *slices;

@@ -51,6 +51,14 @@ netc_status lib_no_kernel(netc_error **err, const Program *p, const char *name);
 // An error: [what] needs the graph, but a model.bin holds only the program and its source.
 netc_status lib_no_graph(netc_error **err, const netc_program *p, const char *what);
 #define OUT_OF_MEMORY(err) lib_fail(err, NETC_OUT_OF_MEMORY, "out of memory")
+// -- options (api/options.c) ----------------------------------------------------------------------
+// Copies the fields that the caller's version of the struct has; NULL: leaves *own. An error if its
+// size was not set.
+#define TAKE_OPTIONS(type, own, given, err) options_take(#type, own, sizeof(type), given, err)
+netc_status options_take(const char *type, void *own, size_t room, const void *given,
+                         netc_error **err);
+// An error if n is negative or a name is missing.
+netc_status options_names(const char *field, const char *const *names, int n, netc_error **err);
 void lib_log(const netc_context *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 // Runs fn(arg) and returns here if the arena runs out of memory. false: it did.
 bool lib_guarded(Arena *a, void (*fn)(void *arg), void *arg);

@@ -1,8 +1,9 @@
 """Builds the wheel: what `pip install .` calls (PEP 517), and `make wheel`.
 
 A wheel is a zip of the package as `make python` makes it, with four files about it. In the
-environment BUILD names the build folder (default build), PLATFORM the platform of the wheel's tag
-(default this one's; manylinux_2_28_x86_64, where the compiler was for that).
+environment BUILD names the build folder (default build, or a temporary one if that cannot be
+written), PLATFORM the platform of the wheel's tag (default this one's; manylinux_2_28_x86_64, where
+the compiler was for that).
 """
 
 import base64
@@ -58,8 +59,15 @@ def _wheel_text():
     return f"Wheel-Version: 1.0\nGenerator: netc\nRoot-Is-Purelib: false\nTag: {_tag()}\n"
 
 
-def _make():
-    build = os.environ.get("BUILD", "build")
+def _writable(folder):
+    if not os.path.isdir(folder):
+        return os.access(os.path.dirname(folder), os.W_OK)
+    return all(os.access(d, os.W_OK) for d, _, _ in os.walk(folder))  # (another user may have built in it)
+
+
+def _make(spare):
+    """The folder of the package, built in the tree or, where that cannot be written, in [spare]."""
+    build = os.environ.get("BUILD") or ("build" if _writable(os.path.join(ROOT, "build")) else spare)
     jobs = f"-j{len(os.sched_getaffinity(0))}"
     command = ["make", "--no-print-directory", jobs, "python", f"BUILD={build}", f"PYTHON={sys.executable}"]
     command += [f"{name}={os.environ[name]}" for name in ("CC", "SANITIZE", "OPT") if os.environ.get(name)]
@@ -89,10 +97,11 @@ def _contents(path):
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
-    folder, about = _make(), f"netc-{_version()}.dist-info"
+    about = f"netc-{_version()}.dist-info"
+    with tempfile.TemporaryDirectory(prefix="netc-build-") as spare:
+        entries = [(name, _contents(path)) for name, path in _files(_make(spare))]
     with open(os.path.join(ROOT, "LICENSE"), encoding="utf-8") as f:
         licence = f.read()
-    entries = [(name, _contents(path)) for name, path in _files(folder)]
     _check_platform(entries)
     entries += [(f"{about}/METADATA", _metadata().encode()), (f"{about}/WHEEL", _wheel_text().encode()),
                 (f"{about}/LICENSE", licence.encode())]

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/half.h"
+#include "ir/module.h"
 
 static const struct {
     const char *name;
@@ -129,6 +130,12 @@ void program_written(const Program *p, const ProgEntry *e, bool *written)
             const ProgBuffer *b = a->kind == PA_BUFFER ? &e->buffers[a->index] : NULL;
             if (b && b->region == PR_CELL && a->written) written[b->index] = true;
         }
+}
+
+bool program_told(const ProgCell *c)
+{
+    return c->kind == PC_CONTROL &&
+           (!strcmp(c->name, CELL_TOTAL) || !strcmp(c->name, CELL_EPOCH_STEPS));
 }
 
 bool program_derives(const ProgEntry *e)

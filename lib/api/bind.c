@@ -184,6 +184,23 @@ netc_status netc_bind(netc_session *s, const char *entry, const char *input, con
     return NETC_OK;
 }
 
+// An error if the schedules of a training step read a length of the training that the caller has
+// not written. They would compute with 0, a learning rate of 0 for example.
+static netc_status lengths_told(netc_session *s, Loaded *l, const ProgEntry *e, netc_error **err)
+{
+    bool any = false;
+    for (int i = 0; i < rt_cell_count(s->rt) && !any; i++)
+        any = program_told(rt_cell_info(s->rt, i)) && rt_cell_waits(s->rt, i);
+    const char *cell = any ? rt_entry_untold(s->rt, l->rt, e->name) : NULL;
+    if (!cell) return NETC_OK;
+    bool total = !strcmp(cell, CELL_TOTAL);
+    return lib_fail(err, NETC_INVALID,
+                    "'%s' uses '%s', but the number of steps of %s is not known: write the state "
+                    "'%s' (i64) first, in Python m.state[\"%s\"] = N (netc_train does so itself)",
+                    e->name, total ? "total" : "epoch", total ? "the training" : "an epoch", cell,
+                    cell);
+}
+
 netc_status netc_run(netc_session *s, const char *entry, int64_t times, netc_error **err)
 {
     Loaded *l;
@@ -208,6 +225,7 @@ netc_status netc_run(netc_session *s, const char *entry, int64_t times, netc_err
                 e->inputs[i].name, entry, e->inputs[i].name);
     }
     RtError re = {0};
+    if (status == NETC_OK && e->kind == PK_TRAIN) status = lengths_told(s, l, e, err);
     if (status == NETC_OK)
         status =
             e->kind == PK_TRAIN ? session_first_inputs(s, in, n, err) : session_ready(s, l, e, err);

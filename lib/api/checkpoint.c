@@ -368,13 +368,18 @@ static void load(void *arg)
 netc_status state_load_at(netc_session *s, const char *path, const netc_load_options *o,
                           Position *at, netc_error **err)
 {
-    Loading v = {.s = s, .path = path, .at = at, .arena = arena_new(), .err = err};
+    Loading v = {.s = s, .path = path, .at = at, .err = err};
+    netc_status status = TAKE_OPTIONS(netc_load_options, &v.o, o, err);
+    if (status == NETC_OK) status = options_names("map", v.o.map, v.o.nmap, err);
+    if (status == NETC_OK) status = options_names("ignore", v.o.ignore, v.o.nignore, err);
+    if (status == NETC_OK) status = options_names("transpose", v.o.transpose, v.o.ntranspose, err);
+    if (status != NETC_OK) return status;
+    v.arena = arena_new();
     if (!v.arena) return OUT_OF_MEMORY(err);
-    if (o) memcpy(&v.o, o, o->size < sizeof v.o ? o->size : sizeof v.o);
     if (!lib_guarded(v.arena, load, &v)) v.status = OUT_OF_MEMORY(err);
     rt_tensors_free(&v.file);
     arena_free(v.arena);
-    netc_status status = v.e.code ? lib_fail_rt(err, &v.e) : v.status;
+    status = v.e.code ? lib_fail_rt(err, &v.e) : v.status;
     if (status == NETC_OK && v.choices && !v.o.weights_only)
         status = session_use_choices(s, v.choices, err);
     free(v.choices);
@@ -385,9 +390,10 @@ netc_status netc_state_load(netc_session *s, const char *path, const netc_load_o
                             netc_error **err)
 {
     Position at = {.step = -1, .seed = s->seed};
-    if (o && o->nmap < 0) return lib_fail(err, NETC_INVALID, "%d names to map", o->nmap);
-    netc_status status = state_load_at(s, path, o, &at, err);
-    if (status == NETC_OK && !(o && o->weights_only)) {
+    netc_load_options own = {0};
+    netc_status status = TAKE_OPTIONS(netc_load_options, &own, o, err);
+    if (status == NETC_OK) status = state_load_at(s, path, o, &at, err);
+    if (status == NETC_OK && !own.weights_only) {
         s->seed = at.seed;
         if (at.step >= 0) status = session_set_control(s, "@step", at.step, err);
         if (status == NETC_OK) status = session_set_control(s, "@seed", at.seed, err);

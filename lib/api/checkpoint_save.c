@@ -180,11 +180,12 @@ static bool well_asked(Saving *v)
 netc_status state_save_at(netc_session *s, const char *path, const netc_save_options *o,
                           const Position *at, netc_error **err)
 {
-    netc_status status = session_savable(s, err);
+    Saving v = {.s = s, .path = path, .at = at, .err = err};
+    netc_status status = TAKE_OPTIONS(netc_save_options, &v.o, o, err);
+    if (status == NETC_OK) status = session_savable(s, err);
     if (status != NETC_OK) return status;
-    Saving v = {.s = s, .path = path, .at = at, .arena = arena_new(), .err = err};
+    v.arena = arena_new();
     if (!v.arena) return OUT_OF_MEMORY(err);
-    if (o) memcpy(&v.o, o, o->size < sizeof v.o ? o->size : sizeof v.o);
     if (well_asked(&v) && !lib_guarded(v.arena, save, &v)) v.status = OUT_OF_MEMORY(err);
     arena_free(v.arena);
     return v.e.code ? lib_fail_rt(err, &v.e) : v.status;

@@ -82,13 +82,16 @@ void context_log_phases(netc_context *c)
 
 netc_status netc_context_create(const netc_context_options *o, netc_context **out, netc_error **err)
 {
+    netc_context_options own = {0};
+    netc_status status = TAKE_OPTIONS(netc_context_options, &own, o, err);
+    if (status != NETC_OK) return status;
     netc_context *c = calloc(1, sizeof *c);
     if (!c) return OUT_OF_MEMORY(err);
     if (pthread_mutex_init(&c->lock, NULL)) {
         free(c);
         return OUT_OF_MEMORY(err);
     }
-    if (o) memcpy(&c->o, o, o->size < sizeof c->o ? o->size : sizeof c->o);
+    c->o = own;
     if (!c->o.cache_dir)
         c->cache_dir = cache_folder();
     else if (*c->o.cache_dir)

@@ -1,6 +1,6 @@
 // Prediction: runs a model over a whole data set, batch by batch in order, and writes each
-// example's outputs as they are computed. The last, smaller batch is a specialisation of its own.
-// Files are replaced only when everything is written.
+// example's outputs as they are computed, or passes them to the caller. The last, smaller batch is
+// a specialisation of its own. Files are replaced only when everything is written.
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 typedef struct Written { // an output and its file
     const char *name;
-    enum { NPY, TABLE, ARCHIVE } kind;
+    enum { NPY, TABLE, ARCHIVE, CALLER } kind;
     RtWriter file;       // not used for an archive
     RtNpz *archive, own; // own: of the first output that is written to this file
     int part;            // index in the archive
@@ -157,6 +157,10 @@ static RtCode open_archive(Predicting *p, int first, RtError *e)
 static RtCode open_file(Predicting *p, int i, RtError *e)
 {
     Written *w = &p->out[i];
+    if (p->o->rows) {
+        w->kind = CALLER;
+        return RT_OK;
+    }
     const char *path = p->o->files[i];
     w->kind = rt_csv_named(path) ? TABLE : rt_npz_named(path) ? ARCHIVE : NPY;
     if (w->kind == ARCHIVE) return w->archive ? RT_OK : open_archive(p, i, e);
@@ -168,13 +172,16 @@ static RtCode open_file(Predicting *p, int i, RtError *e)
     return w->kind == NPY ? rt_writer_put(&w->file, head, n, e) : RT_OK;
 }
 
-// Writes n examples of an output from its buffer.
-static RtCode put_rows(Written *w, int64_t n, RtError *e)
+// Writes n examples of output i from its buffer.
+static RtCode put_rows(Predicting *p, int i, int64_t n, RtError *e)
 {
+    Written *w = &p->out[i];
     size_t bytes = (size_t)(n * w->row);
     ProgType rows = w->type;
     rows.dim[0] = n;
+    netc_tensor t = tensor_of(&rows, w->room);
     switch (w->kind) {
+    case CALLER: return p->o->rows(p->o->user, i, &t, p->examples), RT_OK;
     case TABLE: return rt_csv_put(&w->file, &rows, w->room, e);
     case ARCHIVE: return rt_npz_put(w->archive, w->part, w->room, bytes, e);
     default: return rt_npy_put(&w->file, w->type.dtype, w->room, bytes, e);
@@ -205,7 +212,7 @@ static RtCode run_batch(Predicting *p, Loaded *l, int64_t at, int64_t n, RtError
         Written *w = &p->out[i];
         size_t bytes = (size_t)(n * w->row);
         if (rt_output_read(p->s->rt, l->rt, p->e->name, w->name, w->room, bytes, e) ||
-            put_rows(w, n, e))
+            put_rows(p, i, n, e))
             return e->code;
     }
     return RT_OK;
@@ -224,9 +231,8 @@ static netc_status run_all(Predicting *p, netc_error **err)
         if (run_batch(p, l, at, n, &e)) return lib_fail_rt(err, &e);
         if (session_cancelled(p->s))
             return lib_fail(err, NETC_CANCELLED,
-                            "stopped after %" PRId64 " of %" PRId64
-                            " examples; nothing was written",
-                            at + n, p->examples);
+                            "stopped after %" PRId64 " of %" PRId64 " examples%s", at + n,
+                            p->examples, p->o->rows ? "" : "; nothing was written");
         if (p->o->progress) p->o->progress(p->o->user, at + n, p->examples);
     }
     return NETC_OK;
@@ -266,12 +272,17 @@ netc_status netc_predict(netc_session *s, const netc_predict_options *options, i
                          netc_error **err)
 {
     netc_predict_options o = {0};
-    memcpy(&o, options, options->size < sizeof o ? options->size : sizeof o);
-    if (o.noutputs < 1 || !o.data)
+    netc_status status = TAKE_OPTIONS(netc_predict_options, &o, options, err);
+    if (status != NETC_OK) return status;
+    if (o.noutputs < 1 || !o.data || (!o.files && !o.rows))
         return lib_fail(err, NETC_INVALID,
-                        "netc_predict needs data and at least one output to write");
+                        "netc_predict needs data, and at least one output with a file or rows() "
+                        "to receive it");
+    status = options_names("outputs", o.outputs, o.noutputs, err);
+    if (status == NETC_OK && !o.rows) status = options_names("files", o.files, o.noutputs, err);
+    if (status != NETC_OK) return status;
     Predicting p = {.s = s, .o = &o};
-    netc_status status = predict(&p, err);
+    status = predict(&p, err);
     if (examples) *examples = status == NETC_OK ? p.examples : 0;
     for (int i = 0; p.gathered && p.e && i < p.e->ninputs; i++) free(p.gathered[i]);
     for (int i = 0; p.out && i < o.noutputs; i++) free(p.out[i].room);

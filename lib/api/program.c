@@ -134,16 +134,27 @@ static Settings settings_of(const Creation *c, const netc_compile_options *o)
     return s;
 }
 
-static netc_status check_counts(const netc_compile_options *o, netc_error **err)
+static netc_status check_lists(const netc_compile_options *o, netc_error **err)
 {
-    if (o->ndefines < 0 || o->noutputs < 0)
-        return lib_fail(err, NETC_INVALID, "%d defines and %d outputs: a count cannot be negative",
-                        o->ndefines, o->noutputs);
-    if (o->narguments < 0 || o->ngradients < 0 || o->nsecond < 0)
-        return lib_fail(err, NETC_INVALID,
-                        "%d arguments, %d gradients and %d second: a count cannot be negative",
-                        o->narguments, o->ngradients, o->nsecond);
-    return NETC_OK;
+    const struct {
+        const char *field;
+        const char *const *names;
+        int n;
+    } list[] = {{"defines", o->defines, o->ndefines},
+                {"outputs", o->outputs, o->noutputs},
+                {"arguments", o->arguments, o->narguments},
+                {"gradients", o->gradients, o->ngradients},
+                {"second", o->second, o->nsecond}};
+    netc_status status = NETC_OK;
+    for (size_t i = 0; i < sizeof list / sizeof *list && status == NETC_OK; i++)
+        status = options_names(list[i].field, list[i].names, list[i].n, err);
+    if (status == NETC_OK && (o->nentries < 0 || (o->nentries && !o->entries))) // (may hold NULL)
+        status =
+            lib_fail(err, NETC_INVALID, "entries: %d of them, but none are given", o->nentries);
+    if (status == NETC_OK && (o->nbatches < 0 || (o->nbatches && !o->batches)))
+        status =
+            lib_fail(err, NETC_INVALID, "batches: %d of them, but none are given", o->nbatches);
+    return status;
 }
 
 static netc_status check_options(const netc_compile_options *o, Settings *s, netc_error **err)
@@ -251,11 +262,11 @@ static void fill(void *arg)
     Creation *c = arg;
     netc_program *p = c->p;
     netc_compile_options o = {0};
-    if (c->o) memcpy(&o, c->o, c->o->size < sizeof o ? c->o->size : sizeof o);
     p->name = arena_strdup(p->arena, c->name);
     p->text = arena_strndup(p->arena, c->text, c->len);
     p->len = c->len;
-    c->status = check_counts(&o, c->err);
+    c->status = TAKE_OPTIONS(netc_compile_options, &o, c->o, c->err);
+    if (c->status == NETC_OK) c->status = check_lists(&o, c->err);
     if (c->status != NETC_OK) return;
     p->settings = settings_of(c, &o);
     c->status = check_options(&o, &p->settings, c->err);
@@ -278,8 +289,8 @@ static netc_status start_precompile(netc_program *p, const netc_compile_options 
     Build *b;
     char define[128];
     netc_compile_options o = {0};
-    if (options) memcpy(&o, options, options->size < sizeof o ? options->size : sizeof o);
-    netc_status status = build_get(p, true, "", "", &b, err);
+    netc_status status = TAKE_OPTIONS(netc_compile_options, &o, options, err);
+    if (status == NETC_OK) status = build_get(p, true, "", "", &b, err);
     if (status != NETC_OK) return status;
     precompile_begin(p, "", "");
     const ProgEntry *e = program_entry(b->program, "eval");

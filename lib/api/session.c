@@ -197,7 +197,8 @@ netc_status netc_session_create(netc_program *p, const char *device, const netc_
                                 netc_session **out, netc_error **err)
 {
     netc_session_options options = {0};
-    if (o) memcpy(&options, o, o->size < sizeof options ? o->size : sizeof options);
+    netc_status status = TAKE_OPTIONS(netc_session_options, &options, o, err);
+    if (status != NETC_OK) return status;
     if (!options.device_alloc != !options.device_free)
         return lib_fail(err, NETC_INVALID, "device_alloc and device_free must be given together");
     netc_session *s = calloc(1, sizeof *s);
@@ -226,7 +227,7 @@ netc_status netc_session_create(netc_program *p, const char *device, const netc_
                            .parallel_for = options.parallel_for,
                            .parallel_user = options.parallel_user};
     if (!e.code) rt_session_new(s->device, &ro, &s->rt, &e);
-    netc_status status = e.code ? lib_fail_rt(err, &e) : NETC_OK;
+    status = e.code ? lib_fail_rt(err, &e) : NETC_OK;
     if (status == NETC_OK) {
         learn_device(p, s->device);
         snprintf(s->device_text, sizeof s->device_text, "%s %s", rt_device_name(s->device),

@@ -170,11 +170,18 @@ typedef struct Adopting {
     RtError e;
 } Adopting;
 
+static bool is_told(const netc_session *s, const ProgCell *mine)
+{
+    for (int i = 0; program_told(mine) && i < rt_cell_count(s->rt); i++)
+        if (!strcmp(rt_cell_info(s->rt, i)->name, mine->name)) return !rt_cell_waits(s->rt, i);
+    return false;
+}
+
 static bool is_carried(const netc_session *from, const ProgCell *mine)
 {
     const ProgCell *c;
-    return (state_is_saved(mine) || counts_draws(mine)) && session_cell(from, mine->name, &c) &&
-           prog_type_equal(&mine->type, &c->type);
+    return (state_is_saved(mine) || counts_draws(mine) || is_told(from, mine)) &&
+           session_cell(from, mine->name, &c) && prog_type_equal(&mine->type, &c->type);
 }
 
 static const void *find_adopted(void *ctx, const ProgCell *c)

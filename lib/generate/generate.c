@@ -360,8 +360,8 @@ static netc_status write_texts(Writer *w, Kept *const *kept, netc_error **err)
 netc_status netc_generate(netc_session *s, const netc_generate_options *options, netc_error **err)
 {
     netc_generate_options o = {0};
-    if (!options) return lib_fail(err, NETC_INVALID, "netc_generate needs options");
-    memcpy(&o, options, options->size < sizeof o ? options->size : sizeof o);
+    netc_status status = TAKE_OPTIONS(netc_generate_options, &o, options, err);
+    if (status != NETC_OK) return status;
     Writer w = {.s = s,
                 .o = &o,
                 .draw = {o.temperature, o.top_k, o.top_p, o.seed, o.repetition_penalty, NULL}};
@@ -369,7 +369,7 @@ netc_status netc_generate(netc_session *s, const netc_generate_options *options,
     w.prompt = o.texts || o.ntexts ? o.texts : &one;
     w.nprompts = o.texts || o.ntexts ? o.ntexts : 1;
     Kept *kept[2] = {0};
-    netc_status status = check_options(&w, err);
+    status = check_options(&w, err);
     if (status == NETC_OK)
         status = session_entry(s, o.entry ? o.entry : "next", &w.step.l, &w.step.e, err);
     if (status == NETC_OK) status = session_ready(s, w.step.l, w.step.e, err);

@@ -308,11 +308,12 @@ netc_status netc_inspect(netc_program *p, const netc_inspect_options *o, char **
                          netc_error **err)
 {
     netc_inspect_options own = {0};
-    if (o) memcpy(&own, o, o->size < sizeof own ? o->size : sizeof own);
-    Inspect v = {.p = p, .o = &own, .err = err};
     *text = NULL;
+    netc_status status = TAKE_OPTIONS(netc_inspect_options, &own, o, err);
+    if (status != NETC_OK) return status;
+    Inspect v = {.p = p, .o = &own, .err = err};
     char note[160];
-    netc_status status = own.params || own.model ? NETC_OK : get_builds(&v, note, sizeof note, err);
+    status = own.params || own.model ? NETC_OK : get_builds(&v, note, sizeof note, err);
     if (status != NETC_OK) return status;
     v.arena = arena_new();
     if (!v.arena) return OUT_OF_MEMORY(err);

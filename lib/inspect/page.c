@@ -235,9 +235,10 @@ netc_status netc_report(netc_program *p, const netc_report_options *o, char **ht
                         netc_error **err)
 {
     netc_report_options own = {0};
-    if (o) memcpy(&own, o, o->size < sizeof own ? o->size : sizeof own);
     *html = NULL;
-    if (own.nlogs < 0) return lib_fail(err, NETC_INVALID, "%d logs", own.nlogs);
+    netc_status status = TAKE_OPTIONS(netc_report_options, &own, o, err);
+    if (status == NETC_OK) status = options_names("logs", own.logs, own.nlogs, err);
+    if (status != NETC_OK) return status;
     Job job = {.page = {.p = p, .o = &own, .arena = arena_new(), .err = err}};
     if (!job.page.arena) return OUT_OF_MEMORY(err);
     if (!lib_guarded(job.page.arena, make_page, &job)) job.status = OUT_OF_MEMORY(err);

@@ -133,7 +133,8 @@ netc_status netc_profile(netc_session *s, const char *entry, const netc_time_opt
                          netc_profile_result **out, netc_error **err)
 {
     netc_time_options own = {0};
-    if (o) memcpy(&own, o, o->size < sizeof own ? o->size : sizeof own);
+    netc_status status = TAKE_OPTIONS(netc_time_options, &own, o, err);
+    if (status != NETC_OK) return status;
     Profile p = {.t = {.s = s, .o = &own, .arena = arena_new()}, .entry = entry, .err = err};
     *out = NULL;
     if (!p.t.arena) return OUT_OF_MEMORY(err);

@@ -231,7 +231,9 @@ netc_status netc_survey(netc_context *c, const char *name, const char *text,
                         const netc_survey_options *o, char **json, netc_error **err)
 {
     netc_survey_options all = {0};
-    if (o) memcpy(&all, o, o->size < sizeof all ? o->size : sizeof all);
+    netc_status status = TAKE_OPTIONS(netc_survey_options, &all, o, err);
+    if (status == NETC_OK) status = options_names("defines", all.defines, all.ndefines, err);
+    if (status != NETC_OK) return status;
     Request r = {c, name, text, &all, arena_new(), NULL};
     if (!r.arena) return OUT_OF_MEMORY(err);
     bool fits = lib_guarded(r.arena, survey, &r);

@@ -234,7 +234,8 @@ netc_status netc_time(netc_session *s, const char *entry, const netc_time_option
                       netc_times *out, netc_error **err)
 {
     netc_time_options own = {0};
-    if (o) memcpy(&own, o, o->size < sizeof own ? o->size : sizeof own);
+    netc_status status = TAKE_OPTIONS(netc_time_options, &own, o, err);
+    if (status != NETC_OK) return status;
     Call c = {
         .t = {.s = s, .o = &own, .arena = arena_new()}, .entry = entry, .out = out, .err = err};
     *out = (netc_times){0};

@@ -84,8 +84,9 @@ netc_status netc_tokenize(const netc_tokenizer *tokenizer, const netc_tokenize_o
                           int64_t *tokens, int64_t *bytes, netc_error **err)
 {
     netc_tokenize_options o = {0};
-    if (!options) return lib_fail(err, NETC_INVALID, "netc_tokenize needs options");
-    memcpy(&o, options, options->size < sizeof o ? options->size : sizeof o);
+    netc_status status = TAKE_OPTIONS(netc_tokenize_options, &o, options, err);
+    if (status == NETC_OK) status = options_names("files", o.files, o.nfiles, err);
+    if (status != NETC_OK) return status;
     Tokenizing t = {.encoder = {.t = tokenizer, .plain = o.plain, .take = take},
                     .o = &o,
                     .wide = tokenizer->count > UINT16_MAX + 1};
@@ -95,8 +96,8 @@ netc_status netc_tokenize(const netc_tokenizer *tokenizer, const netc_tokenize_o
         return lib_fail(err, NETC_INVALID,
                         "%s has no token '%s' (a file of ranks has no special tokens)",
                         tokenizer->path, o.end);
+    if (!o.output) return lib_fail(err, NETC_INVALID, "netc_tokenize needs an output");
     if (rt_writer_begin(&t.w, o.output, &t.e)) return lib_fail_rt(err, &t.e);
-    netc_status status = NETC_OK;
     if (!o.raw && !t.w.temporary)
         status = lib_fail(err, NETC_INVALID,
                           "%s is not a regular file, which a token file with a header must be; "

@@ -104,7 +104,8 @@ netc_status netc_tokenizer_open(const char *path, const netc_tokenizer_options *
                                 netc_tokenizer **out, netc_error **err)
 {
     netc_tokenizer_options o = {0};
-    if (options) memcpy(&o, options, options->size < sizeof o ? options->size : sizeof o);
+    netc_status status = TAKE_OPTIONS(netc_tokenizer_options, &o, options, err);
+    if (status != NETC_OK) return status;
     netc_tokenizer *t = calloc(1, sizeof *t);
     Reading r = {.t = t, .path = path, .pattern = o.pattern, .err = err};
     if (t) t->arena = arena_new();

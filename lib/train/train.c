@@ -311,11 +311,11 @@ static void note_changes(const Run *r, const Position *at)
 static netc_status train(netc_session *s, const netc_train_options *o, netc_error **err)
 {
     netc_train_options options = {0};
-    memcpy(&options, o, o->size < sizeof options ? o->size : sizeof options);
     Run r = {.s = s, .o = &options, .start = clock_now()};
-    netc_status status = NETC_OK;
+    netc_status status = TAKE_OPTIONS(netc_train_options, &options, o, err);
+    if (status == NETC_OK) status = options_names("watch", options.watch, options.nwatch, err);
+    if (status != NETC_OK) return status;
     Position at = {.seed = s->seed, .needed = true};
-    if (options.nwatch < 0) return lib_fail(err, NETC_INVALID, "%d names to watch", options.nwatch);
     if (options.save) rt_file_sweep(options.save);
     // This comes first, because the checkpoint's choice table may load the program again.
     if (options.resume) status = resume(s, options.resume, &at, err);

@@ -440,7 +440,8 @@ netc_status netc_tune(netc_program *p, const char *device, const netc_tune_optio
                       netc_error **err)
 {
     Tuner t = {.p = p, .device = device, .folder = -1, .err = err};
-    if (o) memcpy(&t.o, o, o->size < sizeof t.o ? o->size : sizeof t.o);
+    netc_status status = TAKE_OPTIONS(netc_tune_options, &t.o, o, err);
+    if (status != NETC_OK) return status;
     if (t.o.seconds == 0) t.o.seconds = 60;
     if (!(t.o.seconds > 0)) return lib_fail(err, NETC_INVALID, "a budget must be more than 0");
     if (p->embedded)

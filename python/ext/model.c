@@ -292,6 +292,7 @@ static PyMethodDef methods[] = {
     {"_train", KEYWORDS(model_train), NULL},
     {"_generate", KEYWORDS(model_generate), NULL},
     {"_evaluate", model_evaluate, METH_O, NULL},
+    {"_predict", model_predict, METH_VARARGS, NULL},
     {"_inspect", KEYWORDS(model_inspect), NULL},
     {"_emit", model_emit, METH_O, NULL},
     {"_profile", KEYWORDS(model_profile), NULL},

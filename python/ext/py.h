@@ -166,6 +166,15 @@ PyObject *output_new(State *s, const netc_port *type, PyObject *make, void **dat
 PyObject *state_value(State *s, const netc_port *type, void **data, PyBuf *view);
 PyObject *model_train(PyObject *self, PyObject *args, PyObject *keywords); // train.c
 PyObject *model_evaluate(PyObject *self, PyObject *data);
+PyObject *model_predict(PyObject *self, PyObject *args); // predict.c
+// The texts of a sequence, which must live as long as they are used. false: an exception is set; at
+// is to be freed in any case.
+typedef struct Words {
+    const char **at;
+    int n;
+} Words;
+bool read_words(PyObject *list, Words *out);
+void model_hold(Model *m, int which, PyObject *capsule); // within: data, as in held
 // Arrays and files by input as a data set, in a capsule that holds them. NULL: an exception is set.
 PyObject *data_new(Model *m, PyObject *dict);
 netc_dataset *data_set(PyObject *capsule);                                   // NULL of None

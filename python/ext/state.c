@@ -11,7 +11,11 @@ static bool find(Model *m, const char *name, netc_port *out, netc_error **err)
     for (int i = 0; i < n; i++)
         if (netc_state_info(m->session, i, out, NULL) == NETC_OK && !strcmp(out->name, name))
             return true;
-    if (!strncmp(name, "@runs.", 6)) // a count of the runtime's, which is not listed
+    int64_t length;
+    netc_tensor t = {.dtype = NETC_I64, .data = &length};
+    bool told = !strcmp(name, "@total") || !strcmp(name, "@epoch_steps");
+    if (!strncmp(name, "@runs.", 6) || // counts of the runtime's, which are not listed
+        (told && netc_state_read(m->session, name, &t, NULL) == NETC_OK))
         return *out = (netc_port){.name = name, .dtype = NETC_I64}, true;
     netc_tensor none = {0}; // the library's error says which names there could be
     netc_state_read(m->session, name, &none, err);

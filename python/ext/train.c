@@ -35,12 +35,7 @@ static void on_event(void *user, const netc_event *e)
     PyGILState_Release(gil);
 }
 
-typedef struct Words {
-    const char **at;
-    int n;
-} Words;
-
-static bool read_words(PyObject *list, Words *out)
+bool read_words(PyObject *list, Words *out)
 {
     Py_ssize_t n = PySequence_Size(list);
     if (n < 0) return false;
@@ -55,7 +50,7 @@ static bool read_words(PyObject *list, Words *out)
     return true;
 }
 
-static void hold(Model *m, int which, PyObject *capsule)
+void model_hold(Model *m, int which, PyObject *capsule)
 {
     PyObject *before = m->held[which];
     Py_XINCREF(capsule);
@@ -85,8 +80,8 @@ static PyObject *train(Model *m, netc_train_options *o, PyObject *data, PyObject
     netc_status status = netc_train(m->session, o, &err);
     PyEval_RestoreThread(gil);
     model_root(m)->busy = false;
-    hold(m, 0, set);
-    hold(m, 1, eval_set ? eval_set : o->split > 0 ? set : before[1]);
+    model_hold(m, 0, set);
+    model_hold(m, 1, eval_set ? eval_set : o->split > 0 ? set : before[1]);
     Py_XDECREF(before[0]), Py_XDECREF(before[1]);
     Py_DECREF(set);
     Py_XDECREF(eval_set);
@@ -149,7 +144,7 @@ PyObject *model_evaluate(PyObject *self, PyObject *data)
         PyThreadState *gil = PyEval_SaveThread();
         netc_status status = netc_evaluate(m->session, data_set(set), &metrics, &n, &err);
         PyEval_RestoreThread(gil);
-        hold(m, 1, set);
+        model_hold(m, 1, set);
         out = status == NETC_OK ? metrics_dict(metrics, n) : model_raise(m, err);
         netc_free(metrics);
         Py_DECREF(set);

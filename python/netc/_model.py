@@ -277,6 +277,30 @@ class Model:
         finally:
             _tell(self._core)
 
+    def predict(self, data, *, outputs=None, entry=None):
+        """The outputs for every example of data: {"logits": an array with the examples along axis 0}.
+
+        data: as for train; only inputs that these outputs depend on are needed. They are run a batch
+            at a time, in order; the last batch may be smaller.
+        outputs: a name or several; without it, all that have a value for each example.
+        entry: a model (without a name, the only one).
+        """
+        whole = self.entry(entry)
+        if outputs is None:
+            rows = next((s[0] for _, _, s, data_axis in whole.inputs if data_axis and s), None)
+            outputs = [name for name, _, s, _ in whole.outputs if s and s[0] == rows]
+            if not outputs:
+                raise Error(f"no output of '{whole.name}' has a value for each example; m.evaluate "
+                            "computes results over all of them")
+        names = [outputs] if isinstance(outputs, str) else list(outputs)
+        key = ("predict", whole.name, *names)
+        if key not in self._cached:
+            self._cached[key] = self.variant(outputs=names, entry=whole.name)
+        try:
+            return self._cached[key]._core._predict(files(data), whole.name, names)
+        finally:
+            _tell(self._cached[key]._core)
+
     def generate(self, prompt, *, tokenizer=None, entry=None, length=100, temperature=1.0, top_k=0, top_p=0.0,
                  seed=0, prefill=None, repetition_penalty=0.0, on_token=None):
         """Generates text with a language model, the entry "next" or another. Returns a list with one item

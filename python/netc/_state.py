@@ -11,7 +11,8 @@ class State(MutableMapping):
         m.state.update(torch_model.state_dict())
         torch_model.load_state_dict({k: torch.from_dlpack(v) for k, v in m.state.items()})
 
-    Names cannot be added or deleted.
+    Names cannot be added or deleted. "@total" and "@epoch_steps" are not listed: the steps of all
+    training and of an epoch, which schedules read. m.train sets them.
     """
 
     def __init__(self, core):
@@ -43,7 +44,13 @@ class State(MutableMapping):
         raise TypeError("a model's parameters and states cannot be deleted")
 
     def __contains__(self, name):
-        return name in self._core._state_names()
+        return name in self._core._state_names() or name in ("@total", "@epoch_steps") and self._told(name)
+
+    def _told(self, name):
+        try:
+            return bool(self._core._state_info(name))
+        except Exception:
+            return False
 
     def __iter__(self):
         return iter(self._core._state_names())

@@ -82,11 +82,16 @@ def train_batches(model, batches, *, epochs, steps, report_every, on_event, prog
     if epochs is not None and epochs != int(epochs):
         raise ValueError("epochs of an iterable must be a whole number")
     total = steps or (length * int(epochs or 1) if length is not None else 0)
-    if not model._core._control_set("@total", total) and not total:
-        total = 0
-    elif not total:
+    state = model.state
+    if not total and "@total" in state:
         raise Error("the model's schedule asks for the length of training ('total'), and these batches "
                     "have no len(): say steps=N")
+    if not length and "@epoch_steps" in state and not state["@epoch_steps"]:
+        raise Error("the model's schedule asks for the current epoch, and these batches have no len(): "
+                    "say m.state['@epoch_steps'] = N, the batches of an epoch")
+    for cell, n in (("@total", total), ("@epoch_steps", length)):
+        if n and cell in state:
+            state[cell] = n
     return _Loop(model, entry, batches, int(epochs or 1), total, report_every, save,
                  _Teller(model, on_event, progress)).run()
 

@@ -88,7 +88,7 @@ static RtCell *append(RtCell ***cell, int *n, int *cap, const ProgCell *info, Rt
     }
     x->info = *info;
     x->info.name = x->name;
-    x->waits = info->first_batch;
+    x->waits = info->first_batch || program_told(info);
     x->bytes = (size_t)prog_type_bytes(&info->type);
     return (*cell)[(*n)++] = x;
 }

@@ -41,6 +41,18 @@ elif "$PYTHON" -m pip --version >/dev/null 2>&1; then
 else
     skip "no pip: the wheel is not tried"
 fi
+# From a tree that cannot be written: built elsewhere, and nothing of it left.
+mkdir -p ro/python ro/docs ro/include tmp && cp "$ROOT/python/backend.py" ro/python && cp "$ROOT/docs/python.md" ro/docs && cp "$ROOT/include/netc.h" ro/include && cp "$ROOT/LICENSE" ro
+printf '.PHONY: python\npython:\n\t@mkdir -p $(BUILD)/python/netc && echo built >$(BUILD)/python/netc/__init__.py\n' >ro/Makefile
+for access in False True; do
+    expect 0 "cp310-abi3-" env -u BUILD TMPDIR="$W/tmp" "$PYTHON" -c "import os, sys; sys.path.insert(0, 'ro/python'); import backend
+os.access = lambda *a: $access
+print(backend.build_wheel('.'))"
+    [ "$("$PYTHON" -m zipfile -l netc-*.whl | grep -c netc/__init__.py)" = 1 ] && pass || fail "what was built is not in the wheel"
+    [ -z "$(ls tmp)" ] && pass || fail "left behind: $(ls tmp)"
+    [ "$([ -e ro/build ] && echo True || echo False)" = $access ] && pass || fail "built in the tree: not $access"
+    rm -f netc-*.whl
+done
 bare=$(py -c 'import sys; before = set(sys.modules); import netc; print(sorted(m for m in set(sys.modules) - before if m.split(".")[0] in ("numpy", "torch", "jax", "cupy", "IPython")))')
 [ "$bare" = "[]" ] && pass || fail "import netc imports $bare"
 script plain.py

@@ -88,6 +88,48 @@ def test_bad_data():
         netc.compile("model a(x: f32[2]) { return y = x }", device="cpu").train({"x": DATA["x"]})
 
 
+def test_predict():
+    n = m.variant(defines={"batch": 100}, outputs="logits")
+    want = n(x=TEST["x"])["logits"]
+    got = m.predict({"x": TEST["x"]}, outputs="logits")  # 100 examples in batches of 32
+    check(list(got) == ["logits"] and got["logits"].shape == (100, 2) and np.array_equal(got["logits"], want))
+    whole = m.predict({k: v[:7] for k, v in TEST.items()})  # what has a value for each example
+    check(list(whole) == ["logits"] and np.array_equal(whole["logits"], want[:7]))
+    before = got["logits"].copy()
+    m.train(DATA, steps=3)
+    later = m.predict({"x": TEST["x"]}, outputs=["logits"])["logits"]
+    check(not np.array_equal(later, want) and np.array_equal(before, got["logits"]), "it is of the state now")
+    for data, more, words in [(TEST, {"outputs": "loss"}, ["no value for each example"]),
+                              ({"x": TEST["x"]}, {"outputs": "none"}, ["no output 'none'"]),
+                              ({}, {"outputs": "logits"}, ["'x'"]), ({"x": TEST["x"]}, {"entry": "eval"}, ["not a model"])]:
+        with raises(netc.Error, *words):
+            m.predict(data, **more)
+    with raises(netc.Error, "m.evaluate computes"):
+        netc.compile("dim batch = 2\nmodel a(x: f32[batch]) { return y = sum(x) }", device="cpu").predict({"x": TEST["x"][:, 0].copy()})
+
+
+def test_lengths():
+    """What schedules ask for, where the steps are the caller's own."""
+    n = netc.compile(CLOUDS.replace("lr = rate", "lr = cosine(0.05, steps = total) * 0.5 ** epoch"), device="cpu")
+    step, batch = n.entry("train"), {k: v[:32] for k, v in DATA.items()}
+    for name in "@total", "@epoch_steps":
+        with raises(netc.Error, f'm.state["{name}"] = N'):
+            step(**batch)
+        n.state[name] = 4
+    step(**batch)
+    check(n.state["@total"] == 4 and "@total" not in list(n.state))
+    with raises(KeyError):
+        m.state["@total"] = 4  # it has no such schedule
+    n = netc.compile(CLOUDS.replace("lr = rate", "lr = 0.05 * 0.5 ** epoch"), device="cpu")
+    with raises(netc.Error, "current epoch", "no len()"):
+        n.train((batch for _ in range(3)), steps=3)
+    n.train([batch] * 3, epochs=2)
+    same(int(n.state["@epoch_steps"]), 3)
+    o = netc.compile(CLOUDS.replace("lr = rate", "lr = 0.05 * 0.5 ** floor(step / 3)"), device="cpu")
+    o.train([batch] * 3, epochs=2)
+    check(np.array_equal(n.state["fc1.weight"], o.state["fc1.weight"]), "an epoch is 3 steps")
+
+
 class Oops(Exception):
     pass
 

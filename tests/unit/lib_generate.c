@@ -121,7 +121,7 @@ static void test_texts(void)
     REFUSED(NETC_INVALID, "the prompt is empty", netc_generate(s, &o, &err));
     o.prompt = prompt, o.nprompt = 3, o.temperature = NAN;
     REFUSED(NETC_INVALID, "the temperature", netc_generate(s, &o, &err));
-    REFUSED(NETC_INVALID, "needs options", netc_generate(s, NULL, &err));
+    REFUSED(NETC_INVALID, "the prompt is empty", netc_generate(s, NULL, &err));
     netc_session_free(s);
     netc_program_release(p);
 }

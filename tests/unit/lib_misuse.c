@@ -51,7 +51,7 @@ static void counts(void)
     for (int i = 0; i < 2; i++) {
         NETC_INIT(netc_compile_options, o);
         (i ? (o.noutputs = -3) : (o.ndefines = -2));
-        REFUSED(NETC_INVALID, "a count cannot be negative",
+        REFUSED(NETC_INVALID, "is a count, which cannot be negative",
                 netc_compile_text(ctx, "line.net", model, &o, &p, &err));
     }
     p = compiled(model);
@@ -59,12 +59,144 @@ static void counts(void)
     FINE(netc_state_save(s, file("s.safetensors"), &err));
     NETC_INIT(netc_load_options, load);
     load.nmap = -2;
-    REFUSED(NETC_INVALID, "-2 names to map",
+    REFUSED(NETC_INVALID, "map: -2 is a count",
             netc_state_load(s, file("s.safetensors"), &load, &err));
     NETC_INIT(netc_train_options, train);
     train.nwatch = -1;
-    REFUSED(NETC_INVALID, "-1 names to watch", netc_train(s, &train, &err));
+    REFUSED(NETC_INVALID, "watch: -1 is a count", netc_train(s, &train, &err));
     REFUSED(NETC_INVALID, "-1 times", netc_run(s, "train", -1, &err));
+    netc_session_free(s);
+    netc_program_release(p);
+}
+
+// Options whose size nobody set, lists that are shorter than their count, no options at all.
+static void options(void)
+{
+    static const char size[] = "declare them with NETC_INIT(netc_", *const names[] = {"batch=4",
+                                                                                      NULL};
+    netc_error *err = NULL;
+    netc_program *p = NULL;
+    netc_session *s = NULL;
+    netc_context *c = NULL;
+    const netc_context_options none = {0};
+    REFUSED(NETC_INVALID, size, netc_context_create(&none, &c, &err));
+    for (int i = 0; i < 4; i++) {
+        static const char *const why[] = {"defines: number 1 of 2 is NULL",
+                                          "entries: 1 of them, but none are given",
+                                          "batches: 2 of them, but none are given", size};
+        NETC_INIT(netc_compile_options, o);
+        if (i == 0) o.defines = names, o.ndefines = 2;
+        if (i == 1) o.nentries = 1;
+        if (i == 2) o.nbatches = 2;
+        if (i == 3) o.size = 1;
+        REFUSED(NETC_INVALID, why[i], netc_compile_text(ctx, "line.net", model, &o, &p, &err));
+    }
+    p = compiled(model);
+    netc_session_options so = {.seed = 3};
+    REFUSED(NETC_INVALID, size, netc_session_create(p, "cpu", &so, &s, &err));
+    s = opened(p, 0, NULL);
+    netc_train_options to = {.size = 1 << 20, .steps = 3};
+    REFUSED(NETC_INVALID, size, netc_train(s, &to, &err));
+    REFUSED(NETC_INVALID, "'train' needs data for inputs 'x', 't'", netc_train(s, NULL, &err));
+    REFUSED(NETC_INVALID, "netc_predict needs data", netc_predict(s, NULL, NULL, &err));
+    netc_tokenizer *bytes = NULL;
+    FINE(netc_tokenizer_open("bytes", NULL, &bytes, &err));
+    REFUSED(NETC_INVALID, "needs an output", netc_tokenize(bytes, NULL, NULL, NULL, &err));
+    netc_tokenizer_free(bytes);
+    netc_session_free(s);
+    netc_program_release(p);
+}
+
+// Schedules that read a length of the training which the caller did not write.
+static void lengths(void)
+{
+    static const char text[] =
+        "use nn\n"
+        "use optim\n"
+        "model m(x: f32[2, 3]) {\n"
+        "    y = linear(x, 1) as fc\n"
+        "    return loss = mean(square(y))\n"
+        "}\n"
+        "train m {\n"
+        "    minimize loss\n"
+        "    update sgd(lr = linear_decay(0.1, steps = total) * 0.5 ** epoch)\n"
+        "}\n";
+    netc_error *err = NULL;
+    netc_program *p = compiled(text);
+    netc_session *s = opened(p, 0, NULL), *again = NULL;
+    float x[6] = {1, 2, 3, 4, 5, 6}, before[3], after[3];
+    int64_t n = 2;
+    netc_tensor tx = floats(x, 2, 2, 3), tn = {.dtype = NETC_I64, .data = &n};
+    netc_tensor tb = floats(before, 2, 1, 3), ta = floats(after, 2, 1, 3);
+    FINE(netc_bind(s, "train", "x", &tx, &err));
+    REFUSED(NETC_INVALID, "write the state '@total'", netc_run(s, "train", 1, &err));
+    FINE(netc_state_write(s, "@total", &tn, &err));
+    REFUSED(NETC_INVALID, "write the state '@epoch_steps'", netc_run(s, "train", 1, &err));
+    FINE(netc_state_write(s, "@epoch_steps", &tn, &err));
+    FINE(netc_state_read(s, "fc.weight", &tb, &err));
+    FINE(netc_run(s, "train", 1, &err));
+    FINE(netc_state_read(s, "fc.weight", &ta, &err));
+    CHECK(memcmp(before, after, sizeof after) != 0);
+    // A session that takes over from this one goes on; one that loads its checkpoint must be told.
+    again = opened(p, 0, NULL);
+    FINE(netc_bind(again, "train", "x", &tx, &err));
+    FINE(netc_state_save(s, file("lengths.safetensors"), &err));
+    FINE(netc_state_load(again, file("lengths.safetensors"), NULL, &err));
+    REFUSED(NETC_INVALID, "write the state '@total'", netc_run(again, "train", 1, &err));
+    FINE(netc_adopt(again, s, NULL, &err));
+    FINE(netc_run(again, "train", 1, &err));
+    netc_session_free(again);
+    netc_session_free(s);
+    netc_program_release(p);
+}
+
+typedef struct Rows {
+    float y[20];
+    int n, calls;
+    int64_t total;
+} Rows;
+
+static void keep_rows(void *user, int i, const netc_tensor *t, int64_t total)
+{
+    Rows *r = user;
+    if (i || t->rank != 1 || r->n + t->dim[0] > 20) return;
+    memcpy(r->y + r->n, t->data, (size_t)t->dim[0] * sizeof *r->y);
+    r->n += (int)t->dim[0];
+    r->calls++;
+    r->total = total;
+}
+
+// Predictions into memory of the caller: 20 examples in batches of 8.
+static void rows(void)
+{
+    netc_error *err = NULL;
+    float x[60], t[20] = {0}, w[3] = {1, 10, 100}, b = 0.5f;
+    for (int i = 0; i < 60; i++) x[i] = (float)(i % 7);
+    netc_tensor tx = floats(x, 2, 20, 3), tt = floats(t, 1, 20, 0), tw = floats(w, 2, 1, 3);
+    netc_tensor tb = floats(&b, 1, 1, 0);
+    netc_program *p = compiled(model);
+    netc_session *s = opened(p, 0, NULL);
+    FINE(netc_state_write(s, "fc.weight", &tw, &err));
+    FINE(netc_state_write(s, "fc.bias", &tb, &err));
+    netc_dataset *d = NULL;
+    FINE(netc_dataset_create(ctx, &d, &err));
+    FINE(netc_dataset_add_array(d, "x", &tx, &err));
+    FINE(netc_dataset_add_array(d, "t", &tt, &err));
+    static const char *const outputs[] = {"y"};
+    Rows got = {0};
+    int64_t examples = 0;
+    NETC_INIT(netc_predict_options, o);
+    o.data = d;
+    o.outputs = outputs;
+    o.noutputs = 1;
+    REFUSED(NETC_INVALID, "a file or rows()", netc_predict(s, &o, &examples, &err));
+    o.rows = keep_rows;
+    o.user = &got;
+    FINE(netc_predict(s, &o, &examples, &err));
+    CHECK(examples == 20 && got.n == 20 && got.calls == 3 && got.total == 20);
+    for (int i = 0; i < 20; i++)
+        CHECK(got.y[i] == x[3 * i] + 10 * x[3 * i + 1] + 100 * x[3 * i + 2] + 0.5f);
+    netc_dataset_free(d);
     netc_session_free(s);
     netc_program_release(p);
 }
@@ -190,6 +322,7 @@ static void forked(void)
 int main(void)
 {
     setenv("OMP_NUM_THREADS", "3", 1); // threads, however many cores there are
-    void (*const tests[])(void) = {tensors, counts, left_out, nested, forked, NULL};
+    void (*const tests[])(void) = {tensors,  counts, options, lengths, rows,
+                                   left_out, nested, forked,  NULL};
     return api_main(tests);
 }
