@@ -95,23 +95,34 @@ static const char *suggest_option(const char *name, const char *const *options, 
     return near ? near - 2 : NULL;
 }
 
-// Options of other tools, and what to use instead.
-static const char *elsewhere(const char *name)
+// Options of other tools and other verbs, and what to use instead, if the verb has it.
+static const char *elsewhere(const char *name, const Option *options, int n)
 {
-    static const char *const known[][2] = {
-        {"--lr",
+    static const struct {
+        const char *name, *has, *text; // has "": whatever the verb has
+    } known[] = {
+        {"--lr", "",
          "the learning rate is in the model's 'update'; if it is a setting, --set changes it"},
-        {"--learning-rate",
+        {"--learning-rate", "",
          "the learning rate is in the model's 'update'; if it is a setting, --set changes it"},
-        {"--batch", "-D batch=N changes a model's 'dim batch'"},
-        {"--batch-size", "-D batch=N changes a model's 'dim batch'"},
-        {"--cpu", "write --device cpu"},
-        {"--gpu", "write --device cuda"},
-        {"--cuda", "write --device cuda"},
-        {"--load", "--weights FILE reads parameters"},
+        {"--batch", "", "-D batch=N changes a model's 'dim batch'"},
+        {"--batch-size", "", "-D batch=N changes a model's 'dim batch'"},
+        {"--cpu", "--device", "write --device cpu"},
+        {"--gpu", "--device", "write --device cuda"},
+        {"--cuda", "--device", "write --device cuda"},
+        {"--cpu", "--target", "write --target cpu"},
+        {"--gpu", "--target", "write --target cuda"},
+        {"--cuda", "--target", "write --target cuda"},
+        {"--device", "--target", "nothing is run here; --target cpu or cuda says what for"},
+        {"--target", "--device", "--device cpu or cuda says where it runs"},
+        {"--seconds", "--budget", "write --budget SECONDS"},
+        {"--load", "--weights", "--weights FILE reads parameters"},
     };
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (!strcmp(known[i][0], name)) return known[i][1];
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const char *has = known[i].has;
+        if (!strcmp(known[i].name, name) && (!*has || find(options, n, has, strlen(has))))
+            return known[i].text;
+    }
     return NULL;
 }
 
@@ -122,7 +133,7 @@ static bool unknown(const Verb *verb, const Option *options, int n, const char *
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
     for (int i = 0; i < n; i++) names[count++] = options[i].name;
-    const char *other = elsewhere(name);
+    const char *other = elsewhere(name, options, n);
     if (other) return fail("unknown option %s; %s", name, other), false;
     // (the dashes do not count as correct letters)
     const char *near = strlen(name) > 2 ? suggest_option(name, names, count) : NULL;

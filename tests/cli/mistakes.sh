@@ -73,6 +73,11 @@ expect 0 "usage: netc train" "$NETC" help train
 wrong "unknown option --lr; the learning rate is in the model" "$NETC" train m.net "${DATA[@]}" --lr 0.1
 wrong "-D batch=N" "$NETC" train m.net "${DATA[@]}" --batch-size 4
 wrong "unknown option --data; 'netc compile --help' lists them" "$NETC" m.net --data image=x.npy
+wrong "unknown option --device; nothing is run here; --target cpu or cuda says what for" "$NETC" inspect m.net --device cpu
+wrong "unknown option --cpu; write --target cpu" "$NETC" report m.net --cpu -o report.html
+wrong "unknown option --cpu; write --device cpu" "$NETC" train m.net --cpu
+wrong "unknown option --target; --device cpu or cuda says where it runs" "$NETC" profile m.net --target cpu
+wrong "unknown option --seconds; write --budget SECONDS" "$NETC" tune m.net --seconds 3
 wrong "did you mean --epochs?" "$NETC" train m.net --epohcs 3
 wrong "give --epochs or --steps, not both" "$NETC" train m.net "${DATA[@]}" --epochs 1 --steps 3
 wrong "give one model, not also 'x.npy'" "$NETC" train m.net x.npy
