@@ -110,6 +110,7 @@ typedef struct Reader {
     Arena *arena;
     const char *at, *end, *begin;
     const char *error;
+    bool loose;
 } Reader;
 
 static void fail(Reader *r, const char *what)
@@ -167,16 +168,21 @@ static int escaped(Reader *r)
     int c = hex4(r);
     if (c < 0xd800 || c >= 0xdc00 || r->end - r->at < 6 || r->at[0] != '\\' || r->at[1] != 'u')
         return c;
+    const char *next = r->at;
     r->at += 2;
     int low = hex4(r);
     if (low >= 0xdc00 && low < 0xe000) return 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
-    fail(r, "half of a surrogate pair");
-    return 0;
+    if (r->loose)
+        r->at = next;
+    else
+        fail(r, "half of a surrogate pair");
+    return c;
 }
 
 // Strings end with NUL, so they cannot contain it.
 static void put_character(Reader *r, Buf *b, int c)
 {
+    if (r->loose && (!c || (c >= 0xd800 && c < 0xe000))) c = 0xfffd;
     if (!c) fail(r, "\\u0000 in a string cannot be read");
     put_utf8(b, c);
 }
@@ -272,14 +278,23 @@ static JsonValue *read_value(Reader *r, int depth)
     return v;
 }
 
-JsonValue *json_parse(Arena *a, const char *text, size_t len, const char **error)
+static JsonValue *read_all(Reader r, const char **error)
 {
-    Reader r = {a, text, text + len, text, NULL};
     JsonValue *v = read_value(&r, 0);
     skip_space(&r);
     if (!r.error && r.at != r.end) fail(&r, "text after the value");
     *error = r.error;
     return r.error ? NULL : v;
+}
+
+JsonValue *json_parse(Arena *a, const char *text, size_t len, const char **error)
+{
+    return read_all((Reader){.arena = a, .at = text, .end = text + len, .begin = text}, error);
+}
+
+JsonValue *json_parse_loose(Arena *a, const char *text, size_t len, const char **error)
+{
+    return read_all((Reader){a, text, text + len, text, NULL, true}, error);
 }
 
 const JsonValue *json_get(const JsonValue *object, const char *key)

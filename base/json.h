@@ -47,6 +47,8 @@ typedef struct JsonValue {
 // Returns NULL if the input is malformed or a string contains \u0000, with *error saying where.
 // Depth is limited to 64.
 JsonValue *json_parse(Arena *a, const char *text, size_t len, const char **error);
+// The same, but \u0000 and halves of surrogate pairs become U+FFFD, which also is one UTF-16 unit.
+JsonValue *json_parse_loose(Arena *a, const char *text, size_t len, const char **error);
 const JsonValue *json_get(const JsonValue *object, const char *key); // NULL when absent
 
 #endif

@@ -451,7 +451,8 @@ static void requested(Server *s, Message *m)
 void server_message(Server *s, Message *m, char *text, size_t len)
 {
     const char *error = NULL;
-    const JsonValue *root = json_parse(m->arena, text, len, &error);
+    // (A text that cannot be taken in would leave the client and the server with different ones.)
+    const JsonValue *root = json_parse_loose(m->arena, text, len, &error);
     const char *wrong = error ? error : NULL;
     int code = LSP_PARSE_ERROR;
     const JsonValue *id = root ? json_get(root, "id") : NULL;

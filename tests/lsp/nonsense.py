@@ -24,7 +24,7 @@ def wire():
     bad(message(b"{"), -32700)
     bad(message(b""), -32700)
     bad(message(b"\xff\xfe{}"), -32700)
-    bad(message(b'{"a":"\\u0000"}'), -32700)
+    bad(message(b'{"a":"\\u00g0"}'), -32700)
     bad(message(b"[" * 100000), -32700, "too deeply")
     bad(message(b"[]"), -32600)
     bad(message(b"7"), -32600)
@@ -46,6 +46,21 @@ def wire():
         time.sleep(0.001)
     check(c.wait("late")["result"]["text"] == GOOD, "nothing is lost")
     check(c.stop() == 0, "its end")
+
+
+@part
+def odd_characters():
+    """NUL and halves of characters, which editors can hold, keep their places."""
+    c = Client(netc)
+    c.open(u, "# \0\ud83d\nmodel m(x: f32[4]) { return y = x }\n")
+    check(c.diagnostics(u, 1) == [], "in a comment")
+    c.change(u, 2, {"range": {"start": {"line": 0, "character": 3}, "end": {"line": 0, "character": 4}}, "text": "!\ude00\ud83d\ud83d"})
+    text = c.ask("netc/text", {"textDocument": {"uri": u}})["text"]
+    check(text.startswith("# \ufffd!\ufffd\ufffd\ufffd\nmodel"), repr(text))
+    c.change(u, 3, {"text": "model m(x: f32[4]) {\0 return y = x }"})
+    found = c.diagnostics(u, 3)
+    check(len(found) == 1 and found[0]["range"]["start"]["character"] == 20, found)
+    c.stop()
 
 
 @part

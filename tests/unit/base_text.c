@@ -171,6 +171,12 @@ static void json(void)
     const JsonValue *s = json_parse(arena, pair, sizeof pair - 1, &error);
     CHECK(s && !strcmp(s->child->string, "\xf0\x9f\x98\x80 \xc3\xa9"));
     CHECK(!json_parse(arena, half, sizeof half - 1, &error) && strstr(error, "surrogate"));
+    static const char odd[] = "[\"\\ud83d\\u0041\\u0000\\udc00\\ud83d\\ude00\\ud83d!\"]",
+                      end[] = "\"\\ud83d\\u\"";
+    s = json_parse_loose(arena, odd, sizeof odd - 1, &error);
+    CHECK(s && !strcmp(s->child->string, "\xef\xbf\xbd"
+                                         "A\xef\xbf\xbd\xef\xbf\xbd\xf0\x9f\x98\x80\xef\xbf\xbd!"));
+    CHECK(!json_parse_loose(arena, end, sizeof end - 1, &error));
     const JsonValue *list = v ? json_get(v, "list") : NULL;
     CHECK(list && list->n == 4 && list->child->is_int && list->child->integer == -5);
     CHECK(list && list->child->next->number == 0.5 && list->child->next->next->kind == JSON_NULL);
