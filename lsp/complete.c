@@ -14,6 +14,7 @@ enum { // kinds of completions in the protocol
     KIND_PROPERTY = 10,
     KIND_KEYWORD = 14,
     KIND_FILE = 17,
+    KIND_FOLDER = 19,
     KIND_CONSTANT = 21,
     KIND_TYPE = 25,
 };
@@ -123,21 +124,42 @@ static void offer_decl(Cursor *c, const Decl *x)
     offer(c, x->name, kind_of(x), value && x->owner ? value->text : x->head, x->doc, NULL);
 }
 
-static void offer_files(Cursor *c)
+// In  use "parts/a|  the path up to the cursor; NULL: it is not in such a path.
+static const char *quoted_path(const Cursor *c)
+{
+    const char *end = c->d->text + c->at, *p = end;
+    while (p > c->d->text && p[-1] != '\n') p--;
+    while (p < end && (*p == ' ' || *p == '\t')) p++;
+    if (end - p < 5 || memcmp(p, "use", 3)) return NULL;
+    for (p += 3; p < end && (*p == ' ' || *p == '\t'); p++) {
+    }
+    if (p == end || (*p != '"' && *p != '\'') || memchr(p + 1, *p, (size_t)(end - p - 1)))
+        return NULL;
+    return arena_strndup(c->a, p + 1, (size_t)(end - p - 1));
+}
+
+// path: that of a file in quotes, as far as it is written, or NULL: a name is being written.
+static void offer_files(Cursor *c, const char *path)
 {
     const JsonValue *all = json_get(c->v->json, "standard");
-    for (const JsonValue *v = all ? all->child : NULL; v; v = v->next)
+    for (const JsonValue *v = all && !path ? all->child : NULL; v; v = v->next)
         offer(c, v->string, KIND_MODULE, "the standard library", NULL, NULL);
-    const char *slash = strrchr(c->d->path, '/');
-    DIR *folder =
-        slash ? opendir(arena_strndup(c->a, c->d->path, (size_t)(slash - c->d->path) + 1)) : NULL;
-    if (!folder) return;
-    for (struct dirent *e; (e = readdir(folder));) {
+    const char *slash = strrchr(c->d->path, '/'), *last = path ? strrchr(path, '/') : NULL;
+    if (!slash) return;
+    const char *in =
+        arena_printf(c->a, "%.*s/%.*s", path && *path == '/' ? 0 : (int)(slash - c->d->path),
+                     c->d->path, last ? (int)(last - path) + 1 : 0, path ? path : "");
+    DIR *folder = opendir(in);
+    for (struct dirent *e; folder && (e = readdir(folder));) {
         size_t n = strlen(e->d_name);
-        if (n < 5 || strcmp(e->d_name + n - 4, ".net") || !strcmp(e->d_name, slash + 1)) continue;
-        offer(c, arena_strndup(c->a, e->d_name, n - 4), KIND_FILE, e->d_name, NULL, NULL);
+        bool itself = !last && !strcmp(e->d_name, slash + 1);
+        if (path && e->d_type == DT_DIR && *e->d_name != '.')
+            offer(c, arena_printf(c->a, "%s/", e->d_name), KIND_FOLDER, NULL, NULL, NULL);
+        if (n < 5 || strcmp(e->d_name + n - 4, ".net") || itself) continue;
+        offer(c, arena_strndup(c->a, e->d_name, path ? n : n - 4), KIND_FILE, e->d_name, NULL,
+              NULL);
     }
-    closedir(folder);
+    if (folder) closedir(folder);
 }
 
 // Offers what may follow NAME. : definitions of the file with that name, or parameters whose path
@@ -279,9 +301,9 @@ Answer answer_completion(Server *s, Message *m, Json *j)
         bool inside = t->begin < at && (at < t->end || (t->kind == '#' && at == t->end));
         if ((t->kind == '#' || t->kind == '"') && inside) in = t, c.token = i;
     }
-    bool use = c.token && is_text(&c, c.token - 1, "use");
-    if (use)
-        offer_files(&c);
+    const char *path = quoted_path(&c);
+    if (path || (c.token && is_text(&c, c.token - 1, "use")))
+        offer_files(&c, path);
     else if (in)
         ;
     else if (c.token && c.v->tokens.at[c.token - 1].kind == '.')

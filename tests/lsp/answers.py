@@ -118,6 +118,15 @@ def completions():
     check("f32" in got and "bf16" in got and "linear" not in got, sorted(got))
     got = complete(TEXT.replace("use nn", "use |"))
     check({"nn", "optim", "beside"} <= set(got) and "hover" not in got and "linear" not in got, sorted(got))
+    write("parts/deep/one.net", "")
+    write("parts/two.net", "")
+    for typed, offered in [('"', {"beside.net", "parts/"}), ('"parts/', {"two.net", "deep/"}), ('"parts/deep/o', {"one.net"}),
+                           ("'parts/", {"two.net"}), ('"../', {os.path.basename(folder) + "/"}), ('"none/', set())]:
+        got = complete(TEXT.replace("use nn", "use " + typed + "|"))
+        check(offered <= set(got) and not {"nn", "linear", "hover.net"} & set(got), typed, sorted(got))
+        got = complete(TEXT.replace("use nn", "use " + typed + "|" + typed[0]))
+        check(offered <= set(got) and not {"nn", "linear", "hover.net"} & set(got), typed, sorted(got))
+    check(complete(TEXT.replace("use nn", 'use "parts/two.net" |')).keys() & {"two.net", "deep/"} == set(), "behind the path")
     check(complete(TEXT.replace("# Twice", "# Twi|")) == {}, "in a comment")
     got = complete(TEXT.replace("mean(softmax(big))", "mean(h, axis = 0) + wte|"))
     check("big" in got and "h" in got, sorted(got))
