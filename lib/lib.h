@@ -343,6 +343,8 @@ netc_status session_first_batch(netc_session *s, netc_dataset *data, const int32
                                 netc_error **err);
 netc_status session_first_inputs(netc_session *s, const RtInput *in, int n, netc_error **err);
 netc_status session_set_control(netc_session *s, const char *cell, int64_t value, netc_error **err);
+// Sets the lengths of a training that is only timed (program_told), which schedules read.
+netc_status session_made_up_lengths(netc_session *s, netc_error **err);
 bool session_cell(const netc_session *s, const char *name, const ProgCell **out);
 netc_tensor tensor_of(const ProgType *t, void *data); // api/ports.c
 // -- bindings (api/bind.c)

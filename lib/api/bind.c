@@ -196,7 +196,7 @@ static netc_status lengths_told(netc_session *s, Loaded *l, const ProgEntry *e, 
     bool total = !strcmp(cell, CELL_TOTAL);
     return lib_fail(err, NETC_INVALID,
                     "'%s' uses '%s', but the number of steps of %s is not known: write the state "
-                    "'%s' (i64) first, in Python m.state[\"%s\"] = N (netc_train does so itself)",
+                    "'%s' (i64) first, in Python m.state[\"%s\"] = N (netc train and netc_train do so)",
                     e->name, total ? "total" : "epoch", total ? "the training" : "an epoch", cell,
                     cell);
 }

@@ -132,9 +132,7 @@ netc_status timing_begin(Timing *t, const char *entry, netc_error **err)
     if (status != NETC_OK) return status;
     if (o->steps < 0 || o->repeats < 0 || o->repeats > 1000000)
         return lib_fail(err, NETC_INVALID, "steps and repeats must be positive numbers");
-    // Learning-rate schedules divide by these.
-    status = session_set_control(t->s, "@total", 100000, err);
-    if (status == NETC_OK) status = session_set_control(t->s, "@epoch_steps", 1000, err);
+    status = session_made_up_lengths(t->s, err);
     if (status == NETC_OK) status = t->e->rows ? bind_table(t, err) : bind_arguments(t, err);
     if (status == NETC_OK && o->steps > t->most)
         status = lib_fail(err, NETC_INVALID, "%lld steps in a row are too many; at most %lld",

@@ -236,6 +236,7 @@ static double *time_steps(Tuner *t, const char *entry, double *total)
     double *seconds = NEW_ARRAY(t->arena, double, p->nkernels + 1);
     t->status = session_entry(t->session, entry, &l, &e, t->err);
     if (t->status == NETC_OK) t->status = synthetic_bind(t->session, entry, 0, t->arena, t->err);
+    if (t->status == NETC_OK) t->status = session_made_up_lengths(t->session, t->err);
     if (t->status == NETC_OK) t->status = netc_run(t->session, entry, 2, t->err);
     if (t->status == NETC_OK) t->status = netc_sync(t->session, t->err);
     if (t->status != NETC_OK) return seconds;
