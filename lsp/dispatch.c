@@ -318,10 +318,16 @@ static void initialized(Server *s, Message *m)
     notify_end(s, &j);
 }
 
+// (Of an open document the editor's text counts, not that on disk.)
 static void did_change_files(Server *s, Message *m)
 {
-    (void)m;
-    documents_reread(s);
+    const JsonValue *changes = json_get(m->params, "changes");
+    bool others = false;
+    for (const JsonValue *c = changes ? changes->child : NULL; c && !others; c = c->next) {
+        const char *uri = json_text(c, "uri");
+        others = uri && !document_find(s, uri);
+    }
+    if (others) documents_reread(s);
 }
 
 static bool same_id(const JsonValue *a, const JsonValue *b)

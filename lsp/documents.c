@@ -65,7 +65,11 @@ static void mark_users(Server *s, const Document *changed)
 // (A survey does not name a used file that could not be read, so all documents are marked.)
 void documents_reread(Server *s)
 {
-    for (Document *d = s->documents; d; d = d->next) mark(d);
+    for (Document *d = s->documents; d; d = d->next) {
+        bool compiled = !d->kernels_stale;
+        mark(d);
+        d->saved |= compiled;
+    }
 }
 
 void document_set(Server *s, Document *d, const char *text, size_t len)

@@ -185,6 +185,17 @@ train m {
     check(len(found) == 1 and "doubled has no gradient" in found[0]["message"], found)
     check(found[0]["range"]["start"] == dict(zip(("line", "character"), place(text, "doubled(x * p)"))), found)
     check(found[0]["range"]["end"]["character"] == found[0]["range"]["start"]["character"] + 7, found)
+    # The watcher of files reports the saved file: it is not compiled again. Another changes meanwhile: it is.
+    beside = write("beside_own.net", "fn f(x) { return x }\n")
+    for changed in path, beside:
+        c.tell("textDocument/didSave", {"textDocument": {"uri": uri(path)}})
+        c.ask("textDocument/documentSymbol", {"textDocument": {"uri": uri(path)}})
+        c.tell("workspace/didChangeWatchedFiles", {"changes": [{"uri": uri(changed), "type": 2}]})
+    while True:
+        again = c.diagnostics(uri(path), 1)
+        if again:
+            break
+    check(again == found, again)
     right = text.replace("    reference { return x * 2 }\n}", "    reference { return x * 2 }\n} grad(dy) { return dy * 2 }")
     c.change(uri(path), 2, {"text": right})
     check(c.diagnostics(uri(path), 2) == [], "changed")
