@@ -238,8 +238,8 @@ static void describe(Parser *p, uint32_t k, uint32_t start, const Expected *e)
         if (k == start && t->kind == T_FLOORDIV)
             diag_note(p->diags, g, "a comment begins with '#'");
         if (k == start && k && joins(t->kind))
-            diag_note(p->diags, g,
-                      "to continue the line before, end it with %s, or use brackets", what);
+            diag_note(p->diags, g, "to continue the line before, end it with %s, or use brackets",
+                      what);
         note_meant(p, g, head, k);
         bool foreign = note_foreign(p, g, &p->tokens->list.at[start]);
         if (!foreign && k == start + 1 && head == T_NAME && starts_operand(t->kind)) {

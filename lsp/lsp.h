@@ -152,7 +152,7 @@ typedef struct Server {
     bool initialized, stopping, ended;
     bool utf8; // positions count bytes instead of UTF-16 units
     bool snippets, markdown;
-    bool watches; // the client can report changes of files on disk
+    bool watches;         // the client can report changes of files on disk
     const char **defines; // for the analysis, from the client's options
     int ndefines;
     char *target, *precision;

@@ -169,10 +169,10 @@ void rt_snapshot_free(RtSnapshot *p); // p may be NULL
 // Cells of the session in the order they were first attached.
 int rt_cell_count(const RtSession *s);
 const ProgCell *rt_cell_info(const RtSession *s, int i);
-// rt_cell_waits: whether cell [i] has no value yet: it is computed from the first batch, or a length
-// of the training (program_told). rt_entry_waits, rt_entry_untold: the first cell of the one and of
-// the other kind that has none and that the entry uses, or NULL. rt_entry_given: the entry has run
-// and set its cells.
+// rt_cell_waits: whether cell [i] has no value yet: it is computed from the first batch, or a
+// length of the training (program_told). rt_entry_waits, rt_entry_untold: the first cell of the one
+// and of the other kind that has none and that the entry uses, or NULL. rt_entry_given: the entry
+// has run and set its cells.
 bool rt_cell_waits(const RtSession *s, int i);
 const char *rt_entry_waits(RtSession *s, RtProgram *p, const char *entry);
 const char *rt_entry_untold(RtSession *s, RtProgram *p, const char *entry);

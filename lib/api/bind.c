@@ -194,11 +194,11 @@ static netc_status lengths_told(netc_session *s, Loaded *l, const ProgEntry *e, 
     const char *cell = any ? rt_entry_untold(s->rt, l->rt, e->name) : NULL;
     if (!cell) return NETC_OK;
     bool total = !strcmp(cell, CELL_TOTAL);
-    return lib_fail(err, NETC_INVALID,
-                    "'%s' uses '%s', but the number of steps of %s is not known: write the state "
-                    "'%s' (i64) first, in Python m.state[\"%s\"] = N (netc train and netc_train do so)",
-                    e->name, total ? "total" : "epoch", total ? "the training" : "an epoch", cell,
-                    cell);
+    return lib_fail(
+        err, NETC_INVALID,
+        "'%s' uses '%s', but the number of steps of %s is not known: write the state "
+        "'%s' (i64) first, in Python m.state[\"%s\"] = N (netc train and netc_train do so)",
+        e->name, total ? "total" : "epoch", total ? "the training" : "an epoch", cell, cell);
 }
 
 netc_status netc_run(netc_session *s, const char *entry, int64_t times, netc_error **err)
