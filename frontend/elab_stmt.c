@@ -26,15 +26,26 @@ static Val snapshot(Elab *e, Val v, Span span)
     return val_node(cell_read(e, v.cell, span));
 }
 
+static bool is_argument(const Frame *f, const char *name)
+{
+    for (uint32_t i = 0; f->fn && i < f->fn->params.n; i++)
+        if (!strcmp(f->fn->params.at[i].name, name)) return true;
+    return false;
+}
+
+// `s = …` where s is a cell defined here, or the parameter that an update is called for, was meant
+// as `s <- …`. Another function's argument may be given a new value, whether the caller passed a
+// cell or not.
 static bool hides_cell(Elab *e, const char *name, Span span)
 {
-    const Val *old = strmap_get(&e->frame->vars, name);
+    const Frame *f = e->frame;
+    const Val *old = strmap_get(&f->vars, name);
     if (!old || old->kind != V_CELL) return false;
-    const char *path = scope_path(e, e->frame->scope);
+    const char *path = scope_path(e, f->scope);
     const char *full = *path ? arena_printf(e->arena, "%s.%s", path, name) : name;
-    bool own = !strcmp(full, old->cell->cell.name);
-    bool update = e->frame->fn && e->frame->fn->params.n && e->g->role == ROLE_UPDATE &&
-                  !strcmp(e->frame->fn->params.at[0].name, name);
+    bool own = !is_argument(f, name) && !strcmp(full, old->cell->cell.name);
+    bool update = e->g->role == ROLE_UPDATE && f->fn && !f->up->fn && f->fn->params.n &&
+                  !strcmp(f->fn->params.at[0].name, name);
     if (!own && !update) return false;
     fail(e, span, "'%s' is a %s; write '%s <- …' to change it", name,
          old->cell->cell.kind == CELL_PARAM ? "parameter" : "state", name);
