@@ -76,6 +76,28 @@ static Val list_of(Elab *e, const CellList *l)
     return v;
 }
 
+typedef struct Wanted { // what params(pattern, rank, shape) selects
+    const Val *pattern;
+    int64_t rank;      // -1: any
+    const Type *shape; // NULL: any
+} Wanted;
+
+static bool chosen(const Wanted *w, const ECell *c)
+{
+    return matches(w->pattern, c) && (w->rank < 0 || c->cell.type.rank == w->rank) &&
+           (!w->shape || shape_equal(&c->cell.type, w->shape));
+}
+
+// Whether an update's params(…) would select a parameter, had the preceding minimize it in its set.
+static bool outside_set(Elab *e, const Wanted *w)
+{
+    if (!e->train || !e->train->open) return false;
+    CellList all = train_all(e, e->train);
+    for (uint32_t i = 0; i < all.n; i++)
+        if (chosen(w, all.at[i])) return true;
+    return false;
+}
+
 Val train_params(Elab *e, const Call *c)
 {
     int64_t rank = -1;
@@ -90,13 +112,13 @@ Val train_params(Elab *e, const Call *c)
     if (!val_missing(&c->arg[1]) && !to_int(e, &c->arg[1], c->arg_span[1], "the rank", &rank))
         return val_poison();
     if (shaped && !to_shape(e, &c->arg[2], c->arg_span[2], &shape)) return val_poison();
+    Wanted wanted = {&pattern, rank, shaped ? &shape : NULL};
     CellList all = candidates(e), out = {0};
     for (uint32_t i = 0; i < all.n; i++)
-        if (matches(&pattern, all.at[i]) && (rank < 0 || all.at[i]->cell.type.rank == rank) &&
-            (!shaped || shape_equal(&all.at[i]->cell.type, &shape)))
-            vec_push(e->arena, &out, all.at[i]);
+        if (chosen(&wanted, all.at[i])) vec_push(e->arena, &out, all.at[i]);
     if (!out.n) {
-        Diag *d = error_at(e, c->span, "no parameter matches %s",
+        Diag *d = error_at(e, c->span, "no parameter %smatches %s",
+                           outside_set(e, &wanted) ? "of the preceding 'minimize' " : "",
                            pattern.kind == V_STRING ? arena_printf(e->arena, "'%s'", pattern.s)
                                                     : "these patterns");
         Buf b = buf_new(e->arena);
