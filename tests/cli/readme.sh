@@ -67,7 +67,7 @@ sed -n '/^const Pass pass_table/,/^};/s/^    {"\([a-z_]*\)".*/\1/p' "$ROOT/passe
 while read -r k; do grep -q "^|.*\`$k\`" "$ROOT/docs/tuning.md" && pass || fail "docs/tuning.md: no knob $k"; done < knobs
 while read -r p; do grep -q "^| \`$p\`" "$ROOT/docs/fusion.md" && pass || fail "docs/fusion.md: no pass $p"; done < passes
 # The standard library, but for what only it calls.
-sed -n 's/^fn \([a-z_0-9]*\)(.*/\1/p' "$ROOT"/frontend/std/*.net | grep -v '^fan_\|^correction\|^per_axis\|^image_axes\|^paddings\|^conv_weights\|^pool_windows\|^confused\|^over_classes\|^image_sizes\|^by_image\|^grouped\|^places_left\|^resized\|^finer\|^small_angle\|^turned_round\|^kept_type\|^along_last\|^one_along_last\|^cholesky_columns\|^cholesky_factor\|^extent\|^shared_areas\|^share_of\|^places\b\|^triangle_\|^is_system\|^no_system\|^eliminated\|^system_solution\|^sign_and_logarithm\|^below_diagonal\|^moved_first' > std
+sed -n 's/^fn \([a-z_0-9]*\)(.*/\1/p' "$ROOT"/frontend/std/*.net | grep -v '^fan_\|^correction\|^per_axis\|^image_axes\|^paddings\|^conv_weights\|^pool_windows\|^confused\|^over_classes\|^image_sizes\|^by_image\|^grouped\|^places_left\|^resized\|^finer\|^small_angle\|^turned_round\|^kept_type\|^along_last\|^one_along_last\|^cholesky_columns\|^cholesky_factor\|^as_rows\|^row_lengths\|^unit_length\|^times_rows\|^times_columns\|^singular_start\|^extent\|^shared_areas\|^share_of\|^places\b\|^triangle_\|^is_system\|^no_system\|^eliminated\|^system_solution\|^sign_and_logarithm\|^below_diagonal\|^moved_first' > std
 [ "$(wc -l < std)" -gt 40 ] && pass || fail "the functions of the standard library are not found"
 while read -r s; do cat "$ROOT"/docs/{language,library}.md | grep -qw -- "$s" && pass || fail "docs/library.md: no function $s"; done < std
 
