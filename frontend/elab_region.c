@@ -61,9 +61,14 @@ static Node *own_as(Elab *e, const void *key, Node *n, Span span)
     Node *in = capture(e, e->region, key, n);
     if (in) return in;
     if (e->root == e->init && cell_of_inputs(e, n)) return own(e, cell_stand_in(e, n), span);
-    if (e->root == e->init)
-        fail(e, span, "an initial value cannot depend on values computed at run time");
-    else
+    if (e->root == e->init) {
+        Diag *d =
+            error_at(e, span, "an initial value cannot depend on values computed at run time");
+        diag_note(e->diags, d,
+                  "what it needs of parameters and states is computed within it, as in "
+                  "'state s: f32[n] = f(p)'; only the model of a 'train' block has initial values "
+                  "computed from its inputs");
+    } else
         fail(e, span, "this value belongs to %s and cannot be read here",
              of_closed_loop(e, n)
                  ? "the iterations of a loop (carry it for its last value, emit it for all of them)"
