@@ -10,11 +10,12 @@ when every input is changed by a relative eps. tests/unit/lib_golden.c compares.
 import sys
 
 from convolutions import convolutions
+from library import library
 from networks import layers, networks
 from ops import elementwise, integers, products, reductions, views
 from training import training, weights
 
 if __name__ == "__main__":
-    for make in (elementwise, integers, reductions, views, products, layers, networks, convolutions, training, weights):
+    for make in (elementwise, integers, reductions, views, products, layers, networks, convolutions, library, training, weights):
         if len(sys.argv) < 2 or make.__name__ in sys.argv[1:]:
             make()

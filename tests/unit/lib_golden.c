@@ -15,7 +15,7 @@
 
 static const char *const files[] = {"elementwise", "integers", "reductions", "views",
                                     "products",    "layers",   "networks",   "convolutions",
-                                    "training",    "weights"};
+                                    "library",     "training", "weights"};
 
 typedef struct Golden {
     Arena *a;
