@@ -1,6 +1,7 @@
-// The state of a simulated run of a tile program with roles, for its verification: threads (agents)
-// with vector clocks, and the contents of shared memory. verify_effects.c implements the effects of
-// ops on it, verify_roles.c control flow and the order in which threads run.
+// The state of a simulated run of a tile program, for its verification: threads (agents) with
+// vector clocks, and the contents of shared memory. verify_effects.c implements the effects of ops
+// on it (verify_scores.c: of attention with roles; verify_threads.c: of programs without roles),
+// verify.c control flow and the order in which threads run.
 #ifndef CODEGEN_TILE_AGENTS_H
 #define CODEGEN_TILE_AGENTS_H
 
@@ -42,16 +43,16 @@ typedef struct Copy {
     int known[CLOCKS];
 } Copy;
 
-typedef struct Pending { // an asynchronous read of a cell
+typedef struct Pending { // an asynchronous access to a cell
     int cell, group;
 } Pending;
 
-typedef struct Reads { // pending reads by products, or by bulk stores
+typedef struct Accesses { // pending reads by products or by bulk stores; pending copies by threads
     Pending at[MOST_PENDING];
     int n, groups, done; // groups: number committed; done: number that have completed
-} Reads;
+} Accesses;
 
-typedef struct Held {   // attention: a tile in a thread's registers
+typedef struct Held {   // a tile in a thread's registers: attention with roles; others only [used]
     int64_t step;       // the step its values are of; NOTHING: none
     bool used;          // threads have read it
     int64_t shrunk;     // results: the step to whose scores they were rescaled last
@@ -75,23 +76,29 @@ typedef struct Agent {
     bool totals, told;                       // totals have been cleared; have been stored
     uint32_t rest;                           // bits: parts whose other operands are loaded
     int clock[CLOCKS];
-    Reads by_products, by_stores;
+    Accesses by_products, by_stores, by_copies;
     Held held[TILE_MOST_TILES];
+    // Without roles: the iteration that each place in registers holds; of sums, how many products
+    // have been added to them; NOTHING: neither.
+    int64_t in[TILE_MOST_TILES][TILE_MOST_PLACES];
 } Agent;
 
 typedef struct Run {
     Arena *arena;
     const TileProgram *p;
+    const TileRole *role; // of a program without roles: one, of two warps
+    int nroles;
     int blocks, nagents;
     int64_t tiles, steps;
+    int rounds; // without roles: how many times loops use the rings
     uint64_t seed;
     // Cells of each tile: the number of the first one, how many a place has; of all, per block.
     int begin[TILE_MOST_TILES], parts[TILE_MOST_TILES], ncells;
     Spot *cell;
     Agent *agent;
-    Bar bar[BLOCKS][TILE_MOST_BARS][TILE_MOST_PLACES];
+    Bar (*bar)[TILE_MOST_BARS][TILE_MOST_PLACES]; // of each block
     Meeting warp[AGENTS], group[BLOCKS][MOST_GROUPS], turn[BLOCKS][MOST_GROUPS], block[BLOCKS],
-        role[BLOCKS], cluster;
+        of_role[BLOCKS], cluster;
     Copy copy[MOST_PENDING];
     int ncopies;
     const char *wrong;
@@ -99,14 +106,15 @@ typedef struct Run {
 
 // -- verify_effects.c: [who]: number of an agent; [position]: number of uses of the ring before
 void agent_wrong(Run *r, int op, const char *what, const char *name); // only the first is kept
-void agent_learn(int *to, const int *from);                           // joins clocks
+void agent_learn(const Run *r, int *to, const int *from);             // joins clocks
 const TileRole *agent_role(const Run *r, const Agent *a);
 // The number of groups of its role that divide the steps of a tile.
 int agent_sharing(const Run *r, const Agent *a);
 // The steps of a product's tile; if the program skips steps, an arbitrary number.
 int64_t agent_tile_steps(const Run *r, int64_t tile);
-// Asynchronous reads of all groups but the last [left] complete.
-void agent_finish(Run *r, int who, Reads *by, int left);
+Accesses *agent_accesses(Agent *a, TileHow how); // by products, by bulk stores, by copies
+// The accesses of all groups but the last [left] complete.
+void agent_finish(Run *r, int who, Accesses *by, int left);
 void agent_arrive(Run *r, int who, int block, int bar, int64_t position, int64_t bytes);
 bool agent_awaited(Run *r, const Agent *a, const TileOp *op, int64_t position); // by its parity
 void agent_await(Run *r, int who, const TileOp *op, int64_t position);
@@ -114,7 +122,11 @@ void agent_copied(Run *r, int i); // Run.copy[i] arrives
 void agent_load(Run *r, int who, const TileOp *op, int64_t position);
 // Reads an operand: a product of a group, which reads it [later], or threads that add up its rows,
 // at once (NULL).
-void agent_read(Run *r, int who, int tile, int64_t position, Reads *later);
+void agent_read(Run *r, int who, int tile, int64_t position, Accesses *later);
+// A part of a place is read at once; is written by its own block ([now]: what it then holds; if it
+// is coming, until its thread has waited for its copies).
+void agent_read_part(Run *r, int who, int block, int tile, int place, int part, int64_t want);
+void agent_write(Run *r, int who, int tile, int place, int part, Spot now);
 void agent_clear(Run *r, int who, const TileOp *op, int64_t position);
 void agent_multiply(Run *r, int who, const TileOp *op, int64_t position);
 void agent_map(Run *r, int who, const TileOp *op);
@@ -124,6 +136,10 @@ bool agent_adds(const Run *r, const Agent *a);      // whether its role has tota
 void agent_move(Run *r, int who, const TileOp *op); // registers to shared memory
 void agent_fence(Run *r, int who);
 int64_t agent_parts(const TileProgram *p); // the parts in which a group's sums become results
+
+// -- verify_threads.c: effects of the ops of programs without roles
+void agent_thread_op(Run *r, int who, const TileOp *op, int64_t about); // of iteration [about]
+void agent_end_thread(Run *r, const Agent *a); // checks that it has stored all results
 
 // -- verify_scores.c: effects of the ops of attention, whose scores stay in registers
 int64_t agent_steps(const Run *r, int64_t tile); // number of steps of a tile

@@ -305,8 +305,6 @@ static inline bool tile_overlaps(const Tile *a, int at, const Tile *b, int other
 
 // -- verify.c: what is wrong with the program, as text, or NULL. [seed]: of the order of threads.
 const char *tile_verify(Arena *a, const TileProgram *p, uint64_t seed);
-// verify_roles.c: the same for programs with roles
-const char *tile_verify_roles(Arena *a, const TileProgram *p, uint64_t seed);
 
 // -- text.c
 void tile_text(const TileProgram *p, Buf *out);

@@ -1,401 +1,504 @@
-// Simulates a tile program without roles and reports races. The simulation implements the effect of
-// each op on memory, and what barriers, groups and waits guarantee on the device; it is independent
-// of how sync.c chose them.
+// Simulates a tile program and reports races. The simulation implements the effect of each op on
+// memory, and what barriers, mbarriers, fences and waits guarantee on the device; it is independent
+// of how sync.c, sync_roles.c and sync_scores.c chose them.
 //
-// One block, or two of a cluster, have two warps of two threads each, which run in a random order.
-// An asynchronous copy is visible only after its thread has waited for it. Each thread has a vector
-// clock of what it knows about the others; a barrier joins the clocks of all threads that meet
-// there. A read must find the value of the intended iteration, by a write that happened before
-// according to these clocks; a write must happen after all reads of the old value.
+// One block, or two of a cluster, have every warp that the program names (two warps, if it has no
+// roles), with two threads each, which run in a random order. A bulk copy arrives at any time after
+// it was issued; a thread's own copy is visible only after the thread has waited for it; products
+// and bulk stores read until their thread has waited for them. Each thread has a vector clock; a
+// barrier joins the clocks of all who arrived there. A read must find the intended value, by a
+// write that happened before; a write must happen after all reads of the old value. What a thread
+// wrote is visible to asynchronous reads only after a fence of that thread.
 #include <string.h>
 
-#include "codegen/tile/tile.h"
+#include "codegen/tile/agents.h"
 
-enum { THREADS = 4, BLOCKS = 2, AGENTS = THREADS * BLOCKS, MOST_DEPTH = 3, GROUPS = 64 };
-enum { NOTHING = -1, RUNS = 0, WAITS, ENDED };
+// -- meetings -------------------------------------------------------------------------------------
 
-typedef struct Spot { // a thread's part of a place of a tile
-    int64_t holds;    // the iteration that its contents are of
-    int writer;       // agent
-    int64_t wrote;    // when, by the writer's clock
-    bool coming;      // a copy to it has not arrived yet
-    int64_t read[AGENTS];
-} Spot;
-
-typedef struct Pending { // the destination of a pending copy
-    int tile, place;
-} Pending;
-
-typedef struct Agent {
-    int at, state;
-    int loop[MOST_DEPTH], depth;
-    int64_t iteration[MOST_DEPTH], trips[MOST_DEPTH];
-    int64_t clock[AGENTS];
-    uint32_t stored; // the tiles of sums that have been stored, as bits
-    // products: per tile of sums; mapped: number of maps run; in: the iteration that registers hold
-    int64_t products[TILE_MOST_TILES], mapped, in[TILE_MOST_TILES][TILE_MOST_PLACES];
-    Pending pending[GROUPS * 4];
-    int group_of[GROUPS * 4], npending, groups; // group_of: number; not committed yet: groups + 1
-} Agent;
-
-typedef struct Run {
-    Arena *arena;
-    const TileProgram *p;
-    int blocks;
-    int rounds; // how many times loops use the rings
-    Agent agent[AGENTS];
-    Spot cell[BLOCKS][TILE_MOST_TILES][TILE_MOST_PLACES][THREADS];
-    const char *wrong;
-} Run;
-
-static void wrong(Run *r, int op, const char *what, const Tile *t, int place)
+// The agent arrives at a barrier of [all] agents and, if [stays], waits for the others. at: the op
+// that all of them must be at; NOTHING: different ops.
+static void come(Run *r, int who, Meeting *m, int all, bool stays, int at)
 {
-    if (!r->wrong)
-        r->wrong = arena_printf(r->arena, "op %d: place %d of %s %s", op, place, t->name, what);
+    Agent *a = &r->agent[who];
+    if (m->there == 0) *m = (Meeting){.at = at};
+    if (m->at != at) agent_wrong(r, a->at, "come to another barrier than others", "threads");
+    if (m->came[who]) agent_wrong(r, a->at, "come twice to a barrier", "threads");
+    m->came[who] = true;
+    agent_learn(r, m->known, a->clock);
+    a->waits = m->stays[who] = stays;
+    if (!stays) a->at++;
+    if (++m->there < all) return;
+    for (int i = 0; i < r->nagents; i++) {
+        Agent *o = &r->agent[i];
+        if (!m->stays[i]) continue;
+        agent_learn(r, o->clock, m->known);
+        o->waits = false;
+        o->at++;
+    }
+    m->there = 0;
 }
 
-static int block_of(int agent)
+static void meet(Run *r, int who, TileScope scope)
 {
-    return agent / THREADS;
+    Agent *a = &r->agent[who];
+    if (scope == OF_CLUSTER || scope == TO_LEAVE)
+        come(r, who, &r->cluster, r->nagents, true, a->at);
+    else if (scope == OF_WARP && !agent_role(r, a)->thread)
+        come(r, who, &r->warp[who - a->lane], LANES, true, a->at);
+    else if (scope == OF_GROUP && agent_role(r, a)->groups)
+        come(r, who, &r->group[a->block][a->group], GROUP_WARPS * LANES, true, a->at);
+    else if (scope == OF_ROLE && agent_role(r, a)->groups)
+        come(r, who, &r->of_role[a->block], agent_role(r, a)->warps * LANES, true, a->at);
+    else if (scope == OF_BLOCK)
+        come(r, who, &r->block[a->block], r->nagents / r->blocks, true, NOTHING);
+    else
+        agent_wrong(r, a->at, "is one that not all come to", "a barrier");
 }
 
-static bool knows(const Agent *a, int other, int64_t when)
+// The turn of tile [about]: its group waits for it, the group that passes it on does not.
+static void turn(Run *r, int who, int64_t about, bool stays)
 {
-    return a->clock[other] >= when;
+    Agent *a = &r->agent[who];
+    int groups = agent_role(r, a)->groups;
+    come(r, who, &r->turn[a->block][about % groups], groups * GROUP_WARPS * LANES, stays, NOTHING);
 }
 
-static void write_part(Run *r, int who, int tile, int place, int64_t holds, bool coming)
+// -- control --------------------------------------------------------------------------------------
+
+static int begin_of(const TileProgram *p, int i)
 {
+    for (int depth = 0;; i--) {
+        depth += (p->op[i].kind == T_END) - tile_begins(&p->op[i]);
+        if (!depth) return i;
+    }
+}
+
+static bool over_ring(const TileProgram *p, int loop)
+{
+    for (int i = loop; p->op[i].kind != T_END; i++)
+        if (p->op[i].kind == T_AWAIT) return true;
+    return false;
+}
+
+// A number of steps that suffices to simulate a tile's: each place is used, and the last step has
+// the same place and parity as with all steps. (If a tile begins only when the one before it has
+// ended, its own steps must go round the ring.)
+static int64_t steps_of(const TileProgram *p, int64_t steps)
+{
+    int64_t round = p->tile[0].places, least = p->split ? 3 * round : round;
+    return steps < least + 2 * round ? steps : (steps - least) % (2 * round) + least;
+}
+
+static int64_t trips_of(const Run *r, const Agent *a)
+{
+    int64_t trips = r->p->op[a->loop].trips;
+    int by = agent_sharing(r, a);
+    if (!r->p->nroles) return tile_iterations(r->p, trips, r->rounds);
+    if (r->p->varies) return agent_steps(r, a->tile);
+    if (r->p->skips && over_ring(r->p, a->loop)) return agent_tile_steps(r, a->tile);
+    return over_ring(r->p, a->loop) ? steps_of(r->p, trips * by) / by : trips;
+}
+
+static void next_tile(Run *r, Agent *a, int tiles, bool first)
+{
+    const TileRole *role = agent_role(r, a);
     const TileProgram *p = r->p;
-    Agent *a = &r->agent[who];
-    const Tile *t = &p->tile[tile];
-    Spot *own = &r->cell[block_of(who)][tile][place][who % THREADS];
-    for (int o = 0; o < p->ntiles; o++)
-        for (int at = 0; tile_shared(&p->tile[o]) && at < p->tile[o].places; at++)
-            for (int part = 0; part < THREADS; part++) {
-                Spot *c = &r->cell[block_of(who)][o][at][part];
-                bool same = o == tile && at == place;
-                if (!tile_overlaps(t, place, &p->tile[o], at) || (same && c != own)) continue;
-                if (c->coming)
-                    wrong(r, a->at, "is overwritten before its copy has arrived", t, place);
-                if (c->writer != NOTHING && !knows(a, c->writer, c->wrote))
-                    wrong(r, a->at, "is written by two threads at once", t, place);
-                for (int other = 0; other < AGENTS; other++)
-                    if (other != who && c->read[other] && !knows(a, other, c->read[other]))
-                        wrong(r, a->at, "is overwritten while others may read it", t, place);
-                if (c != own) *c = (Spot){.holds = NOTHING, .writer = NOTHING};
-            }
-    *own = (Spot){holds, who, ++a->clock[who], coming, {0}};
+    if (p->varies && role->groups) {
+        if (!first) agent_end_tile(r, a);
+        agent_begin_tile(a);
+    } else if (!first && role->groups && a->mapped != agent_parts(p))
+        agent_wrong(r, a->at, "is not stored as often as there are parts of it", "acc");
+    if (!first && a->lane == 0 && a->stored != a->boxed)
+        agent_wrong(r, a->at, "is not stored as often as it is written", "a part of the results");
+    if (!first && agent_adds(r, a) && a->added != a->boxed)
+        agent_wrong(r, a->at, "is not added up as often as it is written", "a part of the results");
+    a->tile = first ? a->pass * r->tiles + (role->turns ? a->group : 0)
+                    : a->tile + (role->turns ? role->groups : 1);
+    a->passed = false;
+    a->mapped = a->boxed = a->stored = a->added = 0;
+    a->rest = 0;
+    a->at = tiles + 1;
+    if (a->tile < (a->pass + 1) * r->tiles) return;
+    a->tile = NOTHING;
+    a->at = tile_end_of(p, tiles) + 1;
 }
 
-static void read_part(Run *r, int who, int block, int tile, int place, int part, int64_t want)
+static void end_pass(Run *r, Agent *a, int again)
 {
-    Agent *a = &r->agent[who];
-    const Tile *t = &r->p->tile[tile];
-    Spot *c = &r->cell[block][tile][place][part];
-    bool gone = block != block_of(who);
-    for (int i = 0; i < THREADS; i++) gone &= r->agent[block * THREADS + i].state == ENDED;
-    if (gone) wrong(r, a->at, "is read of a block that has ended", t, place);
-    if (c->coming)
-        wrong(r, a->at, "is read before its copy has arrived", t, place);
-    else if (c->holds == NOTHING)
-        wrong(r, a->at, "is read before anything is there", t, place);
-    else if (!knows(a, c->writer, c->wrote))
-        wrong(r, a->at, "is read without a barrier behind its writing", t, place);
-    else if (c->holds != want)
-        wrong(r, a->at, "is of another iteration than the one read", t, place);
-    c->read[who] = ++a->clock[who];
-}
-
-static void read_place(Run *r, int who, int tile, int place, int64_t want, bool peers)
-{
-    bool of_warp = r->p->tile[tile].of_warp;
-    for (int block = 0; block < r->blocks; block++)
-        for (int part = 0; part < THREADS; part++) {
-            if (!peers && block != block_of(who)) continue;
-            if (of_warp && part / 2 != who % THREADS / 2) continue;
-            read_part(r, who, block, tile, place, part, want);
-        }
-}
-
-// All committed groups of copies but the last [left] arrive.
-static void arrive(Run *r, int who, int left)
-{
-    Agent *a = &r->agent[who];
-    int kept = 0;
-    for (int i = 0; i < a->npending; i++) {
-        if (a->group_of[i] > a->groups - left) {
-            a->pending[kept] = a->pending[i];
-            a->group_of[kept++] = a->group_of[i];
-            continue;
-        }
-        Spot *c = &r->cell[block_of(who)][a->pending[i].tile][a->pending[i].place][who % THREADS];
-        c->coming = false;
-        c->wrote = ++a->clock[who];
-    }
-    a->npending = kept;
-}
-
-// Whether two agents meet at a barrier of that scope. The threads of a warp, warps of a block and
-// blocks have consecutive numbers.
-static bool meets(TileScope scope, int a, int b)
-{
-    int apart = scope == OF_WARP ? 2 : scope == OF_BLOCK ? THREADS : AGENTS;
-    return a / apart == b / apart;
-}
-
-// If all agents that meet at the barrier of agent [who] have come, they go on, with joined clocks.
-static void release(Run *r, int who)
-{
-    const TileOp *op = &r->p->op[r->agent[who].at];
-    int n = r->blocks * THREADS;
-    int64_t known[AGENTS] = {0};
-    for (int i = 0; i < n; i++) {
-        const Agent *a = &r->agent[i];
-        if (!meets(op->scope, i, who)) continue;
-        if (a->state != WAITS || a->at != r->agent[who].at) return;
-        for (int k = 0; k < AGENTS; k++)
-            if (a->clock[k] > known[k]) known[k] = a->clock[k];
-    }
-    for (int i = 0; i < n; i++) {
-        Agent *a = &r->agent[i];
-        if (!meets(op->scope, i, who)) continue;
-        memcpy(a->clock, known, sizeof known);
-        a->state = RUNS;
+    if (a->pass) {
         a->at++;
-    }
-}
-
-static void multiply(Run *r, int who, const TileOp *op, int64_t about)
-{
-    Agent *a = &r->agent[who];
-    for (int side = 0; side < 2; side++) {
-        int t = side ? op->b : op->a;
-        const Tile *from = &r->p->tile[t];
-        if (!tile_shared(from) && a->in[t][0] != about)
-            wrong(r, a->at, "does not hold what is multiplied", from, 0);
-        if (tile_shared(from))
-            read_place(r, who, t, tile_place(from, about), from->stays ? 0 : about, false);
-    }
-    if (r->p->tile[op->dst].layout == L_SCORES) {
-        a->in[op->dst][0] = about;
         return;
     }
-    if (a->depth == 0 || r->p->op[a->loop[a->depth - 1]].trips != r->p->steps)
-        wrong(r, a->at, "does not get all products", &r->p->tile[op->dst], 0);
-    if (a->products[op->dst] != about)
-        wrong(r, a->at, "has not had the products before this one", &r->p->tile[op->dst], 0);
-    a->products[op->dst]++;
+    agent_decide(r, a);
+    a->pass = 1;
+    a->at = again + 1;
 }
 
-// Which of its places in registers an operand of that iteration has: 0, except in a loop that loads
-// several iterations together.
-static int registers_of(const Run *r, const Agent *a, int64_t about)
+static void end_loop(Run *r, Agent *a)
 {
-    int together = a->depth ? r->p->op[a->loop[a->depth - 1]].together : 0;
-    return together ? (int)(about % together) : 0;
+    if (a->loop == NOTHING) {
+        int from = begin_of(r->p, a->at);
+        if (r->p->op[from].kind == T_TILES)
+            next_tile(r, a, from, false);
+        else
+            end_pass(r, a, from);
+        return;
+    }
+    if (++a->iteration < trips_of(r, a)) {
+        a->at = a->loop + 1;
+        return;
+    }
+    a->passed |= over_ring(r->p, a->loop);
+    a->loop = NOTHING;
+    a->at++;
 }
 
-// Checks, when sums are stored, that they are complete.
-static void all_there(Run *r, int who, const Tile *sums)
+// The position in the ring that an op belongs to, counted from the block's first step; or the tile,
+// for mbarriers with a phase per tile.
+static int64_t position_of(const Run *r, const Agent *a, const TileOp *op)
+{
+    bool barred = op->kind == T_AWAIT || op->kind == T_ARRIVE;
+    if (barred && r->p->bar[op->bar].by_tile) return a->tile;
+    if (r->p->varies && a->tile != NOTHING) {
+        uint32_t tiles = op->kind == T_LOAD ? 1u << op->dst : r->p->bar[op->bar].tiles;
+        int t = 0;
+        while (!(tiles >> t & 1)) t++;
+        return agent_place(r, a, t, op->shift);
+    }
+    int by = agent_sharing(r, a);
+    int64_t of_tile = agent_tile_steps(r, a->tile), before = 0;
+    int64_t in = a->loop != NOTHING ? a->iteration : a->passed ? of_tile / by : 0;
+    for (int64_t t = 0; t < a->tile; t++) before += agent_tile_steps(r, t);
+    return before + (in + op->shift) * by + (by > 1 ? a->group : 0);
+}
+
+static bool on_tiles(const TileOp *op) // of those that programs without roles have
+{
+    return op->kind <= T_MAP;
+}
+
+static bool left_out(const Run *r, const Agent *a, const TileOp *op)
+{
+    if (op->kind == T_TURN || op->kind == T_PASS) {
+        int64_t about = a->tile + op->shift;
+        if (about < 0 || about >= r->tiles) return true;
+    } else if (a->loop != NOTHING && (op->shift || on_tiles(op))) {
+        int64_t about = a->iteration + op->shift;
+        if (about < 0 || about >= trips_of(r, a)) return true;
+    }
+    if (a->loop == NOTHING) return op->when == THE_FIRST && a->pass;
+    return (op->when == THE_FIRST && a->iteration > 0) ||
+           (op->when == THE_LAST && a->iteration + 1 < trips_of(r, a));
+}
+
+static void begin_role(Run *r, Agent *a, const TileOp *op)
+{
+    a->at++;
+    if (op->role == ALL_ROLES || op->role == a->role) return;
+    while (a->at < r->p->nops && r->p->op[a->at].kind != T_ROLE) a->at++;
+}
+
+static void arrive_at(Run *r, int who, const TileOp *op, int64_t position)
 {
     const Agent *a = &r->agent[who];
-    if (a->products[sums - r->p->tile] != tile_iterations(r->p, r->p->steps, r->rounds))
-        wrong(r, a->at, "is stored without some products", sums, 0);
+    for (int block = 0; block < r->blocks; block++) {
+        bool own = block == a->block;
+        if (op->scope == OF_CLUSTER ? block % LANES != a->lane : !own || a->lane) continue;
+        agent_arrive(r, who, block, op->bar, position, 0);
+    }
 }
 
-static void move(Run *r, int who, const TileOp *op, int64_t about)
+static void wait(Run *r, int who, const TileOp *op)
 {
     Agent *a = &r->agent[who];
-    const Tile *from = &r->p->tile[op->a], *to = &r->p->tile[op->dst];
-    if (from->layout == L_SUMS) {
-        all_there(r, who, from);
-        a->stored |= 1u << op->a;
-    } else if (a->in[op->a][registers_of(r, a, about)] != about) {
-        wrong(r, a->at, "does not hold what is moved", from, registers_of(r, a, about));
-    }
-    write_part(r, who, op->dst, tile_place(to, about), about, false);
-}
-
-static void load(Run *r, int who, const TileOp *op, int64_t about)
-{
-    Agent *a = &r->agent[who];
-    const Tile *t = &r->p->tile[op->dst];
-    int place = tile_place(t, about);
-    if (op->how == BY_BODY) {
-        a->in[op->dst][registers_of(r, a, about)] = about;
-        return;
-    }
-    write_part(r, who, op->dst, place, about, true);
-    if (a->npending == GROUPS * 4) {
-        wrong(r, a->at, "is copied without end", t, place);
-        return;
-    }
-    a->pending[a->npending] = (Pending){op->dst, place};
-    a->group_of[a->npending++] = a->groups + 1;
-}
-
-// The scores of an iteration become its weights.
-static void weigh(Run *r, int who, const TileOp *op, int64_t about)
-{
-    Agent *a = &r->agent[who];
-    for (int side = 0; side < 2; side++) {
-        int t = side ? op->b : op->a;
-        if (t >= 0 && a->in[t][0] != about)
-            wrong(r, a->at, "is not of this iteration", &r->p->tile[t], 0);
-    }
-    for (int t = 0; t < r->p->ntiles; t++)
-        if (r->p->tile[t].layout == L_WEIGHTS) a->in[t][0] = about;
+    agent_finish(r, who, agent_accesses(a, op->how), op->count);
+    if (op->how == BY_TENSOR && !agent_role(r, a)->thread)
+        meet(r, who, OF_WARP); // a wait for wgmma is executed by the whole warp
+    else
+        a->at++;
 }
 
 static void begin_loop(Run *r, Agent *a, const TileOp *op)
 {
-    int64_t n = tile_iterations(r->p, op->trips, r->rounds);
-    if (n == 0 || a->depth == MOST_DEPTH) {
-        while (r->p->op[a->at].kind != T_END) a->at++;
-    } else {
-        a->loop[a->depth] = a->at;
-        a->trips[a->depth] = n;
-        a->iteration[a->depth++] = -op->early;
-    }
-    a->at++;
+    a->loop = a->at++;
+    a->iteration = -op->early;
+    if (trips_of(r, a) > a->iteration) return;
+    a->passed |= r->p->varies;
+    a->at = tile_end_of(r->p, a->loop) + 1;
+    a->loop = NOTHING;
 }
 
-static void end_loop(Agent *a)
+// Ops that change where the thread continues, or make it wait for other threads; false: it is not
+// one of these.
+static bool go_on(Run *r, int who, const TileOp *op)
 {
-    int at = a->depth - 1;
-    if (++a->iteration[at] < a->trips[at]) {
-        a->at = a->loop[at] + 1;
+    Agent *a = &r->agent[who];
+    switch (op->kind) {
+    case T_ROLE: begin_role(r, a, op); return true;
+    case T_TILES: next_tile(r, a, a->at, true); return true;
+    case T_LOOP: begin_loop(r, a, op); return true;
+    case T_END: end_loop(r, a); return true;
+    case T_READY:
+        a->ready = true;
+        meet(r, who, OF_CLUSTER);
+        return true;
+    case T_BARRIER: meet(r, who, op->scope); return true;
+    case T_TURN: turn(r, who, a->tile, true); return true;
+    case T_PASS: turn(r, who, a->tile + op->shift, false); return true;
+    case T_WAIT: wait(r, who, op); return true;
+    default: return false;
+    }
+}
+
+// Ops that signal other threads, and ops on tiles.
+static void act(Run *r, int who, const TileOp *op, int64_t position)
+{
+    Agent *a = &r->agent[who];
+    const bool scores = r->p->varies;
+    if (!r->p->nroles && on_tiles(op)) {
+        agent_thread_op(r, who, op, position);
         return;
     }
-    a->depth--;
-    a->at++;
+    switch (op->kind) {
+    case T_AGAIN: break;
+    case T_AWAIT: agent_await(r, who, op, position); break;
+    case T_ANNOUNCE:
+        agent_arrive(r, who, a->block, op->bar, position, r->p->bar[op->bar].bytes);
+        break;
+    case T_ARRIVE: arrive_at(r, who, op, position); break;
+    case T_FENCE: agent_fence(r, who); break;
+    case T_BEGIN: a->begun = true; break;
+    case T_COMMIT: agent_accesses(a, op->how)->groups++; break;
+    case T_JUDGE: agent_judge(r, who); break;
+    case T_FILL:
+        if (scores)
+            agent_score_op(r, who, op);
+        else if (r->p->tile[op->dst].layout == L_TOTALS)
+            a->totals = true;
+        else
+            a->products = 0;
+        break;
+    case T_LOAD:
+        if (tile_shared(&r->p->tile[op->dst]))
+            agent_load(r, who, op, position);
+        else if (a->loop != NOTHING) // the values that a part of the results needs
+            a->rest |= 1u << (a->iteration + op->shift);
+        break;
+    case T_CLEAR: agent_clear(r, who, op, position); break;
+    case T_MOVE: (scores ? agent_score_op : agent_move)(r, who, op); break;
+    case T_SHRINK: agent_score_op(r, who, op); break;
+    case T_MAP: (scores ? agent_score_op : agent_map)(r, who, op); break;
+    case T_MMA:
+        if (scores)
+            agent_score_op(r, who, op);
+        else
+            agent_multiply(r, who, op, position);
+        break;
+    case T_REDUCE:
+        if (r->p->tile[op->dst].layout == L_TOTALS) {
+            agent_add(r, who, op);
+            break;
+        }
+        agent_read(r, who, op->a, position, NULL);
+        a->products++;
+        break;
+    case T_STORE: agent_store(r, who, op); break;
+    default: agent_wrong(r, a->at, "is none of a program with roles", "an op"); break;
+    }
 }
 
+// Runs one op of a thread that is able to continue.
 static void step(Run *r, int who)
 {
     Agent *a = &r->agent[who];
     const TileOp *op = &r->p->op[a->at];
-    bool inside = a->depth > 0;
-    int64_t about = (inside ? a->iteration[a->depth - 1] : 0) + op->shift;
-    bool left_out = about < 0 || (op->shift && (!inside || about >= a->trips[a->depth - 1]));
-    switch (op->kind) {
-    case T_LOOP: begin_loop(r, a, op); return;
-    case T_END: end_loop(a); return;
-    case T_BARRIER:
-        a->state = WAITS;
-        release(r, who);
-        return;
-    case T_WAIT: arrive(r, who, op->count); break;
-    case T_COMMIT: a->groups++; break;
-    case T_FILL: a->products[op->dst] = 0; break;
-    case T_LOAD:
-        if (!left_out) load(r, who, op, about);
-        break;
-    case T_MOVE:
-        if (!left_out) move(r, who, op, about);
-        break;
-    case T_MMA:
-        if (!left_out) multiply(r, who, op, about);
-        break;
-    case T_MAP:
-        if (op->dst >= 0) {
-            weigh(r, who, op, about);
-            break;
-        }
-        if (tile_shared(&r->p->tile[op->a]))
-            read_place(r, who, op->a, 0, about, r->blocks > 1);
-        else
-            all_there(r, who, &r->p->tile[op->a]);
-        a->stored |= 1u << op->a;
-        a->mapped++;
-        break;
-    default: break; // ops of programs with roles
-    }
+    const bool out = left_out(r, a, op);
+    if (!out && go_on(r, who, op)) return;
+    if (!out) act(r, who, op, position_of(r, a, op));
     a->at++;
 }
 
-// The number of parts in which a warp stores its results.
-static int64_t parts(const TileProgram *p, const Tile *sums)
+static bool able(Run *r, int who)
 {
-    return sums->of_warp ? p->side_m / (sums->lines / (p->warps_m * p->warps_n)) : 1;
+    const Agent *a = &r->agent[who];
+    const TileOp *op = &r->p->op[a->at];
+    if (a->waits || a->ended) return false;
+    return a->at == r->p->nops || op->kind != T_AWAIT || left_out(r, a, op) ||
+           agent_awaited(r, a, op, position_of(r, a, op));
 }
 
-static void check_end(Run *r, int who) // a block's memory is freed when its last thread ends
+// A thread ends; a block's memory is freed when its last thread ends.
+static void end_agent(Run *r, int who)
 {
-    int block = block_of(who);
-    for (int t = 0; t < r->p->ntiles; t++) {
-        const Tile *sums = &r->p->tile[t];
-        if (sums->layout == L_SUMS && !(r->agent[who].stored >> t & 1))
-            wrong(r, r->p->nops, "is not stored", sums, 0);
-        if (sums->layout == L_ROWS &&
-            r->agent[who].mapped != tile_iterations(r->p, parts(r->p, sums), r->rounds))
-            wrong(r, r->p->nops, "is not stored as often as there are parts of it", sums, 0);
+    Agent *a = &r->agent[who];
+    int known[CLOCKS] = {0};
+    a->ended = true;
+    if (!r->p->nroles) agent_end_thread(r, a);
+    if (agent_adds(r, a) && !a->told)
+        agent_wrong(r, r->p->nops, "are not stored", "sums of columns");
+    if (a->by_stores.n || a->by_products.n)
+        agent_wrong(r, r->p->nops, "is read asynchronously while its thread ends", "memory");
+    for (int i = 0; i < r->nagents; i++) {
+        if (r->agent[i].block != a->block) continue;
+        if (!r->agent[i].ended) return;
+        agent_learn(r, known, r->agent[i].clock);
     }
-    int64_t known[AGENTS] = {0};
-    for (int i = 0; i < THREADS; i++) {
-        const Agent *a = &r->agent[block * THREADS + i];
-        if (a->state != ENDED) return;
-        for (int k = 0; k < AGENTS; k++)
-            if (a->clock[k] > known[k]) known[k] = a->clock[k];
-    }
-    for (int t = 0; t < r->p->ntiles; t++)
-        for (int at = 0; at < r->p->tile[t].places; at++)
-            for (int part = 0; part < THREADS; part++)
-                for (int k = 0; k < r->blocks * THREADS; k++)
-                    if (r->cell[block][t][at][part].read[k] > known[k])
-                        wrong(r, r->p->nops, "is read by a block while its own ends",
-                              &r->p->tile[t], at);
+    for (int i = 0; i < r->p->nbars; i++)
+        for (int at = 0; at < r->p->bar[i].places; at++)
+            for (int k = 0; k < r->nagents; k++)
+                if (r->bar[a->block][i][at].touched[k] > known[k])
+                    agent_wrong(r, r->p->nops, "is of a block that ends while others arrive there",
+                                r->p->bar[i].name);
+    for (int g = 0; g < MOST_GROUPS; g++)
+        if (r->turn[a->block][g].there)
+            agent_wrong(r, r->p->nops, "is passed on, and nobody takes it", "the turn");
+    for (int i = a->block * r->ncells; i < (a->block + 1) * r->ncells; i++)
+        for (int k = 0; k < r->nagents; k++)
+            if (r->cell[i].read[k] > known[k])
+                agent_wrong(r, r->p->nops, "is of a block that ends while others may read it",
+                            "memory");
+    for (int i = 0; i < r->ncopies; i++)
+        if (r->copy[i].block == a->block)
+            agent_wrong(r, r->p->nops, "is copied to a block that has ended",
+                        r->p->tile[r->copy[i].tile].name);
 }
 
-// Runs the program in one order, with loops that use the rings [rounds] times.
-static const char *run(Run *r, int rounds, uint64_t seed)
+static void begin(Run *r)
 {
-    const TileProgram *p = r->p;
-    int n = r->blocks * THREADS;
-    r->rounds = rounds;
-    memset(r->agent, 0, sizeof r->agent);
-    for (int b = 0; b < BLOCKS; b++)
-        for (int t = 0; t < TILE_MOST_TILES; t++)
-            for (int at = 0; at < TILE_MOST_PLACES; at++)
-                for (int i = 0; i < THREADS; i++)
-                    r->cell[b][t][at][i] = (Spot){.holds = NOTHING, .writer = NOTHING};
-    for (int i = 0; i < n; i++) {
-        r->agent[i].clock[i] = 1;
-        memset(r->agent[i].products, 0xff, sizeof r->agent[i].products);
-        memset(r->agent[i].in, 0xff, sizeof r->agent[i].in);
-    }
-    for (int left = n; left && !r->wrong;) {
-        int able[AGENTS], count = 0;
-        for (int i = 0; i < n; i++)
-            if (r->agent[i].state == RUNS) able[count++] = i;
-        if (!count) return "not all threads come to a barrier that others wait at";
+    if (r->bar) memset(r->bar, 0, sizeof *r->bar * BLOCKS);
+    memset(r->warp, 0, sizeof r->warp);
+    memset(r->group, 0, sizeof r->group);
+    memset(r->turn, 0, sizeof r->turn);
+    memset(r->block, 0, sizeof r->block);
+    memset(r->of_role, 0, sizeof r->of_role);
+    r->cluster = (Meeting){0};
+    r->ncopies = r->nagents = 0;
+    r->wrong = NULL;
+    for (int i = 0; i < r->blocks * r->ncells; i++)
+        r->cell[i] = (Spot){.holds = NOTHING, .writer = NOTHING};
+    for (int block = 0; block < r->blocks; block++)
+        for (int role = 0; role < r->nroles; role++)
+            for (int i = 0; i < r->role[role].warps * LANES; i++) {
+                if (r->role[role].thread && i) continue;
+                Agent *a = &r->agent[r->nagents];
+                *a = (Agent){block, role, i / LANES, i % LANES, .loop = NOTHING, .tile = NOTHING};
+                a->group = r->role[role].groups ? a->warp / GROUP_WARPS : 0;
+                memset(a->in, 0xff, sizeof a->in); // NOTHING
+                a->clock[r->nagents++] = 1;
+            }
+}
+
+static const char *run(Run *r, int64_t tiles)
+{
+    uint64_t seed = r->seed;
+    r->tiles = tiles;
+    begin(r);
+    for (int left = r->nagents; left && !r->wrong;) {
+        int ready[AGENTS + MOST_PENDING], n = 0;
+        for (int i = 0; i < r->nagents; i++)
+            if (able(r, i)) ready[n++] = i;
+        for (int i = 0; i < r->ncopies; i++) ready[n++] = AGENTS + i;
+        if (!n) return "threads wait for what never comes";
         seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-        int who = able[(seed >> 33) % (uint64_t)count];
+        int who = ready[(seed >> 33) % (uint64_t)n];
+        if (who >= AGENTS) {
+            agent_copied(r, who - AGENTS);
+            continue;
+        }
         // The same agent continues for a while, as warps do.
-        for (uint64_t go = seed >> 60; go-- + 1 > 0 && !r->wrong;) {
-            Agent *a = &r->agent[who];
-            if (a->state != RUNS) break;
-            if (a->at < p->nops) {
+        for (uint64_t go = 1 + (seed >> 59); go-- > 0 && !r->wrong && able(r, who);) {
+            if (r->agent[who].at < r->p->nops) {
                 step(r, who);
                 continue;
             }
-            a->state = ENDED;
+            end_agent(r, who);
             left--;
-            check_end(r, who);
         }
     }
     return r->wrong;
 }
 
+// Checks that do not depend on the order of threads: enough registers and shared memory.
+static const char *check_limits(const TileProgram *p, int64_t most)
+{
+    int registers = 0, warps = 0;
+    for (int i = 0; i < p->nroles; i++) {
+        const TileRole *role = &p->role[i];
+        if (role->first % GROUP_WARPS == 0)
+            registers += role->registers * ceil_div(role->warps, GROUP_WARPS);
+        if (role->first + role->warps > warps) warps = role->first + role->warps;
+    }
+    // The launch gives each thread an equal share of all registers, a multiple of 8.
+    if (registers > (65536 / (warps * 32) & ~7) * (warps / GROUP_WARPS))
+        return "groups wait for registers that there are not";
+    for (int i = 0; i < p->nbars; i++)
+        if (p->bar[i].of_cluster && p->bar[i].arrivals % p->cluster)
+            return "an mbarrier waits for a part of a block";
+    for (int t = 0; t < p->ntiles; t++) {
+        const Tile *a = &p->tile[t];
+        if (!tile_shared(a)) continue;
+        int apart = a->apart ? a->apart : a->bytes;
+        if (a->offset + (a->places - 1) * apart + a->bytes > most)
+            return "tiles take more memory than there is";
+        if (a->layout == L_JOINT || (a->layout == L_ROWS && !a->of_warp))
+            continue; // it is used only while other tiles are not
+        for (int o = 0; o <= t; o++)
+            for (int i = 0; tile_shared(&p->tile[o]) && i < a->places; i++)
+                for (int j = 0; j < p->tile[o].places; j++)
+                    if ((o != t || i != j) && p->tile[o].layout != L_ROWS &&
+                        p->tile[o].layout != L_JOINT && tile_overlaps(a, i, &p->tile[o], j))
+                        return "tiles overlap";
+    }
+    return NULL;
+}
+
+static void lay_out(Run *r)
+{
+    const TileProgram *p = r->p;
+    for (int t = 0; t < p->ntiles; t++) {
+        bool fine =
+            p->tile[t].of_warp || p->tile[t].layout == L_ROWS || p->tile[t].layout == L_JOINT;
+        for (int i = 0; i < p->nops; i++) fine |= p->op[i].kind == T_CLEAR && p->op[i].dst == t;
+        r->begin[t] = r->ncells;
+        r->parts[t] = !p->nroles  ? r->role->warps * LANES
+                      : fine      ? 2 * GROUP_WARPS * LANES
+                      : p->varies ? p->role[p->nroles - 1].groups
+                                  : 2;
+        if (tile_shared(&p->tile[t])) r->ncells += p->tile[t].places * r->parts[t];
+    }
+}
+
+static const char *verify_roles(Run *r)
+{
+    const TileProgram *p = r->p;
+    const char *found = check_limits(p, p->shared);
+    // With some seeds enough tiles to use the whole ring twice, with others fewer.
+    int64_t tiles = ceil_div(2 * p->tile[0].places + 1, r->steps ? r->steps : 1);
+    if (p->varies) tiles = 2 * p->tile[0].places + 1; // tile 0 stays: one place per tile of rows
+    if (tiles < 3) tiles = 3;
+    if (r->seed % 4 != 1) tiles = 1 + (int64_t)(r->seed % 4);
+    return found ? found : run(r, tiles);
+}
+
 const char *tile_verify(Arena *a, const TileProgram *p, uint64_t seed)
 {
-    if (p->nroles) return tile_verify_roles(a, p, seed);
-    Run *r = NEW(a, Run);
+    static const TileRole alike = {.name = "threads", .warps = 2};
+    const char *found = NULL;
+    Arena *own = arena_new(); // freed at the end
+    Run *r = NEW(own, Run);
     r->arena = a;
     r->p = p;
+    r->role = p->nroles ? p->role : &alike;
+    r->nroles = p->nroles ? p->nroles : 1;
+    r->seed = seed;
     r->blocks = p->cluster > 1 ? BLOCKS : 1;
-    const char *found = NULL;
-    for (int rounds = 2; rounds <= 3 && !found; rounds++) found = run(r, rounds, seed);
+    r->steps = steps_of(p, p->steps);
+    lay_out(r);
+    r->cell = NEW_ARRAY(own, Spot, r->blocks * r->ncells);
+    r->agent = NEW_ARRAY(own, Agent, AGENTS);
+    if (p->nbars) r->bar = arena_alloc(own, sizeof *r->bar * BLOCKS);
+    if (p->nroles) found = verify_roles(r);
+    for (r->rounds = 2; !p->nroles && r->rounds <= 3 && !found; r->rounds++) found = run(r, 1);
+    arena_free(own);
     return found;
 }

@@ -1,5 +1,5 @@
-// The effects of the ops of a tile program with roles, as far as its verification needs them: which
-// memory they read and write, when these accesses complete, and what threads learn from mbarriers.
+// The effects of the ops of a tile program, as far as its verification needs them: which memory
+// they read and write, when these accesses complete, and what threads learn from mbarriers.
 #include <string.h>
 
 #include "codegen/tile/agents.h"
@@ -9,9 +9,10 @@ void agent_wrong(Run *r, int op, const char *what, const char *name)
     if (!r->wrong) r->wrong = arena_printf(r->arena, "op %d: %s %s", op, name, what);
 }
 
-void agent_learn(int *to, const int *from)
+void agent_learn(const Run *r, int *to, const int *from)
 {
-    for (int i = 0; i < CLOCKS; i++)
+    const int n = r->p->nbars ? CLOCKS : r->nagents;
+    for (int i = 0; i < n; i++)
         if (from[i] > to[i]) to[i] = from[i];
 }
 
@@ -22,7 +23,7 @@ static int tick(Run *r, int who)
 
 const TileRole *agent_role(const Run *r, const Agent *a)
 {
-    return &r->p->role[a->role];
+    return &r->role[a->role];
 }
 
 int agent_sharing(const Run *r, const Agent *a)
@@ -45,7 +46,7 @@ static int cell_number(const Run *r, int block, int tile, int place, int part)
 // Whether the agent's group multiplies that part of the tile.
 static bool own_half(const Run *r, const Agent *a, int tile, int part)
 {
-    int groups = r->p->role[r->p->nroles - 1].groups;
+    int groups = r->role[r->nroles - 1].groups;
     return !r->p->tile[tile].of_group || part * groups / r->parts[tile] == a->group;
 }
 
@@ -105,19 +106,50 @@ static void check_read(Run *r, int who, const Spot *c, int64_t want, bool asynch
         agent_wrong(r, a->at, "is read asynchronously without a fence behind its writing", name);
 }
 
-static void read_later(Run *r, int who, Reads *by, int number)
+static void read_now(Run *r, int who, int number, int64_t want, const char *name)
 {
-    if (by->n == MOST_PENDING) {
-        agent_wrong(r, r->agent[who].at, "is read without end", "memory");
-        return;
-    }
-    r->cell[number].reading[who] = true;
-    by->at[by->n++] = (Pending){number, by->groups + 1};
+    check_read(r, who, &r->cell[number], want, false, name);
+    r->cell[number].read[who] = tick(r, who);
 }
 
-// Reads of all groups but the last [left] complete.
-void agent_finish(Run *r, int who, Reads *by, int left)
+void agent_read_part(Run *r, int who, int block, int tile, int place, int part, int64_t want)
 {
+    read_now(r, who, cell_number(r, block, tile, place, part), want, r->p->tile[tile].name);
+}
+
+static void finish_later(Run *r, int who, Accesses *by, int number)
+{
+    if (by->n == MOST_PENDING)
+        agent_wrong(r, r->agent[who].at, "is accessed without end", "memory");
+    else
+        by->at[by->n++] = (Pending){number, by->groups + 1};
+}
+
+static void read_later(Run *r, int who, Accesses *by, int number)
+{
+    r->cell[number].reading[who] = true;
+    finish_later(r, who, by, number);
+}
+
+void agent_write(Run *r, int who, int tile, int place, int part, Spot now)
+{
+    const int block = r->agent[who].block, number = cell_number(r, block, tile, place, part);
+    overwrite_others(r, who, block, tile, place, false);
+    check_overwrite(r, who, &r->cell[number], r->p->tile[tile].name);
+    now.writer = who;
+    now.wrote = tick(r, who);
+    r->cell[number] = now;
+    if (now.coming) finish_later(r, who, &r->agent[who].by_copies, number);
+}
+
+Accesses *agent_accesses(Agent *a, TileHow how)
+{
+    return how == BY_TENSOR ? &a->by_products : how == BY_BULK ? &a->by_stores : &a->by_copies;
+}
+
+void agent_finish(Run *r, int who, Accesses *by, int left)
+{
+    const bool copies = by == &r->agent[who].by_copies;
     int kept = 0;
     for (int i = 0; i < by->n; i++) {
         if (by->at[i].group > by->groups - left) {
@@ -125,8 +157,8 @@ void agent_finish(Run *r, int who, Reads *by, int left)
             continue;
         }
         Spot *c = &r->cell[by->at[i].cell];
-        c->reading[who] = false;
-        c->read[who] = tick(r, who);
+        *(copies ? &c->coming : &c->reading[who]) = false;
+        *(copies ? &c->wrote : &c->read[who]) = tick(r, who);
     }
     by->n = kept;
     if (by->groups - left > by->done) by->done = by->groups - left;
@@ -163,7 +195,7 @@ void agent_arrive(Run *r, int who, int block, int bar, int64_t position, int64_t
     if (!a->ready) agent_wrong(r, a->at, "is used before it is set up", r->p->bar[bar].name);
     b->bytes += bytes;
     b->touched[who] = tick(r, who);
-    agent_learn(b->open, a->clock);
+    agent_learn(r, b->open, a->clock);
     if (++b->arrived > arrivals(r, bar))
         agent_wrong(r, a->at, "gets more arrivals than it waits for", r->p->bar[bar].name);
     end_phase(r, b, bar);
@@ -186,7 +218,7 @@ void agent_await(Run *r, int who, const TileOp *op, int64_t position)
     if (a->clock[AGENTS + (b - &r->bar[0][0][0])] < before)
         agent_wrong(r, a->at, "is of the phase before, for all that this thread knows",
                     r->p->bar[op->bar].name);
-    agent_learn(a->clock, b->closed);
+    agent_learn(r, a->clock, b->closed);
 }
 
 void agent_copied(Run *r, int i)
@@ -197,7 +229,7 @@ void agent_copied(Run *r, int i)
         if (c.share < 0 || part % BLOCKS == c.share)
             r->cell[cell_number(r, c.block, c.tile, c.place, part)].coming = false;
     Bar *b = &r->bar[c.block][c.bar][c.place];
-    agent_learn(b->open, c.known);
+    agent_learn(r, b->open, c.known);
     b->bytes -= c.bytes;
     end_phase(r, b, c.bar);
 }
@@ -235,18 +267,19 @@ void agent_load(Run *r, int who, const TileOp *op, int64_t position)
 
 // An operand that a group multiplies, which reads it until the product completes ([later]), or
 // whose rows are added up.
-void agent_read(Run *r, int who, int tile, int64_t position, Reads *later)
+void agent_read(Run *r, int who, int tile, int64_t position, Accesses *later)
 {
     const Agent *a = &r->agent[who];
     const Tile *t = &r->p->tile[tile];
     for (int part = 0; part < r->parts[tile]; part++) {
         int number = cell_number(r, a->block, tile, tile_place(t, position), part);
         if (!own_half(r, a, tile, part)) continue;
-        check_read(r, who, &r->cell[number], position, later, t->name);
-        if (later)
-            read_later(r, who, later, number);
-        else
-            r->cell[number].read[who] = tick(r, who);
+        if (!later) {
+            read_now(r, who, number, position, t->name);
+            continue;
+        }
+        check_read(r, who, &r->cell[number], position, true, t->name);
+        read_later(r, who, later, number);
     }
 }
 
@@ -328,36 +361,15 @@ void agent_move(Run *r, int who, const TileOp *op)
         agent_wrong(r, a->at, "are not those of all tiles", r->p->tile[op->a].name);
     if (!totals) check_products(r, a, op->a);
     a->begun = false;
-    overwrite_others(r, who, a->block, op->dst, 0, false);
-    Spot *c = &r->cell[cell_number(r, a->block, op->dst, 0, a->warp * LANES + a->lane)];
-    check_overwrite(r, who, c, r->p->tile[op->dst].name);
-    *c = (Spot){
-        .holds = totals ? r->tiles : a->tile, .writer = who, .wrote = tick(r, who), .raw = true};
+    agent_write(r, who, op->dst, 0, a->warp * LANES + a->lane,
+                (Spot){.holds = totals ? r->tiles : a->tile, .raw = true});
 }
 
-// Reads the sums of all blocks.
-static void read_sums(Run *r, int who, int tile)
+// Reads all parts that a block has of a tile: sums of one tile of the result, or totals of all.
+static void read_all(Run *r, int who, int block, int tile, int64_t want)
 {
-    Agent *a = &r->agent[who];
-    for (int block = 0; block < r->blocks; block++)
-        for (int part = 0; part < r->parts[tile]; part++) {
-            Spot *c = &r->cell[cell_number(r, block, tile, 0, part)];
-            check_read(r, who, c, a->tile, false, r->p->tile[tile].name);
-            c->read[who] = tick(r, who);
-        }
-    a->mapped++;
-}
-
-// Reads the totals of all warps of its block, over all tiles.
-static void read_joint(Run *r, int who, int tile)
-{
-    Agent *a = &r->agent[who];
-    for (int part = 0; part < r->parts[tile]; part++) {
-        Spot *c = &r->cell[cell_number(r, a->block, tile, 0, part)];
-        check_read(r, who, c, r->tiles, false, r->p->tile[tile].name);
-        c->read[who] = tick(r, who);
-    }
-    a->told = true;
+    for (int part = 0; part < r->parts[tile]; part++)
+        agent_read_part(r, who, block, tile, 0, part, want);
 }
 
 static void add_part(Run *r, Agent *a, const TileOp *op)
@@ -378,11 +390,13 @@ void agent_map(Run *r, int who, const TileOp *op)
         return;
     }
     if (r->p->tile[op->a].layout == L_ROWS) {
-        read_sums(r, who, op->a);
+        for (int block = 0; block < r->blocks; block++) read_all(r, who, block, op->a, a->tile);
+        a->mapped++;
         return;
     }
     if (r->p->tile[op->a].layout == L_JOINT) {
-        read_joint(r, who, op->a);
+        read_all(r, who, a->block, op->a, r->tiles);
+        a->told = true;
         return;
     }
     if (!agent_role(r, a)->groups) { // the role that sums rows
@@ -399,14 +413,16 @@ void agent_store(Run *r, int who, const TileOp *op)
     const bool bulk = op->how == BY_BULK;
     if (bulk && a->lane) return; // one thread of a warp issues the store
     a->stored++;
+    const int64_t want = a->tile * agent_parts(r->p) + a->iteration;
+    const char *name = r->p->tile[op->a].name;
     for (int lane = 0; lane < LANES; lane++) {
         int number = box_cell(r, a, op->a, lane);
-        check_read(r, who, &r->cell[number], a->tile * agent_parts(r->p) + a->iteration, bulk,
-                   r->p->tile[op->a].name);
-        if (bulk)
-            read_later(r, who, &a->by_stores, number);
-        else
-            r->cell[number].read[who] = tick(r, who);
+        if (!bulk) {
+            read_now(r, who, number, want, name);
+            continue;
+        }
+        check_read(r, who, &r->cell[number], want, true, name);
+        read_later(r, who, &a->by_stores, number);
     }
 }
 
@@ -422,12 +438,9 @@ void agent_add(Run *r, int who, const TileOp *op)
 {
     Agent *a = &r->agent[who];
     add_part(r, a, op);
-    for (int lane = 0; lane < LANES; lane++) {
-        Spot *c = &r->cell[box_cell(r, a, op->a, lane)];
-        check_read(r, who, c, a->tile * agent_parts(r->p) + a->iteration, false,
-                   r->p->tile[op->a].name);
-        c->read[who] = tick(r, who);
-    }
+    for (int lane = 0; lane < LANES; lane++)
+        read_now(r, who, box_cell(r, a, op->a, lane), a->tile * agent_parts(r->p) + a->iteration,
+                 r->p->tile[op->a].name);
 }
 
 void agent_fence(Run *r, int who)
