@@ -78,18 +78,13 @@ static void accumulate(Emit *e, const int *r, int n)
 
 // If a stage has at most FEW_INSTS instructions and nothing but reductions, loading and storing the
 // sums takes as long as adding, so each iteration adds the elements of several columns.
-enum { TOGETHER = 4, FEW_INSTS = 8 };
+enum { TOGETHER = 4 };
 
 static bool is_light(Emit *e, const Rounds *rounds, const int *r, int n)
 {
     const Body *b = e->body;
-    bool light = b->sched.variant == RUN_COLUMNS && b->nstages == 1 && rounds->simd &&
-                 !rounds->period && !c_any_halves(e, 0, 0) &&
-                 b->axis[b->col].extent >= 4 * TOGETHER && b->insts.n <= FEW_INSTS;
-    for (int i = 0; i < n; i++)
-        light &= b->insts.at[r[i]].kind == KI_REDUCE && !inst_acc(&b->insts.at[r[i]])->place;
-    for (uint32_t i = 0; i < b->stores.n; i++) light &= !store_over(b, &b->stores.at[i], b->col);
-    return light;
+    return b->sched.variant == RUN_COLUMNS && rounds->simd && !rounds->period &&
+           !c_any_halves(e, 0, 0) && b->axis[b->col].extent >= 4 * TOGETHER && c_is_light(b, r, n);
 }
 
 static void light_columns(Emit *e, const char *lo, const char *hi, const Rounds *rounds,
@@ -150,9 +145,9 @@ static void store_parts(Emit *e)
     int n;
     const int *r = stage_reductions(e, 0, &n);
     for (int i = 0, k = 0; i < n; i++) {
-        emit(e, "%s[%s] = %s;", c_scratch(e, k++), c_part_place(e, "part"), e->bind[r[i]].text);
+        emit(e, "%s[%s] = %s;", emit_scratch(e, k++), c_part_place(e, "part"), e->bind[r[i]].text);
         if (inst_acc(&e->body->insts.at[r[i]])->place)
-            emit(e, "%s[%s] = %s_best[%s - first];", c_scratch(e, k++), c_part_place(e, "part"),
+            emit(e, "%s[%s] = %s_best[%s - first];", emit_scratch(e, k++), c_part_place(e, "part"),
                  e->name[r[i]], e->axis[0]);
     }
 }

@@ -145,13 +145,6 @@ const char *c_part_place(Emit *e, const char *part)
     return emit_text(e, "%s * %lld + %s", e->axis[0], (long long)b->sched.split, part);
 }
 
-const char *c_scratch(Emit *e, int nth)
-{
-    for (uint32_t i = 0; i < e->body->bufs.n; i++)
-        if (e->body->bufs.at[i].kind == KA_SCRATCH && nth-- == 0) return e->buf_name[i];
-    return "0";
-}
-
 // -- map ------------------------------------------------------------------------------------------
 
 // A map with one axis: tasks are its elements, so the text does not depend on their number.

@@ -16,6 +16,8 @@ void sort_c_scratch(Arena *a, Body *b, int *count);
 // Whether nothing computed over [axis] needs scalar code (checks, nested loops, argmax).
 bool c_plain_over(const Emit *e, int axis);
 bool c_plain_in_turns(const Emit *e, int axis); // the same, but argmax is allowed
+// Whether the body has few instructions and one stage, with nothing but these reductions.
+bool c_is_light(const Body *b, const int *r, int n);
 // Open and close the innermost loop, over an axis; what is printed between the two calls is its
 // body. pragma: to vectorize the loop, or "". If indices contain quotients and remainders of the
 // axis by one period, two nested loops are printed, the inner of which is linear. whole: [from] is
@@ -61,9 +63,8 @@ const char *c_stored_order(const Emit *e, int r);
 const char *c_order_start(Emit *e, int r);
 void c_order_accumulate(Emit *e, int r, const char *acc);
 const char *c_order_result(Emit *e, int r, const char *acc);
-// Scratch buffers in the order of the reductions: one for each, two for argmax (the second for the
-// value); and the index of a part's result in them.
-const char *c_scratch(Emit *e, int nth);
+// The index of a part's result in scratch buffers, which are in the order of the reductions: one
+// for each, two for argmax (the second for the value).
 const char *c_part_place(Emit *e, const char *part);
 
 // Values that a stage keeps for later ones (keep_c.c). Declares arrays of so many elements for

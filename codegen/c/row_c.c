@@ -129,9 +129,8 @@ static void close_rounds(Emit *e, const char *turn, const char *to)
 // registers first.
 enum { TOGETHER = 4, FEW_INSTS = 8, MOST_TOGETHER = 1024 };
 
-static bool is_light(const Emit *e, const int *r, int n)
+bool c_is_light(const Body *b, const int *r, int n)
 {
-    const Body *b = e->body;
     bool light = b->nstages == 1 && b->insts.n <= FEW_INSTS;
     for (int i = 0; i < n; i++)
         light &= b->insts.at[r[i]].kind == KI_REDUCE && !inst_acc(&b->insts.at[r[i]])->place;
@@ -265,7 +264,7 @@ static void row_stage(Emit *e, int stage, const char *lo, const char *hi, int64_
     turns &= simd && c_plain_in_turns(e, b->col) && !(period && (chunked || !in_rounds)) &&
              (period ? period : length) >= LEAST_TURNS * TURN;
     simd &= turns || c_plain_over(e, b->col);
-    const bool light = simd && is_light(e, r, n);
+    const bool light = simd && c_is_light(b, r, n);
     // Combines whole rounds instead of groups within each.
     const bool rounds = light && in_rounds && !chunked && period <= MOST_TOGETHER &&
                         b->axis[b->col].extent >= 2 * TOGETHER * period;
@@ -348,9 +347,9 @@ int64_t row_c(Emit *e, bool partial)
     const int *red = stage_reductions(e, 0, &n);
     for (int i = 0, k = 0; i < n; i++) {
         const Inst *v = &b->insts.at[red[i]];
-        emit(e, "%s[%s] = %s;", c_scratch(e, k++), c_part_place(e, "part"), e->name[red[i]]);
+        emit(e, "%s[%s] = %s;", emit_scratch(e, k++), c_part_place(e, "part"), e->name[red[i]]);
         if (inst_acc(v)->place)
-            emit(e, "%s[%s] = %s_best;", c_scratch(e, k++), c_part_place(e, "part"),
+            emit(e, "%s[%s] = %s_best;", emit_scratch(e, k++), c_part_place(e, "part"),
                  e->name[red[i]]);
     }
     emit_end(e, "for (long task = begin; task < end; task++) {");
@@ -359,7 +358,7 @@ int64_t row_c(Emit *e, bool partial)
 
 static const char *part_of(Emit *e, int nth, const char *part)
 {
-    return emit_text(e, "%s[%s]", c_scratch(e, nth), c_part_place(e, part));
+    return emit_text(e, "%s[%s]", emit_scratch(e, nth), c_part_place(e, part));
 }
 
 // Combines the parts of a reduction, which are in scratch buffer number k (for a position, the

@@ -41,11 +41,11 @@ int64_t sort_c(Emit *e)
     const char *r = e->axis[0], *c = e->axis[b->col], *x = e->name[at], *s = is_wide(v) ? "l" : "w";
     long long rows = b->axis[0].extent, cols = b->axis[b->col].extent, tasks = tasks_of(b);
     emit_open(e, 0);
-    emit(e, "NcPlace_%s *const %s_keys = (NcPlace_%s *)%s + task * %lld;", s, x, s, c_scratch(e, 0),
-         2 * cols);
+    emit(e, "NcPlace_%s *const %s_keys = (NcPlace_%s *)%s + task * %lld;", s, x, s,
+         emit_scratch(e, 0), 2 * cols);
     if (!v->places) { // (for bool, the memory is bytes)
         const char *t = type_math(v->acc);
-        emit(e, "%s *const %s_value = (%s *)%s + task * %lld;", t, x, t, c_scratch(e, 1), cols);
+        emit(e, "%s *const %s_value = (%s *)%s + task * %lld;", t, x, t, emit_scratch(e, 1), cols);
     }
     emit_open(e, 1);
     Scope *row = e->scope;

@@ -15,8 +15,7 @@ static void pack(Emit *e, int inst, int axis, int side, const char *array, const
 {
     const Body *b = e->body;
     int64_t stride = 0;
-    const Inst *v = &b->insts.at[inst];
-    while (v->kind == KI_CAST || (v->kind == KI_EW && v->na > 0)) v = &b->insts.at[v->a[0]];
+    const Inst *v = inst_first(b, inst);
     bool k_inner = v->kind == KI_LOAD && ix_stride(v->ix, b->col, &stride) && stride == 1;
     const char *a = e->axis[axis], *k = e->axis[b->col];
     const int inner = k_inner ? b->col : axis;

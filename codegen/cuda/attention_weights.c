@@ -486,8 +486,7 @@ static void print_early(AttentionPrint *w)
     for (int i = 0; i < v.nloads; i++) {
         const int load = v.loads[i];
         if (!is_early(w, load)) continue;
-        emit(e, "%s %s[%d];", vec_type(e, b->bufs.at[b->insts.at[load].buf].type, 2),
-             slot_name(e, load), w->cols / 2);
+        emit(e, "%s %s[%d];", vec_type(e, load_dtype(b, load), 2), slot_name(e, load), w->cols / 2);
         emit_open(e, 1ull << b->col);
         e->axis[b->col] = w->masks
                               ? emit_text(e, "nc_min(%s, %lld)", place, extent_of(b, b->col) - 2)

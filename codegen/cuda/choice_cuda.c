@@ -68,8 +68,7 @@ void print_choice(Emit *e, const Vectors *v, int first)
     const char *position = emit_text(e, "%s_position", name);
     emit_int(e, position, "%s",
              emit_index_at(e, b->insts.at[b->insts.at[first].position].ix, 0, v->base));
-    emit(e, "const %s *%s_at = nullptr;", type_storage(b->bufs.at[b->insts.at[first].buf].type),
-         name);
+    emit(e, "const %s *%s_at = nullptr;", type_storage(load_dtype(b, first)), name);
     if (!same) emit(e, "int %s_step = 0;", name);
     for (int i = first; i < (int)b->insts.n; i++) {
         const Inst *x = &b->insts.at[i];
@@ -92,5 +91,5 @@ const char *choice_text(Emit *e, const Vectors *v, int first)
         at = emit_text(e, "(%s)%s * %s_step", int_type(e), e->axis[b->col], name);
     return emit_text(e, "%s_at ? nc_%s<%d>(%s_at + (%s)) : NcVec<%s, %d>{}", name,
                      is_streamed(e, v, first) ? "fetch" : "load", v->width, name, at,
-                     type_storage(b->bufs.at[b->insts.at[first].buf].type), v->width);
+                     type_storage(load_dtype(b, first)), v->width);
 }

@@ -359,7 +359,7 @@ static void store_partial(Emit *e, const Columns *c)
         const Inst *v = &e->body->insts.at[r[i]];
         const Accumulator *a = inst_acc(v);
         for (int p = 0; p < a->nparts; p++, k++) {
-            const char *buf = scratch_of(e, k), *field = a->parts[p] ? a->parts[p] : "";
+            const char *buf = emit_scratch(e, k), *field = a->parts[p] ? a->parts[p] : "";
             const char *t = type_math(acc_part_type(v, p));
             emit_open(e, 0);
             emit(e, "NcVec<%s, %d> all;", t, w);
@@ -395,7 +395,8 @@ static void load_partials(Emit *e, const Columns *c)
                    *part[2] = {"", ""};
         for (int p = 0; p < inst_acc(v)->nparts; p++, k++) {
             emit(e, "const NcVec<%s, %d> %s_part%d = nc_load<%d>(%s + (%s));",
-                 type_math(acc_part_type(v, p)), w, name, p, w, scratch_of(e, k), partial_at(e, c));
+                 type_math(acc_part_type(v, p)), w, name, p, w, emit_scratch(e, k),
+                 partial_at(e, c));
             part[p] = emit_text(e, "%s_part%d.at[lane]", name, p);
         }
         emit(e, "#pragma unroll");
@@ -432,8 +433,7 @@ static bool prefetch(Emit *e, const Columns *c)
     for (int i = 0; i < c->v.nloads; i++) {
         int load = c->v.loads[i];
         if (hoisted(e, load) && !c->walked[load])
-            emit(e, "%s %s;",
-                 vec_type(e, b->bufs.at[b->insts.at[load].buf].type, vector_width(&c->v, load)),
+            emit(e, "%s %s;", vec_type(e, load_dtype(b, load), vector_width(&c->v, load)),
                  slot_name(e, load));
     }
     emit_open(e, 0);
@@ -448,9 +448,7 @@ static bool prefetch(Emit *e, const Columns *c)
 static void print_results(Emit *e, const Columns *c)
 {
     const Body *b = e->body;
-    bool any = false;
-    for (uint32_t i = 0; i < b->stores.n; i++) any |= !store_over(b, &b->stores.at[i], b->col);
-    if (!any) return;
+    if (!body_stores_rows(b)) return;
     if (b->commits && column_commits_late(b))
         emit(e, "if (failed) return; // a check has failed: nothing is committed");
     emit_open(e, 0);

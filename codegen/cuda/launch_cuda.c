@@ -191,11 +191,10 @@ static void print_arguments(Buf *out, Emit *e, const Place *p, int n, const char
 static void print_calls(Buf *out, Emit *e, const Place *p, int n, int threads)
 {
     const Place *last = &p[n - 1];
-    const char *number = e->body->sched.wide ? "int64_t" : "int";
     buf_printf(out, "    if (blockIdx.x < %lld) {\n", last->first + last->blocks);
     if (p->threads < threads)
         buf_printf(out, "        if (threadIdx.x >= %d) return;\n", p->threads);
-    if (n > 1) print_arguments(out, e, p, n, number);
+    if (n > 1) print_arguments(out, e, p, n, int_type(e));
     buf_printf(out, "        %s(", p->function);
     for (int j = 0; j < p->nargs; j++)
         buf_printf(out, "%s, ", n > 1 && !common(p, n, j) ? emit_text(e, "a%d", j) : p->arg[j]);

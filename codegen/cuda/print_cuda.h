@@ -102,12 +102,6 @@ void open_edge(Emit *e);                       // the scope of the thread's sing
 void close_edge(Emit *e, const char *only);    // only: a further condition, or NULL
 void store_between(const Emit *e, Vectors *v); // sets which stores use whole vectors there
 
-// tile_results.c: computes results from sums, in a scope that knows axis 1 and, as [base], the
-// first of [width] neighbours along axis 2. [sum]: the sum of this "lane". [high]: rows from one
-// tile to the next. store: prints the stores of whole vectors of results.
-void finish_vector(Emit *e, const char *base, int width, int64_t high, const char *sum,
-                   void (*store)(Emit *e, Vectors *v));
-
 // -- team_cuda.c ----------------------------------------------------------------------------------
 bool all_have_rows(const Body *b); // the number of rows is a multiple of a block's teams
 // Teams of threads process a row each. Prints the number of the row and of the thread in the team;
@@ -123,7 +117,6 @@ void print_joined(Emit *e, int r); // the result, combined across the team, in a
 // ... stored at index [at] of the scratch buffers from number *scratch on, for the second kernel.
 void store_parts(Emit *e, int r, int *scratch, const char *at);
 void print_row_stores(Emit *e, const char *leader); // stores of whole rows, by one thread
-const char *scratch_of(Emit *e, int nth);           // the name of the body's nth scratch buffer
 
 // -- prefetch_cuda.c: what is loaded before the preceding kernel has ended
 // Whether the body's printer loads something early; then it prints the wait itself (emit_follow).

@@ -63,8 +63,7 @@ void load_steps(Emit *e, const Vectors *v, const bool *ahead, const Steps *s)
     for (int i = 0; i < v->nloads; i++)
         if (ahead[v->loads[i]] && chosen_load(e, v->loads[i]) == v->loads[i])
             emit(e, "%s %s[%d];",
-                 vec_type(e, b->bufs.at[b->insts.at[v->loads[i]].buf].type,
-                          vector_width(v, v->loads[i])),
+                 vec_type(e, load_dtype(b, v->loads[i]), vector_width(v, v->loads[i])),
                  slot_name(e, v->loads[i]), s->count);
     open_steps(e, s);
     for (int i = 0; i < v->nloads; i++)
@@ -127,7 +126,6 @@ void store_between(const Emit *e, Vectors *v)
     for (uint32_t i = 0; i < b->stores.n && i < 256; i++) {
         const BodyStore *s = &b->stores.at[i];
         v->store[i] = s->buf >= 0 && !s->joins && !s->guard && !s->fold && s->ix &&
-                      body_aligned(b, s->ix, v->width) &&
-                      v->width * dtype_info[b->bufs.at[s->buf].type].bits / 8 <= 32;
+                      body_aligned(b, s->ix, v->width) && v->width * element_bytes(b, s->buf) <= 32;
     }
 }

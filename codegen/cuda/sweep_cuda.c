@@ -63,9 +63,8 @@ static void print_row_stage(Sweep *w, int stage)
         if (!sweep_is_held(w, at))
             print_slot(e, &w->v, at);
         else if (!sweep_in_registers(w, at) && w->uses[at] >> stage % 64 & 1)
-            emit(e, "const %s %s = nc_load<%d>(%s);",
-                 vec_type(e, sweep_loaded_type(w, at), w->v.width), slot_name(e, at), w->v.width,
-                 sweep_hold_place(w, at, slot));
+            emit(e, "const %s %s = nc_load<%d>(%s);", vec_type(e, load_dtype(w->b, at), w->v.width),
+                 slot_name(e, at), w->v.width, sweep_hold_place(w, at, slot));
     }
     open_stores(e, &w->v, stage);
     emit_open(e, 1ull << w->b->col);
@@ -186,8 +185,8 @@ static void declare_turn(Sweep *w, const char *now)
         for (int i = 0; i < w->v.nloads; i++) {
             int at = w->v.loads[i];
             if (sweep_over_rows(w, at))
-                emit(w->e, "const %s %s_edge = %s_edge_next;",
-                     type_storage(sweep_loaded_type(w, at)), w->e->name[at], w->e->name[at]);
+                emit(w->e, "const %s %s_edge = %s_edge_next;", type_storage(load_dtype(w->b, at)),
+                     w->e->name[at], w->e->name[at]);
         }
         sweep_fetch_edges(w, emit_text(e, "(%s + %lld)", now, w->step * s->sweep.together));
     }

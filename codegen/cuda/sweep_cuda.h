@@ -36,7 +36,6 @@ typedef struct Sum {
 bool sweep_over_rows(const Sweep *w, int load); // it varies over the rows; otherwise all share it
 bool sweep_is_held(const Sweep *w, int load);   // copied ahead, or loaded once if all rows share it
 bool sweep_in_registers(const Sweep *w, int load);
-DType sweep_loaded_type(const Sweep *w, int load);
 void sweep_take_row(Sweep *w, int r); // from here on row r of the turn is printed
 // A copy of [e] for row r of a turn, in which all names have a suffix that makes them unique.
 Emit *sweep_another_row(const Emit *e, int r);

@@ -19,11 +19,6 @@ bool sweep_in_registers(const Sweep *w, int load)
     return !sweep_over_rows(w, load) && w->b->sched.row.keep_in == KEEP_REGISTERS;
 }
 
-DType sweep_loaded_type(const Sweep *w, int load)
-{
-    return w->b->bufs.at[w->b->insts.at[load].buf].type;
-}
-
 static const char *loaded_place(Sweep *w, int load)
 {
     const Inst *x = &w->b->insts.at[load];
@@ -160,11 +155,11 @@ void sweep_declare_held(Sweep *w)
     int64_t offset = 0;
     for (int i = 0; i < w->v.nloads; i++) {
         int at = w->v.loads[i];
-        const char *t = type_storage(sweep_loaded_type(w, at));
+        const char *t = type_storage(load_dtype(w->b, at));
         if (!sweep_is_held(w, at)) continue;
         if (sweep_in_registers(w, at)) {
-            emit(e, "%s %s[%d];", vec_type(e, sweep_loaded_type(w, at), w->v.width),
-                 slot_name(e, at), s->row.keep);
+            emit(e, "%s %s[%d];", vec_type(e, load_dtype(w->b, at), w->v.width), slot_name(e, at),
+                 s->row.keep);
         } else {
             emit(e, "%s *const %s = (%s *)((char *)nc_shared + %lld) + threadIdx.x * %d;", t,
                  hold_name(w, at), t, (long long)offset, w->v.width);
@@ -192,7 +187,7 @@ void sweep_fetch_shared(Sweep *w)
                                ? emit_text(e, "%s%s", slot_name(e, at), sweep_in_tile(w))
                                : slot_name(e, at);
         if (!sweep_in_registers(w, at))
-            emit(e, "%s %s;", vec_type(e, sweep_loaded_type(w, at), w->v.width), slot);
+            emit(e, "%s %s;", vec_type(e, load_dtype(w->b, at), w->v.width), slot);
         print_vector_load(e, &shared, at, slot);
         if (!sweep_in_registers(w, at))
             emit(e, "nc_store<%d>(%s, %s);", w->v.width, sweep_hold_place(w, at, ""), slot);

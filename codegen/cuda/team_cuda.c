@@ -49,24 +49,15 @@ void print_joined(Emit *e, int r)
 void store_parts(Emit *e, int r, int *scratch, const char *at)
 {
     const Accumulator *a = inst_acc(&e->body->insts.at[r]);
-    emit(e, "%s[%s] = %s;", scratch_of(e, (*scratch)++), at, e->name[r]);
+    emit(e, "%s[%s] = %s;", emit_scratch(e, (*scratch)++), at, e->name[r]);
     for (int p = 1; p < a->nparts; p++)
-        emit(e, "%s[%s] = %s_acc%s;", scratch_of(e, (*scratch)++), at, e->name[r], a->parts[p]);
-}
-
-const char *scratch_of(Emit *e, int nth)
-{
-    for (uint32_t i = 0; i < e->body->bufs.n; i++)
-        if (e->body->bufs.at[i].kind == KA_SCRATCH && nth-- == 0) return e->buf_name[i];
-    return "0";
+        emit(e, "%s[%s] = %s_acc%s;", emit_scratch(e, (*scratch)++), at, e->name[r], a->parts[p]);
 }
 
 void print_row_stores(Emit *e, const char *leader)
 {
     const Body *b = e->body;
-    bool any = false;
-    for (uint32_t i = 0; i < b->stores.n; i++) any |= !store_over(b, &b->stores.at[i], b->col);
-    if (!any) return;
+    if (!body_stores_rows(b)) return;
     bool in_place = false; // other threads may still have to read what the leader overwrites
     for (uint32_t i = 0; i < b->bufs.n; i++) in_place |= b->bufs.at[i].in_place;
     Vectors none = {.width = 1};
@@ -137,7 +128,7 @@ void combine_cuda(Emit *e)
         const char *part[2] = {"", ""}, *acc = emit_text(e, "%s_acc", e->name[r[i]]);
         declare_accumulator(e, e->scope, r[i]);
         for (int p = 0; p < inst_acc(x)->nparts; p++)
-            part[p] = emit_text(e, "%s[%s]", scratch_of(e, k++), part_of_row(e));
+            part[p] = emit_text(e, "%s[%s]", emit_scratch(e, k++), part_of_row(e));
         emit(e, "for (%s part = %s; part < %lld; part += %d)", int_type(e),
              s->team > 1 ? "member" : "0", (long long)s->split, s->team);
         emit(e, "    %s = %s;", acc,

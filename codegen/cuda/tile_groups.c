@@ -295,12 +295,12 @@ void group_sums(RolePrint *w, const TileOp *op)
 
 // -- results --------------------------------------------------------------------------------------
 
-// [place]: the number of a position; the row of the result follows from it.
-void group_place(Emit *e, const char *place)
+// The number of a position in the part; the row of the result follows from it.
+void group_place(Emit *e)
 {
     const BodyStrips *s = wgmma_strips(e->body);
     const long long pitch = s->pitch, results = s->results;
-    emit(e, "const %s place = %s, along = place %% %lld;", int_type(e), place, pitch);
+    emit(e, "const %s place = part_m + row, along = place %% %lld;", int_type(e), pitch);
     emit_int(e, e->axis[1], "place / %lld * %lld + along", pitch, results);
 }
 
@@ -350,6 +350,12 @@ static void put_pairs(RolePrint *w)
     emit(e, "}");
 }
 
+int64_t group_high(const Body *b)
+{
+    if (wgmma_strips(b)) return b->axis[1].extent + 1; // tiles consist of positions
+    return (int64_t)b->sched.tile.m * b->sched.cluster * group_apart(b);
+}
+
 void group_map(RolePrint *w)
 {
     Emit *e = w->e;
@@ -368,17 +374,18 @@ void group_map(RolePrint *w)
          number(e, "part", w->below, 0, STEP / 2));
     const BodyStrips *strips = wgmma_strips(b);
     if (strips) {
-        group_place(e, "part_m + row");
+        group_place(e);
         emit_int(e, base, "part_n + from");
         emit_open(e, 0);
-        finish_vector(e, base, 2, b->axis[1].extent + 1, "sums[lane]", store_pairs);
-        emit_end(e, "if (along < %lld) {", (long long)strips->results);
     } else {
         emit(e, "const %s %s = part_m + row%s, %s = part_n + from;", int_type(e), e->axis[1],
              w->apart > 1 ? emit_text(e, " * %d", w->apart) : "", base);
-        finish_vector(e, base, 2, (int64_t)b->sched.tile.m * b->sched.cluster * w->apart,
-                      "sums[lane]", store_pairs);
     }
+    emit_open(e, 1ull << 1)->guard = true; // in range
+    Vectors v = result_vectors(e, 2);
+    result_vector(e, &v, &(ResultVector){base, 2, .sum = "sums[lane]", .store = store_pairs});
+    emit_if(e, result_inside(e, base, group_high(b)));
+    if (strips) emit_end(e, "if (along < %lld) {", (long long)strips->results);
     put_pairs(w);
     emit_times(e, "pair", 16);
 }
@@ -392,7 +399,7 @@ static void store_strips(RolePrint *w)
     int n = 0;
     emit_open(e, 7)->guard = true;
     emit(e, "const int row = i * 4 + thread / 8;");
-    group_place(e, "part_m + row");
+    group_place(e);
     e->axis[2] = "column";
     emit(e, "const int column = part_n + thread %% 8 * 8;");
     const char *end = emit_text(e, "%lld", extent_of(b, 2));

@@ -67,13 +67,13 @@ static void print_next(Print *w, const char *iteration)
          w->p->cluster > 1 ? emit_text(e, " + part * %d", e->body->sched.tile.k) : "");
 }
 
-static void print_load(Print *w, const TileOp *op, const char *at)
+static void print_load(Print *w, const TileOp *op)
 {
     const Tile *t = &w->p->tile[op->dst];
     if (op->how == BY_ASYNC)
         operand_copy(w->e, w->p, t);
     else
-        operand_fetch(w->e, w->p, &w->p->tile[t->axis - 1], at);
+        operand_fetch(w->e, w->p, &w->p->tile[t->axis - 1], "");
 }
 
 static void print_multiply(Print *w, const TileOp *op, const char *iteration)
@@ -144,7 +144,7 @@ static void first_copies(Print *w, int from, int to)
     print_next(w, "place");
     for (int i = from + 1; i < to; i++)
         if (w->p->op[i].kind == T_LOAD)
-            print_load(w, &w->p->op[i], "");
+            print_load(w, &w->p->op[i]);
         else
             print_op(w, i, &w->p->op[from]);
     emit_end(e, "%s", n == 1 ? "{" : emit_text(e, "for (int place = 0; place < %d; place++) {", n));
@@ -201,7 +201,7 @@ static int print_later(Print *w, int i, const TileOp *loop)
         emit(e, "const int place = %s %% %d;", later, p->tile[0].places);
     for (; i < to; i++)
         if (p->op[i].kind == T_LOAD)
-            print_load(w, &p->op[i], "");
+            print_load(w, &p->op[i]);
         else
             operand_put(e, p, &p->tile[p->op[i].dst], "");
     emit_end(e, "if (step + %d < %lld) {", shift, (long long)trips);

@@ -85,7 +85,8 @@ void group_row_sums(RolePrint *w);
 // The position of a part of the results, and its boxes in shared memory; computes results into
 // these boxes or to memory; stores the boxes to memory.
 void group_part(RolePrint *w, const char *part);
-void group_place(Emit *e, const char *place); // strips: declares "along" (in the line) and axis 1
+void group_place(Emit *e);         // strips: declares "along" (in the line) and axis 1
+int64_t group_high(const Body *b); // rows from one tile to the next
 void group_map(RolePrint *w);
 void group_store(RolePrint *w);
 

@@ -72,12 +72,3 @@ void result_vector(Emit *e, Vectors *v, const ResultVector *r)
     else
         flush_stores(e, v, -1);
 }
-
-void finish_vector(Emit *e, const char *base, int width, int64_t high, const char *sum,
-                   void (*store)(Emit *e, Vectors *v))
-{
-    emit_open(e, 1ull << 1)->guard = true; // in range
-    Vectors v = result_vectors(e, width);
-    result_vector(e, &v, &(ResultVector){.base = base, .width = width, .sum = sum, .store = store});
-    emit_if(e, result_inside(e, base, high));
-}

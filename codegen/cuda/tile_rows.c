@@ -51,8 +51,7 @@ static Share share_of(const RowPrint *w, const Tile *sums)
         r.thread = "thread";
         r.m = "part_m";
         r.n = "part_n";
-        r.high = wgmma_strips(e->body) ? e->body->axis[1].extent + 1 // tiles consist of positions
-                                       : (int64_t)s->tile.m * s->cluster * group_apart(e->body);
+        r.high = group_high(e->body);
     } else if (sums->of_warp) {
         rows = sums->lines / (p->warps_m * p->warps_n);
         r.threads = 32;
@@ -82,7 +81,7 @@ static void open_results(RowPrint *w, const Share *r, const char *base)
     if (r->rest) emit_open(e, 0);
     const int apart = r->part ? group_apart(e->body) : 1;
     if (r->part && wgmma_strips(e->body))
-        group_place(e, "part_m + row");
+        group_place(e);
     else
         emit_int(e, e->axis[1], "%s + row%s", r->m, apart > 1 ? emit_text(e, " * %d", apart) : "");
     emit_int(e, base, "%s + from", r->n);
@@ -133,7 +132,7 @@ static void choose_early(RowPrint *w, const Share *r, int parts)
     *v = result_vectors(e, w->p->vector);
     for (int i = 0; i < v->nloads; i++) {
         int load = v->loads[i];
-        const DType t = b->bufs.at[b->insts.at[load].buf].type;
+        const DType t = load_dtype(b, load);
         const int registers = (int)ceil_div(dtype_info[t].bits * w->p->vector, 32) * each;
         if (!comes_early(e, load, r->part) || taken + registers > MOST_EARLY) continue;
         taken += registers;

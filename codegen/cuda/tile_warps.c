@@ -28,7 +28,7 @@ static void fetch(Emit *e, const Tile *t, const char *at, const char *to)
 {
     const Body *b = e->body;
     const int axis = t->axis, rows = warp_rows(b, axis), columns = warp_columns(b);
-    const char *it = b->sched.wide ? "int64_t" : "int", *a = e->axis[axis], *k = e->axis[b->col];
+    const char *a = e->axis[axis], *k = e->axis[b->col];
     int64_t extent[2] = {b->axis[axis].extent, b->axis[b->col].extent}; // rows, columns
     bool by_k = t->along_k, inside[2];
     find_inside(b, axis, inside);
@@ -38,7 +38,7 @@ static void fetch(Emit *e, const Tile *t, const char *at, const char *to)
     const char *outer_first = by_k ? "row_first" : "k_first",
                *inner_first = by_k ? "k_first" : "row_first";
     emit_open(e, 0);
-    emit(e, "const %s row_first = %s;", it, at);
+    emit_int(e, "row_first", "%s", at);
     emit_open(e, 0);
     emit_int(e, outer_axis, "%s + o", outer_first);
     emit(e, "#pragma unroll");

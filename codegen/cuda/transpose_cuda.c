@@ -17,7 +17,7 @@ static bool turned(const Emit *e, uint32_t i)
 void transpose_cuda(Emit *e)
 {
     const Body *b = e->body;
-    const char *t = b->sched.wide ? "int64_t" : "int";
+    const char *t = int_type(e);
     int inner = b->npar - 1, p = b->sched.map.transpose - 1;
     const char *x = e->axis[inner], *y = e->axis[p];
     long long nx = extent_of(b, inner), ny = extent_of(b, p);
@@ -36,8 +36,8 @@ void transpose_cuda(Emit *e)
     top->indent--;
     for (uint32_t i = 0; i < b->insts.n; i++)
         if (turned(e, i))
-            emit_line(e, top, "__shared__ %s %s_tile[32][33];",
-                      type_storage(b->bufs.at[b->insts.at[i].buf].type), e->name[i]);
+            emit_line(e, top, "__shared__ %s %s_tile[32][33];", type_storage(load_dtype(b, i)),
+                      e->name[i]);
     emit_open(e, 0);
     emit(e, "const %s %s = first_%s + ty + u, %s = first_%s + tx;", t, x, x, y, y);
     emit_open(e, both);

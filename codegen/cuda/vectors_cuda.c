@@ -4,7 +4,7 @@
 static bool vector_place(const Emit *e, const Ix *x, int axis, int width, int buf)
 {
     int64_t stride;
-    int bytes = dtype_info[e->body->bufs.at[buf].type].bits / 8;
+    int bytes = element_bytes(e->body, buf);
     if (!x || width * bytes > 32 || !buf_begins(e->body, buf, width)) return false;
     if (e->body->sched.kind == SCHED_COLUMN && axis == 0) return ix_vectors(x, axis, width);
     return ix_stride(x, axis, &stride) && stride == 1 && ix_aligned(x, axis, width);
@@ -80,7 +80,7 @@ static int64_t goes_round(const Emit *e, const Inst *x, int axis)
 {
     const Body *b = e->body;
     const Ix *at = x->ix;
-    int bytes = dtype_info[b->bufs.at[x->buf].type].bits / 8;
+    int bytes = element_bytes(b, x->buf);
     int64_t stride;
     if (b->sched.kind != SCHED_MAP || x->pred >= 0 || (bytes != 2 && bytes != 4) ||
         !buf_begins(b, x->buf, 16 / bytes))
@@ -217,7 +217,7 @@ void print_vector_load(Emit *e, const Vectors *v, int load, const char *slot)
 
 void print_slot(Emit *e, const Vectors *v, int load)
 {
-    const DType t = e->body->bufs.at[e->body->insts.at[load].buf].type;
+    const DType t = load_dtype(e->body, load);
     print_vector_load(
         e, v, load,
         emit_text(e, "%s %s", vec_type(e, t, vector_width(v, load)), slot_name(e, load)));

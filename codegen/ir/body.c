@@ -32,6 +32,13 @@ bool body_stores_columns(const Body *b, int buf)
     return false;
 }
 
+bool body_stores_rows(const Body *b)
+{
+    for (uint32_t i = 0; i < b->stores.n; i++)
+        if (!store_over(b, &b->stores.at[i], b->col)) return true;
+    return false;
+}
+
 // Work list of body_live; each instruction enters it once.
 typedef struct Live {
     bool *seen;
@@ -169,7 +176,7 @@ bool body_access(const Body *b, uint32_t i, int axis, Access *out)
     }
     if (buf < 0 || !ix_stride(out->at, axis, &stride) || stride != 1) return false;
     out->buf = buf;
-    out->bytes = dtype_info[b->bufs.at[buf].type].bits / 8;
+    out->bytes = element_bytes(b, buf);
     return true;
 }
 
@@ -285,11 +292,17 @@ bool inst_placed(const Body *b, int inst)
     return placed;
 }
 
+const Inst *inst_first(const Body *b, int inst)
+{
+    const Inst *v = &b->insts.at[inst];
+    while (v->kind == KI_CAST || (v->kind == KI_EW && v->na > 0)) v = &b->insts.at[v->a[0]];
+    return v;
+}
+
 bool operand_along_k(const Body *b, int inst, int width)
 {
     int64_t step;
     bool aligned;
-    const Inst *v = &b->insts.at[inst];
-    while (v->kind == KI_CAST || (v->kind == KI_EW && v->na > 0)) v = &b->insts.at[v->a[0]];
+    const Inst *v = inst_first(b, inst);
     return v->kind != KI_LOAD || (ix_run(v->ix, b->col, width, &step, &aligned) && step == 1);
 }

@@ -263,7 +263,8 @@ bool store_over(const Body *b, const BodyStore *s, int axis);
 // Whether the buffer (-1: any) is stored column by column. If a second kernel combines parts of the
 // columns, these are stored by the first one.
 bool body_stores_columns(const Body *b, int buf);
-typedef struct Access { // a load or a store
+bool body_stores_rows(const Body *b); // whether some store is of a whole row
+typedef struct Access {               // a load or a store
     const Ix *at;
     int buf, bytes; // bytes: of an element
     bool stores, folds;
@@ -271,6 +272,14 @@ typedef struct Access { // a load or a store
 // Access number i, counting the instructions first, then the stores. false: it is not contiguous
 // along [axis].
 bool body_access(const Body *b, uint32_t i, int axis, Access *out);
+static inline int element_bytes(const Body *b, int buf) // of an element in memory
+{
+    return dtype_info[b->bufs.at[buf].type].bits / 8;
+}
+static inline DType load_dtype(const Body *b, int load) // of the element in memory
+{
+    return b->bufs.at[b->insts.at[load].buf].type;
+}
 // Whether the buffer begins at a multiple of [v] elements (up to 16 bytes): a slice begins at a
 // multiple of its length. body_begins: whether all buffers begin at multiples of 16 bytes.
 static inline bool buf_begins(const Body *b, int buf, int64_t v)
@@ -294,6 +303,7 @@ void inst_mark(const Body *b, int inst, uint64_t bits, uint64_t *marks);
 void ix_mark(const Ix *x, uint64_t bits, uint64_t *marks);
 void store_mark(const BodyStore *s, uint64_t bits, uint64_t *marks); // the same for a store
 const Inst *inst_uncast(const Body *b, int inst); // the instruction, or the operand of its casts
+const Inst *inst_first(const Body *b, int inst);  // the first of what it is computed from
 const bool *body_live(Arena *a, const Body *b);   // by instruction: something stored depends on it
 // The same if the select [choice] never selects its second operand.
 const bool *body_live_without(Arena *a, const Body *b, int choice);

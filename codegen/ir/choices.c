@@ -134,7 +134,7 @@ static bool needed_in_runs(const Body *b, const Inst *load, int width)
 {
     int64_t step;
     bool aligned;
-    const int bytes = dtype_info[b->bufs.at[load->buf].type].bits / 8;
+    const int bytes = element_bytes(b, load->buf);
     if (width * bytes > 32 ||
         (width > 1 && (!ix_vectors(load->ix, 0, width) || !buf_begins(b, load->buf, width))))
         return false;

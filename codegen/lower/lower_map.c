@@ -312,7 +312,7 @@ static uint32_t pieces_together(const Map *m, const Piece *piece, uint32_t n, Lo
         for (uint32_t i = 0; i < l->body->insts.n; i++) {
             const Inst *v = &l->body->insts.at[i];
             if (v->kind == KI_LOAD && v->axes >> (m->rank - 1) & 1)
-                bytes += dtype_info[l->body->bufs.at[v->buf].type].bits / 8;
+                bytes += element_bytes(l->body, v->buf);
         }
         if (n == 1 || bytes <= MOST_LOADED || m->ctx->target->kind != TARGET_CUDA) return n;
     }

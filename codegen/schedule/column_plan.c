@@ -23,11 +23,6 @@ enum {
                             // threads with more leaves no room for a second one
 };
 
-static int element_bytes(const Body *b, int buf)
-{
-    return dtype_info[b->bufs.at[buf].type].bits / 8;
-}
-
 // Whether neighbouring results read the same elements, as with windows in images.
 static bool overlaps(const Body *b)
 {

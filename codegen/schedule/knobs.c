@@ -93,8 +93,7 @@ static bool divides_inner(const Body *b, int64_t v)
 static bool moves_whole(const Body *b, int64_t v)
 {
     for (uint32_t i = 0; i < b->bufs.n; i++)
-        if (b->bufs.at[i].kind == KA_NODE && v * (dtype_info[b->bufs.at[i].type].bits / 8) > 32)
-            return false;
+        if (b->bufs.at[i].kind == KA_NODE && v * element_bytes(b, i) > 32) return false;
     return divides_inner(b, v);
 }
 

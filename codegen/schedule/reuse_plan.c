@@ -20,7 +20,7 @@ static void count_bytes(const Body *b, int *kept, int *streamed)
     for (uint32_t i = 0; i < b->insts.n; i++) {
         const Inst *v = &b->insts.at[i];
         if (v->kind != KI_LOAD || !(v->axes >> inner & 1) || inst_nested(b, v)) continue;
-        int bytes = dtype_info[b->bufs.at[v->buf].type].bits / 8;
+        int bytes = element_bytes(b, v->buf);
         bool vector = v->pred < 0 && !v->ix->has_value && ix_stride(v->ix, inner, &stride) &&
                       stride == 1 && ix_aligned(v->ix, inner, b->sched.vector);
         if (v->axes & outer)

@@ -11,7 +11,7 @@ static int streamed_bytes(const Body *b)
     for (uint32_t i = 0; i < b->insts.n; i++) {
         const Inst *v = &b->insts.at[i];
         bool own = v->kind == KI_LOAD && v->axes >> b->col & 1 && v->axes & ((1ull << b->npar) - 1);
-        if (skips ? inst_streams(b, v) : own) n += dtype_info[b->bufs.at[v->buf].type].bits / 8;
+        if (skips ? inst_streams(b, v) : own) n += element_bytes(b, v->buf);
     }
     return n ? n : 1;
 }
@@ -136,7 +136,7 @@ static int keep_loads(Arena *a, Body *b)
                      ix_stride(v->ix, b->col, &stride);
         if (plain && b->sched.vector > 1) plain = body_aligned(b, v->ix, b->sched.vector);
         v->keep = plain && (stages[i] & (stages[i] - 1) || (vector && is_weight(b, v)));
-        if (v->keep) bytes += dtype_info[b->bufs.at[v->buf].type].bits / 8;
+        if (v->keep) bytes += element_bytes(b, v->buf);
     }
     return bytes;
 }
@@ -344,7 +344,7 @@ static int shared_by_rows(const Body *b)
         const Inst *x = &b->insts.at[i];
         if (x->kind == KI_LOAD && x->axes == 1ull << b->col && ix_stride(x->ix, b->col, &stride) &&
             stride == 1)
-            bytes += dtype_info[b->bufs.at[x->buf].type].bits / 8;
+            bytes += element_bytes(b, x->buf);
     }
     return bytes;
 }

@@ -66,7 +66,7 @@ static int loaded_bytes(const Body *b, int axis)
     int n = 0;
     for (uint32_t i = 0; i < b->insts.n; i++)
         if (b->insts.at[i].kind == KI_LOAD && b->insts.at[i].axes >> axis & 1)
-            n += dtype_info[b->bufs.at[b->insts.at[i].buf].type].bits / 8;
+            n += element_bytes(b, b->insts.at[i].buf);
     return n;
 }
 
@@ -92,7 +92,7 @@ int schedule_transposed_axis(const Body *b, const Target *t)
             if (ix_stride(v->ix, p, &across) && across == 1 && b->axis[p].extent >= least &&
                 b->axis[inner].extent >= least)
                 axis = p;
-        if (axis >= 0) bytes += tile * dtype_info[b->bufs.at[v->buf].type].bits / 8;
+        if (axis >= 0) bytes += tile * element_bytes(b, v->buf);
     }
     return bytes <= most ? axis : -1;
 }

@@ -23,22 +23,17 @@ static bool over_rows(const Inst *v)
     return v->axes & 1;
 }
 
-static int own_bytes(const Body *b, const Inst *v)
-{
-    return dtype_info[b->bufs.at[v->buf].type].bits / 8;
-}
-
 bool sweep_held(const Body *b, const Inst *v)
 {
     int64_t stride;
     if (v->kind != KI_LOAD || !(v->axes >> b->col & 1) || v->pred >= 0 || v->ix->has_value ||
         v->stage > 0 || !ix_stride(v->ix, b->col, &stride))
         return false;
-    int width = b->sched.vector, bytes = width * own_bytes(b, v);
+    int width = b->sched.vector, bytes = width * element_bytes(b, v->buf);
     if (over_rows(v) ? !b->sched.sweep.ahead || bytes < 4 : b->sched.row.keep_in == KEEP_AGAIN)
         return false; // asynchronous copies have at least 4 bytes
     if (width == 1) return true;
-    int own = own_bytes(b, v);
+    int own = element_bytes(b, v->buf);
     // Values that all rows share are shifted to the rows' alignment when they are loaded.
     bool moved = b->uneven && !over_rows(v) && (own == 2 || own == 4);
     return stride == 1 && bytes <= 32 && (moved || body_aligned(b, v->ix, width));
@@ -54,7 +49,7 @@ static int column_bytes(const Body *b, int64_t team, int keep_in)
     for (uint32_t i = 0; i < b->insts.n; i++) {
         const Inst *v = &b->insts.at[i];
         if (sweep_held(b, v) && (over_rows(v) ? team <= 32 : keep_in == KEEP_REGISTERS))
-            bytes += own_bytes(b, v);
+            bytes += element_bytes(b, v->buf);
     }
     return bytes;
 }
@@ -75,7 +70,7 @@ int64_t sweep_held_bytes(const Body *b, const Inst *load)
 {
     const Schedule *s = &b->sched;
     if (!over_rows(load) && s->row.keep_in == KEEP_REGISTERS) return 0;
-    int64_t bytes = (int64_t)s->row.keep * s->threads * s->vector * own_bytes(b, load);
+    int64_t bytes = (int64_t)s->row.keep * s->threads * s->vector * element_bytes(b, (load)->buf);
     return (over_rows(load) ? bytes * s->sweep.ahead * s->sweep.together : bytes + 15) / 16 * 16;
 }
 

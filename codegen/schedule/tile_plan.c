@@ -18,7 +18,7 @@ static int result_bytes(const Body *b)
         const Inst *v = &b->insts.at[i];
         const bool over = v->axes >> 1 & v->axes >> 2 & 1; // rows and columns of results
         if (v->kind == KI_LOAD && over && !(v->axes >> b->col & 1) && !inst_nested(b, v))
-            bytes += dtype_info[b->bufs.at[v->buf].type].bits / 8;
+            bytes += element_bytes(b, v->buf);
     }
     for (uint32_t i = 0; i < b->stores.n; i++)
         bytes += dtype_info[b->bufs.at[b->stores.at[i].buf].type].bits / 8;

@@ -98,6 +98,7 @@ int emit_unrounded(const Emit *e, const BodyStore *s);
 // rows.
 void emit_stores(Emit *e, int stage);
 void emit_store(Emit *e, const BodyStore *s); // one of them, to memory
+const char *emit_scratch(Emit *e, int nth);   // the name of the body's nth scratch buffer
 const char *emit_literal(Arena *a, DType t, int64_t i, double f);
 
 const char *type_storage(DType t);

@@ -117,6 +117,13 @@ void emit_scan(Emit *e, int r, const char *acc, const char *x)
     emit_bind(e, r, e->scope, name);
 }
 
+const char *emit_scratch(Emit *e, int nth)
+{
+    for (uint32_t i = 0; i < e->body->bufs.n; i++)
+        if (e->body->bufs.at[i].kind == KA_SCRATCH && nth-- == 0) return e->buf_name[i];
+    return "0";
+}
+
 const char *int_type(const Emit *e)
 {
     return e->body->sched.wide ? "int64_t" : "int";

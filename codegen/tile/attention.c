@@ -166,21 +166,20 @@ void attention_tiles(const Body *b, TileProgram *p)
     }
 }
 
-// Loads the tiles that stay, or those that pass through rings.
-static void load(TileProgram *p, bool stays)
+void attention_load(TileProgram *p, TileHow how, bool stays)
 {
     for (int i = 0; i < p->score[0].tile; i++)
-        if (p->tile[i].stays == stays) tile_load(p, BY_ASYNC, i);
+        if (p->tile[i].stays == stays) tile_load(p, how, i);
 }
 
 void tile_attention(const Body *b, TileProgram *p)
 {
     const int n = b->attention.nouts, nscores = b->attention.nscores;
     attention_tiles(b, p);
-    load(p, true);
+    attention_load(p, BY_ASYNC, true);
     for (int i = 0; i < n; i++) tile_do(p, T_FILL, p->out[i].tile, NO_TILE);
     tile_begin(p, T_LOOP, p->steps)->ahead = (int)at_most(b->sched.tile.ring - 1, p->steps);
-    load(p, false);
+    attention_load(p, BY_ASYNC, false);
     for (int i = 0; i < nscores; i++)
         tile_mma(p, BY_BODY, p->score[i].tile, p->score[i].rows, p->score[i].cols);
     tile_do(p, T_MAP, p->out[0].weights, p->score[0].tile)->b =

@@ -217,12 +217,6 @@ static void end(TileProgram *p)
     if (may_doubt(p->body)) tile_end(p);
 }
 
-static void load(TileProgram *p, bool stays)
-{
-    for (int i = 0; i < p->score[0].tile; i++)
-        if (p->tile[i].stays == stays) tile_load(p, BY_BULK, i);
-}
-
 static void multiply_scores(TileProgram *p)
 {
     for (int i = 0; i < p->body->attention.nscores; i++)
@@ -283,9 +277,9 @@ void tile_attention_groups(const Body *b, TileProgram *p)
     p->role[p->nroles++] = (TileRole){"products", GROUP_WARPS, groups * GROUP_WARPS,
                                       registers_of(b, false), .groups = groups};
     begin(p, 0);
-    load(p, true);
+    attention_load(p, BY_BULK, true);
     tile_begin(p, T_LOOP, p->steps);
-    load(p, false);
+    attention_load(p, BY_BULK, false);
     tile_end(p);
     end(p);
     if (looks) { // tests what is stored about the rows' scores, while the others compute

@@ -40,8 +40,7 @@ static bool runs_along(const Inst *v, int axis, int width)
 // Whether the operand is contiguous along its own axis (m or n) and not along the columns (k).
 static bool lies_across(const Body *b, int inst, int axis, int width)
 {
-    const Inst *v = &b->insts.at[inst];
-    while (v->kind == KI_CAST || (v->kind == KI_EW && v->na > 0)) v = &b->insts.at[v->a[0]];
+    const Inst *v = inst_first(b, inst);
     return v->kind == KI_LOAD && !v->ix->has_value && runs_along(v, axis, width) &&
            !runs_along(v, b->col, width);
 }
@@ -67,8 +66,7 @@ static Tile plain_operand(const TileProgram *p, int axis)
     Tile t = {.name = axis == 1 ? "left" : "right", .axis = axis, .type = p->type};
     t.layout = L_ACROSS;
     t.inst = axis == 1 ? b->dot.a : b->dot.b;
-    const Inst *v = &b->insts.at[t.inst];
-    while (v->kind == KI_CAST || (v->kind == KI_EW && v->na > 0)) v = &b->insts.at[v->a[0]];
+    const Inst *v = inst_first(b, t.inst);
     t.along_k = v->kind == KI_LOAD && ix_stride(v->ix, b->col, &step) && step == 1;
     t.lines = s->tile.k;
     t.line = axis == 1 ? s->tile.m : s->tile.n;

@@ -113,12 +113,12 @@ static int between(const Scores *s, int from, int to)
 }
 
 // Whether the product at [from] is known to have completed before event [to], by the waits found so
-// far except that of event [but].
-static bool done_before(const Scores *s, int from, int to, int but)
+// far.
+static bool done_before(const Scores *s, int from, int to)
 {
     for (int i = from + 1; i <= to; i++) {
         int count = s->wait[s->event[i].op];
-        if (i != but && count != NONE && between(s, from, i) >= count) return true;
+        if (count != NONE && between(s, from, i) >= count) return true;
     }
     return false;
 }
@@ -138,7 +138,7 @@ static void find_waits(Scores *s)
                 for (int from = 0; from < to && s->event[to].op == op; from++) {
                     const TileOp *product = &p->op[s->event[from].op];
                     if (!is_product(product) || !waits_for(p, &p->op[op], product) ||
-                        done_before(s, from, to, NONE))
+                        done_before(s, from, to))
                         continue;
                     int count = between(s, from, to);
                     if (least == NONE || count < least) least = count;
@@ -177,7 +177,7 @@ static void find_release(Scores *s, int tile)
             if (place != NONE && loop_around(p, s->event[i].op) != NONE)
                 behind = tile_end_of(p, loop_around(p, s->event[i].op)) + 1;
             for (int k = i + 1; k < s->n && last && !stays; k++) {
-                if (!done_before(s, i, k, NONE)) continue;
+                if (!done_before(s, i, k)) continue;
                 s->release[tile].known[s->event[k].op] = true;
                 s->release[tile].shift[s->event[k].op] = (int)(place - s->event[k].step);
                 break;

@@ -228,6 +228,8 @@ void tile_attention(const Body *b, TileProgram *p);
 void plan_attention(const Target *t, Body *b);
 void attention_derive(Body *b, const Target *t);
 void attention_tiles(const Body *b, TileProgram *p); // its tiles, without ops
+// Loads the tiles that stay, or those that pass through rings.
+void attention_load(TileProgram *p, TileHow how, bool stays);
 // -- attention_groups.c: the same by groups of four warps
 void tile_attention_groups(const Body *b, TileProgram *p);
 bool attention_groups_fit(const Body *b, const Target *t);

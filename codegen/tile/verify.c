@@ -254,9 +254,12 @@ static bool go_on(Run *r, int who, const TileOp *op)
 static void act(Run *r, int who, const TileOp *op, int64_t position)
 {
     Agent *a = &r->agent[who];
-    const bool scores = r->p->varies;
     if (!r->p->nroles && on_tiles(op)) {
         agent_thread_op(r, who, op, position);
+        return;
+    }
+    if (r->p->varies && (op->kind == T_SHRINK || (on_tiles(op) && op->kind != T_LOAD))) {
+        agent_score_op(r, who, op);
         return;
     }
     switch (op->kind) {
@@ -271,9 +274,7 @@ static void act(Run *r, int who, const TileOp *op, int64_t position)
     case T_COMMIT: agent_accesses(a, op->how)->groups++; break;
     case T_JUDGE: agent_judge(r, who); break;
     case T_FILL:
-        if (scores)
-            agent_score_op(r, who, op);
-        else if (r->p->tile[op->dst].layout == L_TOTALS)
+        if (r->p->tile[op->dst].layout == L_TOTALS)
             a->totals = true;
         else
             a->products = 0;
@@ -285,15 +286,9 @@ static void act(Run *r, int who, const TileOp *op, int64_t position)
             a->rest |= 1u << (a->iteration + op->shift);
         break;
     case T_CLEAR: agent_clear(r, who, op, position); break;
-    case T_MOVE: (scores ? agent_score_op : agent_move)(r, who, op); break;
-    case T_SHRINK: agent_score_op(r, who, op); break;
-    case T_MAP: (scores ? agent_score_op : agent_map)(r, who, op); break;
-    case T_MMA:
-        if (scores)
-            agent_score_op(r, who, op);
-        else
-            agent_multiply(r, who, op, position);
-        break;
+    case T_MOVE: agent_move(r, who, op); break;
+    case T_MAP: agent_map(r, who, op); break;
+    case T_MMA: agent_multiply(r, who, op, position); break;
     case T_REDUCE:
         if (r->p->tile[op->dst].layout == L_TOTALS) {
             agent_add(r, who, op);
