@@ -2,11 +2,6 @@
 // otherwise computed into registers and stored to shared memory from there.
 #include "codegen/cuda/tile_print.h"
 
-int operand_vectors(const TileProgram *p, const Tile *t)
-{
-    return (int)ceil_div((int64_t)t->lines * t->line / p->vector, p->body->sched.threads);
-}
-
 void slots_open(Emit *e, int threads, const char *thread)
 {
     emit_open(e, 0);
@@ -55,6 +50,16 @@ static const char *origin(const Tile *t)
     return t->axis == 1 ? "origin_m" : "origin_n";
 }
 
+const char *operand_there(Emit *e, const Tile *t, bool rows_inside, bool columns_inside)
+{
+    const Body *b = e->body;
+    const int pred = b->insts.at[t->inst].pred;
+    const char *given = pred >= 0 ? emit_value(e, pred) : "",
+               *row = emit_below(e, e->axis[t->axis], b->axis[t->axis].extent, rows_inside),
+               *column = emit_below(e, e->axis[b->col], b->axis[b->col].extent, columns_inside);
+    return emit_and(e, emit_and(e, row, column), given);
+}
+
 void operand_copy(Emit *e, const TileProgram *p, const Tile *t)
 {
     const Body *b = e->body;
@@ -64,11 +69,8 @@ void operand_copy(Emit *e, const TileProgram *p, const Tile *t)
     e->scope->axes = 1ull << t->axis | 1ull << b->col;
     emit_int(e, t->along_k ? own : k, "%s + line", t->along_k ? origin(t) : "next");
     emit_int(e, t->along_k ? k : own, "%s + part * %d", t->along_k ? "next" : origin(t), p->vector);
-    const char *given = v->pred >= 0 ? emit_value(e, v->pred) : "", *from = emit_index(e, v->ix);
-    const char *there =
-        emit_and(e, emit_below(e, own, b->axis[t->axis].extent, inside(p, t, t->axis)),
-                 emit_below(e, k, b->axis[b->col].extent, inside(p, t, b->col)));
-    there = emit_and(e, there, given);
+    const char *there = operand_there(e, t, inside(p, t, t->axis), inside(p, t, b->col)),
+               *from = emit_index(e, v->ix);
     emit(e, "nc_copy16(%s, %s + (%s), %s);", vector_place(e, p, t), e->buf_name[v->buf], from,
          *there ? there : "true");
     close_vectors(e, p, t);

@@ -47,10 +47,10 @@ static void print_tiles(Print *w)
     for (int i = 0; i < p->ntiles; i++) {
         const Tile *t = &p->tile[i];
         if (t->layout == L_VECTORS && !p->atom->word)
-            emit(e, "%s %s[%d];", type, t->name, operand_vectors(p, &p->tile[t->axis - 1]));
+            emit(e, "%s %s[%d];", type, t->name, tile_vectors(p, &p->tile[t->axis - 1]));
         else if (t->layout == L_VECTORS)
             emit(e, "%s %s[%d];", vec_type(e, t->type, p->vector), t->name,
-                 t->places * operand_vectors(p, &p->tile[t->axis - 1]));
+                 t->places * tile_vectors(p, &p->tile[t->axis - 1]));
     }
 }
 
@@ -157,7 +157,7 @@ static void first_fetches(Print *w, int from, int to)
     const TileOp *loop = &w->p->op[from];
     int n = (int)loop->trips, together = loop->together;
     const Tile *t = &w->p->tile[w->p->op[to - 1].dst];
-    const char *at = together > 1 ? emit_text(e, "at * %d + ", operand_vectors(w->p, t)) : "",
+    const char *at = together > 1 ? emit_text(e, "at * %d + ", tile_vectors(w->p, t)) : "",
                *rest = n > together && n % together ? emit_text(e, " && first + at < %d", n) : "",
                *over = emit_text(e, "for (int at = 0; at < %d%s; at++) {", together, rest);
     Scope *group = emit_open(e, 0);

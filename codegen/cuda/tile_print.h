@@ -105,7 +105,9 @@ void operand_copy(Emit *e, const TileProgram *p, const Tile *t);
 // to the tile.
 void operand_fetch(Emit *e, const TileProgram *p, const Tile *t, const char *first);
 void operand_put(Emit *e, const TileProgram *p, const Tile *t, const char *first);
-int operand_vectors(const TileProgram *p, const Tile *t); // number of vectors of a thread
+// The condition that the element at the axes' indices exists and is loaded; "": always.
+// rows_inside, columns_inside: those of all tiles are inside of the matrix.
+const char *operand_there(Emit *e, const Tile *t, bool rows_inside, bool columns_inside);
 
 // -- tile_plain.c: the ops of products without tensor cores
 const char *plain_type(const TileProgram *p);

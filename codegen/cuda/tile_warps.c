@@ -81,10 +81,7 @@ static void fetch_pairs(Emit *e, const Tile *t, const char *at, const char *to)
     emit_open(e, 1ull << axis | 1ull << b->col);
     emit(e, "const %s %s = %s%s, %s = k_first%s;", it, a, at, by_k ? " + o" : "", k,
          by_k ? "" : " + o");
-    const char *given = v->pred >= 0 ? emit_value(e, v->pred) : "", *from = emit_index(e, v->ix);
-    const char *there = emit_and(e, emit_below(e, a, b->axis[axis].extent, inside[0]),
-                                 emit_below(e, k, b->axis[b->col].extent, inside[1]));
-    there = emit_and(e, there, given);
+    const char *there = operand_there(e, t, inside[0], inside[1]), *from = emit_index(e, v->ix);
     const char *load = emit_text(e, "nc_%s<%d>(%s + (%s))", e->follow ? "prefetch" : "load",
                                  by_k ? columns : rows, e->buf_name[v->buf], from);
     if (*there)
@@ -122,47 +119,58 @@ typedef struct Results {
     int loads[MAX_VECTORS], nloads;
 } Results;
 
-static long long count_tiles(const Body *b, long long *m, long long *n)
+typedef struct Print {
+    Emit *e;
+    const TileProgram *p;
+    long long tiles_m, tiles_n; // along the rows and the columns of a matrix
+    Results results;
+    const bool *ready; // by instruction
+    bool early[2];     // by operand: it is loaded before the wait for the preceding kernel
+} Print;
+
+// The condition that the tile with that number exists.
+static const char *tile_there(const Print *w, const char *tile)
 {
-    *m = (b->axis[1].extent + b->sched.tile.m - 1) / b->sched.tile.m;
-    *n = (b->axis[2].extent + b->sched.tile.n - 1) / b->sched.tile.n;
-    return b->axis[0].extent * *m * *n;
+    const Body *b = w->e->body;
+    const int64_t tiles = b->axis[0].extent * w->tiles_m * w->tiles_n;
+    return emit_below(w->e, tile, tiles, tiles % (8 / b->sched.tile.share) == 0);
 }
 
 // Opens the loop over results, and declares their axes.
-static void open_results(Emit *e, const Results *r)
+static void open_results(const Print *w)
 {
-    const Body *b = e->body;
-    const char *it = b->sched.wide ? "int64_t" : "int";
-    long long tiles_m, tiles_n;
-    count_tiles(b, &tiles_m, &tiles_n);
+    Emit *e = w->e;
+    const Schedule *s = &e->body->sched;
+    const Results *r = &w->results;
     emit_open(e, 0);
-    emit(e, "const %s own = %s;", it, r->tile);
-    emit_int(e, e->axis[0], "own / %lld", tiles_m * tiles_n);
-    emit_int(e, e->axis[1], "own / %lld %% %lld * %d + %s", tiles_n, tiles_m, b->sched.tile.m,
+    emit_int(e, "own", "%s", r->tile);
+    emit_int(e, e->axis[0], "own / %lld", w->tiles_m * w->tiles_n);
+    emit_int(e, e->axis[1], "own / %lld %% %lld * %d + %s", w->tiles_n, w->tiles_m, s->tile.m,
              r->m);
-    emit_int(e, e->axis[2], "own %% %lld * %d + %s", tiles_n, b->sched.tile.n, r->n);
+    emit_int(e, e->axis[2], "own %% %lld * %d + %s", w->tiles_n, s->tile.n, r->n);
     emit_open(e, 7)->guard = true; // the condition includes that the matrix exists
 }
 
-static void close_results(Emit *e, const Results *r)
+static void close_results(const Print *w)
 {
+    Emit *e = w->e;
     const Body *b = e->body;
-    long long tiles_m, tiles_n, tiles = count_tiles(b, &tiles_m, &tiles_n);
-    const char *there = emit_below(e, "own", tiles, tiles % (8 / b->sched.tile.share) == 0);
+    const char *there = tile_there(w, "own");
     for (int axis = 1; axis <= 2; axis++) {
         const int64_t extent = b->axis[axis].extent;
         const bool certain = extent % (8 * warp_rows(b, axis)) == 0;
         there = emit_and(e, there, emit_below(e, e->axis[axis], extent, certain));
     }
-    emit_if(e, emit_and(e, there, r->guard));
-    emit_times(e, "i", r->count);
+    emit_if(e, emit_and(e, there, w->results.guard));
+    emit_times(e, "i", w->results.count);
 }
 
 // Issues the loads that results need besides their sums, before the product: first those that are
-// [ready] (by instruction), before the wait for the preceding kernel; after the wait, the others.
-static void fetch_results(Emit *e, Results *r, const bool *ready)
+// [ready], before the wait for the preceding kernel; after the wait, the others.
+static void fetch_results(Print *w)
 {
+    Emit *e = w->e;
+    Results *r = &w->results;
     const Body *b = e->body;
     const bool *operand = operand_expression(e, b->dot.a, b->dot.b);
     enum { MOST_AHEAD = 48 }; // values that a thread loads
@@ -172,24 +180,27 @@ static void fetch_results(Emit *e, Results *r, const bool *ready)
         bool over = x->axes & (1ull << 1 | 1ull << 2) && !inst_over(x, b->col);
         if (!e->live[i] || x->kind != KI_LOAD || operand[i] || !over || !is_plain(e, (int)i))
             continue;
-        if (b->bufs.at[x->buf].kind == KA_LOOP_INDEX || ready[i] != (e->follow != NULL)) continue;
+        if (b->bufs.at[x->buf].kind == KA_LOOP_INDEX || w->ready[i] != (e->follow != NULL))
+            continue;
         r->loads[r->nloads++] = (int)i;
         emit(e, "%s %s[%d];", vec_type(e, b->bufs.at[x->buf].type, 1), slot_name(e, (int)i),
              r->count);
     }
     if (r->nloads == first) return;
-    open_results(e, r);
+    open_results(w);
     Vectors v = {.axis = 2, .width = 1};
     for (int i = first; i < r->nloads; i++)
         print_vector_load(e, &v, r->loads[i], emit_text(e, "%s[i]", slot_name(e, r->loads[i])));
-    close_results(e, r);
+    close_results(w);
 }
 
 // Computes and stores the results.
-static void finish(Emit *e, Results *r, const char *sum)
+static void finish(const Print *w, const char *sum)
 {
+    Emit *e = w->e;
+    const Results *r = &w->results;
     const Body *b = e->body;
-    open_results(e, r);
+    open_results(w);
     for (int i = 0; i < r->nloads; i++)
         e->element[r->loads[i]] = emit_text(e, "%s[i].at[0]", slot_name(e, r->loads[i]));
     if (b->sched.tile.share > 1) {
@@ -207,17 +218,8 @@ static void finish(Emit *e, Results *r, const char *sum)
     emit_bind(e, b->dot.sum, e->scope, sum);
     if (b->commits) emit(e, "if (failed) return; // a check has failed: nothing is committed");
     emit_stores(e, -1);
-    close_results(e, r);
+    close_results(w);
 }
-
-// early: by operand, whether it is loaded before the wait for the preceding kernel.
-typedef struct Print {
-    Emit *e;
-    const TileProgram *p;
-    Results results;
-    const bool *ready; // by instruction
-    bool early[2];
-} Print;
 
 static void declare_operands(const Print *w, bool early)
 {
@@ -248,18 +250,15 @@ static void fetch_operands(const Print *w, bool early)
 }
 
 // The scope of a warp's tile, if it exists.
-static void open_tile(Emit *e)
+static void open_tile(const Print *w)
 {
-    long long m, n;
-    count_tiles(e->body, &m, &n);
-    emit_open(e, 1);
-    emit_int(e, e->axis[0], "tile / %lld", m * n);
+    emit_open(w->e, 1);
+    emit_int(w->e, w->e->axis[0], "tile / %lld", w->tiles_m * w->tiles_n);
 }
 
-static void close_tile(Emit *e)
+static void close_tile(const Print *w)
 {
-    long long m, n, tiles = count_tiles(e->body, &m, &n);
-    emit_if(e, emit_below(e, "tile", tiles, tiles % (8 / e->body->sched.tile.share) == 0));
+    emit_if(w->e, tile_there(w, "tile"));
 }
 
 // The loads before the wait for the preceding kernel: operands that are loaded in one stretch, and
@@ -268,13 +267,13 @@ static void prefetch(Print *w)
 {
     Emit *e = w->e;
     for (int i = 0; i < 2; i++) w->early[i] = w->ready[w->p->tile[i].inst] && w->p->steps == 1;
-    fetch_results(e, &w->results, w->ready);
+    fetch_results(w);
     if (w->early[0] || w->early[1]) {
         declare_operands(w, true);
-        open_tile(e);
+        open_tile(w);
         emit(e, "const int chunk = 0;");
         fetch_operands(w, true);
-        close_tile(e);
+        close_tile(w);
     }
     emit_prefetch(e, 0);
     emit_follow(e);
@@ -284,23 +283,20 @@ static void print_places(Print *w)
 {
     Emit *e = w->e;
     const Schedule *s = &e->body->sched;
-    const char *it = int_type(e);
-    long long tiles_m, tiles_n;
-    count_tiles(e->body, &tiles_m, &tiles_n);
     emit(e, "const int warp = threadIdx.x / 32, lane = threadIdx.x %% 32;");
     if (s->cluster > 1) {
         emit(e, "const int part = block %% %d, first_part = nc_cluster_rank() - part;", s->cluster);
-        emit(e, "const %s tile = block / %d;", it, s->cluster);
+        emit_int(e, "tile", "block / %d", s->cluster);
     } else {
-        emit(e, "const %s tile = (%s)block * %d + warp%s;", it, it, w->p->warps_m,
-             s->tile.share > 1 ? emit_text(e, " / %d", s->tile.share) : "");
+        emit_int(e, "tile", "(%s)block * %d + warp%s", int_type(e), w->p->warps_m,
+                 s->tile.share > 1 ? emit_text(e, " / %d", s->tile.share) : "");
     }
-    emit(e, "const int first_m = tile / %lld %% %lld * %d, first_n = tile %% %lld * %d;", tiles_n,
-         tiles_m, s->tile.m, tiles_n, s->tile.n);
+    emit(e, "const int first_m = tile / %lld %% %lld * %d, first_n = tile %% %lld * %d;",
+         w->tiles_n, w->tiles_m, s->tile.m, w->tiles_n, s->tile.n);
 }
 
 // A thread's results: in its warp's own tile, or in tiles whose partial sums are in shared memory.
-static Results results_of(Print *w)
+static Results results_of(const Print *w)
 {
     Emit *e = w->e;
     const Schedule *s = &e->body->sched;
@@ -377,7 +373,7 @@ static void print_multiply(const Print *w)
 static void print_loop(const Print *w, const TileOp *loop)
 {
     Emit *e = w->e;
-    open_tile(e);
+    open_tile(w);
     emit_open(e, 0);
     for (const TileOp *op = loop + 1; op->kind != T_END; op++) {
         if (op->kind == T_MMA) print_multiply(w);
@@ -391,7 +387,7 @@ static void print_loop(const Print *w, const TileOp *loop)
                  (long long)warp_all_chunks(e->body), each);
     else
         emit_end(e, "{\n    const int chunk = 0;");
-    close_tile(e);
+    close_tile(w);
 }
 
 static const char *result(const Print *w)
@@ -414,6 +410,8 @@ static void print_move(const Print *w)
 void tile_warps_cuda(Emit *e, const TileProgram *p)
 {
     Print w = {.e = e, .p = p};
+    w.tiles_m = ceil_div(e->body->axis[1].extent, p->side_m);
+    w.tiles_n = ceil_div(e->body->axis[2].extent, p->side_n);
     print_places(&w);
     w.results = results_of(&w);
     w.ready =
@@ -421,7 +419,7 @@ void tile_warps_cuda(Emit *e, const TileProgram *p)
     if (e->follow) prefetch(&w);
     emit_open(e, 0);
     for (const TileOp *op = p->op; op < p->op + p->nops; op++) switch (op->kind) {
-        case T_LOAD: fetch_results(e, &w.results, w.ready); break;
+        case T_LOAD: fetch_results(&w); break;
         case T_FILL: print_fill(&w); break;
         case T_LOOP:
             print_loop(&w, op);
@@ -429,7 +427,7 @@ void tile_warps_cuda(Emit *e, const TileProgram *p)
             break;
         case T_MOVE: print_move(&w); break;
         case T_BARRIER: tile_barrier(e, p, op); break;
-        case T_MAP: finish(e, &w.results, p->warps_k > 1 ? "sum" : result(&w)); break;
+        case T_MAP: finish(&w, p->warps_k > 1 ? "sum" : result(&w)); break;
         default: break;
         }
     emit_end(e, "{");

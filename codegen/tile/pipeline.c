@@ -19,8 +19,7 @@ static bool moves(const TileOp *op) // loaded values from registers to shared me
     return op->kind == T_MOVE;
 }
 
-// The vectors of an operand's tile that a thread loads.
-static int vectors_a_thread(const TileProgram *p, const Tile *t)
+int tile_vectors(const TileProgram *p, const Tile *t)
 {
     return (int)ceil_div((int64_t)t->lines * t->line / p->vector, p->body->sched.threads);
 }
@@ -37,7 +36,7 @@ static void first_loads(TileProgram *p, const TileOp *in, int n, int ahead)
     }
     for (int i = 0; i < n; i++) { // several iterations' loads are in flight together
         if (!moves(&in[i])) continue;
-        int each = vectors_a_thread(p, &p->tile[in[i].dst]);
+        int each = tile_vectors(p, &p->tile[in[i].dst]);
         int together = (int)at_most(each >= MOST_FETCHED ? 1 : MOST_FETCHED / each, ahead);
         p->tile[in[i].a].places = together; // in registers
         tile_begin(p, T_LOOP, ahead)->together = together;

@@ -265,6 +265,7 @@ int64_t attention_columns_at(const Body *b, const AttentionRange *r, int64_t ori
 
 // -- pipeline.c, sync.c, sync_roles.c
 void tile_pipeline(TileProgram *p);
+int tile_vectors(const TileProgram *p, const Tile *t); // of an operand's tile that a thread loads
 void tile_synchronise(TileProgram *p);
 void tile_synchronise_roles(TileProgram *p);  // programs with roles
 void tile_synchronise_scores(TileProgram *p); // sync_scores.c: attention with roles
