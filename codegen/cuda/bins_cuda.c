@@ -16,7 +16,6 @@ static void print_find(Emit *e, int guard, int looks)
     emit(e, "uint32_t hits[%d];", looks);
     emit(e, "%s place[%d];", it, looks);
     emit(e, "int all = 0, at = 0;");
-    emit(e, "#pragma unroll");
     emit_open(e, 1ull << b->col);
     emit(e, "const %s own = from + (warp * %d + look) * 32 + lane;", it, looks);
     emit_int(e, c, "nc_min(own, (%s)%lld)", it, cols - 1);
@@ -24,7 +23,7 @@ static void print_find(Emit *e, int guard, int looks)
     emit(e, "place[look] = %s / %lld;", emit_value(e, b->bins.place), (long long)b->bins.shares);
     emit(e, "hits[look] = __ballot_sync(0xffffffffu, own < %lld && %s);", cols, hit);
     emit(e, "all += __popc(hits[look]);");
-    emit_end(e, "for (int look = 0; look < %d; look++) {", looks);
+    emit_times(e, "look", looks);
     emit(e, "if (lane == 0) found[warp] = all;");
     emit(e, "__syncthreads();");
     emit(e, "all = 0;");
@@ -32,7 +31,6 @@ static void print_find(Emit *e, int guard, int looks)
     emit(e, "at += other < warp ? found[other] : 0;");
     emit(e, "all += found[other];");
     emit_end(e, "for (int other = 0; other < %d; other++) {", warps);
-    emit(e, "#pragma unroll");
     emit_open(e, 0);
     emit_open(e, 0);
     emit(e, "const int to = at + __popc(hits[look] & ((1u << lane) - 1));");
@@ -40,7 +38,7 @@ static void print_find(Emit *e, int guard, int looks)
     emit(e, "hit_place[to] = place[look];");
     emit_end(e, "if (hits[look] >> lane & 1) {");
     emit(e, "at += __popc(hits[look]);");
-    emit_end(e, "for (int look = 0; look < %d; look++) {", looks);
+    emit_times(e, "look", looks);
     emit(e, "__syncthreads();");
 }
 
@@ -58,12 +56,10 @@ static void print_add(Emit *e, int guard, int flight, bool last)
 {
     const Body *b = e->body;
     const char *c = e->axis[b->col];
-    const char *step = emit_text(e, "for (int u = 0; u < %d; u++) {", flight);
     emit_open(e, 0);
     emit(e, "%s x[%d];", type_math(b->insts.at[b->bins.sum].type), flight);
     emit(e, "int at[%d];", flight);
     if (last) emit(e, "const int left = __popc(mine);");
-    emit(e, "#pragma unroll");
     emit_open(e, 1ull << b->col);
     emit(e, "at[u] = %s;",
          last ? "u && !mine ? at[u - 1] : next + __ffs(mine) - 1" : "next + __ffs(mine) - 1");
@@ -71,12 +67,11 @@ static void print_add(Emit *e, int guard, int flight, bool last)
     emit_int(e, c, "hit[at[u]]");
     if (guard >= 0) bind_true(e, guard);
     emit(e, "x[u] = %s;", emit_value(e, b->insts.at[b->bins.sum].a[0]));
-    emit_end(e, "%s", step);
-    emit(e, "#pragma unroll");
+    emit_times(e, "u", flight);
     emit_open(e, 0);
     emit(e, "%ssums[hit_place[at[u]] * %d] += x[u];", last ? "if (u < left) " : "",
          bins_team_threads(b));
-    emit_end(e, "%s", step);
+    emit_times(e, "u", flight);
     emit_end(e, last ? "while (mine) {" : "while (__popc(mine) >= %d) {", flight);
 }
 

@@ -15,6 +15,37 @@ static void print_checks(Emit *e)
     emit_end(e, "if (block == 0 && threadIdx.x < 2) {");
 }
 
+// Updates are added in two loops: [flight] at a time from number [at] on, as long as there are as
+// many before [end]; then (last) to the end. Opens such a loop, and the one that loads its updates.
+static void open_flight(Emit *e, int flight)
+{
+    const Body *b = e->body;
+    emit_open(e, 0);
+    emit(e, "%s x[%d];", type_math(b->insts.at[b->bins.sum].type), flight);
+    emit(e, "int place[%d];", flight);
+    emit_open(e, 1ull << b->col);
+}
+
+// Loads an update, whose column is known, and opens the loop that adds the loaded ones.
+static void load_flight(Emit *e, int flight)
+{
+    const Body *b = e->body;
+    emit(e, "place[u] = (int)(%s - (%s)%s * %lld);", emit_value(e, b->bins.ordered), int_type(e),
+         e->axis[0], (long long)b->bins.held);
+    emit(e, "x[u] = %s;", emit_value(e, b->insts.at[b->bins.sum].a[0]));
+    emit_times(e, "u", flight);
+    emit_open(e, 0);
+}
+
+static void close_flight(Emit *e, const char *at, const char *end, int flight, bool last)
+{
+    emit_times(e, "u", flight);
+    if (last)
+        emit_end(e, "for (; %s < %s; %s += %d) {", at, end, at, flight);
+    else
+        emit_end(e, "for (; %s + %d <= %s; %s += %d) {", at, flight, end, at, flight);
+}
+
 // The index at the column in question, as [found].
 static void print_found(Emit *e)
 {
@@ -44,35 +75,17 @@ static void print_search(Emit *e)
     emit(e, "const %s end = __shfl_sync(0xffffffffu, low, lane | 1);", it);
 }
 
-static const char *place_text(Emit *e)
-{
-    const Body *b = e->body;
-    return emit_text(e, "(int)(%s - (%s)%s * %lld)", emit_value(e, b->bins.ordered), int_type(e),
-                     e->axis[0], (long long)b->bins.held);
-}
-
-// Adds the columns from [next] on, [flight] at a time: as long as there are as many, or (last) to
-// the end.
+// Adds the columns from [next] on.
 static void print_add(Emit *e, int flight, bool last)
 {
     const Body *b = e->body;
-    const char *at = "next + u", *it = int_type(e);
-    emit_open(e, 0);
-    emit(e, "%s x[%d];", type_math(b->insts.at[b->bins.sum].type), flight);
-    emit(e, "int place[%d];", flight);
-    emit_open(e, 1ull << b->col);
+    open_flight(e, flight);
     emit_int(e, e->axis[b->col], "%s",
-             last ? emit_text(e, "nc_min(%s, (%s)(end - 1))", at, it) : at);
-    emit(e, "place[u] = %s;", place_text(e));
-    emit(e, "x[u] = %s;", emit_value(e, b->insts.at[b->bins.sum].a[0]));
-    emit_times(e, "u", flight);
-    emit_open(e, 0);
-    emit(e, "%ssums[place[u] * %d] += x[u];", last ? emit_text(e, "if (%s < end) ", at) : "",
+             last ? emit_text(e, "nc_min(next + u, (%s)(end - 1))", int_type(e)) : "next + u");
+    load_flight(e, flight);
+    emit(e, "%ssums[place[u] * %d] += x[u];", last ? "if (next + u < end) " : "",
          bins_team_threads(b));
-    emit_times(e, "u", flight);
-    emit_end(e,
-             last ? "for (; next < end; next += %d) {" : "for (; next + %d <= end; next += %d) {",
-             flight, flight);
+    close_flight(e, "next", "end", flight, last);
 }
 
 // -- whole warps for the columns of a place -------------------------------------------------------
@@ -147,16 +160,12 @@ static void print_look(Emit *e, const int *shared, int n)
                "};");
 }
 
-// Adds updates from [first] on of the [count] that the warp has looked at, [flight] at a time: as
-// long as there are as many, or (last) to the end.
+// Adds updates from [first] on of the [count] that the warp has looked at.
 static void print_add_looked(Emit *e, const int *shared, int n, int flight, bool last)
 {
     const Body *b = e->body;
     const char *c = e->axis[b->col];
-    emit_open(e, 0);
-    emit(e, "%s x[%d];", type_math(b->insts.at[b->bins.sum].type), flight);
-    emit(e, "int place[%d];", flight);
-    emit_open(e, 1ull << b->col);
+    open_flight(e, flight);
     e->axis[b->col] = last ? "(next + nc_min(first + u, count - 1))" : "(next + first + u)";
     for (int k = n; k-- > 0;) {
         const char *name = e->name[shared[k]];
@@ -164,11 +173,8 @@ static void print_add_looked(Emit *e, const int *shared, int n, int flight, bool
              type_math(b->insts.at[shared[k]].type), name, name);
         emit_bind(e, shared[k], e->scope, emit_text(e, "%s_u", name));
     }
-    emit(e, "place[u] = %s;", place_text(e));
-    emit(e, "x[u] = %s;", emit_value(e, b->insts.at[b->bins.sum].a[0]));
-    emit_times(e, "u", flight);
+    load_flight(e, flight);
     e->axis[b->col] = c;
-    emit_open(e, 0);
     if (last) emit(e, "if (first + u >= count) break;");
     emit_open(e, 0);
     emit(e, "if (held >= 0) sums[held * %d] = total;", bins_team_threads(b));
@@ -176,11 +182,7 @@ static void print_add_looked(Emit *e, const int *shared, int n, int flight, bool
     emit(e, "total = 0;");
     emit_end(e, "if (place[u] != held) {");
     emit(e, "total += x[u];");
-    emit_times(e, "u", flight);
-    emit_end(e,
-             last ? "for (; first < count; first += %d) {"
-                  : "for (; first + %d <= count; first += %d) {",
-             flight, flight);
+    close_flight(e, "first", "count", flight, last);
 }
 
 static void print_add_shared(Emit *e)

@@ -93,7 +93,6 @@ static void join_warps(RolePrint *w, const Tile *joint, uint32_t store, int line
     const char *type = a->type ? emit_text(e, a->type, "float") : "float";
     emit_open(e, 0);
     emit(e, "%s of[%d];", type, warps);
-    emit(e, "#pragma unroll");
     emit_open(e, 0);
     emit(e, "const float *const kept = joint + i * %d;", apart);
     for (int k = 0; a->runs && k < a->nparts; k++)
@@ -102,7 +101,7 @@ static void join_warps(RolePrint *w, const Tile *joint, uint32_t store, int line
         emit(e, "of[i].n = kept[%d];", (line + a->nparts) * tile);
     else
         emit(e, "of[i] = kept[%d];", line * tile);
-    emit_end(e, "for (int i = 0; i < %d; i++) {", warps);
+    emit_times(e, "i", warps);
     emit(e, "#pragma unroll");
     emit(e, "for (int by = 1; by < %d; by *= 2)", warps);
     emit(e, "#pragma unroll");
