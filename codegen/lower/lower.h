@@ -83,6 +83,8 @@ int lower_error_buf(Lower *l);
 int lower_ix_stage(const Lower *l, const Ix *e); // e may be NULL: 0
 int lower_inst(Lower *l, Inst i);                // appends the instruction, or finds an equal one
 int lower_ew(Lower *l, Op op, DType type, const int *a, int na, const Node *node);
+int lower_two(Lower *l, Op op, DType type, int a, int b); // of two operands, without a node
+int lower_not(Lower *l, int a);
 int lower_const_int(Lower *l, DType t, int64_t v);
 int lower_cast(Lower *l, int a, DType to, const Node *node);
 int lower_new_axis(Lower *l, int64_t extent);

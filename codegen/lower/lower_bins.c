@@ -108,7 +108,7 @@ static bool add_up(const Bins *p, BodyList *out)
     if (p->count % p->each) {
         int i = lower_index(&l, from);
         int end = lower_const_int(&l, b->insts.at[i].type, p->count);
-        guard = lower_ew(&l, OP_lt, DT_BOOL, (int[]){i, end}, 2, NULL);
+        guard = lower_two(&l, OP_lt, DT_BOOL, i, end);
     }
     int where = lower_place(&l, p->n, from, guard);
     const bool checks = b->insts.at[where].kind == KI_CHECK;
@@ -122,7 +122,7 @@ static bool add_up(const Bins *p, BodyList *out)
     if (p->shares > 1 && !p->ordered) {
         int share = lower_index(&l, ix_mod(c, place, p->shares));
         int mine = lower_index(&l, ix_mod(c, slot, p->shares));
-        int hit = lower_ew(&l, OP_eq, DT_BOOL, (int[]){share, mine}, 2, NULL);
+        int hit = lower_two(&l, OP_eq, DT_BOOL, share, mine);
         guard = lower_both(&l, guard, hit);
     }
     lower_around(c, ut, p->axis, col, from, at);

@@ -81,6 +81,16 @@ int lower_ew(Lower *l, Op op, DType type, const int *a, int na, const Node *node
     return lower_inst(l, i);
 }
 
+int lower_two(Lower *l, Op op, DType type, int a, int b)
+{
+    return lower_ew(l, op, type, (int[]){a, b}, 2, NULL);
+}
+
+int lower_not(Lower *l, int a)
+{
+    return lower_ew(l, OP_not, DT_BOOL, &a, 1, NULL);
+}
+
 int lower_cast(Lower *l, int a, DType to, const Node *node)
 {
     DType from = l->body->insts.at[a].type;
@@ -100,7 +110,7 @@ int lower_index(Lower *l, const Ix *e)
 int lower_both(Lower *l, int a, int b)
 {
     if (a < 0 || b < 0) return a < 0 ? b : a;
-    return a == b ? a : lower_ew(l, OP_and, DT_BOOL, (int[]){a, b}, 2, NULL);
+    return a == b ? a : lower_two(l, OP_and, DT_BOOL, a, b);
 }
 
 int lower_select(Lower *l, int cond, int a, int b, const Node *n)

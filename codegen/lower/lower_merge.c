@@ -18,16 +18,6 @@ typedef struct Merge {
     bool down;
 } Merge;
 
-static int op2(Lower *l, Op op, DType t, int a, int b)
-{
-    return lower_ew(l, op, t, (int[]){a, b}, 2, NULL);
-}
-
-static int negate(Lower *l, int a)
-{
-    return lower_ew(l, OP_not, DT_BOOL, &a, 1, NULL);
-}
-
 static int choose(Lower *l, int condition, int a, int b)
 {
     DType t = l->body->insts.at[a].type;
@@ -48,10 +38,11 @@ static int before(const Merge *m, Lower *l, int a, int b)
 {
     DType t = l->body->insts.at[a].type;
     int first = m->down ? b : a, second = m->down ? a : b;
-    int less = op2(l, OP_lt, DT_BOOL, first, second);
+    int less = lower_two(l, OP_lt, DT_BOOL, first, second);
     if (!dtype_is_float(t)) return less;
-    int odd = op2(l, OP_ne, DT_BOOL, second, second), even = op2(l, OP_eq, DT_BOOL, first, first);
-    return op2(l, OP_or, DT_BOOL, less, op2(l, OP_and, DT_BOOL, odd, even));
+    int odd = lower_two(l, OP_ne, DT_BOOL, second, second),
+        even = lower_two(l, OP_eq, DT_BOOL, first, first);
+    return lower_two(l, OP_or, DT_BOOL, less, lower_two(l, OP_and, DT_BOOL, odd, even));
 }
 
 // A value that is not before any other; elements with it are last because of their positions.
@@ -110,7 +101,7 @@ static bool sort_runs(const Merge *m, int64_t run, BodyList *out)
     if (m->cols % run) {
         int at = lower_index(&l, col);
         int end = lower_const_int(&l, l.body->insts.at[at].type, m->cols);
-        inside = op2(&l, OP_lt, DT_BOOL, at, end);
+        inside = lower_two(&l, OP_lt, DT_BOOL, at, end);
     }
     v = element(m, &l, row, col, inside);
     if (inside >= 0) v = choose(&l, inside, v, behind_all(m, &l, t));
@@ -123,7 +114,7 @@ static bool sort_runs(const Merge *m, int64_t run, BodyList *out)
                               .down = m->down,
                               .places = true,
                               .node = m->n});
-    v = op2(&l, OP_add, DT_I32, v, lower_cast(&l, lower_index(&l, first), DT_I32, NULL));
+    v = lower_two(&l, OP_add, DT_I32, v, lower_cast(&l, lower_index(&l, first), DT_I32, NULL));
     lower_store(&l, places(m, &l, 0), flat(m, &l, row, col), v);
     l.body->stores.at[0].guard = inside + 1;
     return finish(m, &l, out);
@@ -148,15 +139,17 @@ static bool merge_runs(const Merge *m, int64_t run, int from, BodyList *out)
     int x = element(m, &l, row, at, -1);
     int here = lower_index(&l, col), within = lower_index(&l, ix_mod(c, col, 2 * run));
     int width = lower_const_int(&l, it, run), zero = lower_const_int(&l, it, 0);
-    int left = op2(&l, OP_lt, DT_BOOL, within, width);
-    int first = op2(&l, OP_sub, it, here, within); // index of the first run of both
-    int other = op2(&l, OP_add, it, first, choose(&l, left, width, zero));
-    int rest = op2(&l, OP_sub, it, lower_const_int(&l, it, m->cols), other);
-    int length = op2(&l, OP_maximum, it, op2(&l, OP_minimum, it, rest, width), zero), count = zero;
+    int left = lower_two(&l, OP_lt, DT_BOOL, within, width);
+    int first = lower_two(&l, OP_sub, it, here, within); // index of the first run of both
+    int other = lower_two(&l, OP_add, it, first, choose(&l, left, width, zero));
+    int rest = lower_two(&l, OP_sub, it, lower_const_int(&l, it, m->cols), other);
+    int length = lower_two(&l, OP_maximum, it, lower_two(&l, OP_minimum, it, rest, width), zero),
+        count = zero;
     for (int64_t step = run; step; step /= 2) {
-        int t = op2(&l, OP_add, it, count, lower_const_int(&l, it, step));
-        int exists = op2(&l, OP_le, DT_BOOL, t, length);
-        int place = op2(&l, OP_add, it, other, op2(&l, OP_sub, it, t, lower_const_int(&l, it, 1)));
+        int t = lower_two(&l, OP_add, it, count, lower_const_int(&l, it, step));
+        int exists = lower_two(&l, OP_le, DT_BOOL, t, length);
+        int place = lower_two(&l, OP_add, it, other,
+                              lower_two(&l, OP_sub, it, t, lower_const_int(&l, it, 1)));
         const Ix *there = ix_value(c, place, 0, m->cols - 1, l.body->insts.at[place].axes);
         int theirs = lower_inst(&l, (Inst){.kind = KI_LOAD,
                                            .type = it,
@@ -165,13 +158,13 @@ static bool merge_runs(const Merge *m, int64_t run, int from, BodyList *out)
                                            .ix = flat(m, &l, row, there)});
         there = ix_value(c, theirs, 0, m->cols - 1, l.body->insts.at[theirs].axes);
         int y = element(m, &l, row, there, exists);
-        int behind = choose(&l, left, before(m, &l, y, x), negate(&l, before(m, &l, x, y)));
-        count = choose(&l, op2(&l, OP_and, DT_BOOL, exists, behind), t, count);
+        int behind = choose(&l, left, before(m, &l, y, x), lower_not(&l, before(m, &l, x, y)));
+        count = choose(&l, lower_two(&l, OP_and, DT_BOOL, exists, behind), t, count);
     }
     // (an element of the right run comes after the left run's element that has its present
     // position)
-    int moved = op2(&l, OP_sub, it, count, choose(&l, left, zero, width));
-    int place = op2(&l, OP_add, it, here, moved);
+    int moved = lower_two(&l, OP_sub, it, count, choose(&l, left, zero, width));
+    int place = lower_two(&l, OP_add, it, here, moved);
     const Ix *to = ix_value(c, place, 0, m->cols - 1, l.body->insts.at[place].axes);
     if (run * 2 < m->cols) {
         lower_store(&l, places(m, &l, 1 - from), flat(m, &l, row, to), mine);

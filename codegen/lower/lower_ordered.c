@@ -107,28 +107,23 @@ bool lower_sort(LowerCtx *ctx, Graph *g, const Group *group, const Node *n, Body
     // [other] comes first if it is before in order, or if both are equal (or unordered) and its
     // index is smaller.
     DType it = cols <= INT32_MAX ? DT_I32 : DT_I64, dt = t->dtype;
-    int before[2] = {other, mine}, after[2] = {mine, other};
-    int less = lower_ew(&l, OP_lt, DT_BOOL, down ? after : before, 2, NULL);
-    int more = lower_ew(&l, OP_lt, DT_BOOL, down ? before : after, 2, NULL);
+    int less = lower_two(&l, OP_lt, DT_BOOL, down ? mine : other, down ? other : mine);
+    int more = lower_two(&l, OP_lt, DT_BOOL, down ? other : mine, down ? mine : other);
     if (dtype_is_float(dt)) { // NaN is last if ascending, first if descending: numpy's order
                               // reversed
-        int self[2] = {mine, mine}, them[2] = {other, other};
-        int mine_nan = lower_ew(&l, OP_ne, DT_BOOL, self, 2, NULL);
-        int other_nan = lower_ew(&l, OP_ne, DT_BOOL, them, 2, NULL);
+        int mine_nan = lower_two(&l, OP_ne, DT_BOOL, mine, mine);
+        int other_nan = lower_two(&l, OP_ne, DT_BOOL, other, other);
         int a = down ? other_nan : mine_nan, b = down ? mine_nan : other_nan;
-        int only_a = lower_ew(&l, OP_and, DT_BOOL,
-                              (int[]){a, lower_ew(&l, OP_not, DT_BOOL, &b, 1, NULL)}, 2, NULL);
-        int only_b = lower_ew(&l, OP_and, DT_BOOL,
-                              (int[]){b, lower_ew(&l, OP_not, DT_BOOL, &a, 1, NULL)}, 2, NULL);
-        less = lower_ew(&l, OP_or, DT_BOOL, (int[]){less, only_a}, 2, NULL);
-        more = lower_ew(&l, OP_or, DT_BOOL, (int[]){more, only_b}, 2, NULL);
+        int only_a = lower_two(&l, OP_and, DT_BOOL, a, lower_not(&l, b));
+        int only_b = lower_two(&l, OP_and, DT_BOOL, b, lower_not(&l, a));
+        less = lower_two(&l, OP_or, DT_BOOL, less, only_a);
+        more = lower_two(&l, OP_or, DT_BOOL, more, only_b);
     }
     int i = lower_inst(&l, (Inst){.kind = KI_INDEX, .type = it, .ix = col});
     int j = lower_inst(&l, (Inst){.kind = KI_INDEX, .type = it, .ix = other_col});
-    int earlier = lower_ew(&l, OP_lt, DT_BOOL, (int[]){j, i}, 2, NULL);
-    int tie = lower_ew(&l, OP_and, DT_BOOL,
-                       (int[]){earlier, lower_ew(&l, OP_not, DT_BOOL, &more, 1, NULL)}, 2, NULL);
-    int first = lower_ew(&l, OP_or, DT_BOOL, (int[]){less, tie}, 2, NULL);
+    int earlier = lower_two(&l, OP_lt, DT_BOOL, j, i);
+    int tie = lower_two(&l, OP_and, DT_BOOL, earlier, lower_not(&l, more));
+    int first = lower_two(&l, OP_or, DT_BOOL, less, tie);
     int one = lower_cast(&l, first, it, NULL);
     int rank = lower_inst(&l, (Inst){.kind = KI_REDUCE,
                                      .op = OP_sum,
@@ -145,7 +140,7 @@ bool lower_sort(LowerCtx *ctx, Graph *g, const Group *group, const Node *n, Body
                 ix_linear(c, at, n->type.dim, t->rank), v);
     if (attr_find(n, ATTR_first)) {
         const int end = lower_const_int(&l, it, attr_int(n, ATTR_first, 0));
-        l.body->stores.at[0].guard = 1 + lower_ew(&l, OP_lt, DT_BOOL, (int[]){rank, end}, 2, NULL);
+        l.body->stores.at[0].guard = 1 + lower_two(&l, OP_lt, DT_BOOL, rank, end);
     }
     return done(&l, n, out);
 }
@@ -234,7 +229,7 @@ bool lower_scatter(LowerCtx *ctx, Graph *g, const Group *group, Node *n, BodyLis
             &l, (Inst){.kind = KI_INDEX, .type = DT_I32, .ix = ix_mod(c, place, shares)});
         int mine = lower_inst(
             &l, (Inst){.kind = KI_INDEX, .type = DT_I32, .ix = ix_div(c, all_rows, rows)});
-        guard = lower_ew(&l, OP_eq, DT_BOOL, (int[]){share, mine}, 2, NULL);
+        guard = lower_two(&l, OP_eq, DT_BOOL, share, mine);
     }
     const int v = lower_value(&l, n->args[2], at, guard);
     at[axis] = place;

@@ -47,10 +47,10 @@ static int value_picked(Lower *l, const Node *n, const Ix **at, int along, int q
     int inside = -1;
     if (!range_within(lower_range(l, key), (Range){0, extent - 1})) { // outside, the sum is 0
         int first = lower_const_int(l, t, 0), last = lower_const_int(l, t, extent - 1);
-        inside = lower_both(l, lower_ew(l, OP_ge, DT_BOOL, (int[]){key, first}, 2, NULL),
-                            lower_ew(l, OP_le, DT_BOOL, (int[]){key, last}, 2, NULL));
-        key = lower_ew(l, OP_maximum, t, (int[]){key, first}, 2, NULL);
-        key = lower_ew(l, OP_minimum, t, (int[]){key, last}, 2, NULL);
+        inside = lower_both(l, lower_two(l, OP_ge, DT_BOOL, key, first),
+                            lower_two(l, OP_le, DT_BOOL, key, last));
+        key = lower_two(l, OP_maximum, t, key, first);
+        key = lower_two(l, OP_minimum, t, key, last);
     }
     const Ix *place = ix_value(l->body->ix, key, 0, extent - 1, b->insts.at[key].axes);
     if (b->insts.at[key].kind == KI_CONST) place = ix_const(l->body->ix, b->insts.at[key].ivalue);
@@ -89,8 +89,8 @@ static int value_sqdev(Lower *l, const Node *n, const Ix *const *idx, int pred)
         int64_t count = l->body->axis[r.axis].extent;
         r.a[0] = lower_cast(l, lower_value(l, n->args[0], at, pred), t, NULL);
         if (round) {
-            int d = lower_ew(l, OP_sub, t, (int[]){r.a[0], mean}, 2, NULL);
-            r.a[0] = lower_ew(l, OP_mul, t, (int[]){d, d}, 2, NULL);
+            int d = lower_two(l, OP_sub, t, r.a[0], mean);
+            r.a[0] = lower_two(l, OP_mul, t, d, d);
         }
         sum = lower_inst(l, r);
         Inst share = {.kind = KI_CONST, .type = t, .fvalue = count ? 1.0 / (double)count : 0};
@@ -173,7 +173,7 @@ static int value_products(Lower *l, const Node *n, const Ix *const *idx, int pre
         for (int i = 0; i < d->nfree; i++) at[d->free[i]] = idx[next++];
         v[s] = lower_cast(l, lower_value(l, x[s], at, pred), acc, NULL);
     }
-    int p = lower_ew(l, OP_mul, acc, v, 2, NULL);
+    int p = lower_two(l, OP_mul, acc, v[0], v[1]);
     int r = lower_inst(l, (Inst){.kind = KI_REDUCE,
                                  .op = OP_sum,
                                  .na = 1,

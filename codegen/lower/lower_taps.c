@@ -155,7 +155,7 @@ static int sum_of_some(Lower *l, const Node *sum, const Ix **at, int along, int6
         else if (p->kind == KI_EW && p->op == OP_mul && p->type == t && dtype_is_float(t))
             v = lower_ew(l, OP_fma, t, (int[]){p->a[0], p->a[1], v}, 3, NULL);
         else
-            v = lower_ew(l, OP_add, t, (int[]){v, term}, 2, NULL);
+            v = lower_two(l, OP_add, t, v, term);
     }
     at[along] = first;
     return v;

@@ -26,10 +26,8 @@ int lower_compare(Lower *l, const Ix *e, Op op, int64_t bound)
 {
     e = without_steps(l, e, &bound);
     if (op == OP_lt ? e->high < bound : e->low >= bound) return -1;
-    int a[2] = {lower_index(l, e)};
-    DType t = l->body->insts.at[a[0]].type;
-    a[1] = lower_const_int(l, t, bound);
-    return lower_ew(l, op, DT_BOOL, a, 2, NULL);
+    const int at = lower_index(l, e);
+    return lower_two(l, op, DT_BOOL, at, lower_const_int(l, l->body->insts.at[at].type, bound));
 }
 
 // -- views ----------------------------------------------------------------------------------------
@@ -238,10 +236,8 @@ const Ix *lower_start(Lower *l, const Node *start, int64_t limit)
     const Ix *none[1] = {0};
     int v = lower_value(l, start, none, -1);
     DType t = start->type.dtype;
-    int a[2] = {v, lower_const_int(l, t, 0)};
-    v = lower_ew(l, OP_maximum, t, a, 2, NULL);
-    int m[2] = {v, lower_const_int(l, t, limit)};
-    v = lower_ew(l, OP_minimum, t, m, 2, NULL);
+    v = lower_two(l, OP_maximum, t, v, lower_const_int(l, t, 0));
+    v = lower_two(l, OP_minimum, t, v, lower_const_int(l, t, limit));
     return ix_value(l->body->ix, v, 0, limit, l->body->insts.at[v].axes);
 }
 
