@@ -124,14 +124,6 @@ static int add_factor(const Body *b, TileProgram *p, int inst, int axis, int hea
     return tile_add(p, t);
 }
 
-static int add_registers(TileProgram *p, const char *name, TileLayout layout, DType type)
-{
-    Tile t = {name, layout, type, .places = 1};
-    t.lines = p->side_m;
-    t.line = p->side_n;
-    return tile_add(p, t);
-}
-
 void attention_tiles(const Body *b, TileProgram *p)
 {
     static const char *const rows[] = {"rows_0", "rows_1"}, *const cols[] = {"cols_0", "cols_1"};
@@ -159,10 +151,10 @@ void attention_tiles(const Body *b, TileProgram *p)
         p->out[i].values = add_factor(b, p, x->value, b->col, x->axis, values[i]);
     }
     for (int i = 0; i < b->attention.nscores; i++)
-        p->score[i].tile = add_registers(p, scores[i], L_SCORES, DT_F32);
+        p->score[i].tile = tile_registers(p, scores[i], L_SCORES, DT_F32, p->side_m, p->side_n);
     for (int i = 0; i < b->attention.nouts; i++) {
-        p->out[i].weights = add_registers(p, weights[i], L_WEIGHTS, p->type);
-        p->out[i].tile = add_registers(p, results[i], L_SUMS, DT_F32);
+        p->out[i].weights = tile_registers(p, weights[i], L_WEIGHTS, p->type, p->side_m, p->side_n);
+        p->out[i].tile = tile_registers(p, results[i], L_SUMS, DT_F32, p->side_m, p->side_n);
     }
 }
 

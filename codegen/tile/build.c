@@ -7,6 +7,18 @@ int tile_add(TileProgram *p, Tile t)
     return p->ntiles++;
 }
 
+int tile_registers(TileProgram *p, const char *name, TileLayout layout, DType type, int lines,
+                   int line)
+{
+    return tile_add(p, (Tile){name, layout, type, lines, line, .places = 1});
+}
+
+Tile tile_rows(const char *name, TileLayout layout, DType type, int lines, int line, int pitch)
+{
+    return (Tile){name, layout, type, lines,
+                  line, pitch,  1,    .bytes = lines * pitch * math_bytes(type)};
+}
+
 void tile_op(TileProgram *p, TileOp op)
 {
     p->op[p->nops++] = op;

@@ -74,6 +74,14 @@ bool wgmma_has_atom(int n)
     return false;
 }
 
+// Adds a tile behind the memory that others have.
+static int add_behind(TileProgram *p, Tile t)
+{
+    t.offset = p->shared;
+    p->shared += t.places * t.bytes;
+    return tile_add(p, t);
+}
+
 // A place of the ring has the left operand's tile, followed by the right one's.
 static int add_operand(TileProgram *p, int axis)
 {
@@ -93,17 +101,14 @@ static int add_operand(TileProgram *p, int axis)
     t.bytes = wgmma_tile_bytes(b, axis);
     t.apart = wgmma_place_apart(b);
     t.offset = axis == 1 ? 0 : wgmma_right_offset(b);
-    if (axis == 2 && wgmma_stays(b)) { // after the ring
-        t.stays = true;
-        t.places = 1;
-        t.apart = t.bytes;
-        t.offset = p->shared;
-        p->shared += t.bytes;
-    }
     t.plain = true;
     t.of_group = axis == 1 && p->warps_m > 1;
     t.peers = axis == 2 && p->cluster > 1 && !p->split;
-    return tile_add(p, t);
+    if (axis == 1 || !wgmma_stays(b)) return tile_add(p, t);
+    t.stays = true;
+    t.places = 1;
+    t.apart = t.bytes;
+    return add_behind(p, t);
 }
 
 // The tile in which 16-bit results are staged for bulk copies, if there are any.
@@ -117,45 +122,22 @@ static int add_boxes(TileProgram *p)
     t.line = t.pitch = STEP;
     t.places = wgmma_stages(b);
     t.bytes = t.lines * LINE;
-    t.offset = p->shared;
-    p->shared += t.places * t.bytes;
-    return tile_add(p, t);
+    return add_behind(p, t);
 }
 
 // The tile for the sums of one part of each warp's results.
 static int add_part(TileProgram *p)
 {
-    Tile t = {.name = "sums",
-              .layout = L_ROWS,
-              .type = DT_F32,
-              .places = 1,
-              .of_warp = true,
-              .line = STEP};
-    t.lines = GROUPS * GROUP_WARPS * BOX;
-    t.pitch = STEP;
-    t.bytes = wgmma_part_bytes(p->body);
-    t.offset = p->shared;
-    p->shared += t.bytes;
-    return tile_add(p, t);
-}
-
-// The registers in which each warp sums the columns of its results.
-static int add_totals(TileProgram *p)
-{
-    Tile t = {.name = "totals", .layout = L_TOTALS, .type = DT_F32, .places = 1};
-    t.lines = 1;
-    t.line = p->side_n;
-    return tile_add(p, t);
+    Tile t = tile_rows("sums", L_ROWS, DT_F32, GROUPS * GROUP_WARPS * BOX, STEP, STEP);
+    t.of_warp = true;
+    return add_behind(p, t);
 }
 
 // The tile in place of the ring in which the block adds the warps' sums: a line per warp and sum.
 static int add_joint(TileProgram *p)
 {
-    Tile t = {.name = "joint", .layout = L_JOINT, .type = DT_F32, .places = 1};
-    t.bytes = wgmma_joint_bytes(p->body);
-    t.line = t.pitch = p->side_n;
-    t.lines = t.bytes / (t.line * 4);
-    return tile_add(p, t);
+    const int n = p->side_n, lines = wgmma_joint_bytes(p->body) / (n * 4);
+    return tile_add(p, tile_rows("joint", L_JOINT, DT_F32, lines, n, n));
 }
 
 static void add_roles(TileProgram *p)
@@ -178,18 +160,15 @@ static void add_roles(TileProgram *p)
 // If k is divided: the tile for the sums of each group, in place of the ring.
 static int add_rows(TileProgram *p)
 {
-    Tile t = {.name = "sums", .layout = L_ROWS, .type = DT_F32, .places = 1};
-    t.lines = p->warps_k * p->body->sched.tile.m;
-    t.line = p->side_n;
-    t.pitch = wgmma_pitch(&p->body->sched);
-    t.bytes = t.lines * t.pitch * 4;
+    const Tile t = tile_rows("sums", L_ROWS, DT_F32, p->warps_k * p->body->sched.tile.m, p->side_n,
+                             wgmma_pitch(&p->body->sched));
     if (t.bytes > p->shared) p->shared = t.bytes;
     return tile_add(p, t);
 }
 
 static int add_rest(TileProgram *p)
 {
-    return tile_add(p, (Tile){.name = "rest", .layout = L_RESULTS, .places = 1});
+    return tile_registers(p, "rest", L_RESULTS, DT_F32, 0, 0);
 }
 
 // Begins the loop over the block's tiles.
@@ -216,12 +195,7 @@ static void copies(TileProgram *p, int left, int right)
 
 static void row_sums(TileProgram *p, int left)
 {
-    int sum = tile_add(p, (Tile){.name = "sum",
-                                 .layout = L_SUMS,
-                                 .type = DT_F32,
-                                 .places = 1,
-                                 .lines = 1,
-                                 .line = STEP});
+    int sum = tile_registers(p, "sum", L_SUMS, DT_F32, 1, STEP);
     tile_role(p, 1);
     begin_tiles(p);
     tile_begin(p, T_LOOP, p->steps);
@@ -262,7 +236,10 @@ static void store_parts(TileProgram *p, int acc, int part, int rest, int totals)
 static void products(TileProgram *p, int left, int right, int acc, int part)
 {
     const Body *b = p->body;
-    const int totals = wgmma_adds_columns(b) ? add_totals(p) : NO_TILE,
+    // In its totals each warp sums the columns of its results.
+    const int totals = wgmma_adds_columns(b)
+                           ? tile_registers(p, "totals", L_TOTALS, DT_F32, 1, p->side_n)
+                           : NO_TILE,
               rest = wgmma_by_rows(b) ? add_rest(p) : NO_TILE;
     tile_role(p, p->nroles - 1);
     if (totals != NO_TILE) tile_do(p, T_FILL, totals, NO_TILE);
@@ -305,12 +282,7 @@ void tile_groups(const Body *b, TileProgram *p)
     p->shared = s->tile.ring * wgmma_place_apart(b);
     int left = add_operand(p, 1), right = add_operand(p, 2),
         part = by_rows ? add_part(p) : add_boxes(p);
-    int acc = tile_add(p, (Tile){.name = "acc",
-                                 .layout = L_SUMS,
-                                 .type = DT_F32,
-                                 .places = 1,
-                                 .lines = p->side_m,
-                                 .line = p->side_n});
+    int acc = tile_registers(p, "acc", L_SUMS, DT_F32, p->side_m, p->side_n);
     add_roles(p);
     copies(p, left, right);
     if (body_folds_left(b)) row_sums(p, left);

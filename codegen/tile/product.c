@@ -134,27 +134,18 @@ static void share_out(TileProgram *p)
 // columns, all at once. With tensor cores they overwrite the operands.
 static int add_sums(TileProgram *p)
 {
-    const Schedule *s = &p->body->sched;
-    Tile t = {.name = "sums", .layout = L_ROWS, .type = DT_F32, .places = 1};
+    const int n = p->body->sched.tile.n, lines = p->warps_k * p->body->sched.tile.m;
+    Tile t;
     if (p->atom == &fma) { // after the operands
-        t.type = p->type;
+        t = tile_rows("sums", L_ROWS, p->type, lines, n, n);
         t.offset = p->tile[1].offset + p->tile[1].bytes;
-        t.lines = p->warps_k * s->tile.m;
-        t.line = t.pitch = s->tile.n;
-        t.bytes = t.lines * t.pitch * math_bytes(t.type);
-        return tile_add(p, t);
-    }
-    if (s->variant == RUN_F32_RING) {
-        t.lines = p->warps_k * s->tile.m;
-        t.line = s->tile.n;
-        t.pitch = staged_pitch(p->body);
+    } else if (p->body->sched.variant == RUN_F32_RING) {
+        t = tile_rows("sums", L_ROWS, DT_F32, lines, n, staged_pitch(p->body));
     } else {
+        t = tile_rows("sums", L_ROWS, DT_F32, p->warps_m * p->warps_n * MMA_STRIP, p->side_n,
+                      p->side_n + 4);
         t.of_warp = true;
-        t.lines = p->warps_m * p->warps_n * MMA_STRIP;
-        t.line = p->side_n;
-        t.pitch = p->side_n + 4;
     }
-    t.bytes = t.lines * t.pitch * 4;
     return tile_add(p, t);
 }
 
@@ -186,10 +177,14 @@ void tile_product(const Body *b, TileProgram *p)
     begin(b, p);
     const Schedule *s = &b->sched;
     bool plain = p->atom == &fma;
-    Tile own = {.name = "acc", .layout = L_SUMS, .type = plain ? p->type : DT_F32, .places = 1};
-    own.lines = !plain ? p->side_m : p->each ? p->each : 4; // results of a warp, or of a thread
-    own.line = !plain ? p->side_n : p->each ? p->each : 2;
-    int acc = tile_add(p, own);
+    // The sums of a warp, or of a thread.
+    const int acc = tile_registers(p, "acc", L_SUMS, plain ? p->type : DT_F32,
+                                   !plain    ? p->side_m
+                                   : p->each ? p->each
+                                             : 4,
+                                   !plain    ? p->side_n
+                                   : p->each ? p->each
+                                             : 2);
     bool direct = plain && p->each; // sums go to memory from registers
     int sums = direct ? acc : add_sums(p), places = p->tile[0].places;
     tile_do(p, T_FILL, acc, NO_TILE);
@@ -212,10 +207,8 @@ void tile_product(const Body *b, TileProgram *p)
     const bool strips = !plain && s->variant != RUN_F32_RING;
     if (strips) tile_begin(p, T_LOOP, p->side_m / MMA_STRIP);
     if (!direct) tile_do(p, T_MOVE, sums, acc);
-    if (s->variant == RUN_F32_RING) {
-        Tile rest = {.name = "rest", .layout = L_RESULTS, .places = 1};
-        tile_load(p, BY_BODY, tile_add(p, rest));
-    }
+    if (s->variant == RUN_F32_RING)
+        tile_load(p, BY_BODY, tile_registers(p, "rest", L_RESULTS, DT_F32, 0, 0));
     tile_do(p, T_MAP, NO_TILE, sums);
     if (strips) tile_end(p);
 }

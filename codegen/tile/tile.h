@@ -184,6 +184,10 @@ typedef struct TileProgram {
 enum { NO_TILE = -1 };
 // -- build.c: tiles and ops are appended to a program
 int tile_add(TileProgram *p, Tile t); // returns its number
+int tile_registers(TileProgram *p, const char *name, TileLayout layout, DType type, int lines,
+                   int line);
+// A tile of rows in shared memory, in one place at offset 0.
+Tile tile_rows(const char *name, TileLayout layout, DType type, int lines, int line, int pitch);
 void tile_op(TileProgram *p, TileOp op);
 // The caller may set more fields of the returned op until it adds the next one.
 TileOp *tile_do(TileProgram *p, TileKind kind, int dst, int a); // any op with at most two tiles

@@ -73,20 +73,11 @@ void tile_warps(const Body *b, TileProgram *p)
     int64_t chunks = warp_all_chunks(b);
     p->steps = chunks ? ceil_div(chunks, warp_chunks(b)) : 1;
     int left = tile_add(p, operand(b, 1)), right = tile_add(p, operand(b, 2));
-    int acc = tile_add(p, (Tile){.name = "sums",
-                                 .layout = L_SUMS,
-                                 .type = DT_F32,
-                                 .places = 1,
-                                 .lines = p->side_m,
-                                 .line = p->side_n});
-    int rest = tile_add(p, (Tile){.name = "rest", .layout = L_RESULTS, .places = 1}), sums = acc;
-    if (s->tile.share > 1) {
-        Tile t = {.name = "parts", .layout = L_ROWS, .type = DT_F32, .places = 1};
-        t.lines = s->threads / 32 * s->tile.m;
-        t.line = t.pitch = s->tile.n;
-        t.bytes = t.lines * t.pitch * 4;
-        sums = tile_add(p, t);
-    }
+    int acc = tile_registers(p, "sums", L_SUMS, DT_F32, p->side_m, p->side_n), sums = acc;
+    int rest = tile_registers(p, "rest", L_RESULTS, DT_F32, 0, 0);
+    if (s->tile.share > 1)
+        sums = tile_add(p, tile_rows("parts", L_ROWS, DT_F32, s->threads / 32 * s->tile.m,
+                                     s->tile.n, s->tile.n));
     tile_load(p, BY_BODY, rest);
     tile_do(p, T_FILL, acc, NO_TILE);
     tile_begin(p, T_LOOP, p->steps);
