@@ -29,7 +29,8 @@ const char *wgmma_parameters(Emit *e); // the launch's tensor maps as parameters
 const char *attention_groups_parameters(Emit *e);
 
 // -- vectors_cuda.c -------------------------------------------------------------------------------
-enum { MAX_VECTORS = 64 }; // loads beyond this number go element by element
+// Loads and stores beyond these numbers go element by element.
+enum { MAX_VECTORS = 64, MAX_STORES = 256 };
 
 // The loads and stores that access whole vectors along an axis; all others go element by element.
 typedef struct Vectors {
@@ -37,7 +38,7 @@ typedef struct Vectors {
     const char *base; // the name of a vector's first index along the axis; NULL: the axis's name
     int loads[MAX_VECTORS], nloads;
     bool steady[MAX_VECTORS]; // all elements of a vector are the same one, which is loaded
-    bool store[256];          // by store; stores after the first 256 go element by element
+    bool store[MAX_STORES];   // by store
     bool open;                // a vector may extend beyond the end of its array
     const bool *any;          // by instruction: its vectors are not aligned; NULL: all are aligned
     int moved;    // an unaligned load whose misalignment is the variable "words"; -1: none

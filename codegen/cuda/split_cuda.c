@@ -123,7 +123,7 @@ void close_edge(Emit *e, const char *only)
 void store_between(const Emit *e, Vectors *v)
 {
     const Body *b = e->body;
-    for (uint32_t i = 0; i < b->stores.n && i < 256; i++) {
+    for (uint32_t i = 0; i < b->stores.n && i < MAX_STORES; i++) {
         const BodyStore *s = &b->stores.at[i];
         v->store[i] = s->buf >= 0 && !s->joins && !s->guard && !s->fold && s->ix &&
                       body_aligned(b, s->ix, v->width) && v->width * element_bytes(b, s->buf) <= 32;

@@ -107,7 +107,7 @@ Vectors find_vectors(const Emit *e, int axis, int width)
             goes_round(e, x, axis))
             v.loads[v.nloads++] = (int)i;
     }
-    for (uint32_t i = 0; i < b->stores.n && i < 256; i++) {
+    for (uint32_t i = 0; i < b->stores.n && i < MAX_STORES; i++) {
         const BodyStore *s = &b->stores.at[i];
         v.store[i] =
             s->buf >= 0 && !s->joins && !s->guard && vector_place(e, s->ix, axis, width, s->buf);
@@ -270,8 +270,8 @@ void lane_stores(Emit *e, const Vectors *v, int stage)
     for (int pass = 0; pass < 2; pass++) {
         bool direct = false; // some store goes element by element, straight to memory
         for (uint32_t i = 0; i < b->stores.n; i++)
-            direct |=
-                wants_store(e, i, stage) && b->stores.at[i].buf >= 0 && !(i < 256 && v->store[i]);
+            direct |= wants_store(e, i, stage) && b->stores.at[i].buf >= 0 &&
+                      !(i < MAX_STORES && v->store[i]);
         if (pass && direct) stop_if_failed(e);
         for (uint32_t i = 0; i < b->stores.n; i++) {
             const BodyStore *s = &b->stores.at[i];
@@ -279,7 +279,7 @@ void lane_stores(Emit *e, const Vectors *v, int stage)
             const char *x = emit_value(e, s->buf < 0 ? s->value : emit_unrounded(e, s));
             if (s->ix) emit_index(e, s->ix);
             if (pass == 0 || s->buf < 0) continue;
-            if (i < 256 && v->store[i])
+            if (i < MAX_STORES && v->store[i])
                 emit(e, "out%u.at[lane] = %s;", i,
                      packs(b->bufs.at[s->buf].type) ? x
                                                     : emit_stored(e, b->bufs.at[s->buf].type, x));
@@ -291,7 +291,7 @@ void lane_stores(Emit *e, const Vectors *v, int stage)
 
 void open_stores(Emit *e, const Vectors *v, int stage)
 {
-    for (uint32_t i = 0; i < e->body->stores.n && i < 256; i++)
+    for (uint32_t i = 0; i < e->body->stores.n && i < MAX_STORES; i++)
         if (v->store[i] && wants_store(e, i, stage)) {
             DType t = e->body->bufs.at[e->body->stores.at[i].buf].type;
             emit(e, "%s out%u;",
@@ -303,7 +303,7 @@ void open_stores(Emit *e, const Vectors *v, int stage)
 void flush_stores(Emit *e, const Vectors *v, int stage)
 {
     stop_if_failed(e);
-    for (uint32_t i = 0; i < e->body->stores.n && i < 256; i++) {
+    for (uint32_t i = 0; i < e->body->stores.n && i < MAX_STORES; i++) {
         const BodyStore *s = &e->body->stores.at[i];
         DType t = s->buf < 0 ? DT_F32 : e->body->bufs.at[s->buf].type;
         if (v->store[i] && wants_store(e, i, stage))

@@ -123,10 +123,10 @@ void agent_load(Run *r, int who, const TileOp *op, int64_t position);
 // Reads an operand: a product of a group, which reads it [later], or threads that add up its rows,
 // at once (NULL).
 void agent_read(Run *r, int who, int tile, int64_t position, Accesses *later);
-// A part of a place is read at once; is written by its own block ([now]: what it then holds; if it
-// is coming, until its thread has waited for its copies).
+// A part of a place is read at once; the agent's own part is written. [now]: what it then holds; it
+// is coming until the agent has waited for its copies.
 void agent_read_part(Run *r, int who, int block, int tile, int place, int part, int64_t want);
-void agent_write(Run *r, int who, int tile, int place, int part, Spot now);
+void agent_write(Run *r, int who, int tile, int place, Spot now);
 void agent_clear(Run *r, int who, const TileOp *op, int64_t position);
 void agent_multiply(Run *r, int who, const TileOp *op, int64_t position);
 void agent_map(Run *r, int who, const TileOp *op);

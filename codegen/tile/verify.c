@@ -186,7 +186,8 @@ static bool left_out(const Run *r, const Agent *a, const TileOp *op)
         int64_t about = a->iteration + op->shift;
         if (about < 0 || about >= trips_of(r, a)) return true;
     }
-    if (a->loop == NOTHING) return op->when == THE_FIRST && a->pass;
+    if (a->loop == NOTHING)
+        return (op->when == THE_FIRST && a->pass) || (op->shift && !r->p->nroles);
     return (op->when == THE_FIRST && a->iteration > 0) ||
            (op->when == THE_LAST && a->iteration + 1 < trips_of(r, a));
 }

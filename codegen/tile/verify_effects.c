@@ -131,15 +131,16 @@ static void read_later(Run *r, int who, Accesses *by, int number)
     finish_later(r, who, by, number);
 }
 
-void agent_write(Run *r, int who, int tile, int place, int part, Spot now)
+void agent_write(Run *r, int who, int tile, int place, Spot now)
 {
-    const int block = r->agent[who].block, number = cell_number(r, block, tile, place, part);
-    overwrite_others(r, who, block, tile, place, false);
+    Agent *a = &r->agent[who];
+    const int number = cell_number(r, a->block, tile, place, a->warp * LANES + a->lane);
+    overwrite_others(r, who, a->block, tile, place, false);
     check_overwrite(r, who, &r->cell[number], r->p->tile[tile].name);
     now.writer = who;
     now.wrote = tick(r, who);
     r->cell[number] = now;
-    if (now.coming) finish_later(r, who, &r->agent[who].by_copies, number);
+    if (now.coming) finish_later(r, who, &a->by_copies, number);
 }
 
 Accesses *agent_accesses(Agent *a, TileHow how)
@@ -341,12 +342,8 @@ static void write_part(Run *r, int who, const TileOp *op)
     a->begun = false;
     if (op->dst < 0) return;
     a->boxed++;
-    Spot *c = &r->cell[box_cell(r, a, op->dst, a->lane)];
-    check_overwrite(r, who, c, r->p->tile[op->dst].name);
-    *c = (Spot){.holds = a->tile * agent_parts(r->p) + a->iteration,
-                .writer = who,
-                .wrote = tick(r, who),
-                .raw = true};
+    agent_write(r, who, op->dst, tile_place(&r->p->tile[op->dst], a->iteration),
+                (Spot){.holds = a->tile * agent_parts(r->p) + a->iteration, .raw = true});
 }
 
 void agent_move(Run *r, int who, const TileOp *op)
@@ -361,8 +358,7 @@ void agent_move(Run *r, int who, const TileOp *op)
         agent_wrong(r, a->at, "are not those of all tiles", r->p->tile[op->a].name);
     if (!totals) check_products(r, a, op->a);
     a->begun = false;
-    agent_write(r, who, op->dst, 0, a->warp * LANES + a->lane,
-                (Spot){.holds = totals ? r->tiles : a->tile, .raw = true});
+    agent_write(r, who, op->dst, 0, (Spot){.holds = totals ? r->tiles : a->tile, .raw = true});
 }
 
 // Reads all parts that a block has of a tile: sums of one tile of the result, or totals of all.

@@ -6,8 +6,7 @@
 
 static void write_own(Run *r, int who, int tile, int64_t about, bool coming)
 {
-    const Agent *a = &r->agent[who];
-    agent_write(r, who, tile, tile_place(&r->p->tile[tile], about), a->warp * LANES + a->lane,
+    agent_write(r, who, tile, tile_place(&r->p->tile[tile], about),
                 (Spot){.holds = about, .coming = coming});
 }
 
