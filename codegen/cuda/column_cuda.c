@@ -421,25 +421,20 @@ static bool prefetch(Emit *e, const Columns *c)
 {
     enum { MOST_AHEAD = 48 }; // elements that a thread loads
     const Body *b = e->body;
-    int n = 0;
+    int given[MAX_VECTORS], n = 0;
     for (int i = 0; i < c->v.nloads; i++)
-        n += hoisted(e, c->v.loads[i]) && !c->walked[c->v.loads[i]];
+        if (hoisted(e, c->v.loads[i]) && !c->walked[c->v.loads[i]]) given[n++] = c->v.loads[i];
     if (!column_commits_late(b) || c->shifted || n * c->v.width > MOST_AHEAD) return false;
     for (uint32_t i = 0; i < b->insts.n; i++)
         if (e->live[i] && b->insts.at[i].kind == KI_LOAD && !b->insts.at[i].axes &&
             is_plain(e, (int)i))
             emit_value(e, (int)i);
     if (!n) return true;
-    for (int i = 0; i < c->v.nloads; i++) {
-        int load = c->v.loads[i];
-        if (hoisted(e, load) && !c->walked[load])
-            emit(e, "%s %s;", vec_type(e, load_dtype(b, load), vector_width(&c->v, load)),
-                 slot_name(e, load));
-    }
+    for (int i = 0; i < n; i++)
+        emit(e, "%s %s;", vec_type(e, load_dtype(b, given[i]), vector_width(&c->v, given[i])),
+             slot_name(e, given[i]));
     emit_open(e, 0);
-    for (int i = 0; i < c->v.nloads; i++)
-        if (hoisted(e, c->v.loads[i]) && !c->walked[c->v.loads[i]])
-            print_vector_load(e, &c->v, c->v.loads[i], slot_name(e, c->v.loads[i]));
+    for (int i = 0; i < n; i++) print_vector_load(e, &c->v, given[i], slot_name(e, given[i]));
     emit_end(e, "if (%s) {", c->leader);
     return true;
 }
