@@ -126,7 +126,8 @@ bool region_checks(Arena *a, const Node *region_op)
         for (uint32_t k = 0; k < op->nregions; k++)
             for (uint32_t i = 0; i < op->regions[k]->nodes.n; i++) {
                 const Node *n = op->regions[k]->nodes.at[i];
-                if ((node_class(n) == CLS_INDEX && n->op != OP_repair) || node_has(n, OPF_EFFECT)) return true;
+                if ((node_class(n) == CLS_INDEX && n->op != OP_repair) || node_has(n, OPF_EFFECT))
+                    return true;
                 if (n->nregions) vec_push(a, &work, n);
             }
     }
