@@ -395,6 +395,7 @@ void bound_repair(Eval *e, const Node *n, Value *const *args, Value *out)
     int64_t *place;
     eval_repair_places(e->env->arena, n, &dot, &place);
     Value exact = value_new(e->env->arena, &dot);
+    eval_dot(e, n, args, &exact);
     bound_dot(e, n, args, &exact);
     if (!exact.error[0] && !y->error[0]) return;
     value_errors(e->env->arena, out);

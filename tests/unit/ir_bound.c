@@ -215,6 +215,34 @@ static void test_steps(void)
     CHECK(v->error[0][0] == 10 && v->error[0][1] == 0 && v->error[0][2] == 0);
 }
 
+// Elements that are not finite become those of the product, with its error; others stay.
+static void test_repair(void)
+{
+    Graph *g = fresh();
+    Node *a = input(g, "a", shape(DT_F32, 3, 2, 2, 2)),
+         *b = input(g, "b", shape(DT_F32, 3, 2, 3, 2));
+    Node *dot = graph_dot(g, a, b, (int64_t[]){0}, (int64_t[]){0}, 1, (int64_t[]){2},
+                          (int64_t[]){2}, 1, DT_F32);
+    const int64_t perm[] = {1, 0, 2};
+    Node *exact = graph_permute(g, dot, perm), *y = input(g, "y", exact->type);
+    Attrs at = attrs_copy(dot->attrs);
+    attr_set_ints(g, &at, ATTR_perm, perm, 3);
+    Node *args[] = {a, b, y};
+    graph_root(g, OP_output, exact, "exact");
+    graph_root(g, OP_output, graph_node(g, OP_repair, args, 3, &at), "repaired");
+    EvalEnv env = environment();
+    give(&env, "a", a->type, DATA(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8));
+    give(&env, "b", b->type, DATA(1, 0.1, 2, 0.2, 3, 0.3, 4, 0.4, 5, 0.5, 6, 0.6));
+    double given[] = {NAN, 1, INFINITY, 2, -INFINITY, 3, 4, NAN, 5, 6, 7, INFINITY};
+    give(&env, "y", y->type, given);
+    const Value *want = evaluate(g, &env, "exact"), *v = evaluate(g, &env, "repaired");
+    for (int i = 0; i < 12; i++) {
+        CHECK_MSG(v->f[i] == (isfinite(given[i]) ? given[i] : want->f[i]), "element %d", i);
+        CHECK_MSG(want->error[0][i] > 0 && v->error[0][i] == want->error[0][i], "%g %g",
+                  want->error[0][i], v->error[0][i]);
+    }
+}
+
 // Just past a multiple a remainder may as well be none, or all; and the larger of two equal values
 // falls where both fall.
 static void test_turns(void)
@@ -631,6 +659,7 @@ int main(void)
     test_not_finite();
     test_masked();
     test_steps();
+    test_repair();
     test_turns();
     test_equal_maxima();
     test_cancellation();
