@@ -135,9 +135,9 @@ typedef struct TargetGroups {          // a convolution by groups of channels, o
     bool half;     // of 16-bit floats; otherwise of f32 rounded to TF32
 } TargetGroups;
 // Whether it is faster as a convolution of all channels, with weights of 0 between groups.
+bool target_merges_groups(const Target *t, const TargetGroups *x);
 // Whether products of (rows, K) with weights of so many columns each become one with all of them.
 bool target_joins_products(const Target *t, int64_t rows, int64_t cols);
-bool target_merges_groups(const Target *t, const TargetGroups *x);
 typedef struct TargetPatches { // a product of 16-bit floats with windows of few channels
     int64_t terms, places;     // of a window; the number of windows
     int64_t results;           // for each window, or for each term

@@ -183,10 +183,11 @@ void kernel_costs(const Kernel *k, const Target *t, ProgKernel *p)
             if (v->kind == KI_REDUCE && !v->unless)
                 flops += volume(b, v->axes | b->insts.at[v->a[0]].axes | 1ull << v->axis);
         }
+        const int64_t before = p->product_flops;
         if (k->phase == PHASE_WHOLE) product_costs(k, b, p);
         if (b->dot.deep) { // products with zeros between groups do not count
             const double groups = (double)b->dot.deep / (double)b->dot.channels,
-                         zeros = (double)p->product_flops * (1 - 1 / groups);
+                         zeros = (double)(p->product_flops - before) * (1 - 1 / groups);
             p->product_flops -= (int64_t)zeros;
             flops -= zeros;
         }
