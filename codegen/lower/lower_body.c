@@ -231,8 +231,9 @@ static void find_groups(Lower *l, const Node *dot)
     int n;
     const int64_t *groups = attr_ints(dot, ATTR_groups, &n);
     const DotAxes axes = dot_axes(dot, 1);
-    if (n != 2 || axes.nbatch || axes.nfree != 1) return;
-    l->body->dot.deep = l->channels ? l->channels : dot->args[0]->type.dim[last_summed(dot)];
+    const Type *image = &dot->args[0]->type;
+    if (n != 2 || axes.nbatch || axes.nfree != 1 || last_summed(dot) != image->rank - 1) return;
+    l->body->dot.deep = l->channels ? l->channels : image->dim[image->rank - 1];
     l->body->dot.channels = groups[0];
     l->body->dot.results = groups[1];
 }

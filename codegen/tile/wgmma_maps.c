@@ -323,8 +323,8 @@ int64_t wgmma_chunks(const Body *b)
     const Schedule *s = &b->sched;
     const int64_t deep = b->dot.deep, results = b->dot.results;
     if (!deep || s->tile.n % results || b->axis[b->col].extent % deep || wgmma_shares(s) ||
-        s->tile.wgmma == WGMMA_STEPS || s->cluster > 1 || group_apart(b) > 1 ||
-        body_folds_left(b) || wgmma_right_strips(b) || wgmma_skips(b))
+        s->cluster > 1 || group_apart(b) > 1 || body_folds_left(b) || wgmma_right_strips(b) ||
+        wgmma_skips(b))
         return 0;
     const int64_t channels = s->tile.n / results * b->dot.channels;
     return channels % STEP == 0 && channels < deep ? channels / STEP : 0;
