@@ -21,7 +21,7 @@ fuzz() {
 }
 
 fuzz cpu $cpu
-# Every op of the table stands in some program, but for the mark of a failed construction and for code of
+# Every op of the table stands in some program, but for the mark of a failed construction, repair, which a pass makes, and code of
 # the user's own (cli/extern.sh).
 ops=$(sed -n 's/^ops that no program had://p' "$W/log")
 [ "$cpu" -lt 1000 ] || [ "$ops" = " native repair extern own poison" ] && pass || fail "the generator makes no:$ops"
