@@ -480,7 +480,7 @@ const char *tile_verify(Arena *a, const TileProgram *p, uint64_t seed)
 {
     static const TileRole alike = {.name = "threads", .warps = 2};
     const char *found = NULL;
-    Arena *own = arena_new(); // freed at the end
+    Arena *own = arena_inside(a); // released at the end
     Run *r = NEW(own, Run);
     r->arena = a;
     r->p = p;
@@ -495,6 +495,6 @@ const char *tile_verify(Arena *a, const TileProgram *p, uint64_t seed)
     if (p->nbars) r->bar = arena_alloc(own, sizeof *r->bar * BLOCKS);
     if (p->nroles) found = verify_roles(r);
     for (r->rounds = 2; !p->nroles && r->rounds <= 3 && !found; r->rounds++) found = run(r, 1);
-    arena_free(own);
+    arena_empty(own);
     return found;
 }
