@@ -21,8 +21,8 @@
 // the weights itself only leaves out the products between groups.
 //
 // Requires: gradients expanded, precision chosen, so that it is known what tensor cores multiply.
-// Keeps: finite values within rounding (zeros are added, in another order of the sum), and whether
-// a step is finite. Breaks: nothing.
+// Keeps: values within rounding (zeros are added, in another order of the sum), also those that are
+// not finite; of a training step with such values, that it is not finite. Breaks: nothing.
 #include "ir/axes.h"
 #include "passes/passes.h"
 #include "passes/regions.h"

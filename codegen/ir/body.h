@@ -70,7 +70,9 @@ typedef struct Inst {
     bool approx;      // EW: CUDA may use the cheaper form
     const char *text; // EW: user-written text instead of the op's expression; or NULL
     bool repeats;     // EW: its last operand is a broadcast of one value
-    int unless; // REDUCE: 1 + the bool that says that a row does not need it; 0: all rows need it
+    // REDUCE: 1 + the bool that says that a row (of a nested one: an element) does not need it;
+    // 0: all need it.
+    int unless;
     // Set by rewrites (rewrite.h):
     Quotient quotient; // EW
     bool skips;        // LOAD: its predicate depends only on positions and on values that all

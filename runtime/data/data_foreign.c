@@ -118,7 +118,8 @@ static const Foreign *find(const char *path, const RtBytes *b)
 bool rt_path_unnamed(const char *path)
 {
     struct stat st;
-    return !strncmp(path, "/dev/", 5) || !strncmp(path, "/proc/", 6) ||
+    return !strcmp(path, "/dev/stdin") || !strncmp(path, "/dev/fd/", 8) ||
+           !strncmp(path, "/proc/", 6) ||
            (!stat(path, &st) && S_ISFIFO(st.st_mode) && !rt_path_named(path, ".bin .raw "));
 }
 

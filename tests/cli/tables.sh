@@ -58,6 +58,11 @@ expect 0 "y f32[4, 3] 2 4 6 2 4 8" "${RUN[@]}" --input x=<(cut -d, -f1-3 t.csv)
 expect 1 "/dev/stdin: an example of the model's input is f32[3], which is 3 of the table's columns, not 1" "${RUN[@]}" --input x=/dev/stdin <<<'hello'
 cp t.csv t.data
 expect 1 "t.data is text, which an input of f32 cannot take; a table of numbers must be named .csv or .tsv" "${RUN[@]}" --input x=t.data
+if [ -w /dev/shm ]; then # files there have names
+    shared=$(mktemp -p /dev/shm netc.XXXXXX.data) && cp t.csv "$shared"
+    expect 1 "$shared is text, which an input of f32 cannot take" "${RUN[@]}" --input x="$shared"
+    rm -f "$shared"
+fi
 
 # out of run: tables and archives, which Python reads, and its own
 expect 0 "" "${RUN[@]}" --input x=t.csv:a-c -o y=out.csv -o s=out.tsv
