@@ -9,7 +9,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 
-enum { PROG_MAX_RANK = 8, PROG_VERSION = 16 };
+enum { PROG_MAX_RANK = 8, PROG_VERSION = 17 };
 
 // Element types with the names and order of ir/dtypes.def (the runtime does not know ir/).
 typedef enum ProgDType {
@@ -187,7 +187,8 @@ typedef struct ProgGemm {
     int64_t m, n, k, lda, ldb, ldc;
     int64_t batch, stride_a, stride_b, stride_c; // elements; batch 1: none
     ProgEpilogue epilogue;
-    // Arguments of the step: A, B, C, then bias and aux where the epilogue has them, then
+    bool residual; // a matrix like C is added before the activation
+    // Arguments of the step: A, B, C, then residual, bias and aux where there are such, then
     // workspace.
     int64_t workspace;      // bytes planned for it
     const char *choice_key; // the line of the choice table that picks its algorithm
@@ -198,7 +199,7 @@ typedef struct ProgGemm {
     // Its arguments come last.
     int32_t follower, follower_args;
 } ProgGemm;
-enum { PROG_MAX_KERNEL_ARGS = 32, PROG_MAX_GEMM_ARGS = 6 + 2 * PROG_MAX_KERNEL_ARGS };
+enum { PROG_MAX_KERNEL_ARGS = 32, PROG_MAX_GEMM_ARGS = 7 + 2 * PROG_MAX_KERNEL_ARGS };
 int prog_gemm_args(const ProgGemm *g); // of the library's call
 
 typedef enum ProgStepKind {

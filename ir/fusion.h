@@ -42,6 +42,7 @@ typedef struct Group {
     ConcatPart *parts; // CALL: where each of outs is stored; NULL: each in memory of its own
     unsigned epilogue; // DOT: TargetEpilogue bits that the library applies
     Node *bias;        // DOT: the bias added
+    Node *residual;    // DOT: the stored value of the result's size added
     // DOT: the operand of a backward epilogue. If this group stores it: the value before its
     // activation.
     Node *aux;

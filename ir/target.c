@@ -3,7 +3,10 @@
 
 #include "ir/target.h"
 
-enum { ALL_EPILOGUES = EPI_BIAS | EPI_RELU | EPI_GELU | EPI_GELU_AUX | EPI_DGELU | EPI_CASTS };
+enum {
+    ALL_EPILOGUES =
+        EPI_BIAS | EPI_RELU | EPI_GELU | EPI_GELU_AUX | EPI_DGELU | EPI_CASTS | EPI_RESIDUAL
+};
 
 static bool cpu_fma(void)
 {

@@ -10,10 +10,11 @@ typedef enum TargetKind { TARGET_CPU, TARGET_CUDA } TargetKind;
 enum TargetEpilogue { // what a matmul can compute after the product
     EPI_BIAS = 1,
     EPI_RELU = 2,
-    EPI_GELU = 4,      // forward, any combination with bias
-    EPI_GELU_AUX = 16, // also stores what the backward pass needs
-    EPI_DGELU = 64,    // in the backward pass
-    EPI_CASTS = 256,   // rounds the f32 sum to the operands' type when it is stored
+    EPI_GELU = 4,       // forward, any combination with bias
+    EPI_GELU_AUX = 16,  // also stores what the backward pass needs
+    EPI_DGELU = 64,     // in the backward pass
+    EPI_CASTS = 256,    // rounds the f32 sum to the operands' type when it is stored
+    EPI_RESIDUAL = 512, // adds a tensor of the result's size and type before the activation
 };
 
 typedef struct Target {

@@ -97,7 +97,7 @@ struct RtDeviceOps {
     // argv: one entry per argument, see args_by_address.
     RtCode (*launch)(RtStream *s, RtModule *m, int kernel, void *const *argv, RtError *e);
     // Runs the library's call, or the kernel that replaces it, but not the kernel after the
-    // library's call. slots: A, B, C, bias, aux, workspace, as in ProgGemm.
+    // library's call. slots: A, B, C, residual, bias, aux, workspace, as in ProgGemm.
     RtCode (*gemm)(RtStream *s, RtModule *m, int gemm, const RtSlot *slots, RtError *e);
     // The kernel that currently replaces the library's call of a product or, if [behind], that runs
     // after it; -1: none. NULL: the library computes everything.

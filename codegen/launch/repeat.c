@@ -175,7 +175,7 @@ static void put_group(Repeats *r, const Group *g)
     put_nodes(r, g->outs.at, g->outs.n);
     put_nodes(r, g->folded.at, g->folded.n);
     put_nodes(r, g->inner, (uint32_t)g->ninner);
-    Node *const others[] = {g->anchor, g->bias, g->aux, g->prologue_a, g->prologue_b};
+    Node *const others[] = {g->anchor, g->bias, g->residual, g->aux, g->prologue_a, g->prologue_b};
     put_nodes(r, others, sizeof others / sizeof *others);
     put(r, g->parts != NULL);
     for (uint32_t i = 0; i < g->outs.n && g->parts; i++) {

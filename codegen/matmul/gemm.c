@@ -93,6 +93,16 @@ static const Node *result_of(const Group *gr)
     return out;
 }
 
+// The stored node behind n, if that is a row-major matrix with the type and size of the result.
+static const Node *like_result(const GemmFrom *f, const GemmMatch *m, const Node *n)
+{
+    const ProgGemm *g = &m->gemm;
+    GemmOperand x;
+    bool like = operand_of(f, n, &x) && n->type.dtype == m->out->type.dtype &&
+                type_count(&n->type) == g->m * g->n * g->batch && strides_row_major(&x.s);
+    return like ? x.stored : NULL;
+}
+
 bool gemm_match(const GemmFrom *f, const Group *gr, GemmMatch *m)
 {
     const Node *dot = gr->anchor;
@@ -103,7 +113,7 @@ bool gemm_match(const GemmFrom *f, const Group *gr, GemmMatch *m)
     m->out = result_of(gr);
     if (!m->out || (!gr->epilogue && through(m->out) != dot)) return false;
     ProgGemm *g = &m->gemm;
-    if (!epilogue_of(gr->epilogue & ~(unsigned)EPI_CASTS, &g->epilogue) ||
+    if (!epilogue_of(gr->epilogue & ~(unsigned)(EPI_CASTS | EPI_RESIDUAL), &g->epilogue) ||
         (gr->epilogue & ~t->epilogues))
         return false;
     DType ta = dot->args[0]->type.dtype, tb = dot->args[1]->type.dtype;
@@ -145,13 +155,10 @@ bool gemm_match(const GemmFrom *f, const Group *gr, GemmMatch *m)
         m->bias = b.stored;
         if (m->bias->type.dtype != m->out->type.dtype) return false;
     }
-    if (gr->aux) { // a row-major matrix with the type and shape of the result
-        GemmOperand aux;
-        if (!operand_of(f, gr->aux, &aux) || gr->aux->type.dtype != m->out->type.dtype ||
-            type_count(&gr->aux->type) != g->m * g->n * g->batch || !strides_row_major(&aux.s))
-            return false;
-        m->aux = aux.stored;
-    }
+    if ((gr->aux && !(m->aux = like_result(f, m, gr->aux))) ||
+        (gr->residual && !(m->residual = like_result(f, m, gr->residual))))
+        return false;
+    g->residual = m->residual != NULL;
     g->a_type = (ProgDType)ta;
     g->b_type = (ProgDType)tb;
     g->c_type = (ProgDType)m->out->type.dtype;
@@ -162,7 +169,7 @@ bool gemm_match(const GemmFrom *f, const Group *gr, GemmMatch *m)
 // Whether the product is generated instead of computed by the library.
 static bool is_generated(const GemmFrom *f, const Group *gr, const ProgGemm *g)
 {
-    bool plain = !(gr->epilogue & ~(unsigned)(EPI_BIAS | EPI_RELU | EPI_GELU));
+    bool plain = !(gr->epilogue & ~(unsigned)(EPI_BIAS | EPI_RELU | EPI_GELU | EPI_RESIDUAL));
     bool f32 =
         g->a_type == PD_F32 && g->b_type == PD_F32 && g->c_type == PD_F32 && g->compute == PD_F32;
     if (target_row_by_row(f->target, g->m, g->n, g->k)) return plain;

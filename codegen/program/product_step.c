@@ -125,7 +125,7 @@ static int alternative(Frame *f, Group *gr, const Item **follower, ProgGemm *g, 
     GenEntry *e = f->e;
     const Target *t = e->gen->target;
     bool needed = candidate_may_be_needed(t, g), pays = candidate_may_pay(t, g);
-    const Item *next = pays ? *follower : NULL;
+    const Item *next = pays || candidate_may_save(t, g) ? *follower : NULL;
     LoweredKernel *ks, *alone;
     Group **groups = NEW_ARRAY(e->gen->arena, Group *, 1);
     int n = 0;
@@ -176,11 +176,11 @@ static const char *product_name(const Gen *gen, const Node *dot, const GemmMatch
 // A choice holds for all products with this key.
 static const char *choice_key(const Gen *gen, const ProgGemm *g)
 {
-    return arena_printf(gen->arena, "gemm %s%s%s %c%c %lld %lld %lld %lld epilogue %d%s",
+    return arena_printf(gen->arena, "gemm %s%s%s %c%c %lld %lld %lld %lld epilogue %d%s%s",
                         prog_dtype_name(g->a_type), prog_dtype_name(g->b_type),
                         prog_dtype_name(g->c_type), g->trans_a ? 't' : 'n', g->trans_b ? 't' : 'n',
                         (long long)g->m, (long long)g->n, (long long)g->k, (long long)g->batch,
-                        (int)g->epilogue, g->tf32 ? " tf32" : "");
+                        (int)g->epilogue, g->residual ? " residual" : "", g->tf32 ? " tf32" : "");
 }
 
 // The arguments of the call. Returns their number; 0: one has no buffer.
@@ -192,6 +192,7 @@ static int call_args(Frame *f, const Group *gr, const GemmMatch *m, ProgArg *arg
     args[n++] = frame_memory(f, m->b.stored);
     args[n] = f->place[m->out->id];
     args[n++].written = true;
+    if (m->residual) args[n++] = frame_memory(f, m->residual);
     if (m->bias) args[n++] = frame_memory(f, m->bias);
     if (m->aux) {
         args[n] = frame_memory(f, m->aux);

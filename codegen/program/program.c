@@ -98,7 +98,7 @@ bool prog_epilogue_aux(ProgEpilogue e)
 
 int prog_gemm_args(const ProgGemm *g)
 {
-    return 3 + prog_epilogue_bias(g->epilogue) + prog_epilogue_aux(g->epilogue) +
+    return 3 + g->residual + prog_epilogue_bias(g->epilogue) + prog_epilogue_aux(g->epilogue) +
            (g->workspace > 0);
 }
 
@@ -246,6 +246,7 @@ static void print_gemm(Buf *b, const ProgGemm *g)
     if (g->batch != 1)
         buf_printf(b, "  batch %" PRId64 " (%" PRId64 ", %" PRId64 ", %" PRId64 ")", g->batch,
                    g->stride_a, g->stride_b, g->stride_c);
+    if (g->residual) buf_str(b, "  residual");
     if (g->epilogue) buf_printf(b, "  epilogue %s", epilogue[g->epilogue]);
     if (g->tf32) buf_str(b, "  tf32");
     if (g->follower) buf_str(b, "  and what follows it");

@@ -307,6 +307,7 @@ static void io_gemm(Io *io, ProgGemm *g)
                          &g->batch, &g->stride_a, &g->stride_b, &g->stride_c, &g->workspace};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) io_i64(io, fields[i]);
     IO_ENUM(io, g->epilogue, PE_GELU_AUX + 1u);
+    IO_BOOL(io, g->residual);
     io_str(io, &g->choice_key);
     io_i32(io, &g->kernel);
     io_i32(io, &g->kernel_args);

@@ -191,6 +191,8 @@ static const char *check_gemm_step(const Validate *v, const ProgStep *s)
         !fits(v, &s->args[2], s->depth, c, g->c_type))
         return "a matmul that leaves its buffers";
     int32_t at = 3;
+    if (g->residual && !fits(v, &s->args[at++], s->depth, c, g->c_type))
+        return "a matmul whose residual is too short";
     if (bias && !fits(v, &s->args[at++], s->depth, g->n, g->c_type))
         return "a matmul whose bias is too short";
     if (aux && !fits(v, &s->args[at++], s->depth, g->m * g->n, g->c_type))

@@ -58,7 +58,7 @@ static Cost product(const Program *p, int gemm, int64_t more_bytes, const Rates 
     const ProgGemm *g = &p->gemms[gemm];
     int64_t bytes = g->batch * (g->m * g->k * prog_dtype_bytes(g->a_type) +
                                 g->k * g->n * prog_dtype_bytes(g->b_type) +
-                                g->m * g->n * prog_dtype_bytes(g->c_type));
+                                (1 + g->residual) * g->m * g->n * prog_dtype_bytes(g->c_type));
     return cost(bytes + more_bytes, 0, 2 * g->m * g->n * g->k * g->batch,
                 product_rate(g->a_type, g->tf32, r), r);
 }

@@ -60,7 +60,8 @@ typedef struct Fuse {
     Node **absorbed; // by id of nodes folded into a dot (including the last): the dot
     unsigned *epilogue_bits;
     Node **bias;
-    Node **kept;   // by id of a dot: the value before its activation, if that is stored, too
+    Node **residual; // by id of a dot: the stored value that the library adds to it
+    Node **kept;     // by id of a dot: the value before its activation, if that is stored, too
     Node **aux;    // by id of a dot: that value, or the value that the epilogue of a gradient reads
     Node ***inner; // by id of a dot: the nodes of the activation or gradient that are folded in
     int *ninner;
@@ -140,6 +141,12 @@ void fuse_turn(Fuse *f); // forces values to be stored that are read with a stri
 
 // fuse_epilogue.c
 void fuse_epilogues(Fuse *f);
+// Extends the chain that is folded into the dot by [end], with TargetEpilogue bits.
+void fuse_take(Fuse *f, Node *dot, Node *end, unsigned bits);
+Node *fuse_next(const Fuse *f, const Node *n); // the only reader of n; NULL: there are others
+Node *fuse_other_operand(const Node *n, const Node *one); // of a node with two operands
+// fuse_residual.c
+void fuse_residuals(Fuse *f, unsigned can); // can: the target's epilogues
 
 // fuse_dot.c
 // Returns the same graph if there is nothing to do.

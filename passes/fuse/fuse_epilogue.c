@@ -17,13 +17,12 @@ static bool only_user(const Fuse *f, const Node *n)
     return f->uses[n->id] == 1 && f->user[n->id];
 }
 
-static Node *next_of(const Fuse *f, const Node *n)
+Node *fuse_next(const Fuse *f, const Node *n)
 {
     return n && only_user(f, n) ? f->user[n->id] : NULL;
 }
 
-// The other operand of a node with two operands.
-static Node *other_operand(const Node *n, const Node *one)
+Node *fuse_other_operand(const Node *n, const Node *one)
 {
     return n->args[0] == one ? n->args[1] : n->args[0];
 }
@@ -60,7 +59,7 @@ static bool columns_are_b(const Node *dot)
     return dot->args[1]->type.rank - nb - nc == 1;
 }
 
-static void take(Fuse *f, Node *dot, Node *end, unsigned bits)
+void fuse_take(Fuse *f, Node *dot, Node *end, unsigned bits)
 {
     f->absorbed[f->epilogue[dot->id]->id] = dot;
     f->absorbed[dot->id] = f->absorbed[end->id] = dot;
@@ -75,21 +74,22 @@ static void linear_part(Fuse *f, Node *dot, unsigned can)
     f->epilogue[dot->id] = dot;
     DType low = dot->args[0]->type.dtype;
     bool narrow = low != DT_F32 && low != DT_F64 && (can & EPI_CASTS);
-    Node *n = next_of(f, dot), *at = dot, *sum = NULL;
+    Node *n = fuse_next(f, dot), *at = dot, *sum = NULL;
     if (narrow && dot->type.dtype == low && is_cast(n, DT_F32)) {
         at = n;
-        n = next_of(f, n);
+        n = fuse_next(f, n);
     }
-    Node *other = n && n->op == OP_add && n->args[0] != n->args[1] ? other_operand(n, at) : NULL;
+    Node *other =
+        n && n->op == OP_add && n->args[0] != n->args[1] ? fuse_other_operand(n, at) : NULL;
     if (other && (can & EPI_BIAS) && columns_are_b(dot)) {
-        Node *after = next_of(f, n);
+        Node *after = fuse_next(f, n);
         bool rounds = narrow && at->type.dtype != low && is_cast(after, low);
         DType result = rounds ? low : at->type.dtype;
         Node *bias = rounds || at == dot ? bias_vector(other, result) : NULL;
         if (bias) {
             sum = n;
             f->bias[dot->id] = bias;
-            take(f, dot, n, EPI_BIAS);
+            fuse_take(f, dot, n, EPI_BIAS);
             if (!rounds) return;
             n = after;
         }
@@ -97,18 +97,19 @@ static void linear_part(Fuse *f, Node *dot, unsigned can)
     if (!narrow || !is_cast(n, low) || (sum ? sum : at) != n->args[0] ||
         (sum ? sum : at)->type.dtype == low)
         return;
-    take(f, dot, n, EPI_CASTS);
+    fuse_take(f, dot, n, EPI_CASTS);
 }
 
 // Folds max(x, 0), if it is the only reader of the end of the chain.
 static void plain_relu(Fuse *f, Node *dot, unsigned can)
 {
-    Node *x = f->epilogue[dot->id], *n = next_of(f, x);
+    Node *x = f->epilogue[dot->id], *n = fuse_next(f, x);
     double zero;
     if (!n || n->op != OP_maximum || !(can & EPI_RELU) || !(can & EPI_BIAS) ||
         !columns_are_b(dot) || n->args[0] == n->args[1])
         return;
-    if (node_const_value(other_operand(n, x), &zero) && zero == 0) take(f, dot, n, EPI_RELU);
+    if (node_const_value(fuse_other_operand(n, x), &zero) && zero == 0)
+        fuse_take(f, dot, n, EPI_RELU);
 }
 
 // -- functions by their values --------------------------------------------------------------------
@@ -287,10 +288,10 @@ static void forward(Fuse *f, const Function *fn, Node *dot, Node *y, unsigned ca
     bool gone[MOST_NODES], alone = inner_nodes(f, fn, z, gone);
     if (z->type.dtype != y->type.dtype || !columns_are_b(dot)) return;
     if (alone && (can & EPI_RELU) && is_function(fn, relu)) {
-        take(f, dot, y, EPI_RELU);
+        fuse_take(f, dot, y, EPI_RELU);
     } else if ((can & (alone ? EPI_GELU : EPI_GELU_AUX)) && (alone || aux_fits(z, dot)) &&
                is_function(fn, gelu)) {
-        take(f, dot, y, alone ? EPI_GELU : EPI_GELU_AUX);
+        fuse_take(f, dot, y, alone ? EPI_GELU : EPI_GELU_AUX);
         if (!alone) f->kept[dot->id] = f->aux[dot->id] = z;
     } else {
         return;
@@ -311,7 +312,7 @@ static void backward(Fuse *f, const Function *fn, Node *const *end_of, int grad,
     if (f->epilogue[from->id] != z && f->kept[from->id] != z) return; // z is not stored
     if (!inner_nodes(f, fn, dz, gone) || !is_gradient(fn, gelu_slope, grad)) return;
     f->aux[dot->id] = z;
-    take(f, dot, y, EPI_DGELU);
+    fuse_take(f, dot, y, EPI_DGELU);
     keep_function(f, fn, dot, gone);
 }
 
@@ -343,8 +344,9 @@ static void results_in_shape(Fuse *f)
     for (uint32_t i = 0; i < f->g->nodes.n; i++) {
         Node *dot = f->g->nodes.at[i];
         if (!f->live[i] || dot->op != OP_dot || fuse_generated(f->options, dot)) continue;
-        Node *n = next_of(f, f->epilogue[i]);
-        if (n && n->op == OP_reshape && result[n->id] && !f->absorbed[n->id]) take(f, dot, n, 0);
+        Node *n = fuse_next(f, f->epilogue[i]);
+        if (n && n->op == OP_reshape && result[n->id] && !f->absorbed[n->id])
+            fuse_take(f, dot, n, 0);
     }
 }
 
@@ -365,6 +367,7 @@ void fuse_epilogues(Fuse *f)
         end_of[f->epilogue[i]->id] = n;
         plain_relu(f, n, can);
     }
+    fuse_residuals(f, can);
     bool *want = wanted(f);
     for (uint32_t i = 0; i < f->g->nodes.n && (can & activations); i++) {
         Node *y = f->g->nodes.at[i];
@@ -373,7 +376,8 @@ void fuse_epilogues(Fuse *f)
             continue;
         Node *dot = end_of[fn.var[0]->id];
         if (fn.nvars == 1) {
-            if (!(f->epilogue_bits[dot->id] & activations)) forward(f, &fn, dot, y, can);
+            if (!(f->epilogue_bits[dot->id] & (activations | EPI_RESIDUAL)))
+                forward(f, &fn, dot, y, can);
             continue;
         }
         for (int grad = 0; grad < 2 && !f->absorbed[i]; grad++)

@@ -41,6 +41,7 @@ static void fill_anchor(Fuse *f, Group *g, Node *anchor)
     if (anchor->op != OP_dot) return;
     g->epilogue = f->epilogue_bits[anchor->id];
     g->bias = f->bias[anchor->id];
+    g->residual = f->residual[anchor->id];
     g->aux = f->aux[anchor->id];
     g->inner = f->inner[anchor->id];
     g->ninner = f->ninner[anchor->id];

@@ -467,9 +467,11 @@ static void place_anchor(Fuse *f, Node *n)
         int l = outside(f, a);
         level = l > level ? l : level;
     }
-    if (n->op == OP_dot && f->bias[n->id]) {
-        publish(f, f->bias[n->id], true);
-        int l = outside(f, f->bias[n->id]);
+    Node *const added[] = {f->bias[n->id], f->residual[n->id]};
+    for (int k = 0; k < 2 && n->op == OP_dot; k++) {
+        if (!added[k]) continue;
+        publish(f, added[k], true);
+        int l = outside(f, added[k]);
         level = l > level ? l : level;
     }
     if (n->op == OP_dot && f->aux[n->id] && !f->kept[n->id]) {

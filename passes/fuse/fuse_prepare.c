@@ -184,6 +184,7 @@ static void force_factors(Fuse *f, const Node *dot)
         if (seen_through && node_has(s, OPF_STRIDES) && !fuse_in_memory(f, s->args[0])) force(f, s);
     }
     if (f->bias[dot->id]) force(f, behind_views(f->bias[dot->id], false));
+    if (f->residual[dot->id]) force(f, f->residual[dot->id]);
 }
 
 // Whether n could be computed from a cell by the kernel that reads it; [reads]: of its operands.
@@ -245,6 +246,7 @@ void fuse_prepare(Fuse *f)
     f->absorbed = NEW_ARRAY(f->a, Node *, n);
     f->epilogue_bits = NEW_ARRAY(f->a, unsigned, n);
     f->bias = NEW_ARRAY(f->a, Node *, n);
+    f->residual = NEW_ARRAY(f->a, Node *, n);
     f->kept = NEW_ARRAY(f->a, Node *, n);
     f->aux = NEW_ARRAY(f->a, Node *, n);
     f->inner = NEW_ARRAY(f->a, Node **, n);

@@ -25,6 +25,7 @@ typedef struct Job {
 RtCode rt_cpu_gemm_check(const ProgGemm *g, RtError *e)
 {
     const char *at = g->loc ? g->loc : "";
+    bool known = !g->residual;
     switch (g->epilogue) {
     case PE_NONE:
     case PE_BIAS:
@@ -32,13 +33,14 @@ RtCode rt_cpu_gemm_check(const ProgGemm *g, RtError *e)
     case PE_RELU_BIAS:
     case PE_GELU:
     case PE_GELU_BIAS: break;
-    default:
+    default: known = false;
+    }
+    if (!known)
         return rt_fail(
             e, RT_USER,
             "%s: the program asks the CPU for a matmul epilogue only GPUs have; compile it "
             "again for the CPU",
             at);
-    }
     int64_t most = g->m > g->n ? g->m : g->n;
     if (g->k > most) most = g->k;
     if (g->lda > most) most = g->lda;

@@ -39,7 +39,7 @@ typedef struct CudaGemm { // a ProgGemm with its descriptors (cuda_gemm.c); "a" 
     LtLayout a, b, c;
     LtAlgo algo;
     size_t workspace;  // that the algorithm needs
-    int bias, aux, ws; // slot numbers; -1: none
+    int residual, bias, aux, ws; // slot numbers; -1: none
     bool generated;    // the program's own kernel is used instead
     char *key, *value; // the line of the choice table, malloc'ed; value NULL: not measured
     bool wanted;       // not known yet which candidate computes it

@@ -71,6 +71,7 @@ bool gemm_bench_open(GemmBench *b, RtModule *m, int gemm)
                      p->stride_b, p->batch),
         matrix_bytes(p->c_type, p->m, p->n, p->ldc, p->stride_c, p->batch),
     };
+    if (b->g->residual >= 0) size[b->g->residual] = size[2];
     if (b->g->bias >= 0) size[b->g->bias] = (size_t)longest * 8 + 512;
     if (b->g->aux >= 0)
         size[b->g->aux] = (size_t)(p->m * p->n * (p->batch > 1 ? p->batch : 1)) * 8 + 512;

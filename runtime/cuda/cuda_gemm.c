@@ -80,6 +80,7 @@ static RtCode describe(CudaDevice *d, const ProgGemm *p, CudaGemm *g, RtError *e
                   desc_set(g->desc, LT_DESC_AUX_STRIDE, &stride, sizeof stride));
     }
     int slot = 3;
+    g->residual = p->residual ? slot++ : -1;
     g->bias = ep->bias ? slot++ : -1;
     g->aux = ep->aux ? slot++ : -1;
     g->ws = p->workspace ? slot++ : -1;
@@ -155,9 +156,10 @@ LtStatus cuda_gemm_call(CudaDevice *d, const ProgGemm *p, CudaGemm *g, const RtS
     if (r == LT_OK && g->aux >= 0)
         r = d->lt.desc_set(g->desc, LT_DESC_AUX, &slots[g->aux].p, sizeof(void *));
     if (r != LT_OK) return r;
-    return d->lt.matmul(d->lt_handle, g->desc, one, slots[1].p, g->a, slots[0].p, g->b, zero,
-                        slots[2].p, g->c, slots[2].p, g->c, &g->algo,
-                        g->ws >= 0 ? slots[g->ws].p : NULL, g->workspace, s);
+    const bool adds = g->residual >= 0;
+    return d->lt.matmul(d->lt_handle, g->desc, one, slots[1].p, g->a, slots[0].p, g->b,
+                        adds ? one : zero, slots[adds ? g->residual : 2].p, g->c, slots[2].p, g->c,
+                        &g->algo, g->ws >= 0 ? slots[g->ws].p : NULL, g->workspace, s);
 }
 
 bool cuda_gemm_has_kernel(const RtModule *m, int gemm)

@@ -251,8 +251,8 @@ static void put(int type, void *p, int64_t i, double v)
 typedef struct Call {
     Desc d;
     Layout la, lb, lc;
-    double alpha;
-    const void *a, *b;
+    double alpha, beta;
+    const void *a, *b, *residual; // residual: read if beta is not 0
     void *c;
     uint64_t option, scheme;
 } Call;
@@ -285,6 +285,8 @@ static double finish(const Call *c, int batch, int64_t i, int64_t j, double s)
     const Desc *d = &c->d;
     int e = d->epilogue, aux_type = d->aux_type >= 0 ? d->aux_type : c->lc.type;
     int64_t at = batch * d->aux_stride + j * d->aux_ld;
+    if (c->beta)
+        s += c->beta * get(c->lc.type, c->residual, batch * c->lc.stride + j * c->lc.ld + i);
     if (e & LT_EPI_BIAS)
         s +=
             get(d->bias_type >= 0 ? d->bias_type : c->lc.type, d->bias, batch * d->bias_stride + i);
@@ -346,7 +348,7 @@ static CuResult compute(void *arg)
     int64_t m = lc->rows, n = lc->cols, k = d->trans_a ? la->rows : la->cols;
     size_t bias_width = width(d->bias_type >= 0 ? d->bias_type : lc->type);
     bool ok = column_touch(la, c->a, false) && column_touch(lb, c->b, false) &&
-              column_touch(lc, c->c, true);
+              (!c->beta || column_touch(lc, c->residual, false)) && column_touch(lc, c->c, true);
     shim_clock += seconds_of(c, (double)m * (double)n * (double)k * (double)lc->batch);
     if (d->bias) ok = ok && shim_touch(d->bias, (size_t)m * bias_width, false);
     if (d->aux && d->epilogue & LT_EPI_AUX) {
@@ -379,7 +381,7 @@ LtStatus cublasLtMatmul(LtHandle h, LtDesc d, const void *alpha, const void *a, 
                         void *out, LtLayout lout, const LtAlgo *algo, void *workspace,
                         size_t workspace_bytes, CuStream s)
 {
-    (void)h, (void)beta, (void)c, (void)lc, (void)workspace, (void)workspace_bytes;
+    (void)h, (void)lc, (void)workspace, (void)workspace_bytes;
     Call *call = malloc(sizeof *call);
     if (!call) return 3;
     const char *meet = getenv("SHIM_MEET");
@@ -392,7 +394,9 @@ LtStatus cublasLtMatmul(LtHandle h, LtDesc d, const void *alpha, const void *a, 
     call->a = a;
     call->b = b;
     call->c = out;
-    call->alpha =
-        call->d.compute == LT_COMPUTE_F64 ? *(const double *)alpha : *(const float *)alpha;
+    call->residual = c;
+    bool f64 = call->d.compute == LT_COMPUTE_F64;
+    call->alpha = f64 ? *(const double *)alpha : *(const float *)alpha;
+    call->beta = f64 ? *(const double *)beta : *(const float *)beta;
     return shim_enqueue(s, compute, call) == CU_OK ? LT_OK : BAD;
 }

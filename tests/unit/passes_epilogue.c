@@ -149,8 +149,57 @@ static void test_gradient(bool other_reader)
     arena_free(c.a);
 }
 
+// y = round(max(round(x w + b) + r, 0)), where [r] is an input, is computed by another product, or
+// has one row; the sum is read by another product, and possibly by a reduction or as it was before.
+static void test_residual(void)
+{
+    enum { INPUT, PRODUCT, ROW };
+    static const struct {
+        int other;
+        bool relu, reduced, wide, again;
+        unsigned bits;
+    } cases[] = {
+        {INPUT, false, false, false, false, EPI_BIAS | EPI_CASTS | EPI_RESIDUAL},
+        {INPUT, true, false, false, false, EPI_BIAS | EPI_CASTS | EPI_RESIDUAL | EPI_RELU},
+        {PRODUCT, true, false, false, false, EPI_BIAS | EPI_CASTS | EPI_RESIDUAL | EPI_RELU},
+        {ROW, false, false, false, false, EPI_BIAS | EPI_CASTS},
+        {INPUT, true, true, false, false, EPI_BIAS | EPI_CASTS},  // the reduction's kernel adds
+        {INPUT, false, false, true, false, EPI_BIAS | EPI_CASTS}, // the library adds its own type
+        {INPUT, false, false, false, true, EPI_BIAS | EPI_CASTS}, // the product itself is stored
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Ctx c = begin();
+        Graph *g = c.g;
+        const DType t = cases[i].wide ? DT_F32 : DT_BF16;
+        const Type full = type_make(DT_F32, 2, (int64_t[]){ROWS, 96});
+        Node *h = layer(g, "x", "w", "b", 96, DT_BF16), *r;
+        if (cases[i].other == PRODUCT)
+            r = layer(g, "x2", "w2", "b2", 96, DT_BF16);
+        else
+            r = in(g, "r", t, cases[i].other == ROW ? 96 : ROWS, cases[i].other == ROW ? 0 : 96);
+        if (t != DT_F32) r = graph_cast(g, r, DT_F32);
+        Node *y =
+            graph_binary(g, OP_add, graph_cast(g, h, DT_F32), graph_broadcast_to(g, r, &full));
+        if (cases[i].relu) y = graph_binary(g, OP_maximum, y, graph_full_like(g, y, 0));
+        y = graph_cast(g, y, DT_BF16);
+        graph_root(g, OP_output, graph_matmul(g, y, in(g, "v", DT_BF16, 96, 32)), "z");
+        if (cases[i].reduced)
+            graph_root(g, OP_output, graph_reduce(g, OP_sum, y, (int64_t[]){1}, 1, false), "sum");
+        if (cases[i].again) graph_root(g, OP_output, h, "h");
+        run_passes(&c, target_cuda(90, true));
+        const Group *gr = NULL;
+        for (uint32_t k = 0; k < c.g->fusion->groups.n && !(gr && gr->residual); k++)
+            if (c.g->fusion->groups.at[k].bias) gr = &c.g->fusion->groups.at[k];
+        CHECK_MSG(gr && gr->epilogue == cases[i].bits, "case %zu: epilogue %u", i,
+                  gr ? gr->epilogue : 0);
+        CHECK(gr && (gr->residual != NULL) == ((cases[i].bits & EPI_RESIDUAL) != 0));
+        arena_free(c.a);
+    }
+}
+
 int main(void)
 {
+    test_residual();
     test_activations();
     test_wide_bias();
     test_gradient(false);
