@@ -478,8 +478,7 @@ TargetPatchTimes target_patch_times(const Target *t, const TargetPatches *x)
     enum { STEP = 32, UNITS = 132 };
     const double term = 1.9e-12, result = 2.1e-14, copying = 1.8e12, launch = 2e-6,
                  places = (double)x->places, results = (double)x->results,
-                 steps = ceil((double)x->terms / STEP) * STEP,
-                 filled = ceil((double)x->terms / TARGET_UNIT) * TARGET_UNIT,
+                 steps = ceil((double)x->terms / STEP) * STEP, filled = (double)x->stored,
                  device = (double)UNITS / t->units;
     return (TargetPatchTimes){
         .gathered = device * places * steps * (term + result * results),

@@ -5,11 +5,12 @@
 //
 //     y(b, i, o) = sum over u, c of windows(b, i, u, c) w(o, u, c)
 //
-// with the rows p(b, i, (u, c)), filled up with zeros to a multiple of 8, becomes
+// with the rows p(b, i, (u, c)), filled up with zeros to a multiple of 8 (each line of a window, if
+// that adds few zeros), becomes
 //
 //     y(b, i, o) = sum over k of p(b, i, k) w(o, k)
 //
-// and dw(o, u, c) = sum over b, i of dy(b, i, o) windows(b, i, u, c) the first terms k of
+// and dw(o, u, c) = sum over b, i of dy(b, i, o) windows(b, i, u, c) the terms k, without those, of
 // dw(o, k) = sum over b, i of dy(b, i, o) p(b, i, k). Both read the same p.
 //
 // Requires: gradients expanded, precision chosen, so that it is known what tensor cores multiply.
@@ -22,6 +23,7 @@ typedef struct Patches { // a contraction with windows
     int side;            // the operand that is windows
     int places;          // axes of the windows before those within a window
     int64_t terms;       // of a window
+    int64_t lines;       // of a window that are neighbours in memory; 1: it has no such lines
     DotAxes own, other;
 } Patches;
 
@@ -48,6 +50,17 @@ static bool contracts_terms(const Patches *p, int rank)
     return all_from(p->own.contract, p->own.ncontract, p->places, rank);
 }
 
+// Whether the pixels of a window's line, with their channels, are neighbours in memory.
+static bool has_lines(const Node *windows)
+{
+    const WindowAxes w = window_axes(windows->attrs);
+    const Node *image = windows->args[0];
+    const int axis = image->type.rank - 2;
+    return w.n && w.axis[w.n - 1] == axis && w.dilation[w.n - 1] == 1 &&
+           (image->op != OP_pad || (!attr_ints(image, ATTR_low, NULL)[axis + 1] &&
+                                    !attr_ints(image, ATTR_high, NULL)[axis + 1]));
+}
+
 static bool find_patches(const Node *dot, Patches *p)
 {
     if (dot->op != OP_dot || attr_int(dot, ATTR_accumulate, DT_F32) != DT_F32) return false;
@@ -65,8 +78,22 @@ static bool find_patches(const Node *dot, Patches *p)
     for (int i = w.at; i < t->rank; i++) p->terms *= t->dim[i];
     const bool terms = contracts_terms(p, t->rank),
                places = all_from(p->own.contract, p->own.ncontract, 0, p->places);
-    if (w.at + w.n + 1 != t->rank || p->own.nbatch || terms == places) return false;
-    return true;
+    p->lines = has_lines(windows) ? p->terms / (w.size[w.n - 1] * t->dim[t->rank - 1]) : 1;
+    return w.at + w.n + 1 == t->rank && !p->own.nbatch && terms != places;
+}
+
+// Whether each line of a window is filled up, so that the elements that one thread stores are
+// neighbours in the image, too. That adds zeros, which products multiply.
+static bool fills_lines(const Patches *p)
+{
+    const double most = 1.125; // of the terms that are stored otherwise
+    return (double)(p->lines * filled(p->terms / p->lines)) <= most * (double)filled(p->terms);
+}
+
+// The stored terms of a window.
+static int64_t stored_terms(const Patches *p)
+{
+    return fills_lines(p) ? p->lines * filled(p->terms / p->lines) : filled(p->terms);
 }
 
 static TargetPatchTimes times_of(const Storing *s, const Node *dot, const Patches *p)
@@ -75,6 +102,7 @@ static TargetPatchTimes times_of(const Storing *s, const Node *dot, const Patche
     const int64_t all = type_count(&dot->args[p->side]->type);
     const TargetPatches x = {.terms = p->terms,
                              .places = all / p->terms,
+                             .stored = stored_terms(p),
                              .results = size.batch * size.m * size.n * size.k / all};
     return target_patch_times(s->target, &x);
 }
@@ -86,28 +114,29 @@ static bool is_stored(void *ctx, const Node *n)
     return find_patches(n, &p) && s->gains[n->args[p.side]->id];
 }
 
-// The image with its last two axes, pixels of a line and channels, as one; zeros around it are
-// added after that.
+// The image with its last two axes, pixels of a line and channels, as one, and with the zeros
+// around it: a value of its own, in which an element of a window has a simple address.
 static Node *lines_of(Graph *g, Node *image)
 {
     const int axis = image->type.rank - 2; // of pixels
     const bool pads = image->op == OP_pad;
-    Node *inner = pads ? image->args[0] : image;
+    Node *inner = pads ? image->args[0] : image, *zero;
     const int64_t channels = inner->type.dim[axis + 1];
-    int64_t dim[MAX_RANK], around[2][MAX_RANK];
+    int64_t dim[MAX_RANK], around[2][MAX_RANK] = {{0}};
     for (int i = 0; i < axis; i++) dim[i] = inner->type.dim[i];
     dim[axis] = inner->type.dim[axis] * channels;
-    // (a value of its own, in which an element of a window has a simple address)
-    inner = graph_unary(g, OP_stop_gradient, graph_reshape(g, inner, axis + 1, dim));
-    if (!pads) return inner;
+    inner = graph_reshape(g, inner, axis + 1, dim);
     Attrs at = {0};
     for (int k = 0; k < 2; k++) {
-        const AttrKey key = k ? ATTR_high : ATTR_low;
-        const int64_t *zeros = attr_ints(image, key, NULL);
+        const int64_t *zeros = pads ? attr_ints(image, k ? ATTR_high : ATTR_low, NULL) : around[k];
         for (int i = 0; i <= axis; i++) around[k][i] = zeros[i] * (i == axis ? channels : 1);
-        attr_set_ints(g, &at, key, around[k], axis + 1);
     }
-    return graph_node(g, OP_pad, (Node *[]){inner, image->args[1]}, 2, &at);
+    const int64_t line = around[0][axis] + dim[axis] + around[1][axis];
+    around[1][axis] += filled(line) - line; // (for aligned stores)
+    attr_set_ints(g, &at, ATTR_low, around[0], axis + 1);
+    attr_set_ints(g, &at, ATTR_high, around[1], axis + 1);
+    zero = pads ? image->args[1] : graph_const(g, inner->type.dtype, 0);
+    return graph_unary(g, OP_stop_gradient, graph_node(g, OP_pad, (Node *[]){inner, zero}, 2, &at));
 }
 
 // Windows of which the pixels of a line with their channels are one axis, neighbours in memory.
@@ -117,10 +146,7 @@ static Node *windows_of_lines(Graph *g, Node *windows)
     Node *image = windows->args[0];
     const int axis = image->type.rank - 2, last = w.n - 1;
     const int64_t channels = image->type.dim[axis + 1];
-    if (w.axis[last] != axis || w.dilation[last] != 1 ||
-        (image->op == OP_pad && (attr_ints(image, ATTR_low, NULL)[axis + 1] ||
-                                 attr_ints(image, ATTR_high, NULL)[axis + 1])))
-        return windows;
+    if (!has_lines(windows)) return windows;
     int64_t size[MAX_RANK], stride[MAX_RANK];
     for (int i = 0; i < w.n; i++) {
         size[i] = w.size[i] * (i == last ? channels : 1);
@@ -129,30 +155,49 @@ static Node *windows_of_lines(Graph *g, Node *windows)
     Attrs at = attrs_copy(windows->attrs);
     attr_set_ints(g, &at, ATTR_sizes, size, w.n);
     attr_set_ints(g, &at, ATTR_stride, stride, w.n);
-    return graph_node(g, OP_window, (Node *[]){lines_of(g, image)}, 1, &at);
+    Node *lines = graph_node(g, OP_window, (Node *[]){lines_of(g, image)}, 1, &at);
+    return graph_resized(g, lines, axis, windows->type.dim[axis]);
 }
 
-static Node *rows_of(Graph *g, const Patches *p, Node *windows)
+// x with its axes from [places] on, the terms of a window, as one axis of stored_terms(p).
+static Node *as_terms(Graph *g, const Patches *p, Node *x, int places, bool store)
 {
+    const int64_t lines = fills_lines(p) ? p->lines : 1;
     int64_t dim[MAX_RANK];
-    for (int i = 0; i < p->places; i++) dim[i] = windows->type.dim[i];
-    dim[p->places] = p->terms;
-    Node *rows = graph_reshape(g, windows_of_lines(g, windows), p->places + 1, dim);
+    for (int i = 0; i < places; i++) dim[i] = x->type.dim[i];
+    dim[places] = lines;
+    dim[places + 1] = p->terms / lines;
+    x = graph_reshape(g, x, places + 2, dim);
+    x = graph_resized(g, x, places + 1, stored_terms(p) / lines);
     // (a value of its own, which products do not look through)
-    return graph_unary(g, OP_stop_gradient, graph_resized(g, rows, p->places, filled(p->terms)));
+    if (store) x = graph_unary(g, OP_stop_gradient, x);
+    dim[places] = stored_terms(p);
+    return graph_reshape(g, x, places + 1, dim);
 }
 
 // The weights as w(..., k).
 static Node *weights_of(Graph *g, const Patches *p, Node *w)
 {
-    int64_t perm[MAX_RANK], dim[MAX_RANK];
+    int64_t perm[MAX_RANK];
     int n = p->other.nfree;
-    for (int i = 0; i < n; i++) dim[i] = w->type.dim[perm[i] = p->other.free[i]];
+    for (int i = 0; i < n; i++) perm[i] = p->other.free[i];
     for (int i = 0; i < p->own.ncontract; i++)
         perm[n + p->own.contract[i] - p->places] = p->other.contract[i];
-    dim[n] = p->terms;
-    w = graph_reshape(g, graph_permute(g, w, perm), n + 1, dim);
-    return graph_resized(g, w, n, filled(p->terms));
+    return as_terms(g, p, graph_permute(g, w, perm), n, false);
+}
+
+// y, of which an axis is the stored terms, without those that were filled in: of the shape [as].
+static Node *without_filled(Graph *g, const Patches *p, Node *y, int axis, const Type *as)
+{
+    const int64_t lines = fills_lines(p) ? p->lines : 1;
+    int64_t dim[MAX_RANK];
+    int rank = 0;
+    for (int i = 0; i < y->type.rank; i++) {
+        if (i == axis) dim[rank++] = lines;
+        dim[rank++] = y->type.dim[i] / (i == axis ? lines : 1);
+    }
+    y = graph_resized(g, graph_reshape(g, y, rank, dim), axis + 1, p->terms / lines);
+    return graph_reshape(g, y, as->rank, as->dim);
 }
 
 static Node *stored_again(void *ctx, Graph *g, Node *dot, Node *const *map)
@@ -164,16 +209,14 @@ static Node *stored_again(void *ctx, Graph *g, Node *dot, Node *const *map)
     const bool terms = contracts_terms(&p, windows->type.rank);
     graph_stamp(g, dot, NULL);
     Node *args[2];
-    args[p.side] = rows_of(g, &p, windows);
+    args[p.side] = as_terms(g, &p, windows_of_lines(g, windows), p.places, true);
     args[!p.side] = terms ? weights_of(g, &p, other) : other;
     for (int k = 0; k < 2 && terms; k++) {
         const int64_t last = args[k]->type.rank - 1;
         attr_set_ints(g, &at, dot_keys[k][1], &last, 1);
     }
     Node *y = graph_node(g, OP_dot, args, 2, &at);
-    if (terms) return y;
-    y = graph_resized(g, y, p.side ? y->type.rank - 1 : 0, p.terms);
-    return graph_reshape(g, y, dot->type.rank, dot->type.dim);
+    return terms ? y : without_filled(g, &p, y, p.side ? y->type.rank - 1 : 0, &dot->type);
 }
 
 // Windows are stored if all products with them together are then clearly faster.

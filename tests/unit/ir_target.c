@@ -63,7 +63,7 @@ static void grouped_predictions(const Target *t)
 // that were not.
 static bool stores(const Target *t, int64_t places, int64_t terms, int64_t results, int products)
 {
-    const TargetPatches x = {terms, places, results};
+    const TargetPatches x = {terms, places, (terms + 7) / 8 * 8, results};
     const TargetPatchTimes s = target_patch_times(t, &x);
     return products * s.gathered > 1.2 * (products * s.stored + s.copied);
 }
