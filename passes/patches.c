@@ -115,8 +115,9 @@ static bool is_stored(void *ctx, const Node *n)
 }
 
 // The image with its last two axes, pixels of a line and channels, as one, and with the zeros
-// around it: a value of its own, in which an element of a window has a simple address.
-static Node *lines_of(Graph *g, Node *image)
+// around it, [more] behind each line: a value of its own, in which an element of a window has a
+// simple address.
+static Node *lines_of(Graph *g, Node *image, int64_t more)
 {
     const int axis = image->type.rank - 2; // of pixels
     const bool pads = image->op == OP_pad;
@@ -132,58 +133,76 @@ static Node *lines_of(Graph *g, Node *image)
         for (int i = 0; i <= axis; i++) around[k][i] = zeros[i] * (i == axis ? channels : 1);
     }
     const int64_t line = around[0][axis] + dim[axis] + around[1][axis];
-    around[1][axis] += filled(line) - line; // (for aligned stores)
+    around[1][axis] += filled(line + more) - line; // (for aligned stores)
     attr_set_ints(g, &at, ATTR_low, around[0], axis + 1);
     attr_set_ints(g, &at, ATTR_high, around[1], axis + 1);
     zero = pads ? image->args[1] : graph_const(g, inner->type.dtype, 0);
     return graph_unary(g, OP_stop_gradient, graph_node(g, OP_pad, (Node *[]){inner, zero}, 2, &at));
 }
 
-// Windows of which the pixels of a line with their channels are one axis, neighbours in memory.
-static Node *windows_of_lines(Graph *g, Node *windows)
+// Windows of which the pixels of a line with their channels are one axis, neighbours in memory,
+// and the [more] elements behind them.
+static Node *windows_of_lines(Graph *g, Node *windows, int64_t more)
 {
     const WindowAxes w = window_axes(windows->attrs);
     Node *image = windows->args[0];
     const int axis = image->type.rank - 2, last = w.n - 1;
     const int64_t channels = image->type.dim[axis + 1];
-    if (!has_lines(windows)) return windows;
     int64_t size[MAX_RANK], stride[MAX_RANK];
     for (int i = 0; i < w.n; i++) {
-        size[i] = w.size[i] * (i == last ? channels : 1);
+        size[i] = w.size[i] * (i == last ? channels : 1) + (i == last ? more : 0);
         stride[i] = w.stride[i] * (i == last ? channels : 1);
     }
     Attrs at = attrs_copy(windows->attrs);
     attr_set_ints(g, &at, ATTR_sizes, size, w.n);
     attr_set_ints(g, &at, ATTR_stride, stride, w.n);
-    Node *lines = graph_node(g, OP_window, (Node *[]){lines_of(g, image)}, 1, &at);
+    Node *lines = graph_node(g, OP_window, (Node *[]){lines_of(g, image, more)}, 1, &at);
     return graph_resized(g, lines, axis, windows->type.dim[axis]);
 }
 
-// x with its axes from [places] on, the terms of a window, as one axis of stored_terms(p).
-static Node *as_terms(Graph *g, const Patches *p, Node *x, int places, bool store)
+// x with zeros from [end] on along its last axis.
+static Node *zeros_from(Graph *g, Node *x, int64_t end)
 {
-    const int64_t lines = fills_lines(p) ? p->lines : 1;
+    const Type *t = &x->type;
+    Node *at = graph_iota(g, DT_I32, &t->dim[t->rank - 1], 1, 0);
+    Node *inside = graph_binary(g, OP_lt, at, graph_const_int(g, DT_I32, end));
+    return graph_select(g, inside, x, graph_const(g, t->dtype, 0));
+}
+
+// The stored terms of each window.
+static Node *rows_of(Graph *g, const Patches *p, Node *windows)
+{
+    const int64_t lines = fills_lines(p) ? p->lines : 1, line = p->terms / lines,
+                  stored = stored_terms(p) / lines;
+    const bool whole = p->lines == lines && has_lines(windows); // a stored line is one in memory
     int64_t dim[MAX_RANK];
-    for (int i = 0; i < places; i++) dim[i] = x->type.dim[i];
-    dim[places] = lines;
-    dim[places + 1] = p->terms / lines;
-    x = graph_reshape(g, x, places + 2, dim);
-    x = graph_resized(g, x, places + 1, stored_terms(p) / lines);
-    // (a value of its own, which products do not look through)
-    if (store) x = graph_unary(g, OP_stop_gradient, x);
-    dim[places] = stored_terms(p);
-    return graph_reshape(g, x, places + 1, dim);
+    for (int i = 0; i < p->places; i++) dim[i] = windows->type.dim[i];
+    dim[p->places] = lines;
+    dim[p->places + 1] = whole ? stored : line;
+    if (has_lines(windows)) windows = windows_of_lines(g, windows, whole ? stored - line : 0);
+    Node *x = graph_reshape(g, windows, p->places + 2, dim);
+    x = whole && stored > line ? zeros_from(g, x, line)
+                               : graph_resized(g, x, p->places + 1, stored);
+    x = graph_unary(g, OP_stop_gradient, x); // (a value of its own, not looked through)
+    dim[p->places] = stored_terms(p);
+    return graph_reshape(g, x, p->places + 1, dim);
 }
 
 // The weights as w(..., k).
 static Node *weights_of(Graph *g, const Patches *p, Node *w)
 {
-    int64_t perm[MAX_RANK];
+    const int64_t lines = fills_lines(p) ? p->lines : 1;
+    int64_t perm[MAX_RANK], dim[MAX_RANK];
     int n = p->other.nfree;
-    for (int i = 0; i < n; i++) perm[i] = p->other.free[i];
+    for (int i = 0; i < n; i++) dim[i] = w->type.dim[perm[i] = p->other.free[i]];
     for (int i = 0; i < p->own.ncontract; i++)
         perm[n + p->own.contract[i] - p->places] = p->other.contract[i];
-    return as_terms(g, p, graph_permute(g, w, perm), n, false);
+    dim[n] = lines;
+    dim[n + 1] = p->terms / lines;
+    w = graph_reshape(g, graph_permute(g, w, perm), n + 2, dim);
+    w = graph_resized(g, w, n + 1, stored_terms(p) / lines);
+    dim[n] = stored_terms(p);
+    return graph_reshape(g, w, n + 1, dim);
 }
 
 // y, of which an axis is the stored terms, without those that were filled in: of the shape [as].
@@ -209,7 +228,7 @@ static Node *stored_again(void *ctx, Graph *g, Node *dot, Node *const *map)
     const bool terms = contracts_terms(&p, windows->type.rank);
     graph_stamp(g, dot, NULL);
     Node *args[2];
-    args[p.side] = as_terms(g, &p, windows_of_lines(g, windows), p.places, true);
+    args[p.side] = rows_of(g, &p, windows);
     args[!p.side] = terms ? weights_of(g, &p, other) : other;
     for (int k = 0; k < 2 && terms; k++) {
         const int64_t last = args[k]->type.rank - 1;

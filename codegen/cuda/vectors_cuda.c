@@ -10,6 +10,20 @@ static bool vector_place(const Emit *e, const Ix *x, int axis, int width, int bu
     return ix_stride(x, axis, &stride) && stride == 1 && ix_aligned(x, axis, width);
 }
 
+// For a map's load of neighbours whose vectors are not aligned: the number of elements that are,
+// which can be loaded together; otherwise 0.
+static int aligned_parts(const Emit *e, const Inst *x, int axis, int width)
+{
+    int64_t stride;
+    const int bytes = element_bytes(e->body, x->buf);
+    if (e->body->sched.kind != SCHED_MAP || !x->ix || !ix_stride(x->ix, axis, &stride) ||
+        stride != 1 || !buf_begins(e->body, x->buf, width))
+        return 0;
+    int part = width / 2;
+    while (part > 1 && !ix_aligned(x->ix, axis, part)) part /= 2;
+    return part * bytes > 2 && part > 1 && part * bytes <= 16 ? part : 0;
+}
+
 // Whether all elements of each vector are the same one; for column kernels' vectors along the rows.
 static bool steady_place(const Emit *e, const Inst *x, int axis, int width)
 {
@@ -104,7 +118,7 @@ Vectors find_vectors(const Emit *e, int axis, int width)
         if (!shared && leaves_lanes(e, x, axis, width)) continue;
         v.steady[v.nloads] = steady_place(e, x, axis, width);
         if (v.steady[v.nloads] || vector_place(e, x->ix, axis, width, x->buf) ||
-            goes_round(e, x, axis))
+            goes_round(e, x, axis) || aligned_parts(e, x, axis, width))
             v.loads[v.nloads++] = (int)i;
     }
     for (uint32_t i = 0; i < b->stores.n && i < MAX_STORES; i++) {
@@ -199,6 +213,9 @@ static const char *load_text(Emit *e, const Vectors *v, int load)
         from = emit_text(e, "nc_load_any<%d>(%s + (%s), %s%s)", width, buf, at, rest,
                          margin && moves_with(e->body, load, v->moved) ? ", words" : "");
     }
+    const int part = aligned_parts(e, x, v->axis, width);
+    if (part && !vector_place(e, x->ix, v->axis, width, x->buf))
+        from = emit_text(e, "nc_load_parts<%d, %d>(%s + (%s))", width, part, buf, at);
     int64_t round = goes_round(e, x, v->axis);
     if (round)
         from = emit_text(e, "nc_load_round<%d>(%s, %s, %lld)", width, buf, at, (long long)round);

@@ -36,14 +36,6 @@ bool candidate_may_pay(const Target *t, const ProgGemm *g)
                       target_few_rows(t, g->batch, g->m, g->n, g->k));
 }
 
-bool candidate_may_save(const Target *t, const ProgGemm *g)
-{
-    const double least = 15e-6, // seconds; less is not worth a compilation
-        bytes = (double)(g->m * g->n * g->batch * prog_dtype_bytes(g->c_type));
-    bool narrow = g->a_type == PD_BF16 || g->a_type == PD_F16;
-    return t->kind == TARGET_CUDA && narrow && target_move_seconds(t, bytes) >= least;
-}
-
 bool candidate_may_win(const Target *t, const LoweredKernel *k)
 {
     const Body *b = k->body[0];

@@ -31,11 +31,9 @@ bool gemm_possible(const GemmFrom *f, const Group *gr);
 
 // -- candidate.c: whether the library may be unable to compute this product on some device (16-bit
 // rows that are no multiple of 16 bytes, epilogues beyond a bias and a ReLU); whether it takes so
-// long that a second candidate may pay; whether one that also computes what follows would save
-// enough traffic; whether this kernel may be faster.
+// long that a second candidate may pay; whether this kernel may be faster.
 bool candidate_may_be_needed(const Target *t, const ProgGemm *g);
 bool candidate_may_pay(const Target *t, const ProgGemm *g);
-bool candidate_may_save(const Target *t, const ProgGemm *g);
 bool candidate_may_win(const Target *t, const LoweredKernel *k);
 
 #endif

@@ -98,6 +98,17 @@ template <int N, class T> NC_FN NcVec<T, N> nc_load(const T *p)
     m.raw = *(const decltype(m.raw) *)p;
     return m.v;
 }
+// The same if p is aligned to P elements only.
+template <int N, int P, class T> NC_FN NcVec<T, N> nc_load_parts(const T *p)
+{
+    union {
+        typename NcRaw<(int)sizeof(T) * P>::T part[N / P];
+        NcVec<T, N> v;
+    } o;
+#pragma unroll
+    for (int i = 0; i < N / P; i++) o.part[i] = ((const typename NcRaw<(int)sizeof(T) * P>::T *)p)[i];
+    return o.v;
+}
 // N elements from p on, one by one; 0 after the first [left], which exist.
 template <int N, class T> NC_FN NcVec<T, N> nc_load_last(const T *p, int64_t left)
 {

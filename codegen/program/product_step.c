@@ -125,7 +125,7 @@ static int alternative(Frame *f, Group *gr, const Item **follower, ProgGemm *g, 
     GenEntry *e = f->e;
     const Target *t = e->gen->target;
     bool needed = candidate_may_be_needed(t, g), pays = candidate_may_pay(t, g);
-    const Item *next = pays || candidate_may_save(t, g) ? *follower : NULL;
+    const Item *next = pays ? *follower : NULL;
     LoweredKernel *ks, *alone;
     Group **groups = NEW_ARRAY(e->gen->arena, Group *, 1);
     int n = 0;

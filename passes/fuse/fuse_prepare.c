@@ -165,6 +165,7 @@ static void force_image(Fuse *f, const Node *stored)
 {
     if (stored->op != OP_stop_gradient) return;
     Node *n = stored->args[0];
+    if (n->op == OP_select) n = n->args[1]; // zeros behind each line
     bool windows = false;
     for (; node_class(n) == CLS_VIEW; n = n->args[0]) windows |= n->op == OP_window;
     if (windows) force(f, n);
