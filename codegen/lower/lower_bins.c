@@ -89,6 +89,19 @@ static void change_part(Body *b, int old, int buf, int64_t updates)
     b->bufs.at[from].part = b->bufs.at[buf].part = updates;
 }
 
+// The place of the update at column [from]: an instruction of its own, over the columns even if all
+// updates have the same place. Results are printed as values at this place, in another loop
+// (codegen/cuda/bins_cuda.c).
+static int update_place(Lower *l, Node *n, const Ix *from, int guard)
+{
+    const int where = lower_place(l, n, from, guard);
+    const Inst *v = &l->body->insts.at[where];
+    const uint64_t column = 1ull << l->body->col;
+    if (v->axes & column) return where;
+    return lower_inst(
+        l, (Inst){.kind = KI_CAST, .type = v->type, .na = 1, .a = {where}, .axes = column});
+}
+
 static bool add_up(const Bins *p, BodyList *out)
 {
     Lower l = lower_begin(p->ctx, p->g, p->group);
@@ -110,7 +123,7 @@ static bool add_up(const Bins *p, BodyList *out)
         int end = lower_const_int(&l, b->insts.at[i].type, p->count);
         guard = lower_two(&l, OP_lt, DT_BOOL, i, end);
     }
-    int where = lower_place(&l, p->n, from, guard);
+    int where = update_place(&l, p->n, from, guard);
     const bool checks = b->insts.at[where].kind == KI_CHECK;
     b->bins.ordered = !p->ordered ? -1 : checks ? b->insts.at[where].a[0] : where;
     if (p->ordered && checks) { // an error names the update's position before it was moved
