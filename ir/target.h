@@ -142,6 +142,7 @@ bool target_joins_products(const Target *t, int64_t rows, int64_t cols);
 typedef struct TargetPatches { // a product of 16-bit floats with windows of few channels
     int64_t terms, places;     // of a window; the number of windows
     int64_t stored;            // terms of a window that are stored
+    bool lines;                // each line of a window is filled up, not only the window
     int64_t results;           // for each window, or for each term
 } TargetPatches;
 typedef struct TargetPatchTimes { // estimated seconds

@@ -103,6 +103,7 @@ static TargetPatchTimes times_of(const Storing *s, const Node *dot, const Patche
     const TargetPatches x = {.terms = p->terms,
                              .places = all / p->terms,
                              .stored = stored_terms(p),
+                             .lines = has_lines(dot->args[p->side]) && fills_lines(p),
                              .results = size.batch * size.m * size.n * size.k / all};
     return target_patch_times(s->target, &x);
 }

@@ -61,21 +61,24 @@ static void grouped_predictions(const Target *t)
 
 // Windows of few channels: those that were clearly faster stored, in a training step, and those
 // that were not.
-static bool stores(const Target *t, int64_t places, int64_t terms, int64_t results, int products)
+static bool stores(const Target *t, int64_t places, int64_t terms, int64_t results, int products,
+                   int64_t stored, bool lines)
 {
-    const TargetPatches x = {terms, places, (terms + 7) / 8 * 8, results};
+    const TargetPatches x = {terms, places, stored, lines, results};
     const TargetPatchTimes s = target_patch_times(t, &x);
     return products * s.gathered > 1.2 * (products * s.stored + s.copied);
 }
 
 static void patches(const Target *t)
 {
-    CHECK(stores(t, 1605632, 147, 64, 1)); // 760 us gathered, 488 stored
-    CHECK(stores(t, 524288, 147, 64, 1));  // 260, 169
-    CHECK(stores(t, 131072, 36, 320, 1));  // 72, 48
-    CHECK(stores(t, 802816, 27, 32, 2));   // 68 and 240, 78 and 79 with a copy each
-    CHECK(!stores(t, 100352, 25, 32, 1) && !stores(t, 100352, 25, 32, 2)); // 8 and 9, 12 and 15
-    CHECK(!stores(t, 1048576, 27, 64, 1));                                 // 96, 104
+    CHECK(stores(t, 1605632, 147, 64, 1, 168, true)); // 760 us gathered, 395 stored
+    CHECK(stores(t, 401408, 147, 64, 1, 168, true));  // 198, 111
+    CHECK(stores(t, 131072, 36, 320, 1, 40, false));  // 73, 45
+    CHECK(stores(t, 262144, 150, 48, 1, 160, true));  // 102, 64
+    CHECK(stores(t, 802816, 27, 32, 2, 32, false));   // 68 and 240, 79 and 80 with a copy each
+    CHECK(!stores(t, 100352, 25, 32, 1, 32, false));  // 8, 11
+    CHECK(!stores(t, 100352, 25, 32, 2, 32, false));  // 16, 18
+    CHECK(!stores(t, 524288, 27, 64, 1, 32, false));  // 53, 54
 }
 
 static bool in_bins(const Target *t, int64_t places, int64_t count, bool constant, bool cell)
