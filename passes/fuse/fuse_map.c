@@ -4,6 +4,8 @@
 // A traversal in reverse program order collects, for every free value, the kernels that would
 // compute it and how many elements each would compute. Stored free values of equal size that share
 // some computation become one map.
+#include <math.h>
+
 #include "passes/fuse/fuse.h"
 
 uint32_t fuse_map_of(const Fuse *f, uint32_t id)
@@ -43,7 +45,9 @@ typedef struct Site { // a kernel that computes a free value
 // takes n * n / 2 of them.
 // LOAD_FLOPS: operations that take as long as a load from a cache. LARGE_SHARE: a value with fewer
 // elements than this part of its reader's stays in registers or in the first cache.
+// SMALL_BYTES: a value of less is loaded in the same time, whatever its size.
 enum { MOST_SITES = 6, BROADCAST_FLOPS = 4, MOST_AGAIN = 160, LOAD_FLOPS = 2, LARGE_SHARE = 8 };
+enum { SMALL_BYTES = 1 << 20 };
 
 typedef struct Sites { // all kernels that compute a free value; only the first MOST_SITES are
                        // stored, others counted
@@ -249,6 +253,15 @@ static bool distinct_costs(const Fuse *f, Node *n, double *flops, double *bytes,
     return true;
 }
 
+// Whether reductions compute n, and nothing else, as far as known.
+static bool all_reduce(const Decide *d, const Node *n)
+{
+    const Sites *w = &d->sites[n->id];
+    bool all = w->n > 0;
+    for (int i = 0; i < w->n; i++) all &= !w->at[i].map && w->at[i].id <= d->f->clusters.n;
+    return all;
+}
+
 // Whether storing n is cheaper than computing it in every reader.
 static bool store_pays(const Decide *d, const Node *n)
 {
@@ -272,12 +285,19 @@ static bool store_pays(const Decide *d, const Node *n)
     if (flops <= BROADCAST_FLOPS && evals > 2 * users * count) return false;
     double rate = t && t->f32_flops > 0 ? t->f32_flops : 1e11;
     double speed = t && t->bytes_per_second > 0 ? t->bytes_per_second : 1e10;
-    double launch = t && t->kind == TARGET_CUDA ? 2.5e-6 : 3e-6;
-    double bytes = d->bytes[id];
+    const bool cuda = t && t->kind == TARGET_CUDA;
+    double launch = cuda ? 2.5e-6 : 3e-6, bytes = d->bytes[id];
+    // Loading small values takes time, too: on an H200 a norm of (196, 512) takes 3.4 us if it
+    // reads one, 8.2 if it reads 16. The kernel of a reduction stores a value on the way
+    // (fuse_adopt.c).
+    const bool small = cuda && type_bytes(&n->type) < SMALL_BYTES && all_reduce(d, n);
+    const double load = small ? 0.3e-6 : 0, few = 4; // seconds; the first few cost nothing
     double stored = (1 + users) * (double)type_bytes(&n->type) / speed + launch;
     for (int exact = 0; exact < 2; exact++) { // exact costs are computed only if the estimates say
                                               // that storing pays
-        double again = (evals - count) * flops / (rate / 8) + (users - 1) * bytes / speed;
+        const double reads = fmax(0, (exact ? loads : f->reads[id]) - few);
+        double again =
+            (evals - count) * flops / (rate / 8) + (users - 1) * (bytes / speed + load * reads);
         if (again <= 2 * stored || evals <= count) return false;
         if (!exact && !distinct_costs(f, f->g->nodes.at[id], &flops, &bytes, &loads)) return true;
         // Windows read an element many times: from a cache, but with each of the loads.

@@ -75,14 +75,16 @@ static double largest_of(const Value *v)
 // elements do not show how far the two differ (a sum of what adds up to zero, that comes out as
 // zero in one of them): there the largest element of all results counts. Where rounding moves
 // elements by as much as the largest is, they are near a pole (log1p(erf(x)), x below -3), and an
-// element may be there.
+// element may be there. Of integers, which may be floats without their fractions, a few are off by
+// one if products are of rounded operands, as in TF32.
 bool reference_holds(const Trial *t, const Reference *r, const char *name, const Value *have,
                      char *why, size_t size)
 {
     const Value *exact = strmap_get(&r->exact, name);
     if (r->evaluated) return within_bound(t, exact, name, have, why, size);
     const Value *rounded = strmap_get(&r->rounded, name);
-    int64_t n = type_count(&exact->type), off = 0, first = -1;
+    const bool coarse = !dtype_is_float(exact->type.dtype) && r->epsilon >= 0x1p-10;
+    int64_t n = type_count(&exact->type), off = 0, first = -1, fallen = 0;
     double noise = 0, largest = largest_of(exact);
     for (int64_t i = 0; i < n; i++) {
         double d = fabs(value_get(exact, i) - value_get(rounded, i));
@@ -99,6 +101,7 @@ bool reference_holds(const Trial *t, const Reference *r, const char *name, const
         double e = value_get(exact, i), h = value_get(have, i), q = value_get(rounded, i);
         if (h == e || h == q || (isnan(h) && isnan(e)) || !isfinite(e) || !isfinite(q)) continue;
         if (fabs(h - e) <= allowed || (isinf(h) && allowed >= largest)) continue;
+        if (coarse && fabs(h - e) == 1 && fallen++ <= n / 100) continue;
         if (first < 0) first = i;
         off++;
     }
