@@ -80,8 +80,43 @@ typedef struct Element {
     DType type[3], result;
     bool real[3], gives_real, linear; // linear: in each operand, and operands are real and all
                                       // different
+    double unrounded[3]; // of each operand: the relative error of leaving its last rounding out
     Scalar x[3];
 } Element;
+
+static const Node *behind_views(const Node *n)
+{
+    while (node_has(n, OPF_PERMUTES)) n = n->args[0];
+    return n;
+}
+
+// Whether n is computed from a contraction by a few elementwise operations.
+static bool from_contraction(const Node *n)
+{
+    enum { MOST = 32 };
+    const Node *seen[MOST];
+    int nseen = 0;
+    seen[nseen++] = n;
+    for (int i = 0; i < nseen; i++) {
+        const Node *x = behind_views(seen[i]);
+        if (node_class(x) == CLS_DOT) return true;
+        if (node_class(x) != CLS_ELEMENTWISE) continue;
+        for (uint32_t k = 0; k < x->nargs && nseen < MOST; k++) seen[nseen++] = x->args[k];
+    }
+    return false;
+}
+
+// A sum of f32 may be computed from the result of a contraction before that is rounded to 16 bits:
+// the matmul library adds first and rounds once. Returns the unit roundoff; 0: n is no such result.
+static double left_out(const Node *n)
+{
+    const Node *wide = behind_views(n);
+    if (wide->op != OP_cast || wide->type.dtype != DT_F32) return 0;
+    const Node *low = behind_views(wide->args[0]);
+    const DType t = low->type.dtype;
+    bool rounds = (t == DT_BF16 || t == DT_F16) && node_has(low, OPF_CONVERTS);
+    return rounds && from_contraction(low->args[0]) ? bound_epsilon(t) : 0;
+}
 
 static Element element_of(const Node *n, Value *const *args)
 {
@@ -94,6 +129,7 @@ static Element element_of(const Node *n, Value *const *args)
         m.real[k] = dtype_is_float(m.type[k]);
         while (n->args[m.first[k]] != n->args[k]) m.first[k]++;
         m.linear &= m.real[k] && m.first[k] == k;
+        if (n->op == OP_add) m.unrounded[k] = left_out(n->args[k]);
     }
     return m;
 }
@@ -328,12 +364,13 @@ bool *bound_short(Arena *a, const Graph *g)
 }
 
 // The error of element i of operand k as the op sees it. A costly function may round it once more,
-// to f32 or f64.
+// to f32 or f64; a sum may read it before its last rounding.
 static void operand_error(const Element *m, const Value *v, uint32_t k, int64_t i, double own[2])
 {
     bool again = m->flags & OPF_COSTLY && m->real[k] && isfinite(m->x[k].f);
     DType wide = m->type[k] == DT_F64 ? DT_F64 : DT_F32;
     double more = again ? BOUND_SLACK * bound_epsilon(wide) * fabs(m->x[k].f) : 0;
+    if (m->unrounded[k] > 0 && isfinite(m->x[k].f)) more += m->unrounded[k] * fabs(m->x[k].f);
     for (int side = 0; side < 2; side++)
         own[side] = (v->error[side] ? v->error[side][i] : 0) + more;
 }

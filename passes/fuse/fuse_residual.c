@@ -1,9 +1,9 @@
 // Sums of a product and a stored value of the same size, computed by the matmul library on the way:
 // a residual connection, x + linear(h), or the two products of a recurrent step.
 //
-// The library adds in f32, before it rounds the result, and applies a ReLU after that. The sum is
-// left to another kernel if that reduces it, too, as a norm does: it reads both operands in any
-// case.
+// The library adds in f32 and rounds once, also a product that is rounded before the sum
+// (ir/bound.h admits that), and applies a ReLU after it. The sum is left to another kernel if that
+// reduces it, too, as a norm does: it reads both operands in any case.
 #include "passes/fuse/fuse.h"
 
 typedef struct Readers { // by id: how a value is read, through elementwise code and reshapes
