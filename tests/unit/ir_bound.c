@@ -627,6 +627,31 @@ static void test_tf32(void)
     CHECK(allows(v, 0, MANY) && !allows(v, 0, MANY * (1 + 0x1p-7)));
 }
 
+// A contraction's result of 1 + 9/4096 is 1 in bf16 or, before that rounding, as it is: both may be
+// added. Another value of f32 that is rounded is no such result.
+static void test_added_before_rounding(void)
+{
+    for (int contracted = 0; contracted < 2; contracted++) {
+        Graph *g = fresh();
+        EvalEnv env = environment();
+        const Type line = shape(DT_F32, 1, 2), one = shape(DT_F32, 1, 1);
+        Node *x = input(g, "x", line), *y = input(g, "y", one), *h;
+        if (contracted)
+            h = graph_dot(g, x, x, NULL, NULL, 0, (int64_t[]){0}, (int64_t[]){0}, 1, DT_F32);
+        else
+            h = graph_reduce(g, OP_max, x, (int64_t[]){0}, 1, false);
+        h = graph_cast(g, graph_cast(g, graph_reshape(g, h, 1, (int64_t[]){1}), DT_BF16), DT_F32);
+        graph_root(g, OP_output, graph_binary(g, OP_add, h, y), "sum");
+        graph_root(g, OP_output, graph_binary(g, OP_mul, h, y), "product");
+        give(&env, "x", line, contracted ? DATA(1, 0x3p-6) : DATA(1 + 0x9p-12, 0));
+        give(&env, "y", one, DATA(-1));
+        const Value *v = evaluate(g, &env, "sum");
+        CHECK(v->f[0] == 0 && allows(v, 0, 0));
+        CHECK(allows(v, 0, 0x9p-12) == contracted && !allows(v, 0, 0x1p-7));
+        CHECK(!allows(evaluate(g, &env, "product"), 0, -1 - 0x9p-12));
+    }
+}
+
 // -- products of many factors ---------------------------------------------------------------------
 
 static void test_long_product(void)
@@ -676,6 +701,7 @@ int main(void)
     test_amplified();
     test_equal_terms();
     test_tf32();
+    test_added_before_rounding();
     test_long_product();
     arena_free(arena);
     return unit_done();
