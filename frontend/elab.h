@@ -496,6 +496,7 @@ Node *make_input(Elab *e, const ModelInput *in, int64_t rows); // rows > 0: repl
 Val model_run(Elab *e, const Stmt *model, EFile *f, Val *inputs, Span span);
 void entries_elaborate(Elab *e);
 int64_t batch_size(Elab *e, const char *batch);
+bool entry_wanted(const Elab *e, const char *name); // whether it is among those to compile
 
 // elab_forgive.c
 typedef struct Before { // the state before the elaboration of an entry that is not run

@@ -221,7 +221,7 @@ static const bool *output_roots(Elab *e, Seq *outputs, bool training)
     return tallied;
 }
 
-static bool entry_wanted(const Elab *e, const char *name)
+bool entry_wanted(const Elab *e, const char *name)
 {
     if (!e->options->nentries) return true;
     for (uint32_t i = 0; i < e->options->nentries; i++)

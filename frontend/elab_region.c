@@ -61,6 +61,9 @@ static Node *own_as(Elab *e, const void *key, Node *n, Span span)
     Node *in = capture(e, e->region, key, n);
     if (in) return in;
     if (e->root == e->init && cell_of_inputs(e, n)) return own(e, cell_stand_in(e, n), span);
+    // In a build of one entry for another batch no cell begins: only the type of its value counts.
+    if (e->root == e->init && !entry_wanted(e, "init"))
+        return own(e, graph_leaf_cell(e->init, OP_state, "", &n->type), span);
     if (e->root == e->init) {
         Diag *d =
             error_at(e, span, "an initial value cannot depend on values computed at run time");

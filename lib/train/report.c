@@ -236,10 +236,11 @@ netc_status netc_watched(netc_session *s, const char *const *patterns, int n, co
     return status == NETC_OK ? watch_names(s, e, patterns, n, names, count, err) : status;
 }
 
-netc_status watch_metrics(netc_session *s, Loaded *l, const ProgEntry *e, const char *const *watch,
-                          int n, netc_metric **out, int *nout, netc_error **err)
+netc_status watch_metrics(netc_session *s, Loaded *l, const char *const *watch, int n,
+                          netc_metric **out, int *nout, netc_error **err)
 {
     static const char *const suffix[STATS] = {"mean", "std", "min", "max", "nonfinite"};
+    const ProgEntry *e = program_entry(l->build->program, "train");
     *nout = 0;
     *out = NULL;
     if (!n) return NETC_OK;

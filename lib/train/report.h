@@ -10,10 +10,10 @@ netc_status training_report(const Run *run, char **text, netc_error **err);
 // nothing. *out: malloc'ed.
 netc_status watch_names(netc_session *s, const ProgEntry *e, const char *const *patterns, int n,
                         const char ***out, int *nout, netc_error **err);
-// mean, std, min, max and nonfinite of each watched parameter, state or tap. *out: malloc'ed with
-// names.
-netc_status watch_metrics(netc_session *s, Loaded *l, const ProgEntry *e, const char *const *watch,
-                          int n, netc_metric **out, int *nout, netc_error **err);
+// mean, std, min, max and nonfinite of each watched parameter, state, or output or tap of the step
+// that the build [l] ran last. *out: malloc'ed with names.
+netc_status watch_metrics(netc_session *s, Loaded *l, const char *const *watch, int n,
+                          netc_metric **out, int *nout, netc_error **err);
 
 // loss_scale and skipped (number of steps), if the program scales its losses.
 enum { SCALE_METRICS = 2 };

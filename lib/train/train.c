@@ -136,6 +136,7 @@ static netc_status run_tail(Run *r, netc_error **err)
     if (rt_rows_set(r->s->rt, l->rt, "train", r->rows + (n - r->tail), r->tail, &re) ||
         rt_run(r->s->rt, l->rt, "train", NULL, 0, 1, &re) || rt_sync(r->s->rt, &re))
         return device_failed(r, &re);
+    r->ran = l;
     return NETC_OK;
 }
 
@@ -171,7 +172,7 @@ static netc_status report(Run *r, netc_error **err)
     netc_status status = take_means(r->s, r->e, "", &m, &n, err);
     if (status == NETC_OK) status = scale_metrics(r->s, scale, &scales, err);
     if (status == NETC_OK)
-        status = watch_metrics(r->s, r->l, r->e, r->watch, r->nwatch, &w, &watched, err);
+        status = watch_metrics(r->s, r->ran, r->watch, r->nwatch, &w, &watched, err);
     if (status == NETC_OK && !(all = calloc((size_t)(n + scales + watched) + 1, sizeof *all)))
         status = OUT_OF_MEMORY(err);
     if (status == NETC_OK) {
@@ -210,6 +211,7 @@ netc_status run_chunk(Run *r, netc_error **err)
     if (!code && after * r->steps_per_epoch < r->total)
         run_order(r, after); // while the device works
     if (code || rt_sync(r->s->rt, &e)) return device_failed(r, &e);
+    r->ran = r->l;
     t = clock_now() - t;
     r->piece = next_piece(r->piece, n, t);
     r->step += n;

@@ -19,6 +19,7 @@ typedef struct Run {
     const netc_train_options *o;
     Loaded *l;
     const ProgEntry *e;
+    Loaded *ran;        // the build that ran the last step: l, or that of the last, smaller batch
     const char **watch; // names
     int nwatch;
     Rows train, eval;
