@@ -252,8 +252,8 @@ static netc_status loop(Run *r, netc_error **err)
 {
     netc_status status = NETC_OK;
     if (r->step >= r->total) return r->o->save ? save(r, err) : NETC_OK;
-    // An evaluation was due when training was interrupted.
-    if (r->best.seen >= 0 && r->best.seen != r->step && due(r, r->eval_every))
+    // An evaluation was due when training was interrupted, perhaps the first one.
+    if (r->best.metric && r->step && r->best.seen != r->step && due(r, r->eval_every))
         status = evaluate(r, err);
     if (status == NETC_OK && r->step % r->steps_per_epoch) status = run_epoch(r, err);
     while (status == NETC_OK && r->step < r->total && best_waits(r)) {
