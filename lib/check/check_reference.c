@@ -5,6 +5,7 @@
 
 #include "lib/check/check.h"
 #include "lib/api/synthetic.h"
+#include "ir/scalar.h"
 
 // LATER_STEP: a step after the warm-up of a learning-rate schedule.
 enum {
@@ -22,7 +23,7 @@ static Value *constant(Checking *c, const Type *t, double x)
     *v = value_new(c->arena, t);
     for (int64_t k = 0; k < type_count(t); k++) {
         if (dtype_is_float(t->dtype))
-            v->f[k] = x;
+            v->f[k] = scalar_round(t->dtype, x);
         else
             v->i[k] = (int64_t)x;
     }
