@@ -151,6 +151,7 @@ struct ECell {
     bool in_set; // in the set of the current `minimize`, and not updated yet
     uint32_t set_at; // its index in that set
     bool updated;    // by some minimize of the train block
+    bool trained;    // written by a step of the training program
 };
 
 // -- regions --------------------------------------------------------------------------------------
@@ -364,6 +365,8 @@ Node *joint_index(Elab *e, Node *const *index, int n, const int64_t *size, Span 
 With *with_new(Elab *e, const Expr *fn);
 With *with_entry(Elab *e, const Expr *fn); // for a whole entry, evaluated at the file's top level
 Val with_value(Elab *e, ECell *c, Span span); // the value as which the cell is read
+// Notes that evaluations read states in place of trained parameters which training never changes.
+void with_tell_untrained(Elab *e, const With *w);
 // Evaluates a function that still needs arguments, and its name: sgd(lr = 0.1) as slow. false after
 // reporting an error.
 bool eval_waiting(Elab *e, const Expr *x, Val *fn, const char **as);

@@ -278,6 +278,7 @@ static void entry_model(Elab *e, const Stmt *model, EFile *f, EntryKind kind, co
     for (uint32_t i = 0; i < in.n; i++) inputs[i] = val_node(make_input(e, &in.at[i], 0));
     e->with = with ? with_entry(e, with->expr) : NULL;
     Val v = model_run(e, model, f, inputs, model->name_span);
+    if (e->with) with_tell_untrained(e, e->with);
     e->with = NULL;
     if (v.kind == V_POISON || e->diags->errors) return;
     const bool *tallied = output_roots(e, v.seq, false);
@@ -315,6 +316,8 @@ static void entry_train(Elab *e, const TrainProgram *p, bool wanted)
         advance(e, cell_control(e, CELL_CURSOR), entry.batch);
     }
     e->g->role = ROLE_FORWARD;
+    for (uint32_t i = 0; i < e->cell_list.n; i++)
+        e->cell_list.at[i]->trained = e->cell_list.at[i]->written;
     finish(e, &entry, r.batch, p->train->span, wanted);
 }
 

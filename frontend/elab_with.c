@@ -76,3 +76,47 @@ Val with_value(Elab *e, ECell *c, Span span)
     e->elaboration = elaboration;
     return *v;
 }
+
+// A state on which the value depends and which training leaves as it was, or NULL.
+static const char *untrained(Elab *e, Node *n)
+{
+    IdMap seen = idmap_new(e->arena);
+    VEC(const Node *) list = {0};
+    vec_push(e->arena, &list, n);
+    for (uint32_t i = 0; i < list.n; i++) {
+        const Node *x = list.at[i];
+        const char *name = x->op == OP_state ? attr_str(x, ATTR_name) : NULL;
+        const ECell *c = name ? strmap_get(&e->cells, name) : NULL;
+        if (c && c->cell.kind == CELL_STATE && !c->trained) return name;
+        for (uint32_t k = 0; k < x->nargs; k++) {
+            if (idmap_get(&seen, (uintptr_t)x->args[k], NULL)) continue;
+            idmap_set(&seen, (uintptr_t)x->args[k], 1);
+            vec_push(e->arena, &list, x->args[k]);
+        }
+    }
+    return NULL;
+}
+
+void with_tell_untrained(Elab *e, const With *w)
+{
+    const char *first = NULL;
+    int n = 0;
+    uint64_t known;
+    for (uint32_t i = 0; i < e->cell_list.n; i++) {
+        const ECell *c = e->cell_list.at[i];
+        if (!c->trained || !idmap_get(&w->values, (uintptr_t)c, &known)) continue;
+        const Val *v = (const Val *)(uintptr_t)known;
+        const char *name = v->kind == V_TENSOR ? untrained(e, v->node) : NULL;
+        if (name && !n++) first = name;
+    }
+    if (!n) return;
+    Loc at = loc_add(e->diags, w->span, 0, NULL);
+    const char *more = n > 1 ? arena_printf(e->arena, " and %d more", n - 1) : "";
+    vec_push(
+        e->arena, &e->module->notes,
+        arena_printf(e->arena,
+                     "note: %s: evaluations read '%s'%s in place of trained parameters, and no "
+                     "step changes %s: use the function as an update, too, after the "
+                     "optimizer's ('update ema for params()')",
+                     loc_text(e->diags, at), first, more, n > 1 ? "them" : "it"));
+}

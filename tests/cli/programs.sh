@@ -118,6 +118,31 @@ done
 # (1 / (1 - p) of a setting is rounded to f32, that of a number is not: the last digit may differ)
 awk '{ v[NR] = $NF } END { d = v[1] - v[2]; exit !(NR == 2 && v[1] > 0 && d * d <= 1e-8) }' fixed.out chosen.out && pass ||
     fail "fixed: $(cat fixed.out), chosen: $(cat chosen.out)"
+# Averages that nothing updates are the initial parameters: a note says so, unless nothing trains these.
+cat >average.net <<'N'
+use nn
+use optim
+dim batch = 8
+fn held(x) {
+    param turn: f32[4, 4] = normal(1) frozen
+    return matmul(x, turn)
+}
+model average(x: f32[batch, 3], y: f32[batch]) {
+    h = held(linear(x, 4) as first)
+    return loss = mse((linear(h, 1) as last)[:, 0], y)
+}
+train average {
+    minimize loss
+    update sgd(lr = 0.1)
+    update ema(decay = 0.5) for params("first.*")
+    evaluate with ema
+}
+N
+E=("$NETC" train average.net -D batch=4 --steps 6 --data x=x.npy --data y=y.npy --split 0.5)
+expect 0 "note: average.net:16: evaluations read 'last.weight.average' and 1 more" "${E[@]}"
+sed -i 's/ for params("first.\*")/ for params()/' average.net
+expect 0 "6 steps" "${E[@]}"
+grep -q note: "$W/.out" && fail "all averages are updated: $(grep note: "$W/.out")" || pass
 printf 'model m(x: f32[3]) { return x }\n' >none.net
 expect 1 "none has no train block, and so none called 'a'" "$NETC" none.net --program a
 finish
