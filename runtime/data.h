@@ -111,6 +111,8 @@ RtCode rt_safetensors_read(Arena *a, const char *path, RtTensors *out, RtError *
 void rt_tensors_free(RtTensors *t);
 bool rt_names_index(const char *path); // whether the name is that of an index, not of a file of
                                        // tensors
+// Removes what killed saves of this checkpoint have left, also of its parts.
+void rt_checkpoint_sweep(const char *path);
 RtCode rt_npz_read(Arena *a, const char *path, RtTensors *out, RtError *e); // all of its arrays
 // For a checkpoint in parts: returns paths for n parts next to the index, none of which the current
 // index uses. Each part is written by rt_safetensors_write, and the index last. Until then path is

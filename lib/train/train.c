@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "lib/train/report.h"
-#include "runtime/host/file.h"
+#include "runtime/data.h"
 
 // Checking and copying the states takes at most 1 / KEEP_AFTER of the time (train_back.c).
 #define KEEP_AFTER 300
@@ -318,7 +318,7 @@ static netc_status train(netc_session *s, const netc_train_options *o, netc_erro
     if (status == NETC_OK) status = options_names("watch", options.watch, options.nwatch, err);
     if (status != NETC_OK) return status;
     Position at = {.seed = s->seed, .needed = true};
-    if (options.save) rt_file_sweep(options.save);
+    if (options.save) rt_checkpoint_sweep(options.save);
     // This comes first, because the checkpoint's choice table may load the program again.
     if (options.resume) status = resume(s, options.resume, &at, err);
     if (status == NETC_OK) status = run_plan(&r, at.best, err);

@@ -11,7 +11,7 @@
 #include "base/names.h"
 #include "base/plain.h"
 #include "lib/train/train.h"
-#include "runtime/host/file.h"
+#include "runtime/data.h"
 
 // For a metric without ":min" or ":max", its name decides.
 static bool smaller_is_better(const char *metric)
@@ -120,7 +120,7 @@ netc_status best_plan(Run *r, const ProgEntry *e, const char *record, netc_error
     for (int i = 0; i < e->noutputs; i++)
         known = known || (!e->outputs[i].type.rank && !strcmp(e->outputs[i].name, b->metric));
     if (!known) return unknown_metric(e, b->metric, err);
-    if (b->path) rt_file_sweep(b->path);
+    if (b->path) rt_checkpoint_sweep(b->path);
     return read_record(b, record, o->resume ? o->resume : "", r->s->context, err);
 }
 

@@ -1,5 +1,6 @@
 // Checkpoints of several files: reads them as one, through a Hugging Face index, and lists the
 // parts that an index names.
+#include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -178,6 +179,35 @@ const char **rt_index_parts(Arena *a, const char *index, int n)
         }
     }
     return paths;
+}
+
+// Removes what killed saves have left of parts, in the folder of the index.
+static void sweep_parts(const char *folder, const char *stem)
+{
+    DIR *d = opendir(*folder ? folder : ".");
+    for (struct dirent *e; d && (e = readdir(d));) {
+        char *dot = strrchr(e->d_name, '.'), *path = NULL;
+        if (!dot) continue;
+        *dot = 0;
+        if (is_part(e->d_name, stem) && asprintf(&path, "%s%s", folder, e->d_name) >= 0)
+            rt_file_sweep(path);
+        free(path);
+    }
+    if (d) closedir(d);
+}
+
+void rt_checkpoint_sweep(const char *path)
+{
+    rt_file_sweep(path);
+    Arena *a = rt_names_index(path) ? arena_new() : NULL;
+    jmp_buf oom;
+    if (a && !setjmp(oom)) {
+        size_t folder;
+        arena_on_oom(a, &oom);
+        const char *stem = stem_of(a, path, &folder);
+        sweep_parts(arena_strndup(a, path, folder), stem + folder);
+    }
+    arena_free(a);
 }
 
 typedef struct Index {

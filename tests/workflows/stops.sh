@@ -154,4 +154,10 @@ expect 0 "" flock hup.st.netc-zzzzzz "${QUIET[@]}" rate.net --data x=rows.npy --
 for f in hup.st.backup hup.st.netc-backups other.st.netc-AbC123 hup.st.netc-zzzzzz; do
     [ -e $f ] && pass || fail "$f is gone"
 done
+mkdir parts
+for f in hup-00002-of-00007 hup-c-00001-of-00002 hup-a-of-2 other-00002-of-00007; do touch parts/$f.safetensors.netc-AbC123; done
+touch parts/hup-00002-of-00007.safetensors.netc parts/hup.safetensors.index.json.netc-AbC123
+expect 0 "" "${QUIET[@]}" rate.net --data x=rows.npy --steps 3 --save parts/hup.safetensors.index.json
+[ "$(cd parts && echo *netc*)" = "hup-00002-of-00007.safetensors.netc hup-a-of-2.safetensors.netc-AbC123 other-00002-of-00007.safetensors.netc-AbC123" ] && pass ||
+    fail "left of parts: $(ls parts)"
 finish
