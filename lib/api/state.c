@@ -114,12 +114,12 @@ static netc_status setting(netc_session *s, const char *name, netc_error **err)
     for (int i = 0; i < rt_cell_count(s->rt) && n < 64; i++)
         if (rt_cell_info(s->rt, i)->kind == PC_SETTING) names[n++] = rt_cell_info(s->rt, i)->name;
     if (!n)
-        return lib_fail(
-            err, NETC_INVALID,
-            "%s declares no settings, so there is no '%s'; write 'setting %s = VALUE' in it",
-            s->program->name, name, name);
-    return lib_fail(err, NETC_INVALID, "%s has no setting '%s'%s", s->program->name, name,
-                    advise(name, names, n).text);
+        return lib_fail(err, NETC_INVALID,
+                        "%s has no setting '%s' that is read here; write 'setting %s = VALUE' in "
+                        "it, and use it",
+                        s->program->name, name, name);
+    return lib_fail(err, NETC_INVALID, "%s has no setting '%s' that is read here%s",
+                    s->program->name, name, advise(name, names, n).text);
 }
 
 static bool remember(netc_session *s, const char *name)

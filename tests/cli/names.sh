@@ -38,7 +38,7 @@ for model in m.net m.bin; do
     expect 1 "has no input 'zzz'; there are 'image' and 'label'" "$NETC" train $model --data zzz=x.npy --data label=y.npy --device cpu
     expect 1 "did you mean 'image'?" "$NETC" run $model --entry double --input imag=x.npy --device cpu
     # settings and definitions
-    expect 1 "has no setting 'zzz'; there is 'rate'" "$NETC" train $model "${DATA[@]}" --steps 1 --set zzz=1
+    expect 1 "has no setting 'zzz' that is read here; there is 'rate'" "$NETC" train $model "${DATA[@]}" --steps 1 --set zzz=1
     expect 1 "no const, dim or setting of that name; there are 'batch' and 'rate'" "$NETC" eval $model "${DATA[@]}" -D zzz=1
 done
 # stages, passes, standard files

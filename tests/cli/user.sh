@@ -35,7 +35,7 @@ expect 1 "--save FILE" "$NETC" "${T[@]}" --save-every 3
 expect 1 "split" "$NETC" "${T[@]}" --split 1.5
 expect 1 "leaves none of 2000 examples" "$NETC" "${T[@]}" --split 0.99999
 expect 1 "did you mean 'fc1.weight'" "$NETC" "${T[@]}" --watch fc1.wieght
-expect 1 "declares no settings" "$NETC" "${T[@]}" --set lr=1
+expect 1 "has no setting 'lr' that is read here; write 'setting lr = VALUE'" "$NETC" "${T[@]}" --set lr=1
 expect 1 "NAME=NUMBER" "$NETC" "${T[@]}" --set lr
 expect 1 "nope.safetensors" "$NETC" "${T[@]}" --resume nope.safetensors
 printf 'model m(x: f32[4]) {\n    return y = x +\n}\n' > bad.net

@@ -217,6 +217,7 @@ def program(f):
         out.append('recompute "*"')
     if f["critic"]:
         out += ['minimize doubt over params("critic.*")', f"update {optimizer(f, 'rmsprop')}"]
+        out += ["update ema(decay = 0.8) for params()"] if f["ema"] else []
     if f["twice"]:
         out.append("for again in 0..2 {")
     scopes = ["first", "out", "value"] + [f"*{i}" for i in range(len(f["layers"]))]
