@@ -251,10 +251,11 @@ static netc_status pause(Run *r, netc_error **err)
 static netc_status loop(Run *r, netc_error **err)
 {
     netc_status status = NETC_OK;
-    if (r->step >= r->total) return r->o->save ? save(r, err) : NETC_OK;
-    // An evaluation was due when training was interrupted, perhaps the first one.
-    if (r->best.metric && r->step && r->best.seen != r->step && due(r, r->eval_every))
+    // An evaluation was due when training was interrupted, perhaps the first or the last one.
+    if (r->best.metric && r->step && r->step <= r->total && r->best.seen != r->step &&
+        due(r, r->eval_every))
         status = evaluate(r, err);
+    if (status == NETC_OK && r->step >= r->total) return r->o->save ? save(r, err) : NETC_OK;
     if (status == NETC_OK && r->step % r->steps_per_epoch) status = run_epoch(r, err);
     while (status == NETC_OK && r->step < r->total && best_waits(r)) {
         if (session_cancelled(r->s)) return stop(r, err);

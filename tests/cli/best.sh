@@ -53,6 +53,10 @@ expect 0 "starts again" "${T[@]}" "${E[@]}" --steps 20 --resume r.safetensors --
 # Stopped just before the first evaluation: the checkpoint holds none, and that one comes first.
 expect 0 "" "${T[@]}" --steps 9 --save r.safetensors -q
 expect 0 "best eval_loss 1 at step 9, in r.best.safetensors" "${T[@]}" --eval-data x=zero.npy --eval-every 9 --steps 18 --resume r.safetensors --save r.safetensors --save-best loss
+# Stopped just before the last one, after the last step.
+expect 0 "" "${T[@]}" --steps 9 --save r.safetensors -q
+expect 0 "best eval_loss 1 at step 9, in r.best.safetensors" "${T[@]}" "${E[@]}" --steps 9 --resume r.safetensors --save r.safetensors --save-best loss
+holds "0 steps in"
 # More patience goes on.
 expect 0 "best eval_loss 0 at step 8, in r.best.safetensors" "${T[@]}" "${E[@]}" --steps 30 --patience 20 --resume e.safetensors --save r.safetensors --save-best loss
 holds "16 steps in"
