@@ -115,12 +115,13 @@ static bool open_model(Model *m, Opening *p)
 // open(cls, path, name, text, ...): an instance of cls. Either path or text is None.
 PyObject *model_open(PyObject *module, PyObject *args, PyObject *keywords)
 {
-    static const char *const names[] = {
-        "cls",        "path",    "name",      "text",         "defines",   "precision",
-        "device",     "seed",    "target",    "cache_dir",    "tune_file", "kernels_dir",
-        "outputs_of", "outputs", "entries",   "memory_limit", "like",      "whole",
-        "share",      "stream",  "arguments", "gradients",    "training",  "keep",
-        "states",     "second",  NULL};
+    static const char *const names[] = {"cls",        "path",      "name",      "text",
+                                        "defines",    "precision", "device",    "seed",
+                                        "target",     "cache_dir", "tune_file", "kernels_dir",
+                                        "outputs_of", "outputs",   "entries",   "memory_limit",
+                                        "like",       "whole",     "share",     "stream",
+                                        "arguments",  "gradients", "training",  "keep",
+                                        "states",     "second",    "program",   NULL};
     State *s = PyModule_GetState(module);
     PyObject *class, *defines, *outputs = NULL, *entries = NULL, *share = Py_None;
     PyObject *arguments = NULL, *gradients = NULL, *second = NULL;
@@ -129,11 +130,11 @@ PyObject *model_open(PyObject *module, PyObject *args, PyObject *keywords)
     long long seed = 0, limit = 0;
     Opening p = {.like = Py_None};
     if (!PyArg_ParseTupleAndKeywords(
-            args, keywords, "OzszO|zsLzzzzzOOLOpOKOOpppO", CONST_NAMES(names), &class, &p.path,
+            args, keywords, "OzszO|zsLzzzzzOOLOpOKOOpppOz", CONST_NAMES(names), &class, &p.path,
             &p.name, &p.text, &defines, &p.o.precision, &p.device, &seed, &p.o.target,
             &p.context.cache_dir, &p.o.tune_file, &p.o.kernels_dir, &p.o.outputs_of, &outputs,
             &entries, &limit, &p.like, &whole, &share, &stream, &arguments, &gradients, &training,
-            &keep, &states, &second))
+            &keep, &states, &second, &p.o.program))
         return NULL;
     int is = PyObject_IsSubclass(class, s->model_type);
     if (is < 0) return NULL;

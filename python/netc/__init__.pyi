@@ -166,7 +166,7 @@ class Model:
 def compile(source: Path, *, defines: Mapping[str, Any] | None = None,
             precision: Literal["f32", "tf32", "bf16", "f16"] | None = None, device: str = "auto",
             name: str | None = None, seed: int = 0, data: Mapping[str, ArrayLike] | None = None,
-            weights: Path | None = None, entries: str | Iterable[str] = (), memory_limit: int = 0,
-            cache_dir: str | None = None, tune_file: str | None = None, kernels_dir: str | None = None,
-            stream: int = 0) -> Model: ...
+            weights: Path | None = None, entries: str | Iterable[str] = (), program: str | None = None,
+            memory_limit: int = 0, cache_dir: str | None = None, tune_file: str | None = None,
+            kernels_dir: str | None = None, stream: int = 0) -> Model: ...
 def doctor() -> Table: ...

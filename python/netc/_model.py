@@ -55,7 +55,7 @@ def _tell(core):
 
 
 def compile(source, *, defines=None, precision=None, device="auto", name=None, seed=0, data=None,
-            weights=None, entries=(), memory_limit=0, cache_dir=None, tune_file=None,
+            weights=None, entries=(), program=None, memory_limit=0, cache_dir=None, tune_file=None,
             kernels_dir=None, stream=0):
     """Compiles a model and puts it on a device.
 
@@ -69,6 +69,7 @@ def compile(source, *, defines=None, precision=None, device="auto", name=None, s
     data: {"image": images}: arrays whose shapes fix the text's dims (but not the batch).
     weights: a safetensors file with the initial parameters.
     entries: compile only these; the others cost nothing.
+    program: the name of the train block to train and evaluate by, if there are several (default: the first).
     memory_limit: bytes of temporaries to aim for.
     cache_dir: folder of compiled kernels; "" for none. tune_file, kernels_dir: see docs/tuning.md.
     stream: a CUstream to enqueue on, as an integer.
@@ -81,7 +82,7 @@ def compile(source, *, defines=None, precision=None, device="auto", name=None, s
     if isinstance(path, bytes):
         path = os.fsdecode(path)
     options = dict(precision=precision, device=device or "auto", seed=seed, entries=_words(entries),
-                   memory_limit=memory_limit, cache_dir=cache_dir, tune_file=tune_file,
+                   program=program, memory_limit=memory_limit, cache_dir=cache_dir, tune_file=tune_file,
                    kernels_dir=kernels_dir, stream=stream)
     m = Model._open(path, name or ("model.net" if text is not None else os.path.basename(path)), text,
                     dict(defines or {}), options, like=data, whole=False)

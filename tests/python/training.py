@@ -29,6 +29,18 @@ def test_train():
     check("norm" in " ".join(m.history[0]) or "fc1.weight" in " ".join(m.history[0]), m.history[0])
 
 
+def test_programs():
+    text = CLOUDS + 'train side as head {\n    minimize loss over params("fc2.*")\n    update sgd(lr = rate)\n}\n'
+    for program, still in (("head", True), ("side", False), (None, False)):
+        h = netc.compile(text, name="clouds.net", device="cpu", program=program)
+        before = h.state_dict()
+        h.train(DATA, steps=3)
+        same((h.state["fc1.weight"] == before["fc1.weight"]).all(), still)
+        check((h.state["fc2.weight"] != before["fc2.weight"]).any())
+    with raises(netc.Error, "'tail'"):
+        netc.compile(text, name="clouds.net", device="cpu", program="tail")
+
+
 def test_rate():
     rates, left = [], []
 

@@ -147,7 +147,7 @@ class Flow:
         defines = {k: float(v) for k, v in [f["define"].split("=")]} if f["define"] else {}
         self.write("p.py", "import netc\n"
                    f"m = netc.compile('m.net', device='cpu', precision={f['precision']!r}, seed={f['seed']}, "
-                   f"defines={defines}, memory_limit={MEMORY if f['limit'] else 0})\n" + script)
+                   f"defines={defines}, program={f['program']!r}, memory_limit={MEMORY if f['limit'] else 0})\n" + script)
         self.call([os.environ.get("PYTHON", "python3"), "p.py"], PYTHONPATH=BUILD + "/python")
 
     # -- comparisons -------------------------------------------------------------------------------

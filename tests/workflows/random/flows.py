@@ -59,7 +59,8 @@ def draw(seed, number):
     f["program"] = r.choice([None, "tune"]) if f["programs"] else None
     f["eval_every"] = r.choice([0, 1, 3, 5])
     f["split"] = r.choice([None] * 7 + [0.5, 0.7, 0.85])
-    f["best"] = r.choice([None] * 3 + ["loss", "accuracy" if f["head"] == "classes" else "loss:max"])
+    metrics = ["accuracy", "f1" if f["tally"] else "loss"] if f["head"] == "classes" else ["loss:max", "loss"]
+    f["best"] = r.choice([None] * 2 + metrics)
     f["patience"] = r.choice([0, 0, 0, 2])
     f["watch"] = r.choice([None, "first.weight", "*"])
     f["report"] = r.choice([1, 1, 3, 100])
