@@ -250,8 +250,8 @@ def python(w):
     evaluation = f"split={f['split']}" if f["split"] else "eval_data=test"
     w.python(f"""
 data, test = ({{n: p + n + ".npy" for n in ("x", "y", "kind")}} for p in ("", "e"))
-m.train(data, steps={f['steps']}, save="p.safetensors", shuffle={f['shuffle']}, keep_last={f['keep_last']}, {evaluation},
-        eval_every={f['eval_every']}, save_best={f['best']!r}, patience={f['patience']}, progress=False)
+m.train(data, steps={f['steps']}, save="p.safetensors", shuffle={f['shuffle']}, keep_last={f['keep_last']},
+        {evaluation}, eval_every={f['eval_every']}, save_best={f['best']!r}, patience={f['patience']}, progress=False)
 """)
     w.same(a, "p.safetensors", "trained from Python")
 
@@ -277,8 +277,8 @@ m.train(parts * ({f['steps']} // len(parts) + 1), steps={f['steps']}, progress=F
 @check()
 def host(w):
     """A C program (tests/workflows/host.c) resumes, evaluates and runs with four kinds of state."""
-    w.f = {**w.f, **NO_OPTIONS, "program": None, "seed": 0, "precision": "f32", "define": None, "limit": False, "keep_last": False,
-           "shuffle": True}
+    w.f = {**w.f, **NO_OPTIONS, "program": None, "seed": 0, "precision": "f32", "define": None, "limit": False,
+           "keep_last": False, "shuffle": True}
     few = {**QUIET, "steps": 20}
     a = w.train("a", **few)
     w.interrupted("b", 9, **few)

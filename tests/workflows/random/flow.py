@@ -122,15 +122,17 @@ class Flow:
 
     def train(self, stem, *more, net="m.net", env={}, **change):
         """Trains, writes the checkpoint and the log of this name; returns the checkpoint."""
-        self.run("train", net, *self.training(**change), *self.saving(stem), "--log", stem + ".log", "-q", *more, **env)
+        options = [*self.training(**change), *self.saving(stem), "--log", stem + ".log", "-q"]
+        self.run("train", net, *options, *more, **env)
         return self.named(stem)
 
     def interrupted(self, stem, step, *more, kill=False, **change):
         """Trains until it has reported the step and gets a signal; with SIGINT it goes on for some steps."""
-        words = [NETC, "train", "m.net", *self.training(**{**change, "report": 1}), *self.saving(stem), "--json", *more]
-        words = [str(w) for w in words]
+        options = [*self.training(**{**change, "report": 1}), *self.saving(stem), "--json"]
+        words = [str(w) for w in [NETC, "train", "m.net", *options, *more]]
         self.commands.append(" ".join(words) + f"  # a signal after step {step}")
-        p = subprocess.Popen(words, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1)
+        pipe = subprocess.PIPE
+        p = subprocess.Popen(words, cwd=self.folder, stdout=pipe, stderr=pipe, text=True, bufsize=1)
         fcntl.fcntl(p.stdout, F_SETPIPE_SZ, 4096)  # so that it waits for the reader
         for line in p.stdout:
             if line.startswith("{") and json.loads(line)["step"] >= step:
@@ -147,7 +149,8 @@ class Flow:
         defines = {k: float(v) for k, v in [f["define"].split("=")]} if f["define"] else {}
         self.write("p.py", "import netc\n"
                    f"m = netc.compile('m.net', device='cpu', precision={f['precision']!r}, seed={f['seed']}, "
-                   f"defines={defines}, program={f['program']!r}, memory_limit={MEMORY if f['limit'] else 0})\n" + script)
+                   f"defines={defines}, program={f['program']!r}, memory_limit={MEMORY if f['limit'] else 0})\n"
+                   + script)
         self.call([os.environ.get("PYTHON", "python3"), "p.py"], PYTHONPATH=BUILD + "/python")
 
     # -- comparisons -------------------------------------------------------------------------------
@@ -159,7 +162,7 @@ class Flow:
         return read_checkpoint(self.path(name))[0]
 
     def same(self, a, b, what, meta=True, common=False):
-        """Two checkpoints have the same bits. meta: also what they say of themselves; common: of the tensors of both."""
+        """Two checkpoints have the same bits. meta: they also say the same; common: only the tensors of both."""
         x, y = self.tensors(a), self.tensors(b)
         names = sorted(set(x) & set(y))
         if not common and set(x) != set(y):

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Random workflows: a random model is trained, saved, resumed, evaluated, run and compiled to a file with random options,
-and ways that must give the same numbers are compared.
+"""Random workflows: a random model is trained, saved, resumed, evaluated, run and compiled to a file with random
+options, and ways that must give the same numbers are compared.
 
-A workflow is a set of features, drawn from a seed and a number; model.py makes a model of them and flow.py the options.
+A workflow is a set of features, drawn from a seed and a number; model.py makes a model of them, flow.py the options.
 A failure is cut down by leaving out one feature at a time. Its model, features and commands are written to a folder.
 
 usage: flows.py [--seed S] [--first N] [--count N] [--seconds N] [--jobs N] [--checks N] [--only NAMES] [--out DIR]
@@ -32,8 +32,9 @@ PLAIN = {  # every feature left out
     "set": None, "limit": False, "library": True, "reuse": True, "keep_last": False, "shuffle": True, "report": 1,
     "evaluate": True, "split": None, "eval_every": 4, "best": None, "patience": 0, "watch": None, "parts": False,
 }
-SHARES = {"critic": 0.2, "target": 0.15, "tally": 0.4, "twice": 0.1, "decay": 0.15, "lookahead": 0.15, "recompute": 0.15,
-          "programs": 0.15, "keep_last": 0.25, "parts": 0.1, "limit": 0.1, "library": 0.85, "reuse": 0.85, "shuffle": 0.8}
+SHARES = {"critic": 0.2, "target": 0.15, "tally": 0.4, "twice": 0.1, "decay": 0.15, "lookahead": 0.15,
+          "recompute": 0.15, "programs": 0.15, "keep_last": 0.25, "parts": 0.1, "limit": 0.1, "library": 0.85,
+          "reuse": 0.85, "shuffle": 0.8}
 
 
 def draw(seed, number):

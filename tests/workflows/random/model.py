@@ -138,7 +138,8 @@ LAYERS = {
     "scratch": "scratch state sN: f32[batch, 8] = 0; sN <- cast(h, f32); h = h + 0.1 * sN",
 }
 # Layers with states, or whose result depends on the whole batch.
-STATES = {"batch_norm", "carried", "moved", "rounds", "ring", "highest", "scaled", "scratch", "spectral_norm", "count", "seen"}
+STATES = {"batch_norm", "carried", "moved", "rounds", "ring", "highest", "scaled", "scratch", "spectral_norm", "count",
+          "seen"}
 RANDOM = {"dropout", "dropout_setting", "noise", "thinned"}
 ROW_STATES = {"carried", "scratch"}  # as large as the batch
 FIRST_BATCH = {"scaled"}
@@ -157,6 +158,7 @@ OPTIMIZERS = {
     "averaged": "averaged(lr = LR)",
     "muon": "muon(lr = LR)",
 }
+CLIPS = {"norm": "clip_global_norm(0.5)", "value": "clip_value(0.05)", "relative": "relative"}
 RATES = {
     "number": "0.01",
     "setting": "rate",
@@ -171,74 +173,67 @@ RATES = {
 
 def text(f):
     """The model of the features f."""
-    layers = f["layers"]
-    out = ["use nn", "use optim", "use conv", "use recurrent", "use transformer", "use metrics",
-           f"dim batch = {f['batch']}", "setting rate = 0.01", "setting drop = 0.1", "const gain = 1.0", FUNCTIONS]
-    body = [f"x = cast(x, {f['real']})" if f["real"] != "f32" else "", "h = gain * (linear(x, 8) as first)", "extra = 0"]
-    for i, layer in enumerate(layers):
-        body.append(LAYERS[layer].replace("N", str(i)))
-    outputs = []
-    if f["head"] == "classes":
-        body += ["p = linear(h, 5) as out", "loss = cross_entropy(p, kind) + extra"]
-        outputs += ["accuracy = accuracy(p, kind)"]
-    else:
-        body += ["p = (linear(h, 1) as out)[:, 0]", "loss = mse(p, y) + extra"]
-    if f["critic"]:
-        body += ["q = trust(stop_gradient(h)) as critic", "doubt = mse(q, square(y))"]
-        outputs += ["doubt"]
-    if f["target"]:
-        body += ["now = trust(h) as value", "late = evaluated(trust)(h) reuse value with target",
-                 "loss = loss + 0.1 * mse(now, stop_gradient(0.5 * late) + y)"]
-    if f["tally"]:
-        if f["head"] == "classes":
-            outputs += ["table = confusion(p, kind)", "f1 = f1(confusion(p, kind))"]
-        else:
-            outputs += ["rmse = rmse(p, y)", "high = overall(abs(p))"]
-    outputs += [f"seen{i}" for i, layer in enumerate(layers) if layer == "count"]
-    body.append("return " + ", ".join(["loss", "p"] + outputs))
-    out.append("model fit(x: f32[batch, 6], y: f32[batch], kind: i32[batch] in 0..5) {")
-    out += ["    " + line for line in body if line]
-    out.append("}")
-    out.append("train fit {")
-    out += ["    " + line for line in program(f)]
-    out.append("}")
+    out = [f"use {name}" for name in ("nn", "optim", "conv", "recurrent", "transformer", "metrics")]
+    out += [f"dim batch = {f['batch']}", "setting rate = 0.01", "setting drop = 0.1", "const gain = 1.0", FUNCTIONS]
+    out += ["model fit(x: f32[batch, 6], y: f32[batch], kind: i32[batch] in 0..5) {", *indented(body(f)), "}"]
+    out += ["train fit {", *indented(program(f)), "}"]
     if f["programs"]:
-        out.append("train fit as tune {\n    minimize loss over params(\"out.*\")\n    update sgd(lr = 0.05, momentum = 0.5)\n}")
+        out += ["train fit as tune {", *indented(TUNE), "}"]
     return "\n".join(out) + "\n"
 
 
-def optimizer(f, name):
-    return OPTIMIZERS[name].replace("LR", RATES[f["rate"]])
+TUNE = ['minimize loss over params("out.*")', "update sgd(lr = 0.05, momentum = 0.5)"]
+
+
+def indented(lines):
+    return ["    " + line for line in lines]
+
+
+def body(f):
+    out = [f"x = cast(x, {f['real']})"] if f["real"] != "f32" else []
+    out += ["h = gain * (linear(x, 8) as first)", "extra = 0"]
+    out += [LAYERS[layer].replace("N", str(i)) for i, layer in enumerate(f["layers"])]
+    results = ["loss", "p"]
+    if f["head"] == "classes":
+        out += ["p = linear(h, 5) as out", "loss = cross_entropy(p, kind) + extra"]
+        results += ["accuracy = accuracy(p, kind)"]
+        results += ["table = confusion(p, kind)", "f1 = f1(confusion(p, kind))"] if f["tally"] else []
+    else:
+        out += ["p = (linear(h, 1) as out)[:, 0]", "loss = mse(p, y) + extra"]
+        results += ["rmse = rmse(p, y)", "high = overall(abs(p))"] if f["tally"] else []
+    if f["critic"]:
+        out += ["q = trust(stop_gradient(h)) as critic", "doubt = mse(q, square(y))"]
+        results += ["doubt"]
+    if f["target"]:
+        out += ["now = trust(h) as value", "late = evaluated(trust)(h) reuse value with target",
+                "loss = loss + 0.1 * mse(now, stop_gradient(0.5 * late) + y)"]
+    results += [f"seen{i}" for i, layer in enumerate(f["layers"]) if layer == "count"]
+    return out + ["return " + ", ".join(results)]
 
 
 def program(f):
+    def optimizer(name):
+        return OPTIMIZERS[name].replace("LR", RATES[f["rate"]])
+    average = "update ema(decay = 0.8) for params()"
     out = [f"accumulate {f['accumulate']}"] if f["accumulate"] > 1 else []
-    if f["recompute"]:
-        out.append('recompute "*"')
+    out += ['recompute "*"'] if f["recompute"] else []
+    over = ""
     if f["critic"]:
-        out += ['minimize doubt over params("critic.*")', f"update {optimizer(f, 'rmsprop')}"]
-        out += ["update ema(decay = 0.8) for params()"] if f["ema"] else []
-    if f["twice"]:
-        out.append("for again in 0..2 {")
-    scopes = ["first", "out", "value"] + [f"*{i}" for i in range(len(f["layers"]))]
-    over = " over params([" + ", ".join(f'"{s}.*"' for s in scopes) + "])" if f["critic"] else ""
-    out.append("minimize loss" + over)
-    if f["clip"]:
-        out.append("clip " + {"norm": "clip_global_norm(0.5)", "value": "clip_value(0.05)", "relative": "relative"}[f["clip"]])
-    second = f["second"] or ("adam" if f["optimizer"] == "muon" else None)
+        out += ['minimize doubt over params("critic.*")', "update " + optimizer("rmsprop")]
+        out += [average] if f["ema"] else []
+        scopes = ["first", "out", "value"] + [f"*{i}" for i in range(len(f["layers"]))]
+        over = " over params([" + ", ".join(f'"{s}.*"' for s in scopes) + "])"
+    out += ["for again in 0..2 {"] if f["twice"] else []
+    out += ["minimize loss" + over]
+    out += ["clip " + CLIPS[f["clip"]]] if f["clip"] else []
+    second = f["second"] or ("adam" if f["optimizer"] == "muon" else None)  # (which is for matrices)
     if second:
-        out.append(f"update {optimizer(f, f['optimizer'])} for params(rank = 2)")
-        out.append(f"update {optimizer(f, second)} for rest")
+        out += [f"update {optimizer(f['optimizer'])} for params(rank = 2)", f"update {optimizer(second)} for rest"]
     else:
-        out.append(f"update {optimizer(f, f['optimizer'])}")
-    if f["twice"]:
-        out.append("}")
-    if f["decay"]:
-        out.append("update shrink(rate = 1e-3) for params(rank = 2)")
-    if f["lookahead"]:
-        out.append("update lookahead(every = 3) for params()")
-    if f["target"]:
-        out.append('update target(every = 3) for params("value.*")')
-    if f["ema"]:
-        out += ["update ema(decay = 0.8) for params()"] + (["evaluate with ema"] if f["ema"] == "evaluate" else [])
-    return out
+        out += ["update " + optimizer(f["optimizer"])]
+    out += ["}"] if f["twice"] else []
+    out += ["update shrink(rate = 1e-3) for params(rank = 2)"] if f["decay"] else []
+    out += ["update lookahead(every = 3) for params()"] if f["lookahead"] else []
+    out += ['update target(every = 3) for params("value.*")'] if f["target"] else []
+    out += [average] if f["ema"] else []
+    return out + (["evaluate with ema"] if f["ema"] == "evaluate" else [])
