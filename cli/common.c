@@ -111,10 +111,12 @@ bool output_possible(const char *path, const char *model, int *code)
         return false;
     }
     if (!output_apart(path, model, "the model", code)) return false;
-    char *folder = folder_of(path);
+    char *folder = folder_of(path), *inside = NULL; // (of a file, that is no folder: ENOTDIR)
+    if (folder && asprintf(&inside, "%s/.", folder) < 0) inside = NULL;
     if (there && S_ISDIR(out.st_mode)) errno = EISDIR;
     bool possible = there ? !S_ISDIR(out.st_mode) && !access(path, W_OK)
-                          : folder && !access(folder, W_OK | X_OK);
+                          : inside && !access(inside, W_OK | X_OK);
+    free(inside);
     free(folder);
     if (!possible) *code = fail_to_write(path);
     return possible;

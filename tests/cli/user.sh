@@ -60,6 +60,7 @@ for words in "train model.net ${DATA[*]} --device cpu --save" "train model.net $
     done
     expect 1 "cannot write none/file: No such file or directory" bash -c "'$NETC' $words${sep}none/file"
     expect 1 "cannot write $D: Is a directory" bash -c "'$NETC' $words$sep$D"
+    expect 1 "cannot write trained.safetensors/file: Not a directory" bash -c "'$NETC' $words${sep}trained.safetensors/file"
 done
 grep -q '^step' "$W/.out" && fail "trained before it said so" || pass
 same model.net "$MLP"
