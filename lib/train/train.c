@@ -54,6 +54,8 @@ static netc_status controls(Run *r, netc_error **err)
 {
     netc_status status = session_set_control(r->s, "@seed", r->s->seed, err);
     if (status == NETC_OK) status = session_set_control(r->s, "@step", r->step, err);
+    // (Steps that an earlier training of the session skipped are none of this one's.)
+    if (status == NETC_OK && !r->o->resume) status = session_set_control(r->s, "@skipped", 0, err);
     if (status == NETC_OK) status = session_set_control(r->s, "@total", r->total, err);
     if (status == NETC_OK)
         status = session_set_control(r->s, "@epoch_steps", r->steps_per_epoch, err);

@@ -218,6 +218,32 @@ static void test_resume(void)
     netc_session_free(rest), netc_session_free(wide);
 }
 
+// A second training counts its own steps, skipped and not: `updates` are not below 0, where the
+// bias correction of Adam would divide by 0.
+static void test_again(void)
+{
+    Points p;
+    draw(&p);
+    netc_session *s =
+        begun(regression("1000", "minimize loss\nupdate adamw(lr = 0.01)"), "f16", NULL);
+    netc_error *err = NULL;
+    netc_dataset *d = NULL;
+    netc_tensor x = floats(p.x, 2, 40, 3), t = floats(p.t, 1, 40, 0);
+    FINE(netc_dataset_create(ctx, &d, &err));
+    FINE(netc_dataset_add_array(d, "x", &x, &err));
+    FINE(netc_dataset_add_array(d, "t", &t, &err));
+    NETC_INIT(netc_train_options, o);
+    o.data = d;
+    o.steps = 30;
+    FINE(netc_train(s, &o, &err));
+    CHECK(count(s, "@skipped") > 2 && count(s, "@step") == 30);
+    double first = scale(s);
+    FINE(netc_train(s, &o, &err));
+    CHECK(count(s, "@skipped") == 0 && count(s, "@step") == 30 && scale(s) == first);
+    netc_session_free(s);
+    netc_dataset_free(d);
+}
+
 static void test_growth(void)
 {
     Points p;
@@ -376,7 +402,7 @@ static void test_game(void)
 int main(void)
 {
     static void (*const tests[])(void) = {
-        test_underflow, test_overflow, test_resume,     test_growth, test_hopeless,
-        test_asking,    test_unscaled, test_accumulate, test_game,   NULL};
+        test_underflow, test_overflow, test_resume,     test_again, test_growth, test_hopeless,
+        test_asking,    test_unscaled, test_accumulate, test_game,  NULL};
     return api_main(tests);
 }
