@@ -351,7 +351,7 @@ const char *print_c(Kernel *k, bool pretty)
 {
     Buf out = buf_new(k->arena), calls = buf_new(k->arena);
     StrMap seen = strmap_new(k->arena); // function text -> its name: equal bodies share a function
-    const char *symbol = pretty ? "body" : k->symbol;
+    const char *symbol = pretty ? k->name : k->symbol;
     int functions = 0, arg = 0;
     Calls first = {0}, joins = {0};
     for (int i = 0; i < k->nbodies; i++) {

@@ -70,11 +70,17 @@ static bool looks_late(const Body *b)
     }
 }
 
+// The two parameters that place a body in a launch, if its text uses them: the number of its rows,
+// and that of the block among the body's blocks.
+typedef struct Placed {
+    bool rows, block;
+} Placed;
+
 // Parameters and body of one function: "(...)\n{...}". Bodies with the same text, except for names,
-// share one function. [alone]: the kernel itself, without the two parameters that place a body in a
-// launch. [words]: the wait for the preceding kernel, which is printed after early loads, or "".
-static const char *print_body(const Kernel *k, Body *b, bool pretty, bool alone, const char *words,
-                              Emit *names)
+// share one function. [placed]: NULL: the kernel itself; otherwise set. [words]: the wait for the
+// preceding kernel, which is printed after early loads, or "".
+static const char *print_body(const Kernel *k, Body *b, bool pretty, Placed *placed,
+                              const char *words, Emit *names)
 {
     Emit e = emit_begin(k, b, pretty, true);
     Buf out = buf_new(k->arena);
@@ -89,22 +95,41 @@ static const char *print_body(const Kernel *k, Body *b, bool pretty, bool alone,
     if (!e.follow || !prefetches(k, b)) emit_follow(&e);
     KernelPhase phase = k->phase;
     if (phase == PHASE_PARTIAL && !(b->col >= 0 && b->sched.split > 1)) phase = PHASE_WHOLE;
-    if (alone) {
-        emit_line(&e, root, "const int block = blockIdx.x;");
-        if (b->sched.kind == SCHED_MAP && b->npar == 1)
-            emit_line(&e, root, "const %s n = %lld;", int_type(&e), (long long)body_rows(b));
+    if (!placed) {
+        emit_declare(&e, "block", "const int block = blockIdx.x;");
+        emit_declare(&e, "n", "const %s n = %lld;", int_type(&e), (long long)body_rows(b));
     }
     if (body_rows(b) > 0) body_cuda(&e, phase);
+    emit_drop_unused(&e);
     buf_str(&out, "(");
     for (uint32_t i = 0; i < b->bufs.n; i++)
         buf_printf(&out, "%s%s%s", i ? ", " : "", parameter_text(&e, parameter_of(b, i)),
                    e.buf_name[i]);
-    if (!alone) buf_printf(&out, "%s%s n, int block", b->bufs.n ? ", " : "", int_type(&e));
+    if (placed) {
+        *placed = (Placed){text_uses(root->text.data, "n"), text_uses(root->text.data, "block")};
+        if (placed->rows) buf_printf(&out, ", %s n", int_type(&e));
+        if (placed->block) buf_str(&out, ", int block");
+    }
     if (schedule_in_groups(s))
         buf_str(&out, b->attention.nouts ? attention_groups_parameters(&e) : wgmma_parameters(&e));
-    buf_printf(&out, ")\n{\n%s}\n\n", root->text.data);
+    buf_printf(&out, ")\n{\n%s}\n", root->text.data);
     *names = e;
     return out.data;
+}
+
+// Appends a function: [head], then what print_body returns.
+static void print_function(Buf *out, Arena *a, const char *head, const char *body)
+{
+    const char *end = strchr(body, '\n');
+    const char *line = arena_printf(a, "%s%.*s", head, (int)(end - body), body);
+    if (strlen(line) > 100) { // parameters on lines of their own
+        buf_printf(out, "%s(\n", head);
+        line = arena_strndup(a, body + 1, (size_t)(end - body - 1));
+        wrap_line(out, 4, line, strlen(line));
+    } else {
+        buf_printf(out, "%s\n", line);
+    }
+    buf_str(out, end + 1);
 }
 
 // The schedule of the second kernel, which combines partial results: a team per row, of several
@@ -126,6 +151,7 @@ static Schedule combine_schedule(const Body *b)
 // A body in a launch of several: its blocks follow those of the bodies before it.
 typedef struct Place {
     const char *function;
+    Placed takes;
     const char **arg; // by buffer: the name of the kernel's parameter
     long long rows, blocks, first;
     int nargs, threads;
@@ -140,69 +166,90 @@ static bool common(const Place *p, int n, int j)
 }
 
 // Assigns the arguments of body i of n that share a function.
-static void assign_arguments(Buf *out, const Place *p, int n, int i)
+static void assign_arguments(Buf *out, Emit *e, const Place *p, int n, int i, int indent)
 {
+    Buf line = buf_new(e->arena);
     for (int j = 0; j < p->nargs; j++)
-        if (!common(p, n, j)) buf_printf(out, " a%d = %s,", j, p[i].arg[j]);
-    buf_printf(out, " n = %lld, first = %lld;\n", p[i].rows, p[i].first);
+        if (!common(p, n, j)) buf_printf(&line, "a%d = %s, ", j, p[i].arg[j]);
+    if (p->takes.rows) buf_printf(&line, "n = %lld, ", p[i].rows);
+    buf_printf(&line, "first = %lld;", p[i].first);
+    wrap_line(out, indent, line.data, line.len);
 }
 
 // Assigns the arguments of the block's body, which is one of bodies [from] to [to], by binary
 // search: with many bodies, a linear search would be most of a block's work.
-static void choose_arguments(Buf *out, const Place *p, int n, int from, int to, int depth)
+static void choose_arguments(Buf *out, Emit *e, const Place *p, int n, int from, int to, int indent)
 {
     if (to - from == 1) {
-        buf_pad(out, 7 + 4 * depth, ' ');
-        assign_arguments(out, p, n, from);
+        assign_arguments(out, e, p, n, from, indent);
         return;
     }
     int mid = (from + to) / 2;
-    buf_pad(out, 8 + 4 * depth, ' ');
+    buf_pad(out, indent, ' ');
     buf_printf(out, "if (blockIdx.x < %lld) {\n", p[mid].first);
-    choose_arguments(out, p, n, from, mid, depth + 1);
-    buf_pad(out, 8 + 4 * depth, ' ');
+    choose_arguments(out, e, p, n, from, mid, indent + 4);
+    buf_pad(out, indent, ' ');
     buf_str(out, "} else {\n");
-    choose_arguments(out, p, n, mid, to, depth + 1);
-    buf_pad(out, 8 + 4 * depth, ' ');
+    choose_arguments(out, e, p, n, mid, to, indent + 4);
+    buf_pad(out, indent, ' ');
     buf_str(out, "}\n");
 }
 
-static void print_arguments(Buf *out, Emit *e, const Place *p, int n, const char *number)
+static void print_arguments(Buf *out, Emit *e, const Place *p, int n, int indent)
 {
     enum { FEW = 4 };
-    for (int j = 0; j < p->nargs; j++)
-        if (!common(p, n, j))
-            buf_printf(out, n > FEW ? "        %sa%d;\n" : "        %sa%d = %s;\n",
-                       parameter_text(e, parameter_of(e->body, (uint32_t)j)), j, p->arg[j]);
-    if (n > FEW) {
-        buf_printf(out, "        %s n;\n        int first;\n", number);
-        choose_arguments(out, p, n, 0, n, 0);
+    const char *number = int_type(e);
+    for (int j = 0; j < p->nargs; j++) {
+        if (common(p, n, j)) continue;
+        buf_pad(out, indent, ' ');
+        buf_printf(out, n > FEW ? "%sa%d;\n" : "%sa%d = %s;\n",
+                   parameter_text(e, parameter_of(e->body, (uint32_t)j)), j, p->arg[j]);
+    }
+    const bool some = n <= FEW;
+    buf_pad(out, indent, ' ');
+    if (p->takes.rows && some) buf_printf(out, "%s n = %lld;\n", number, p->rows);
+    if (p->takes.rows && !some) buf_printf(out, "%s n;\n", number);
+    if (p->takes.rows) buf_pad(out, indent, ' ');
+    if (!some) {
+        buf_str(out, "int first;\n");
+        choose_arguments(out, e, p, n, 0, n, indent);
         return;
     }
-    buf_printf(out, "        %s n = %lld;\n        int first = %lld;\n", number, p->rows, p->first);
+    buf_printf(out, "int first = %lld;\n", p->first);
     for (int i = 1; i < n; i++) {
-        buf_printf(out, "        if (blockIdx.x >= %lld) {\n           ", p[i].first);
-        assign_arguments(out, p, n, i);
-        buf_str(out, "        }\n");
+        buf_pad(out, indent, ' ');
+        buf_printf(out, "if (blockIdx.x >= %lld) {\n", p[i].first);
+        assign_arguments(out, e, p, n, i, indent + 4);
+        buf_pad(out, indent, ' ');
+        buf_str(out, "}\n");
     }
 }
 
-// Calls one function for all its bodies; the block's body determines the arguments.
-static void print_calls(Buf *out, Emit *e, const Place *p, int n, int threads)
+// Calls one function for all its bodies; the block's body determines the arguments. [last]: the
+// other blocks have returned.
+static void print_calls(Buf *out, Emit *e, const Place *p, int n, int threads, bool last)
 {
-    const Place *last = &p[n - 1];
-    buf_printf(out, "    if (blockIdx.x < %lld) {\n", last->first + last->blocks);
-    if (p->threads < threads)
-        buf_printf(out, "        if (threadIdx.x >= %d) return;\n", p->threads);
-    if (n > 1) print_arguments(out, e, p, n, int_type(e));
-    buf_printf(out, "        %s(", p->function);
+    const int indent = last ? 4 : 8;
+    if (!last) buf_printf(out, "    if (blockIdx.x < %lld) {\n", p[n - 1].first + p[n - 1].blocks);
+    if (p->threads < threads) {
+        buf_pad(out, indent, ' ');
+        buf_printf(out, "if (threadIdx.x >= %d) return;\n", p->threads);
+    }
+    if (n > 1) print_arguments(out, e, p, n, indent);
+    Buf call = buf_new(e->arena);
+    buf_printf(&call, "%s(", p->function);
     for (int j = 0; j < p->nargs; j++)
-        buf_printf(out, "%s, ", n > 1 && !common(p, n, j) ? emit_text(e, "a%d", j) : p->arg[j]);
-    if (n > 1)
-        buf_str(out, "n, (int)blockIdx.x - first);\n");
-    else
-        buf_printf(out, "%lld, (int)blockIdx.x - %lld);\n", p->rows, p->first);
-    buf_str(out, "        return;\n    }\n");
+        buf_printf(&call, "%s%s", j ? ", " : "",
+                   n > 1 && !common(p, n, j) ? emit_text(e, "a%d", j) : p->arg[j]);
+    if (p->takes.rows && n > 1) buf_str(&call, ", n");
+    if (p->takes.rows && n == 1) buf_printf(&call, ", %lld", p->rows);
+    if (p->takes.block)
+        buf_str(&call, n > 1      ? ", blockIdx.x - first"
+                       : p->first ? emit_text(e, ", blockIdx.x - %lld", p->first)
+                                  : ", blockIdx.x");
+    buf_str(&call, ");");
+    wrap_line(out, indent, call.data, call.len);
+    if (!last) buf_str(out, "        return;\n    }\n");
 }
 
 // Prints the kernel's parameters, each buffer once, and sets the bodies' arguments.
@@ -255,6 +302,14 @@ static const char *launch_bounds(const Kernel *k, int threads)
                : arena_printf(k->arena, "__launch_bounds__(%d)", threads);
 }
 
+static void print_kernel(const Kernel *k, bool pretty, int threads, const char *body, Buf *out)
+{
+    print_function(out, k->arena,
+                   arena_printf(k->arena, "extern \"C\" __global__ void %s %s",
+                                launch_bounds(k, threads), pretty ? k->name : k->symbol),
+                   body);
+}
+
 // The order of bodies. The first block of a cluster has a number that is a multiple of the
 // cluster's size, so bodies with larger clusters come first. Next come those whose blocks take
 // longest, so that these are spread over the multiprocessors before others fill them.
@@ -279,6 +334,7 @@ typedef struct Sides {
     Place *place;        // by body
     int *function;       // by body: the number of its function
     int *count, *sample; // by function: number of its bodies, one of them
+    Placed *takes;       // by function
     int functions;
 } Sides;
 
@@ -297,14 +353,19 @@ static void print_functions(Sides *s, const char *words, Buf *out)
         if (idmap_get(&printed, key, &known)) {
             *e = emit_begin(k, b, s->pretty, true);
         } else {
-            const char *text = print_body(k, b, false, false, words, e);
+            Placed takes;
+            const char *text = print_body(k, b, false, &takes, words, e);
             known = (uint64_t)(uintptr_t)strmap_get(&seen, text);
-            const char *shown = s->pretty ? print_body(k, b, true, false, words, e) : text;
+            const char *shown = s->pretty ? print_body(k, b, true, &takes, words, e) : text;
             if (!known) { // with [pretty], the names are those of the first of equal bodies
                 strmap_set(&seen, text, (void *)(intptr_t)++s->functions);
-                buf_printf(out, "static __device__ __forceinline__ void %s_%d%s",
-                           s->pretty ? "body" : k->symbol, s->functions - 1, shown);
+                print_function(out, k->arena,
+                               emit_text(e, "static __device__ __forceinline__ void %s_%d",
+                                         s->pretty ? k->name : k->symbol, s->functions - 1),
+                               shown);
+                buf_char(out, '\n');
                 s->sample[s->functions - 1] = i;
+                s->takes[s->functions - 1] = takes;
                 known = (uint64_t)s->functions;
             }
             idmap_set(&printed, key, known);
@@ -330,7 +391,8 @@ static int64_t place_bodies(const Sides *s, Place *sorted)
 
 // Prints a kernel of several bodies. [words]: the wait for the preceding kernel; if some body loads
 // early, each body has its own wait. Returns the number of blocks.
-static int64_t print_side_by_side(Kernel *k, bool pretty, const char *words, int threads, Buf *out)
+static int64_t print_side_by_side(Kernel *k, bool pretty, const char *words, int threads,
+                                  int cluster, Buf *out)
 {
     Buf params = buf_new(k->arena), calls = buf_new(k->arena);
     const int n = k->nbodies;
@@ -339,6 +401,7 @@ static int64_t print_side_by_side(Kernel *k, bool pretty, const char *words, int
     s.function = NEW_ARRAY(k->arena, int, n);
     s.count = NEW_ARRAY(k->arena, int, n);
     s.sample = NEW_ARRAY(k->arena, int, n);
+    s.takes = NEW_ARRAY(k->arena, Placed, n);
     bool ahead = false;
     for (int i = 0; i < n; i++) ahead |= *words && prefetches(k, k->body[i]);
     print_functions(&s, ahead ? words : "", out);
@@ -354,11 +417,16 @@ static int64_t print_side_by_side(Kernel *k, bool pretty, const char *words, int
     Place *sorted = NEW_ARRAY(k->arena, Place, n);
     const int64_t blocks = place_bodies(&s, sorted);
     for (int f = 0, i = 0; f < s.functions; i += s.count[f++]) {
-        sorted[i].function = arena_printf(k->arena, "%s_%d", pretty ? "body" : k->symbol, f);
-        print_calls(&calls, &s.names[s.sample[f]], &sorted[i], s.count[f], threads);
+        sorted[i].function = arena_printf(k->arena, "%s_%d", pretty ? k->name : k->symbol, f);
+        sorted[i].takes = s.takes[f];
+        // (A launch in clusters may have more blocks than its bodies.)
+        const bool last = f == s.functions - 1 && cluster <= 1;
+        print_calls(&calls, &s.names[s.sample[f]], &sorted[i], s.count[f], threads, last);
     }
-    buf_printf(out, "extern \"C\" __global__ void %s %s(%s)\n{\n%s%s}\n", launch_bounds(k, threads),
-               pretty ? k->name : k->symbol, params.data, ahead ? "" : words, calls.data);
+    print_kernel(
+        k, pretty, threads,
+        arena_printf(k->arena, "(%s)\n{\n%s%s}\n", params.data, ahead ? "" : words, calls.data),
+        out);
     return blocks;
 }
 
@@ -382,14 +450,13 @@ const char *print_cuda(Kernel *k, bool pretty, ProgKernel *launch)
     const char *words = first_words(k, launch, blocks, threads);
     if (k->nbodies == 1) {
         Emit e;
-        const char *text = print_body(k, k->body[0], pretty, true, words, &e);
+        const char *text = print_body(k, k->body[0], pretty, NULL, words, &e);
         const Body *b = k->body[0];
         if (schedule_in_groups(&b->sched))
             (b->attention.nouts ? attention_groups_maps : wgmma_maps)(b, launch);
-        buf_printf(&out, "extern \"C\" __global__ void %s %s%s", launch_bounds(k, threads),
-                   pretty ? k->name : k->symbol, text);
+        print_kernel(k, pretty, threads, text, &out);
     } else {
-        blocks = print_side_by_side(k, pretty, words, threads, &out);
+        blocks = print_side_by_side(k, pretty, words, threads, (int)launch->cluster, &out);
     }
     for (int i = 0; i < k->nbodies; i++) k->body[i]->sched = own[i];
     if (launch->cluster > 1)

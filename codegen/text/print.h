@@ -5,6 +5,12 @@
 
 #include "codegen/ir/body.h"
 
+// A line of a scope's text that declares an index.
+typedef struct Declared {
+    const char *name;
+    size_t begin, end;
+} Declared;
+
 // The body of an open loop (or of the function). Text can still be added to an outer scope while an
 // inner one is open: it is placed before the inner loop. This hoists loop-invariant values.
 typedef struct Scope {
@@ -15,6 +21,7 @@ typedef struct Scope {
     bool guard; // not all threads execute it, so memory that other threads write must not be read
                 // outside of it
     Buf text;
+    VEC(Declared) declared;
 } Scope;
 
 typedef struct Binding {
@@ -60,6 +67,9 @@ struct Emit {
 
 Emit emit_begin(const Kernel *k, const Body *b, bool pretty, bool cuda);
 Scope *emit_open(Emit *e, uint64_t axes); // a new innermost scope
+// Drops the declarations of the innermost scope that nothing uses; closing a scope does, too.
+void emit_drop_unused(Emit *e);
+bool text_uses(const char *text, const char *name); // as a whole word
 // Closes the scope: its text is added to the outer one, between the two lines. NULL: no line.
 void emit_close(Emit *e, const char *head, const char *tail);
 // The same, between the line [head] and "}".
@@ -79,8 +89,12 @@ const char *emit_text(Emit *e, const char *fmt, ...) __attribute__((format(print
 const char *int_type(const Emit *e); // the type of index arithmetic
 // Adds lines of text to the innermost scope; emit_line: to any open scope.
 void emit(Emit *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-// Prints const int NAME = ...;, in the type of index arithmetic.
+// Prints const int NAME = ...;, in the type of index arithmetic. The line is dropped if the scope
+// turns out not to use the name.
 void emit_int(Emit *e, const char *name, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+// The same for any line that declares it.
+void emit_declare(Emit *e, const char *name, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 void emit_line(Emit *e, Scope *s, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void emit_bind(Emit *e, int inst, Scope *s, const char *text);
@@ -116,6 +130,9 @@ static inline bool inst_over(const Inst *v, int axis)
 }
 // The reductions over the columns that stage s computes.
 const int *stage_reductions(const Emit *e, int stage, int *n);
+
+// wrap.c: appends a line with that indentation, broken where it is too long.
+void wrap_line(Buf *out, int indent, const char *text, size_t n);
 
 // -- names and comments (names.c) -----------------------------------------------------------------
 const char *name_identifier(Arena *a, const char *model_name); // "h.0.attn" -> "h_0_attn"

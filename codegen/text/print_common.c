@@ -1,5 +1,6 @@
 // Used by all printers of bodies, for CUDA C and for C: which instructions are needed, names, and
 // scopes of text, one per loop.
+#include "base/plain.h"
 #include "codegen/text/print.h"
 
 #include <string.h>
@@ -91,9 +92,7 @@ static void print_lines(Scope *s, const char *text)
 {
     for (const char *end; *text; text = end) {
         end = strchrnul(text, '\n');
-        buf_pad(&s->text, s->indent * 4, ' ');
-        buf_bytes(&s->text, text, (size_t)(end - text));
-        buf_char(&s->text, '\n');
+        wrap_line(&s->text, s->indent * 4, text, (size_t)(end - text));
         end += *end == '\n';
     }
 }
@@ -145,17 +144,59 @@ void emit(Emit *e, const char *fmt, ...)
     va_end(args);
 }
 
+static void declare(Emit *e, const char *name, const char *line)
+{
+    Scope *s = e->scope;
+    const size_t begin = s->text.len;
+    print_lines(s, line);
+    vec_push(e->arena, &s->declared, (Declared){name, begin, s->text.len});
+}
+
+void emit_declare(Emit *e, const char *name, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    declare(e, name, arena_vprintf(e->arena, fmt, args));
+    va_end(args);
+}
+
 void emit_int(Emit *e, const char *name, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    emit(e, "const %s %s = %s;", int_type(e), name, arena_vprintf(e->arena, fmt, args));
+    const char *value = arena_vprintf(e->arena, fmt, args);
     va_end(args);
+    declare(e, name, emit_text(e, "const %s %s = %s;", int_type(e), name, value));
+}
+
+static bool in_word(char c)
+{
+    return plain_alnum(c) || c == '_';
+}
+
+bool text_uses(const char *text, const char *name)
+{
+    const size_t len = strlen(name);
+    for (const char *p = text; (p = strstr(p, name)); p += len)
+        if (!in_word(p[len]) && (p == text || !in_word(p[-1]))) return true;
+    return false;
+}
+
+void emit_drop_unused(Emit *e)
+{
+    Scope *s = e->scope;
+    while (s->declared.n) { // from the last on: a line may have the only use of an earlier one
+        const Declared d = s->declared.at[--s->declared.n];
+        if (text_uses(s->text.data + d.end, d.name)) continue;
+        memmove(s->text.data + d.begin, s->text.data + d.end, s->text.len - d.end + 1);
+        s->text.len -= d.end - d.begin;
+    }
 }
 
 void emit_close(Emit *e, const char *head, const char *tail)
 {
     Scope *s = e->scope;
+    emit_drop_unused(e);
     s->open = false;
     e->scope = s->up;
     if (head) print_lines(s->up, head);
@@ -190,6 +231,7 @@ void emit_settle(Emit *e)
     Scope *s = e->scope;
     buf_bytes(&s->up->text, s->text.data, s->text.len);
     s->text = buf_new(e->arena);
+    s->declared.n = 0;
 }
 
 const char *emit_and(Emit *e, const char *x, const char *y)

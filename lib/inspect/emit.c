@@ -36,14 +36,24 @@ static void emit_front(Emit *e, Buf *out)
     if (d->errors) e->status = lib_fail_diags(e->err, NETC_INVALID, d);
 }
 
-static void emit_kernels(const Build *b, Buf *out)
+// The kernels, after the prelude; of that of CUDA only the part that they use.
+static void emit_kernels(Emit *e, Buf *out)
 {
-    const Program *p = b->program;
-    buf_str(out, p->prelude);
+    const Program *p = e->b->program;
+    Buf kernels = buf_new(e->arena);
     for (int i = 0; i < p->nkernels; i++) {
-        buf_char(out, '\n');
-        buf_str(out, p->kernels[i].annotated ? p->kernels[i].annotated : p->kernels[i].text);
+        buf_char(&kernels, '\n');
+        buf_str(&kernels, p->kernels[i].annotated ? p->kernels[i].annotated : p->kernels[i].text);
     }
+    char *prelude = strcmp(e->stage, "cuda") ? strdup(p->prelude)
+                                             : rt_cuda_prelude(e->arena, p->prelude, kernels.data);
+    if (!prelude) {
+        e->status = OUT_OF_MEMORY(e->err);
+        return;
+    }
+    buf_str(out, prelude);
+    buf_bytes(out, kernels.data, kernels.len);
+    free(prelude);
 }
 
 // Prints the tile programs of the kernels that have one.
@@ -96,7 +106,7 @@ static void emit(void *arg)
         for (uint32_t i = 0; i < e->b->module->entries.n; i++)
             graph_dot_text(e->b->module->entries.at[i].graph, &out);
     else
-        emit_kernels(e->b, &out);
+        emit_kernels(e, &out);
     e->text = strdup(out.data);
 }
 

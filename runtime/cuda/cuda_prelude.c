@@ -108,10 +108,11 @@ CudaPrelude *cuda_prelude_new(Arena *a, const char *text)
     return c;
 }
 
-char *cuda_prelude_with(const CudaPrelude *c, const char *name, const char *text)
+// The paragraphs that [text] needs, with room for [more] bytes after them.
+static char *paragraphs(const CudaPrelude *c, const char *text, size_t more)
 {
     bool *mentioned = calloc((size_t)c->n + 1, 1), *needed = calloc((size_t)c->n + 1, 1);
-    size_t n = strlen(name) + strlen(text) + 32;
+    size_t n = more + 1;
     if (mentioned && needed) need_all(c, text, strlen(text), mentioned);
     if (mentioned && c->n) mentioned[0] = true; // the paragraph with the types is always needed
     for (int i = 0; mentioned && needed && i < c->n; i++)
@@ -123,8 +124,20 @@ char *cuda_prelude_with(const CudaPrelude *c, const char *name, const char *text
         memcpy(p, c->at[i].text, c->at[i].len);
         p += c->at[i].len;
     }
-    if (out) sprintf(p, "\n#line 1 \"%s.cu\"\n%s", name, text);
+    if (out) *p = 0;
     free(mentioned);
     free(needed);
+    return out;
+}
+
+char *rt_cuda_prelude(Arena *a, const char *prelude, const char *text)
+{
+    return paragraphs(cuda_prelude_new(a, prelude), text, 0);
+}
+
+char *cuda_prelude_with(const CudaPrelude *c, const char *name, const char *text)
+{
+    char *out = paragraphs(c, text, strlen(name) + strlen(text) + 32);
+    if (out) sprintf(out + strlen(out), "\n#line 1 \"%s.cu\"\n%s", name, text);
     return out;
 }
