@@ -49,7 +49,7 @@ static const char *at_row(Emit *e, int64_t k, int64_t row, int64_t n)
 static const char *lowest(AttentionPrint *w)
 {
     double above = fabs(w->range.mask) * 0x1p-22; // for the rounding of the sum
-    return emit_literal(w->e->arena, DT_F32, 0, w->range.mask + above + 104);
+    return emit_literal(w->e, DT_F32, 0, w->range.mask + above + 104);
 }
 
 static int queries_of(const AttentionPrint *w)
@@ -207,8 +207,8 @@ static void print_copy(AttentionPrint *w, const Tile *t)
     const char *to = emit_text(e, "%s + %sline * %d + part", t->name, place, t->pitch);
     if (t->plain) {
         emit(e, "const %s %s = %s + line, %s = part;", it, line, from, head);
-        emit(e, "nc_copy16(%s, %s + (%s), %s);", to, e->buf_name[v->buf], emit_index(e, v->ix),
-             *there ? there : "true");
+        emit(e, "nc_copy16(%s, %s, %s);", to,
+             emit_address(e, e->buf_name[v->buf], emit_index(e, v->ix)), *there ? there : "true");
     } else { // any expression, at indices clamped to existing elements
         emit(e, "const %s %s = nc_min(%s + line, %lld), %s = nc_min(part, %lld);", it, line, from,
              (long long)lines - 1, head, (long long)ends - 1);
@@ -320,8 +320,8 @@ static void print_result(AttentionPrint *w, int k)
         emit(e, "pair_%u.at[v] = %s;", i, emit_value(e, emit_unrounded(e, s)));
         emit_times(e, "v", 2);
         const char *pack = t == DT_BF16 ? "nc_pack_b" : t == DT_F16 ? "nc_pack_h" : "";
-        emit(e, "%snc_store<2>(%s + (%s), %s(pair_%u));", inside, e->buf_name[s->buf],
-             emit_index_at(e, s->ix, head, "from"), pack, i);
+        emit(e, "%snc_store<2>(%s, %s(pair_%u));", inside,
+             emit_address(e, e->buf_name[s->buf], emit_index_at(e, s->ix, head, "from")), pack, i);
     }
     emit_times(e, "j", line / 8 * (pairs ? 1 : 2));
 }

@@ -332,7 +332,7 @@ static const char *seen_score(const Weights *x, int inst)
 
 static const char *constant(Emit *e, double v)
 {
-    return emit_literal(e->arena, DT_F32, 0, v);
+    return emit_literal(e, DT_F32, 0, v);
 }
 
 // -- forward --------------------------------------------------------------------------------------

@@ -161,7 +161,7 @@ void bins_cuda(Emit *e)
     if (bins_teams_of(b) > 1) emit(e, "const int team = threadIdx.x / %d;", threads);
     emit(e, "const int own_col = threadIdx.x%s;",
          bins_teams_of(b) > 1 ? emit_text(e, " %% %d", threads) : "");
-    emit(e, "const %s result = (%s)(block %% %lld) * %d + own_col;", it, it, across, threads);
+    emit(e, "const %s result = %s %% %lld * %d + own_col;", it, block_number(e), across, threads);
     emit(e, "const bool inside = result < %lld;", cols);
     emit_int(e, e->axis[1], "nc_min(result, (%s)%lld)", it, cols - 1);
     emit(e, "%s *const sums = (%s *)nc_shared + own_col;", type, type);

@@ -74,9 +74,9 @@ void print_choice(Emit *e, const Vectors *v, int first)
         const Inst *x = &b->insts.at[i];
         if (!is_among(e, i, first)) continue;
         const Ix *at = ix_add(b->ix, x->ix, along_columns(e, -column_step(e, i)));
-        emit(e, "if (%s >= %lld && %s < %lld) %s_at = %s + (%s)%s;", position,
-             (long long)x->needed_from, position, (long long)x->needed_to, name,
-             e->buf_name[x->buf], emit_index_at(e, at, 0, v->base),
+        emit(e, "if (%s >= %lld && %s < %lld) %s_at = %s%s;", position, (long long)x->needed_from,
+             position, (long long)x->needed_to, name,
+             emit_address(e, e->buf_name[x->buf], emit_index_at(e, at, 0, v->base)),
              same ? "" : emit_text(e, ", %s_step = %lld", name, (long long)column_step(e, i)));
     }
 }
@@ -88,8 +88,9 @@ const char *choice_text(Emit *e, const Vectors *v, int first)
     if (keeps_step(e, first))
         at = emit_index(e, along_columns(e, column_step(e, first)));
     else
-        at = emit_text(e, "(%s)%s * %s_step", int_type(e), e->axis[b->col], name);
-    return emit_text(e, "%s_at ? nc_%s<%d>(%s_at + (%s)) : NcVec<%s, %d>{}", name,
-                     is_streamed(e, v, first) ? "fetch" : "load", v->width, name, at,
+        at = emit_text(e, "%s * %s_step", e->axis[b->col], name);
+    return emit_text(e, "%s_at ? nc_%s<%d>(%s) : NcVec<%s, %d>{}", name,
+                     is_streamed(e, v, first) ? "fetch" : "load", v->width,
+                     emit_address(e, emit_text(e, "%s_at", name), at),
                      type_storage(load_dtype(b, first)), v->width);
 }

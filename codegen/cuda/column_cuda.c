@@ -119,23 +119,28 @@ static void declare(Emit *e, Scope *s, int r, int width, bool walking)
         emit_line(e, s, "NcRun<%s> %s_run[%d] = {};", type_math(acc_type(v)), e->name[r], width);
         return;
     }
+    if (width == 1) {
+        emit_line(e, s, "%s %s[1] = {%s};", acc_struct(e, v), acc, acc_start(e, v));
+        return;
+    }
     emit_line(e, s, "%s %s[%d];", acc_struct(e, v), acc, width);
     emit_line(e, s, "#pragma unroll");
     emit_line(e, s, "for (int lane = 0; lane < %d; lane++) %s[lane] = %s;", width, acc,
               acc_start(e, v));
 }
 
-static void add_column(Emit *e, int r, const char *column, const char *taken)
+static void add_column(Emit *e, const Columns *c, int r, const char *column, const char *taken)
 {
     const Inst *v = &e->body->insts.at[r];
+    const char *lane = emit_count("lane", c->v.width);
     if (inst_runs(v)) {
         const char *x = emit_value(e, v->a[0]);
-        const char *run = emit_text(e, "%s_run[lane]", e->name[r]);
+        const char *run = emit_text(e, "%s_run[%s]", e->name[r], lane);
         emit(e, "if (%s%s == 0) %s.pivot = %s;", e->body->sched.unroll > 1 ? "u == 0 && " : "",
              taken, run, x);
         emit(e, "nc_add(%s, %s);", run, x);
     } else {
-        const char *acc = emit_text(e, "%s[lane]", acc_name(e, r));
+        const char *acc = emit_text(e, "%s[%s]", acc_name(e, r), lane);
         emit(e, "%s = %s;", acc, acc_step(e, v, acc, column));
     }
 }
@@ -169,16 +174,15 @@ static void settle(Emit *e, const int *r, int n, int width, const char *taken, b
         int from = squares_of(b, r, n, i);
         const char *t = type_math(acc_type(v)), *name = e->name[r[i]];
         if (!inst_runs(v) && (from < 0 || !last)) continue;
+        const char *lane = emit_count("lane", width);
         if (last) emit(e, "%s %s_acc[%d];", acc_struct(e, v), name, width);
-        emit(e, "#pragma unroll");
-        emit(e, "for (int lane = 0; lane < %d; lane++)", width);
         if (!last)
-            emit(e, "    nc_settle(%s_run[lane], (%s)%s, nc_share((%s)1, (%s)%s));", name, t, taken,
-                 t, t, taken);
+            emit_each(e, "lane", width, "nc_settle(%s_run[%s], (%s)%s, nc_share((%s)1, (%s)%s));",
+                      name, lane, t, taken, t, t, taken);
         else
-            emit(e, "    %s_acc[lane] = %s(%s_run[lane], (%s)%s);", name,
-                 from < 0 ? "nc_moments" : "nc_total", from < 0 ? name : e->name[r[from]], t,
-                 taken);
+            emit_each(e, "lane", width, "%s_acc[%s] = %s(%s_run[%s], (%s)%s);", name, lane,
+                      from < 0 ? "nc_moments" : "nc_total", from < 0 ? name : e->name[r[from]],
+                      lane, t, taken);
     }
 }
 
@@ -221,25 +225,26 @@ static const char *join_runs(Emit *e, const Columns *c, const int *r, int n, con
 static void bind_lane(Emit *e, const Columns *c, int stage, bool column)
 {
     const Body *b = e->body;
+    const char *lane = emit_count("lane", c->v.width);
     for (int s = 0; s < stage; s++) {
         int n;
         const int *r = stage_reductions(e, s, &n);
         for (int i = 0; i < n; i++) {
             const Inst *v = &b->insts.at[r[i]];
-            const char *at = emit_text(e, "%s[lane]", acc_name(e, r[i]));
+            const char *at = emit_text(e, "%s[%s]", acc_name(e, r[i]), lane);
             emit(e, "const %s %s = %s;", type_math(v->type), e->name[r[i]], acc_result(e, v, at));
             emit_bind(e, r[i], e->scope, e->name[r[i]]);
         }
     }
     for (int i = 0; column && i < (int)b->insts.n; i++)
-        if (near(e, c, i)) e->element[i] = emit_text(e, "%s_near[lane]", e->name[i]);
+        if (near(e, c, i)) e->element[i] = emit_text(e, "%s_near[%s]", e->name[i], lane);
     for (int i = 0; i < c->v.nloads; i++) {
         int load = c->v.loads[i];
         e->element[load] = NULL;
         if (b->insts.at[load].stage > stage || (over_columns(e, load) && !column)) continue;
         e->element[load] =
             emit_text(e, "%s%s.at[%s]", slot_name(e, load), ahead(e, load) ? "[u]" : "",
-                      vector_width(&c->v, load) > 1 ? "lane" : "0");
+                      vector_width(&c->v, load) > 1 ? lane : "0");
     }
 }
 
@@ -322,7 +327,7 @@ static void print_stage(Emit *e, const Columns *c, int stage)
     open_lanes(e, c);
     bind_lane(e, c, stage, true);
     for (int i = 0; i < n; i++)
-        if (squares_of(b, r, n, i) < 0) add_column(e, r[i], col, taken);
+        if (squares_of(b, r, n, i) < 0) add_column(e, c, r[i], col, taken);
     lane_stores(e, &c->v, stage);
     close_lanes(e, c);
     flush_stores(e, &c->v, stage);
@@ -362,11 +367,12 @@ static void store_partial(Emit *e, const Columns *c)
             const char *buf = emit_scratch(e, k), *field = a->parts[p] ? a->parts[p] : "";
             const char *t = type_math(acc_part_type(v, p));
             emit_open(e, 0);
+            const char *lane = emit_count("lane", w);
             emit(e, "NcVec<%s, %d> all;", t, w);
-            emit(e, "#pragma unroll");
-            emit(e, "for (int lane = 0; lane < %d; lane++) all.at[lane] = (%s)%s[lane]%s;", w, t,
-                 acc_name(e, r[i]), field);
-            emit(e, "nc_store<%d>(%s + (%s), all);", w, buf, partial_at(e, c));
+            emit_each(e, "lane", w, "all.at[%s] = %s%s[%s]%s;", lane,
+                      strcmp(t, type_math(acc_type(v))) ? emit_text(e, "(%s)", t) : "",
+                      acc_name(e, r[i]), lane, field);
+            emit(e, "nc_store<%d>(%s, all);", w, emit_address(e, buf, partial_at(e, c)));
             emit_end(e, "{");
         }
     }
@@ -391,18 +397,16 @@ static void load_partials(Emit *e, const Columns *c)
     }
     for (int i = 0, k = 0; i < n; i++) {
         const Inst *v = &b->insts.at[r[i]];
-        const char *name = e->name[r[i]], *acc = emit_text(e, "%s[lane]", acc_name(e, r[i])),
-                   *part[2] = {"", ""};
+        const char *name = e->name[r[i]], *lane = emit_count("lane", w),
+                   *acc = emit_text(e, "%s[%s]", acc_name(e, r[i]), lane), *part[2] = {"", ""};
         for (int p = 0; p < inst_acc(v)->nparts; p++, k++) {
-            emit(e, "const NcVec<%s, %d> %s_part%d = nc_load<%d>(%s + (%s));",
-                 type_math(acc_part_type(v, p)), w, name, p, w, emit_scratch(e, k),
-                 partial_at(e, c));
-            part[p] = emit_text(e, "%s_part%d.at[lane]", name, p);
+            emit(e, "const NcVec<%s, %d> %s_part%d = nc_load<%d>(%s);",
+                 type_math(acc_part_type(v, p)), w, name, p, w,
+                 emit_address(e, emit_scratch(e, k), partial_at(e, c)));
+            part[p] = emit_text(e, "%s_part%d.at[%s]", name, p, lane);
         }
-        emit(e, "#pragma unroll");
-        emit(e, "for (int lane = 0; lane < %d; lane++)", w);
-        emit(e, "    %s = %s;", acc,
-             acc_join(e, v, acc, acc_of_parts(e, v, part[0], part[1], "count")));
+        emit_each(e, "lane", w, "%s = %s;", acc,
+                  acc_join(e, v, acc, acc_of_parts(e, v, part[0], part[1], "count")));
     }
     emit_line(e, outer, "#pragma unroll 8");
     emit_end(e, "for (%s part = member; part < %lld; part += %d) {", int_type(e),
@@ -462,8 +466,9 @@ static void declare_base(Emit *e, const Columns *c, const char *tile)
     const int vector = e->body->sched.vector;
     const char *t = int_type(e),
                *of = c->tiles > 1 ? emit_text(e, "%s * %d + ", tile, c->across) : "";
-    emit(e, "%s%s %s = (%s)(%sthreadIdx.x %% %d)%s;", c->exact ? "const " : "", t, c->base, t, of,
-         c->across, vector > 1 ? emit_text(e, " * %d", vector) : "");
+    const char *at = emit_text(e, "%sthreadIdx.x %% %d", of, c->across);
+    if (vector > 1) at = emit_text(e, *of ? "(%s) * %d" : "%s * %d", at, vector);
+    emit(e, "%s%s %s = %s;", c->exact ? "const " : "", t, c->base, at);
     if (c->exact) return;
     emit(e, "const bool mine = %s < %lld; // the others have nothing to read", c->base, c->rows);
     emit(e, "if (!mine) %s = %lld;", c->base, c->rows - vector);
@@ -476,12 +481,12 @@ static void declare_shift(Emit *e, const Columns *c, const char *tile)
     const Body *b = e->body;
     const char *t = int_type(e), *own = e->axis[0];
     int width = b->sched.vector;
-    emit(e, "const %s tile = (%s)(%s) * %d;", t, t, tile, column_tile(b));
+    emit(e, "const %s tile = %s * %d;", t, tile, column_tile(b));
     e->axis[0] = "tile";
     emit(e, "const int shift = (int)(%s) & %d;", emit_index_at(e, b->uneven, b->col, "member"),
          width - 1);
     e->axis[0] = own;
-    emit_int(e, c->base, "tile - shift + (int)threadIdx.x %% %d * %d", c->across, width);
+    emit_int(e, c->base, "tile - shift + threadIdx.x %% %d * %d", c->across, width);
     emit(e, "const bool mine = %s < %lld && %s < tile + %d;", c->base, c->rows, c->base,
          column_tile(b));
 }
@@ -493,10 +498,11 @@ static void print_near(Emit *e, const Columns *c)
         if (!near(e, c, i)) continue;
         const Inst *v = &b->insts.at[i];
         emit(e, "%s %s_near[%d];", type_storage(b->bufs.at[v->buf].type), e->name[i], c->v.width);
-        emit(e, "#pragma unroll");
-        const char *place = emit_text(e, "nc_within(%s + lane, %lld)", c->base, c->rows);
-        emit(e, "for (int lane = 0; lane < %d; lane++) %s_near[lane] = %s[%s];", c->v.width,
-             e->name[i], e->buf_name[v->buf], emit_index_at(e, v->ix, 0, place));
+        const char *lane = emit_count("lane", c->v.width),
+                   *place =
+                       emit_text(e, "nc_within(%s, %lld)", emit_plus(e, c->base, lane), c->rows);
+        emit_each(e, "lane", c->v.width, "%s_near[%s] = %s[%s];", e->name[i], lane,
+                  e->buf_name[v->buf], emit_index_at(e, v->ix, 0, place));
     }
 }
 
@@ -524,11 +530,12 @@ static Columns columns_of(Emit *e, KernelPhase phase)
 static void declare_place(Emit *e, const Columns *c, bool parts)
 {
     const int team = e->body->sched.team;
-    const char *tile = c->tiles > 1 ? "block" : "0"; // "0": blocks are numbered by their part
+    const char *tile =
+        c->tiles > 1 ? block_number(e) : "0"; // "0": blocks are numbered by their part
     emit(e, "const int member = %s;", team > 1 ? emit_text(e, "threadIdx.x / %d", c->across) : "0");
     if (parts && c->tiles > 1) {
         emit_int(e, "part", "block / %lld", c->tiles);
-        tile = emit_text(e, "block %% %lld", c->tiles);
+        tile = emit_text(e, "%s %% %lld", tile, c->tiles);
     } else if (parts) {
         emit_int(e, "part", "block");
     }
@@ -552,7 +559,7 @@ static void take_own(Emit *e, Columns *c)
 {
     c->base = emit_text(e, "%s_own", c->row);
     c->v = (Vectors){.axis = 0, .width = 1, .base = c->base};
-    emit_int(e, c->base, "tile + (int)threadIdx.x");
+    emit_int(e, c->base, "tile + threadIdx.x");
     c->leader =
         emit_text(e, "threadIdx.x < %d && %s < %lld", column_tile(e->body), c->base, c->rows);
 }

@@ -11,7 +11,7 @@ void first_cuda(Emit *e)
     const long long cols = extent_of(b, b->col), first = body_first(b), held = first_held(b) / 32,
                     waiting = s->threads;
     const char *col = e->axis[b->col], *x = e->name[at], *type = type_math(v->acc);
-    print_row_number(e, "block");
+    print_row_number(e, block_number(e));
     open_row(e);
     emit(e, "%s *const %s_key = (%s *)nc_shared;", type, x, type);
     emit(e, "int *const %s_from = (int *)(%s_key + %lld);", x, x, (long long)first_room(b));

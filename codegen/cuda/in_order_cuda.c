@@ -27,7 +27,7 @@ static void print_shares(Emit *e, int guard)
     emit_open(e, 0);
     emit(e, "uint32_t hits;");
     emit_open(e, 1ull << b->col);
-    emit(e, "const %s own = from + (int)threadIdx.x %% 32;", it);
+    emit(e, "const %s own = from + threadIdx.x %% 32;", it);
     emit_int(e, c, "nc_min(own, (%s)%lld)", it, cols - 1);
     const char *hit = emit_value(e, guard);
     emit(e, "hits = __ballot_sync(0xffffffffu, own < %lld && %s);", cols, hit);
@@ -49,7 +49,7 @@ void in_order_cuda(Emit *e)
     const Body *b = e->body;
     const int guard = shared_guard(b);
     const Vectors none = {.width = 1};
-    const char *leader = print_row_number(e, "block"), *c = e->axis[b->col];
+    const char *leader = print_row_number(e, block_number(e)), *c = e->axis[b->col];
     open_row(e);
     Scope *row = e->scope;
     for (int stage = 0; stage < b->nstages; stage++) {

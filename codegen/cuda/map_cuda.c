@@ -43,7 +43,7 @@ static Map map_of(Emit *e)
     m.steps.number = "j";
     m.steps.axes = ((1ull << inner) - 1) | (s->vector > 1 ? 0 : 1ull << inner);
     const char *limit = emit_text(e, "%lld", (long long)(body_rows(b) / s->vector)),
-               *block = emit_text(e, "(%s)block", t);
+               *block = block_number(e);
     if (b->npar == 1) limit = s->vector > 1 ? emit_text(e, "n / %d", s->vector) : "n";
     if (s->unroll > 1) block = emit_text(e, "(%s * %d + u)", block, s->unroll);
     m.steps.guard = steps_guard(e, &m.steps, "j", limit, 0);
@@ -75,11 +75,10 @@ static void map_vector(Emit *e, const Map *m)
 // The last elements, which do not fill a vector.
 static void map_tail(Emit *e, const Map *m)
 {
-    const char *t = int_type(e);
     const Vectors none = {.axis = m->v.axis, .width = 1};
     for (int i = 0; i < m->v.nloads; i++) e->element[m->v.loads[i]] = NULL;
     emit_open(e, 1ull << m->v.axis);
-    emit_int(e, m->axis, "n - 1 - (%s)threadIdx.x", t);
+    emit_int(e, m->axis, "n - 1 - threadIdx.x");
     lane_stores(e, &none, -1);
     emit_end(e, "if (block == 0 && threadIdx.x < n %% %d) {", m->v.width);
 }

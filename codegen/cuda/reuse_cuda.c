@@ -24,15 +24,14 @@ static Steps positions_of(Emit *e)
 {
     const Body *b = e->body;
     const Schedule *s = &b->sched;
-    const char *t = int_type(e), *block = "block";
+    const char *block = emit_part(e, block_number(e), reuse_tiles(b), 0, s->unroll * s->team);
     int64_t positions = 1;
     for (int i = 0; i < b->npar - 1; i++) positions *= b->axis[i].extent;
-    if (reuse_tiles(b) > 1) block = emit_text(e, "(block / %lld)", (long long)reuse_tiles(b));
     Steps p = {.index = "u", .count = s->unroll, .axes = outer_axes(b), .number = "at"};
     p.stride = 1;
     p.naxes = b->npar - 1;
-    p.place = emit_text(e, "const %s at = (%s)%s * %d%s + member;", t, t, block,
-                        s->unroll * s->team, p.count > 1 ? emit_text(e, " + u * %d", s->team) : "");
+    p.place = emit_text(e, "const %s at = %s%s + member;", int_type(e), block,
+                        p.count > 1 ? emit_text(e, " + %s", emit_part(e, "u", 1, 0, s->team)) : "");
     p.guard = steps_guard(e, &p, "at", emit_text(e, "%lld", (long long)positions), 0);
     return p;
 }
@@ -42,10 +41,11 @@ static void print_lanes(Emit *e, const Vectors *v, const char *axis, const char 
     int inner = e->body->npar - 1;
     open_stores(e, v, -1);
     emit_open(e, 1ull << inner);
-    emit_int(e, axis, "%s + lane", base);
+    const char *lane = emit_count("lane", v->width);
+    emit_int(e, axis, "%s", emit_plus(e, base, lane));
     for (int i = 0; i < v->nloads; i++)
-        e->element[v->loads[i]] = emit_text(e, "%s%s.at[lane]", slot_name(e, v->loads[i]),
-                                            ahead(e, v->loads[i]) ? "[u]" : "");
+        e->element[v->loads[i]] = emit_text(e, "%s%s.at[%s]", slot_name(e, v->loads[i]),
+                                            ahead(e, v->loads[i]) ? "[u]" : "", lane);
     lane_stores(e, v, -1);
     close_lane_loop(e, v->width);
     flush_stores(e, v, -1);
@@ -57,12 +57,12 @@ void reuse_cuda(Emit *e)
     const Schedule *s = &b->sched;
     int inner = b->npar - 1, across = s->threads / s->team;
     Vectors v = find_vectors(e, inner, s->vector);
-    const char *t = int_type(e), *axis = e->axis[inner], *base = emit_text(e, "%s_first", axis);
+    const char *axis = e->axis[inner], *base = emit_text(e, "%s_first", axis);
     emit(e, "const int member = threadIdx.x / %d;", across);
-    const char *tile = reuse_tiles(b) > 1 ? emit_text(e, "block %% %lld * %d + ",
-                                                      (long long)reuse_tiles(b), across)
-                                          : "";
-    emit_int(e, base, "(%s)(%sthreadIdx.x %% %d) * %d", t, tile, across, s->vector);
+    const char *tile = emit_part(e, block_number(e), 1, reuse_tiles(b), across),
+               *own = emit_plus(e, tile, emit_text(e, "threadIdx.x %% %d", across));
+    if (s->vector > 1 && reuse_tiles(b) > 1) own = emit_text(e, "(%s)", own);
+    emit_int(e, base, "%s", emit_part(e, own, 1, 0, s->vector));
     if (b->axis[inner].extent / s->vector % across)
         emit(e, "if (%s >= %lld) return;", base, extent_of(b, inner));
     v.base = base;

@@ -428,8 +428,9 @@ static void print_vectors(Rows *r, int stage, bool fills)
     r->v.moved = first_moved(r, stage);
     if (r->v.moved >= 0) {
         const Inst *x = &e->body->insts.at[r->v.moved];
-        ways = emit_text(e, "if (words == nc_words(%s + (%s))) {", e->buf_name[x->buf],
-                         emit_index_at(e, x->ix, e->body->col, r->lo));
+        ways = emit_text(
+            e, "if (words == nc_words(%s)) {",
+            emit_address(e, e->buf_name[x->buf], emit_index_at(e, x->ix, e->body->col, r->lo)));
         emit_open(e, 0);
         emit_open(e, 0);
     }
@@ -552,8 +553,7 @@ void row_cuda(Emit *e, KernelPhase phase)
     r.uses = body_stage_uses(e->arena, b);
     r.least = b->axis[b->col].extent;
     r.uneven = b->uneven && s->vector > 1;
-    const char *leader =
-        print_row_number(e, shared > 1 ? emit_text(e, "block / %lld", shared) : "block");
+    const char *leader = print_row_number(e, emit_part(e, block_number(e), shared, 0, 1));
     if (shared > 1) print_part(&r, shared, partial);
     if (s->cluster > 1) {
         emit(e, "nc_cluster_begin();");

@@ -12,7 +12,7 @@ void scan_cuda(Emit *e)
     long long cols = extent_of(b, b->col);
     const char *t = int_type(e), *col = e->axis[b->col], *x = e->name[at],
                *type = type_math(v->acc);
-    print_row_number(e, "block");
+    print_row_number(e, block_number(e));
     open_row(e);
     emit(e, "%s %s_acc = 0; // of the tiles before", type, x);
     Steps own = {.index = "u", .count = s->unroll, .axes = 1ull << b->col};

@@ -28,9 +28,10 @@ static void bind_elements(Sweep *w, int stage)
                                                       : sweep_shared_slot(w, at, true);
         else
             e->element[at] =
-                emit_text(e, "%s.at[lane]",
+                emit_text(e, "%s.at[%s]",
                           held && sweep_in_registers(w, at) ? sweep_shared_slot(w, at, false)
-                                                            : slot_name(e, at));
+                                                            : slot_name(e, at),
+                          emit_count("lane", w->b->sched.vector));
     }
 }
 
@@ -69,7 +70,7 @@ static void print_row_stage(Sweep *w, int stage)
     open_stores(e, &w->v, stage);
     emit_open(e, 1ull << w->b->col);
     e->axis[w->b->col] = w->col;
-    emit_int(e, w->col, "%s + lane", w->first);
+    emit_int(e, w->col, "%s", emit_plus(e, w->first, emit_count("lane", w->b->sched.vector)));
     print_column(w, &w->v, stage);
     emit_times(e, "lane", w->b->sched.vector);
     e->axis[w->b->col] = w->first;
@@ -227,10 +228,10 @@ static void declare_place(Sweep *w)
     if (w->teams > 1) {
         emit(e, "const int member = threadIdx.x %% %d;", team);
         emit(e, "const int team = threadIdx.x / %d;", team);
-        emit(e, "const %s begin = (%s)block * %d + team;", w->t, w->t, w->teams);
+        emit(e, "const %s begin = %s * %d + team;", w->t, block_number(e), w->teams);
     } else {
         emit(e, "const int member = threadIdx.x;");
-        emit(e, "const %s begin = (%s)block;", w->t, w->t);
+        emit(e, "const %s begin = block;", w->t);
     }
     if (!w->uneven) return;
     e->axis[0] = "begin"; // the edges are the same in every row of the team

@@ -22,7 +22,7 @@ bool sweep_in_registers(const Sweep *w, int load)
 static const char *loaded_place(Sweep *w, int load)
 {
     const Inst *x = &w->b->insts.at[load];
-    return emit_text(w->e, "%s + (%s)", w->e->buf_name[x->buf], emit_index(w->e, x->ix));
+    return emit_address(w->e, w->e->buf_name[x->buf], emit_index(w->e, x->ix));
 }
 
 const char *sweep_in_tile(const Sweep *w)

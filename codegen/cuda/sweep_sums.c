@@ -122,7 +122,8 @@ void sweep_print_folds(Sweep *w, int stage)
         if (!s->fold || s->stage != stage) continue;
         DType t = w->b->bufs.at[s->buf].type;
         const char *part = w->edges ? emit_text(e, "part%u_edge", i)
-                                    : emit_text(e, "part%u%s.at[lane]", i, sweep_in_tile(w));
+                                    : emit_text(e, "part%u%s.at[%s]", i, sweep_in_tile(w),
+                                                emit_count("lane", w->b->sched.vector));
         const char *sum = emit_taken(e, s->fold->op, t, part, s->value);
         emit(e, "%s = %s;", part, sum);
     }
@@ -144,7 +145,7 @@ void sweep_print_parts(Sweep *w)
         const char *t = fold_type(w, x), *to = e->buf_name[x->buf];
         int bytes = math_bytes(w->b->bufs.at[x->buf].type);
         bool joined = w->teams > 1 || (w->uneven && s->shared_bytes >= w->cols * bytes);
-        const char *share = emit_text(e, "%s + (%s)block * %lld", to, w->t, w->cols);
+        const char *share = emit_text(e, "%s + %s * %lld", to, block_number(e), w->cols);
         if (joined) {
             const char *team = emit_text(e, " + team * %lld", w->cols);
             emit_line(e, outer, "__syncthreads();");
@@ -155,10 +156,9 @@ void sweep_print_parts(Sweep *w)
             emit(e, "nc_store<%d>(%s + %s, part%u%s);", s->vector, share, w->first, i,
                  sweep_in_tile(w));
         } else {
-            emit(e, "#pragma unroll");
-            emit(e, "for (int lane = 0; lane < %d; lane++)", s->vector);
-            emit(e, "    (%s)[%s + lane] = part%u%s.at[lane];", share, w->first, i,
-                 sweep_in_tile(w));
+            const char *lane = emit_count("lane", s->vector);
+            emit_each(e, "lane", s->vector, "(%s)[%s] = part%u%s.at[%s];", share,
+                      emit_plus(e, w->first, lane), i, sweep_in_tile(w), lane);
         }
         sweep_close_tiles(w);
         if (w->uneven)
@@ -173,7 +173,7 @@ void sweep_print_parts(Sweep *w)
             emit(e, "    all = %s;",
                  emit_combine(e, x->fold->op, w->b->bufs.at[x->buf].type, "all", next));
         }
-        emit(e, "%s[(%s)block * %lld + c] = all;", to, w->t, w->cols);
+        emit(e, "%s[%s * %lld + c] = all;", to, block_number(e), w->cols);
         emit_end(e, "for (int c = threadIdx.x; c < %lld; c += %d) {", w->cols, s->threads);
     }
 }

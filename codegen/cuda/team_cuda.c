@@ -81,7 +81,6 @@ bool all_have_rows(const Body *b)
 const char *print_row_number(Emit *e, const char *block)
 {
     const Schedule *s = &e->body->sched;
-    const char *t = int_type(e);
     long long rows = body_rows(e->body);
     int per_block = s->threads / s->team;
     bool exact = all_have_rows(e->body), alone = s->team == 1;
@@ -89,10 +88,9 @@ const char *print_row_number(Emit *e, const char *block)
         emit(e, "const int member = threadIdx.x %% %d;", s->team);
     else if (s->row.keep)
         emit(e, "const int member = 0;");
-    emit(e, "const %s row = (%s)(%s)%s;", t, t, block,
-         per_block == 1 ? ""
-                        : emit_text(e, " * %d + threadIdx.x%s", per_block,
-                                    alone ? "" : emit_text(e, " / %d", s->team)));
+    const char *thread = emit_part(e, "threadIdx.x", s->team, 0, 1);
+    if (per_block > 1) block = emit_text(e, "%s * %d + %s", block, per_block, thread);
+    emit(e, "const %s row = %s;", int_type(e), block);
     if (!exact && alone) emit(e, "if (row >= %lld) return;", rows);
     if (!exact && !alone)
         emit(e, "const bool mine = row < %lld; // the others compute the last row once more", rows);
@@ -119,7 +117,7 @@ const char *part_of_row(Emit *e)
 void combine_cuda(Emit *e)
 {
     const Schedule *s = &e->body->sched;
-    const char *leader = print_row_number(e, "block");
+    const char *leader = print_row_number(e, block_number(e));
     int n;
     const int *r = stage_reductions(e, 0, &n);
     open_row(e);

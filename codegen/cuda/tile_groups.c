@@ -79,9 +79,9 @@ void group_first(RolePrint *w)
     const BodyStrips *s = wgmma_strips(b);
     const int64_t deep = s ? s->deep : b->dot.deep, own = wgmma_chunks(b),
                   chunks = own ? own : deep / STEP, line = s ? s->pixels * deep : deep;
-    const char *first = number(w->e, "step", chunks, 0, line);
+    const char *first = emit_part(w->e, "step", chunks, 0, line);
     if (chunks > 1)
-        first = emit_text(w->e, "%s + %s", first, number(w->e, "step", 1, chunks, STEP));
+        first = emit_text(w->e, "%s + %s", first, emit_part(w->e, "step", 1, chunks, STEP));
     if (own && b->dot.channels == b->dot.results)
         first = emit_text(w->e, "%s + origin_n", first);
     else if (own)
@@ -285,7 +285,7 @@ void group_sums(RolePrint *w, const TileOp *op)
         const int wide = w->p->side_n, whole = wide / STEP; // the last part may have half a box
         emit(w->e, "nc_put_part(sums, acc[%s] + %s, %s);",
              w->below > 1 ? emit_text(w->e, "part %% %d", w->below) : "0",
-             number(w->e, "part", w->below, 0, STEP / 2),
+             emit_part(w->e, "part", w->below, 0, STEP / 2),
              wide % STEP ? emit_text(w->e, "part / %d < %d ? 16 : 8", w->below, whole) : "16");
         return;
     }
@@ -309,7 +309,7 @@ void group_part(RolePrint *w, const char *part)
     Emit *e = w->e;
     const char *row = w->below > 1 ? emit_text(e, "%s %% %d * %d + ", part, w->below, w->p->atom->m)
                                    : "",
-               *column = number(e, part, w->below, 0, STEP);
+               *column = emit_part(e, part, w->below, 0, STEP);
     if (together(w)) row = emit_text(e, "group * %d + %s", w->p->side_m, row);
     row = emit_text(e, "%swarp * %d", row, BOX);
     if (w->apart > 1) row = emit_text(e, "(%s) * %d", row, w->apart);
@@ -371,7 +371,7 @@ void group_map(RolePrint *w)
     emit(e, "const int row = pair %% 2 * 8 + thread / 4, from = pair / 2 * 8 + thread %% 4 * 2;");
     emit(e, "const float *const sums = acc[%s] + %s + pair * 2;",
          w->below > 1 ? emit_text(e, "part %% %d", w->below) : "0",
-         number(e, "part", w->below, 0, STEP / 2));
+         emit_part(e, "part", w->below, 0, STEP / 2));
     const BodyStrips *strips = wgmma_strips(b);
     if (strips) {
         group_place(e);
@@ -410,9 +410,9 @@ static void store_strips(RolePrint *w)
         if (!group_boxed(b, i)) continue;
         const BodyStore *s = &b->stores.at[i];
         emit(e,
-             "nc_store<8>(%s + (%s), nc_load<8>(box + %d + row * %d + (thread %% 8 ^ row %% "
+             "nc_store<8>(%s, nc_load<8>(box + %d + row * %d + (thread %% 8 ^ row %% "
              "8) * 8));",
-             e->buf_name[s->buf], emit_index(e, s->ix), STAGE * n++, STEP);
+             emit_address(e, e->buf_name[s->buf], emit_index(e, s->ix)), STAGE * n++, STEP);
     }
     emit_times(e, "i", BOX / 4);
     e->axis[2] = across;

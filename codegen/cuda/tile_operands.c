@@ -71,8 +71,8 @@ void operand_copy(Emit *e, const TileProgram *p, const Tile *t)
     emit_int(e, t->along_k ? k : own, "%s + part * %d", t->along_k ? "next" : origin(t), p->vector);
     const char *there = operand_there(e, t, inside(p, t, t->axis), inside(p, t, b->col)),
                *from = emit_index(e, v->ix);
-    emit(e, "nc_copy16(%s, %s + (%s), %s);", vector_place(e, p, t), e->buf_name[v->buf], from,
-         *there ? there : "true");
+    emit(e, "nc_copy16(%s, %s, %s);", vector_place(e, p, t),
+         emit_address(e, e->buf_name[v->buf], from), *there ? there : "true");
     close_vectors(e, p, t);
 }
 

@@ -21,8 +21,8 @@ static void print_places(Print *w)
     if (p->atom->word) {
         emit(e, "const int warp = threadIdx.x / 32, lane = threadIdx.x %% 32;");
         emit(e, "const int warp_m = %s, warp_n = %s;",
-             p->warps_m == 1 ? "0" : number(e, "warp", p->warps_n * p->warps_k, 0, p->side_m),
-             number(e, "warp", p->warps_k, p->warps_n, p->side_n));
+             p->warps_m == 1 ? "0" : emit_part(e, "warp", p->warps_n * p->warps_k, 0, p->side_m),
+             emit_part(e, "warp", p->warps_k, p->warps_n, p->side_n));
     }
     if (p->cluster > 1) {
         emit(e, "const int part = block %% %d, first_part = nc_cluster_rank() - part;", p->cluster);
@@ -30,11 +30,11 @@ static void print_places(Print *w)
         tile = "tile";
     }
     emit_int(e, e->axis[0], "%s",
-             b->axis[0].extent == 1 ? "0" : number(e, tile, down * across, 0, 1));
+             b->axis[0].extent == 1 ? "0" : emit_part(e, tile, down * across, 0, 1));
     emit(e, "const int origin_m = %s, origin_n = %s;",
-         b->axis[0].extent == 1 && down > 1 ? number(e, tile, across, 0, b->sched.tile.m)
-                                            : number(e, tile, across, down, b->sched.tile.m),
-         number(e, tile, 1, across, b->sched.tile.n));
+         b->axis[0].extent == 1 && down > 1 ? emit_part(e, tile, across, 0, b->sched.tile.m)
+                                            : emit_part(e, tile, across, down, b->sched.tile.m),
+         emit_part(e, tile, 1, across, b->sched.tile.n));
 }
 
 static void print_tiles(Print *w)

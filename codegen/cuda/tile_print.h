@@ -5,15 +5,6 @@
 #include "codegen/cuda/print_cuda.h"
 #include "codegen/tile/tile.h"
 
-// The expression x / by % over * times, without operations that have no effect. over 0: without %.
-static inline const char *number(Emit *e, const char *x, int64_t by, int64_t over, int64_t times)
-{
-    if (over == 1) return "0";
-    const char *s = by == 1 ? x : emit_text(e, "%s / %lld", x, (long long)by);
-    if (over) s = emit_text(e, "%s %% %lld", s, (long long)over);
-    return times == 1 ? s : emit_text(e, "%s * %lld", s, (long long)times);
-}
-
 // The names of a set of tiles (bits).
 static inline const char *tile_names(Emit *e, const TileProgram *p, uint32_t tiles)
 {

@@ -35,12 +35,12 @@ const char *result_inside(Emit *e, const char *base, int64_t high)
                     emit_below(e, base, n, n % b->sched.tile.n == 0));
 }
 
-static void add_to_sums(Emit *e, const char *added)
+static void add_to_sums(Emit *e, const char *added, const char *lane)
 {
     for (uint32_t i = 0, n = 0; i < e->body->stores.n; i++) {
         const BodyStore *s = &e->body->stores.at[i];
         if (!s->fold) continue;
-        const char *sum = emit_text(e, "%s[%u][lane]", added, n++);
+        const char *sum = emit_text(e, "%s[%u][%s]", added, n++, lane);
         const char *more = emit_taken(e, s->fold->op, e->body->bufs.at[s->buf].type, sum, s->value);
         emit(e, "%s = %s;", sum, more);
     }
@@ -56,14 +56,16 @@ void result_vector(Emit *e, Vectors *v, const ResultVector *r)
     if (whole) open_stores(e, v, -1);
     if (r->joined) emit(e, "%s", r->joined);
     emit_open(e, 0);
-    emit_int(e, axis, "%s + lane", r->base);
+    const char *lane = emit_count("lane", r->width);
+    emit_int(e, axis, "%s", emit_plus(e, r->base, lane));
     emit_open(e, 1ull << 2)->guard = !whole;
     for (int i = 0; i < v->nloads; i++)
-        e->element[v->loads[i]] = emit_text(e, "%s%s.at[lane]", slot_name(e, v->loads[i]),
-                                            i < r->early ? emit_text(e, "[%s]", r->slot) : "");
+        e->element[v->loads[i]] =
+            emit_text(e, "%s%s.at[%s]", slot_name(e, v->loads[i]),
+                      i < r->early ? emit_text(e, "[%s]", r->slot) : "", lane);
     emit_bind(e, b->dot.sum, e->scope, r->sum);
     lane_stores(e, v, -1);
-    if (r->added) add_to_sums(e, r->added);
+    if (r->added) add_to_sums(e, r->added, lane);
     operand_close(e, whole, axis, b->axis[2].extent);
     close_lane_loop(e, r->width);
     if (!whole) return;

@@ -67,13 +67,13 @@ static void print_origin(RolePrint *w, const TileRole *role)
     const char *rank =
         s->cluster > 1 && !w->p->split ? emit_text(e, " * %d + rank", s->cluster) : "";
     if (role->thread || role->groups) // the role that sums rows does not need it
-        emit(e, "const int origin_n = %s;", number(e, "tile", 1, w->across, s->tile.n));
+        emit(e, "const int origin_n = %s;", emit_part(e, "tile", 1, w->across, s->tile.n));
     if (w->batch > 1)
-        emit(e, "const int %s = %s;", e->axis[0], number(e, "tile", w->across * w->down, 0, 1));
-    const char *down = number(e, "tile", w->across * w->apart, w->batch > 1 ? w->down : 0, 1);
+        emit(e, "const int %s = %s;", e->axis[0], emit_part(e, "tile", w->across * w->down, 0, 1));
+    const char *down = emit_part(e, "tile", w->across * w->apart, w->batch > 1 ? w->down : 0, 1);
     if (*rank) down = emit_text(e, "(%s%s)", down, rank);
     if (w->apart > 1) {
-        emit(e, "const int rest = %s;", number(e, "tile", w->across, w->apart, 1));
+        emit(e, "const int rest = %s;", emit_part(e, "tile", w->across, w->apart, 1));
         emit(e, "const int origin_m = %s * %d + rest;", down, s->tile.m * w->apart);
     } else {
         emit(e, "const int origin_m = %s * %d;", down, s->tile.m);
@@ -450,7 +450,7 @@ static void print_places(RolePrint *w)
     emit(e, "const int group = (int)threadIdx.x / 128 - 1; // -1: copies, others: multiply");
     emit(e, "const int warp = threadIdx.x / 32 %% 4, thread = threadIdx.x %% 32;");
     if (p->cluster > 1) emit(e, "const int rank = nc_cluster_rank();");
-    emit(e, "const int first_tile = %s;", number(e, "block", p->cluster, 0, 1));
+    emit(e, "const int first_tile = %s;", emit_part(e, "block", p->cluster, 0, 1));
     emit(e, "uint8_t *const ring = nc_bulk_shared();");
     if (w->boxes)
         emit(e, "uint16_t *const boxes = (uint16_t *)(ring + %d) + (threadIdx.x / 32 - %d) * %d;",

@@ -77,7 +77,7 @@ static void open_results(RowPrint *w, const Share *r, const char *base)
     Emit *e = w->e;
     slots_open(e, r->threads, r->thread);
     emit(e, "const int row = %sslot / %d, from = %s;", r->row, r->line,
-         number(e, "slot", 1, r->line, w->p->vector));
+         emit_part(e, "slot", 1, r->line, w->p->vector));
     if (r->rest) emit_open(e, 0);
     const int apart = r->part ? group_apart(e->body) : 1;
     if (r->part && wgmma_strips(e->body))
@@ -214,5 +214,5 @@ void rows_map(RowPrint *w, const Tile *sums)
     close_results(w, &r, base);
     if (adds) // to the totals of this part's columns
         emit(e, "nc_add_rows<%d>(totals[%s], added, thread);", r.line,
-             number(e, "part", p->side_m / p->atom->m, 0, 1));
+             emit_part(e, "part", p->side_m / p->atom->m, 0, 1));
 }

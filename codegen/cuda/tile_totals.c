@@ -32,7 +32,7 @@ void group_add(RolePrint *w)
     emit(e, "nc_add_box_%s<%lld, %lld>(totals[%s], box%s, part_m, %lld);",
          b->bufs.at[b->stores.at[added].buf].type == DT_BF16 ? "b" : "h",
          s ? (long long)s->results : 1, s ? (long long)s->pitch : 1,
-         number(e, "part", w->below, 0, 1), box ? emit_text(e, " + %d", box * BOX * STEP) : "",
+         emit_part(e, "part", w->below, 0, 1), box ? emit_text(e, " + %d", box * BOX * STEP) : "",
          (long long)wgmma_rows(b));
 }
 
@@ -123,8 +123,8 @@ void group_totals(RolePrint *w, const Tile *joint)
     const int tile = w->p->side_n;
     emit_open(e, 0);
     emit(e, "const int from = threadIdx.x - %d, column = %s + from;", GROUP_WARPS * 32,
-         number(e, "first_tile", 1, w->across, tile));
-    emit(e, "const int part = %s;", number(e, "first_tile", w->across, 0, 1));
+         emit_part(e, "first_tile", 1, w->across, tile));
+    emit(e, "const int part = %s;", emit_part(e, "first_tile", w->across, 0, 1));
     emit_open(e, 0);
     emit(e, "const float *const joint = (const float *)(ring + %d) + from;", joint->offset);
     for (uint32_t i = 0, line = 0; i < b->stores.n; i++) {

@@ -82,8 +82,8 @@ static void fetch_pairs(Emit *e, const Tile *t, const char *at, const char *to)
     emit(e, "const %s %s = %s%s, %s = k_first%s;", it, a, at, by_k ? " + o" : "", k,
          by_k ? "" : " + o");
     const char *there = operand_there(e, t, inside[0], inside[1]), *from = emit_index(e, v->ix);
-    const char *load = emit_text(e, "nc_%s<%d>(%s + (%s))", e->follow ? "prefetch" : "load",
-                                 by_k ? columns : rows, e->buf_name[v->buf], from);
+    const char *load = emit_text(e, "nc_%s<%d>(%s)", e->follow ? "prefetch" : "load",
+                                 by_k ? columns : rows, emit_address(e, e->buf_name[v->buf], from));
     if (*there)
         load = emit_text(e, "%s ? %s : NcVec<uint16_t, %d>{}", there, load, by_k ? columns : rows);
     emit(e, "%s[o] = %s;", by_k ? to : "line", load);

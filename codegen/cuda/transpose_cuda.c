@@ -22,12 +22,12 @@ void transpose_cuda(Emit *e)
     const char *x = e->axis[inner], *y = e->axis[p];
     long long nx = extent_of(b, inner), ny = extent_of(b, p);
     emit(e, "const int tx = threadIdx.x %% 32, ty = threadIdx.x / 32;");
-    emit(e, "const %s first_%s = (%s)(block %% %lld) * 32;", t, x, t, (nx + 31) / 32);
+    emit(e, "const %s first_%s = %s;", t, x, emit_part(e, "block", 1, (nx + 31) / 32, 32));
     int64_t stride = (nx + 31) / 32;
     for (int i = inner; i-- > 0;) {
         int64_t count = i == p ? (ny + 31) / 32 : b->axis[i].extent;
-        emit(e, "const %s %s%s = block / %lld %% %lld%s;", t, i == p ? "first_" : "", e->axis[i],
-             (long long)stride, (long long)count, i == p ? " * 32" : "");
+        emit(e, "const %s %s%s = %s;", t, i == p ? "first_" : "", e->axis[i],
+             emit_part(e, "block", stride, count, i == p ? 32 : 1));
         stride *= count;
     }
     uint64_t both = 1ull << inner | 1ull << p, others = ((1ull << b->npar) - 1) & ~both;

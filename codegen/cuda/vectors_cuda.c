@@ -201,16 +201,16 @@ static const char *load_text(Emit *e, const Vectors *v, int load)
     if (v->open && b->elems % width) left = emit_text(e, ", %lld - (%s)", (long long)b->elems, at);
     bool stream = v->streams && inst_over(x, e->body->col) && !b->written && !b->in_place &&
                   loaded_once(e->body, x->buf);
-    const char *from = emit_text(e, "nc_%s<%d>(%s + (%s)%s)",
+    const char *from = emit_text(e, "nc_%s<%d>(%s%s)",
                                  e->follow ? "prefetch"
                                  : stream  ? "fetch"
                                            : load_word(e, x),
-                                 width, buf, at, left);
+                                 width, emit_address(e, buf, at), left);
     if (v->any && v->any[load]) {
         // With a margin, the lines around a vector are always within the array.
         bool margin = e->body->sched.row.margin > 0;
         const char *rest = margin ? "64" : emit_text(e, "%lld - (%s)", (long long)b->elems, at);
-        from = emit_text(e, "nc_load_any<%d>(%s + (%s), %s%s)", width, buf, at, rest,
+        from = emit_text(e, "nc_load_any<%d>(%s, %s%s)", width, emit_address(e, buf, at), rest,
                          margin && moves_with(e->body, load, v->moved) ? ", words" : "");
     }
     const int part = aligned_parts(e, x, v->axis, width);
@@ -248,9 +248,9 @@ const char *slot_name(Emit *e, int load)
 void print_lane(Emit *e, const Vectors *v, const char *index)
 {
     for (int i = 0; i < v->nloads; i++) {
-        const char *at =
-            emit_text(e, "%s%s.at[%s]", slot_name(e, v->loads[i]),
-                      is_plain(e, v->loads[i]) ? index : "", v->steady[i] ? "0" : "lane");
+        const char *at = emit_text(e, "%s%s.at[%s]", slot_name(e, v->loads[i]),
+                                   is_plain(e, v->loads[i]) ? index : "",
+                                   v->steady[i] ? "0" : emit_count("lane", v->width));
         e->element[v->loads[i]] = at;
     }
 }
@@ -324,8 +324,10 @@ void flush_stores(Emit *e, const Vectors *v, int stage)
         const BodyStore *s = &e->body->stores.at[i];
         DType t = s->buf < 0 ? DT_F32 : e->body->bufs.at[s->buf].type;
         if (v->store[i] && wants_store(e, i, stage))
-            emit(e, "nc_store<%d>(%s + (%s), %s);", v->width, e->buf_name[s->buf],
-                 emit_index_at(e, s->ix, v->axis, v->base ? v->base : e->axis[v->axis]),
+            emit(e, "nc_store<%d>(%s, %s);", v->width,
+                 emit_address(
+                     e, e->buf_name[s->buf],
+                     emit_index_at(e, s->ix, v->axis, v->base ? v->base : e->axis[v->axis])),
                  packs(t) ? emit_text(e, "%s(out%u)", packs(t), i) : emit_text(e, "out%u", i));
     }
 }

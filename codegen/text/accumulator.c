@@ -6,17 +6,17 @@
 const char *emit_identity(Emit *e, Op op, DType t)
 {
     const Accumulator *a = accumulator(op);
-    if (a->start == START_ZERO) return emit_literal(e->arena, t, 0, 0);
-    if (a->start == START_ONE) return emit_literal(e->arena, t, 1, 1);
+    if (a->start == START_ZERO) return emit_literal(e, t, 0, 0);
+    if (a->start == START_ONE) return emit_literal(e, t, 1, 1);
     bool low = a->start == START_LOW;
-    if (dtype_is_float(t)) return emit_literal(e->arena, t, 0, low ? -INFINITY : INFINITY);
+    if (dtype_is_float(t)) return emit_literal(e, t, 0, low ? -INFINITY : INFINITY);
     int64_t least = t == DT_I32 ? INT32_MIN : t == DT_I64 ? INT64_MIN : 0;
     int64_t most = t == DT_I32   ? INT32_MAX
                    : t == DT_I64 ? INT64_MAX
                    : t == DT_U32 ? UINT32_MAX
                    : t == DT_U8  ? 255
                                  : 1;
-    return emit_literal(e->arena, t, low ? least : most, 0);
+    return emit_literal(e, t, low ? least : most, 0);
 }
 
 const char *emit_combine(Emit *e, Op op, DType t, const char *acc, const char *v)

@@ -75,18 +75,30 @@ void emit_close(Emit *e, const char *head, const char *tail);
 // The same, between the line [head] and "}".
 void emit_end(Emit *e, const char *head, ...) __attribute__((format(printf, 2, 3)));
 // The same, as the body of an unrolled loop (CUDA); emit_times: of a loop with [n] iterations,
-// counted by [name].
+// counted by [name]. If there is only one, it is no loop, and emit_count returns "0" instead of the
+// name.
 void emit_unrolled(Emit *e, const char *head, ...) __attribute__((format(printf, 2, 3)));
 void emit_times(Emit *e, const char *name, int64_t n);
+const char *emit_count(const char *name, int64_t n);
+// An unrolled loop of one statement, in which emit_count is used.
+void emit_each(Emit *e, const char *name, int64_t n, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+// Sums and parts of integers, without operations that have no effect: x + y; x / by % over * times
+// (over 0: without %).
+const char *emit_plus(Emit *e, const char *x, const char *y);
+const char *emit_part(Emit *e, const char *x, int64_t by, int64_t over, int64_t times);
 // Closes the innermost scope without adding lines. Text added to outer scopes later comes after it.
 void emit_settle(Emit *e);
 // Conditions, "" if they are always true: x && y; at < end, unless [certain].
 const char *emit_and(Emit *e, const char *x, const char *y);
 const char *emit_below(Emit *e, const char *at, int64_t end, bool certain);
 void emit_if(Emit *e, const char *condition); // closes the innermost scope, as the body of an if
+// The address of an element: "&buf[index]", or "buf".
+const char *emit_address(Emit *e, const char *buf, const char *index);
 // Formatted in the arena.
 const char *emit_text(Emit *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-const char *int_type(const Emit *e); // the type of index arithmetic
+const char *int_type(const Emit *e);     // the type of index arithmetic
+const char *block_number(const Emit *e); // CUDA: the number of the block in this type
 // Adds lines of text to the innermost scope; emit_line: to any open scope.
 void emit(Emit *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 // Prints const int NAME = ...;, in the type of index arithmetic. The line is dropped if the scope
@@ -113,7 +125,7 @@ int emit_unrounded(const Emit *e, const BodyStore *s);
 void emit_stores(Emit *e, int stage);
 void emit_store(Emit *e, const BodyStore *s); // one of them, to memory
 const char *emit_scratch(Emit *e, int nth);   // the name of the body's nth scratch buffer
-const char *emit_literal(Arena *a, DType t, int64_t i, double f);
+const char *emit_literal(const Emit *e, DType t, int64_t i, double f);
 
 const char *type_storage(DType t);
 const char *type_math(DType t);

@@ -128,6 +128,11 @@ const char *int_type(const Emit *e)
     return e->body->sched.wide ? "int64_t" : "int";
 }
 
+const char *block_number(const Emit *e)
+{
+    return e->body->sched.wide ? "(int64_t)block" : "block";
+}
+
 void emit_line(Emit *e, Scope *s, const char *fmt, ...)
 {
     va_list args;
@@ -223,7 +228,50 @@ void emit_unrolled(Emit *e, const char *head, ...)
 
 void emit_times(Emit *e, const char *name, int64_t n)
 {
-    emit_unrolled(e, "for (int %s = 0; %s < %lld; %s++) {", name, name, (long long)n, name);
+    if (n == 1) // (code that does not use emit_count may contain the name)
+        emit_end(e, text_uses(e->scope->text.data, name) ? "{\n    const int %s = 0;" : "{", name);
+    else
+        emit_unrolled(e, "for (int %s = 0; %s < %lld; %s++) {", name, name, (long long)n, name);
+}
+
+const char *emit_count(const char *name, int64_t n)
+{
+    return n == 1 ? "0" : name;
+}
+
+void emit_each(Emit *e, const char *name, int64_t n, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    const char *statement = arena_vprintf(e->arena, fmt, args);
+    va_end(args);
+    if (n == 1) {
+        emit(e, "%s", statement);
+        return;
+    }
+    const char *head =
+        emit_text(e, "for (int %s = 0; %s < %lld; %s++)", name, name, (long long)n, name);
+    emit(e, "#pragma unroll\n%s%s%s", head,
+         strlen(head) + strlen(statement) + (size_t)e->scope->indent * 4 < 100 ? " " : "\n    ",
+         statement);
+}
+
+const char *emit_plus(Emit *e, const char *x, const char *y)
+{
+    return !strcmp(x, "0") ? y : !strcmp(y, "0") ? x : emit_text(e, "%s + %s", x, y);
+}
+
+const char *emit_part(Emit *e, const char *x, int64_t by, int64_t over, int64_t times)
+{
+    if (over == 1 || !times || !strcmp(x, "0")) return "0";
+    if (by > 1) x = emit_text(e, "%s / %lld", x, (long long)by);
+    if (over) x = emit_text(e, "%s %% %lld", x, (long long)over);
+    return times == 1 ? x : emit_text(e, "%s * %lld", x, (long long)times);
+}
+
+const char *emit_address(Emit *e, const char *buf, const char *index)
+{
+    return strcmp(index, "0") ? emit_text(e, "&%s[%s]", buf, index) : buf;
 }
 
 void emit_settle(Emit *e)

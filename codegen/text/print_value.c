@@ -9,12 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *emit_literal(Arena *a, DType t, int64_t i, double f)
+const char *emit_literal(const Emit *e, DType t, int64_t i, double f)
 {
+    Arena *a = e->arena;
     if (t == DT_BOOL) return i ? "true" : "false";
     if (t == DT_I64)
-        return i == INT64_MIN ? "(-9223372036854775807ll - 1)"
-                              : arena_printf(a, "(int64_t)%lldll", (long long)i);
+        return i == INT64_MIN
+                   ? (e->cuda ? "(-9223372036854775807ll - 1)" : "(-9223372036854775807l - 1)")
+                   : arena_printf(a, e->cuda ? "%lldll" : "%lldl", (long long)i);
     if (t == DT_U32) return arena_printf(a, "%uu", (unsigned)i);
     if (!dtype_is_float(t))
         return i == INT32_MIN ? "(-2147483647 - 1)" : arena_printf(a, "%lld", (long long)i);
@@ -70,8 +72,8 @@ static const char *cast_text(Emit *e, const Inst *v, const char *x)
     DType to = v->type, from = v->from;
     const char *name = NULL;
     if (from == DT_BOOL && to != DT_BOOL && !e->cuda) // gcc vectorizes this, but not a cast
-        return arena_printf(e->arena, "%s ? %s : %s", x, emit_literal(e->arena, to, 1, 1),
-                            emit_literal(e->arena, to, 0, 0));
+        return arena_printf(e->arena, "%s ? %s : %s", x, emit_literal(e, to, 1, 1),
+                            emit_literal(e, to, 0, 0));
     switch (to) {
     case DT_BOOL: return arena_printf(e->arena, "%s != 0", x);
     case DT_BF16: return arena_printf(e->arena, "nc_round_bf16((float)%s)", x);
@@ -110,6 +112,13 @@ static const char *own_text(Emit *e, const Inst *v, const char *const *x)
     return b.data;
 }
 
+// Whether an operand is a constant, which takes the type of the other operand.
+static bool takes_type(const Emit *e, const Inst *v, int operand)
+{
+    const Inst *i = e->body->insts.at;
+    return v->na == 2 && i[v->a[operand]].kind == KI_CONST && i[v->a[!operand]].kind != KI_CONST;
+}
+
 // The op's expression with a, b, c replaced by the operands.
 static const char *ew_text(Emit *e, int at, const char *const *x)
 {
@@ -132,7 +141,8 @@ static const char *ew_text(Emit *e, int at, const char *const *x)
             bool minus = p > text && p[-1] == '-'; // (-x with a negative number must not become --)
             while (plain_alnum(*q) || *q == '_') q++;
             if (q - p == 1 && *p >= 'a' && *p <= 'c' && *p - 'a' < v->na)
-                buf_printf(&b, minus && *x[*p - 'a'] == '-' ? "%s(%s)" : "%s%s", cast, x[*p - 'a']);
+                buf_printf(&b, minus && *x[*p - 'a'] == '-' ? "%s(%s)" : "%s%s",
+                           takes_type(e, v, *p - 'a') ? "" : cast, x[*p - 'a']);
             else
                 buf_printf(&b, "%.*s%s", (int)(q - p), p, strncmp(p, "nc_", 3) ? "" : form);
             p = q;
@@ -156,7 +166,7 @@ static const char *divided(Emit *e, const Inst *v, const char *const *x)
         return arena_printf(
             e->arena, "nc_divide_%sby(%s, %s, %s)",
             v->quotient == QUOTIENT_WHOLE_BY_CONST ? "whole_" : "", x[0], x[1],
-            emit_literal(e->arena, DT_F32, 0, (double)(1 / (float)e->body->insts.at[by].fvalue)));
+            emit_literal(e, DT_F32, 0, (double)(1 / (float)e->body->insts.at[by].fvalue)));
     if (e->inverse_in[by] != s || !s->open) {
         e->inverse[by] = arena_printf(e->arena, "%s_inverse", e->name[by]);
         e->inverse_in[by] = s;
@@ -257,22 +267,21 @@ static const char *load_text(Emit *e, int at, const char *pred)
     const Inst *v = &e->body->insts.at[at];
     const char *buf = e->buf_name[v->buf];
     if (e->body->bufs.at[v->buf].kind == KA_LOOP_INDEX) return buf;
-    const char *text =
-        arena_printf(e->arena, e->follow ? "nc_prefetch<1>(%s + (%s)).at[0]" : "%s[%s]", buf,
-                     emit_index(e, v->ix));
+    const char *text = e->follow ? emit_text(e, "nc_prefetch<1>(%s).at[0]",
+                                             emit_address(e, buf, emit_index(e, v->ix)))
+                                 : emit_text(e, "%s[%s]", buf, emit_index(e, v->ix));
     if (is_moved(e, at)) return text;
     text = emit_load(e, v->type, text);
     if (!pred) return text;
-    return arena_printf(e->arena, "%s ? %s : %s", pred, text,
-                        emit_literal(e->arena, v->type, 0, 0));
+    return arena_printf(e->arena, "%s ? %s : %s", pred, text, emit_literal(e, v->type, 0, 0));
 }
 
 static const char *check_text(Emit *e, const Inst *v, const char *x, const char *pred)
 {
     const char *text =
-        arena_printf(e->arena, "(%s)nc_check(%s, %s, (int64_t)%s, %lldll, (int64_t)(%s))",
-                     type_math(v->type), e->buf_name[e->body->error_buf], e->buf_name[v->buf], x,
-                     (long long)v->bound, emit_index(e, v->ix));
+        arena_printf(e->arena, "(%s)nc_check(%s, %s, %s, %lld, %s)", type_math(v->type),
+                     e->buf_name[e->body->error_buf], e->buf_name[v->buf], x, (long long)v->bound,
+                     emit_index(e, v->ix));
     return pred ? arena_printf(e->arena, "%s ? %s : 0", pred, text) : text;
 }
 
@@ -289,13 +298,12 @@ static const char *value_text(Emit *e, int at, const char *const *x, const char 
     }
     case KI_CAST: return cast_text(e, v, x[0]);
     case KI_RANDOM:
-        return arena_printf(e->arena, "nc_random(%s, %s, %s, (uint64_t)(%s), %d)", x[0], x[1],
+        return arena_printf(e->arena, "nc_random(%s, %s, %s, %s, %d)", x[0], x[1],
                             e->buf_name[v->buf], emit_index(e, v->ix), v->lane);
     case KI_CHECK: return check_text(e, v, x[0], pred);
     case KI_ASSERT:
-        return arena_printf(e->arena, "nc_assert(%s, %s, %s, (int64_t)(%s))",
-                            e->buf_name[e->body->error_buf], e->buf_name[v->buf], x[0],
-                            emit_index(e, v->ix));
+        return arena_printf(e->arena, "nc_assert(%s, %s, %s, %s)", e->buf_name[e->body->error_buf],
+                            e->buf_name[v->buf], x[0], emit_index(e, v->ix));
     default: return "0";
     }
 }
@@ -317,7 +325,7 @@ const char *emit_value(Emit *e, int at)
     if (v->kind == KI_CONST) {
         Scope *root = e->scope;
         while (root->up) root = root->up;
-        emit_bind(e, at, root, emit_literal(e->arena, v->type, v->ivalue, v->fvalue));
+        emit_bind(e, at, root, emit_literal(e, v->type, v->ivalue, v->fvalue));
         return e->bind[at].text;
     }
     Scope *home = home_of(e, v->axes);
