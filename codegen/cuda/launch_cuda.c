@@ -100,7 +100,7 @@ static const char *print_body(const Kernel *k, Body *b, bool pretty, Placed *pla
         emit_declare(&e, "n", "const %s n = %lld;", int_type(&e), (long long)body_rows(b));
     }
     if (body_rows(b) > 0) body_cuda(&e, phase);
-    emit_drop_unused(&e);
+    emit_finish(&e);
     buf_str(&out, "(");
     for (uint32_t i = 0; i < b->bufs.n; i++)
         buf_printf(&out, "%s%s%s", i ? ", " : "", parameter_text(&e, parameter_of(b, i)),

@@ -37,10 +37,11 @@ void operand_vector(Emit *e, int inst, int inner, int width, bool inside, const 
         if (mine[v.loads[i]] && fits) loads[used++] = v.loads[i];
     for (int i = 0; i < used; i++) {
         print_slot(e, &v, loads[i]);
-        e->element[loads[i]] = emit_text(e, "%s.at[v]", slot_name(e, loads[i]));
+        e->element[loads[i]] =
+            emit_text(e, "%s.at[%s]", slot_name(e, loads[i]), emit_count("v", width));
     }
     emit_open(e, 0);
-    emit_int(e, axis, "%s + v", first);
+    emit_int(e, axis, "%s", emit_plus(e, first, emit_count("v", width)));
     emit_open(e, 1ull << inner);
     const char *x = emit_value(e, inst);
     emit(e, "%s = %s;", to, x);

@@ -7,6 +7,8 @@
 // g * warp_rows on. So a vector load may be along the columns or along the rows.
 #include "codegen/cuda/tile_print.h"
 
+#include <string.h>
+
 // Whether all elements that threads load are inside of the matrix: along the operand's own axis,
 // and along the columns.
 static void find_inside(const Body *b, int axis, bool *inside)
@@ -40,10 +42,10 @@ static void fetch(Emit *e, const Tile *t, const char *at, const char *to)
     emit_open(e, 0);
     emit_int(e, "row_first", "%s", at);
     emit_open(e, 0);
-    emit_int(e, outer_axis, "%s + o", outer_first);
-    emit(e, "#pragma unroll");
-    const char *one = element(e, to, by_k ? "o" : "v", by_k ? "v" : "o");
-    emit(e, "for (int v = 0; v < %d; v++) %s = 0;", width, one);
+    const char *o = emit_count("o", by_k ? rows : columns), *v = emit_count("v", width);
+    emit_int(e, outer_axis, "%s", emit_plus(e, outer_first, o));
+    const char *one = element(e, to, by_k ? o : v, by_k ? v : o);
+    emit_each(e, "v", width, "%s = 0;", one);
     // Loads that depend only on the row (column) may be lookups, so they must not be outside.
     emit_open(e, 1ull << outer);
     operand_vector(e, t->inst, inner, width, inside[by_k], inner_first, one);
@@ -60,8 +62,8 @@ static void fetch_packed(Emit *e, const Tile *t, const char *at, const char *to,
     emit_open(e, 0);
     emit(e, "NcVec<float, 8> given[%d];", rows);
     fetch(e, t, at, "given");
-    emit(e, "#pragma unroll");
-    emit(e, "for (int row = 0; row < %d; row++) %s[row] = %s(given[row]);", rows, to, atom->pack);
+    const char *row = emit_count("row", rows);
+    emit_each(e, "row", rows, "%s[%s] = %s(given[%s]);", to, row, atom->pack, row);
     emit_end(e, "{");
 }
 
@@ -72,21 +74,22 @@ static void fetch_pairs(Emit *e, const Tile *t, const char *at, const char *to)
     const Body *b = e->body;
     const Inst *v = &b->insts.at[t->inst];
     const int axis = t->axis, rows = warp_rows(b, axis), columns = warp_columns(b);
-    const char *it = int_type(e), *a = e->axis[axis], *k = e->axis[b->col];
+    const char *a = e->axis[axis], *k = e->axis[b->col];
     const bool by_k = t->along_k;
     bool inside[2];
     find_inside(b, axis, inside);
     emit_open(e, 0);
     if (!by_k) emit(e, "NcVec<uint16_t, %d> line[%d];", rows, columns);
     emit_open(e, 1ull << axis | 1ull << b->col);
-    emit(e, "const %s %s = %s%s, %s = k_first%s;", it, a, at, by_k ? " + o" : "", k,
-         by_k ? "" : " + o");
+    const char *o = emit_count("o", by_k ? rows : columns);
+    emit_int(e, a, "%s", by_k ? emit_plus(e, at, o) : at);
+    emit_int(e, k, "%s", by_k ? "k_first" : emit_plus(e, "k_first", o));
     const char *there = operand_there(e, t, inside[0], inside[1]), *from = emit_index(e, v->ix);
     const char *load = emit_text(e, "nc_%s<%d>(%s)", e->follow ? "prefetch" : "load",
                                  by_k ? columns : rows, emit_address(e, e->buf_name[v->buf], from));
     if (*there)
         load = emit_text(e, "%s ? %s : NcVec<uint16_t, %d>{}", there, load, by_k ? columns : rows);
-    emit(e, "%s[o] = %s;", by_k ? to : "line", load);
+    emit(e, "%s[%s] = %s;", by_k ? to : "line", o, load);
     emit_times(e, "o", by_k ? rows : columns);
     if (!by_k) {
         emit(e, "#pragma unroll");
@@ -113,9 +116,10 @@ static void fetch_operand(Emit *e, const TileProgram *p, const Tile *t, const ch
 // The results that a thread computes. All their loads are issued together, and so are their stores.
 typedef struct Results {
     int count;
-    const char *tile, *m, *n; // the tile of result i, its row and column in the tile
-    const char *at;           // the index of its partial sums in shared memory; NULL: in registers
-    const char *guard;        // the condition that it exists; "": always
+    const char *own, *tile; // the name and the number of the tile of result i
+    const char *m, *n;      // its row and column in the tile
+    const char *at;         // the index of its partial sums in shared memory; NULL: in registers
+    const char *guard;      // the condition that it exists; "": always
     int loads[MAX_VECTORS], nloads;
 } Results;
 
@@ -136,18 +140,33 @@ static const char *tile_there(const Print *w, const char *tile)
     return emit_below(w->e, tile, tiles, tiles % (8 / b->sched.tile.share) == 0);
 }
 
+// Where tile number [tile] begins along the rows and the columns of its matrix, and the number of
+// the matrix, of which there may be only one.
+static const char *tile_row(const Print *w, const char *tile)
+{
+    const bool one = w->e->body->axis[0].extent == 1;
+    const int64_t over = one && w->tiles_m > 1 ? 0 : w->tiles_m;
+    return emit_part(w->e, tile, w->tiles_n, over, w->e->body->sched.tile.m);
+}
+static const char *tile_column(const Print *w, const char *tile)
+{
+    return emit_part(w->e, tile, 1, w->tiles_n, w->e->body->sched.tile.n);
+}
+static const char *tile_matrix(const Print *w, const char *tile)
+{
+    return emit_part(w->e, tile, w->tiles_m * w->tiles_n, w->e->body->axis[0].extent == 1, 1);
+}
+
 // Opens the loop over results, and declares their axes.
 static void open_results(const Print *w)
 {
     Emit *e = w->e;
-    const Schedule *s = &e->body->sched;
     const Results *r = &w->results;
     emit_open(e, 0);
-    emit_int(e, "own", "%s", r->tile);
-    emit_int(e, e->axis[0], "own / %lld", w->tiles_m * w->tiles_n);
-    emit_int(e, e->axis[1], "own / %lld %% %lld * %d + %s", w->tiles_n, w->tiles_m, s->tile.m,
-             r->m);
-    emit_int(e, e->axis[2], "own %% %lld * %d + %s", w->tiles_n, s->tile.n, r->n);
+    if (strcmp(r->own, r->tile)) emit_int(e, r->own, "%s", r->tile);
+    emit_int(e, e->axis[0], "%s", tile_matrix(w, r->own));
+    emit_int(e, e->axis[1], "%s", emit_plus(e, tile_row(w, r->own), r->m));
+    emit_int(e, e->axis[2], "%s", emit_plus(e, tile_column(w, r->own), r->n));
     emit_open(e, 7)->guard = true; // the condition includes that the matrix exists
 }
 
@@ -155,7 +174,7 @@ static void close_results(const Print *w)
 {
     Emit *e = w->e;
     const Body *b = e->body;
-    const char *there = tile_there(w, "own");
+    const char *there = tile_there(w, w->results.own);
     for (int axis = 1; axis <= 2; axis++) {
         const int64_t extent = b->axis[axis].extent;
         const bool certain = extent % (8 * warp_rows(b, axis)) == 0;
@@ -190,7 +209,9 @@ static void fetch_results(Print *w)
     open_results(w);
     Vectors v = {.axis = 2, .width = 1};
     for (int i = first; i < r->nloads; i++)
-        print_vector_load(e, &v, r->loads[i], emit_text(e, "%s[i]", slot_name(e, r->loads[i])));
+        print_vector_load(
+            e, &v, r->loads[i],
+            emit_text(e, "%s[%s]", slot_name(e, r->loads[i]), emit_count("i", r->count)));
     close_results(w);
 }
 
@@ -202,18 +223,22 @@ static void finish(const Print *w, const char *sum)
     const Body *b = e->body;
     open_results(w);
     for (int i = 0; i < r->nloads; i++)
-        e->element[r->loads[i]] = emit_text(e, "%s[i].at[0]", slot_name(e, r->loads[i]));
+        e->element[r->loads[i]] =
+            emit_text(e, "%s[%s].at[0]", slot_name(e, r->loads[i]), emit_count("i", r->count));
     if (b->sched.tile.share > 1) {
         const int share = b->sched.tile.share, size = b->sched.tile.m * b->sched.tile.n;
-        emit(e, "const int at = %s;", r->at);
+        const char *at = r->at;
+        if (strcmp(at, "threadIdx.x")) emit_declare(e, at = "at", "const int at = %s;", r->at);
         emit(e, "float sum = 0;");
         emit(e, "#pragma unroll");
         emit(e, "for (int w = 0; w < %d; w++)", warp_sharing(b));
         if (b->sched.cluster > 1)
-            emit(e, "    sum = sum + *nc_of_block(&parts[w %% %d][at], first_part + w / %d);",
-                 share, share);
+            emit(e, "    sum = sum + *nc_of_block(&parts[w %% %d][%s], first_part + w / %d);",
+                 share, at, share);
         else
-            emit(e, "    sum = sum + parts[at / %d * %d + w][at %% %d];", size, share, size);
+            emit(e, "    sum = sum + parts[%s][%s];",
+                 emit_plus(e, w->p->warps_m > 1 ? emit_part(e, at, size, 0, share) : "0", "w"),
+                 w->p->warps_m > 1 ? emit_text(e, "%s %% %d", at, size) : at);
     }
     emit_bind(e, b->dot.sum, e->scope, sum);
     if (b->commits) emit(e, "if (failed) return; // a check has failed: nothing is committed");
@@ -236,16 +261,23 @@ static void fetch_operands(const Print *w, bool early)
     Emit *e = w->e;
     const Body *b = e->body;
     const int share = w->p->warps_k, cluster = w->p->cluster;
+    const char *c = emit_count("c", warp_chunks(b)),
+               *chunk = emit_plus(e, w->p->steps > 1 ? "chunk" : "0", c);
+    if (strchr(chunk, '+') && share * cluster > 1) chunk = emit_text(e, "(%s)", chunk);
+    chunk = emit_part(e, chunk, 1, 0, share * cluster);
+    if (cluster > 1) chunk = emit_plus(e, chunk, emit_part(e, "part", 1, 0, share));
+    if (share > 1) chunk = emit_plus(e, chunk, emit_part(e, "warp", 1, share == 8 ? 0 : share, 1));
+    if (strchr(chunk, '+')) chunk = emit_text(e, "(%s)", chunk);
     emit_open(e, 0);
-    emit(e, "const %s k_first = ((chunk + c) * %d%s%s) * %d + lane %% 4 * %d;", int_type(e),
-         share * cluster, cluster > 1 ? emit_text(e, " + part * %d", share) : "",
-         share > 1 ? emit_text(e, " + warp %% %d", share) : "", 4 * warp_columns(b),
-         warp_columns(b));
+    emit_int(e, "k_first", "%s",
+             emit_plus(e, emit_part(e, chunk, 1, 0, 4 * warp_columns(b)),
+                       emit_text(e, "lane %% 4 * %d", warp_columns(b))));
     for (int i = 0; i < 2; i++)
         if (w->early[i] == early)
             fetch_operand(e, w->p, &w->p->tile[i],
-                          emit_text(e, "first_%c + lane / 4 * %d", "mn"[i], warp_rows(b, 1 + i)),
-                          emit_text(e, "%s[c]", w->p->tile[i].name));
+                          emit_plus(e, i ? "first_n" : "first_m",
+                                    emit_part(e, "lane", 4, 0, warp_rows(b, 1 + i))),
+                          emit_text(e, "%s[%s]", w->p->tile[i].name, c));
     emit_times(e, "c", warp_chunks(b));
 }
 
@@ -253,7 +285,7 @@ static void fetch_operands(const Print *w, bool early)
 static void open_tile(const Print *w)
 {
     emit_open(w->e, 1);
-    emit_int(w->e, w->e->axis[0], "tile / %lld", w->tiles_m * w->tiles_n);
+    emit_int(w->e, w->e->axis[0], "%s", tile_matrix(w, "tile"));
 }
 
 static void close_tile(const Print *w)
@@ -271,7 +303,6 @@ static void prefetch(Print *w)
     if (w->early[0] || w->early[1]) {
         declare_operands(w, true);
         open_tile(w);
-        emit(e, "const int chunk = 0;");
         fetch_operands(w, true);
         close_tile(w);
     }
@@ -283,16 +314,18 @@ static void print_places(Print *w)
 {
     Emit *e = w->e;
     const Schedule *s = &e->body->sched;
-    emit(e, "const int warp = threadIdx.x / 32, lane = threadIdx.x %% 32;");
+    emit_declare(e, "warp", "const int warp = threadIdx.x / 32;");
+    emit_declare(e, "lane", "const int lane = threadIdx.x %% 32;");
     if (s->cluster > 1) {
         emit(e, "const int part = block %% %d, first_part = nc_cluster_rank() - part;", s->cluster);
         emit_int(e, "tile", "block / %d", s->cluster);
     } else {
-        emit_int(e, "tile", "(%s)block * %d + warp%s", int_type(e), w->p->warps_m,
-                 s->tile.share > 1 ? emit_text(e, " / %d", s->tile.share) : "");
+        const char *own = s->tile.share == 8 ? "0" : emit_part(e, "warp", s->tile.share, 0, 1);
+        emit_int(e, "tile", "%s",
+                 emit_plus(e, emit_part(e, block_number(e), 1, 0, w->p->warps_m), own));
     }
-    emit(e, "const int first_m = tile / %lld %% %lld * %d, first_n = tile %% %lld * %d;",
-         w->tiles_n, w->tiles_m, s->tile.m, w->tiles_n, s->tile.n);
+    emit_int(e, "first_m", "%s", tile_row(w, "tile"));
+    emit_int(e, "first_n", "%s", tile_column(w, "tile"));
 }
 
 // A thread's results: in its warp's own tile, or in tiles whose partial sums are in shared memory.
@@ -304,19 +337,25 @@ static Results results_of(const Print *w)
               size = s->tile.m * s->tile.n;
     if (s->tile.share == 1)
         return (Results){.count = 2 * left * right,
+                         .own = "tile",
                          .tile = "tile",
-                         .m = emit_text(e, "lane / 4 * %d + i / %d", left, 2 * right),
+                         .m = emit_plus(e, emit_part(e, "lane", 4, 0, left),
+                                        emit_part(e, "i", 2 * right, left == 1, 1)),
                          .n = emit_text(e, "lane %% 4 * %d + i %% %d", 2 * right, 2 * right),
                          .guard = ""};
     // The blocks of a cluster have one tile, and each block a share of its results.
     const int own = groups * size / s->cluster;
-    Results r = {.count = (own + 255) / 256, .guard = ""};
-    r.at = emit_text(e, "%sthreadIdx.x + i * 256",
-                     s->cluster > 1 ? emit_text(e, "part * %d + ", own) : "");
-    r.tile = s->cluster > 1
-                 ? "tile"
-                 : emit_text(e, "(%s)block * %d + (%s) / %d", int_type(e), groups, r.at, size);
-    r.m = emit_text(e, "(%s) %% %d / %d", r.at, size, s->tile.n);
+    Results r = {.count = (own + 255) / 256, .own = "tile", .tile = "tile", .guard = ""};
+    r.at =
+        emit_plus(e, s->cluster > 1 ? emit_text(e, "part * %d", own) : "0",
+                  emit_plus(e, "threadIdx.x", emit_part(e, emit_count("i", r.count), 1, 0, 256)));
+    const char *at = strchr(r.at, '+') ? emit_text(e, "(%s)", r.at) : r.at;
+    if (groups > 1 && s->cluster == 1) {
+        r.own = "own";
+        r.tile = emit_text(e, "%s * %d + %s / %d", block_number(e), groups, at, size);
+    }
+    r.m = emit_part(e, at, 1, groups * s->cluster > 1 ? size : 0, 1);
+    r.m = emit_part(e, r.m, s->tile.n, 0, 1);
     r.n = emit_text(e, "threadIdx.x %% %d", s->tile.n); // shares begin at the start of a row
     if (own < 256) r.guard = emit_text(e, "threadIdx.x < %d", own);
     return r;
@@ -336,37 +375,34 @@ static void print_fill(const Print *w)
 static void print_multiply(const Print *w)
 {
     Emit *e = w->e;
-    Scope *in = e->scope;
     const int left = warp_rows(e->body, 1), right = warp_rows(e->body, 2);
     const bool narrow = warp_narrow(e->body);
     if (narrow) emit(e, "nc_begin(sums, left, right);");
-    emit(e, "#pragma unroll");
-    if (w->p->atom->tensor == TENSOR_F32) {
-        emit(e, "for (int i = 0; i < %d; i++) { // chunk, tiles of 16 x 8",
-             warp_chunks(e->body) * (left / 2) * right);
-        emit(e, "    const int c = i / %d, m = i / %d %% %d, n = i %% %d;", left / 2 * right, right,
-             left / 2, right);
-        emit(e, "    nc_mma_f32(sums[m][n], left[c][2 * m], left[c][2 * m + 1], right[c][n]);");
-        emit(e, "}");
-        return;
-    }
-    emit(e, "for (int i = 0; i < %d; i++) { // chunk, half of its columns, tiles of 16 x 8",
-         warp_chunks(e->body) * 2 * (left / 2) * right);
-    emit(e, "    const int c = i / %d, q = i / %d %% 2 * 2, m = i / %d %% %d, n = i %% %d;",
-         left * right, left / 2 * right, right, left / 2, right);
-    if (narrow) {
-        emit_line(
-            e, in,
-            "    const uint32_t a[4] = {left[c][2 * m].at.of[q], left[c][2 * m + 1].at.of[q],");
-        emit(e, "        left[c][2 * m].at.of[q + 1], left[c][2 * m + 1].at.of[q + 1]};");
-        emit(e, "    const uint32_t b[2] = {right[c][n].at.of[q], right[c][n].at.of[q + 1]};");
-        emit(e, "    nc_mma_%s(sums[m][n], a, b);", w->p->atom->operand == DT_BF16 ? "b" : "h");
+    // Loops over the chunks, over the halves of their columns, and over tiles of 16 x 8.
+    const int chunks = warp_chunks(e->body);
+    const char *c = emit_count("c", chunks), *n = emit_count("n", right),
+               *m = emit_count("m", left / 2),
+               *first = emit_text(e, "left[%s][%s]", c, emit_part(e, m, 1, 0, 2)),
+               *second = emit_text(e, "left[%s][%s]", c, left == 2 ? "1" : "2 * m + 1"),
+               *other = emit_text(e, "right[%s][%s]", c, n),
+               *sum = emit_text(e, "sums[%s][%s]", m, n);
+    const bool halves = w->p->atom->tensor != TENSOR_F32;
+    for (int i = 0; i < 3 + halves; i++) emit_open(e, 0);
+    if (!halves) {
+        emit(e, "nc_mma_f32(%s, %s, %s, %s);", sum, first, second, other);
+    } else if (narrow) {
+        emit(e, "const uint32_t a[4] = {%s.at.of[q], %s.at.of[q],", first, second);
+        emit(e, "                       %s.at.of[q + 1], %s.at.of[q + 1]};", first, second);
+        emit(e, "const uint32_t b[2] = {%s.at.of[q], %s.at.of[q + 1]};", other, other);
+        emit(e, "nc_mma_%s(%s, a, b);", w->p->atom->operand == DT_BF16 ? "b" : "h", sum);
     } else {
-        emit(e, "    nc_mma(sums[m][n], left[c][2 * m][q], left[c][2 * m + 1][q],");
-        emit(e, "        left[c][2 * m][q + 1], left[c][2 * m + 1][q + 1], right[c][n][q],");
-        emit(e, "        right[c][n][q + 1]);");
+        emit(e, "nc_mma(%s, %s[q], %s[q], %s[q + 1], %s[q + 1], %s[q], %s[q + 1]);", sum, first,
+             second, first, second, other, other);
     }
-    emit(e, "}");
+    emit_times(e, "n", right);
+    emit_times(e, "m", left / 2);
+    if (halves) emit_unrolled(e, "for (int q = 0; q < 4; q += 2) {");
+    emit_times(e, "c", chunks);
 }
 
 // The loop over the warp's stretches of columns, up to its T_END.
@@ -381,30 +417,31 @@ static void print_loop(const Print *w, const TileOp *loop)
         declare_operands(w, false);
         fetch_operands(w, false);
     }
-    int each = warp_chunks(e->body);
-    if (loop->trips > 1)
+    if (w->p->steps > 1)
         emit_end(e, "for (%s chunk = 0; chunk < %lld; chunk += %d) {", int_type(e),
-                 (long long)warp_all_chunks(e->body), each);
+                 (long long)warp_all_chunks(e->body), warp_chunks(e->body));
     else
-        emit_end(e, "{\n    const int chunk = 0;");
+        emit_end(e, "{");
     close_tile(w);
 }
 
 static const char *result(const Print *w)
 {
-    const int right = warp_rows(w->e->body, 2);
-    return emit_text(w->e, "sums[i / %d][i %% %d][i / %d %% 2 * 2 + i / %d %% 2]", 4 * right, right,
-                     2 * right, right);
+    Emit *e = w->e;
+    const int left = warp_rows(e->body, 1), right = warp_rows(e->body, 2);
+    if (left == 2 && right == 1) return "sums[0][0][i]";
+    const char *row = emit_part(e, "i", 2 * right, left > 2 ? 2 : 0, 2);
+    return emit_text(e, "sums[%s][%s][%s + %s]", emit_part(e, "i", 4 * right, left == 2, 1),
+                     emit_part(e, "i", 1, right, 1), row, emit_part(e, "i", right, 2, 1));
 }
 
 static void print_move(const Print *w)
 {
     Emit *e = w->e;
     const int left = warp_rows(e->body, 1), right = warp_rows(e->body, 2);
-    emit(e, "#pragma unroll");
-    emit(e, "for (int i = 0; i < %d; i++)", 2 * left * right);
-    emit(e, "    parts[warp][(lane / 4 * %d + i / %d) * %d + lane %% 4 * %d + i %% %d] = %s;", left,
-         2 * right, w->p->side_n, 2 * right, 2 * right, result(w));
+    emit_each(e, "i", 2 * left * right,
+              "parts[warp][(lane / 4 * %d + i / %d) * %d + lane %% 4 * %d + i %% %d] = %s;", left,
+              2 * right, w->p->side_n, 2 * right, 2 * right, result(w));
 }
 
 void tile_warps_cuda(Emit *e, const TileProgram *p)

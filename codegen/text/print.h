@@ -22,6 +22,7 @@ typedef struct Scope {
                 // outside of it
     Buf text;
     VEC(Declared) declared;
+    size_t lone_begin, lone_end; // the place of the last block of an inner scope without a head
 } Scope;
 
 typedef struct Binding {
@@ -67,8 +68,9 @@ struct Emit {
 
 Emit emit_begin(const Kernel *k, const Body *b, bool pretty, bool cuda);
 Scope *emit_open(Emit *e, uint64_t axes); // a new innermost scope
-// Drops the declarations of the innermost scope that nothing uses; closing a scope does, too.
-void emit_drop_unused(Emit *e);
+// Drops the declarations of the innermost scope that nothing uses, and the braces of a block at its
+// end if it declares no name of the scope. Closing a scope does, too.
+void emit_finish(Emit *e);
 bool text_uses(const char *text, const char *name); // as a whole word
 // Closes the scope: its text is added to the outer one, between the two lines. NULL: no line.
 void emit_close(Emit *e, const char *head, const char *tail);
@@ -143,8 +145,13 @@ static inline bool inst_over(const Inst *v, int axis)
 // The reductions over the columns that stage s computes.
 const int *stage_reductions(const Emit *e, int stage, int *n);
 
-// wrap.c: appends a line with that indentation, broken where it is too long.
+// -- layout.c -------------------------------------------------------------------------------------
+// Appends a line with that indentation, broken where it is too long.
 void wrap_line(Buf *out, int indent, const char *text, size_t n);
+// Whether a block, of lines with that indentation, declares a name that occurs in [before]; NULL:
+// any name.
+bool needs_braces(Arena *a, const char *block, int indent, const char *before);
+void append_outdented(Buf *out, const char *block); // appends it without its outermost indentation
 
 // -- names and comments (names.c) -----------------------------------------------------------------
 const char *name_identifier(Arena *a, const char *model_name); // "h.0.attn" -> "h_0_attn"

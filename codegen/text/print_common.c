@@ -187,26 +187,55 @@ bool text_uses(const char *text, const char *name)
     return false;
 }
 
-void emit_drop_unused(Emit *e)
+static void drop_unused(Scope *s)
 {
-    Scope *s = e->scope;
     while (s->declared.n) { // from the last on: a line may have the only use of an earlier one
         const Declared d = s->declared.at[--s->declared.n];
         if (text_uses(s->text.data + d.end, d.name)) continue;
         memmove(s->text.data + d.begin, s->text.data + d.end, s->text.len - d.end + 1);
         s->text.len -= d.end - d.begin;
+        s->lone_begin -= d.begin < s->lone_begin ? d.end - d.begin : 0;
+        s->lone_end -= d.begin < s->lone_end ? d.end - d.begin : 0;
     }
+}
+
+// A block at the end of a scope ends with it, and so do its variables.
+static void drop_braces(Emit *e)
+{
+    Scope *s = e->scope;
+    if (s->lone_end <= s->lone_begin || s->lone_end != s->text.len) return;
+    const char *begin = s->text.data + s->lone_begin, *from = strchr(begin, '\n') + 1;
+    const char *to = s->text.data + s->text.len - (s->indent * 4 + 2); // the line "}"
+    const char *before = arena_strndup(e->arena, s->text.data, s->lone_begin),
+               *block = arena_strndup(e->arena, from, (size_t)(to - from));
+    if (needs_braces(e->arena, block, s->indent * 4 + 4, before)) return;
+    s->text.len = s->lone_begin;
+    s->text.data[s->text.len] = 0;
+    append_outdented(&s->text, block);
+}
+
+void emit_finish(Emit *e)
+{
+    drop_unused(e->scope);
+    drop_braces(e);
 }
 
 void emit_close(Emit *e, const char *head, const char *tail)
 {
     Scope *s = e->scope;
-    emit_drop_unused(e);
+    emit_finish(e);
     s->open = false;
     e->scope = s->up;
+    const bool lone = head && !strcmp(head, "{") && tail && s->indent == s->up->indent + 1;
+    if (lone && !needs_braces(e->arena, s->text.data, s->indent * 4, NULL)) {
+        append_outdented(&s->up->text, s->text.data);
+        return;
+    }
+    const size_t begin = s->up->text.len;
     if (head) print_lines(s->up, head);
     buf_bytes(&s->up->text, s->text.data, s->text.len);
     if (tail) print_lines(s->up, tail);
+    if (lone) s->up->lone_begin = begin, s->up->lone_end = s->up->text.len;
 }
 
 void emit_end(Emit *e, const char *head, ...)

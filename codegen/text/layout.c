@@ -1,5 +1,5 @@
-// Long lines of a kernel's text, broken as a person would: at commas and operators, as far out as
-// possible, with the rest indented.
+// The layout of a kernel's text. Long lines are broken as a person would: at commas and operators,
+// as far out as possible, with the rest indented. Blocks lose the braces that nothing needs.
 #include <string.h>
 
 #include "base/plain.h"
@@ -7,11 +7,18 @@
 
 enum { COLUMNS = 100, INDENT = 4, OPENING = 9 };
 
+static bool in_word(char c)
+{
+    return plain_alnum(c) || c == '_';
+}
+
 static bool starts(const char *p, const char *end, const char *with)
 {
     const size_t n = strlen(with);
     return (size_t)(end - p) >= n && !memcmp(p, with, n);
 }
+
+// -- long lines -----------------------------------------------------------------------------------
 
 // How well the operators at a place where a line may be broken (before p) hold together; 0: a comma
 // or semicolon; the most: an opening bracket; -1: no such place.
@@ -33,7 +40,7 @@ static int depth_step(const char *p, const char *text, const char *end)
     if (strchr("([{", *p)) return 1;
     if (strchr(")]}", *p)) return -1;
     const char before = p > text ? p[-1] : ' ', after = p + 1 < end ? p[1] : ' ';
-    if (*p == '<' && (plain_alnum(before) || before == '_') && after != '=') return 1;
+    if (*p == '<' && in_word(before) && after != '=') return 1;
     if (*p == '>' && before != ' ' && before != '-') return -1;
     return 0;
 }
@@ -83,5 +90,69 @@ void wrap_line(Buf *out, int indent, const char *text, size_t n)
         buf_char(out, '\n');
         text = next;
         if (first && !inside) indent += INDENT;
+    }
+}
+
+// -- braces ---------------------------------------------------------------------------------------
+
+static const char *after_word(const char *p)
+{
+    while (in_word(*p)) p++;
+    return p;
+}
+
+// Whether a line declares a variable: it begins with two words, a type and a name.
+static bool is_declaration(const char *line)
+{
+    static const char *const others[] = {"for", "if", "while", "return", "else", NULL};
+    const char *p = after_word(line);
+    if (p == line) return false;
+    for (const char *const *o = others; *o; o++)
+        if (strlen(*o) == (size_t)(p - line) && !memcmp(line, *o, (size_t)(p - line))) return false;
+    if (*p == '<')
+        while (*p && *p != '\n' && *p++ != '>') {
+        }
+    return *p == ' ' && (in_word(p[1]) || strchr("*&(", p[1]));
+}
+
+// Whether a name that the line declares occurs in [text]. (Names that it only uses, after "=", do
+// not matter.)
+static bool declares_one_of(Arena *a, const char *line, const char *text)
+{
+    bool value = false;
+    int depth = 0;
+    for (const char *p = line; *p && *p != '\n'; p++) {
+        if (strchr("([{", *p) && value) depth++;
+        if (strchr(")]}", *p) && value) depth--;
+        if (*p == ',' && !depth) value = false;
+        if (*p == '=') value = true;
+        if (value || !in_word(*p) || (p > line && in_word(p[-1]))) continue;
+        const char *end = after_word(p);
+        const bool named = strchr("[;,)", *end) || starts(end, end + strlen(end), " =") ||
+                           starts(end, end + strlen(end), " {");
+        if (named && text_uses(text, arena_strndup(a, p, (size_t)(end - p)))) return true;
+    }
+    return false;
+}
+
+bool needs_braces(Arena *a, const char *block, int indent, const char *before)
+{
+    for (const char *line = block, *next; *line; line = next) {
+        next = strchr(line, '\n');
+        next = next ? next + 1 : line + strlen(line);
+        if ((int)strspn(line, " ") != indent || !is_declaration(line + indent)) continue;
+        if (!before || declares_one_of(a, line + indent, before)) return true;
+    }
+    return false;
+}
+
+void append_outdented(Buf *out, const char *block)
+{
+    for (const char *line = block, *next; *line; line = next) {
+        next = strchr(line, '\n');
+        next = next ? next + 1 : line + strlen(line);
+        const size_t blanks = strspn(line, " ");
+        const char *from = line + (blanks < INDENT ? blanks : INDENT);
+        buf_bytes(out, from, (size_t)(next - from));
     }
 }
