@@ -254,7 +254,7 @@ static void open_lanes(Emit *e, const Columns *c)
     const char *at = c->v.width > 1 ? emit_text(e, "%s + lane", c->base) : c->base;
     // A shifted vector may extend into neighbouring tiles; indices are clamped to existing results.
     if (c->shifted && c->v.width > 1) at = emit_text(e, "nc_within(%s, %lld)", at, c->rows);
-    emit_int(e, c->row, "%s", at);
+    if (at != c->row) emit_int(e, c->row, "%s", at);
 }
 
 static void close_lanes(Emit *e, const Columns *c)
@@ -512,7 +512,7 @@ static Columns columns_of(Emit *e, KernelPhase phase)
     const Schedule *s = &b->sched;
     Columns c = {.rows = body_rows(b), .across = s->threads / s->team, .row = e->axis[0]};
     const int64_t vectors = c.rows / s->vector;
-    c.base = emit_text(e, "%s_first", c.row);
+    c.base = s->vector > 1 ? emit_text(e, "%s_first", c.row) : c.row;
     c.exact = vectors % c.across == 0;
     c.shifted = b->uneven && s->vector > 1;
     c.tiles = c.shifted ? column_tiles(b) : ceil_div(vectors, c.across);

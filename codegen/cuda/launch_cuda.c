@@ -268,8 +268,9 @@ static void print_parameters(Kernel *k, bool pretty, Emit *names, Place *place, 
             const Parameter own = parameter_of(k->body[i], j);
             if (!name[at]) {
                 name[at] = names[i].buf_name[j];
-                if (!pretty || strmap_has(&used, name[at]))
-                    name[at] = arena_printf(k->arena, "p%d", at);
+                if (!pretty) name[at] = arena_printf(k->arena, "p%d", at);
+                if (strmap_has(&used, name[at]))
+                    name[at] = arena_printf(k->arena, "%s_%d", name[at], at);
                 strmap_set(&used, name[at], k);
                 given[at] = own;
             } else { // only qualifiers that hold for all bodies

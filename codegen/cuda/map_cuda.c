@@ -40,17 +40,21 @@ static Map map_of(Emit *e)
     m.base = m.v.base = s->vector > 1 ? emit_text(e, "%s_first", m.axis) : m.axis;
     for (int i = 0; i < m.v.nloads; i++) m.ahead |= s->unroll > 1 && is_plain(e, m.v.loads[i]);
     m.steps = (Steps){.index = "u", .count = s->unroll, .stride = extent, .naxes = inner};
+    // (A thread's only axis is its number.)
+    const char *number = b->npar == 1 && s->vector == 1 ? m.axis : "j";
     m.steps.number = "j";
     m.steps.axes = ((1ull << inner) - 1) | (s->vector > 1 ? 0 : 1ull << inner);
     const char *limit = emit_text(e, "%lld", (long long)(body_rows(b) / s->vector)),
                *block = block_number(e);
     if (b->npar == 1) limit = s->vector > 1 ? emit_text(e, "n / %d", s->vector) : "n";
     if (s->unroll > 1) block = emit_text(e, "(%s * %d + u)", block, s->unroll);
-    m.steps.guard = steps_guard(e, &m.steps, "j", limit, 0);
-    m.steps.place = emit_text(e, "const %s j = %s * %d + threadIdx.x;", t, block, s->threads);
-    m.steps.inside = b->npar == 1 ? emit_text(e, "const %s %s = j%s;", t, m.base, by)
-                                  : emit_text(e, "const %s %s = nc_rem(j, %lld)%s;", t, m.base,
-                                              (long long)extent, by);
+    m.steps.guard = steps_guard(e, &m.steps, number, limit, 0);
+    m.steps.place =
+        emit_text(e, "const %s %s = %s * %d + threadIdx.x;", t, number, block, s->threads);
+    m.steps.inside = number == m.axis ? NULL
+                     : b->npar == 1   ? emit_text(e, "const %s %s = j%s;", t, m.base, by)
+                                      : emit_text(e, "const %s %s = nc_rem(j, %lld)%s;", t, m.base,
+                                                  (long long)extent, by);
     return m;
 }
 

@@ -27,12 +27,14 @@ static Steps positions_of(Emit *e)
     const char *block = emit_part(e, block_number(e), reuse_tiles(b), 0, s->unroll * s->team);
     int64_t positions = 1;
     for (int i = 0; i < b->npar - 1; i++) positions *= b->axis[i].extent;
-    Steps p = {.index = "u", .count = s->unroll, .axes = outer_axes(b), .number = "at"};
+    Steps p = {.index = "u", .count = s->unroll, .axes = outer_axes(b)};
+    const char *number = b->npar == 2 ? e->axis[0] : "at"; // the only outer axis
+    if (b->npar > 2) p.number = number;
     p.stride = 1;
     p.naxes = b->npar - 1;
-    p.place = emit_text(e, "const %s at = %s%s + member;", int_type(e), block,
+    p.place = emit_text(e, "const %s %s = %s%s + member;", int_type(e), number, block,
                         p.count > 1 ? emit_text(e, " + %s", emit_part(e, "u", 1, 0, s->team)) : "");
-    p.guard = steps_guard(e, &p, "at", emit_text(e, "%lld", (long long)positions), 0);
+    p.guard = steps_guard(e, &p, number, emit_text(e, "%lld", (long long)positions), 0);
     return p;
 }
 

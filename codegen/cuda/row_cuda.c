@@ -132,10 +132,14 @@ static void print_early(Rows *r, bool computed_place)
             x->ix->has_value != computed_place || (e->bind[i].scope && e->bind[i].scope->open))
             continue;
         DType t = b->bufs.at[x->buf].type;
-        const char *name = emit_text(e, "%s_early", e->name[i]);
+        const bool converted = t != DT_BOOL && !strcmp(type_storage(t), type_math(t));
+        const char *name = converted ? e->name[i] : emit_text(e, "%s_early", e->name[i]);
         emit(e, "const %s %s = %s[%s];", type_storage(t), name, e->buf_name[x->buf],
              emit_index(e, x->ix));
-        e->element[i] = name;
+        if (converted)
+            emit_bind(e, (int)i, e->scope, name);
+        else
+            e->element[i] = name;
         n++;
     }
 }

@@ -104,8 +104,10 @@ void open_row(Emit *e)
     bool spare = !all_have_rows(b) && b->sched.team > 1;
     emit_open(e, 1);
     e->scope->indent = indent;
-    emit_int(e, e->axis[0], "%s",
-             spare ? emit_text(e, "mine ? row : %lld", (long long)body_rows(b) - 1) : "row");
+    if (spare)
+        emit_int(e, e->axis[0], "mine ? row : %lld", (long long)body_rows(b) - 1);
+    else
+        e->axis[0] = "row"; // in all that follows
 }
 
 const char *part_of_row(Emit *e)

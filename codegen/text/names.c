@@ -17,6 +17,7 @@ static const char taken[] =
     "virtual void volatile while y0 y1 "
     "acc added after ahead all arg args at band bars base begin blind block bound box boxes "
     "by chunk chunk_end column count down due early edge edges end end_m error failed first "
+    "first_row "
     "first_k first_m first_tile flat found freed from full given group head held hi high hit "
     "hit_place hits i inside j joint k k_first kept lane last last_k last_m last_n left "
     "left_tile less line live lo look low member mine more most n next now of origin origin_m "

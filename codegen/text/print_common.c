@@ -14,40 +14,61 @@ const char *type_math(DType t)
     return dtype_info[t].c_math;
 }
 
-// Chooses names of temporaries: v12, or if pretty the model's name if there is one.
+// What a buffer is called: after the node that it contains, or for what it is.
+static const char *buffer_name(Emit *e, const BodyBuf *f)
+{
+    switch (f->kind) {
+    case KA_ERROR: return "error";
+    case KA_ROWS: return "rows";
+    case KA_CURSOR: return "cursor";
+    case KA_LOOP_INDEX: return "iteration";
+    case KA_SCRATCH: return "partial";
+    case KA_INT: return "number";
+    default: break;
+    }
+    if (!f->node) return NULL;
+    const char *model = f->node->name ? f->node->name : attr_str(f->node, ATTR_name);
+    return emit_text(e, "%s%s",
+                     model ? name_identifier(e->arena, model) : op_info(f->node->op)->name,
+                     f->written ? "_out" : "_in");
+}
+
+// What a temporary is called: after its node, or for what it is.
+static const char *value_name(Emit *e, uint32_t i)
+{
+    const Body *b = e->body;
+    const Inst *v = &b->insts.at[i];
+    if (v->node) {
+        const char *model = v->node->name;
+        if (!model && v->kind == KI_LOAD) model = attr_str(v->node, ATTR_name);
+        return model ? name_identifier(e->arena, model)
+                     : emit_text(e, "%s_%u", op_info(v->node->op)->name, i);
+    }
+    if (v->kind == KI_LOAD && b->bufs.at[v->buf].kind == KA_CURSOR) return "first_row";
+    if (v->kind == KI_LOAD && b->bufs.at[v->buf].kind == KA_ROWS)
+        return emit_text(e, "data_row_%u", i);
+    if (v->kind == KI_LOAD) return emit_text(e, "element_%u", i);
+    if (v->kind == KI_INDEX) return emit_text(e, "position_%u", i);
+    if (v->type == DT_BOOL) return emit_text(e, "inside_%u", i);
+    return emit_text(e, "%s_%u", v->kind == KI_EW ? op_info(v->op)->name : "value", i);
+}
+
+// Chooses the names of buffers and temporaries: b12 and v12, or if pretty the model's.
 static void choose_names(Emit *e)
 {
     const Body *b = e->body;
     StrMap used = strmap_new(e->arena);
     for (uint32_t i = 0; i < b->bufs.n; i++) {
-        const BodyBuf *f = &b->bufs.at[i];
-        const char *s = f->kind == KA_ERROR        ? "error"
-                        : f->kind == KA_ROWS       ? "rows"
-                        : f->kind == KA_CURSOR     ? "cursor"
-                        : f->kind == KA_LOOP_INDEX ? "iteration"
-                        : f->kind == KA_SCRATCH    ? "partial"
-                        : f->kind == KA_INT        ? "number"
-                                                   : NULL;
-        const char *model = f->node && f->node->name ? f->node->name : NULL;
-        if (!model && f->node) model = attr_str(f->node, ATTR_name);
-        if (e->pretty && !s && model)
-            s = arena_printf(e->arena, "%s%s", name_identifier(e->arena, model),
-                             f->written ? "_out" : "_in");
-        if (!s || !e->pretty || strmap_has(&used, s)) s = arena_printf(e->arena, "b%u", i);
+        const char *s = buffer_name(e, &b->bufs.at[i]);
+        if (!e->pretty && b->bufs.at[i].kind == KA_NODE) s = NULL;
+        if (s && strmap_has(&used, s)) s = e->pretty ? emit_text(e, "%s_%u", s, i) : NULL;
+        if (!s || strmap_has(&used, s)) s = emit_text(e, "b%u", i);
         strmap_set(&used, s, e);
         e->buf_name[i] = s;
     }
     for (uint32_t i = 0; i < b->insts.n; i++) {
-        const Inst *v = &b->insts.at[i];
-        const char *s = NULL;
-        if (e->pretty && v->node) {
-            const char *model = v->node->name;
-            if (!model && v->kind == KI_LOAD) model = attr_str(v->node, ATTR_name);
-            s = model ? name_identifier(e->arena, model)
-                      : arena_printf(e->arena, "%s_%u", op_info(v->node->op)->name, i);
-            while (strmap_has(&used, s)) s = arena_printf(e->arena, "%s_%u", s, i);
-        }
-        if (!s) s = arena_printf(e->arena, "v%u", i);
+        const char *s = e->pretty ? value_name(e, i) : emit_text(e, "v%u", i);
+        while (strmap_has(&used, s)) s = emit_text(e, "%s_%u", s, i);
         strmap_set(&used, s, e);
         e->name[i] = s;
     }

@@ -52,7 +52,7 @@ static const char *term_text(Emit *e, const IxTerm *t, bool wide)
     case IT_MOD: {
         const char *round = round_text(e, t);
         if (round) return round;
-        bool inner = t->e->low < INT32_MIN || t->e->high > INT32_MAX || wide;
+        bool inner = t->e->low < INT32_MIN || t->e->high > INT32_MAX || (wide && !e->cuda);
         const char *of = index_text(e, t->e, inner);
         // The printed division is unsigned, so a multiple of the divisor is added if the dividend
         // can be negative.
@@ -61,15 +61,33 @@ static const char *term_text(Emit *e, const IxTerm *t, bool wide)
         const char *text =
             arena_printf(e->arena, "%s(%s, %lld)", t->kind == IT_DIV ? "nc_quo" : "nc_rem", of, by);
         if (up && t->kind == IT_DIV) text = arena_printf(e->arena, "(%s - %lld)", text, up);
-        return inner && !wide && e->cuda ? arena_printf(e->arena, "(int)%s", text) : text;
+        if (!e->cuda || inner == wide) return text;
+        return arena_printf(e->arena, wide ? "(int64_t)%s" : "(int)%s", text);
     }
     }
     return "0";
 }
 
+// Whether a term of a wide sum must be widened: an int times its coefficient could overflow, or the
+// sum so far if no term of it has been widened.
+static bool widens(const Emit *e, const IxTerm *t, int64_t c, int64_t *span, bool *widened)
+{
+    if (!e->cuda) return true;
+    const int64_t high = llabs(t->high) > llabs(t->low) ? llabs(t->high) : llabs(t->low);
+    const int64_t most = high && llabs(c) > INT32_MAX / high ? INT64_MAX / 2 : llabs(c) * high;
+    const DType type = t->kind == IT_VALUE ? e->body->insts.at[t->id].type : DT_I32;
+    bool widen = type == DT_I64 || type == DT_U32 || most > INT32_MAX;
+    *span = *span > INT32_MAX || most > INT32_MAX ? INT64_MAX / 2 : *span + most;
+    widen |= !*widened && *span > INT32_MAX;
+    *widened |= widen;
+    return widen;
+}
+
 static const char *index_text(Emit *e, const Ix *x, bool wide)
 {
     Buf b = buf_new(e->arena);
+    bool widened = false;
+    int64_t span = llabs(x->constant);
     // Largest strides first, as usual.
     int n = x->n, *order = NEW_ARRAY(e->arena, int, n + 1);
     for (int i = 0; i < n; i++) {
@@ -80,7 +98,9 @@ static const char *index_text(Emit *e, const Ix *x, bool wide)
     }
     for (int i = 0; i < n; i++) {
         int64_t c = x->at[order[i]].coeff;
-        const char *t = term_text(e, x->at[order[i]].term, wide);
+        const IxTerm *term = x->at[order[i]].term;
+        const bool widen = wide && widens(e, term, c, &span, &widened);
+        const char *t = term_text(e, term, widen);
         buf_str(&b, b.len ? (c < 0 ? " - " : " + ") : c < 0 ? "-" : "");
         if (c == 1 || c == -1)
             buf_str(&b, t);

@@ -259,7 +259,7 @@ static const char *location_comment(Emit *e, const Inst *v)
     const char *where = loc_text(e->kernel->ctx->diags, v->node->loc);
     if (!strcmp(where, e->where)) return "";
     e->where = where;
-    return *where ? arena_printf(e->arena, " // %s", where) : "";
+    return *where && *where != ':' ? arena_printf(e->arena, " // %s", where) : "";
 }
 
 static const char *load_text(Emit *e, int at, const char *pred)
@@ -318,6 +318,14 @@ static const char *declare(Emit *e, int at, Scope *home, const char *text)
     return e->name[at];
 }
 
+// Whether an index is that of an axis, which needs no other name.
+static bool is_own_axis(const Emit *e, const Inst *v)
+{
+    const Ix *x = v->ix;
+    return e->cuda && v->type == (e->body->sched.wide ? DT_I64 : DT_I32) && x->n == 1 &&
+           !x->constant && x->at[0].coeff == 1 && x->at[0].term->kind == IT_AXIS;
+}
+
 const char *emit_value(Emit *e, int at)
 {
     if (e->bind[at].scope && e->bind[at].scope->open) return e->bind[at].text;
@@ -350,6 +358,10 @@ const char *emit_value(Emit *e, int at)
     home = scope_of_ix(e, v->ix, home);
     if (v->kind == KI_LOAD && e->body->bufs.at[v->buf].in_place) home = deeper(home, guard_of(e));
     const char *text = value_text(e, at, x, pred);
+    if (v->kind == KI_INDEX && is_own_axis(e, v)) {
+        emit_bind(e, at, home, text);
+        return text;
+    }
     if (v->kind != KI_ASSERT) return declare(e, at, home, text);
     emit_line(e, home, "%s;%s", text, location_comment(e, v));
     emit_bind(e, at, home, "true");
