@@ -64,7 +64,8 @@ Emit *sweep_another_row(const Emit *e, int r)
     }
     for (size_t i = 0; i + 1 < n; i++)
         if (e->name[i]) o->name[i] = emit_text(o, "%s%s", e->name[i], end);
-    o->axis[0] = emit_text(o, "%s%s", e->axis[0], end);
+    o->own_axis = copied(e->arena, e->own_axis, BODY_MAX_AXES * sizeof *e->own_axis);
+    o->axis[0] = o->own_axis[0] = emit_text(o, "%s%s", e->axis[0], end);
     return o;
 }
 

@@ -107,7 +107,7 @@ void open_row(Emit *e)
     if (spare)
         emit_int(e, e->axis[0], "mine ? row : %lld", (long long)body_rows(b) - 1);
     else
-        e->axis[0] = "row"; // in all that follows
+        e->axis[0] = e->own_axis[0] = "row"; // in all that follows
 }
 
 const char *part_of_row(Emit *e)

@@ -3,6 +3,7 @@
 #ifndef CODEGEN_PRINT_H
 #define CODEGEN_PRINT_H
 
+#include "base/map.h"
 #include "codegen/ir/body.h"
 
 // A line of a scope's text that declares an index.
@@ -36,12 +37,16 @@ struct Emit {
     const Kernel *kernel;
     const Body *body;
     bool cuda, pretty;
-    Scope *scope;         // innermost
-    Binding *bind;        // by instruction
-    const char **name;    // by instruction: its temporary
-    const char **axis;    // by axis: the expression of its index
-    const char **element; // by instruction: a loaded element that is in registers already, or NULL
-    const char **place;   // by store: where emit_stores writes instead of its buffer, or NULL
+    Scope *scope;          // innermost
+    Binding *bind;         // by instruction
+    const char **name;     // by instruction: its temporary
+    const char **axis;     // by axis: the expression of its index
+    const char **own_axis; // by axis: its variable, in scopes that know the axis
+    StrMap *names;         // all names of variables
+    StrMap *quotients;     // CUDA: a quotient or remainder as text -> Binding (print_index.c)
+    bool in_value;         // an instruction is being printed
+    const char **element;  // by instruction: a loaded element that is in registers already, or NULL
+    const char **place;    // by store: where emit_stores writes instead of its buffer, or NULL
     bool *converted;      // by instruction, then by store: element or place has the arithmetic type
     const bool *live;     // by instruction: something stored depends on it
     const bool *moved;    // C, by instruction: values stored unchanged (body_moved); or NULL
@@ -68,6 +73,9 @@ struct Emit {
 
 Emit emit_begin(const Kernel *k, const Body *b, bool pretty, bool cuda);
 Scope *emit_open(Emit *e, uint64_t axes); // a new innermost scope
+void emit_declare_in(Emit *e, Scope *s, const char *name, const char *line);
+// The outermost open scope in which all axes have values.
+Scope *home_of(const Emit *e, uint64_t axes);
 // Drops the declarations of the innermost scope that nothing uses, and the braces of a block at its
 // end if it declares no name of the scope. Closing a scope does, too.
 void emit_finish(Emit *e);

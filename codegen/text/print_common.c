@@ -57,19 +57,18 @@ static const char *value_name(Emit *e, uint32_t i)
 static void choose_names(Emit *e)
 {
     const Body *b = e->body;
-    StrMap used = strmap_new(e->arena);
     for (uint32_t i = 0; i < b->bufs.n; i++) {
         const char *s = buffer_name(e, &b->bufs.at[i]);
         if (!e->pretty && b->bufs.at[i].kind == KA_NODE) s = NULL;
-        if (s && strmap_has(&used, s)) s = e->pretty ? emit_text(e, "%s_%u", s, i) : NULL;
-        if (!s || strmap_has(&used, s)) s = emit_text(e, "b%u", i);
-        strmap_set(&used, s, e);
+        if (s && strmap_has(e->names, s)) s = e->pretty ? emit_text(e, "%s_%u", s, i) : NULL;
+        if (!s || strmap_has(e->names, s)) s = emit_text(e, "b%u", i);
+        strmap_set(e->names, s, e);
         e->buf_name[i] = s;
     }
     for (uint32_t i = 0; i < b->insts.n; i++) {
         const char *s = e->pretty ? value_name(e, i) : emit_text(e, "v%u", i);
-        while (strmap_has(&used, s)) s = emit_text(e, "%s_%u", s, i);
-        strmap_set(&used, s, e);
+        while (strmap_has(e->names, s)) s = emit_text(e, "%s_%u", s, i);
+        strmap_set(e->names, s, e);
         e->name[i] = s;
     }
 }
@@ -87,7 +86,12 @@ Emit emit_begin(const Kernel *k, const Body *b, bool pretty, bool cuda)
     e.moved = cuda ? NULL : body_moved(a, b);
     e.axis = NEW_ARRAY(a, const char *, BODY_MAX_AXES);
     e.buf_name = NEW_ARRAY(a, const char *, b->bufs.n + 1);
-    for (int i = 0; i < b->naxes; i++) e.axis[i] = arena_printf(a, "i%d", i);
+    e.own_axis = NEW_ARRAY(a, const char *, BODY_MAX_AXES);
+    for (int i = 0; i < b->naxes; i++) e.own_axis[i] = e.axis[i] = arena_printf(a, "i%d", i);
+    e.names = NEW(a, StrMap);
+    e.quotients = NEW(a, StrMap);
+    *e.names = strmap_new(a);
+    *e.quotients = strmap_new(a);
     e.inverse = NEW_ARRAY(a, const char *, b->insts.n + 1);
     e.inverse_in = NEW_ARRAY(a, Scope *, b->insts.n + 1);
     e.where = "";
@@ -170,9 +174,8 @@ void emit(Emit *e, const char *fmt, ...)
     va_end(args);
 }
 
-static void declare(Emit *e, const char *name, const char *line)
+void emit_declare_in(Emit *e, Scope *s, const char *name, const char *line)
 {
-    Scope *s = e->scope;
     const size_t begin = s->text.len;
     print_lines(s, line);
     vec_push(e->arena, &s->declared, (Declared){name, begin, s->text.len});
@@ -182,7 +185,7 @@ void emit_declare(Emit *e, const char *name, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    declare(e, name, arena_vprintf(e->arena, fmt, args));
+    emit_declare_in(e, e->scope, name, arena_vprintf(e->arena, fmt, args));
     va_end(args);
 }
 
@@ -192,7 +195,7 @@ void emit_int(Emit *e, const char *name, const char *fmt, ...)
     va_start(args, fmt);
     const char *value = arena_vprintf(e->arena, fmt, args);
     va_end(args);
-    declare(e, name, emit_text(e, "const %s %s = %s;", int_type(e), name, value));
+    emit_declare_in(e, e->scope, name, emit_text(e, "const %s %s = %s;", int_type(e), name, value));
 }
 
 static bool in_word(char c)

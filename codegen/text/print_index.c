@@ -2,6 +2,7 @@
 #include "codegen/text/print.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static const char *index_text(Emit *e, const Ix *x, bool wide);
 
@@ -32,6 +33,46 @@ static bool from_condition(const Body *b, int at)
     return false;
 }
 
+// Whether a scope inside of [from] declares the name anew.
+static bool hidden(const Emit *e, const Scope *from, const char *name)
+{
+    for (const Scope *s = e->scope; s && s != from; s = s->up)
+        for (uint32_t i = 0; i < s->declared.n; i++)
+            if (!strcmp(s->declared.at[i].name, name)) return true;
+    return false;
+}
+
+// CUDA: the variable of a quotient or remainder of [of], which is declared once per scope: where
+// the axes are known or, for places of vectors, which are other names of an axis, in the innermost
+// scope.
+static const char *quotient(Emit *e, const IxTerm *t, const char *of, const char *text, bool wide)
+{
+    const bool plain = of[strspn(of, "abcdefghijklmnopqrstuvwxyz_0123456789")] == 0;
+    uint64_t known_axes = 0;
+    for (const Scope *s = e->scope; s; s = s->up) known_axes |= s->axes;
+    bool placed = t->axes & ~known_axes;
+    for (int i = 0; i < e->body->naxes; i++)
+        placed |= t->axes >> i & 1 && strcmp(e->axis[i], e->own_axis[i]);
+    if (t->e->has_value || !t->axes || (placed && (e->in_value || !plain))) return text;
+    const char *key = placed ? emit_text(e, "place %s", text) : text;
+    Scope *home = placed ? e->scope : home_of(e, t->axes);
+    Binding *known = strmap_get(e->quotients, key);
+    if (known && known->scope->open && (placed || known->scope->depth >= home->depth) &&
+        !(placed && hidden(e, known->scope, of)))
+        return known->text;
+    const bool div = t->kind == IT_DIV;
+    const char *name = plain ? emit_text(e, "%s_%s_%lld", of, div ? "by" : "mod", (long long)t->by)
+                             : emit_text(e, div ? "quotient_%lld" : "rest_%lld", (long long)t->by);
+    while (strmap_has(e->names, name)) name = emit_text(e, "%s_", name);
+    strmap_set(e->names, name, home);
+    emit_declare_in(e, home, name,
+                    emit_text(e, "const %s %s = %s;", wide ? "int64_t" : "int", name, text));
+    known = NEW(e->arena, Binding);
+    *known = (Binding){home, name};
+    strmap_set(e->quotients, key, known);
+    return name;
+}
+
 static const char *term_text(Emit *e, const IxTerm *t, bool wide)
 {
     const char *widen = e->cuda ? "(int64_t)" : "(long)";
@@ -60,9 +101,11 @@ static const char *term_text(Emit *e, const IxTerm *t, bool wide)
         if (up) of = arena_printf(e->arena, "%s + %lld", of, up * by);
         const char *text =
             arena_printf(e->arena, "%s(%s, %lld)", t->kind == IT_DIV ? "nc_quo" : "nc_rem", of, by);
-        if (up && t->kind == IT_DIV) text = arena_printf(e->arena, "(%s - %lld)", text, up);
-        if (!e->cuda || inner == wide) return text;
-        return arena_printf(e->arena, wide ? "(int64_t)%s" : "(int)%s", text);
+        if (up && t->kind == IT_DIV) text = arena_printf(e->arena, "%s - %lld", text, up);
+        const char *name = e->cuda ? quotient(e, t, of, text, inner) : text;
+        if (name == text && up && t->kind == IT_DIV) name = arena_printf(e->arena, "(%s)", text);
+        if (!e->cuda || inner == wide) return name;
+        return arena_printf(e->arena, wide ? "(int64_t)%s" : "(int)%s", name);
     }
     }
     return "0";

@@ -175,8 +175,7 @@ static const char *divided(Emit *e, const Inst *v, const char *const *x)
     return arena_printf(e->arena, "nc_divide(%s, %s)", x[0], e->inverse[by]);
 }
 
-// The outermost open scope in which all [axes] have values.
-static Scope *home_of(const Emit *e, uint64_t axes)
+Scope *home_of(const Emit *e, uint64_t axes)
 {
     Scope *s = e->scope;
     uint64_t have = 0;
@@ -357,7 +356,10 @@ const char *emit_value(Emit *e, int at)
     }
     home = scope_of_ix(e, v->ix, home);
     if (v->kind == KI_LOAD && e->body->bufs.at[v->buf].in_place) home = deeper(home, guard_of(e));
+    const bool in_value = e->in_value;
+    e->in_value = true;
     const char *text = value_text(e, at, x, pred);
+    e->in_value = in_value;
     if (v->kind == KI_INDEX && is_own_axis(e, v)) {
         emit_bind(e, at, home, text);
         return text;
