@@ -88,8 +88,8 @@ int64_t few_c(Emit *e, int few)
          extent, a, tile, extent);
     for (int i = b->npar; i-- > 0;) {
         if (i == few || i == v) continue;
-        emit(e, "const long %s = task / %lld %% %lld;", e->axis[i], (long long)tasks,
-             (long long)b->axis[i].extent);
+        emit_declare(e, e->axis[i], "const long %s = task / %lld %% %lld;", e->axis[i],
+                     (long long)tasks, (long long)b->axis[i].extent);
         tasks *= b->axis[i].extent;
     }
     c_open_loop(e, v, c_period(e, v, ROUND));

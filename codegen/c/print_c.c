@@ -197,8 +197,8 @@ static int64_t print_map(Emit *e)
     int64_t stride = tiles > 1 ? tiles : 1;
     for (int i = from; i-- > 0;) {
         const char *q = stride == 1 ? "task" : emit_text(e, "task / %lld", (long long)stride);
-        emit(e, "const long %s = %s;", e->axis[i],
-             i == 0 ? q : emit_text(e, "%s %% %lld", q, (long long)b->axis[i].extent));
+        emit_declare(e, e->axis[i], "const long %s = %s;", e->axis[i],
+                     i == 0 ? q : emit_text(e, "%s %% %lld", q, (long long)b->axis[i].extent));
         stride *= b->axis[i].extent;
     }
     const char *lo = "0", *hi = emit_text(e, "%lld", (long long)extent);
@@ -236,14 +236,15 @@ static void declare_buffers(Emit *e)
         const BodyBuf *u = &b->bufs.at[i];
         const char *name = e->buf_name[i];
         if (u->kind == KA_ERROR)
-            emit(e, "NcError *const %s = args[%u];", name, i);
+            emit_declare(e, name, "NcError *const %s = args[%u];", name, i);
         else if (u->kind == KA_LOOP_INDEX || u->kind == KA_INT)
-            emit(e, "const int64_t %s = *(const int64_t *)args[%u];", name, i);
+            emit_declare(e, name, "const int64_t %s = *(const int64_t *)args[%u];", name, i);
         else if (u->kind == KA_SCRATCH)
-            emit(e, "%s *const restrict %s = args[%u];", c_acc_type(u->type), name, i);
+            emit_declare(e, name, "%s *const restrict %s = args[%u];", c_acc_type(u->type), name,
+                         i);
         else
-            emit(e, "%s%s *const %s%s = args[%u];", u->written ? "" : "const ",
-                 type_storage(u->type), u->in_place ? "" : "restrict ", name, i);
+            emit_declare(e, name, "%s%s *const %s%s = args[%u];", u->written ? "" : "const ",
+                         type_storage(u->type), u->in_place ? "" : "restrict ", name, i);
     }
     if (b->commits)
         emit(e, "if (%s->code) return; // a check has failed: nothing is committed",
@@ -282,12 +283,13 @@ static const char *print_part(const Kernel *k, const Body *b, bool pretty, Part 
         e = emit_begin(k, b, pretty, false);
         e.called = called;
         root = emit_open(&e, 0);
-        emit_line(&e, root, "void *const *args = arg;");
+        emit_declare(&e, "args", "void *const *args = arg;");
         declare_buffers(&e);
         *tasks = part == COMBINE ? combine_c(&e) : print_body(&e, part == PARTIAL);
         if (called || e.waves <= MOST_WAVES) break;
         called = true;
     }
+    emit_finish(&e);
     Buf out = buf_new(k->arena);
     buf_printf(&out, "(void *arg, long begin, long end)\n{\n%s}\n\n", root->text.data);
     return out.data;

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 // -- places ---------------------------------------------------------------------------------------
 
@@ -26,13 +27,15 @@ static void print_places(AttentionPrint *w)
         emit(e, "const int origin = block %% %lld * %d;", tiles, s->tile.m);
     else
         emit(e, "const int origin = (%lld - block %% %lld) * %d;", tiles - 1, tiles, s->tile.m);
-    emit(e, "const int top = origin + warp * %d, own_rows = top + lane / 4;", w->p->side_m);
+    emit_declare(e, "top", "const int top = origin + warp * %d;", w->p->side_m);
+    emit_declare(e, "own_rows", "const int own_rows = top + lane / 4;");
     const char *type = type_storage(w->p->type);
     for (int i = 0; i < w->p->ntiles; i++) {
         const Tile *t = &w->p->tile[i];
         if (!tile_shared(t)) continue;
-        emit(e, "%s *const %s = (%s *)nc_shared + %d;", type, t->name, type,
-             t->offset / (int)(dtype_info[t->type].bits / 8));
+        const int offset = t->offset / (int)(dtype_info[t->type].bits / 8);
+        emit(e, "%s *const %s = %s;", type, t->name,
+             emit_plus(e, emit_text(e, "(%s *)nc_shared", type), emit_text(e, "%d", offset)));
     }
 }
 
@@ -227,8 +230,11 @@ static int print_copies(AttentionPrint *w, int i, const char *step)
 {
     Emit *e = w->e;
     emit_open(e, 0);
-    emit(e, "const int next = first + %s * %d, place = %s %% %d;", step, e->body->sched.tile.k,
-         step, e->body->sched.tile.ring);
+    const char *own = strchr(step, '+') ? emit_text(e, "(%s)", step) : step;
+    emit(e, "const int next = %s;",
+         emit_plus(e, "first", emit_part(e, own, 1, 0, e->body->sched.tile.k)));
+    emit_declare(e, "place", "const int place = %s;",
+                 emit_part(e, own, 1, e->body->sched.tile.ring, 1));
     for (; w->p->op[i].kind == T_LOAD; i++) print_copy(w, &w->p->tile[w->p->op[i].dst]);
     emit_end(e, "if (%s < steps) {", step);
     return i;
@@ -411,7 +417,7 @@ static int print_op(AttentionPrint *w, int i)
     bool more = i > 0 && p->op[i - 1].kind == T_MAP && op->kind == T_MAP && op->dst < 0;
     switch (op->kind) {
     case T_LOAD:
-        if (op->shift) return print_copies(w, i, emit_text(e, "(step + %d)", op->shift));
+        if (op->shift) return print_copies(w, i, emit_text(e, "step + %d", op->shift));
         print_copy(w, &p->tile[op->dst]);
         break;
     case T_FILL: print_fill(w, op); break;
@@ -425,9 +431,10 @@ static int print_op(AttentionPrint *w, int i)
     case T_LOOP:
         emit_open(e, 0);
         if (p->op[i + 1].kind == T_LOAD && !p->op[i + 1].shift) { // the first iterations' loads
-            int end = print_copies(w, i + 1, "early");
+            int end = print_copies(w, i + 1, emit_count("early", op->trips));
             for (; p->op[end].kind != T_END; end++) print_op(w, end);
-            emit_end(e, "for (int early = 0; early < %lld; early++) {", (long long)op->trips);
+            emit_end(e, op->trips == 1 ? "{" : "for (int early = 0; early < %lld; early++) {",
+                     (long long)op->trips);
             return end + 1;
         }
         emit(e, "const int next = first + step * %d, place = step %% %d;", e->body->sched.tile.k,

@@ -202,7 +202,7 @@ static void open_cols(Weights *x, bool loads, bool weighs)
     bool pairs = loads && extent % 2 == 0;
     if (in_parts(x)) open_part(x, weighs);
     emit_open(e, 1ull << b->col);
-    emit(e, "const int place_of = %s;", place);
+    emit_declare(e, "place_of", "const int place_of = %s;", place);
     if (pairs) {
         emit_int(e, first, "%s",
                  x->masks ? emit_text(e, "nc_min(place_of, %lld)", (long long)extent - 2)

@@ -232,7 +232,8 @@ static void bind_lane(Emit *e, const Columns *c, int stage, bool column)
         for (int i = 0; i < n; i++) {
             const Inst *v = &b->insts.at[r[i]];
             const char *at = emit_text(e, "%s[%s]", acc_name(e, r[i]), lane);
-            emit(e, "const %s %s = %s;", type_math(v->type), e->name[r[i]], acc_result(e, v, at));
+            emit_declare(e, e->name[r[i]], "const %s %s = %s;", type_math(v->type), e->name[r[i]],
+                         acc_result(e, v, at));
             emit_bind(e, r[i], e->scope, e->name[r[i]]);
         }
     }
@@ -532,7 +533,8 @@ static void declare_place(Emit *e, const Columns *c, bool parts)
     const int team = e->body->sched.team;
     const char *tile =
         c->tiles > 1 ? block_number(e) : "0"; // "0": blocks are numbered by their part
-    emit(e, "const int member = %s;", team > 1 ? emit_text(e, "threadIdx.x / %d", c->across) : "0");
+    emit_declare(e, "member", "const int member = %s;",
+                 team > 1 ? emit_text(e, "threadIdx.x / %d", c->across) : "0");
     if (parts && c->tiles > 1) {
         emit_int(e, "part", "block / %lld", c->tiles);
         tile = emit_text(e, "%s %% %lld", tile, c->tiles);

@@ -1,6 +1,12 @@
 // A body as CUDA C, by the variant of its schedule.
 #include "codegen/cuda/print_cuda.h"
 
+const char *in_shared(Emit *e, const char *type, int64_t offset)
+{
+    return emit_text(e, offset ? "(%s *)((char *)nc_shared + %lld)" : "(%s *)nc_shared", type,
+                     (long long)offset);
+}
+
 void body_cuda(Emit *e, KernelPhase phase)
 {
     switch (e->body->sched.variant) {

@@ -28,6 +28,8 @@ void attention_cuda(Emit *e);    // attention_print.c
 const char *wgmma_parameters(Emit *e); // the launch's tensor maps as parameters of the kernel
 const char *attention_groups_parameters(Emit *e);
 
+const char *in_shared(Emit *e, const char *type, int64_t offset); // at a byte of shared memory
+
 // -- vectors_cuda.c -------------------------------------------------------------------------------
 // Loads and stores beyond these numbers go element by element.
 enum { MAX_VECTORS = 64, MAX_STORES = 256 };
@@ -76,6 +78,7 @@ typedef struct Steps {
     const char *index;  // the name of a step's number: "u", "tile"
     int count;          // number of steps
     const char *place;  // a line that declares the step's position; NULL: it is known
+    const char *placed; // the variable, if nothing may use it
     const char *guard;  // the condition that it is within the range (steps_guard); NULL: always
     uint64_t axes;      // the axes known in a step
     const char *inside; // a line after the guard; NULL: none

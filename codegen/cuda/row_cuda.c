@@ -274,6 +274,7 @@ static Steps tiles_of(Rows *r)
     const char *at = t.count > 1 ? emit_text(e, "(tile * %d + member)", s->team) : "member";
     if (s->vector > 1) at = emit_text(e, "%s * %d", at, s->vector);
     if (!from_zero(r)) at = emit_text(e, "%s + %s", r->lo, at);
+    t.placed = r->base;
     t.place = emit_text(e, "const %s %s = %s;", r->t, r->base, at);
     t.guard = steps_guard(e, &t, r->base, r->hi, r->least / ((int64_t)s->team * s->vector));
     return t;
@@ -485,8 +486,8 @@ static void declare_rows(Rows *r)
         int load = r->v.loads[i];
         if (!kept(r, load)) continue;
         DType d = b->bufs.at[b->insts.at[load].buf].type;
-        emit(e, "%s *const %s = (%s *)((char *)nc_shared + %lld)%s;", type_storage(d),
-             row_name(e, load), type_storage(d), (long long)offset,
+        emit(e, "%s *const %s = %s%s;", type_storage(d), row_name(e, load),
+             in_shared(e, type_storage(d), offset),
              from_zero(r) ? "" : emit_text(e, " - %s", r->lo));
         offset += (b->sched.row.cols * (dtype_info[d].bits / 8) + 15) / 16 * 16;
     }

@@ -31,8 +31,11 @@ static void print_position(Emit *e, const char *number, int64_t stride, int naxe
     for (int i = naxes; i-- > 0;) {
         const char *q =
             stride == 1 ? number : emit_text(e, "nc_quo(%s, %lld)", number, (long long)stride);
+        if (b->axis[i].extent == 1) q = "0";
         emit_int(e, e->axis[i], "%s",
-                 i == 0 ? q : emit_text(e, "nc_rem(%s, %lld)", q, extent_of(b, i)));
+                 i == 0 || b->axis[i].extent == 1
+                     ? q
+                     : emit_text(e, "nc_rem(%s, %lld)", q, extent_of(b, i)));
         stride *= b->axis[i].extent;
     }
 }
@@ -40,7 +43,10 @@ static void print_position(Emit *e, const char *number, int64_t stride, int naxe
 void open_steps(Emit *e, const Steps *s)
 {
     if (s->place || s->count > 1) emit_open(e, s->guard ? 0 : s->axes);
-    if (s->place) emit(e, "%s", s->place);
+    if (s->place && s->placed)
+        emit_declare(e, s->placed, "%s", s->place);
+    else if (s->place)
+        emit(e, "%s", s->place);
     if (s->guard) emit_open(e, s->axes);
     if (s->inside) emit(e, "%s", s->inside);
     if (s->number) print_position(e, s->number, s->stride, s->naxes);

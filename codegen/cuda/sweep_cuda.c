@@ -52,7 +52,8 @@ static void print_row_stage(Sweep *w, int stage)
     Emit *e = w->e;
     Scope *row = e->scope;
     int n, together = w->b->sched.sweep.together;
-    const char *slot = together > 1 ? emit_text(e, "(slot * %d + %d)", together, w->row) : "slot";
+    const char *slot =
+        emit_plus(e, emit_part(e, "slot", 1, 0, together), emit_text(e, "%d", w->row));
     if (w->skewed && w->row) slot = w->in_row ? "after" : "0";
     const int *r = stage_reductions(e, stage, &n);
     for (int i = 0; i < n; i++) declare_accumulator(e, row, r[i]);
@@ -248,8 +249,10 @@ static void print_begin(Sweep *w, long long turn)
     sweep_declare_held(w);
     if (s->sweep.ahead) {
         emit_open(e, 0);
-        sweep_print_turn(w, emit_text(e, "begin + slot * %lld", turn), "slot");
-        emit_end(e, "for (int slot = 0; slot < %d; slot++) {", s->sweep.ahead - 1);
+        const int slots = s->sweep.ahead - 1;
+        const char *slot = emit_count("slot", slots);
+        sweep_print_turn(w, emit_plus(e, "begin", emit_part(e, slot, 1, 0, turn)), slot);
+        emit_end(e, slots == 1 ? "{" : "for (int slot = 0; slot < %d; slot++) {", slots);
     }
     for (int r = 0; w->uneven && r < s->sweep.together; r++) {
         sweep_take_row(w, r);

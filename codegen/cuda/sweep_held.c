@@ -142,11 +142,11 @@ const char *sweep_shared_slot(Sweep *w, int load, bool edge)
 const char *sweep_hold_place(Sweep *w, int load, const char *slot)
 {
     const Schedule *s = &w->b->sched;
-    const char *tile = s->row.keep > 1 ? emit_text(w->e, " + tile * %d", vector_step(w)) : "";
-    const char *row = sweep_over_rows(w, load)
-                          ? emit_text(w->e, " + %s * %d", slot, s->row.keep * vector_step(w))
-                          : "";
-    return emit_text(w->e, "%s%s%s", hold_name(w, load), row, tile);
+    const char *tile = emit_part(w->e, s->row.keep > 1 ? "tile" : "0", 1, 0, vector_step(w));
+    if (!sweep_over_rows(w, load)) slot = "0";
+    if (strchr(slot, '+')) slot = emit_text(w->e, "(%s)", slot);
+    const char *row = emit_part(w->e, slot, 1, 0, s->row.keep * vector_step(w));
+    return emit_plus(w->e, hold_name(w, load), emit_plus(w->e, row, tile));
 }
 
 void sweep_declare_held(Sweep *w)
@@ -162,8 +162,8 @@ void sweep_declare_held(Sweep *w)
             emit(e, "%s %s[%d];", vec_type(e, load_dtype(w->b, at), w->v.width), slot_name(e, at),
                  s->row.keep);
         } else {
-            emit(e, "%s *const %s = (%s *)((char *)nc_shared + %lld) + threadIdx.x * %d;", t,
-                 hold_name(w, at), t, (long long)offset, w->v.width);
+            emit(e, "%s *const %s = %s + %s;", t, hold_name(w, at), in_shared(e, t, offset),
+                 emit_part(e, "threadIdx.x", 1, 0, w->v.width));
             offset += sweep_held_bytes(w->b, &w->b->insts.at[at]);
         }
         for (int r = 0; w->uneven && r < (sweep_over_rows(w, at) ? s->sweep.together : 1); r++)
@@ -191,7 +191,7 @@ void sweep_fetch_shared(Sweep *w)
             emit(e, "%s %s;", vec_type(e, load_dtype(w->b, at), w->v.width), slot);
         print_vector_load(e, &shared, at, slot);
         if (!sweep_in_registers(w, at))
-            emit(e, "nc_store<%d>(%s, %s);", w->v.width, sweep_hold_place(w, at, ""), slot);
+            emit(e, "nc_store<%d>(%s, %s);", w->v.width, sweep_hold_place(w, at, "0"), slot);
     }
     sweep_close_tiles(w);
     if (!w->uneven) return;
@@ -199,7 +199,8 @@ void sweep_fetch_shared(Sweep *w)
     for (int i = 0; i < w->v.nloads; i++) {
         int at = w->v.loads[i];
         if (sweep_is_held(w, at) && !sweep_over_rows(w, at))
-            emit(e, "%s_edge = *(%s);", e->name[at], loaded_place(w, at));
+            emit(e, "%s_edge = %s[%s];", e->name[at], e->buf_name[w->b->insts.at[at].buf],
+                 emit_index(e, w->b->insts.at[at].ix));
     }
     sweep_close_edges(w);
 }
@@ -230,7 +231,7 @@ void sweep_print_turn(Sweep *w, const char *begin, const char *slot)
     emit_open(e, 0);
     emit(e, "const %s next = %s%s;", w->t, begin,
          together > 1 ? emit_text(e, " + r * %lld", w->step) : "");
-    print_copies(w, together > 1 ? emit_text(e, "(%s * %d + r)", slot, together) : slot);
+    print_copies(w, together > 1 ? emit_plus(e, emit_part(e, slot, 1, 0, together), "r") : slot);
     emit_end(e, "%s",
              together > 1 ? emit_text(e, "for (int r = 0; r < %d; r++) {", together) : "{");
     emit(e, "nc_copies_end();");
@@ -248,7 +249,8 @@ void sweep_fetch_edges(Sweep *w, const char *next)
     for (int i = 0; i < w->v.nloads; i++) {
         int at = w->v.loads[i];
         if (sweep_is_held(w, at) && sweep_over_rows(w, at))
-            emit(e, "%s_edge_next = *(%s);", e->name[at], loaded_place(w, at));
+            emit(e, "%s_edge_next = %s[%s];", e->name[at], e->buf_name[w->b->insts.at[at].buf],
+                 emit_index(e, w->b->insts.at[at].ix));
     }
     e->axis[0] = row;
     sweep_close_edges(w);

@@ -87,13 +87,15 @@ const char *print_row_number(Emit *e, const char *block)
     if (!alone)
         emit(e, "const int member = threadIdx.x %% %d;", s->team);
     else if (s->row.keep)
-        emit(e, "const int member = 0;");
+        emit_declare(e, "member", "const int member = 0;");
     const char *thread = emit_part(e, "threadIdx.x", s->team, 0, 1);
     if (per_block > 1) block = emit_text(e, "%s * %d + %s", block, per_block, thread);
-    emit(e, "const %s row = %s;", int_type(e), block);
+    emit_int(e, "row", "%s", block);
     if (!exact && alone) emit(e, "if (row >= %lld) return;", rows);
     if (!exact && !alone)
-        emit(e, "const bool mine = row < %lld; // the others compute the last row once more", rows);
+        emit_declare(e, "mine",
+                     "const bool mine = row < %lld; // the others compute the last row once more",
+                     rows);
     return alone ? "true" : exact ? "member == 0" : "mine && member == 0";
 }
 

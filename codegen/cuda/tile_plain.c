@@ -61,8 +61,9 @@ void plain_multiply(Emit *e, const TileProgram *p, const TileOp *op)
 void plain_move(Emit *e, const TileProgram *p, const TileOp *op)
 {
     const Tile *sums = &p->tile[op->dst];
-    emit(e, "%s *const sums = (%s *)nc_shared + %d;", plain_type(p), plain_type(p),
-         sums->offset / math_bytes(p->type));
+    emit(e, "%s *const sums = %s;", plain_type(p),
+         emit_plus(e, emit_text(e, "(%s *)nc_shared", plain_type(p)),
+                   emit_text(e, "%d", sums->offset / math_bytes(p->type))));
     emit(e, "nc_put_shared(sums, acc);");
 }
 

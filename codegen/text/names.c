@@ -20,8 +20,9 @@ static const char taken[] =
     "first_row "
     "first_k first_m first_tile flat found freed from full given group head held hi high hit "
     "hit_place hits i inside j joint k k_first kept lane last last_k last_m last_n left "
-    "left_tile less line live lo look low member mine more most n next now of origin origin_m "
-    "origin_n other own own_col pair par part part_m piece pixel place place_of r rank rest "
+    "left_tile less line live lo look low m member mine more most n next now o of origin origin_m "
+    "origin_n other own own_col own_rows pair par part part_m piece pixel place place_of q r rank "
+    "rest "
     "result right right_tile ring round round_halves row row_first rows s shift shrink slot "
     "some_m step steps strip sum sums taken task team tile to to_n top total totals turn tx u "
     "v vote w warp warp_m whole whole_m words x y ";

@@ -10,9 +10,9 @@ model m() {
 }
 N
 "$NETC" --emit c back.net >back.c
-bodies=$(grep -c ' body_[0-9]*(void \*arg, long begin, long end)$' back.c)
+bodies=$(grep -c ' [a-z][a-z0-9_]*_[0-9a-f]\{8\}_[0-9]*(void \*arg, long begin, long end)$' back.c)
 [ "$bodies" -gt 0 ] && [ "$bodies" = "$(grep -c '^NC_BODY void .*(void \*arg, long begin, long end)$' back.c)" ] && pass ||
-    fail "not every body is an NC_BODY: $(grep ' body_[0-9]*(void \*arg, long begin, long end)$' back.c)"
+    fail "not every body is an NC_BODY: $(grep ' [a-z][a-z0-9_]*_[0-9a-f]\{8\}_[0-9]*(void \*arg, long begin, long end)$' back.c)"
 # ... and an index made of a condition is one that no compiler looks through: gcc 12.2 reads other places.
 cat >place.net <<'N'
 model m(x: f32[2, 16]) {
