@@ -266,7 +266,8 @@ static void fetch_operands(const Print *w, bool early)
     if (strchr(chunk, '+') && share * cluster > 1) chunk = emit_text(e, "(%s)", chunk);
     chunk = emit_part(e, chunk, 1, 0, share * cluster);
     if (cluster > 1) chunk = emit_plus(e, chunk, emit_part(e, "part", 1, 0, share));
-    if (share > 1) chunk = emit_plus(e, chunk, emit_part(e, "warp", 1, share == 8 ? 0 : share, 1));
+    // (% also where it changes nothing: with it the compiler knows which columns are inside.)
+    if (share > 1) chunk = emit_plus(e, chunk, emit_part(e, "warp", 1, share, 1));
     if (strchr(chunk, '+')) chunk = emit_text(e, "(%s)", chunk);
     emit_open(e, 0);
     emit_int(e, "k_first", "%s",
