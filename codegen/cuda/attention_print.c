@@ -236,7 +236,7 @@ static int print_copies(AttentionPrint *w, int i, const char *step)
     emit_declare(e, "place", "const int place = %s;",
                  emit_part(e, own, 1, e->body->sched.tile.ring, 1));
     for (; w->p->op[i].kind == T_LOAD; i++) print_copy(w, &w->p->tile[w->p->op[i].dst]);
-    emit_end(e, "if (%s < steps) {", step);
+    emit_end(e, "if (%s) {", strcmp(step, "0") ? emit_text(e, "%s < steps", step) : "steps > 0");
     return i;
 }
 

@@ -37,24 +37,19 @@ static int32_t copy_kernel(Gen *g, const int64_t *bytes, int n)
                 "failed step\n"
                 "// changes nothing.\n");
     buf_printf(&b, "extern \"C\" __global__ void __launch_bounds__(%d) %s(", BLOCK, k.symbol);
-    for (int i = 0; i < n; i++) buf_printf(&b, "char *to%d, const char *from%d, ", i, i);
+    for (int i = 0; i < n; i++) buf_printf(&b, "\n    char *to%d, const char *from%d,", i, i);
     buf_printf(
         &b,
-        "const unsigned *error)\n{\n%s    if (*error) return;\n"
+        "\n    const unsigned *error)\n{\n%s    if (*error) return;\n"
         "    char *to;\n    const char *from;\n    long long bytes, block = blockIdx.x, blocks;\n",
         cuda_first_words(g->target, &k, blocks, BLOCK));
     for (int i = 0; i < n; i++) {
         long long mine = blocks_for(g->target, bytes[i]);
-        if (i + 1 < n)
-            buf_printf(&b, "    if (block < %lld) {\n", mine);
-        else
-            buf_str(&b, "    {\n");
-        buf_printf(&b, "        to = to%d, from = from%d, bytes = %lld, blocks = %lld;\n", i, i,
-                   (long long)bytes[i], mine);
-        if (i + 1 < n)
-            buf_printf(&b, "        goto copy;\n    }\n    block -= %lld;\n", mine);
-        else
-            buf_str(&b, "    }\n");
+        const bool last = i + 1 == n;
+        if (!last) buf_printf(&b, "    if (block < %lld) {\n", mine);
+        buf_printf(&b, "%s    to = to%d, from = from%d, bytes = %lld, blocks = %lld;\n",
+                   last ? "" : "    ", i, i, (long long)bytes[i], mine);
+        if (!last) buf_printf(&b, "        goto copy;\n    }\n    block -= %lld;\n", mine);
     }
     if (n > 1) buf_str(&b, "copy:;\n");
     buf_str(&b,

@@ -74,10 +74,11 @@ static const char *cast_text(Emit *e, const Inst *v, const char *x)
     if (from == DT_BOOL && to != DT_BOOL && !e->cuda) // gcc vectorizes this, but not a cast
         return arena_printf(e->arena, "%s ? %s : %s", x, emit_literal(e, to, 1, 1),
                             emit_literal(e, to, 0, 0));
+    const char *as_float = strcmp(type_math(from), "float") ? "(float)" : "";
     switch (to) {
     case DT_BOOL: return arena_printf(e->arena, "%s != 0", x);
-    case DT_BF16: return arena_printf(e->arena, "nc_round_bf16((float)%s)", x);
-    case DT_F16: return arena_printf(e->arena, "nc_round_f16((float)%s)", x);
+    case DT_BF16: return arena_printf(e->arena, "nc_round_bf16(%s%s)", as_float, x);
+    case DT_F16: return arena_printf(e->arena, "nc_round_f16(%s%s)", as_float, x);
     case DT_U8: name = "u8"; break;
     case DT_I32: name = "i32"; break;
     case DT_U32: name = "u32"; break;
@@ -321,8 +322,16 @@ static const char *declare(Emit *e, int at, Scope *home, const char *text)
 static bool is_own_axis(const Emit *e, const Inst *v)
 {
     const Ix *x = v->ix;
-    return e->cuda && v->type == (e->body->sched.wide ? DT_I64 : DT_I32) && x->n == 1 &&
-           !x->constant && x->at[0].coeff == 1 && x->at[0].term->kind == IT_AXIS;
+    return e->cuda && v->kind == KI_INDEX && v->type == (e->body->sched.wide ? DT_I64 : DT_I32) &&
+           x->n == 1 && !x->constant && x->at[0].coeff == 1 && x->at[0].term->kind == IT_AXIS;
+}
+
+// Whether a cast is only of the type that the operand is stored in: it has that of the result
+// already.
+static bool is_no_cast(const Emit *e, const Inst *v)
+{
+    return e->cuda && v->kind == KI_CAST && v->type == DT_F32 &&
+           (v->from == DT_BF16 || v->from == DT_F16);
 }
 
 const char *emit_value(Emit *e, int at)
@@ -360,7 +369,8 @@ const char *emit_value(Emit *e, int at)
     e->in_value = true;
     const char *text = value_text(e, at, x, pred);
     e->in_value = in_value;
-    if (v->kind == KI_INDEX && is_own_axis(e, v)) {
+    if (is_own_axis(e, v) || is_no_cast(e, v)) {
+        if (v->kind == KI_CAST) text = x[0];
         emit_bind(e, at, home, text);
         return text;
     }
