@@ -17,12 +17,17 @@ static void print_find(Emit *e, int guard, int looks)
     emit(e, "%s place[%d];", it, looks);
     emit(e, "int all = 0, at = 0;");
     emit_open(e, 1ull << b->col);
-    emit(e, "const %s own = from + (warp * %d + look) * 32 + lane;", it, looks);
+    const char *look = emit_count("look", looks),
+               *turn = emit_plus(e, emit_part(e, "warp", 1, 0, looks), look);
+    if (looks > 1) turn = emit_text(e, "(%s)", turn);
+    emit(e, "const %s own = from + %s * 32 + lane;", it, turn);
     emit_int(e, c, "nc_min(own, (%s)%lld)", it, cols - 1);
-    const char *hit = guard < 0 ? "true" : emit_value(e, guard);
-    emit(e, "place[look] = %s / %lld;", emit_value(e, b->bins.place), (long long)b->bins.shares);
-    emit(e, "hits[look] = __ballot_sync(0xffffffffu, own < %lld && %s);", cols, hit);
-    emit(e, "all += __popc(hits[look]);");
+    const char *hit =
+        emit_and(e, emit_text(e, "own < %lld", cols), guard < 0 ? "" : emit_value(e, guard));
+    emit(e, "place[%s] = %s;", look,
+         emit_part(e, emit_value(e, b->bins.place), b->bins.shares, 0, 1));
+    emit(e, "hits[%s] = __ballot_sync(0xffffffffu, %s);", look, hit);
+    emit(e, "all += __popc(hits[%s]);", look);
     emit_times(e, "look", looks);
     emit(e, "if (lane == 0) found[warp] = all;");
     emit(e, "__syncthreads();");
@@ -33,11 +38,11 @@ static void print_find(Emit *e, int guard, int looks)
     emit_end(e, "for (int other = 0; other < %d; other++) {", warps);
     emit_open(e, 0);
     emit_open(e, 0);
-    emit(e, "const int to = at + __popc(hits[look] & ((1u << lane) - 1));");
-    emit(e, "hit[to] = from + (warp * %d + look) * 32 + lane;", looks);
-    emit(e, "hit_place[to] = place[look];");
-    emit_end(e, "if (hits[look] >> lane & 1) {");
-    emit(e, "at += __popc(hits[look]);");
+    emit(e, "const int to = at + __popc(hits[%s] & ((1u << lane) - 1));", look);
+    emit(e, "hit[to] = from + %s * 32 + lane;", turn);
+    emit(e, "hit_place[to] = place[%s];", look);
+    emit_end(e, "if (hits[%s] >> lane & 1) {", look);
+    emit(e, "at += __popc(hits[%s]);", look);
     emit_times(e, "look", looks);
     emit(e, "__syncthreads();");
 }
@@ -117,8 +122,9 @@ static void print_results(Emit *e)
         emit(e, "const %s place = %s * %lld + held;", int_type(e), e->axis[0],
              (long long)b->bins.held);
     else
-        emit(e, "const %s place = held * %lld + %s %% %lld;", int_type(e),
-             (long long)b->bins.shares, e->axis[0], (long long)b->bins.shares);
+        emit_int(e, "place", "%s",
+                 emit_plus(e, emit_part(e, "held", 1, 0, b->bins.shares),
+                           emit_part(e, e->axis[0], 1, b->bins.shares, 1)));
     emit_open(e, 0);
     emit_bind(e, b->bins.place, e->scope, "place");
     emit(e, "const %s sum = sums[held * %d];", type_math(b->insts.at[b->bins.sum].type),

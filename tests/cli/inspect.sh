@@ -68,7 +68,7 @@ done
 
 # -- they read as if a person had written them: no loop of one iteration, no operation that does nothing, no long
 # line, no function of the prelude that no kernel uses
-if grep -nE '< 1; [a-z]+\+\+|[/%*] 1[^0-9.]|[(]int[)]block|[+] 0[^.x0-9]|[+] [(][a-z0-9_]+[)]' read.cu | grep -v '^[0-9]*:.*//' >odd; then fail "$(head -3 odd)"; else pass; fi
+if grep -nE '< 1; [a-z]+\+\+|[/%*] 1[^0-9.]|[(]int[)]block|[+] 0[^.x0-9]|[+] [(][a-z0-9_]+[)][;,)]' read.cu | grep -v '^[0-9]*:.*//' >odd; then fail "$(head -3 odd)"; else pass; fi
 awk '/^\/\/ [a-z0-9_]*_[0-9a-f]+$/ { kernels = 1 } kernels && length > 100 && !/^ *\/\// && !/__launch_bounds__/' read.cu >long
 [ -s long ] && fail "$(head -3 long)" || pass
 grep -q nc_team read.cu && ! grep -q nc_sort read.cu && pass || fail "the prelude is not that of the kernels"
