@@ -21,10 +21,10 @@ static void print_places(AttentionPrint *w)
     const Schedule *s = &b->sched;
     long long tiles = ceil_div(b->axis[1].extent, s->tile.m);
     emit(e, "const int warp = threadIdx.x / 32, lane = threadIdx.x %% 32;");
-    emit_int(e, e->axis[0], "block / %lld", tiles);
+    emit_int(e, e->axis[0], "%s", emit_part(e, "block", tiles, 0, 1));
     // Tiles with the most columns start first.
-    if (!attention_down(w))
-        emit(e, "const int origin = block %% %lld * %d;", tiles, s->tile.m);
+    if (!attention_down(w) || tiles == 1)
+        emit(e, "const int origin = %s;", emit_part(e, "block", 1, tiles, s->tile.m));
     else
         emit(e, "const int origin = (%lld - block %% %lld) * %d;", tiles - 1, tiles, s->tile.m);
     emit_declare(e, "top", "const int top = origin + warp * %d;", w->p->side_m);
