@@ -138,7 +138,10 @@ static Node *lines_of(Graph *g, Node *image, int64_t more)
     attr_set_ints(g, &at, ATTR_low, around[0], axis + 1);
     attr_set_ints(g, &at, ATTR_high, around[1], axis + 1);
     zero = pads ? image->args[1] : graph_const(g, inner->type.dtype, 0);
-    return graph_unary(g, OP_stop_gradient, graph_node(g, OP_pad, (Node *[]){inner, zero}, 2, &at));
+    Node *lines = graph_node(g, OP_pad, (Node *[]){inner, zero}, 2, &at);
+    lines = graph_unary(g, OP_stop_gradient, lines);
+    lines->name = "lines";
+    return lines;
 }
 
 // Windows of which the pixels of a line with their channels are one axis, neighbours in memory,
@@ -185,6 +188,7 @@ static Node *rows_of(Graph *g, const Patches *p, Node *windows)
     x = whole && stored > line ? zeros_from(g, x, line)
                                : graph_resized(g, x, p->places + 1, stored);
     x = graph_unary(g, OP_stop_gradient, x); // (a value of its own, not looked through)
+    x->name = "windows";
     dim[p->places] = stored_terms(p);
     return graph_reshape(g, x, p->places + 1, dim);
 }

@@ -51,15 +51,17 @@ static const char *find_break(const char *text, const char *end, long width)
 {
     enum { LEVELS = 16 }; // of a depth
     const char *best = NULL, *assigned = NULL;
-    int depth = 0, least = 0;
+    int depth = 0, least = 0, angles = 0; // angles: angle brackets that are open
     for (const char *p = text; p < end && (p - text <= width || !best); p++) {
-        const int level = p - text > INDENT ? binding(p, end) : -1;
+        const int level = p - text > INDENT && !angles ? binding(p, end) : -1;
         if (level >= 0 && (!best || depth * LEVELS + level <= least)) {
             best = p;
             least = depth * LEVELS + level;
         }
         if (!depth && p - text > INDENT && starts(p - 3, end, " = ")) assigned = p;
-        depth += depth_step(p, text, end);
+        const int step = depth_step(p, text, end);
+        depth += step;
+        if (*p == '<' || *p == '>') angles += step;
     }
     return assigned && (!best || least >= LEVELS) && end - assigned <= width - INDENT ? assigned
                                                                                       : best;

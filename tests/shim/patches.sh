@@ -10,7 +10,7 @@ RANDOM=${SEED:=$((10#$(date +%j)))} # another day, other sizes
 stored() {
     local least=$1 found; shift
     expect 0 "kernels on cuda:0" "$NETC" check "$net" --device cuda:0 --cache-dir '' "$@"
-    found=$("$NETC" inspect "$net" --cache-dir '' --order "$@" 2>/dev/null | awk '/^entry/ { name = $2 } /^  stop_gradient / { seen[name] } END { print length(seen) }')
+    found=$("$NETC" inspect "$net" --cache-dir '' --order "$@" 2>/dev/null | awk '/^entry/ { name = $2 } /^  windows / { seen[name] } END { print length(seen) }')
     [ "$found" -ge "$least" ] && pass || fail "SEED=$SEED $*: $found of $least entries store windows"
 }
 stored 2 -D b=3
