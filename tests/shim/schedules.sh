@@ -213,7 +213,7 @@ use nn
 model m(x: f32[40, 64]) { return y = linear(relu(linear(x, 48) as a), 24) as b }
 NET
 LD_LIBRARY_PATH=$SHIM expect 0 worst "$NETC" check products.net --device cuda:0 --cache-dir ''
-SHIM_CUT=$'nc_follow();\n    {=>{' LD_LIBRARY_PATH=$SHIM \
+SHIM_CUT=$'nc_follow();\n    float sums=>float sums' LD_LIBRARY_PATH=$SHIM \
     expect 2 'what the kernel before wrote, before the wait for it' "$NETC" check products.net --device cuda:0 --cache-dir ''
 
 # In a loop a map fetches its slice of what is scanned before it waits for the product in front of it.
@@ -356,6 +356,6 @@ model lives(x: f32[70, 40]) {
     return d = cumsum(c, 0)
 }
 NET
-SHIM_CUT=' = nc_sigmoid(=> = 0 * b1[i0 * 40 + i1] + nc_sigmoid(' LD_LIBRARY_PATH=$SHIM \
+SHIM_CUT=' = nc_sigmoid(=> = 0 * b1[row * 40 + i1] + nc_sigmoid(' LD_LIBRARY_PATH=$SHIM \
     expect 2 'read of what was never written' "$NETC" check lives.net --device cuda:0 --cache-dir ''
 finish

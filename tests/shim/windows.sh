@@ -213,8 +213,8 @@ pooled() {
 [ "$(pooled)" -gt "$(pooled --skip-passes layout)" ] && pass || fail "products that copy windows: $(pooled), $(pooled --skip-passes layout)"
 
 # A pixel too far is found, and a copy that begins where no window does.
-SHIM_UNITS=2 SHIM_CUT='nc_quo(first, 64), i0, full=>nc_quo(first, 64), 1, full' EXIT=1 TEXT=WRONG windows 'wgmma=own tile_n=64 cluster=1' 3
-SHIM_UNITS=2 SHIM_CUT=', nc_rem(origin_m, 6) - 1=>, nc_rem(origin_m, 6) - 2' EXIT=2 TEXT='begins where none does' \
+SHIM_UNITS=2 SHIM_CUT='first_by_64, i0, full=>first_by_64, 1, full' EXIT=1 TEXT=WRONG windows 'wgmma=own tile_n=64 cluster=1' 3
+SHIM_UNITS=2 SHIM_CUT=', origin_m_mod_6 - 1=>, origin_m_mod_6 - 2' EXIT=2 TEXT='begins where none does' \
     windows 'wgmma=own tile_n=64 cluster=1' 3
 
 # A model.bin has the maps of its kernels.

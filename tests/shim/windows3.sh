@@ -112,7 +112,7 @@ for reach in '-D t=2 -D dilation=31 -D u=1 -D v=1 -D low=16 -D high=15' '-D low=
 done
 
 # A plane too far is found, and a copy that begins where no window does.
-SHIM_CUT='nc_quo(origin_n, 576), full=>1, full' EXIT=1 TEXT=WRONG windows 'wgmma=own tile_n=64 cluster=1' 3
-SHIM_CUT=', nc_rem(nc_quo(first, 20), 3) - 1=>, nc_rem(nc_quo(first, 20), 3) - 2' EXIT=2 TEXT='begins where none does' \
+SHIM_CUT='origin_n_by_576, full=>1, full' EXIT=1 TEXT=WRONG windows 'wgmma=own tile_n=64 cluster=1' 3
+SHIM_CUT=', first_by_20_mod_3 - 1=>, first_by_20_mod_3 - 2' EXIT=2 TEXT='begins where none does' \
     windows 'wgmma=own tile_n=64 cluster=1' 3
 finish
