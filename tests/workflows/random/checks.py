@@ -132,7 +132,8 @@ def passes(w):
     w.close(w.log("a", False), w.log("d", False), 2e-4, "without a library")
     if w.f["recompute"]:
         w.write("plain.net", model.text({**w.f, "recompute": False}))
-        w.same(a, w.train("e", net="plain.net", **few), "without recompute", meta=False)
+        w.train("e", net="plain.net", **few)  # (another kernel may add up a softmax in another order)
+        w.close(w.log("a", False), w.log("e", False), 1e-6, "without recompute")
     w.train("f", **{**few, "limit": True})
     w.close(w.log("a", False), w.log("f", False), 2e-4, "with little memory")
 
