@@ -5,8 +5,9 @@
 // them. u is the unit roundoff of a type; sums and contractions use that of their accumulator.
 //
 //   rounding           BOUND_SLACK u |result|: a correct program may compute the same in another
-//                      form (of casts, only those to 16 bits in a call: its kernel may scale first);
-//                      a sum may read a contraction's result before that is rounded to 16 bits
+//                      form (of casts, only those to 16 bits in a call: its kernel may scale
+//                      first); a sum may read a contraction's result before that is rounded to 16
+//                      bits
 //   every operation    what it can make of its operands within their errors. If these reach a
 //                      discontinuity (a comparison, a cast, an index), it may be crossed, by one
 //                      step; if they reach a condition, both branches may be correct

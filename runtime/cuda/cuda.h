@@ -38,9 +38,9 @@ typedef struct CudaGemm { // a ProgGemm with its descriptors (cuda_gemm.c); "a" 
     LtDesc desc;
     LtLayout a, b, c;
     LtAlgo algo;
-    size_t workspace;  // that the algorithm needs
+    size_t workspace;            // that the algorithm needs
     int residual, bias, aux, ws; // slot numbers; -1: none
-    bool generated;    // the program's own kernel is used instead
+    bool generated;              // the program's own kernel is used instead
     char *key, *value; // the line of the choice table, malloc'ed; value NULL: not measured
     bool wanted;       // not known yet which candidate computes it
     GemmFound *found;  // measured algorithms of the library, malloc'ed; NULL: not searched
