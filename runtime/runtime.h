@@ -89,8 +89,8 @@ RtCode rt_compile_cuda(Arena *a, const Program *p, const char *target, const RtC
 // Compiles a CPU program to one shared object.
 RtCode rt_compile_cpu(Arena *a, const Program *p, const RtCompileOptions *o, RtImage *image,
                       RtError *e);
-// The part of the CUDA prelude that [text] needs. malloc'ed; NULL: no memory.
-char *rt_cuda_prelude(Arena *a, const char *prelude, const char *text);
+// Appends the part of the CUDA prelude that [text] needs.
+void rt_cuda_prelude(Buf *out, const char *prelude, const char *text);
 
 // -- devices --------------------------------------------------------------------------------------
 typedef struct RtDevice RtDevice;

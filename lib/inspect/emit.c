@@ -45,15 +45,15 @@ static void emit_kernels(Emit *e, Buf *out)
         buf_char(&kernels, '\n');
         buf_str(&kernels, p->kernels[i].annotated ? p->kernels[i].annotated : p->kernels[i].text);
     }
-    char *prelude = strcmp(e->stage, "cuda") ? strdup(p->prelude)
-                                             : rt_cuda_prelude(e->arena, p->prelude, kernels.data);
-    if (!prelude) {
-        e->status = OUT_OF_MEMORY(e->err);
+    if (!p->nkernels) {
+        buf_str(out, "// no generated kernels\n");
         return;
     }
-    buf_str(out, prelude);
+    if (!strcmp(e->stage, "cuda"))
+        rt_cuda_prelude(out, p->prelude, kernels.data);
+    else
+        buf_str(out, p->prelude);
     buf_bytes(out, kernels.data, kernels.len);
-    free(prelude);
 }
 
 // Prints the tile programs of the kernels that have one.

@@ -6,15 +6,10 @@
 // reduces it, too, as a norm does: it reads both operands in any case.
 #include "passes/fuse/fuse.h"
 
-typedef struct Readers { // by id: how a value is read, through elementwise code and reshapes
+typedef struct Readers { // by id: how a value is read, through elementwise code and views
     bool *reduced;       // by a reduction
     bool *stored;        // by something that needs it in memory
 } Readers;
-
-static bool passes_on(const Node *n)
-{
-    return node_class(n) == CLS_ELEMENTWISE || node_has(n, OPF_PERMUTES);
-}
 
 static Readers readers_of(const Fuse *f)
 {
@@ -24,11 +19,13 @@ static Readers readers_of(const Fuse *f)
     for (uint32_t i = g->nodes.n; i-- > 0;) {
         const Node *n = g->nodes.at[i];
         if (!f->live[i] || n->op == OP_assign) continue;
-        const bool view = node_has(n, OPF_PERMUTES), reduces = node_class(n) == CLS_REDUCE;
+        const OpClass c = node_class(n);
+        const bool whole = c == CLS_ELEMENTWISE || node_has(n, OPF_PERMUTES); // reads all elements
         for (uint32_t k = 0; k < n->nargs; k++) {
             const uint32_t a = n->args[k]->id;
-            r.reduced[a] |= reduces || (passes_on(n) && r.reduced[i]);
-            r.stored[a] |= (!reduces && !passes_on(n)) || (view && r.stored[i]);
+            r.reduced[a] |= c == CLS_REDUCE || (whole && r.reduced[i]);
+            if (c == CLS_VIEW) r.stored[a] |= r.stored[i];
+            if (c != CLS_VIEW && c != CLS_ELEMENTWISE && c != CLS_REDUCE) r.stored[a] = true;
         }
     }
     return r;

@@ -108,15 +108,21 @@ CudaPrelude *cuda_prelude_new(Arena *a, const char *text)
     return c;
 }
 
+// Sets those of [needed] that [text] needs; [mentioned]: room for n more. Both are false before.
+static void find_needed(const CudaPrelude *c, const char *text, bool *mentioned, bool *needed)
+{
+    need_all(c, text, strlen(text), mentioned);
+    if (c->n) mentioned[0] = true; // the paragraph with the types is always needed
+    for (int i = 0; i < c->n; i++)
+        for (int k = 0; mentioned[i] && k < c->n; k++) needed[k] |= c->needs[i * c->n + k];
+}
+
 // The paragraphs that [text] needs, with room for [more] bytes after them.
 static char *paragraphs(const CudaPrelude *c, const char *text, size_t more)
 {
     bool *mentioned = calloc((size_t)c->n + 1, 1), *needed = calloc((size_t)c->n + 1, 1);
     size_t n = more + 1;
-    if (mentioned && needed) need_all(c, text, strlen(text), mentioned);
-    if (mentioned && c->n) mentioned[0] = true; // the paragraph with the types is always needed
-    for (int i = 0; mentioned && needed && i < c->n; i++)
-        for (int k = 0; mentioned[i] && k < c->n; k++) needed[k] |= c->needs[i * c->n + k];
+    if (mentioned && needed) find_needed(c, text, mentioned, needed);
     for (int i = 0; needed && i < c->n; i++) n += needed[i] ? c->at[i].len : 0;
     char *out = mentioned && needed ? malloc(n) : NULL, *p = out;
     for (int i = 0; out && i < c->n; i++) {
@@ -130,9 +136,14 @@ static char *paragraphs(const CudaPrelude *c, const char *text, size_t more)
     return out;
 }
 
-char *rt_cuda_prelude(Arena *a, const char *prelude, const char *text)
+void rt_cuda_prelude(Buf *out, const char *prelude, const char *text)
 {
-    return paragraphs(cuda_prelude_new(a, prelude), text, 0);
+    Arena *a = out->arena;
+    const CudaPrelude *c = cuda_prelude_new(a, prelude);
+    bool *needed = NEW_ARRAY(a, bool, c->n + 1);
+    find_needed(c, text, NEW_ARRAY(a, bool, c->n + 1), needed);
+    for (int i = 0; i < c->n; i++)
+        if (needed[i]) buf_bytes(out, c->at[i].text, c->at[i].len);
 }
 
 char *cuda_prelude_with(const CudaPrelude *c, const char *name, const char *text)

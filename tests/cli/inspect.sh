@@ -76,6 +76,9 @@ grep -q nc_team read.cu && ! grep -q nc_sort read.cu && pass || fail "the prelud
 printf '%s\n' 'model t(x: f32[16, 64], w: f32[64, 16]) {' '    o = x * 2' '    return y = matmul(o, w)' '}' >counter.net
 "$NETC" --emit cuda counter.net --no-library --arch 90 >counter.cu
 grep -q 'const float o_ = ' counter.cu && pass || fail "$(grep -w o counter.cu)"
+# a program that consists of library calls
+echo 'model t(x: bf16[16, 64], w: bf16[64, 16]) { return y = matmul(x, w) }' >library.net
+expect 0 "no generated kernels" "$NETC" --emit cuda library.net --arch 90
 
 # -- one entry: nothing of the others is shown, and their mistakes are notes
 expect 0 "entry eval  batch = 128" "${I[@]}" --target cuda -e eval

@@ -332,7 +332,7 @@ mask() { # SHIM_CUT EXIT_CODE TEXT
 mask '' 0 worst
 mask 'nc_any_role(vote, low)=>nc_any_role(vote, false)' 1 WRONG
 mask 'nc_any_role(vote, low)=>__syncthreads_or(low)' 2 'wait at different barriers'
-mask 'turn++, =>turn += 2, ' 2 'never written'
+mask 'turn++,=>turn += 2,' 2 'never written'
 
 # What `netc check` sees: a maximum that only shifts a softmax, where elements are of all sizes; a store behind the end of an
 # output and of a temporary.

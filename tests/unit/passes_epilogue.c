@@ -150,22 +150,27 @@ static void test_gradient(bool other_reader)
 }
 
 // y = round(max(round(x w + b) + r, 0)), where [r] is an input, is computed by another product, or
-// has one row; the sum is read by another product, and possibly by a reduction or as it was before.
+// has one row; the sum is read by another product, and possibly by a reduction or as it was before,
+// or (sliced) only by an elementwise kernel.
 static void test_residual(void)
 {
     enum { INPUT, PRODUCT, ROW };
     static const struct {
         int other;
-        bool relu, reduced, wide, again;
+        bool relu, reduced, wide, again, sliced;
         unsigned bits;
     } cases[] = {
-        {INPUT, false, false, false, false, EPI_BIAS | EPI_CASTS | EPI_RESIDUAL},
-        {INPUT, true, false, false, false, EPI_BIAS | EPI_CASTS | EPI_RESIDUAL | EPI_RELU},
-        {PRODUCT, true, false, false, false, EPI_BIAS | EPI_CASTS | EPI_RESIDUAL | EPI_RELU},
-        {ROW, false, false, false, false, EPI_BIAS | EPI_CASTS},
-        {INPUT, true, true, false, false, EPI_BIAS | EPI_CASTS},  // the reduction's kernel adds
-        {INPUT, false, false, true, false, EPI_BIAS | EPI_CASTS}, // the library adds its own type
-        {INPUT, false, false, false, true, EPI_BIAS | EPI_CASTS}, // the product itself is stored
+        {INPUT, false, false, false, false, false, EPI_BIAS | EPI_CASTS | EPI_RESIDUAL},
+        {INPUT, true, false, false, false, false, EPI_BIAS | EPI_CASTS | EPI_RESIDUAL | EPI_RELU},
+        {PRODUCT, true, false, false, false, false, EPI_BIAS | EPI_CASTS | EPI_RESIDUAL | EPI_RELU},
+        {ROW, false, false, false, false, false, EPI_BIAS | EPI_CASTS},
+        {INPUT, true, true, false, false, false,
+         EPI_BIAS | EPI_CASTS}, // the reduction's kernel adds
+        {INPUT, false, false, true, false, false,
+         EPI_BIAS | EPI_CASTS}, // the library adds its own type
+        {INPUT, false, false, false, true, false,
+         EPI_BIAS | EPI_CASTS}, // the product itself is stored
+        {INPUT, true, false, false, false, true, EPI_BIAS | EPI_CASTS}, // no kernel would be saved
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         Ctx c = begin();
@@ -182,7 +187,10 @@ static void test_residual(void)
             graph_binary(g, OP_add, graph_cast(g, h, DT_F32), graph_broadcast_to(g, r, &full));
         if (cases[i].relu) y = graph_binary(g, OP_maximum, y, graph_full_like(g, y, 0));
         y = graph_cast(g, y, DT_BF16);
-        graph_root(g, OP_output, graph_matmul(g, y, in(g, "v", DT_BF16, 96, 32)), "z");
+        Node *part = graph_slice(g, y, (int64_t[]){0, 0}, (int64_t[]){ROWS, 32}, (int64_t[]){1, 1});
+        Node *z = cases[i].sliced ? graph_unary(g, OP_neg, part)
+                                  : graph_matmul(g, y, in(g, "v", DT_BF16, 96, 32));
+        graph_root(g, OP_output, z, "z");
         if (cases[i].reduced)
             graph_root(g, OP_output, graph_reduce(g, OP_sum, y, (int64_t[]){1}, 1, false), "sum");
         if (cases[i].again) graph_root(g, OP_output, h, "h");
