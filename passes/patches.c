@@ -23,7 +23,8 @@ typedef struct Patches { // a contraction with windows
     int side;            // the operand that is windows
     int places;          // axes of the windows before those within a window
     int64_t terms;       // of a window
-    int64_t lines;       // of a window that are neighbours in memory; 1: it has no such lines
+    int64_t lines, line; // a window is stored as so many lines of so many terms, each filled up
+    bool in_memory;      // each of them is a line of the image, whose elements are neighbours
     DotAxes own, other;
 } Patches;
 
@@ -61,6 +62,18 @@ static bool has_lines(const Node *windows)
                                     !attr_ints(image, ATTR_high, NULL)[axis + 1]));
 }
 
+// Divides a window into its lines of [terms] in the image (0: it has none) if filling each of them
+// up adds few zeros, which products multiply: then the elements that one thread stores are
+// neighbours in the image, too.
+static void divide(Patches *p, int64_t terms)
+{
+    const double most = 1.125; // of the terms that are stored otherwise
+    p->in_memory =
+        terms && (double)(p->terms / terms * filled(terms)) <= most * (double)filled(p->terms);
+    p->lines = p->in_memory ? p->terms / terms : 1;
+    p->line = filled(p->terms / p->lines);
+}
+
 static bool find_patches(const Node *dot, Patches *p)
 {
     if (dot->op != OP_dot || attr_int(dot, ATTR_accumulate, DT_F32) != DT_F32) return false;
@@ -78,22 +91,8 @@ static bool find_patches(const Node *dot, Patches *p)
     for (int i = w.at; i < t->rank; i++) p->terms *= t->dim[i];
     const bool terms = contracts_terms(p, t->rank),
                places = all_from(p->own.contract, p->own.ncontract, 0, p->places);
-    p->lines = has_lines(windows) ? p->terms / (w.size[w.n - 1] * t->dim[t->rank - 1]) : 1;
+    divide(p, has_lines(windows) ? w.size[w.n - 1] * t->dim[t->rank - 1] : 0);
     return w.at + w.n + 1 == t->rank && !p->own.nbatch && terms != places;
-}
-
-// Whether each line of a window is filled up, so that the elements that one thread stores are
-// neighbours in the image, too. That adds zeros, which products multiply.
-static bool fills_lines(const Patches *p)
-{
-    const double most = 1.125; // of the terms that are stored otherwise
-    return (double)(p->lines * filled(p->terms / p->lines)) <= most * (double)filled(p->terms);
-}
-
-// The stored terms of a window.
-static int64_t stored_terms(const Patches *p)
-{
-    return fills_lines(p) ? p->lines * filled(p->terms / p->lines) : filled(p->terms);
 }
 
 static TargetPatchTimes times_of(const Storing *s, const Node *dot, const Patches *p)
@@ -102,8 +101,8 @@ static TargetPatchTimes times_of(const Storing *s, const Node *dot, const Patche
     const int64_t all = type_count(&dot->args[p->side]->type);
     const TargetPatches x = {.terms = p->terms,
                              .places = all / p->terms,
-                             .stored = stored_terms(p),
-                             .lines = has_lines(dot->args[p->side]) && fills_lines(p),
+                             .stored = p->lines * p->line,
+                             .lines = p->in_memory,
                              .results = size.batch * size.m * size.n * size.k / all};
     return target_patch_times(s->target, &x);
 }
@@ -176,51 +175,46 @@ static Node *zeros_from(Graph *g, Node *x, int64_t end)
 // The stored terms of each window.
 static Node *rows_of(Graph *g, const Patches *p, Node *windows)
 {
-    const int64_t lines = fills_lines(p) ? p->lines : 1, line = p->terms / lines,
-                  stored = stored_terms(p) / lines;
-    const bool whole = p->lines == lines && has_lines(windows); // a stored line is one in memory
+    const int64_t line = p->terms / p->lines, more = p->in_memory ? p->line - line : 0;
     int64_t dim[MAX_RANK];
     for (int i = 0; i < p->places; i++) dim[i] = windows->type.dim[i];
-    dim[p->places] = lines;
-    dim[p->places + 1] = whole ? stored : line;
-    if (has_lines(windows)) windows = windows_of_lines(g, windows, whole ? stored - line : 0);
+    dim[p->places] = p->lines;
+    dim[p->places + 1] = line + more;
+    if (has_lines(windows)) windows = windows_of_lines(g, windows, more);
     Node *x = graph_reshape(g, windows, p->places + 2, dim);
-    x = whole && stored > line ? zeros_from(g, x, line)
-                               : graph_resized(g, x, p->places + 1, stored);
+    x = more ? zeros_from(g, x, line) : graph_resized(g, x, p->places + 1, p->line);
     x = graph_unary(g, OP_stop_gradient, x); // (a value of its own, not looked through)
     x->name = "windows";
-    dim[p->places] = stored_terms(p);
+    dim[p->places] = p->lines * p->line;
     return graph_reshape(g, x, p->places + 1, dim);
 }
 
 // The weights as w(..., k).
 static Node *weights_of(Graph *g, const Patches *p, Node *w)
 {
-    const int64_t lines = fills_lines(p) ? p->lines : 1;
     int64_t perm[MAX_RANK], dim[MAX_RANK];
     int n = p->other.nfree;
     for (int i = 0; i < n; i++) dim[i] = w->type.dim[perm[i] = p->other.free[i]];
     for (int i = 0; i < p->own.ncontract; i++)
         perm[n + p->own.contract[i] - p->places] = p->other.contract[i];
-    dim[n] = lines;
-    dim[n + 1] = p->terms / lines;
+    dim[n] = p->lines;
+    dim[n + 1] = p->terms / p->lines;
     w = graph_reshape(g, graph_permute(g, w, perm), n + 2, dim);
-    w = graph_resized(g, w, n + 1, stored_terms(p) / lines);
-    dim[n] = stored_terms(p);
+    w = graph_resized(g, w, n + 1, p->line);
+    dim[n] = p->lines * p->line;
     return graph_reshape(g, w, n + 1, dim);
 }
 
 // y, of which an axis is the stored terms, without those that were filled in: of the shape [as].
 static Node *without_filled(Graph *g, const Patches *p, Node *y, int axis, const Type *as)
 {
-    const int64_t lines = fills_lines(p) ? p->lines : 1;
     int64_t dim[MAX_RANK];
     int rank = 0;
     for (int i = 0; i < y->type.rank; i++) {
-        if (i == axis) dim[rank++] = lines;
-        dim[rank++] = y->type.dim[i] / (i == axis ? lines : 1);
+        if (i == axis) dim[rank++] = p->lines;
+        dim[rank++] = y->type.dim[i] / (i == axis ? p->lines : 1);
     }
-    y = graph_resized(g, graph_reshape(g, y, rank, dim), axis + 1, p->terms / lines);
+    y = graph_resized(g, graph_reshape(g, y, rank, dim), axis + 1, p->terms / p->lines);
     return graph_reshape(g, y, as->rank, as->dim);
 }
 

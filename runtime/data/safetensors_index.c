@@ -189,8 +189,8 @@ static void sweep_parts(const char *folder, const char *stem)
         char *dot = strrchr(e->d_name, '.'), *path = NULL;
         if (!dot) continue;
         *dot = 0;
-        if (is_part(e->d_name, stem) && asprintf(&path, "%s%s", folder, e->d_name) >= 0)
-            rt_file_sweep(path);
+        if (!is_part(e->d_name, stem) || asprintf(&path, "%s%s", folder, e->d_name) < 0) continue;
+        rt_file_sweep(path);
         free(path);
     }
     if (d) closedir(d);
