@@ -12,13 +12,14 @@ netc=${NETC:-build/netc} device=${DEVICE:-cuda:0} OUT=${OUT:-build/workloads}
 mkdir -p "$OUT"
 all="resnet50 resnext50 mobilenet convnext vit mixer unet unet3d diffusion vae dcgan bert moe wavenet gcn dlrm pinn tabular"
 all+=" llama translate lstm_lm mamba conformer gat pointnet flow nerf ppo"
-all+=" efficientnet densenet swin detector simclr vqvae stylegan wgan"
+all+=" gpt2_xl efficientnet densenet swin detector simclr vqvae stylegan wgan"
 
 # NAME: its file and options
 file_of() {
     case $1 in
         resnext50) echo "bench/workloads/resnet50.net -D groups=32 -D width=128" ;;
         bert) echo "samples/bert/bert.net" ;;
+        gpt2_xl) echo "bench/gpt2.net -D layers=48 -D width=1600 -D heads=25 -D batch=8" ;; # 1.6 billion parameters
         *) echo "bench/workloads/$1.net" ;;
     esac
 }

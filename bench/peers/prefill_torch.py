@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""A LLaMA-style decoder of 350 million parameters (samples/llama/llama.net with SmolLM2-360M's sizes) in PyTorch, bf16: reads
-a prompt that fills a context of 32768, then writes 64 tokens. Keys and values in a static cache; the prompt in pieces
+"""LLaMA-style decoders (samples/llama/llama.net with the sizes of SmolLM2-360M or Llama-3-8B) in PyTorch, bf16: read a prompt
+that fills the context but for 64 positions, then write 64 tokens. Keys and values in a static cache; the prompt in pieces
 under torch.compile, by SDPA's causal kernel over the part of the cache that is filled; then a token a call under
 torch.compile (reduce-overhead, CUDA graphs), greedy. JSON lines: seconds of both parts.
 
-prefill_torch.py [PIECE]    PIECE: tokens a call (default: the whole prompt)
+prefill_torch.py [--mode 360m|8b] [PIECE]    PIECE: tokens a call (default: the whole prompt)
 """
 import time
 
@@ -13,7 +13,12 @@ import torch.nn.functional as F
 from torch import nn
 from torch_times import arguments, report
 
-LAYERS, WIDTH, HEADS, KV, HIDDEN, VOCAB, HEAD, CONTEXT, NEW = 32, 960, 15, 5, 2560, 49152, 64, 32768, 64
+MODES, PIECES = arguments()
+MODE, NEW = (MODES or ["360m"])[0], 64
+LAYERS, WIDTH, HEADS, KV, HIDDEN, VOCAB, TIED, HEAD, CONTEXT = {
+    "360m": (32, 960, 15, 5, 2560, 49152, True, 64, 32768),
+    "8b": (32, 4096, 32, 8, 14336, 128256, False, 128, 8192),
+}[MODE]
 PROMPT = CONTEXT - NEW
 
 
@@ -34,7 +39,7 @@ class Layer(nn.Module):
         self.o, self.gate = linear(HEADS * HEAD, WIDTH), linear(WIDTH, HIDDEN)
         self.up, self.down = linear(WIDTH, HIDDEN), linear(HIDDEN, WIDTH)
         for name in ("keys", "values"):
-            self.register_buffer(name, torch.zeros(1, KV, CONTEXT, HEAD, dtype=torch.bfloat16))
+            self.register_buffer(name, torch.zeros(1, KV, CONTEXT, HEAD))
 
     def forward(self, x, at, mask, filled):
         h = self.first(x)
@@ -54,17 +59,20 @@ class Llama(nn.Module):
         super().__init__()
         self.wte, self.norm = nn.Embedding(VOCAB, WIDTH), nn.RMSNorm(WIDTH, 1e-5)
         self.layers = nn.ModuleList(Layer() for _ in range(LAYERS))
+        self.head = self.wte if TIED else nn.Linear(WIDTH, VOCAB, bias=False)
 
     def forward(self, tokens, at, mask, filled):  # (1, n), (n,) -> the last one's logits (1, VOCAB)
         x = self.wte(tokens)
         for layer in self.layers:
             x = layer(x, at, mask, filled)
-        return self.norm(x[:, -1]) @ self.wte.weight.t()
+        return self.norm(x[:, -1]) @ self.head.weight.t()
 
 
 @torch.inference_mode()
 def measure(piece):
-    model = Llama().cuda().bfloat16().eval()
+    torch.set_default_dtype(torch.bfloat16)
+    with torch.device("cuda"):
+        model = Llama().eval()
     choose = lambda t, at, mask, filled: model(t, at, mask, filled).argmax(-1, keepdim=True)
     read = torch.compile(choose, dynamic=piece < PROMPT)
     step = torch.compile(choose, mode="reduce-overhead", fullgraph=True)
@@ -88,6 +96,6 @@ def measure(piece):
     return min([run() for _ in range(4)][1:])
 
 
-for piece in arguments()[1] or [str(PROMPT)]:
-    report("prefill", f"compile, pieces of {piece}", lambda: measure(int(piece)),
+for piece in PIECES or [str(PROMPT)]:
+    report("prefill", f"{MODE}, compile, pieces of {piece}", lambda: measure(int(piece)),
            lambda s: {"prefill_s": round(s[0], 4), "us_a_token": round(s[1] / NEW * 1e6, 1), "total_s": round(sum(s), 4)})

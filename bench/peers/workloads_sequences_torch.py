@@ -89,6 +89,39 @@ def llama():
     return net, net, (ints(vocab, size(4, 2), size(2049, 13)),), clipped(1.0, adamw(3e-4, 0.1, betas=(0.9, 0.95)))
 
 
+class GPTLayer(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.norm1, self.attn = nn.LayerNorm(width), Heads(width, heads, bias=True, causal=True)
+        self.norm2, self.ff = nn.LayerNorm(width), MLP(width, 4 * width, lambda x: F.gelu(x, approximate="tanh"))
+
+    def forward(self, x):
+        x = x + self.attn(self.norm1(x))
+        return x + self.ff(self.norm2(x))
+
+
+class GPT(nn.Module):
+    def __init__(self, layers, width, heads, vocab, T):
+        super().__init__()
+        self.words, self.places = nn.Embedding(vocab, width), nn.Parameter(torch.randn(T, width) * 0.01)
+        nn.init.normal_(self.words.weight, std=0.02)
+        self.layer = nn.ModuleList([GPTLayer(width, heads) for _ in range(layers)])
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, tokens):
+        x = self.words(tokens[:, :-1]) + self.places
+        for layer in self.layer:
+            x = layer(x)
+        return F.cross_entropy(F.linear(self.norm(x), self.words.weight).float().flatten(0, 1), tokens[:, 1:].flatten())
+
+
+def gpt2_xl():
+    vocab, T = size(50304, 61), size(1024, 17)
+    with torch.device(device):
+        net = GPT(size(48, 2), size(1600, 48), size(25, 3), vocab, T)
+    return net, net, (ints(vocab, size(8, 2), T + 1),), adamw(6e-4, 0.1)
+
+
 class EncoderLayer(nn.Module):
     def __init__(self, width, heads, drop):
         super().__init__()

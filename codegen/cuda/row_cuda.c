@@ -534,6 +534,8 @@ static void find_loads(Rows *r)
     r->v = find_vectors(e, e->body->col, s->vector);
     r->v.width = s->vector;
     r->v.base = r->base;
+    // Weights, which are used once, leave the L1 cache to the vector, which all rows use.
+    r->v.streams = row_meets_vector(e->body) && (e->body->nstages == 1 || s->row.keep);
     if (s->vector == 1) add_single_loads(r);
 }
 

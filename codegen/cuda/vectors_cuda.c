@@ -184,7 +184,7 @@ static bool loaded_once(const Body *b, int buf)
         const Inst *v = &b->insts.at[i];
         double times = 1;
         for (int k = 0; k < b->naxes; k++)
-            if (v->axes >> k & 1) times *= (double)b->axis[k].extent;
+            if (k < b->npar || v->axes >> k & 1) times *= (double)b->axis[k].extent;
         if (v->kind == KI_LOAD && v->buf == buf) loaded += times;
     }
     return loaded < 2 * (double)b->bufs.at[buf].elems;
@@ -199,7 +199,9 @@ static const char *load_text(Emit *e, const Vectors *v, int load)
     const BodyBuf *b = &e->body->bufs.at[x->buf];
     const char *at = emit_index(e, x->ix), *left = "";
     if (v->open && b->elems % width) left = emit_text(e, ", %lld - (%s)", (long long)b->elems, at);
-    bool stream = v->streams && inst_over(x, e->body->col) && !b->written && !b->in_place &&
+    // Columns have many narrow vectors: issued early, they would take too many registers.
+    bool wide = width * element_bytes(e->body, x->buf) == 16 || e->body->sched.kind == SCHED_ROW;
+    bool stream = v->streams && wide && inst_over(x, e->body->col) && !b->written && !b->in_place &&
                   loaded_once(e->body, x->buf);
     const char *from = emit_text(e, "nc_%s<%d>(%s%s)",
                                  e->follow ? "prefetch"

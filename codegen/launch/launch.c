@@ -290,11 +290,16 @@ static void schedule_maps_together(LowerCtx *ctx, const BodyList *all)
 static void schedule_in_launch(LowerCtx *ctx, const BodyList *all, bool ordered)
 {
     int64_t tiles = 0;
-    for (uint32_t i = 0; i < all->n; i++)
-        if (all->at[i]->sched.tile.staged) tiles += all->at[i]->sched.blocks;
+    int threads = 0;
+    for (uint32_t i = 0; i < all->n; i++) {
+        const Schedule *s = &all->at[i]->sched;
+        if (s->tile.staged) tiles += s->blocks;
+        if (s->threads > threads) threads = s->threads;
+    }
     for (uint32_t i = 0; i < all->n; i++) {
         Body *b = all->at[i];
         staged_beside(ctx->target, b, tiles);
+        if (ctx->target->kind == TARGET_CUDA && !ordered) row_widen(b, ctx->target, threads);
         schedule_override(ctx, b);
         if (ctx->part && b->sched.kind == SCHED_COLUMN && schedule_can_split(b)) {
             b->part = ctx->part;

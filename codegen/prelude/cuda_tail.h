@@ -189,6 +189,10 @@ template <int N, class T> NC_FN NcVec<T, N> nc_fetch(const T *p)
         asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
                      : "=r"(m.raw.x), "=r"(m.raw.y), "=r"(m.raw.z), "=r"(m.raw.w)
                      : "l"(p));
+    else if constexpr (sizeof(T) * N == 8)
+        asm volatile("ld.global.nc.L1::no_allocate.v2.u32 {%0,%1}, [%2];"
+                     : "=r"(m.raw.x), "=r"(m.raw.y)
+                     : "l"(p));
     else
         m.raw = *(const decltype(m.raw) *)p;
     return m.v;

@@ -19,6 +19,11 @@ int schedule_line(const Body *b); // the first vector of an unaligned row begins
 void plan_row(Arena *arena, const Target *t, Body *b, const Schedule *fresh);
 void row_derive(Body *b, const Target *t);
 bool row_streams(const Body *b);    // every stage reads the row again, in vectors
+// Whether the rows of a matrix that is a leaf (weights) are combined with a vector that another
+// kernel computes or an index chooses.
+bool row_meets_vector(const Body *b);
+// Fills blocks of [threads] threads in a launch with wider bodies, where otherwise most would idle.
+void row_widen(Body *b, const Target *t, int threads);
 int64_t row_columns(const Body *b); // ROW: columns of a row, of one block's part
 int64_t row_vectors(const Body *b); // vectors in these, without the edges
 void sweep_schedule(const Target *t, Body *b);

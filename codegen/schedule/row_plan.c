@@ -2,6 +2,14 @@
 // registers or in shared memory if several stages read it.
 #include "codegen/schedule/plans.h"
 
+enum {
+    MOST_KEPT = 24, // registers for a thread's share of a row
+    // ... of weights that a later stage multiplies with a vector: their loads are in flight
+    // meanwhile, and fewer threads compute what all rows share. (On an H200 two products of 14336
+    // rows of 4096 behind a norm take 54 us instead of 64.)
+    MOST_KEPT_WEIGHTS = 32,
+};
+
 // Bytes of one column that differ from row to row; at least 1.
 static int streamed_bytes(const Body *b)
 {
@@ -107,15 +115,13 @@ static bool is_weight(const Body *b, const Inst *v)
     return is_leaf(b, v) && of_rows(b, v);
 }
 
-// Whether the rows of a matrix that is a leaf (weights) are combined with a vector that another
-// kernel computes: loads of the matrix before the preceding kernel has ended cost no time.
-static bool meets_vector(const Body *b)
+bool row_meets_vector(const Body *b)
 {
     bool vector = false, matrix = false;
     for (uint32_t i = 0; i < b->insts.n; i++) {
         const Inst *v = &b->insts.at[i];
         if (v->kind != KI_LOAD || !(v->axes >> b->col & 1)) continue;
-        vector |= !is_leaf(b, v) && !of_rows(b, v);
+        vector |= (!is_leaf(b, v) || v->ix->has_value) && !of_rows(b, v);
         matrix |= is_weight(b, v);
     }
     return vector && matrix && body_rows(b) > 1;
@@ -126,7 +132,7 @@ static bool meets_vector(const Body *b)
 static int keep_loads(Arena *a, Body *b)
 {
     uint64_t *stages = body_stage_uses(a, b);
-    const bool vector = meets_vector(b);
+    const bool vector = row_meets_vector(b);
     int bytes = 0;
     for (uint32_t i = 0; i < b->insts.n; i++) {
         Inst *v = &b->insts.at[i];
@@ -243,9 +249,10 @@ static void keep_rows(Arena *arena, const Target *t, Body *b)
         return;
     }
     // At most 16 elements per thread, from 256 threads on at most 48.
+    const int most = row_meets_vector(b) ? MOST_KEPT_WEIGHTS : MOST_KEPT;
     while (s->team < 512 && s->team < vectors &&
            (ceil_div(vectors, s->team) * s->vector > (s->team < 256 ? 16 : 48) ||
-            kept_registers(vectors, s, bytes) > 24))
+            kept_registers(vectors, s, bytes) > most))
         s->team *= 2;
     // Half as many threads if more than one in nine would be idle, and fewer are idle then.
     int64_t half = ceil_div(vectors, s->team / 2 ? s->team / 2 : 1);
@@ -253,7 +260,7 @@ static void keep_rows(Arena *arena, const Target *t, Body *b)
         half * s->vector <= 48 && half * (s->team / 2) < ceil_div(vectors, s->team) * s->team)
         s->team /= 2;
     int kept = kept_registers(vectors, s, bytes);
-    if (kept > 24) {
+    if (kept > most) {
         if (s->team < 64) s->team = 64;
         if (schedule_can_keep(b, t, KEEP_SHARED)) share_rows(t, b, vectors);
         return;
@@ -277,7 +284,6 @@ static void keep_rows(Arena *arena, const Target *t, Body *b)
 // processed at the same time.
 static void keep_weights(Arena *arena, const Target *t, Body *b)
 {
-    enum { MOST_KEPT = 24 };
     Schedule *s = &b->sched;
     const int team = s->team;
     const int bytes = s->row.keep_bytes = keep_loads(arena, b);
@@ -292,6 +298,17 @@ static void keep_weights(Arena *arena, const Target *t, Body *b)
     s->team = team;
     s->row.keep_bytes = 0;
     for (uint32_t i = 0; i < b->insts.n; i++) b->insts.at[i].keep = false;
+}
+
+// If all threads can have the same number of vectors in flight in every step, no load needs a test,
+// and the compiler issues those of the vector together, too.
+static void unroll_evenly(Schedule *s, int64_t vectors)
+{
+    for (int n = s->unroll; n > s->unroll / 2; n--)
+        if (vectors % ((int64_t)n * s->team) == 0) {
+            s->unroll = n;
+            return;
+        }
 }
 
 static void plan_teams(Arena *arena, const Target *t, Body *b)
@@ -317,13 +334,16 @@ static void plan_teams(Arena *arena, const Target *t, Body *b)
     while (s->team >= 32 && s->team < 1024 &&
            (vectors / s->team > 32 || (vectors / s->team >= 4 && rows * s->team < device / 2)))
         s->team *= 2;
+    // Rows of weights in whole are in flight, with several vectors of a thread.
+    while (row_meets_vector(b) && s->team >= 32 && s->team < 128 && vectors / s->team >= 8)
+        s->team *= 2;
     // Small blocks balance the load, but should read at least t->block_bytes each.
     int64_t moved = cols * streamed_bytes(b);
     while (s->threads < 256 && s->team <= 32 && s->threads / s->team * moved < t->block_bytes)
         s->threads *= 2;
     if (b->nstages > 1)
         keep_rows(arena, t, b);
-    else if (meets_vector(b))
+    else if (row_meets_vector(b))
         keep_weights(arena, t, b);
     vectors = row_vectors(b);
     int64_t parts = at_most(at_most(device / 1024 / (rows ? rows : 1), ceil_div(cols, 8192)), 512);
@@ -333,6 +353,24 @@ static void plan_teams(Arena *arena, const Target *t, Body *b)
             spare = s->resident ? t->registers_per_unit / s->resident / s->team - 20 : 44;
     flight = at_most(at_most(flight, spare * 4 / each), 8);
     while (s->unroll < flight && (int64_t)s->unroll * s->team < vectors) s->unroll++;
+    if (row_meets_vector(b)) unroll_evenly(s, vectors);
+}
+
+// In a launch of several bodies, a block has as many threads as the widest of them.
+void row_widen(Body *b, const Target *t, int threads)
+{
+    Schedule *s = &b->sched;
+    const bool fills = s->blocks >= t->units; // otherwise idle threads cost nothing
+    if (s->variant != RUN_ROWS || !fills || s->split > 1 || s->cluster > 1 ||
+        s->threads >= threads || s->row.keep_in == KEEP_SHARED)
+        return;
+    const int64_t vectors = row_vectors(b);
+    if (s->team <= 32)
+        s->threads = threads;
+    else
+        while (s->team < threads && s->team * 2 <= vectors) s->team *= 2;
+    while (s->unroll > 1 && (int64_t)(s->unroll - 1) * s->team >= vectors) s->unroll--;
+    schedule_derive(b, t);
 }
 
 // Bytes of one column that all rows share (weights).

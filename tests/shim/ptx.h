@@ -155,6 +155,7 @@ template <class A, class P> static inline void shim_ld2(A &a, A &b, P p)
 #define ptx_ld_global_nc_L1__no_allocate_v4_u32                    shim_ld4
 #define ptx_ld_global_nc_L1__no_allocate_v4_b32                    shim_ld4
 #define ptx_ld_global_nc_L1__no_allocate_v4_f32                    shim_ld4
+#define ptx_ld_global_nc_L1__no_allocate_v2_u32                    shim_ld2
 #define ptx_ld_global_nc_v4_u32                                    shim_ld4
 #define ptx_ld_global_nc_v4_f32                                    shim_ld4
 #define ptx_ld_global_cs_v4_u32                                    shim_ld4

@@ -16,6 +16,9 @@ for round in 0 1 2 3; do
     check updates --device cuda:0 -D t=$t -D d=$d --precision "${precision[round]}"
     check updates --device cpu -D t=$t -D d=$d
 done
+# Rows so long that a block reads one, several products a launch.
+any n 132 160; any k 512 650
+check long_vectors --device cuda:0 -D n=$n -D k=$((4 * k)) --precision "${precision[2 + k % 2]}"
 # Large states that change in a part and are read whole; masks that end where only the run knows.
 any n 1 40; any context 1024 1100
 check cache --device cuda:0 -D n=$n -D context=$context --precision bf16
