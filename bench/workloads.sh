@@ -13,6 +13,7 @@ mkdir -p "$OUT"
 all="resnet50 resnext50 mobilenet convnext vit mixer unet unet3d diffusion vae dcgan bert moe wavenet gcn dlrm pinn tabular"
 all+=" llama translate lstm_lm mamba conformer gat pointnet flow nerf ppo"
 all+=" gpt2_xl efficientnet densenet swin detector simclr vqvae stylegan wgan"
+all+=" deeplab edsr hifigan r2plus1d mae detr clip capsule arcface"
 
 # NAME: its file and options
 file_of() {
