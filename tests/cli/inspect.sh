@@ -201,6 +201,22 @@ expect 0 "" "$NETC" inspect p.net --target sm_90 --no-library --knobs
 for t in 'a_.* wgmma=own tile_n=192' 'b_.* wgmma=own tile_n=128' 'c_.* wgmma=no'; do
     grep -q "^kernel $t" "$W/.out" && pass || fail "no $t: $(cat "$W/.out")"
 done
+# Shuffled pixels and their gradient are stored as images, so that groups of four warps multiply both convolutions and their gradients.
+cat >shuffled.net <<'END'
+use conv
+use nn
+use optim
+model m(x: f32[16, 48, 48, 256], y: f32[16, 96, 96, 256]) {
+    x = pixel_shuffle(conv2d(x, 1024, 3) as up, 2)
+    return loss = l1(conv2d(x, 256, 3) as out, y)
+}
+train m {
+    minimize loss
+    update sgd(lr = 0.1)
+}
+END
+expect 0 "" "$NETC" inspect shuffled.net -e train --precision bf16 --target sm_90 --why
+[ "$(grep -c 'tile wgmma=own' .out)" -ge 4 ] && ! grep -q ': tile each' .out && pass || fail "shuffled pixels are loaded one by one: $(grep ': tile' .out)"
 # The head comment of a kernel names each line of the source once.
 for f in "$ROOT"/samples/*/*.net; do
     "$NETC" --emit cuda "$f" | awk -v f="$f" '/^\/\/ [^ ]*:[0-9]+ / { if (seen[$2]++) { print f ": " $0; bad = 1 } next } !/^\/\// { delete seen } END { exit bad }' && pass || fail "a line is listed twice"

@@ -51,8 +51,18 @@ fn convnext_tiny(image) {
     return linear(layer_norm(global_avg_pool(x), eps = 1e-6) as norm, 1000) as fc
 }
 
+fn resnet50_eighth(image) {  # the last two stages dilated, not smaller: as many parameters
+    x = stem(image)
+    for i, n in enumerate([3, 4, 6, 3]) {
+        for j in 0..n { x = bottleneck(x, 64 * 2 ** i, if i == 1 and j == 0 then 2 else 1, dilation = [1, 1, 2, 4][i]) as "{i}.{j}" }
+    }
+    assert shape(x) == [1, 28, 28, 2048], "an eighth"
+    return linear(global_avg_pool(x), 1000) as fc
+}
+
 model resnet18(image: f32[1, 224, 224, 3]) { return y = resnet(stem(image), [2, 2, 2, 2], residual) as net18 }
 model resnet50(image: f32[1, 224, 224, 3]) { return y = resnet(stem(image), [3, 4, 6, 3], bottleneck) as net50 }
+model dilated(image: f32[1, 224, 224, 3]) { return y = resnet50_eighth(image) as eighth }
 model vgg(image: f32[1, 224, 224, 3]) { return y = vgg16(image) as vgg16 }
 model mobilenet1(image: f32[1, 224, 224, 3]) { return y = mobilenet_v1(image) as mobile1 }
 model mobilenet2(image: f32[1, 224, 224, 3]) { return y = mobilenet_v2(image) as mobile2 }
@@ -64,6 +74,7 @@ counts() { # MODEL PARAMETERS
 }
 counts resnet18 11,689,512 # torchvision's models of these names, and the U-Net of Ronneberger et al. with batch norm
 counts resnet50 25,557,032
+counts dilated 25,557,032
 counts vgg 138,357,544
 counts mobilenet1 4,231,976
 counts mobilenet2 3,504,872

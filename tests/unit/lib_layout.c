@@ -16,7 +16,7 @@ static int any(int least, int most)
 }
 
 // Pooling of any size and stride between two convolutions, behind what shuffles channels to pixels.
-static void write_text(char *text, size_t room)
+static void write_pooled(char *text, size_t room)
 {
     int b = any(1, 3), h = any(3, 9), w = any(3, 9), c = any(1, 5), o = any(1, 6), p = any(2, 3);
     int step = any(1, p), k = any(1, 3);
@@ -31,6 +31,23 @@ static void write_text(char *text, size_t room)
              "    return r, dx = grad(t, x), dk = grad(t, k), dg = grad(t, g)\n"
              "}\n",
              b, h, w, 4 * c, o, k, k, c, o, o, b, h, w, c, b, 2 * h, 2 * w, c, p, step);
+}
+
+// Shuffled pixels between two convolutions, of which the first has a bias: it and its gradient are
+// read by sums, too.
+static void write_shuffled(char *text, size_t room)
+{
+    int b = any(1, 3), h = any(3, 9), w = any(3, 9), c = any(1, 5), o = any(1, 6), f = any(2, 3);
+    snprintf(
+        text, room,
+        "use conv\n"
+        "model m(x: f32[%d, %d, %d, %d], k: f32[%d, 3, 3, %d], g: f32[%d, 3, 3, %d], d: f32[%d]) "
+        "{\n"
+        "    r = convolve(pixel_shuffle(convolve(x, k) + d, %d), g)\n"
+        "    t = sum(sin(r))\n"
+        "    return r, dx = grad(t, x), dk = grad(t, k), dg = grad(t, g), dd = grad(t, d)\n"
+        "}\n",
+        b, h, w, c, f * f * o, c, any(1, 6), o, f * f * o, f);
 }
 
 static netc_session *begun(const char *text, const char *skip, netc_program **p)
@@ -62,7 +79,7 @@ static void bind_all(netc_session *const s[2], netc_program *p)
     }
 }
 
-static void same_bits(void)
+static void same_bits(void (*write)(char *text, size_t room))
 {
     static float y[2][MOST];
     static char text[2000];
@@ -71,7 +88,7 @@ static void same_bits(void)
         netc_error *err = NULL;
         netc_program *p[2];
         char *plan[2] = {NULL, NULL};
-        write_text(text, sizeof text);
+        write(text, sizeof text);
         netc_session *s[2] = {begun(text, NULL, &p[0]), begun(text, "layout", &p[1])};
         bind_all(s, p[0]);
         for (int k = 0; k < 2; k++) {
@@ -102,7 +119,17 @@ static void same_bits(void)
     CHECK(other > 0);
 }
 
+static void pooled(void)
+{
+    same_bits(write_pooled);
+}
+
+static void shuffled(void)
+{
+    same_bits(write_shuffled);
+}
+
 int main(void)
 {
-    return api_main((void (*const[])(void)){same_bits, NULL});
+    return api_main((void (*const[])(void)){pooled, shuffled, NULL});
 }
