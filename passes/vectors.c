@@ -3,9 +3,10 @@
 // contrast, reads stored operands and stores its result, and generating a token takes hundreds of
 // calls.
 //
-// Requires: gradients expanded, precision chosen; attention has matched its products. Runs only for
-// models on a GPU: in training, matrix-vector products are rare, and their gradients are no such
-// products.
+// Requires: gradients expanded, precision chosen; attention has matched its products. Runs only on
+// a GPU. In training, only products of a batch of matrices with a vector each (capsules that vote):
+// the library would take them one after the other, and copies of matrices whose batch has no single
+// stride.
 // Keeps: every value within rounding (the same factors and accumulator type, another order of
 // summation), except that rows that a softmax's mask excludes count as zeros even where they are
 // NaN. Breaks: nothing.
@@ -16,10 +17,12 @@
 
 typedef struct Vectors {
     Graph *top;     // of the entry
+    bool batches;   // only products with a batch
     bool *prepared; // by id of its nodes, or NULL
 } Vectors;
 
 typedef struct Rewriting { // for one graph
+    bool batches;          // only products with a batch
     const bool *prepared;
     uint32_t *uses, *by_products; // see SpreadTo
 } Rewriting;
@@ -35,9 +38,11 @@ static bool reads_windows(const Node *n)
 }
 
 // The side of [dot] that is a vector (for each batch index); -1: none, or not worth it.
-static int vector_side(const Node *dot)
+static int vector_side(const Rewriting *r, const Node *dot)
 {
+    if (dot->op != OP_dot) return -1;
     DotSizes s = dot_sizes(dot);
+    if (r->batches && s.batch == 1) return -1;
     DType sum = (DType)attr_int(dot, ATTR_accumulate, DT_F32);
     if ((s.m != 1 && s.n != 1) || s.k < 2) return -1;
     if (s.batch * s.m * s.n * s.k < LEAST_ELEMENTS) return -1;
@@ -137,10 +142,44 @@ static Node *mask_of(Graph *g, const Node *x, Node *const *map)
     return mask;
 }
 
+// A product that sums over nothing (the gradient of a product with a vector) is elementwise.
+static bool sums_nothing(const Node *dot)
+{
+    return dot->op == OP_dot && reduced_count(dot) == 1 &&
+           type_count(&dot->type) >= LEAST_ELEMENTS && dtype_is_float(dot->type.dtype) &&
+           !reads_windows(dot->args[0]) && !reads_windows(dot->args[1]);
+}
+
+// Operand [side] broadcast to the dot's result: its free axes follow those of the batch, the left
+// operand's first.
+static Node *outer_factor(Graph *g, const Node *dot, int side, Node *x, DType type)
+{
+    const DotAxes own = dot_axes(dot, side), other = dot_axes(dot, !side);
+    int64_t perm[MAX_RANK], dim[MAX_RANK];
+    int n = 0, rank = 0;
+    for (int i = 0; i < own.nbatch; i++) dim[rank++] = x->type.dim[perm[n++] = own.batch[i]];
+    for (int i = 0; side && i < other.nfree; i++) dim[rank++] = 1;
+    for (int i = 0; i < own.nfree; i++) dim[rank++] = x->type.dim[perm[n++] = own.free[i]];
+    for (int i = 0; !side && i < other.nfree; i++) dim[rank++] = 1;
+    for (int i = 0; i < own.ncontract; i++) perm[n++] = own.contract[i];
+    Type whole = dot->type;
+    whole.dtype = type;
+    x = graph_reshape(g, permuted(g, graph_cast(g, x, type), perm), rank, dim);
+    return graph_broadcast_to(g, x, &whole);
+}
+
+static Node *as_outer(Graph *g, const Node *dot, Node *const *map)
+{
+    const DType type = (DType)attr_int(dot, ATTR_accumulate, DT_F32);
+    Node *factor[2];
+    graph_stamp(g, dot, NULL);
+    for (int k = 0; k < 2; k++) factor[k] = outer_factor(g, dot, k, map[dot->args[k]->id], type);
+    return graph_cast(g, graph_binary(g, OP_mul, factor[0], factor[1]), dot->type.dtype);
+}
+
 static bool has_vector(void *ctx, const Node *n)
 {
-    (void)ctx;
-    return n->op == OP_dot && vector_side(n) >= 0;
+    return vector_side(ctx, n) >= 0 || sums_nothing(n);
 }
 
 // The factor with the vector in the elementwise product, in the order o and shape m.
@@ -159,7 +198,8 @@ static Node *vector_factor(const Rewriting *r, Graph *g, const Node *dot, int si
 static Node *as_sum(void *ctx, Graph *g, Node *dot, Node *const *map)
 {
     const Rewriting *r = ctx;
-    int vector = dot->op == OP_dot ? vector_side(dot) : -1;
+    if (sums_nothing(dot)) return as_outer(g, dot, map);
+    int vector = vector_side(r, dot);
     if (vector < 0) return NULL;
     graph_stamp(g, dot, NULL);
     DType type = (DType)attr_int(dot, ATTR_accumulate, DT_F32);
@@ -188,7 +228,7 @@ static void count_uses(const Graph *g, Rewriting *r)
     graph_mark_live(g, live);
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         const Node *n = g->nodes.at[i];
-        bool product = has_vector(NULL, n);
+        bool product = vector_side(r, n) >= 0;
         for (uint32_t k = 0; k < n->nargs && live[i]; k++) {
             r->uses[n->args[k]->id]++;
             r->by_products[n->args[k]->id] += product;
@@ -200,7 +240,7 @@ static void count_uses(const Graph *g, Rewriting *r)
 static Graph *vectors_graph(void *ctx, const IdMap *done, Graph *g)
 {
     const Vectors *v = ctx;
-    Rewriting r = {.prepared = g == v->top ? v->prepared : NULL};
+    Rewriting r = {.batches = v->batches, .prepared = g == v->top ? v->prepared : NULL};
     count_uses(g, &r);
     return rewrite_nodes(g, done, has_vector, as_sum, &r);
 }
@@ -210,8 +250,10 @@ Graph *pass_vectors(Graph *g, Module *m, const PassOptions *o)
     if (!o->target || o->target->kind != TARGET_CUDA) return g;
     for (uint32_t i = 0; i < m->entries.n; i++) {
         const Entry *e = &m->entries.at[i];
-        if (e->graph == g && e->kind == ENTRY_MODEL)
-            return over_regions(g, vectors_graph, &(Vectors){g, prepare_finds(m, e, o)});
+        if (e->graph != g) continue;
+        const bool model = e->kind == ENTRY_MODEL;
+        Vectors v = {g, !model, model ? prepare_finds(m, e, o) : NULL};
+        return over_regions(g, vectors_graph, &v);
     }
     return g;
 }

@@ -594,6 +594,9 @@ void fuse_place(Fuse *f)
         const Node *x = f->g->nodes.at[i];
         if (!f->live[i]) continue;
         place(f, f->g->nodes.at[i]);
+        // (a check may be placed later than in the previous round, of which check_level is)
+        if (node_has(x, OPF_EFFECT) && fuse_may_fail(x) && f->level[i] > f->check_level)
+            f->check_level = f->level[i];
         if (f->level[i] < f->backward_level && attr_int(x, ATTR_clone, 0) == CLONE_LATER)
             f->level[i] = f->backward_level;
         if (f->level[i] > f->backward_level && x->role == ROLE_BACKWARD)

@@ -217,6 +217,10 @@ train m {
 END
 expect 0 "" "$NETC" inspect shuffled.net -e train --precision bf16 --target sm_90 --why
 [ "$(grep -c 'tile wgmma=own' .out)" -ge 4 ] && ! grep -q ': tile each' .out && pass || fail "shuffled pixels are loaded one by one: $(grep ': tile' .out)"
+# A vector for each matrix of a batch, and the gradient of such a product, which sums over nothing: no calls of the library, no
+# copies of the matrices. And the check of the loss runs before the updates, so that these are stored where they stay.
+expect 0 "" "$NETC" inspect "$ROOT/bench/workloads/capsule.net" -e train --precision bf16 --target sm_90
+! grep -qE 'x1152x1 |1x16x1152|permute_|commit_' .out && pass || fail "$(grep -E 'x1152x1 |1x16x1152|permute_|commit_' .out)"
 # The head comment of a kernel names each line of the source once.
 for f in "$ROOT"/samples/*/*.net; do
     "$NETC" --emit cuda "$f" | awk -v f="$f" '/^\/\/ [^ ]*:[0-9]+ / { if (seen[$2]++) { print f ": " $0; bad = 1 } next } !/^\/\// { delete seen } END { exit bad }' && pass || fail "a line is listed twice"
