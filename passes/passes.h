@@ -77,6 +77,7 @@ Graph *pass_chunks(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_widen(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_merge_groups(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_patches(Graph *g, Module *m, const PassOptions *o);
+Graph *pass_channels(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_vectors(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_prepare(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_narrow(Graph *g, Module *m, const PassOptions *o);

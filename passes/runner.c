@@ -41,6 +41,8 @@ const Pass pass_table[] = {
     {"merge_groups", "grouped convolutions are those of all channels if that is faster",
      pass_merge_groups, true},
     {"patches", "on a GPU windows of images with few channels are stored", pass_patches, true},
+    {"channels", "on a GPU images with an odd number of channels are stored with zeros behind them",
+     pass_channels, true},
     {"vectors", "on a GPU a model's product of a matrix and a vector is a sum of products",
      pass_vectors, true},
     {"prepare", "values that depend only on a model's parameters are computed once", pass_prepare,

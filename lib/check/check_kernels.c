@@ -339,7 +339,8 @@ void check_all_kernels(Checking *c)
     static const Variant variants[] = {
         {"fused", NULL, false, false, true},
         {"unfused",
-         "simplify,row_updates,merge_groups,patches,vectors,prepare,scatter,first_sorted,recompute,"
+         "simplify,row_updates,merge_groups,patches,channels,vectors,prepare,scatter,first_sorted,"
+         "recompute,"
          "fuse",
          false, true, false},
         {"no library", NULL, true, true, false}, // (fused kernels, and writes outside of
@@ -348,13 +349,12 @@ void check_all_kernels(Checking *c)
     Diags *d;
     Module *plain = checking_module(c, "", &d);
     Target target = target_of(c);
-    PassOptions po = {
-        .target = &target,
-        .precision = c->p->settings.precision,
-        .references = true,
-        .skip =
-            "invariants,loop_sums,loop_casts,early_casts,simplify,variance,widen,"
-            "row_updates,merge_groups,patches,vectors,prepare,scatter,first_sorted,recompute,fuse"};
+    PassOptions po = {.target = &target,
+                      .precision = c->p->settings.precision,
+                      .references = true,
+                      .skip = "invariants,loop_sums,loop_casts,early_casts,simplify,variance,widen,"
+                              "row_updates,merge_groups,patches,channels,vectors,prepare,scatter,"
+                              "first_sorted,recompute,fuse"};
     if (!plain) return;
     if (!passes_run(plain, &po, NULL) || d->errors) {
         c->status = lib_fail_diags(c->err, NETC_INTERNAL, d);
