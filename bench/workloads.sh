@@ -14,6 +14,7 @@ all="resnet50 resnext50 mobilenet convnext vit mixer unet unet3d diffusion vae d
 all+=" llama translate lstm_lm mamba conformer gat pointnet flow nerf ppo"
 all+=" gpt2_xl efficientnet densenet swin detector simclr vqvae stylegan wgan"
 all+=" deeplab edsr hifigan r2plus1d mae detr clip capsule arcface"
+all+=" maml schnet ctc crf rwkv retnet mla whisper perceiver patchtst nbeats fno node kan twotower sac"
 
 # NAME: its file and options
 file_of() {
@@ -24,7 +25,7 @@ file_of() {
         *) echo "bench/workloads/$1.net" ;;
     esac
 }
-precision_of() { case $1 in pinn | tabular | pointnet | flow | nerf | ppo) echo tf32 ;; *) echo bf16 ;; esac; }
+precision_of() { case $1 in pinn | tabular | pointnet | flow | nerf | ppo | maml | schnet | crf | fno | sac) echo tf32 ;; *) echo bf16 ;; esac; }
 
 for name in ${*:-$all}; do
     # shellcheck disable=SC2046,SC2086

@@ -73,7 +73,8 @@ def clipped(most, optimizer):
 
 
 def step_of(network, mode, in_f32, eager):
-    """A function that runs one training step. Two losses with two optimizers are those of a discriminator and a generator."""
+    """A function that runs one training step. Two losses with two optimizers are those of a discriminator and a generator; without an
+    optimizer, the loss is a function that makes the step of what compiles its parts."""
     net, loss, data, optimizer = network()
 
     def compiled(f):
@@ -83,6 +84,8 @@ def step_of(network, mode, in_f32, eager):
         if mode == "eager" or eager:
             return g
         return torch.compile(g, mode=None if mode == "default" else mode)
+    if optimizer is None:
+        return loss(compiled)
     if isinstance(loss, tuple):
         (d_loss, g_loss), (d_optimizer, g_optimizer) = loss, optimizer
         d_loss, g_loss = compiled(d_loss), compiled(g_loss)
