@@ -35,7 +35,9 @@ class BatchScaled(nn.Module):
         self.weight, self.bias = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
 
     def forward(self, x):
-        return F.batch_norm(x, None, None, self.weight, self.bias, training=True)
+        # (written out: the second derivatives of F.batch_norm under vmap are wrong by 1e-3 of their size)
+        v, m = torch.var_mean(x, (0, 2, 3), correction=0, keepdim=True)
+        return (x - m) * torch.rsqrt(v + 1e-5) * self.weight[:, None, None] + self.bias[:, None, None]
 
 
 class FewShot(nn.Module):
