@@ -63,12 +63,52 @@ static bool can_be_rounded(const Early *e, const Node *x, int to)
     return e->how[x->id] == to && node_class(x) != CLS_LEAF;
 }
 
+// A value is rounded early only if all of its operands can be, and if all copies and extremes that
+// read it are. Takes away what is not so; returns whether there was any.
+static bool drop_mixed(Early *e, const Graph *g)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Node *x = g->nodes.at[i];
+        bool was = e->early[i];
+        for (uint32_t k = 0; k < x->nargs && e->early[i]; k++)
+            e->early[i] = can_be_rounded(e, x->args[k], e->how[i]);
+        any |= was != e->early[i];
+    }
+    for (uint32_t i = g->nodes.n; i-- > 0;) {
+        const Node *x = g->nodes.at[i];
+        for (uint32_t k = 0; k < x->nargs && e->live[i] && selects(x) && !e->early[i]; k++) {
+            any |= e->early[x->args[k]->id];
+            e->early[x->args[k]->id] = false;
+        }
+    }
+    return any;
+}
+
+// Of the early values that read each other, at least one has to separate.
+static void keep_separate(Early *e, const Graph *g)
+{
+    bool *apart = NEW_ARRAY(g->arena, bool, g->nodes.n + 1), changed = true;
+    for (uint32_t i = 0; i < g->nodes.n; i++) apart[i] = e->early[i] && separates(g->nodes.at[i]);
+    while (changed) {
+        changed = false;
+        for (uint32_t i = 0; i < g->nodes.n; i++) {
+            const Node *x = g->nodes.at[i];
+            for (uint32_t k = 0; k < x->nargs && e->early[i]; k++) {
+                uint32_t a = x->args[k]->id;
+                if (!e->early[a] || apart[a] == apart[i]) continue;
+                apart[a] = apart[i] = changed = true;
+            }
+        }
+    }
+    for (uint32_t i = 0; i < g->nodes.n; i++) e->early[i] &= apart[i];
+}
+
 static Early look(const Graph *g)
 {
     const uint32_t n = g->nodes.n + 1;
     Early e = {NEW_ARRAY(g->arena, int, n), NEW_ARRAY(g->arena, bool, n),
                NEW_ARRAY(g->arena, bool, n)};
-    bool *apart = NEW_ARRAY(g->arena, bool, n);
     graph_mark_live(g, e.live);
     for (uint32_t i = 0; i < n; i++) e.how[i] = NOBODY;
     for (uint32_t i = 0; i < g->results.n; i++) e.how[g->results.at[i]->id] = SEVERAL;
@@ -77,23 +117,12 @@ static Early look(const Graph *g)
         int as = rounds(x) ? (int)x->type.dtype : selects(x) ? e.how[i] : SEVERAL;
         for (uint32_t k = 0; e.live[i] && k < x->nargs; k++) read_as(&e.how[x->args[k]->id], as);
     }
-    // What can be computed of rounded values, and which of it is below or above what separates.
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         const Node *x = g->nodes.at[i];
         e.early[i] = e.live[i] && selects(x) && e.how[i] >= 0;
-        apart[i] = separates(x);
-        for (uint32_t k = 0; e.early[i] && k < x->nargs; k++) {
-            e.early[i] = can_be_rounded(&e, x->args[k], e.how[i]);
-            apart[i] |= selects(x->args[k]) && apart[x->args[k]->id];
-        }
-        apart[i] &= e.early[i];
     }
-    for (uint32_t i = g->nodes.n; i-- > 0;) {
-        const Node *x = g->nodes.at[i];
-        for (uint32_t k = 0; apart[i] && k < x->nargs; k++)
-            apart[x->args[k]->id] |= e.early[x->args[k]->id];
-        e.early[i] &= apart[i];
-    }
+    while (drop_mixed(&e, g)) continue;
+    keep_separate(&e, g);
     return e;
 }
 

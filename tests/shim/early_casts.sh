@@ -6,7 +6,7 @@ SHIM=$BUILD/shim net=$ROOT/tests/shim/net/early_casts.net
 needs_shim
 RANDOM=${SEED:=$((10#$(date +%j)))} # another day, other sizes
 any() { printf -v "$1" %s $(($2 + RANDOM % ($3 - $2 + 1))); } # NAME LEAST MOST
-any n 1 3; any h 2 7; any c 1 24; any o 1 40
+any n 1 3; any h 2 7; any c 1 24; any o 2 40
 sizes="-D n=$n -D h=$((2 * h)) -D c=$c -D o=$o --precision $([ $((RANDOM % 2)) = 1 ] && echo bf16 || echo f16)"
 echo "SEED=$SEED: $sizes"
 values() { # FILE.npz ENTRY OPTIONS...
@@ -14,10 +14,10 @@ values() { # FILE.npz ENTRY OPTIONS...
     for name in $(results_of "$entry"); do outputs+=(-o "$name=$file"); done
     LD_LIBRARY_PATH=$SHIM expect 0 "" "$NETC" run -q "$net" --entry "$entry" --device cuda:0 --cache-dir '' --no-library "$@" "${outputs[@]}"
 }
-results_of() { case $1 in joined) echo y z ;; read_twice) echo y z all ;; gradients) echo loss g e ;; esac; }
+results_of() { case $1 in joined) echo y z ;; read_twice) echo y z all ;; gradients) echo loss g e ;; nested) echo y ;; esac; }
 expect 0 "" "$NETC" "$net" -o model.bin --target cuda --dump dump -q --precision bf16
 ls dump | grep -q early_casts && pass || fail "the pass changed nothing"
-for entry in joined read_twice gradients; do
+for entry in joined read_twice gradients nested; do
     # shellcheck disable=SC2086
     for options in "--precision bf16" "$sizes"; do
         values "early.$entry.npz" $entry $options
