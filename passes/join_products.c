@@ -8,7 +8,7 @@
 // product, not a sum of several. Where the joined weights are computed once (passes/prepare.c),
 // this pays if each product alone has too few results to fill the device; elsewhere, if x has at
 // least as many rows as a weight. A product that is computed on elementwise stays alone, since its
-// kernel may do that as well.
+// kernel may do that as well, and so does one that the library reads again.
 //
 // Requires: nothing; it runs before gradients are expanded. Keeps: values within rounding. Breaks:
 // nothing.
@@ -90,15 +90,29 @@ static bool pays(const Joins *j, const Product *p)
     return target_joins_products(j->target, rows, cols);
 }
 
-// By id: whether anything but views and products reads the node.
+// Whether the product n reads operand k row by row where it lies: rows that are too long for
+// attention, which would be copied out of a joined product.
+static bool reads_long_rows(const Node *n, uint32_t k)
+{
+    const Type *t = &n->args[k]->type;
+    return n->op == OP_dot && t->rank && t->dim[t->rank - 1] > PASS_LONGEST_HEAD;
+}
+
+// By id: whether anything but views and products of short rows reads the node, or, through other
+// shapes, a product of long ones.
 static bool *find_computed_on(const Graph *g, const bool *live)
 {
-    bool *computed = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
-    for (uint32_t i = 0; i < g->nodes.n; i++) {
+    bool *computed = NEW_ARRAY(g->arena, bool, g->nodes.n + 1),
+         *copied = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
+    for (uint32_t i = g->nodes.n; i-- > 0;) {
         const Node *n = g->nodes.at[i];
-        const bool moves = node_class(n) == CLS_VIEW || n->op == OP_dot;
-        for (uint32_t k = 0; live[i] && !moves && k < n->nargs; k++)
-            computed[n->args[k]->id] = true;
+        const bool moves = node_class(n) == CLS_VIEW || n->op == OP_dot,
+                   same = n->op == OP_reshape || n->op == OP_permute;
+        for (uint32_t k = 0; live[i] && k < n->nargs; k++) {
+            const uint32_t x = n->args[k]->id;
+            copied[x] |= reads_long_rows(n, k) || (same && copied[i]);
+            computed[x] |= !moves || copied[x];
+        }
     }
     return computed;
 }

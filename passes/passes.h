@@ -32,6 +32,9 @@ typedef struct PassOptions {
     void *dump_ctx;
 } PassOptions;
 
+// The longest rows of queries, keys and values that an attention kernel multiplies on a GPU.
+enum { PASS_LONGEST_HEAD = 256 };
+
 // A value of ATTR_clone on a view: it is recomputed, and only after the gradients that come first.
 enum { CLONE_LATER = 3 };
 

@@ -216,7 +216,7 @@ static bool head_fits(Core *c, const Node *at, const Operand *op, const PassOpti
     int64_t n = rest_size(op);
     if (o->target->kind != TARGET_CUDA) return true;
     int64_t unit = op->type == DT_F32 ? 4 : 8;
-    return (n % unit == 0 && n <= 256) || core_refuse(c, WHY_HEAD, at, n, unit);
+    return (n % unit == 0 && n <= PASS_LONGEST_HEAD) || core_refuse(c, WHY_HEAD, at, n, unit);
 }
 
 // Expands the operands of each dot; those of the forward part come first in program order.
@@ -285,7 +285,7 @@ static bool sizes_fit(Core *c, const PassOptions *o)
     for (int i = 0; i < c->ninner; i++) {
         const Node *n = c->inner[i];
         int64_t e = reduced_count(n), unit = n->args[0]->type.dtype == DT_F32 ? 4 : 8;
-        if (e % unit || e > 256) return core_refuse(c, WHY_HEAD, n, e, unit);
+        if (e % unit || e > PASS_LONGEST_HEAD) return core_refuse(c, WHY_HEAD, n, e, unit);
     }
     c->parts = rows < LEAST_ROWS ? attention_parts(c) : 0;
     return c->parts || (rows >= LEAST_ROWS && cols >= LEAST_COLS) ||
