@@ -149,7 +149,13 @@ static Range of_node(const Node *n, int depth)
     if (!depth) return all;
     if (node_has(n, OPF_STRIDES) || n->op == OP_gather || n->op == OP_dynamic_slice)
         return of_node(n->args[0], depth - 1);
-    if (node_class(n) != CLS_ELEMENTWISE || n->nargs > 3) return all;
+    const bool view = node_class(n) == CLS_VIEW; // it has elements of its operands, and no others
+    if ((!view && node_class(n) != CLS_ELEMENTWISE) || n->nargs > 3) return all;
+    if (view) {
+        Range r = of_node(n->args[0], depth - 1);
+        for (uint32_t i = 1; i < n->nargs; i++) r = join(r, of_node(n->args[i], depth - 1));
+        return r;
+    }
     for (uint32_t i = 0; i < n->nargs; i++) {
         if (dtype_is_float(n->args[i]->type.dtype)) return all;
         a[i] = of_node(n->args[i], depth - 1);

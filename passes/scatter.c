@@ -18,10 +18,14 @@
 //     scatter_add(x, index, u)   becomes   order = argsort(index)
 //                                          scatter_add(x, index[order], u[order])  @{ordered=1}
 //
+// If the index is r * n + place for rows r of updates, with places from 0 to n - 1, as in the
+// gradient of take_along_axis, only each row has to be sorted.
+//
 // Requires: gradients expanded. Keeps: every value to the bit. Breaks: nothing.
 #include <math.h>
 
 #include "ir/axes.h"
+#include "ir/range.h"
 #include "passes/passes.h"
 #include "passes/regions.h"
 
@@ -71,11 +75,56 @@ static Node *along(Graph *g, Node *v, const Type *t, int64_t axis)
     return graph_broadcast_to(g, graph_reshape(g, v, t->rank, row), &to);
 }
 
+// If v (rows) is 0, n, 2n, ...: n. Otherwise 0.
+static int64_t step_of(const Node *v)
+{
+    double n;
+    if (v->op != OP_mul) return 0;
+    const Node *by = v->args[v->args[0]->op == OP_iota];
+    const bool steps = v->args[0]->op == OP_iota || v->args[1]->op == OP_iota;
+    return steps && v->type.rank == 1 && node_const_value(by, &n) ? (int64_t)n : 0;
+}
+
+// If the index, of a tensor with so many places, is r * n + place for rows r of updates: the places
+// (rows, updates of a row). Otherwise NULL.
+static const Node *places_in_rows(const Node *index, int64_t places)
+{
+    while (index->op == OP_reshape) index = index->args[0];
+    if (index->op != OP_add || index->type.rank != 2) return NULL;
+    for (int k = 0; k < 2; k++) {
+        const Node *row = index->args[k], *place = index->args[!k];
+        int rank;
+        if (row->op != OP_broadcast || row->args[0]->type.rank != 1) continue;
+        const int64_t n = step_of(row->args[0]), rows = index->type.dim[0];
+        const Range all = {0, n - 1};
+        if (attr_ints(row, ATTR_dims, &rank)[0] != 0 || n <= 0 || n > places / rows ||
+            !range_within(range_of_node(place), all))
+            continue;
+        const Node *as = place->op == OP_cast ? place->args[0] : place; // narrower keys, if so
+        return dtype_is_int(as->type.dtype) && range_within(range_of_node(as), all) ? as : place;
+    }
+    return NULL;
+}
+
+// The order (count) of the updates by place, i32; updates of the same place stay in their order.
+static Node *order_of(Graph *g, const Node *n, Node *const *map)
+{
+    const Node *places = places_in_rows(n->args[1], n->type.dim[attr_int(n, ATTR_axis, 0)]);
+    if (!places) return graph_along(g, OP_argsort, &map[n->args[1]->id], 1, 0);
+    const Type *t = &places->type;
+    const int64_t count = type_count(t);
+    Node *sorted = graph_along(g, OP_argsort, (Node *[]){map[places->id]}, 1, 1);
+    Node *each = graph_const(g, sorted->type.dtype, (double)t->dim[1]);
+    Node *first = graph_binary(g, OP_mul, graph_iota(g, sorted->type.dtype, t->dim, 2, 0),
+                               graph_broadcast_to(g, each, &sorted->type));
+    return graph_reshape(g, graph_binary(g, OP_add, sorted, first), 1, &count);
+}
+
 static Node *in_order(Graph *g, const Node *n, Node *const *map)
 {
     const int64_t axis = attr_int(n, ATTR_axis, 0);
     Node *x = map[n->args[0]->id], *index = map[n->args[1]->id], *updates = map[n->args[2]->id];
-    Node *order = graph_along(g, OP_argsort, &index, 1, 0);
+    Node *order = order_of(g, n, map);
     Node *sorted = graph_along(g, OP_gather, (Node *[]){index, order}, 2, 0);
     Node *moved = graph_along(g, OP_gather, (Node *[]){updates, order}, 2, axis);
     graph_stamp(g, n, NULL);
