@@ -195,8 +195,13 @@ NC_FN bool nc_first(uint32_t *code, uint32_t want) { return atomicCAS(code, 0u, 
 NC_FN double nc_sin_d(double a) { return sin(a); }
 NC_FN double nc_cos_d(double a) { return cos(a); }
 NC_FN double nc_pow_d(double a, double b) { return pow(a, b); }
-NC_FN float nc_sin_f(float a) { return sinf(a); }
-NC_FN float nc_cos_f(float a) { return cosf(a); }
+// From here on CUDA's functions reduce their argument in a loop over memory of the thread. That is a
+// call: inlined for each element, it would be most of a kernel, and of the time to compile it. (The
+// compiler leaves the loop out of the second call, behind the comparison that it begins with.)
+__device__ __noinline__ float nc_sin_far(float a) { return sinf(a); }
+__device__ __noinline__ float nc_cos_far(float a) { return cosf(a); }
+NC_FN float nc_sin_f(float a) { return fabsf(a) >= 105615.0f ? nc_sin_far(a) : sinf(a); }
+NC_FN float nc_cos_f(float a) { return fabsf(a) >= 105615.0f ? nc_cos_far(a) : cosf(a); }
 NC_FN double nc_exp_d(double a) { return exp(a); }
 NC_FN double nc_expm1_d(double a) { return expm1(a); }
 NC_FN double nc_log_d(double a) { return log(a); }
