@@ -91,11 +91,13 @@ static bool pays(const Joins *j, const Product *p)
 }
 
 // Whether the product n reads operand k row by row where it lies: rows that are too long for
-// attention, which would be copied out of a joined product.
+// attention, which would be copied out of a joined product. Which of the operand's axes its rows
+// have, the features of a head or the tokens, only a view before it tells, so both must be long.
 static bool reads_long_rows(const Node *n, uint32_t k)
 {
-    const Type *t = &n->args[k]->type;
-    return n->op == OP_dot && t->rank && t->dim[t->rank - 1] > PASS_LONGEST_HEAD;
+    if (n->op != OP_dot) return false;
+    const DotSizes s = dot_sizes(n);
+    return s.k > PASS_LONGEST_HEAD && (k ? s.n : s.m) > PASS_LONGEST_HEAD;
 }
 
 // By id: whether anything but views and products of short rows reads the node, or, through other

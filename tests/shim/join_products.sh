@@ -10,15 +10,15 @@ any="-D b=$((1 + RANDOM % 9)) -D t=$((2 + RANDOM % 40)) -D n=$((1 + RANDOM % 60)
 precisions=(f32 tf32 bf16 f16)
 for options in "" "--no-library" "-D b=1 -D t=2 -D n=1" "$any" "$any --no-library" "-D n=32 -D d=16 -D e=8 --no-library"; do
     precision=${precisions[RANDOM % 4]}
-    for entry in joined turned long; do
+    for entry in joined turned long short; do
         # shellcheck disable=SC2086
         expect 0 "by f32" "$NETC" run -q "$net" -e $entry --device cuda:0 --cache-dir '' --precision $precision $options
     done
     # shellcheck disable=SC2086
     expect 0 "by f32" "$NETC" run -q "$net" -e gradients --device cuda:0 --cache-dir '' --precision ${precisions[RANDOM % 2]} $options
 done
-expect 0 "" "$NETC" "$net" -o model.bin --target cuda --dump dump -q
-for entry in joined:2 gradients:2 turned:1 apart:0 frozen:0 long:0; do # weights, and biases if there are any
+expect 0 "" "$NETC" "$net" -o model.bin --target cuda --dump dump -q -D t=300
+for entry in joined:2 gradients:2 turned:1 apart:0 frozen:0 long:0 short:1; do # weights, and biases if there are any
     n=$(awk "/^entry ${entry%:*} /{on=1;next} /^entry/{on=0} on" dump/*_join_products.net | grep -c ' = concat(')
     [ "$n" = "${entry#*:}" ] && pass || fail "${entry%:*}: $n tensors are joined, not ${entry#*:}"
 done
