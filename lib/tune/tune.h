@@ -39,6 +39,7 @@ typedef struct Bench { // a launch on a device
     const Value **want; // by buffer: the evaluator's result with error bounds; NULL: not computed
     double *magnitude;  // by buffer: magnitude of its largest element
     int64_t longest;    // the largest number of elements that one of its sums adds
+    double coarsest;    // of 16-bit types to which it rounds values on the way; see tune_bench.c
     bool use_cache;     // of measured times
     Candidate base;     // with the cost model's schedules
 } Bench;

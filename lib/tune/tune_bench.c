@@ -136,6 +136,23 @@ static int64_t longest_sum(const Candidate *c)
     return longest;
 }
 
+// The distance of neighbouring numbers, relative to their size, of the coarsest type to which it
+// rounds values on the way; 0: to none of 16 bits.
+static double coarsest_rounding(const Candidate *c)
+{
+    double coarsest = 0;
+    for (int k = 0; k < c->nkernels; k++)
+        for (int n = 0; n < c->kernels[k].nbodies; n++) {
+            const Body *body = c->kernels[k].body[n];
+            for (uint32_t i = 0; i < body->insts.n; i++) {
+                const Inst *v = &body->insts.at[i];
+                if (v->kind != KI_CAST || (v->type != DT_BF16 && v->type != DT_F16)) continue;
+                coarsest = fmax(coarsest, v->type == DT_BF16 ? 0x1p-7 : 0x1p-10);
+            }
+        }
+    return coarsest;
+}
+
 // Creates the calls of a compiled candidate with the microbenchmark's buffers. false: it has an
 // unknown argument.
 static bool make_trial(Bench *b, Candidate *c)
@@ -304,6 +321,7 @@ RtCode bench_open(Bench *b, RtError *e)
         return rt_fail(e, RT_ENV, "the launch cannot be lowered again");
     find_buffers(b);
     b->longest = longest_sum(base);
+    b->coarsest = coarsest_rounding(base);
     if (load(b, &base, 1, e)) return e->code;
     if (base->wrong) return rt_fail(e, RT_ENV, "%s", base->wrong);
     if (rt_microbench_new(b->device, b->buffer, b->nbuffers, &b->bench, e)) return e->code;

@@ -48,11 +48,14 @@ static int64_t first_wrong(ProgDType t, const void *x, const void *y, size_t byt
 }
 
 // The difference that rounding may cause: from another order of additions, or from fusing a product
-// and a sum into one operation.
+// and a sum into one operation. A sum whose last bits differ may be rounded to the next number of a
+// 16-bit type on the way to a result of a finer type.
 static double allowed(const Bench *b, const Candidate *c, int buffer)
 {
+    enum { ROUNDINGS = 2 };
     double ulps = c->reorders ? 32 * sqrt((double)b->longest) : 8;
-    return ulps * epsilon(b->buffer[buffer].type) * b->magnitude[buffer];
+    return fmax(ulps * epsilon(b->buffer[buffer].type), ROUNDINGS * b->coarsest) *
+           b->magnitude[buffer];
 }
 
 // Why a buffer with the contents [have] after the candidate's run is wrong, or NULL.
