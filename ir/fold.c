@@ -426,15 +426,6 @@ static Node *widen_scatter_add(Graph *g, const Infer *in)
     return graph_cast(g, graph_node(g, in->op, args, 3, in->attrs), t);
 }
 
-// The same as range_of_node, but looks through views and integer casts.
-static Range range_of_copies(const Node *n)
-{
-    if (node_class(n) == CLS_VIEW && n->nargs == 1) return range_of_copies(n->args[0]);
-    if (n->op != OP_cast || dtype_is_float(n->args[0]->type.dtype)) return range_of_node(n);
-    Range r = range_of_copies(n->args[0]), all = range_of_type(n->type.dtype);
-    return range_within(r, all) ? r : all;
-}
-
 // gather(iota, i) is i if i is proved to be in range.
 static Node *fold_gather(Graph *g, const Infer *in)
 {

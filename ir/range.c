@@ -149,13 +149,7 @@ static Range of_node(const Node *n, int depth)
     if (!depth) return all;
     if (node_has(n, OPF_STRIDES) || n->op == OP_gather || n->op == OP_dynamic_slice)
         return of_node(n->args[0], depth - 1);
-    const bool view = node_class(n) == CLS_VIEW; // it has elements of its operands, and no others
-    if ((!view && node_class(n) != CLS_ELEMENTWISE) || n->nargs > 3) return all;
-    if (view) {
-        Range r = of_node(n->args[0], depth - 1);
-        for (uint32_t i = 1; i < n->nargs; i++) r = join(r, of_node(n->args[i], depth - 1));
-        return r;
-    }
+    if (node_class(n) != CLS_ELEMENTWISE || n->nargs > 3) return all;
     for (uint32_t i = 0; i < n->nargs; i++) {
         if (dtype_is_float(n->args[i]->type.dtype)) return all;
         a[i] = of_node(n->args[i], depth - 1);
@@ -167,4 +161,23 @@ static Range of_node(const Node *n, int depth)
 Range range_of_node(const Node *n)
 {
     return of_node(n, DEPTH);
+}
+
+static Range of_copies(const Node *n, int depth)
+{
+    enum { MOST_PARTS = 3 };
+    if (depth && node_class(n) == CLS_VIEW && n->nargs <= MOST_PARTS) {
+        Range r = of_copies(n->args[0], depth - 1);
+        for (uint32_t i = 1; i < n->nargs; i++) r = join(r, of_copies(n->args[i], depth - 1));
+        return r;
+    }
+    if (!depth || n->op != OP_cast || dtype_is_float(n->args[0]->type.dtype))
+        return range_of_node(n);
+    Range r = of_copies(n->args[0], depth - 1), all = range_of_type(n->type.dtype);
+    return range_within(r, all) ? r : all;
+}
+
+Range range_of_copies(const Node *n)
+{
+    return of_copies(n, DEPTH);
 }

@@ -18,5 +18,8 @@ bool range_within(Range r, Range in);
 Range range_of_op(Op op, DType t, const Range *a, bool *exact);
 // The range of the elements of n, which is of an integer type or bool.
 Range range_of_node(const Node *n);
+// The same, but it also looks through all views, such as joined and padded values, and casts of
+// integers.
+Range range_of_copies(const Node *n);
 
 #endif
