@@ -145,10 +145,12 @@ void grad_tanh(Rule *r)
     rule_give(r, 0, B(mul, r->dy, B(sub, number(r, r->n, 1), B(mul, r->n, r->n))));
 }
 
-void grad_erf(Rule *r) // 2 / sqrt(pi) * exp(-a^2)
+// 2 / sqrt(pi) * exp(-a^2), with the factor as a summand of the exponent: rounded to f32 it is
+// wrong by a fourteenth of what the factor would be.
+void grad_erf(Rule *r)
 {
-    Node *bell = U(exp, U(neg, B(mul, A(0), A(0))));
-    rule_give(r, 0, B(mul, r->dy, B(mul, bell, number(r, r->n, M_2_SQRTPI))));
+    Node *factor = number(r, r->n, log(M_2_SQRTPI));
+    rule_give(r, 0, B(mul, r->dy, U(exp, B(sub, factor, B(mul, A(0), A(0))))));
 }
 
 void grad_sigmoid(Rule *r)
