@@ -134,7 +134,8 @@ Val binary_values(Elab *e, BinaryOp op, Val a, Val b, Span sa, Span sb, Span at)
         Diag *d = error_at(e, at, "this operator does not take %s and %s", val_text(e, &a),
                            val_text(e, &b));
         if (a.kind == V_LIST || b.kind == V_LIST)
-            diag_note(e->diags, d, "to compute with a list, make it a tensor: tensor([1, 2])");
+            diag_note(e->diags, d, "%sto compute with a list, make it a tensor: tensor([1, 2])",
+                      op == BIN_MUL ? "to repeat a list, join it: x + x; " : "");
         return val_poison();
     }
     if (weak && (op == BIN_EQ || op == BIN_NE) && (a.kind == V_BOOL || b.kind == V_BOOL))
