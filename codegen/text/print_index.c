@@ -53,7 +53,8 @@ static const char *quotient(Emit *e, const IxTerm *t, const char *of, const char
     bool placed = t->axes & ~known_axes;
     for (int i = 0; i < e->body->naxes; i++)
         placed |= t->axes >> i & 1 && strcmp(e->axis[i], e->own_axis[i]);
-    if (t->e->has_value || !t->axes || (placed && (e->in_value || !plain))) return text;
+    const bool number = plain && of[0] >= '0' && of[0] <= '9'; // (of an axis that is 0 here)
+    if (t->e->has_value || !t->axes || number || (placed && (e->in_value || !plain))) return text;
     const char *key = placed ? emit_text(e, "place %s", text) : text;
     Scope *home = placed ? e->scope : home_of(e, t->axes);
     Binding *known = strmap_get(e->quotients, key);

@@ -217,6 +217,13 @@ train m {
 END
 expect 0 "" "$NETC" inspect shuffled.net -e train --precision bf16 --target sm_90 --why
 [ "$(grep -c 'tile wgmma=own' .out)" -ge 4 ] && ! grep -q ': tile each' .out && pass || fail "shuffled pixels are loaded one by one: $(grep ': tile' .out)"
+# Weights that stay in shared memory are copied at column 0, of which no quotient has a name of its own.
+cat >stays.net <<'END'
+use conv
+model m(x: bf16[16, 4096, 64], w: bf16[32, 4, 64]) { return y = convolve_transpose(x, w, 2, 1) }
+END
+expect 0 "stays" "$NETC" --emit cuda stays.net --target cuda --arch sm_90
+grep -nE 'const int [0-9]' .out && fail "a name begins with a digit" || pass
 # A vector for each matrix of a batch, and the gradient of such a product, which sums over nothing: no calls of the library, no
 # copies of the matrices. And the check of the loss runs before the updates, so that these are stored where they stay.
 expect 0 "" "$NETC" inspect "$ROOT/bench/workloads/capsule.net" -e train --precision bf16 --target sm_90
