@@ -18,7 +18,7 @@ static void print_find(Emit *e, int guard, int looks)
     emit(e, "int all = 0, at = 0;");
     emit_open(e, 1ull << b->col);
     const char *look = emit_count("look", looks),
-               *turn = emit_plus(e, emit_part(e, "warp", 1, 0, looks), look);
+               *turn = emit_plus(e, emit_scaled(e, "warp", looks), look);
     if (looks > 1) turn = emit_text(e, "(%s)", turn);
     emit(e, "const %s own = from + %s * 32 + lane;", it, turn);
     emit_int(e, c, "nc_min(own, (%s)%lld)", it, cols - 1);
@@ -123,7 +123,7 @@ static void print_results(Emit *e)
              (long long)b->bins.held);
     else
         emit_int(e, "place", "%s",
-                 emit_plus(e, emit_part(e, "held", 1, 0, b->bins.shares),
+                 emit_plus(e, emit_scaled(e, "held", b->bins.shares),
                            emit_part(e, e->axis[0], 1, b->bins.shares, 1)));
     emit_open(e, 0);
     emit_bind(e, b->bins.place, e->scope, "place");
@@ -150,8 +150,7 @@ static void print_unordered(Emit *e)
     emit_open(e, 0);
     print_find(e, guard, looks);
     print_add_found(e, guard);
-    emit_end(e, "for (%s from = 0; from < %lld; from += %d) {", it, extent_of(b, b->col),
-             looks * threads);
+    emit_loop(e, it, "from", "0", emit_number(e, extent_of(b, b->col)), looks * threads);
 }
 
 void bins_cuda(Emit *e)

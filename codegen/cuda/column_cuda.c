@@ -46,17 +46,12 @@ static bool hoisted(const Emit *e, int load)
 }
 
 // The vector loads of a shifted loop: loads over the columns that the shift aligns.
-static Vectors find_shifted(const Emit *e, int width)
+static bool is_shifted(const Emit *e, int load)
 {
     const Body *b = e->body;
-    Vectors v = {.axis = 0, .width = width, .open = true};
-    for (uint32_t i = 0; i < b->insts.n && v.nloads < MAX_VECTORS; i++) {
-        const Inst *x = &b->insts.at[i];
-        if (!e->live[i] || x->kind != KI_LOAD || !streams(e, (int)i)) continue;
-        bool lanes = x->pred >= 0 && inst_over(&b->insts.at[x->pred], 0);
-        if (!lanes && column_shifts(b, x->ix, width)) v.loads[v.nloads++] = (int)i;
-    }
-    return v;
+    const Inst *x = &b->insts.at[load];
+    const bool lanes = x->pred >= 0 && inst_over(&b->insts.at[x->pred], 0);
+    return streams(e, load) && !lanes && column_shifts(b, x->ix, b->sched.vector);
 }
 
 // Whether a shifted loop keeps a load in registers, because it is the same for all columns; it is
@@ -88,18 +83,9 @@ static uint64_t *mark_walked(const Emit *e)
 }
 
 // Single elements are vectors of one element, so that they are issued early, too.
-static void add_single_loads(const Emit *e, Vectors *v)
+static bool is_single(const Emit *e, int load)
 {
-    const Body *b = e->body;
-    for (uint32_t i = 0; i < b->insts.n && v->nloads < MAX_VECTORS; i++)
-        if (e->live[i] && b->insts.at[i].kind == KI_LOAD && streams(e, (int)i) &&
-            b->bufs.at[b->insts.at[i].buf].kind == KA_NODE)
-            v->loads[v->nloads++] = (int)i;
-}
-
-static const char *acc_name(Emit *e, int r)
-{
-    return emit_text(e, "%s_acc", e->name[r]);
+    return streams(e, load) && e->body->bufs.at[e->body->insts.at[load].buf].kind == KA_NODE;
 }
 
 static int64_t part_columns(const Body *b)
@@ -111,22 +97,19 @@ static int64_t part_columns(const Body *b)
 
 // Declares the accumulators of reduction r. [walking]: those of a thread's loop over its columns;
 // squared deviations have a special form there (NcRun).
-static void declare(Emit *e, Scope *s, int r, int width, bool walking)
+static void declare(Emit *e, int r, int width, bool walking)
 {
     const Inst *v = &e->body->insts.at[r];
-    const char *acc = acc_name(e, r);
+    const char *acc = acc_name(e, r), *start = acc_start(e, v);
     if (walking && inst_runs(v)) {
-        emit_line(e, s, "NcRun<%s> %s_run[%d] = {};", type_math(acc_type(v)), e->name[r], width);
-        return;
+        emit(e, "NcRun<%s> %s_run[%d] = {};", type_math(acc_type(v)), e->name[r], width);
+    } else if (width == 1) {
+        emit(e, "%s %s[1] = {%s};", acc_struct(e, v), acc, start);
+    } else {
+        emit(e, "%s %s[%d];", acc_struct(e, v), acc, width);
+        emit(e, "#pragma unroll");
+        emit(e, "for (int lane = 0; lane < %d; lane++) %s[lane] = %s;", width, acc, start);
     }
-    if (width == 1) {
-        emit_line(e, s, "%s %s[1] = {%s};", acc_struct(e, v), acc, acc_start(e, v));
-        return;
-    }
-    emit_line(e, s, "%s %s[%d];", acc_struct(e, v), acc, width);
-    emit_line(e, s, "#pragma unroll");
-    emit_line(e, s, "for (int lane = 0; lane < %d; lane++) %s[lane] = %s;", width, acc,
-              acc_start(e, v));
 }
 
 static void add_column(Emit *e, const Columns *c, int r, const char *column, const char *taken)
@@ -199,11 +182,6 @@ static void join(Emit *e, const Columns *c, int r)
              b->nstages > 1 ? "true" : "false", acc_name(e, r));
 }
 
-static bool joined_as_run(const Body *b, const int *r, int n, int i)
-{
-    return inst_runs(&b->insts.at[r[i]]) || squares_of(b, r, n, i) >= 0;
-}
-
 // Combines squared deviations of the threads of each team: once they have the same pivot they are
 // simply added, without the divisions that combining moments needs. Returns the number of columns
 // of the block.
@@ -243,13 +221,11 @@ static void bind_lane(Emit *e, const Columns *c, int stage, bool column)
         int load = c->v.loads[i];
         e->element[load] = NULL;
         if (b->insts.at[load].stage > stage || (over_columns(e, load) && !column)) continue;
-        e->element[load] =
-            emit_text(e, "%s%s.at[%s]", slot_name(e, load), ahead(e, load) ? "[u]" : "",
-                      vector_width(&c->v, load) > 1 ? lane : "0");
+        bind_element(e, &c->v, load, ahead(e, load) ? "[u]" : "");
     }
 }
 
-static void open_lanes(Emit *e, const Columns *c)
+static void open_results(Emit *e, const Columns *c)
 {
     emit_open(e, 1);
     const char *at = c->v.width > 1 ? emit_text(e, "%s + lane", c->base) : c->base;
@@ -258,12 +234,12 @@ static void open_lanes(Emit *e, const Columns *c)
     if (at != c->row) emit_int(e, c->row, "%s", at);
 }
 
-static void close_lanes(Emit *e, const Columns *c)
+static void close_results(Emit *e, const Columns *c)
 {
-    for (int i = 0; i < c->v.nloads; i++) e->element[c->v.loads[i]] = NULL;
+    release_elements(e, &c->v);
     for (int i = 0; i < (int)e->body->insts.n; i++)
         if (near(e, c, i)) e->element[i] = NULL;
-    close_lane_loop(e, c->v.width);
+    close_lanes(e, &c->v);
 }
 
 // Prints, in the innermost scope, the vector loads that have not been issued yet: for the columns
@@ -287,11 +263,11 @@ static Steps flight_of(Emit *e, const Columns *c, const char *first)
 {
     const Body *b = e->body;
     const Schedule *s = &b->sched;
-    Steps f = {.index = "u", .count = s->unroll, .axes = 1ull << b->col};
-    if (f.count == 1) return f;
-    const char *col = e->axis[b->col];
-    f.place = emit_text(e, "const %s %s = %s + u * %d;", int_type(e), col, first, s->team);
-    f.guard = steps_guard(e, &f, col, c->hi, 0);
+    Steps f = {.count = 1};
+    if (s->unroll > 1)
+        f = steps_at(e, "u", s->unroll, e->axis[b->col],
+                     emit_text(e, "%s + u * %d", first, s->team), c->hi, 0);
+    f.axes = 1ull << b->col;
     return f;
 }
 
@@ -307,30 +283,28 @@ static void print_stage(Emit *e, const Columns *c, int stage)
 {
     const Body *b = e->body;
     const Schedule *s = &b->sched;
-    const char *col = e->axis[b->col], *t = int_type(e), *hi = c->hi;
-    const char *first = s->unroll > 1 ? emit_text(e, "%s_first", col) : col;
+    const char *col = e->axis[b->col], *first = s->unroll > 1 ? emit_text(e, "%s_first", col) : col;
     const Steps flight = flight_of(e, c, first);
-    Scope *outer = e->scope;
     int n;
     const int *r = stage_reductions(e, stage, &n);
-    bool squares = any_runs(b, r, n), any = false;
+    const bool squares = any_runs(b, r, n);
     const char *taken = stage ? emit_text(e, "taken_%d", stage) : "taken";
     for (int i = 0; i < n; i++)
-        if (squares_of(b, r, n, i) < 0) declare(e, outer, r[i], c->v.width, true);
-    if (squares) emit_line(e, outer, "int %s = 0, %s_due = 0; // columns so far", taken, taken);
+        if (squares_of(b, r, n, i) < 0) declare(e, r[i], c->v.width, true);
+    if (squares) emit(e, "int %s = 0, %s_due = 0; // columns so far", taken, taken);
     bool *early = NEW_ARRAY(e->arena, bool, b->insts.n + 1);
-    for (int i = 0; i < c->v.nloads; i++) any |= early[c->v.loads[i]] = ahead(e, c->v.loads[i]);
+    for (int i = 0; i < c->v.nloads; i++) early[c->v.loads[i]] = ahead(e, c->v.loads[i]);
     emit_open(e, s->unroll > 1 ? 0 : flight.axes);
-    if (any) load_steps(e, &c->v, early, &flight);
+    load_steps(e, &c->v, early, &flight);
     open_steps(e, &flight);
     print_late_loads(e, c, stage);
     open_stores(e, &c->v, stage);
-    open_lanes(e, c);
+    open_results(e, c);
     bind_lane(e, c, stage, true);
     for (int i = 0; i < n; i++)
         if (squares_of(b, r, n, i) < 0) add_column(e, c, r[i], col, taken);
     lane_stores(e, &c->v, stage);
-    close_lanes(e, c);
+    close_results(e, c);
     flush_stores(e, &c->v, stage);
     if (squares) emit(e, "%s++;", taken);
     close_steps(e, &flight);
@@ -340,14 +314,15 @@ static void print_stage(Emit *e, const Columns *c, int stage)
         emit(e, "%s_due = 2 * %s;", taken, taken);
         emit_end(e, "if (%s >= %s_due) {", taken, taken);
     }
-    if (written_out(b, c)) emit_line(e, outer, "#pragma unroll");
-    emit_end(e, "for (%s %s = %s + member; %s < %s; %s += %d) {", t, first, c->lo, first, hi, first,
-             s->team * s->unroll);
+    if (written_out(b, c)) emit_line(e, e->scope->up, "#pragma unroll");
+    emit_loop(e, int_type(e), first, emit_text(e, "%s + member", c->lo), c->hi,
+              s->team * s->unroll);
     bool runs = squares && !c->shifted && s->team > 1;
     if (runs) taken = join_runs(e, c, r, n, taken);
     settle(e, r, n, c->v.width, taken, true);
     for (int i = 0; i < n; i++)
-        if (!runs || !joined_as_run(b, r, n, i)) join(e, c, r[i]);
+        if (!runs || (!inst_runs(&b->insts.at[r[i]]) && squares_of(b, r, n, i) < 0))
+            join(e, c, r[i]);
 }
 
 static const char *partial_at(Emit *e, const Columns *c)
@@ -387,8 +362,7 @@ static void load_partials(Emit *e, const Columns *c)
     const Schedule *s = &b->sched;
     int n, w = c->v.width;
     const int *r = stage_reductions(e, 0, &n);
-    for (int i = 0; i < n; i++) declare(e, e->scope, r[i], w, false);
-    Scope *outer = e->scope;
+    for (int i = 0; i < n; i++) declare(e, r[i], w, false);
     emit_open(e, 0);
     if (any_runs(b, r, n)) { // the number of columns of the part
         long long cols = b->axis[b->col].extent, part = part_columns(b);
@@ -409,9 +383,8 @@ static void load_partials(Emit *e, const Columns *c)
         emit_each(e, "lane", w, "%s = %s;", acc,
                   acc_join(e, v, acc, acc_of_parts(e, v, part[0], part[1], "count")));
     }
-    emit_line(e, outer, "#pragma unroll 8");
-    emit_end(e, "for (%s part = member; part < %lld; part += %d) {", int_type(e),
-             (long long)s->split, s->team);
+    emit_line(e, e->scope->up, "#pragma unroll 8");
+    emit_loop(e, int_type(e), "part", "member", emit_number(e, s->split), s->team);
     for (int i = 0; i < n; i++) join(e, c, r[i]);
 }
 
@@ -436,8 +409,7 @@ static bool prefetch(Emit *e, const Columns *c)
             emit_value(e, (int)i);
     if (!n) return true;
     for (int i = 0; i < n; i++)
-        emit(e, "%s %s;", vec_type(e, load_dtype(b, given[i]), vector_width(&c->v, given[i])),
-             slot_name(e, given[i]));
+        emit(e, "%s %s;", slot_type(e, &c->v, given[i]), slot_name(e, given[i]));
     emit_open(e, 0);
     for (int i = 0; i < n; i++) print_vector_load(e, &c->v, given[i], slot_name(e, given[i]));
     emit_end(e, "if (%s) {", c->leader);
@@ -449,15 +421,14 @@ static void print_results(Emit *e, const Columns *c)
 {
     const Body *b = e->body;
     if (!body_stores_rows(b)) return;
-    if (b->commits && column_commits_late(b))
-        emit(e, "if (failed) return; // a check has failed: nothing is committed");
+    if (b->commits && column_commits_late(b)) stop_if_failed(e);
     emit_open(e, 0);
     print_late_loads(e, c, -1);
     open_stores(e, &c->v, -1);
-    open_lanes(e, c);
+    open_results(e, c);
     bind_lane(e, c, b->nstages, false);
     lane_stores(e, &c->v, -1);
-    close_lanes(e, c);
+    close_results(e, c);
     flush_stores(e, &c->v, -1);
     emit_end(e, "if (%s) {", c->leader);
 }
@@ -518,10 +489,11 @@ static Columns columns_of(Emit *e, KernelPhase phase)
     c.shifted = b->uneven && s->vector > 1;
     c.tiles = c.shifted ? column_tiles(b) : ceil_div(vectors, c.across);
     c.leader = c.exact ? "member == 0" : "mine && member == 0";
-    c.v = c.shifted ? find_shifted(e, s->vector) : find_vectors(e, 0, s->vector);
+    c.v = c.shifted ? (Vectors){.axis = 0, .width = s->vector, .open = true}
+                    : find_vectors(e, 0, s->vector);
     c.v.streams = true;
     c.v.base = c.base;
-    if (s->vector == 1) add_single_loads(e, &c.v);
+    if (c.shifted || s->vector == 1) add_loads(e, &c.v, c.shifted ? is_shifted : is_single);
     c.walked =
         phase == PHASE_COMBINE ? NEW_ARRAY(e->arena, uint64_t, b->insts.n + 1) : mark_walked(e);
     return c;
@@ -548,7 +520,7 @@ static void print_stages(Emit *e, Columns *c, bool parts)
 {
     const Body *b = e->body;
     c->lo = parts ? "lo" : "0";
-    c->hi = parts ? "hi" : emit_text(e, "%lld", extent_of(b, b->col));
+    c->hi = parts ? "hi" : emit_number(e, extent_of(b, b->col));
     if (parts) declare_part(e, part_columns(b));
     if ((!c->exact && !written_out(b, c)) || c->shifted)
         c->hi = emit_text(e, "(mine ? %s : 0)", c->hi);

@@ -41,8 +41,7 @@ void first_cuda(Emit *e)
     emit(e, "%s_place%s = %s;", x, slot, col);
     close_steps(e, &own);
     emit(e, "nc_first_offer(%s_first, %s_new, %s_place);", x, x, x);
-    emit_end(e, "for (int %s_tile = 0; %s_tile < %lld; %s_tile += %d) {", col, col, cols, col,
-             tile);
+    emit_loop(e, "int", emit_text(e, "%s_tile", col), "0", emit_number(e, cols), tile);
     emit(e, "nc_first_end<%d>(%s_first, %s_key + %lld, %s_from + %lld);", team, x, x, waiting, x,
          waiting);
     // Lane l of the first warp has numbers l, 32 + l, ...

@@ -41,7 +41,7 @@ static void print_shares(Emit *e, int guard)
         emit_store(e, &s);
     }
     emit_end(e, "for (; hits; hits &= hits - 1) {");
-    emit_end(e, "for (%s from = 0; from < %lld; from += 32) {", it, cols);
+    emit_loop(e, it, "from", "0", emit_number(e, cols), 32);
 }
 
 void in_order_cuda(Emit *e)
@@ -51,20 +51,18 @@ void in_order_cuda(Emit *e)
     const Vectors none = {.width = 1};
     const char *leader = print_row_number(e, block_number(e)), *c = e->axis[b->col];
     open_row(e);
-    Scope *row = e->scope;
     for (int stage = 0; stage < b->nstages; stage++) {
         int n;
         const int *r = stage_reductions(e, stage, &n);
-        for (int i = 0; i < n; i++) declare_accumulator(e, row, r[i]);
+        declare_accumulators(e, stage);
         if (guard >= 0 && b->nstages == 1 && !n) {
             print_shares(e, guard);
             continue;
         }
         emit_open(e, 1ull << b->col);
-        for (int i = 0; i < n; i++) accumulate(e, r[i], c);
+        accumulate(e, stage, c);
         lane_stores(e, &none, stage);
-        emit_end(e, "for (%s %s = 0; %s < %lld; %s += 1) {", int_type(e), c, c,
-                 extent_of(b, b->col), c);
+        emit_loop(e, int_type(e), c, "0", emit_number(e, extent_of(b, b->col)), 1);
         for (int i = 0; i < n; i++) print_joined(e, r[i]);
     }
     print_row_stores(e, leader);

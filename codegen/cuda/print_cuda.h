@@ -48,19 +48,26 @@ typedef struct Vectors {
 } Vectors;
 
 Vectors find_vectors(const Emit *e, int axis, int width);
+void add_loads(const Emit *e, Vectors *v, bool (*wanted)(const Emit *e, int load)); // of all
 const char *vec_type(Emit *e, DType t, int width);
 // Whether the load depends on its axes only, so that it can be issued before all arithmetic.
 bool is_plain(const Emit *e, int load);
-int vector_width(const Vectors *v, int load); // how many elements are loaded
-const char *slot_name(Emit *e, int load);     // the name of the variable for the loaded vector
+int vector_width(const Vectors *v, int load);               // how many elements are loaded
+const char *slot_type(Emit *e, const Vectors *v, int load); // of the variable for what is loaded
+const char *slot_name(Emit *e, int load);                   // its name
 // choice_cuda.c: the load whose vector this load shares; usually its own. Whether others share a
 // load's vector; then print_choice declares the place from which choice_text loads it.
 int chosen_load(const Emit *e, int load);
 bool shares_vector(const Emit *e, int load);
 void print_choice(Emit *e, const Vectors *v, int first);
 const char *choice_text(Emit *e, const Vectors *v, int first);
-// In the scope of one lane: the loads' values are elements of their vectors; [index]: "" or "[u]".
-void print_lane(Emit *e, const Vectors *v, const char *index);
+// The scope of one lane of a vector, in which the axis has an index. bind_element: a load's value
+// is this lane's element of its vector; [index]: "" or "[u]". release_elements: of no load any
+// more.
+void open_lanes(Emit *e, const Vectors *v, const char *axis);
+void close_lanes(Emit *e, const Vectors *v);
+void bind_element(Emit *e, const Vectors *v, int load, const char *index);
+void release_elements(Emit *e, const Vectors *v);
 // Print a vector load in the innermost scope: into [slot]; into a variable declared there. Nothing
 // if the load shares the vector of another.
 void print_vector_load(Emit *e, const Vectors *v, int load, const char *slot);
@@ -69,8 +76,11 @@ void print_slot(Emit *e, const Vectors *v, int load);
 // open_stores, stored by flush_stores) or straight to memory.
 void open_stores(Emit *e, const Vectors *v, int stage);
 void lane_stores(Emit *e, const Vectors *v, int stage);
-void close_lane_loop(Emit *e, int width); // ends the scope of one lane
 void flush_stores(Emit *e, const Vectors *v, int stage);
+// The function that converts a vector to 16-bit floats, two at a time; NULL: other types.
+const char *packs(DType t);
+
+void stop_if_failed(Emit *e); // before the stores of a body that tests the error record late
 
 // -- split_cuda.c ---------------------------------------------------------------------------------
 // The steps of a thread, as an unrolled loop. A single step is printed without a loop.
@@ -89,10 +99,13 @@ typedef struct Steps {
 // The condition at < end, or NULL if it always holds. [whole]: how many of the first steps are
 // within the range for every thread.
 const char *steps_guard(Emit *e, const Steps *s, const char *at, const char *end, int64_t whole);
+// Steps whose positions are variables [name] with the value [at], below [end].
+Steps steps_at(Emit *e, const char *index, int count, const char *name, const char *at,
+               const char *end, int64_t whole);
 const char *steps_slot(Emit *e, const Steps *s); // the subscript of a step in an array of all steps
 void open_steps(Emit *e, const Steps *s);
 void close_steps(Emit *e, const Steps *s);
-// Issues the loads [ahead] (by instruction) of all steps before any of them is used.
+// Issues the loads [ahead] (by instruction), if any, of all steps before one of them is used.
 void load_steps(Emit *e, const Vectors *v, const bool *ahead, const Steps *s);
 // Declares this block's range of columns, "lo" to "hi". All parts but the last have [columns].
 void declare_part(Emit *e, int64_t columns);
@@ -112,11 +125,14 @@ bool all_have_rows(const Body *b); // the number of rows is a multiple of a bloc
 // returns the condition for a thread to store results that belong to a whole row.
 const char *print_row_number(Emit *e, const char *block);
 void open_row(Emit *e); // the scope of the row; teams without a row process the last one again
-const char *part_of_row(Emit *e); // the index of the row's part in scratch buffers
+const char *member_column(Emit *e); // a row in registers: the first column of a thread's "tile"
+const char *part_of_row(Emit *e);   // the index of the row's part in scratch buffers
 
-// Accumulators of reductions over the columns: declares one in the row's scope; adds an element.
-void declare_accumulator(Emit *e, Scope *row, int r);
-void accumulate(Emit *e, int r, const char *axis);
+// Accumulators of a stage's reductions over the columns: the name of one; declares them; adds an
+// element to each.
+const char *acc_name(Emit *e, int r);
+void declare_accumulators(Emit *e, int stage);
+void accumulate(Emit *e, int stage, const char *axis);
 void print_joined(Emit *e, int r); // the result, combined across the team, in all its threads
 // ... stored at index [at] of the scratch buffers from number *scratch on, for the second kernel.
 void store_parts(Emit *e, int r, int *scratch, const char *at);

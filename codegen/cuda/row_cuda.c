@@ -43,33 +43,9 @@ static const char *row_name(Emit *e, int load)
     return emit_text(e, "%s_row", e->name[load]);
 }
 
-static const char *load_type(const Rows *r, int load)
+static bool is_single(const Emit *e, int load)
 {
-    const Body *b = r->e->body;
-    return vec_type(r->e, b->bufs.at[b->insts.at[load].buf].type, r->v.width);
-}
-
-static int bytes_loaded(const Rows *r, int load)
-{
-    const Body *b = r->e->body;
-    return dtype_info[b->bufs.at[b->insts.at[load].buf].type].bits / 8;
-}
-
-// The load's value is the lane's element of its vector.
-static void bind_lane(Rows *r, int load, const char *index)
-{
-    Emit *e = r->e;
-    e->element[load] =
-        emit_text(e, "%s%s.at[%s]", slot_name(e, load), index, r->v.width > 1 ? "lane" : "0");
-}
-
-static void add_single_loads(Rows *r)
-{
-    const Body *b = r->e->body;
-    for (uint32_t i = 0; i < b->insts.n && r->v.nloads < MAX_VECTORS; i++)
-        if (r->e->live[i] && b->insts.at[i].kind == KI_LOAD && over(r, (int)i) &&
-            is_plain(r->e, (int)i))
-            r->v.loads[r->v.nloads++] = (int)i;
+    return inst_over(&e->body->insts.at[load], e->body->col) && is_plain(e, load);
 }
 
 // -- rows that are not aligned --------------------------------------------------------------------
@@ -86,36 +62,29 @@ static void find_uneven(Rows *r)
         if (!r->e->live[i] || x->kind != KI_LOAD || !over(r, (int)i) || x->pred >= 0 ||
             inst_nested(b, x) || !ix_stride(x->ix, b->col, &stride) || stride != 1)
             continue;
-        const BodyBuf *buf = &b->bufs.at[x->buf];
-        int bytes = dtype_info[buf->type].bits / 8;
-        bool aligned = body_aligned(b, x->ix, width);
-        if (width * bytes > 32 || (!aligned && (buf->in_place || (bytes != 2 && bytes != 4))))
-            continue;
+        const int bytes = element_bytes(b, x->buf);
+        const bool aligned = body_aligned(b, x->ix, width),
+                   movable = !b->bufs.at[x->buf].in_place && (bytes == 2 || bytes == 4);
+        if (width * bytes > 32 || (!aligned && !movable)) continue;
         any[i] = !aligned;
         r->v.loads[r->v.nloads++] = (int)i;
     }
     store_between(r->e, &r->v);
 }
 
-static bool from_zero(const Rows *r)
-{
-    return !strcmp(r->lo, "0");
-}
-
 static void keep_edges(Rows *r)
 {
     Emit *e = r->e;
-    const Body *b = e->body;
     Scope *row = e->scope;
-    open_edge(r->e);
+    open_edge(e);
     for (int i = 0; i < r->v.nloads; i++) {
-        const Inst *x = &b->insts.at[r->v.loads[i]];
-        if (!kept(r, r->v.loads[i])) continue;
-        const char *name = emit_text(e, "%s_edge", e->name[r->v.loads[i]]);
-        emit_line(e, row, "%s %s = 0;", type_storage(b->bufs.at[x->buf].type), name);
-        emit(e, "%s = %s[%s];", name, e->buf_name[x->buf], emit_index(e, x->ix));
+        const int load = r->v.loads[i];
+        if (!kept(r, load)) continue;
+        const char *name = emit_text(e, "%s_edge", e->name[load]);
+        emit_line(e, row, "%s %s = 0;", type_storage(load_dtype(e->body, load)), name);
+        emit(e, "%s = %s;", name, emit_element(e, load));
     }
-    close_edge(r->e, NULL);
+    close_edge(e, NULL);
 }
 
 // Loads of single values per row. Those whose index is known are issued before everything else;
@@ -146,22 +115,6 @@ static void print_early(Rows *r, bool computed_place)
 
 // -- a stage --------------------------------------------------------------------------------------
 
-static void open_lanes(Rows *r)
-{
-    Emit *e = r->e;
-    emit_open(e, 1ull << e->body->col);
-    if (r->v.width > 1) emit_int(e, r->c, "%s + lane", r->base);
-}
-
-static void close_lanes(Rows *r)
-{
-    Emit *e = r->e;
-    if (r->v.width == 1)
-        emit_end(e, "{");
-    else
-        close_lane_loop(e, r->v.width);
-}
-
 // The maximum of the stage relative to which other reductions of it are (Inst.under); -1: none.
 static int find_online(const Rows *r, int stage)
 {
@@ -179,32 +132,31 @@ static void print_online(Rows *r, int stage, int max)
 {
     Emit *e = r->e;
     const Body *b = e->body;
-    Scope *s = e->scope;
     int n;
     const int *red = stage_reductions(e, stage, &n);
     const char *m = e->name[max];
-    emit_line(e, s, "float %s_top = %s_acc;", m, m);
-    open_lanes(r);
+    emit(e, "float %s_top = %s_acc;", m, m);
+    open_lanes(e, &r->v, r->c);
     const char *x = emit_value(e, b->insts.at[max].a[0]);
     emit(e, "%s_top = nc_max(%s_top, %s);", m, m, x);
-    close_lanes(r);
-    emit_line(e, s, "const float %s_now = %s_top == -NC_INF ? 0.0f : %s_top;", m, m, m);
+    close_lanes(e, &r->v);
+    emit(e, "const float %s_now = %s_top == -NC_INF ? 0.0f : %s_top;", m, m, m);
     for (int i = 0; i < n; i++)
-        if (red[i] != max)
-            emit_line(e, s, "%s_acc *= nc_exp_16(%s_acc - %s_now);", e->name[red[i]], m, m);
-    emit_line(e, s, "%s_acc = %s_top;", m, m);
+        if (red[i] != max) emit(e, "%s_acc *= nc_exp_16(%s_acc - %s_now);", e->name[red[i]], m, m);
+    emit(e, "%s_acc = %s_top;", m, m);
     const char *now = emit_text(e, "%s_now", m);
-    emit_bind(e, max, s, now);
+    emit_bind(e, max, e->scope, now);
     for (uint32_t i = 0; i < b->insts.n; i++) { // casts of a 16-bit maximum to f32
         const Inst *v = &b->insts.at[i];
-        if (v->kind == KI_CAST && v->a[0] == max && v->type == DT_F32) emit_bind(e, (int)i, s, now);
+        if (v->kind == KI_CAST && v->a[0] == max && v->type == DT_F32)
+            emit_bind(e, (int)i, e->scope, now);
     }
-    open_lanes(r);
+    open_lanes(e, &r->v, r->c);
     for (int i = 0; i < n; i++)
         if (red[i] != max)
             emit(e, "%s_acc += %s;", e->name[red[i]], emit_value(e, b->insts.at[red[i]].a[0]));
     lane_stores(e, &r->v, stage);
-    close_lanes(r);
+    close_lanes(e, &r->v);
 }
 
 // A comparison that is true for one column only (Inst.once) and known in the stage; -1: none.
@@ -223,12 +175,10 @@ static int find_pick(const Rows *r, int stage)
 static void print_lanes(Rows *r, int stage)
 {
     Emit *e = r->e;
-    int n;
-    const int *red = stage_reductions(e, stage, &n);
-    open_lanes(r);
-    for (int i = 0; i < n; i++) accumulate(e, red[i], r->c);
+    open_lanes(e, &r->v, r->c);
+    accumulate(e, stage, r->c);
     lane_stores(e, &r->v, stage);
-    close_lanes(r);
+    close_lanes(e, &r->v);
 }
 
 // Only one vector of a row contains the picked column; for the others, the comparison is false for
@@ -270,13 +220,10 @@ static Steps tiles_of(Rows *r)
 {
     Emit *e = r->e;
     const Schedule *s = &e->body->sched;
-    Steps t = {.index = "tile", .count = s->row.keep};
-    const char *at = t.count > 1 ? emit_text(e, "(tile * %d + member)", s->team) : "member";
-    if (s->vector > 1) at = emit_text(e, "%s * %d", at, s->vector);
-    if (!from_zero(r)) at = emit_text(e, "%s + %s", r->lo, at);
+    const char *at = emit_plus(e, r->lo, member_column(e));
+    Steps t = steps_at(e, "tile", s->row.keep, r->base, at, r->hi,
+                       r->least / ((int64_t)s->team * s->vector));
     t.placed = r->base;
-    t.place = emit_text(e, "const %s %s = %s;", r->t, r->base, at);
-    t.guard = steps_guard(e, &t, r->base, r->hi, r->least / ((int64_t)s->team * s->vector));
     return t;
 }
 
@@ -285,13 +232,11 @@ static void fill_registers(Rows *r, bool early)
 {
     Emit *e = r->e;
     const Steps tiles = tiles_of(r);
-    bool *keep = NEW_ARRAY(e->arena, bool, e->body->insts.n + 1), any = false;
+    bool *keep = NEW_ARRAY(e->arena, bool, e->body->insts.n + 1);
     for (int i = 0; i < r->v.nloads; i++) {
         const int load = r->v.loads[i];
         keep[load] = kept(r, load) && (r->known && r->known[load]) == early;
-        any |= keep[load];
     }
-    if (!any) return;
     load_steps(e, &r->v, keep, &tiles);
 }
 
@@ -304,7 +249,7 @@ static void stage_in_registers(Rows *r, int stage)
         int load = r->v.loads[i];
         if (!over(r, load) || !used(r, load, stage)) continue;
         if (!kept(r, load)) print_slot(e, &r->v, load);
-        bind_lane(r, load, kept(r, load) ? steps_slot(e, &tiles) : "");
+        bind_element(e, &r->v, load, kept(r, load) ? steps_slot(e, &tiles) : "");
     }
     print_vector(r, stage);
     close_steps(e, &tiles);
@@ -350,13 +295,9 @@ static Stream stream_of(Rows *r, int stage, bool fills)
 static Steps flight_of(Rows *r, const Stream *s)
 {
     Emit *e = r->e;
-    int64_t step = (int64_t)e->body->sched.team * r->v.width;
-    Steps f = {.index = "u", .count = s->unroll};
-    if (f.count == 1) return f;
-    f.place =
-        emit_text(e, "const %s %s = %s + u * %lld;", r->t, r->base, s->chunk, (long long)step);
-    f.guard = steps_guard(e, &f, r->base, r->hi, 0);
-    return f;
+    if (s->unroll == 1) return (Steps){.count = 1};
+    const char *at = emit_text(e, "%s + u * %d", s->chunk, e->body->sched.team * r->v.width);
+    return steps_at(e, "u", s->unroll, r->base, at, r->hi, 0);
 }
 
 // One load of the current vector: already issued, from shared memory, or from memory.
@@ -366,7 +307,7 @@ static void stream_load(Rows *r, const Stream *s, int load)
     const char *slot = slot_name(e, load);
     bool in_flight = s->unroll > 1 && s->ahead[load];
     if (!in_flight && kept(r, load) && !s->fills) {
-        emit(e, "%s %s;", load_type(r, load), slot);
+        emit(e, "%s %s;", slot_type(e, &r->v, load), slot);
         emit(e, "%s%s = nc_load<%d>(%s + %s);", s->near, slot, r->v.width, row_name(e, load),
              r->base);
         if (*s->near) {
@@ -380,18 +321,16 @@ static void stream_load(Rows *r, const Stream *s, int load)
     if (s->fills && kept(r, load))
         emit(e, "%snc_store<%d>(%s + %s, %s%s);", s->near, r->v.width, row_name(e, load), r->base,
              slot, in_flight ? "[u]" : "");
-    bind_lane(r, load, in_flight ? "[u]" : "");
+    bind_element(e, &r->v, load, in_flight ? "[u]" : "");
 }
 
 static void stage_in_stream(Rows *r, int stage, bool fills)
 {
     Emit *e = r->e;
     const Body *b = e->body;
-    Scope *row = e->scope;
     const Stream s = stream_of(r, stage, fills);
     const int team = b->sched.team, width = r->v.width;
-    const char *start = team == 1 ? "" : width == 1 ? "member" : emit_text(e, "member * %d", width);
-    start = !*start ? r->lo : from_zero(r) ? start : emit_text(e, "%s + %s", r->lo, start);
+    const char *start = emit_plus(e, r->lo, emit_scaled(e, team == 1 ? "0" : "member", width));
     emit_open(e, 0);
     const Steps flight = flight_of(r, &s);
     if (s.unroll > 1) load_steps(e, &r->v, s.ahead, &flight);
@@ -407,19 +346,18 @@ static void stage_in_stream(Rows *r, int stage, bool fills)
         writes |= store_over(b, &b->stores.at[i], b->col) && b->stores.at[i].stage == stage;
     close_steps(e, &flight);
     if (s.unroll == 1 && (!writes || !ahead))
-        emit_line(e, row, "#pragma unroll %d", writes ? 2 : 4);
-    emit_end(e, "for (%s %s = %s; %s < %s; %s += %d) {", r->t, s.chunk, start, s.chunk, r->hi,
-             s.chunk, team * width * s.unroll);
+        emit_line(e, e->scope->up, "#pragma unroll %d", writes ? 2 : 4);
+    emit_loop(e, r->t, s.chunk, start, r->hi, team * width * s.unroll);
 }
 
 // The stage's first unaligned load whose vectors are all misaligned by the same amount; -1: none.
 // The stage is then compiled for each of the four possible amounts.
 static int first_moved(const Rows *r, int stage)
 {
-    for (int i = 0; i < r->v.nloads && r->e->body->sched.row.margin; i++) {
-        int load = r->v.loads[i];
-        if (r->v.any && r->v.any[load] && r->v.width * bytes_loaded(r, load) % 16 == 0 &&
-            used(r, load, stage))
+    const Body *b = r->e->body;
+    for (int i = 0; i < r->v.nloads && b->sched.row.margin; i++) {
+        const int load = r->v.loads[i], bytes = element_bytes(b, b->insts.at[load].buf);
+        if (r->v.any && r->v.any[load] && r->v.width * bytes % 16 == 0 && used(r, load, stage))
             return load;
     }
     return -1;
@@ -453,7 +391,7 @@ static void print_stage(Rows *r, int stage, bool fills)
     Emit *e = r->e;
     int n;
     const int *red = stage_reductions(e, stage, &n);
-    for (int i = 0; i < n; i++) declare_accumulator(e, e->scope, red[i]);
+    declare_accumulators(e, stage);
     print_vectors(r, stage, fills);
     if (r->uneven) {
         Rows edge = *r;
@@ -485,11 +423,10 @@ static void declare_rows(Rows *r)
     for (int i = 0; i < r->v.nloads; i++) {
         int load = r->v.loads[i];
         if (!kept(r, load)) continue;
-        DType d = b->bufs.at[b->insts.at[load].buf].type;
-        emit(e, "%s *const %s = %s%s;", type_storage(d), row_name(e, load),
-             in_shared(e, type_storage(d), offset),
-             from_zero(r) ? "" : emit_text(e, " - %s", r->lo));
-        offset += (b->sched.row.cols * (dtype_info[d].bits / 8) + 15) / 16 * 16;
+        const char *t = type_storage(load_dtype(b, load));
+        emit(e, "%s *const %s = %s%s;", t, row_name(e, load), in_shared(e, t, offset),
+             strcmp(r->lo, "0") ? emit_text(e, " - %s", r->lo) : "");
+        offset += ceil_div(b->sched.row.cols * element_bytes(b, b->insts.at[load].buf), 16) * 16;
     }
 }
 
@@ -536,16 +473,7 @@ static void find_loads(Rows *r)
     r->v.base = r->base;
     // Weights, which are used once, leave the L1 cache to the vector, which all rows use.
     r->v.streams = row_meets_vector(e->body) && (e->body->nstages == 1 || s->row.keep);
-    if (s->vector == 1) add_single_loads(r);
-}
-
-static void print_stages(Rows *r)
-{
-    const Body *b = r->e->body;
-    for (int i = 0; i < b->nstages; i++) {
-        if (i > 0 && i + 1 == b->nstages) print_early(r, true);
-        print_stage(r, i, i == 0 && b->sched.shared_bytes > 0);
-    }
+    if (s->vector == 1) add_loads(e, &r->v, is_single);
 }
 
 void row_cuda(Emit *e, KernelPhase phase)
@@ -556,7 +484,7 @@ void row_cuda(Emit *e, KernelPhase phase)
     long long shared = partial ? s->split : s->cluster; // blocks that share a row
     Rows r = {.e = e, .c = e->axis[b->col], .t = int_type(e), .lo = "0"};
     r.base = s->vector > 1 ? emit_text(e, "%s_first", r.c) : r.c;
-    r.hi = emit_text(e, "%lld", extent_of(b, b->col));
+    r.hi = emit_number(e, extent_of(b, b->col));
     r.uses = body_stage_uses(e->arena, b);
     r.least = b->axis[b->col].extent;
     r.uneven = b->uneven && s->vector > 1;
@@ -578,7 +506,10 @@ void row_cuda(Emit *e, KernelPhase phase)
     print_early(&r, false);
     if (r.uneven && (s->row.keep || s->shared_bytes)) keep_edges(&r);
     if (s->row.keep) fill_registers(&r, false);
-    print_stages(&r);
+    for (int i = 0; i < b->nstages; i++) {
+        if (i > 0 && i + 1 == b->nstages) print_early(&r, true);
+        print_stage(&r, i, i == 0 && s->shared_bytes > 0);
+    }
     if (partial)
         print_parts(&r, leader);
     else

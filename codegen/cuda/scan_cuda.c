@@ -34,7 +34,6 @@ void scan_cuda(Emit *e)
     emit_bind(e, at, e->scope, x);
     emit_stores(e, 0);
     close_steps(e, &own);
-    emit_end(e, "for (%s %s_tile = 0; %s_tile < %lld; %s_tile += %d) {", t, col, col, cols, col,
-             s->team * s->unroll);
+    emit_loop(e, t, emit_text(e, "%s_tile", col), "0", emit_number(e, cols), s->team * s->unroll);
     emit_close(e, NULL, NULL);
 }

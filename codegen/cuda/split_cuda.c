@@ -19,6 +19,15 @@ const char *steps_guard(Emit *e, const Steps *s, const char *at, const char *end
     return emit_text(e, "%s < %lld || %s < %s", s->index, (long long)whole, at, end);
 }
 
+Steps steps_at(Emit *e, const char *index, int count, const char *name, const char *at,
+               const char *end, int64_t whole)
+{
+    Steps s = {.index = index, .count = count};
+    s.place = emit_text(e, "const %s %s = %s;", int_type(e), name, at);
+    s.guard = steps_guard(e, &s, name, end, whole);
+    return s;
+}
+
 const char *steps_slot(Emit *e, const Steps *s)
 {
     return s->count > 1 ? emit_text(e, "[%s]", s->index) : "[0]";
@@ -65,12 +74,14 @@ void close_steps(Emit *e, const Steps *s)
 
 void load_steps(Emit *e, const Vectors *v, const bool *ahead, const Steps *s)
 {
-    const Body *b = e->body;
-    for (int i = 0; i < v->nloads; i++)
-        if (ahead[v->loads[i]] && chosen_load(e, v->loads[i]) == v->loads[i])
-            emit(e, "%s %s[%d];",
-                 vec_type(e, load_dtype(b, v->loads[i]), vector_width(v, v->loads[i])),
-                 slot_name(e, v->loads[i]), s->count);
+    bool any = false;
+    for (int i = 0; i < v->nloads; i++) {
+        const int load = v->loads[i];
+        any |= ahead[load];
+        if (ahead[load] && chosen_load(e, load) == load)
+            emit(e, "%s %s[%d];", slot_type(e, v, load), slot_name(e, load), s->count);
+    }
+    if (!any) return;
     open_steps(e, s);
     for (int i = 0; i < v->nloads; i++)
         if (ahead[v->loads[i]])

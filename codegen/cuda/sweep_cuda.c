@@ -21,27 +21,22 @@ static void bind_elements(Sweep *w, int stage)
         int at = w->v.loads[i];
         if (w->b->insts.at[at].stage > stage || !inst_over(&w->b->insts.at[at], w->b->col))
             continue;
-        bool held = sweep_is_held(w, at);
+        const bool held = sweep_is_held(w, at), fixed = held && sweep_in_registers(w, at);
+        Emit *own = sweep_over_rows(w, at) ? e : w->of_row[0]; // of what all rows share
         if (w->edges)
-            e->element[at] = !held                    ? NULL
-                             : sweep_over_rows(w, at) ? emit_text(e, "%s_edge", e->name[at])
-                                                      : sweep_shared_slot(w, at, true);
+            e->element[at] = held ? emit_text(e, "%s_edge", own->name[at]) : NULL;
         else
             e->element[at] =
-                emit_text(e, "%s.at[%s]",
-                          held && sweep_in_registers(w, at) ? sweep_shared_slot(w, at, false)
-                                                            : slot_name(e, at),
-                          emit_count("lane", w->b->sched.vector));
+                emit_text(e, "%s%s.at[%s]", slot_name(fixed ? own : e, at),
+                          fixed ? sweep_in_tile(w) : "", emit_count("lane", w->b->sched.vector));
     }
 }
 
 // The stage's code for one column.
 static void print_column(Sweep *w, const Vectors *v, int stage)
 {
-    int n;
-    const int *r = stage_reductions(w->e, stage, &n);
     bind_elements(w, stage);
-    for (int i = 0; i < n; i++) accumulate(w->e, r[i], w->col);
+    accumulate(w->e, stage, w->col);
     sweep_print_folds(w, stage);
     lane_stores(w->e, v, stage);
 }
@@ -50,13 +45,10 @@ static void print_column(Sweep *w, const Vectors *v, int stage)
 static void print_row_stage(Sweep *w, int stage)
 {
     Emit *e = w->e;
-    Scope *row = e->scope;
-    int n, together = w->b->sched.sweep.together;
-    const char *slot =
-        emit_plus(e, emit_part(e, "slot", 1, 0, together), emit_text(e, "%d", w->row));
+    const int together = w->b->sched.sweep.together;
+    const char *slot = emit_plus(e, emit_scaled(e, "slot", together), emit_number(e, w->row));
     if (w->skewed && w->row) slot = w->in_row ? "after" : "0";
-    const int *r = stage_reductions(e, stage, &n);
-    for (int i = 0; i < n; i++) declare_accumulator(e, row, r[i]);
+    declare_accumulators(e, stage);
     sweep_open_tiles(w);
     for (int i = 0; i < w->v.nloads; i++) {
         int at = w->v.loads[i];
@@ -65,15 +57,14 @@ static void print_row_stage(Sweep *w, int stage)
         if (!sweep_is_held(w, at))
             print_slot(e, &w->v, at);
         else if (!sweep_in_registers(w, at) && w->uses[at] >> stage % 64 & 1)
-            emit(e, "const %s %s = nc_load<%d>(%s);", vec_type(e, load_dtype(w->b, at), w->v.width),
-                 slot_name(e, at), w->v.width, sweep_hold_place(w, at, slot));
+            emit(e, "const %s %s = nc_load<%d>(%s);", slot_type(e, &w->v, at), slot_name(e, at),
+                 w->v.width, sweep_hold_place(w, at, slot));
     }
     open_stores(e, &w->v, stage);
-    emit_open(e, 1ull << w->b->col);
     e->axis[w->b->col] = w->col;
-    emit_int(e, w->col, "%s", emit_plus(e, w->first, emit_count("lane", w->b->sched.vector)));
+    open_lanes(e, &w->v, w->col);
     print_column(w, &w->v, stage);
-    emit_times(e, "lane", w->b->sched.vector);
+    close_lanes(e, &w->v);
     e->axis[w->b->col] = w->first;
     flush_stores(e, &w->v, stage);
     sweep_close_tiles(w);
@@ -99,7 +90,7 @@ static void print_stage(Sweep *w, int stage)
         print_row_stage(w, 0);
     }
     sweep_take_row(w, 0);
-    sweep_print_joins(w, w->e->scope, sums, n);
+    sweep_print_joins(w, sums, n);
 }
 
 // A stage that is left out if none of the turn's rows needs its sums; this is the same for all
@@ -135,17 +126,21 @@ static void print_ahead(Sweep *w)
     Sum *sums = sweep_sums_at_once(w, 0, &n);
     for (int i = 0; i < n; i++) {
         sums[i].row = 1;
-        emit_line(e, w->e->scope, "%s %s;", type_math(w->b->insts.at[sums[i].r].type),
-                  e->name[sums[i].r]);
+        emit(w->e, "%s %s;", type_math(w->b->insts.at[sums[i].r].type), e->name[sums[i].r]);
     }
-    emit_line(e, w->e->scope, "nc_copied<%d>();", w->b->sched.sweep.ahead - 2);
+    emit(w->e, "nc_copied<%d>();", w->b->sched.sweep.ahead - 2);
     sweep_take_row(w, 1);
     emit_open(e, 1);
     emit_int(e, e->axis[0], "begin");
     print_row_stage(w, 0);
-    sweep_print_joins(w, e->scope, sums, n);
+    sweep_print_joins(w, sums, n);
     emit_end(e, "{");
     sweep_take_row(w, 0);
+}
+
+static bool is_held(const Emit *e, int load)
+{
+    return sweep_held(e->body, &e->body->insts.at[load]);
 }
 
 // Finds what uses vectors: held loads, other loads if rows are aligned, and stores.
@@ -155,11 +150,11 @@ static void find_moves(Sweep *w)
     const Schedule *s = &b->sched;
     if (w->uneven || s->vector == 1) {
         w->v = (Vectors){.axis = b->col, .width = s->vector};
-        for (uint32_t i = 0; i < b->insts.n && w->v.nloads < MAX_VECTORS; i++)
-            if (w->e->live[i] && sweep_held(b, &b->insts.at[i])) w->v.loads[w->v.nloads++] = (int)i;
+        add_loads(w->e, &w->v, is_held);
     } else {
         w->v = find_vectors(w->e, b->col, s->vector);
     }
+    w->v.base = w->first;
     if (w->uneven) store_between(w->e, &w->v);
 }
 
@@ -168,8 +163,7 @@ static void take_ahead(Sweep *w)
 {
     int n;
     const int *r = stage_reductions(w->e, 0, &n);
-    for (int i = 0; i < n; i++)
-        sweep_bind_joined(w, w->e->scope, (Sum){0, r[i]}, w->of_row[1]->name[r[i]]);
+    for (int i = 0; i < n; i++) sweep_bind_joined(w, (Sum){0, r[i]}, w->of_row[1]->name[r[i]]);
 }
 
 // Declares the rows of this turn and their elements at the edges; loads those of the next turn.
@@ -236,7 +230,7 @@ static void declare_place(Sweep *w)
     }
     if (!w->uneven) return;
     e->axis[0] = "begin"; // the edges are the same in every row of the team
-    declare_edges(e, "0", emit_text(e, "%lld", w->cols));
+    declare_edges(e, "0", emit_number(e, w->cols));
     e->axis[0] = row;
 }
 
@@ -251,7 +245,7 @@ static void print_begin(Sweep *w, long long turn)
         emit_open(e, 0);
         const int slots = s->sweep.ahead - 1;
         const char *slot = emit_count("slot", slots);
-        sweep_print_turn(w, emit_plus(e, "begin", emit_part(e, slot, 1, 0, turn)), slot);
+        sweep_print_turn(w, emit_plus(e, "begin", emit_scaled(e, slot, turn)), slot);
         emit_end(e, slots == 1 ? "{" : "for (int slot = 0; slot < %d; slot++) {", slots);
     }
     for (int r = 0; w->uneven && r < s->sweep.together; r++) {

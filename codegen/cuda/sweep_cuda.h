@@ -45,9 +45,7 @@ void sweep_close_tiles(Sweep *w);
 const char *sweep_in_tile(const Sweep *w); // the subscript of a tile in an array of all: "[tile]"
 void sweep_open_edges(Sweep *w);
 void sweep_close_edges(Sweep *w);
-// The variable of a load that all rows share: in registers, or its element at the edges; the
-// address in shared memory of a held load, for the row in that slot.
-const char *sweep_shared_slot(Sweep *w, int load, bool edge);
+// The address in shared memory of a held load, for the row in that slot.
 const char *sweep_hold_place(Sweep *w, int load, const char *slot);
 void sweep_declare_held(Sweep *w);
 void sweep_fetch_shared(Sweep *w);
@@ -64,8 +62,7 @@ void sweep_print_parts(Sweep *w); // stores the block's partial sums
 // sweep is skewed, those of this row's second stage and of the next row's first stage.
 Sum *sweep_sums_at_once(const Sweep *w, int stage, int *n);
 int sweep_count_sites(const Sweep *w); // combinations per row; reductions of one kind share one
-void sweep_print_joins(Sweep *w, Scope *row, const Sum *sums, int n);
-// Binds the sum to [value] in the row's scope.
-void sweep_bind_joined(Sweep *w, Scope *row, Sum s, const char *value);
+void sweep_print_joins(Sweep *w, const Sum *sums, int n);
+void sweep_bind_joined(Sweep *w, Sum s, const char *value); // binds the sum to [value]
 
 #endif

@@ -19,12 +19,6 @@ bool sweep_in_registers(const Sweep *w, int load)
     return !sweep_over_rows(w, load) && w->b->sched.row.keep_in == KEEP_REGISTERS;
 }
 
-static const char *loaded_place(Sweep *w, int load)
-{
-    const Inst *x = &w->b->insts.at[load];
-    return emit_address(w->e, w->e->buf_name[x->buf], emit_index(w->e, x->ix));
-}
-
 const char *sweep_in_tile(const Sweep *w)
 {
     return w->b->sched.row.keep > 1 ? "[tile]" : "[0]";
@@ -82,13 +76,10 @@ static Steps tiles_of(Sweep *w)
     Emit *e = w->e;
     const Schedule *s = &w->b->sched;
     const char *row = row_guard(w);
-    Steps t = {.index = "tile", .count = s->row.keep};
-    const char *at = t.count > 1 ? emit_text(e, "(tile * %d + member)", s->team) : "member";
-    t.place = emit_text(e, "const %s %s = %s%s%s;", w->t, w->first, w->uneven ? "head + " : "", at,
-                        s->vector > 1 ? emit_text(e, " * %d", s->vector) : "");
     int64_t least = w->uneven ? least_between(w->b, w->cols) : w->cols;
-    t.guard = steps_guard(e, &t, w->first, w->uneven ? "end" : emit_text(e, "%lld", w->cols),
-                          least / ((int64_t)s->team * s->vector));
+    Steps t = steps_at(
+        e, "tile", s->row.keep, w->first, emit_plus(e, w->uneven ? "head" : "0", member_column(e)),
+        w->uneven ? "end" : emit_number(e, w->cols), least / ((int64_t)s->team * s->vector));
     if (row) t.guard = t.guard ? emit_text(e, "%s && (%s)", row, t.guard) : row;
     return t;
 }
@@ -119,6 +110,19 @@ void sweep_close_edges(Sweep *w)
     w->edges = false;
 }
 
+// Loads the elements at the edges of held loads: those that vary over the [rows], or the others.
+static void load_edges(Sweep *w, bool rows)
+{
+    Emit *e = w->e;
+    sweep_open_edges(w);
+    for (int i = 0; i < w->v.nloads; i++) {
+        int at = w->v.loads[i];
+        if (sweep_is_held(w, at) && sweep_over_rows(w, at) == rows)
+            emit(e, "%s_edge%s = %s;", e->name[at], rows ? "_next" : "", emit_element(e, at));
+    }
+    sweep_close_edges(w);
+}
+
 // -- held loads -----------------------------------------------------------------------------------
 
 static const char *hold_name(Sweep *w, int load)
@@ -133,19 +137,13 @@ static int vector_step(const Sweep *w)
     return w->b->sched.threads * w->b->sched.vector;
 }
 
-const char *sweep_shared_slot(Sweep *w, int load, bool edge)
-{
-    return edge ? emit_text(w->e, "%s_edge", w->of_row[0]->name[load])
-                : emit_text(w->e, "%s%s", slot_name(w->of_row[0], load), sweep_in_tile(w));
-}
-
 const char *sweep_hold_place(Sweep *w, int load, const char *slot)
 {
     const Schedule *s = &w->b->sched;
-    const char *tile = emit_part(w->e, s->row.keep > 1 ? "tile" : "0", 1, 0, vector_step(w));
+    const char *tile = emit_scaled(w->e, s->row.keep > 1 ? "tile" : "0", vector_step(w));
     if (!sweep_over_rows(w, load)) slot = "0";
     if (strchr(slot, '+')) slot = emit_text(w->e, "(%s)", slot);
-    const char *row = emit_part(w->e, slot, 1, 0, s->row.keep * vector_step(w));
+    const char *row = emit_scaled(w->e, slot, s->row.keep * vector_step(w));
     return emit_plus(w->e, hold_name(w, load), emit_plus(w->e, row, tile));
 }
 
@@ -159,11 +157,10 @@ void sweep_declare_held(Sweep *w)
         const char *t = type_storage(load_dtype(w->b, at));
         if (!sweep_is_held(w, at)) continue;
         if (sweep_in_registers(w, at)) {
-            emit(e, "%s %s[%d];", vec_type(e, load_dtype(w->b, at), w->v.width), slot_name(e, at),
-                 s->row.keep);
+            emit(e, "%s %s[%d];", slot_type(e, &w->v, at), slot_name(e, at), s->row.keep);
         } else {
             emit(e, "%s *const %s = %s + %s;", t, hold_name(w, at), in_shared(e, t, offset),
-                 emit_part(e, "threadIdx.x", 1, 0, w->v.width));
+                 emit_scaled(e, "threadIdx.x", w->v.width));
             offset += sweep_held_bytes(w->b, &w->b->insts.at[at]);
         }
         for (int r = 0; w->uneven && r < (sweep_over_rows(w, at) ? s->sweep.together : 1); r++)
@@ -183,26 +180,18 @@ void sweep_fetch_shared(Sweep *w)
     sweep_open_tiles(w);
     for (int i = 0; i < w->v.nloads; i++) {
         int at = w->v.loads[i];
+        const char *slot = slot_name(e, at);
         if (!sweep_is_held(w, at) || sweep_over_rows(w, at)) continue;
-        const char *slot = sweep_in_registers(w, at)
-                               ? emit_text(e, "%s%s", slot_name(e, at), sweep_in_tile(w))
-                               : slot_name(e, at);
-        if (!sweep_in_registers(w, at))
-            emit(e, "%s %s;", vec_type(e, load_dtype(w->b, at), w->v.width), slot);
+        if (sweep_in_registers(w, at)) {
+            print_vector_load(e, &shared, at, emit_text(e, "%s%s", slot, sweep_in_tile(w)));
+            continue;
+        }
+        emit(e, "%s %s;", slot_type(e, &w->v, at), slot);
         print_vector_load(e, &shared, at, slot);
-        if (!sweep_in_registers(w, at))
-            emit(e, "nc_store<%d>(%s, %s);", w->v.width, sweep_hold_place(w, at, "0"), slot);
+        emit(e, "nc_store<%d>(%s, %s);", w->v.width, sweep_hold_place(w, at, "0"), slot);
     }
     sweep_close_tiles(w);
-    if (!w->uneven) return;
-    sweep_open_edges(w);
-    for (int i = 0; i < w->v.nloads; i++) {
-        int at = w->v.loads[i];
-        if (sweep_is_held(w, at) && !sweep_over_rows(w, at))
-            emit(e, "%s_edge = %s[%s];", e->name[at], e->buf_name[w->b->insts.at[at].buf],
-                 emit_index(e, w->b->insts.at[at].ix));
-    }
-    sweep_close_edges(w);
+    if (w->uneven) load_edges(w, false);
 }
 
 // Copies the row "next", if there is one, into a slot.
@@ -217,7 +206,7 @@ static void print_copies(Sweep *w, const char *slot)
         int at = w->v.loads[i];
         if (sweep_is_held(w, at) && sweep_over_rows(w, at))
             emit(e, "nc_copy<%d>(%s, %s);", w->v.width, sweep_hold_place(w, at, slot),
-                 loaded_place(w, at));
+                 emit_place(e, at));
     }
     sweep_close_tiles(w);
     e->axis[0] = row;
@@ -231,7 +220,7 @@ void sweep_print_turn(Sweep *w, const char *begin, const char *slot)
     emit_open(e, 0);
     emit(e, "const %s next = %s%s;", w->t, begin,
          together > 1 ? emit_text(e, " + r * %lld", w->step) : "");
-    print_copies(w, together > 1 ? emit_plus(e, emit_part(e, slot, 1, 0, together), "r") : slot);
+    print_copies(w, together > 1 ? emit_plus(e, emit_scaled(e, slot, together), "r") : slot);
     emit_end(e, "%s",
              together > 1 ? emit_text(e, "for (int r = 0; r < %d; r++) {", together) : "{");
     emit(e, "nc_copies_end();");
@@ -244,15 +233,8 @@ void sweep_fetch_edges(Sweep *w, const char *next)
     const char *row = e->axis[0];
     if (w->row) next = emit_text(e, "(%s + %lld)", next, w->step * w->row);
     emit_open(e, 0);
-    sweep_open_edges(w);
     e->axis[0] = next;
-    for (int i = 0; i < w->v.nloads; i++) {
-        int at = w->v.loads[i];
-        if (sweep_is_held(w, at) && sweep_over_rows(w, at))
-            emit(e, "%s_edge_next = %s[%s];", e->name[at], e->buf_name[w->b->insts.at[at].buf],
-                 emit_index(e, w->b->insts.at[at].ix));
-    }
+    load_edges(w, true);
     e->axis[0] = row;
-    sweep_close_edges(w);
     emit_end(e, "if (%s < %lld) {", next, w->rows);
 }

@@ -49,46 +49,44 @@ static bool is_rare(const Sweep *w, int r)
 }
 
 // Variables for sums of the next row (skewed) and of a rare stage are declared in an outer scope.
-void sweep_bind_joined(Sweep *w, Scope *row, Sum s, const char *value)
+void sweep_bind_joined(Sweep *w, Sum s, const char *value)
 {
     Emit *e = w->of_row[s.row];
     const char *type = emit_text(e, "const %s ", type_math(w->b->insts.at[s.r].type));
     bool declared = (w->skewed && s.row) || is_rare(w, s.r);
-    emit_line(e, row, "%s%s = %s;", declared ? "" : type, e->name[s.r], value);
-    emit_bind(e, s.r, row, e->name[s.r]);
+    emit(w->e, "%s%s = %s;", declared ? "" : type, e->name[s.r], value);
+    emit_bind(e, s.r, w->e->scope, e->name[s.r]);
 }
 
 // One combination for each kind of sums (op and type).
-void sweep_print_joins(Sweep *w, Scope *row, const Sum *sums, int n)
+void sweep_print_joins(Sweep *w, const Sum *sums, int n)
 {
     Emit *e = w->e;
     const Schedule *s = &w->b->sched;
     for (int i = 0; i < n; i++) {
         const Inst *x = &w->b->insts.at[sums[i].r];
-        if (w->of_row[sums[i].row]->bind[sums[i].r].scope == row) continue;
+        Emit *own = w->of_row[sums[i].row];
+        const char *functor = inst_acc(x)->functor;
+        if (own->bind[sums[i].r].scope == e->scope) continue;
         if (!joins_several(w, x)) {
-            const char *acc = emit_text(e, "%s_acc", w->of_row[sums[i].row]->name[sums[i].r]);
-            const char *all = s->team == 1 ? acc
-                                           : emit_text(e, "nc_team<%s, %d>(%s)",
-                                                       inst_acc(x)->functor, s->team, acc);
-            sweep_bind_joined(w, row, sums[i], acc_joined(e, x, acc, all));
+            const char *acc = acc_name(own, sums[i].r), *all = acc;
+            if (s->team > 1) all = emit_text(e, "nc_team<%s, %d>(%s)", functor, s->team, acc);
+            sweep_bind_joined(w, sums[i], acc_joined(e, x, acc, all));
             continue;
         }
-        Buf list = buf_new(e->arena);
-        int count = 0;
+        const char *name = emit_text(e, "%s_all", e->name[sums[i].r]), *list = "";
+        const int slots = w->sites > 1 || is_rare(w, sums[i].r) ? 1 : s->sweep.ahead;
+        int count = 0, at = 0;
         for (int k = i; k < n; k++)
             if (one_join(x, &w->b->insts.at[sums[k].r]))
-                buf_printf(&list, "%s%s_acc", count++ ? ", " : "",
-                           w->of_row[sums[k].row]->name[sums[k].r]);
-        const char *name = emit_text(e, "%s_all", e->name[sums[i].r]);
-        emit_line(e, row, "%s %s[%d] = {%s};", type_math(acc_type(x)), name, count, list.data);
-        int slots = w->sites > 1 || is_rare(w, sums[i].r) ? 1 : s->sweep.ahead;
-        emit_line(e, row, "nc_teams<%s, %d, %d, %d>(%s%s);", inst_acc(x)->functor, s->team,
-                  w->site++, slots, name, slots > 1 && w->in_row ? ", slot" : "");
-        count = 0;
+                list = emit_text(e, "%s%s%s", list, count++ ? ", " : "",
+                                 acc_name(w->of_row[sums[k].row], sums[k].r));
+        emit(e, "%s %s[%d] = {%s};", type_math(acc_type(x)), name, count, list);
+        emit(e, "nc_teams<%s, %d, %d, %d>(%s%s);", functor, s->team, w->site++, slots, name,
+             slots > 1 && w->in_row ? ", slot" : "");
         for (int k = i; k < n; k++)
             if (one_join(x, &w->b->insts.at[sums[k].r]))
-                sweep_bind_joined(w, row, sums[k], emit_text(e, "%s[%d]", name, count++));
+                sweep_bind_joined(w, sums[k], emit_text(e, "%s[%d]", name, at++));
     }
 }
 
@@ -138,7 +136,6 @@ void sweep_print_parts(Sweep *w)
 {
     Emit *e = w->e;
     const Schedule *s = &w->b->sched;
-    Scope *outer = e->scope;
     for (uint32_t i = 0; i < w->b->stores.n; i++) {
         const BodyStore *x = &w->b->stores.at[i];
         if (!x->fold) continue;
@@ -148,7 +145,7 @@ void sweep_print_parts(Sweep *w)
         const char *share = emit_text(e, "%s + %s * %lld", to, block_number(e), w->cols);
         if (joined) {
             const char *team = emit_text(e, " + team * %lld", w->cols);
-            emit_line(e, outer, "__syncthreads();");
+            emit(e, "__syncthreads();");
             share = emit_text(e, "(%s *)nc_shared%s", t, w->teams > 1 ? team : "");
         }
         sweep_open_tiles(w);
@@ -161,10 +158,9 @@ void sweep_print_parts(Sweep *w)
                       emit_plus(e, w->first, lane), i, sweep_in_tile(w), lane);
         }
         sweep_close_tiles(w);
-        if (w->uneven)
-            emit_line(e, outer, "if (member < edges) (%s)[edge] = part%u_edge;", share, i);
+        if (w->uneven) emit(e, "if (member < edges) (%s)[edge] = part%u_edge;", share, i);
         if (!joined) continue;
-        emit_line(e, outer, "__syncthreads();");
+        emit(e, "__syncthreads();");
         emit_open(e, 0);
         emit(e, "%s all = ((%s *)nc_shared)[c];", t, t);
         if (w->teams > 1) {
@@ -174,6 +170,6 @@ void sweep_print_parts(Sweep *w)
                  emit_combine(e, x->fold->op, w->b->bufs.at[x->buf].type, "all", next));
         }
         emit(e, "%s[%s * %lld + c] = all;", to, block_number(e), w->cols);
-        emit_end(e, "for (int c = threadIdx.x; c < %lld; c += %d) {", w->cols, s->threads);
+        emit_loop(e, "int", "c", "threadIdx.x", emit_number(e, w->cols), s->threads);
     }
 }

@@ -17,30 +17,42 @@ static const char *join(Emit *e, Op op, const char *x)
     return emit_text(e, "nc_team<%s, %d, %d>(%s)", functor, s->team, e->joins++ % 2, x);
 }
 
-void accumulate(Emit *e, int r, const char *axis)
+const char *acc_name(Emit *e, int r)
 {
-    const Inst *v = &e->body->insts.at[r];
-    const char *acc = emit_text(e, "%s_acc", e->name[r]);
-    if (v->kind == KI_SCAN)
-        emit_scan(e, r, acc, emit_value(e, v->a[0]));
-    else
-        emit(e, "%s = %s;", acc, acc_step(e, v, acc, axis));
+    return emit_text(e, "%s_acc", e->name[r]);
 }
 
-void declare_accumulator(Emit *e, Scope *row, int r)
+void accumulate(Emit *e, int stage, const char *axis)
 {
-    const Inst *v = &e->body->insts.at[r];
-    if (v->kind == KI_SCAN)
-        emit_line(e, row, "%s %s_acc = 0;", type_math(acc_type(v)), e->name[r]);
-    else
-        emit_line(e, row, "%s %s_acc = %s;", acc_struct(e, v), e->name[r], acc_start(e, v));
+    int n;
+    const int *r = stage_reductions(e, stage, &n);
+    for (int i = 0; i < n; i++) {
+        const Inst *v = &e->body->insts.at[r[i]];
+        const char *acc = acc_name(e, r[i]);
+        if (v->kind == KI_SCAN)
+            emit_scan(e, r[i], acc, emit_value(e, v->a[0]));
+        else
+            emit(e, "%s = %s;", acc, acc_step(e, v, acc, axis));
+    }
+}
+
+void declare_accumulators(Emit *e, int stage)
+{
+    int n;
+    const int *r = stage_reductions(e, stage, &n);
+    for (int i = 0; i < n; i++) {
+        const Inst *v = &e->body->insts.at[r[i]];
+        const bool scans = v->kind == KI_SCAN;
+        emit(e, "%s %s_acc = %s;", scans ? type_math(acc_type(v)) : acc_struct(e, v), e->name[r[i]],
+             scans ? "0" : acc_start(e, v));
+    }
 }
 
 void print_joined(Emit *e, int r)
 {
     const Inst *x = &e->body->insts.at[r];
-    const char *acc = emit_text(e, "%s_acc", e->name[r]);
     if (x->kind == KI_SCAN) return;
+    const char *acc = acc_name(e, r);
     emit(e, "const %s %s = %s;", type_math(x->type), e->name[r],
          acc_joined(e, x, acc, join(e, x->op, acc)));
     emit_bind(e, r, e->scope, e->name[r]);
@@ -61,16 +73,22 @@ void print_row_stores(Emit *e, const char *leader)
     bool in_place = false; // other threads may still have to read what the leader overwrites
     for (uint32_t i = 0; i < b->bufs.n; i++) in_place |= b->bufs.at[i].in_place;
     Vectors none = {.width = 1};
-    Scope *row = e->scope;
     if (in_place && strcmp(leader, "true")) {
         for (uint32_t i = 0; i < b->stores.n; i++)
             if (!store_over(b, &b->stores.at[i], b->col)) emit_value(e, b->stores.at[i].value);
-        emit_line(e, row, "__syncthreads();");
+        emit(e, "__syncthreads();");
     }
     emit_open(e, 0);
     e->scope->guard = true;
     lane_stores(e, &none, -1);
     emit_end(e, "if (%s) {", leader);
+}
+
+const char *member_column(Emit *e)
+{
+    const Schedule *s = &e->body->sched;
+    const char *number = s->row.keep > 1 ? emit_text(e, "(tile * %d + member)", s->team) : "member";
+    return emit_scaled(e, number, s->vector);
 }
 
 bool all_have_rows(const Body *b)
@@ -127,8 +145,8 @@ void combine_cuda(Emit *e)
     open_row(e);
     for (int i = 0, k = 0; i < n; i++) {
         const Inst *x = &e->body->insts.at[r[i]];
-        const char *part[2] = {"", ""}, *acc = emit_text(e, "%s_acc", e->name[r[i]]);
-        declare_accumulator(e, e->scope, r[i]);
+        const char *part[2] = {"", ""}, *acc = acc_name(e, r[i]);
+        emit(e, "%s %s = %s;", acc_struct(e, x), acc, acc_start(e, x));
         for (int p = 0; p < inst_acc(x)->nparts; p++)
             part[p] = emit_text(e, "%s[%s]", emit_scratch(e, k++), part_of_row(e));
         emit(e, "for (%s part = %s; part < %lld; part += %d)", int_type(e),

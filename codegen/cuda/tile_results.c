@@ -67,7 +67,7 @@ void result_vector(Emit *e, Vectors *v, const ResultVector *r)
     lane_stores(e, v, -1);
     if (r->added) add_to_sums(e, r->added, lane);
     operand_close(e, whole, axis, b->axis[2].extent);
-    close_lane_loop(e, r->width);
+    emit_times(e, "lane", r->width);
     if (!whole) return;
     if (r->store)
         r->store(e, v);

@@ -32,22 +32,18 @@ void transpose_cuda(Emit *e)
     }
     uint64_t both = 1ull << inner | 1ull << p, others = ((1ull << b->npar) - 1) & ~both;
     emit_open(e, others);
-    Scope *top = e->scope;
-    top->indent--;
+    e->scope->indent--;
     for (uint32_t i = 0; i < b->insts.n; i++)
         if (turned(e, i))
-            emit_line(e, top, "__shared__ %s %s_tile[32][33];", type_storage(load_dtype(b, i)),
-                      e->name[i]);
+            emit(e, "__shared__ %s %s_tile[32][33];", type_storage(load_dtype(b, i)), e->name[i]);
     emit_open(e, 0);
     emit(e, "const %s %s = first_%s + ty + u, %s = first_%s + tx;", t, x, x, y, y);
     emit_open(e, both);
     for (uint32_t i = 0; i < b->insts.n; i++)
-        if (turned(e, i))
-            emit(e, "%s_tile[ty + u][tx] = %s[%s];", e->name[i], e->buf_name[b->insts.at[i].buf],
-                 emit_index(e, b->insts.at[i].ix));
+        if (turned(e, i)) emit(e, "%s_tile[ty + u][tx] = %s;", e->name[i], emit_element(e, (int)i));
     emit_end(e, "if (%s < %lld && %s < %lld) {", x, nx, y, ny);
     emit_unrolled(e, "for (int u = 0; u < 32; u += 8) {");
-    emit_line(e, top, "__syncthreads();");
+    emit(e, "__syncthreads();");
     for (uint32_t i = 0; i < b->insts.n; i++)
         if (turned(e, i)) e->element[i] = emit_text(e, "%s_tile[tx][ty + u]", e->name[i]);
     emit_open(e, 0);

@@ -1,4 +1,5 @@
 // Loads and stores of whole vectors along an axis, as CUDA C.
+#include <string.h>
 #include "codegen/cuda/print_cuda.h"
 
 static bool vector_place(const Emit *e, const Ix *x, int axis, int width, int buf)
@@ -129,6 +130,13 @@ Vectors find_vectors(const Emit *e, int axis, int width)
     return v;
 }
 
+void add_loads(const Emit *e, Vectors *v, bool (*wanted)(const Emit *e, int load))
+{
+    for (int i = 0; i < (int)e->body->insts.n && v->nloads < MAX_VECTORS; i++)
+        if (e->live[i] && e->body->insts.at[i].kind == KI_LOAD && wanted(e, i))
+            v->loads[v->nloads++] = i;
+}
+
 const char *vec_type(Emit *e, DType t, int width)
 {
     return emit_text(e, "NcVec<%s, %d>", type_storage(t), width);
@@ -192,36 +200,37 @@ static bool loaded_once(const Body *b, int buf)
 
 static const char *load_text(Emit *e, const Vectors *v, int load)
 {
-    const Inst *x = &e->body->insts.at[load];
-    int width = vector_width(v, load);
-    const char *t = vec_type(e, e->body->bufs.at[x->buf].type, width), *buf = e->buf_name[x->buf];
-    const char *pred = x->pred >= 0 ? condition_text(e, v, x->pred) : NULL;
-    const BodyBuf *b = &e->body->bufs.at[x->buf];
-    const char *at = emit_index(e, x->ix), *left = "";
-    if (v->open && b->elems % width) left = emit_text(e, ", %lld - (%s)", (long long)b->elems, at);
-    // Columns have many narrow vectors: issued early, they would take too many registers.
-    bool wide = width * element_bytes(e->body, x->buf) == 16 || e->body->sched.kind == SCHED_ROW;
-    bool stream = v->streams && wide && inst_over(x, e->body->col) && !b->written && !b->in_place &&
-                  loaded_once(e->body, x->buf);
-    const char *from = emit_text(e, "nc_%s<%d>(%s%s)",
-                                 e->follow ? "prefetch"
-                                 : stream  ? "fetch"
-                                           : load_word(e, x),
-                                 width, emit_address(e, buf, at), left);
-    if (v->any && v->any[load]) {
+    const Body *b = e->body;
+    const Inst *x = &b->insts.at[load];
+    const BodyBuf *from = &b->bufs.at[x->buf];
+    const int width = vector_width(v, load), part = aligned_parts(e, x, v->axis, width);
+    const int64_t round = goes_round(e, x, v->axis);
+    const char *pred = x->pred >= 0 ? condition_text(e, v, x->pred) : NULL, *text;
+    const char *buf = e->buf_name[x->buf], *at = emit_index(e, x->ix),
+               *place = emit_address(e, buf, at),
+               *left = emit_text(e, "%lld - (%s)", (long long)from->elems, at);
+    if (round) {
+        text = emit_text(e, "nc_load_round<%d>(%s, %s, %lld)", width, buf, at, (long long)round);
+    } else if (part && !vector_place(e, x->ix, v->axis, width, x->buf)) {
+        text = emit_text(e, "nc_load_parts<%d, %d>(%s + (%s))", width, part, buf, at);
+    } else if (v->any && v->any[load]) {
         // With a margin, the lines around a vector are always within the array.
-        bool margin = e->body->sched.row.margin > 0;
-        const char *rest = margin ? "64" : emit_text(e, "%lld - (%s)", (long long)b->elems, at);
-        from = emit_text(e, "nc_load_any<%d>(%s, %s%s)", width, emit_address(e, buf, at), rest,
-                         margin && moves_with(e->body, load, v->moved) ? ", words" : "");
+        const bool margin = b->sched.row.margin > 0;
+        text = emit_text(e, "nc_load_any<%d>(%s, %s%s)", width, place, margin ? "64" : left,
+                         margin && moves_with(b, load, v->moved) ? ", words" : "");
+    } else {
+        // Columns have many narrow vectors: issued early, they would take too many registers.
+        const bool wide = width * element_bytes(b, x->buf) == 16 || b->sched.kind == SCHED_ROW;
+        const bool stream = v->streams && wide && inst_over(x, b->col) && !from->written &&
+                            !from->in_place && loaded_once(b, x->buf);
+        const bool open = v->open && from->elems % width;
+        text = emit_text(e, "nc_%s<%d>(%s%s%s)",
+                         e->follow ? "prefetch"
+                         : stream  ? "fetch"
+                                   : load_word(e, x),
+                         width, place, open ? ", " : "", open ? left : "");
     }
-    const int part = aligned_parts(e, x, v->axis, width);
-    if (part && !vector_place(e, x->ix, v->axis, width, x->buf))
-        from = emit_text(e, "nc_load_parts<%d, %d>(%s + (%s))", width, part, buf, at);
-    int64_t round = goes_round(e, x, v->axis);
-    if (round)
-        from = emit_text(e, "nc_load_round<%d>(%s, %s, %lld)", width, buf, at, (long long)round);
-    return pred ? emit_text(e, "%s ? %s : %s{}", pred, from, t) : from;
+    return pred ? emit_text(e, "%s ? %s : %s{}", pred, text, slot_type(e, v, load)) : text;
 }
 
 void print_vector_load(Emit *e, const Vectors *v, int load, const char *slot)
@@ -236,10 +245,12 @@ void print_vector_load(Emit *e, const Vectors *v, int load, const char *slot)
 
 void print_slot(Emit *e, const Vectors *v, int load)
 {
-    const DType t = load_dtype(e->body, load);
-    print_vector_load(
-        e, v, load,
-        emit_text(e, "%s %s", vec_type(e, t, vector_width(v, load)), slot_name(e, load)));
+    print_vector_load(e, v, load, emit_text(e, "%s %s", slot_type(e, v, load), slot_name(e, load)));
+}
+
+const char *slot_type(Emit *e, const Vectors *v, int load)
+{
+    return vec_type(e, load_dtype(e->body, load), vector_width(v, load));
 }
 
 const char *slot_name(Emit *e, int load)
@@ -247,22 +258,39 @@ const char *slot_name(Emit *e, int load)
     return emit_text(e, "%s_vec", e->name[chosen_load(e, load)]);
 }
 
-void print_lane(Emit *e, const Vectors *v, const char *index)
+void open_lanes(Emit *e, const Vectors *v, const char *axis)
 {
-    for (int i = 0; i < v->nloads; i++) {
-        const char *at = emit_text(e, "%s%s.at[%s]", slot_name(e, v->loads[i]),
-                                   is_plain(e, v->loads[i]) ? index : "",
-                                   v->steady[i] ? "0" : emit_count("lane", v->width));
-        e->element[v->loads[i]] = at;
-    }
+    emit_open(e, 1ull << v->axis);
+    const char *at = emit_plus(e, v->base, emit_count("lane", v->width));
+    if (strcmp(at, axis)) emit_int(e, axis, "%s", at);
+}
+
+void close_lanes(Emit *e, const Vectors *v)
+{
+    emit_times(e, "lane", v->width);
+}
+
+void bind_element(Emit *e, const Vectors *v, int load, const char *index)
+{
+    e->element[load] = emit_text(e, "%s%s.at[%s]", slot_name(e, load), index,
+                                 emit_count("lane", vector_width(v, load)));
+}
+
+void release_elements(Emit *e, const Vectors *v)
+{
+    for (int i = 0; i < v->nloads; i++) e->element[v->loads[i]] = NULL;
+}
+
+void stop_if_failed(Emit *e)
+{
+    emit(e, "if (failed) return; // a check has failed: nothing is committed");
 }
 
 // Maps that commit test the error record only before they store, so that its load is in flight
 // together with all others.
-static void stop_if_failed(Emit *e)
+static bool tests_late(const Body *b)
 {
-    if (e->body->commits && e->body->sched.kind == SCHED_MAP)
-        emit(e, "if (failed) return; // a check has failed: nothing is committed");
+    return b->commits && b->sched.kind == SCHED_MAP;
 }
 
 static bool wants_store(const Emit *e, uint32_t i, int stage)
@@ -272,15 +300,9 @@ static bool wants_store(const Emit *e, uint32_t i, int stage)
     return store_over(e->body, s, e->body->col) ? s->stage == stage : stage < 0;
 }
 
-// The function that converts a whole vector to 16-bit floats, two at a time; NULL: other types.
-static const char *packs(DType t)
+const char *packs(DType t)
 {
     return t == DT_BF16 ? "nc_pack_b" : t == DT_F16 ? "nc_pack_h" : NULL;
-}
-
-void close_lane_loop(Emit *e, int width)
-{
-    emit_times(e, "lane", width);
 }
 
 void lane_stores(Emit *e, const Vectors *v, int stage)
@@ -291,7 +313,7 @@ void lane_stores(Emit *e, const Vectors *v, int stage)
         for (uint32_t i = 0; i < b->stores.n; i++)
             direct |= wants_store(e, i, stage) && b->stores.at[i].buf >= 0 &&
                       !(i < MAX_STORES && v->store[i]);
-        if (pass && direct) stop_if_failed(e);
+        if (pass && direct && tests_late(b)) stop_if_failed(e);
         for (uint32_t i = 0; i < b->stores.n; i++) {
             const BodyStore *s = &b->stores.at[i];
             if (!wants_store(e, i, stage)) continue;
@@ -321,7 +343,7 @@ void open_stores(Emit *e, const Vectors *v, int stage)
 
 void flush_stores(Emit *e, const Vectors *v, int stage)
 {
-    stop_if_failed(e);
+    if (tests_late(e->body)) stop_if_failed(e);
     for (uint32_t i = 0; i < e->body->stores.n && i < MAX_STORES; i++) {
         const BodyStore *s = &e->body->stores.at[i];
         DType t = s->buf < 0 ? DT_F32 : e->body->bufs.at[s->buf].type;

@@ -90,12 +90,16 @@ void emit_end(Emit *e, const char *head, ...) __attribute__((format(printf, 2, 3
 void emit_unrolled(Emit *e, const char *head, ...) __attribute__((format(printf, 2, 3)));
 void emit_times(Emit *e, const char *name, int64_t n);
 const char *emit_count(const char *name, int64_t n);
+// The same, as the body of: for (type name = from; name < end; name += by).
+void emit_loop(Emit *e, const char *type, const char *name, const char *from, const char *end,
+               int64_t by);
 // An unrolled loop of one statement, in which emit_count is used.
 void emit_each(Emit *e, const char *name, int64_t n, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-// Sums and parts of integers, without operations that have no effect: x + y; x / by % over * times
-// (over 0: without %).
+// Sums, multiples and parts of integers, without operations that have no effect: x + y; x * times;
+// x / by % over * times (over 0: without %).
 const char *emit_plus(Emit *e, const char *x, const char *y);
+const char *emit_scaled(Emit *e, const char *x, int64_t times);
 const char *emit_part(Emit *e, const char *x, int64_t by, int64_t over, int64_t times);
 // Closes the innermost scope without adding lines. Text added to outer scopes later comes after it.
 void emit_settle(Emit *e);
@@ -105,8 +109,11 @@ const char *emit_below(Emit *e, const char *at, int64_t end, bool certain);
 void emit_if(Emit *e, const char *condition); // closes the innermost scope, as the body of an if
 // The address of an element: "&buf[index]", or "buf".
 const char *emit_address(Emit *e, const char *buf, const char *index);
+const char *emit_element(Emit *e, int load); // what a load reads: "buf[index]"
+const char *emit_place(Emit *e, int load);   // its address
 // Formatted in the arena.
 const char *emit_text(Emit *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+const char *emit_number(Emit *e, int64_t n);
 const char *int_type(const Emit *e);     // the type of index arithmetic
 const char *block_number(const Emit *e); // CUDA: the number of the block in this type
 // Adds lines of text to the innermost scope; emit_line: to any open scope.

@@ -131,6 +131,11 @@ const char *emit_text(Emit *e, const char *fmt, ...)
     return s;
 }
 
+const char *emit_number(Emit *e, int64_t n)
+{
+    return emit_text(e, "%lld", (long long)n);
+}
+
 void emit_scan(Emit *e, int r, const char *acc, const char *x)
 {
     const Inst *v = &e->body->insts.at[r];
@@ -287,6 +292,13 @@ void emit_times(Emit *e, const char *name, int64_t n)
         emit_unrolled(e, "for (int %s = 0; %s < %lld; %s++) {", name, name, (long long)n, name);
 }
 
+void emit_loop(Emit *e, const char *type, const char *name, const char *from, const char *end,
+               int64_t by)
+{
+    emit_end(e, "for (%s %s = %s; %s < %s; %s += %lld) {", type, name, from, name, end, name,
+             (long long)by);
+}
+
 const char *emit_count(const char *name, int64_t n)
 {
     return n == 1 ? "0" : name;
@@ -314,17 +326,35 @@ const char *emit_plus(Emit *e, const char *x, const char *y)
     return !strcmp(x, "0") ? y : !strcmp(y, "0") ? x : emit_text(e, "%s + %s", x, y);
 }
 
+const char *emit_scaled(Emit *e, const char *x, int64_t times)
+{
+    if (!times || !strcmp(x, "0")) return "0";
+    return times == 1 ? x : emit_text(e, "%s * %lld", x, (long long)times);
+}
+
 const char *emit_part(Emit *e, const char *x, int64_t by, int64_t over, int64_t times)
 {
-    if (over == 1 || !times || !strcmp(x, "0")) return "0";
+    if (over == 1 || !strcmp(x, "0")) return "0";
     if (by > 1) x = emit_text(e, "%s / %lld", x, (long long)by);
     if (over) x = emit_text(e, "%s %% %lld", x, (long long)over);
-    return times == 1 ? x : emit_text(e, "%s * %lld", x, (long long)times);
+    return emit_scaled(e, x, times);
 }
 
 const char *emit_address(Emit *e, const char *buf, const char *index)
 {
     return strcmp(index, "0") ? emit_text(e, "&%s[%s]", buf, index) : buf;
+}
+
+const char *emit_element(Emit *e, int load)
+{
+    const Inst *x = &e->body->insts.at[load];
+    return emit_text(e, "%s[%s]", e->buf_name[x->buf], emit_index(e, x->ix));
+}
+
+const char *emit_place(Emit *e, int load)
+{
+    const Inst *x = &e->body->insts.at[load];
+    return emit_address(e, e->buf_name[x->buf], emit_index(e, x->ix));
 }
 
 void emit_settle(Emit *e)
