@@ -150,11 +150,11 @@ static Schedule combine_schedule(const Body *b)
 
 // A body in a launch of several: its blocks follow those of the bodies before it.
 typedef struct Place {
+    const Body *body;
+    const char **arg; // by buffer: the name of the kernel's parameter
+    long long first;  // block
     const char *function;
     Placed takes;
-    const char **arg; // by buffer: the name of the kernel's parameter
-    long long rows, blocks, first;
-    int nargs, threads;
 } Place;
 
 // Whether argument j is the same for all n bodies.
@@ -166,90 +166,73 @@ static bool common(const Place *p, int n, int j)
 }
 
 // Assigns the arguments of body i of n that share a function.
-static void assign_arguments(Buf *out, Emit *e, const Place *p, int n, int i, int indent)
+static void assign_arguments(Emit *e, const Place *p, int n, int i)
 {
     Buf line = buf_new(e->arena);
-    for (int j = 0; j < p->nargs; j++)
+    for (int j = 0; j < (int)p->body->bufs.n; j++)
         if (!common(p, n, j)) buf_printf(&line, "a%d = %s, ", j, p[i].arg[j]);
-    if (p->takes.rows) buf_printf(&line, "n = %lld, ", p[i].rows);
-    buf_printf(&line, "first = %lld;", p[i].first);
-    wrap_line(out, indent, line.data, line.len);
+    if (p->takes.rows) buf_printf(&line, "n = %s, ", emit_number(e, body_rows(p[i].body)));
+    emit(e, "%sfirst = %lld;", line.data, p[i].first);
 }
 
 // Assigns the arguments of the block's body, which is one of bodies [from] to [to], by binary
 // search: with many bodies, a linear search would be most of a block's work.
-static void choose_arguments(Buf *out, Emit *e, const Place *p, int n, int from, int to, int indent)
+static void choose_arguments(Emit *e, const Place *p, int n, int from, int to)
 {
     if (to - from == 1) {
-        assign_arguments(out, e, p, n, from, indent);
+        assign_arguments(e, p, n, from);
         return;
     }
-    int mid = (from + to) / 2;
-    buf_pad(out, indent, ' ');
-    buf_printf(out, "if (blockIdx.x < %lld) {\n", p[mid].first);
-    choose_arguments(out, e, p, n, from, mid, indent + 4);
-    buf_pad(out, indent, ' ');
-    buf_str(out, "} else {\n");
-    choose_arguments(out, e, p, n, mid, to, indent + 4);
-    buf_pad(out, indent, ' ');
-    buf_str(out, "}\n");
+    const int mid = (from + to) / 2;
+    emit_open(e, 0);
+    choose_arguments(e, p, n, from, mid);
+    emit_close(e, emit_text(e, "if (blockIdx.x < %lld) {", p[mid].first), "} else {");
+    emit_open(e, 0);
+    choose_arguments(e, p, n, mid, to);
+    emit_close(e, NULL, "}");
 }
 
-static void print_arguments(Buf *out, Emit *e, const Place *p, int n, int indent)
+static void print_arguments(Emit *e, const Place *p, int n)
 {
     enum { FEW = 4 };
-    const char *number = int_type(e);
-    for (int j = 0; j < p->nargs; j++) {
-        if (common(p, n, j)) continue;
-        buf_pad(out, indent, ' ');
-        buf_printf(out, n > FEW ? "%sa%d;\n" : "%sa%d = %s;\n",
-                   parameter_text(e, parameter_of(e->body, (uint32_t)j)), j, p->arg[j]);
-    }
     const bool some = n <= FEW;
-    buf_pad(out, indent, ' ');
-    if (p->takes.rows && some) buf_printf(out, "%s n = %lld;\n", number, p->rows);
-    if (p->takes.rows && !some) buf_printf(out, "%s n;\n", number);
-    if (p->takes.rows) buf_pad(out, indent, ' ');
-    if (!some) {
-        buf_str(out, "int first;\n");
-        choose_arguments(out, e, p, n, 0, n, indent);
-        return;
-    }
-    buf_printf(out, "int first = %lld;\n", p->first);
-    for (int i = 1; i < n; i++) {
-        buf_pad(out, indent, ' ');
-        buf_printf(out, "if (blockIdx.x >= %lld) {\n", p[i].first);
-        assign_arguments(out, e, p, n, i, indent + 4);
-        buf_pad(out, indent, ' ');
-        buf_str(out, "}\n");
+    for (int j = 0; j < (int)p->body->bufs.n; j++)
+        if (!common(p, n, j))
+            emit(e, some ? "%sa%d = %s;" : "%sa%d;",
+                 parameter_text(e, parameter_of(e->body, (uint32_t)j)), j, p->arg[j]);
+    if (p->takes.rows)
+        emit(e, some ? "%s n = %s;" : "%s n;", int_type(e), emit_number(e, body_rows(p->body)));
+    emit(e, some ? "int first = %lld;" : "int first;", p->first);
+    if (!some) choose_arguments(e, p, n, 0, n);
+    for (int i = 1; i < n && some; i++) {
+        emit_open(e, 0);
+        assign_arguments(e, p, n, i);
+        emit_end(e, "if (blockIdx.x >= %lld) {", p[i].first);
     }
 }
 
 // Calls one function for all its bodies; the block's body determines the arguments. [last]: the
 // other blocks have returned.
-static void print_calls(Buf *out, Emit *e, const Place *p, int n, int threads, bool last)
+static void print_calls(Emit *e, const Place *p, int n, int threads, bool last)
 {
-    const int indent = last ? 4 : 8;
-    if (!last) buf_printf(out, "    if (blockIdx.x < %lld) {\n", p[n - 1].first + p[n - 1].blocks);
-    if (p->threads < threads) {
-        buf_pad(out, indent, ' ');
-        buf_printf(out, "if (threadIdx.x >= %d) return;\n", p->threads);
-    }
-    if (n > 1) print_arguments(out, e, p, n, indent);
+    if (!last) emit_open(e, 0);
+    if (p->body->sched.threads < threads)
+        emit(e, "if (threadIdx.x >= %d) return;", p->body->sched.threads);
+    if (n > 1) print_arguments(e, p, n);
     Buf call = buf_new(e->arena);
     buf_printf(&call, "%s(", p->function);
-    for (int j = 0; j < p->nargs; j++)
+    for (int j = 0; j < (int)p->body->bufs.n; j++)
         buf_printf(&call, "%s%s", j ? ", " : "",
                    n > 1 && !common(p, n, j) ? emit_text(e, "a%d", j) : p->arg[j]);
-    if (p->takes.rows && n > 1) buf_str(&call, ", n");
-    if (p->takes.rows && n == 1) buf_printf(&call, ", %lld", p->rows);
-    if (p->takes.block)
-        buf_str(&call, n > 1      ? ", blockIdx.x - first"
-                       : p->first ? emit_text(e, ", blockIdx.x - %lld", p->first)
-                                  : ", blockIdx.x");
-    buf_str(&call, ");");
-    wrap_line(out, indent, call.data, call.len);
-    if (!last) buf_str(out, "        return;\n    }\n");
+    if (p->takes.rows) buf_printf(&call, ", %s", n > 1 ? "n" : emit_number(e, body_rows(p->body)));
+    if (p->takes.block) buf_str(&call, ", blockIdx.x");
+    if (p->takes.block && (n > 1 || p->first))
+        buf_printf(&call, n > 1 ? " - first" : " - %lld", p->first);
+    emit(e, "%s);", call.data);
+    if (last) return;
+    emit(e, "return;");
+    emit_end(e, "if (blockIdx.x < %lld) {",
+             p[n - 1].first + (long long)p[n - 1].body->sched.blocks);
 }
 
 // Prints the kernel's parameters, each buffer once, and sets the bodies' arguments.
@@ -327,15 +310,20 @@ static const int *by_cluster(const Kernel *k)
     return order;
 }
 
+// A function of a launch: the number of its bodies, and one of them.
+typedef struct Function {
+    int bodies, sample;
+    Placed takes;
+} Function;
+
 // The bodies of a launch and their functions.
 typedef struct Sides {
     Kernel *k;
     bool pretty;
-    Emit *names;         // by body
-    Place *place;        // by body
-    int *function;       // by body: the number of its function
-    int *count, *sample; // by function: number of its bodies, one of them
-    Placed *takes;       // by function
+    Emit *names;   // by body
+    Place *place;  // by body
+    int *function; // by body: the number of its function
+    Function *of;  // by function
     int functions;
 } Sides;
 
@@ -365,14 +353,13 @@ static void print_functions(Sides *s, const char *words, Buf *out)
                                          s->pretty ? k->name : k->symbol, s->functions - 1),
                                shown);
                 buf_char(out, '\n');
-                s->sample[s->functions - 1] = i;
-                s->takes[s->functions - 1] = takes;
+                s->of[s->functions - 1] = (Function){.sample = i, .takes = takes};
                 known = (uint64_t)s->functions;
             }
             idmap_set(&printed, key, known);
         }
         s->function[i] = (int)known - 1;
-        s->count[s->function[i]]++;
+        s->of[s->function[i]].bodies++;
     }
 }
 
@@ -381,11 +368,11 @@ static int64_t place_bodies(const Sides *s, Place *sorted)
 {
     int *start = NEW_ARRAY(s->k->arena, int, s->functions + 1);
     int64_t blocks = 0;
-    for (int n = 1; n < s->functions; n++) start[n] = start[n - 1] + s->count[n - 1];
+    for (int n = 1; n < s->functions; n++) start[n] = start[n - 1] + s->of[n - 1].bodies;
     for (int i = 0; i < s->k->nbodies; i++) sorted[start[s->function[i]]++] = s->place[i];
     for (int i = 0; i < s->k->nbodies; i++) {
         sorted[i].first = blocks;
-        blocks += sorted[i].blocks;
+        blocks += sorted[i].body->sched.blocks;
     }
     return blocks;
 }
@@ -395,39 +382,38 @@ static int64_t place_bodies(const Sides *s, Place *sorted)
 static int64_t print_side_by_side(Kernel *k, bool pretty, const char *words, int threads,
                                   int cluster, Buf *out)
 {
-    Buf params = buf_new(k->arena), calls = buf_new(k->arena);
+    Buf params = buf_new(k->arena);
     const int n = k->nbodies;
     Sides s = {.k = k, .pretty = pretty, .names = NEW_ARRAY(k->arena, Emit, n)};
     s.place = NEW_ARRAY(k->arena, Place, n);
     s.function = NEW_ARRAY(k->arena, int, n);
-    s.count = NEW_ARRAY(k->arena, int, n);
-    s.sample = NEW_ARRAY(k->arena, int, n);
-    s.takes = NEW_ARRAY(k->arena, Placed, n);
+    s.of = NEW_ARRAY(k->arena, Function, n);
     bool ahead = false;
     for (int i = 0; i < n; i++) ahead |= *words && prefetches(k, k->body[i]);
     print_functions(&s, ahead ? words : "", out);
-    for (int i = 0; i < n; i++) {
-        const Body *b = k->body[i];
-        s.place[i] = (Place){.nargs = (int)b->bufs.n,
-                             .arg = NEW_ARRAY(k->arena, const char *, b->bufs.n + 1),
-                             .rows = body_rows(b),
-                             .blocks = b->sched.blocks,
-                             .threads = b->sched.threads};
-    }
+    for (int i = 0; i < n; i++)
+        s.place[i] = (Place){
+            .body = k->body[i],
+            .arg = NEW_ARRAY(k->arena, const char *, k->body[i]->bufs.n + 1),
+        };
     print_parameters(k, pretty, s.names, s.place, &params);
     Place *sorted = NEW_ARRAY(k->arena, Place, n);
     const int64_t blocks = place_bodies(&s, sorted);
-    for (int f = 0, i = 0; f < s.functions; i += s.count[f++]) {
+    s.names->scope = NULL;
+    Scope *const calls = emit_open(s.names, 0);
+    for (int f = 0, i = 0; f < s.functions; i += s.of[f++].bodies) {
         sorted[i].function = arena_printf(k->arena, "%s_%d", pretty ? k->name : k->symbol, f);
-        sorted[i].takes = s.takes[f];
+        sorted[i].takes = s.of[f].takes;
         // (A launch in clusters may have more blocks than its bodies.)
         const bool last = f == s.functions - 1 && cluster <= 1;
-        print_calls(&calls, &s.names[s.sample[f]], &sorted[i], s.count[f], threads, last);
+        Emit *e = &s.names[s.of[f].sample];
+        e->scope = calls;
+        print_calls(e, &sorted[i], s.of[f].bodies, threads, last);
     }
-    print_kernel(
-        k, pretty, threads,
-        arena_printf(k->arena, "(%s)\n{\n%s%s}\n", params.data, ahead ? "" : words, calls.data),
-        out);
+    print_kernel(k, pretty, threads,
+                 arena_printf(k->arena, "(%s)\n{\n%s%s}\n", params.data, ahead ? "" : words,
+                              calls->text.data),
+                 out);
     return blocks;
 }
 
