@@ -121,125 +121,117 @@ static void print_role(const TileProgram *p, const TileOp *op, Buf *out)
     buf_printf(out, ", %d registers", r->registers);
 }
 
-// Ops that only programs with roles have.
-static void print_role_op(const TileProgram *p, const TileOp *op, const char *loop, Buf *out)
+// What an op says. %D, %A, %B: its tiles with their places; %d, %a, %b: their names; %m: its
+// mbarrier, %y: that one's bytes; %i: iterations; %c: its count; %g: what its groups consist of;
+// %f: the tiles it is for. The rest is in print_more.
+static const char *const formats[] = {
+    [T_FILL] = "fill %d = 0",
+    [T_LOAD] = "load %D",
+    [T_MOVE] = "move %D = %A",
+    [T_MMA] = "mma %d += %A %B",
+    [T_MAP] = "map ",
+    [T_LOOP] = "loop ",
+    [T_END] = "",
+    [T_ROLE] = "",
+    [T_AGAIN] = "loop again: with all columns, where scores may not be above the mask",
+    [T_TILES] = "loop tile: %i in steps of %c",
+    [T_CLEAR] = "clear what is before the rows of %D",
+    [T_REDUCE] = "reduce %d ",
+    [T_STORE] = "store %A",
+    [T_SHRINK] = "shrink %d to the scale of these scores",
+    [T_JUDGE] = "judge whether scores are above the mask",
+    [T_COMMIT] = "commit%g",
+    [T_WAIT] = "wait until %c group",
+    [T_BARRIER] = "barrier of the ",
+    [T_READY] = "set up mbarriers",
+    [T_AWAIT] = "await %m",
+    [T_ANNOUNCE] = "announce %y bytes at %m",
+    [T_ARRIVE] = "arrive at %m",
+    [T_FENCE] = "fence for bulk copies and products%f",
+    [T_BEGIN] = "fence for sums",
+    [T_TURN] = "wait for the turn behind the tile before",
+    [T_PASS] = "pass the turn to the next tile",
+};
+
+static void print_format(const TileProgram *p, const TileOp *op, const char *loop,
+                         const char *format, Buf *out)
 {
+    for (const char *c = format; *c; c++) {
+        if (*c != '%') {
+            buf_char(out, *c);
+            continue;
+        }
+        switch (*++c) {
+        case 'D': print_ref(p, op, op->dst, loop, out); break;
+        case 'A': print_ref(p, op, op->a, loop, out); break;
+        case 'B': print_ref(p, op, op->b, loop, out); break;
+        case 'd': buf_str(out, p->tile[op->dst].name); break;
+        case 'a': buf_str(out, p->tile[op->a].name); break;
+        case 'b': buf_str(out, p->tile[op->b].name); break;
+        case 'm': print_bar(p, op, loop, out); break;
+        case 'y': buf_int(out, p->bar[op->bar].bytes); break;
+        case 'i': buf_int(out, op->trips); break;
+        case 'c': buf_int(out, op->count); break;
+        case 'g': buf_str(out, groups_of(op)); break;
+        case 'f': print_names(p, op->filled | op->freed, ": ", out); break;
+        default: break;
+        }
+    }
+}
+
+static void print_map(const TileProgram *p, const TileOp *op, const char *loop, Buf *out)
+{
+    const TileLayout to = op->dst < 0 ? L_TOTALS : p->tile[op->dst].layout;
+    print_format(p, op, loop, to == L_TOTALS ? "results" : "%D", out);
+    if (to != L_TOTALS && !p->varies && to != L_WEIGHTS) buf_str(out, " and results");
+    print_format(p, op, loop, op->b < 0 ? " = BODY(%a" : " = BODY(%a, %b", out);
+    buf_str(out, to == L_TOTALS && p->split ? " of all blocks)" : ")");
+    if (to == L_TOTALS && op->dst >= 0) print_format(p, op, loop, ", %d += its terms", out);
+}
+
+static void print_more(const TileProgram *p, const TileOp *op, const char *loop, Buf *out)
+{
+    static const char *const scopes[] = {"warp",  "block", "cluster", "cluster, before it ends",
+                                         "group", "role"};
+    static const char *const copied[] = {"", ", asynchronously", ", by bulk copies", ""};
     switch (op->kind) {
+    case T_LOAD:
+        buf_str(out, copied[op->how]);
+        if (op->how == BY_BULK && p->tile[op->dst].peers) buf_str(out, ", a share for each block");
+        break;
+    case T_MAP: print_map(p, op, loop, out); break;
+    case T_LOOP:
+        buf_printf(out, p->varies ? "%s: up to %lld times" : "%s: %lld times", loop,
+                   (long long)op->trips);
+        if (op->early < 0) buf_str(out, ", but the first");
+        if (op->early > 0) buf_printf(out, ", from %d before on", op->early);
+        break;
     case T_ROLE: print_role(p, op, out); break;
-    case T_TILES:
-        buf_printf(out, "loop tile: %lld in steps of %d", (long long)op->trips, op->count);
-        break;
-    case T_AGAIN:
-        buf_str(out, "loop again: with all columns, where scores may not be above the mask");
-        break;
-    case T_JUDGE: buf_str(out, "judge whether scores are above the mask"); break;
-    case T_CLEAR:
-        buf_printf(out, "clear what is before the rows of ");
-        print_ref(p, op, op->dst, loop, out);
-        break;
     case T_REDUCE: {
         const bool adds = p->tile[op->dst].layout == L_TOTALS;
-        buf_printf(out, "reduce %s %s rows of ", p->tile[op->dst].name, adds ? "+=" : "=");
-        print_ref(p, op, op->a, loop, out);
+        print_format(p, op, loop, adds ? "+= rows of %A" : "= rows of %A", out);
         if (!adds) buf_str(out, ", in this tile's share of the steps");
         break;
     }
-    case T_STORE:
-        buf_str(out, "store ");
-        print_ref(p, op, op->a, loop, out);
-        buf_str(out, op->how == BY_BULK ? ", by bulk copies" : ", by its threads");
+    case T_STORE: buf_str(out, op->how == BY_BULK ? ", by bulk copies" : ", by its threads"); break;
+    case T_WAIT:
+        buf_printf(out, op->count == 1 ? "%s is under way" : "s%s are under way", groups_of(op));
+        print_names(p, op->freed, ": free ", out);
         break;
-    case T_READY: buf_str(out, "set up mbarriers"); break;
-    case T_AWAIT:
-        buf_str(out, "await ");
-        print_bar(p, op, loop, out);
+    case T_BARRIER:
+        buf_printf(out, "%s%s", scopes[op->scope], op->filled || op->freed ? ":" : "");
+        print_names(p, op->filled, " there ", out);
+        print_names(p, op->freed, op->filled ? "; free " : " free ", out);
         break;
-    case T_ANNOUNCE:
-        buf_printf(out, "announce %d bytes at ", p->bar[op->bar].bytes);
-        print_bar(p, op, loop, out);
-        break;
-    case T_ARRIVE:
-        buf_str(out, "arrive at ");
-        print_bar(p, op, loop, out);
-        if (op->scope == OF_CLUSTER) buf_str(out, " of all blocks");
-        break;
-    case T_FENCE:
-        buf_str(out, "fence for bulk copies and products");
-        print_names(p, op->filled | op->freed, ": ", out);
-        break;
-    case T_BEGIN: buf_str(out, "fence for sums"); break;
-    case T_SHRINK:
-        buf_printf(out, "shrink %s to the scale of these scores", p->tile[op->dst].name);
-        break;
-    case T_TURN: buf_str(out, "wait for the turn behind the tile before"); break;
-    case T_PASS: buf_str(out, "pass the turn to the next tile"); break;
+    case T_ARRIVE: buf_str(out, op->scope == OF_CLUSTER ? " of all blocks" : ""); break;
     default: break;
     }
 }
 
 static void print_op(const TileProgram *p, const TileOp *op, const char *loop, Buf *out)
 {
-    static const char *const scopes[] = {"warp",  "block", "cluster", "cluster, before it ends",
-                                         "group", "role"};
-    switch (op->kind) {
-    case T_FILL: buf_printf(out, "fill %s = 0", p->tile[op->dst].name); break;
-    case T_LOAD:
-        buf_str(out, "load ");
-        print_ref(p, op, op->dst, loop, out);
-        buf_str(out, op->how == BY_ASYNC  ? ", asynchronously"
-                     : op->how == BY_BULK ? ", by bulk copies"
-                                          : "");
-        if (op->how == BY_BULK && p->tile[op->dst].peers) buf_str(out, ", a share for each block");
-        break;
-    case T_MOVE:
-        buf_str(out, "move ");
-        print_ref(p, op, op->dst, loop, out);
-        buf_str(out, " = ");
-        print_ref(p, op, op->a, loop, out);
-        break;
-    case T_MMA:
-        buf_printf(out, "mma %s += ", p->tile[op->dst].name);
-        print_ref(p, op, op->a, loop, out);
-        buf_str(out, " ");
-        print_ref(p, op, op->b, loop, out);
-        break;
-    case T_MAP:
-        if (op->dst < 0 || p->tile[op->dst].layout == L_TOTALS) {
-            buf_printf(out, "map results = BODY(%s%s)", p->tile[op->a].name,
-                       p->split ? " of all blocks" : "");
-            if (op->dst >= 0) buf_printf(out, ", %s += its terms", p->tile[op->dst].name);
-            break;
-        }
-        buf_str(out, "map ");
-        print_ref(p, op, op->dst, loop, out);
-        if (!p->varies && p->tile[op->dst].layout != L_WEIGHTS) buf_str(out, " and results");
-        buf_printf(out, " = BODY(%s", p->tile[op->a].name);
-        if (op->b >= 0) buf_printf(out, ", %s", p->tile[op->b].name);
-        buf_char(out, ')');
-        break;
-    case T_LOOP:
-        buf_printf(out, p->varies ? "loop %s: up to %lld times" : "loop %s: %lld times", loop,
-                   (long long)op->trips);
-        if (op->early < 0)
-            buf_str(out, ", but the first");
-        else if (op->early)
-            buf_printf(out, ", from %d before on", op->early);
-        break;
-    case T_COMMIT: buf_printf(out, "commit%s", groups_of(op)); break;
-    case T_WAIT:
-        buf_printf(out, "wait until %d group%s%s %s under way", op->count,
-                   op->count == 1 ? "" : "s", groups_of(op), op->count == 1 ? "is" : "are");
-        print_names(p, op->freed, ": free ", out);
-        break;
-    case T_BARRIER:
-        buf_printf(out, "barrier of the %s%s", scopes[op->scope],
-                   op->filled || op->freed ? ":" : "");
-        print_names(p, op->filled, " there ", out);
-        print_names(p, op->freed, op->filled ? "; free " : " free ", out);
-        break;
-    case T_END: break;
-    default: print_role_op(p, op, loop, out); break;
-    }
+    print_format(p, op, loop, formats[op->kind], out);
+    print_more(p, op, loop, out);
     if (op->when && !p->varies)
         buf_printf(out, ", in the %s step", op->when == THE_FIRST ? "first" : "last");
     if (op->kind == T_TURN || op->kind == T_PASS)
