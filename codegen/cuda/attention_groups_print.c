@@ -10,10 +10,7 @@ enum { GROUP_ROWS = 64 };
 
 static const Tile *tile_of(const AttentionPrint *g, const TileOp *op) // guarded by its mbarrier
 {
-    const TileBar *bar = &g->p->bar[op->bar];
-    int t = 0;
-    while (!(bar->tiles >> t & 1)) t++;
-    return &g->p->tile[t];
+    return &g->p->tile[__builtin_ctz(g->p->bar[op->bar].tiles)];
 }
 
 // -- places ---------------------------------------------------------------------------------------
@@ -156,15 +153,13 @@ static void print_ops(AttentionPrint *g, int from, int to);
 static void print_steps(AttentionPrint *g, int from, int to)
 {
     Emit *e = g->e;
-    const TileOp *op = &g->p->op[from];
-    int begin = op->early < 0 ? 1 : 0;
     emit_open(e, 0);
     g->step = "step";
     emit(e, "const int next = first + %s * %d;", g->down ? "(steps - 1 - step)" : "step",
          e->body->sched.tile.k);
     print_ops(g, from + 1, to);
     emit_line(e, e->scope->up, "#pragma unroll 1");
-    emit_end(e, "for (int step = %d; step < steps; step++) {", begin);
+    emit_end(e, "for (int step = %d; step < steps; step++) {", g->p->op[from].early < 0);
     g->step = "steps";
 }
 
@@ -216,9 +211,8 @@ static void print_ops(AttentionPrint *g, int from, int to)
     const TileProgram *p = g->p;
     for (int i = from; i < to; i++) {
         if (p->op[i].kind == T_LOOP) {
-            int end = tile_end_of(p, i);
-            print_steps(g, i, end);
-            i = end;
+            print_steps(g, i, tile_end_of(p, i));
+            i = tile_end_of(p, i);
             continue;
         }
         print_op(g, i);
@@ -268,7 +262,7 @@ static void print_tile(AttentionPrint *g)
     } else {
         emit(e, "const int begin = tile / %lld * %lld, heads = %s;", section * tiles, section,
              heads % section ? emit_text(e, "nc_min(%lld, %lld - begin)", section, heads)
-                             : emit_text(e, "%lld", section));
+                             : emit_number(e, section));
         emit(e, "const int inside = tile - begin * %lld, down = inside / heads;", tiles);
         emit(e, "const int %s = begin + inside - down * heads;", e->axis[0]);
     }
@@ -314,8 +308,7 @@ static void print_tiles(AttentionPrint *g, int from, int to, const TileRole *rol
     if (passes) emit(e, "taken += steps;");
     if (passes) emit(e, "round++;");
     if (!g->pairs)
-        emit_end(e, "for (int tile = block; tile < %lld; tile += %d) {", (long long)op->trips,
-                 op->count);
+        emit_loop(e, "int", "tile", "block", emit_number(e, op->trips), op->count);
     else
         emit_end(e,
                  "for (int turn = 0, tile = block * 2; tile < %lld; "
@@ -327,12 +320,10 @@ static void print_tiles(AttentionPrint *g, int from, int to, const TileRole *rol
 static void print_role(AttentionPrint *g, int at)
 {
     const TileProgram *p = g->p;
-    const TileRole *role = &p->role[p->op[at].role];
-    for (int i = at + 1; i < p->nops && p->op[i].kind != T_ROLE; i++)
+    for (int i = at + 1; i < tile_next_role(p, at + 1); i++)
         if (p->op[i].kind == T_TILES) {
-            int end = tile_end_of(p, i);
-            print_tiles(g, i, end, role);
-            i = end;
+            print_tiles(g, i, tile_end_of(p, i), &p->role[p->op[at].role]);
+            i = tile_end_of(p, i);
         }
 }
 
@@ -344,11 +335,16 @@ static void begin_role(AttentionPrint *g)
     g->whole = attention_blind(g);
 }
 
-// The condition on which everything runs again, for the role whose ops follow op [at].
-static const char *doubt(const AttentionPrint *g, int at)
+// Everything once more, with all columns, for the role whose ops follow op [at], on a condition.
+static void print_again(AttentionPrint *g, int at, const char *condition)
 {
-    const TileOp *last = &g->p->op[tile_end_of(g->p, at + 1) - 1];
-    return last->kind == T_BARRIER ? "nc_any_role(vote, low)" : "low";
+    const TileProgram *p = g->p;
+    if (!g->again) return;
+    g->whole = WHOLE_ALL;
+    emit_open(g->e, 0);
+    print_role(g, at);
+    const bool votes = p->op[tile_end_of(p, at + 1) - 1].kind == T_BARRIER;
+    emit_end(g->e, condition, votes ? "nc_any_role(vote, low)" : "low");
 }
 
 // The roles that do not multiply are in warps 0 to 3.
@@ -357,8 +353,7 @@ static void print_others(AttentionPrint *g, int at, int to)
     const TileProgram *p = g->p;
     Emit *e = g->e;
     begin_role(g);
-    for (int i = at; i < to; i++) {
-        if (p->op[i].kind != T_ROLE) continue;
+    for (int i = at; i < to; i = tile_next_role(p, i + 1)) {
         const TileRole *role = &p->role[p->op[i].role];
         emit_open(e, 0);
         print_role(g, i);
@@ -366,24 +361,8 @@ static void print_others(AttentionPrint *g, int at, int to)
                  role->thread ? emit_text(e, "if (threadIdx.x == 0) { // %s", role->name)
                               : emit_text(e, "if (warp == %d) { // %s", role->first, role->name));
     }
-    if (!g->again) return;
-    emit(e, "__syncwarp();");
-    g->whole = WHOLE_ALL;
-    emit_open(e, 0);
-    print_role(g, at);
-    emit_end(e, "if (%s && threadIdx.x == 0) {", doubt(g, at));
-}
-
-static void print_multiplying(AttentionPrint *g, int at)
-{
-    Emit *e = g->e;
-    begin_role(g);
-    print_role(g, at);
-    if (!g->again) return;
-    g->whole = WHOLE_ALL;
-    emit_open(e, 0);
-    print_role(g, at);
-    emit_end(e, "if (%s) { // again, with what is hidden", doubt(g, at));
+    if (g->again) emit(e, "__syncwarp();");
+    print_again(g, at, "if (%s && threadIdx.x == 0) {");
 }
 
 static void print_places(AttentionPrint *g)
@@ -409,16 +388,15 @@ void attention_groups_cuda(Emit *e, const TileProgram *p)
     g.groups = true;
     g.down = attention_down(&g) && g.range.n;
     g.pairs = g.range.n && idle_in(&g, true) < idle_in(&g, false);
-    int i = 0, last = p->nops - 1;
-    while (p->op[i].kind != T_ROLE) i++;
-    g.again = p->op[i + 1].kind == T_AGAIN;
-    print_places(&g);
-    i = 0;
-    for (; p->op[i].kind != T_ROLE; i++) print_op(&g, i);
+    const int first = tile_next_role(p, 0);
+    int last = p->nops - 1;
     while (p->op[last].kind != T_ROLE) last--;
+    g.again = p->op[first + 1].kind == T_AGAIN;
+    print_places(&g);
+    for (int i = 0; i < first; i++) print_op(&g, i);
     emit_open(e, 0);
     emit(e, "nc_registers_give<%d>();", p->role[0].registers);
-    print_others(&g, i, last);
+    print_others(&g, first, last);
     emit_close(e, "if (group < 0) {", "} else {");
     emit_open(e, 0);
     emit(e, "nc_registers_take<%d>();", p->role[p->nroles - 1].registers);
@@ -426,7 +404,9 @@ void attention_groups_cuda(Emit *e, const TileProgram *p)
         if (p->tile[t].stays)
             emit(e, "const uint64_t %s_x = nc_operand(%s + group * %d, %d);", p->tile[t].name,
                  p->tile[t].name, GROUP_ROWS * LINE, p->tile[t].lines);
-    print_multiplying(&g, last);
+    begin_role(&g);
+    print_role(&g, last);
+    print_again(&g, last, "if (%s) { // again, with what is hidden");
     emit_close(e, NULL, "}");
 }
 

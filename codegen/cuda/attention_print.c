@@ -35,7 +35,7 @@ static void print_places(AttentionPrint *w)
         if (!tile_shared(t)) continue;
         const int offset = t->offset / (int)(dtype_info[t->type].bits / 8);
         emit(e, "%s *const %s = %s;", type, t->name,
-             emit_plus(e, emit_text(e, "(%s *)nc_shared", type), emit_text(e, "%d", offset)));
+             emit_plus(e, emit_text(e, "(%s *)nc_shared", type), emit_number(e, offset)));
     }
 }
 
@@ -44,7 +44,7 @@ static const char *at_row(Emit *e, int64_t k, int64_t row, int64_t n)
 {
     n += k * row;
     const char *x = k == 0 ? "" : k == 1 ? "origin" : emit_text(e, "%lld * origin", (long long)k);
-    if (!*x) return emit_text(e, "%lld", (long long)n);
+    if (!*x) return emit_number(e, n);
     return n ? emit_text(e, "%s %c %lld", x, n < 0 ? '-' : '+', (long long)llabs(n)) : x;
 }
 
@@ -76,8 +76,7 @@ static void print_low(AttentionPrint *w, const char *thread, int threads)
         emit_int(e, at, "u");
     emit(e, "low |= %s!(%s > %s);", w->whole == WHOLE_SOME ? "!blind && " : "",
          emit_value(e, w->range.statistic), lowest(w));
-    emit_end(e, "for (int u = %s; u < %lld; u += %d) {", thread,
-             axis == 1 ? (long long)b->sched.tile.m : extent, threads);
+    emit_loop(e, "int", "u", thread, emit_number(e, axis == 1 ? b->sched.tile.m : extent), threads);
 }
 
 static void print_lows(AttentionPrint *w)
@@ -131,14 +130,13 @@ static void print_shifts(AttentionPrint *w)
 {
     const int far = 1 << 25;
     for (int i = 0; i < w->range.n; i++) {
-        const int shift = w->range.at[i].shift;
-        const Ix *batch = w->range.at[i].batch;
-        if (batch && attention_same_batch(w, i) == i)
-            emit(w->e, "const int of_batch_%d = (int)(%s);", i, emit_index(w->e, batch));
-        if (shift < 0 || attention_same_shift(w, i) < i) continue;
-        const char *type = w->e->body->insts.at[shift].type == DT_I64 ? "ll" : "";
+        const AttentionBound *x = &w->range.at[i];
+        if (x->batch && x->first_batch == i)
+            emit(w->e, "const int of_batch_%d = (int)(%s);", i, emit_index(w->e, x->batch));
+        if (x->shift < 0 || x->first_shift < i) continue;
+        const char *type = w->e->body->insts.at[x->shift].type == DT_I64 ? "ll" : "";
         emit(w->e, "const int shift_%d = (int)nc_max(nc_min(%s, %d%s), -%d%s);", i,
-             emit_value(w->e, shift), far, type, far, type);
+             emit_value(w->e, x->shift), far, type, far, type);
     }
 }
 
@@ -150,7 +148,7 @@ void attention_columns(AttentionPrint *w)
     const Schedule *s = &b->sched;
     const AttentionRange r = w->range;
     long long cols = extent_of(b, b->col), last = s->tile.m - 1;
-    const char *from = "0", *to = emit_text(e, "%lld", cols);
+    const char *from = "0", *to = emit_number(e, cols);
     print_shifts(w);
     for (int i = 0; i < r.n; i++) {
         const AttentionBound *x = &r.at[i];
@@ -232,7 +230,7 @@ static int print_copies(AttentionPrint *w, int i, const char *step)
     emit_open(e, 0);
     const char *own = strchr(step, '+') ? emit_text(e, "(%s)", step) : step;
     emit(e, "const int next = %s;",
-         emit_plus(e, "first", emit_part(e, own, 1, 0, e->body->sched.tile.k)));
+         emit_plus(e, "first", emit_scaled(e, own, e->body->sched.tile.k)));
     emit_declare(e, "place", "const int place = %s;",
                  emit_part(e, own, 1, e->body->sched.tile.ring, 1));
     for (; w->p->op[i].kind == T_LOAD; i++) print_copy(w, &w->p->tile[w->p->op[i].dst]);
@@ -247,30 +245,27 @@ static void print_multiply(AttentionPrint *w, const TileOp *op)
     Emit *e = w->e;
     const TileProgram *p = w->p;
     const TileAtom *atom = p->atom;
-    Scope *in = e->scope;
     const Tile *to = &p->tile[op->dst], *left = &p->tile[op->a], *right = &p->tile[op->b];
     bool scores = to->layout == L_SCORES;
     int down = p->side_m / atom->m, across = (scores ? p->side_n : right->line) / atom->n;
     int chunks = (scores ? left->line : p->side_n) / atom->k;
     const char *place =
         right->places > 1 ? emit_text(e, " + place * %d", tile_elements(right)) : "";
-    if (scores) emit_line(e, in, "float %s[%d][%d][4] = {};", to->name, down, across);
-    emit_line(e, in, "#pragma unroll");
-    emit_line(e, in, "for (int c = 0; c < %d; c++) {", chunks);
-    emit_line(e, in, "    uint32_t x[%d][4], y[%d][2];", down, across);
+    if (scores) emit(e, "float %s[%d][%d][4] = {};", to->name, down, across);
+    emit(e, "#pragma unroll");
+    emit(e, "for (int c = 0; c < %d; c++) {", chunks);
+    emit(e, "    uint32_t x[%d][4], y[%d][2];", down, across);
     if (scores) {
-        emit_line(e, in, "    nc_rows_%s<%d>(x, %s, warp * %d, c);", atom->word, left->pitch,
-                  left->name, p->side_m);
-        emit_line(e, in, "    nc_cols_%s<%d>(y, %s%s, c);", atom->word, right->pitch, right->name,
-                  place);
+        emit(e, "    nc_rows_%s<%d>(x, %s, warp * %d, c);", atom->word, left->pitch, left->name,
+             p->side_m);
+        emit(e, "    nc_cols_%s<%d>(y, %s%s, c);", atom->word, right->pitch, right->name, place);
     } else {
         const char *pack = atom->operand == DT_F32 ? "32" : atom->operand == DT_BF16 ? "b" : "h";
-        emit_line(e, in, "    nc_weights_%s(x, %s, c);", pack, left->name);
-        emit_line(e, in, "    nc_values_%s<%d>(y, %s%s, c);", atom->word, right->pitch, right->name,
-                  place);
+        emit(e, "    nc_weights_%s(x, %s, c);", pack, left->name);
+        emit(e, "    nc_values_%s<%d>(y, %s%s, c);", atom->word, right->pitch, right->name, place);
     }
-    emit_line(e, in, "    %s(%s, x, y);", atom->multiply, to->name);
-    emit_line(e, in, "}");
+    emit(e, "    %s(%s, x, y);", atom->multiply, to->name);
+    emit(e, "}");
 }
 
 // -- results --------------------------------------------------------------------------------------
@@ -325,9 +320,9 @@ static void print_result(AttentionPrint *w, int k)
                   emit_text(e, "%s[i / 2][j][i %% 2 * 2 + v]", name));
         emit(e, "pair_%u.at[v] = %s;", i, emit_value(e, emit_unrounded(e, s)));
         emit_times(e, "v", 2);
-        const char *pack = t == DT_BF16 ? "nc_pack_b" : t == DT_F16 ? "nc_pack_h" : "";
         emit(e, "%snc_store<2>(%s, %s(pair_%u));", inside,
-             emit_address(e, e->buf_name[s->buf], emit_index_at(e, s->ix, head, "from")), pack, i);
+             emit_address(e, e->buf_name[s->buf], emit_index_at(e, s->ix, head, "from")),
+             packs(t) ? packs(t) : "", i);
     }
     emit_times(e, "j", line / 8 * (pairs ? 1 : 2));
 }

@@ -42,9 +42,6 @@ void attention_groups_cuda(Emit *e, const TileProgram *p);
 void attention_weights(AttentionPrint *w);
 // The condition that some element of the warp's tile, or (all) every one, is within the bounds.
 const char *attention_within(AttentionPrint *w, bool all);
-// The number of the first bound with the same run-time integer, or batch index.
-int attention_same_shift(const AttentionPrint *w, int bound);
-int attention_same_batch(const AttentionPrint *w, int bound);
 // [text] plus [by] times the bound's run-time terms, which attention_columns declares.
 const char *attention_shifted(AttentionPrint *w, const char *text, int64_t by, int bound);
 

@@ -36,31 +36,15 @@ static const char *plus(Emit *e, const char *text, int64_t by, const char *name)
     return emit_text(e, "%s%s%lld * %s", text, sign, size, name);
 }
 
-int attention_same_shift(const AttentionPrint *w, int bound)
-{
-    int i = 0;
-    while (w->range.at[i].shift != w->range.at[bound].shift) i++;
-    return i;
-}
-
-int attention_same_batch(const AttentionPrint *w, int bound)
-{
-    int i = 0;
-    while (w->range.at[i].batch != w->range.at[bound].batch) i++;
-    return i;
-}
-
 const char *attention_shifted(AttentionPrint *w, const char *text, int64_t by, int bound)
 {
     const AttentionBound *x = &w->range.at[bound];
     if (x->shift < 0 && !x->batch) return text;
     if (!strcmp(text, "0")) text = "";
     if (x->shift >= 0)
-        text = plus(w->e, text, by * x->sign,
-                    emit_text(w->e, "shift_%d", attention_same_shift(w, bound)));
+        text = plus(w->e, text, by * x->sign, emit_text(w->e, "shift_%d", x->first_shift));
     if (x->batch)
-        text = plus(w->e, text, by * x->side,
-                    emit_text(w->e, "of_batch_%d", attention_same_batch(w, bound)));
+        text = plus(w->e, text, by * x->side, emit_text(w->e, "of_batch_%d", x->first_batch));
     return text;
 }
 
@@ -486,7 +470,7 @@ static void print_early(AttentionPrint *w)
     for (int i = 0; i < v.nloads; i++) {
         const int load = v.loads[i];
         if (!is_early(w, load)) continue;
-        emit(e, "%s %s[%d];", vec_type(e, load_dtype(b, load), 2), slot_name(e, load), w->cols / 2);
+        emit(e, "%s %s[%d];", slot_type(e, &v, load), slot_name(e, load), w->cols / 2);
         emit_open(e, 1ull << b->col);
         e->axis[b->col] = w->masks
                               ? emit_text(e, "nc_min(%s, %lld)", place, extent_of(b, b->col) - 2)

@@ -8,11 +8,6 @@
 
 enum { STAGE = BOX * STEP }; // the elements of a box
 
-static bool together(const RolePrint *w)
-{
-    return w->p->warps_m > 1;
-}
-
 const char *group_rows(RolePrint *w)
 {
     const Tile *left = &w->p->tile[0];
@@ -34,20 +29,17 @@ static const char *filled(const Tile *t)
     return t->stays ? "stays" : "full + place";
 }
 
-static const char *copy_of(const BodyWindows *g)
-{
-    return g->axes == 3 ? "nc_copy_windows3" : "nc_copy_windows";
-}
-
 // Copies 64 channels of one pixel of each window: one copy if they are along k, otherwise one for
 // every 64 indices of the tile along the operand's own axis. If k is divided among blocks or
 // groups, steps may be beyond the last column; there an image number out of range makes the copy
-// fill in zeros.
-static void load_windows(RolePrint *w, const Tile *t, const BodyWindows *g, int side,
-                         const char *to, const char *first)
+// fill in zeros. Strips of the left operand: copies all pixels of a line of each window, those at
+// the tile's positions and some after them.
+static void load_windows(RolePrint *w, const Tile *t, int side, const char *to, const char *first)
 {
     Emit *e = w->e;
     const Body *b = e->body;
+    const BodyWindows *g = b->dot.windows[t->axis - 1];
+    const BodyStrips *strips = t->axis == 1 ? wgmma_strips(b) : NULL;
     const bool one = t->along_k || side == STEP, shares = wgmma_shares(&b->sched);
     const char *names[2] = {e->axis[t->axis], e->axis[b->col]}, *origin = origin_of(t);
     const char *place = "", *tap = "";
@@ -55,10 +47,12 @@ static void load_windows(RolePrint *w, const Tile *t, const BodyWindows *g, int 
     e->axis[t->axis] = one ? origin : emit_text(e, "(%s + i)", origin);
     e->axis[b->col] = shares ? emit_text(e, "(%s ? %s : 0)", there, first) : first;
     for (int i = 0; i < g->axes; i++) {
-        place = emit_text(e, "%s, %s", place, emit_index(e, g->place[i]));
-        tap = emit_text(e, "%s, %s", tap, emit_index(e, g->tap[i]));
+        place =
+            emit_text(e, "%s, %s", place, emit_index(e, (strips ? strips->place : g->place)[i]));
+        tap = emit_text(e, "%s, %s", tap, strips && !i ? "0" : emit_index(e, g->tap[i]));
     }
-    const char *image = emit_index(e, g->image), *channel = emit_index(e, g->channel);
+    const char *image = emit_index(e, strips ? strips->image : g->image),
+               *channel = emit_index(e, g->channel);
     e->axis[t->axis] = names[0];
     e->axis[b->col] = names[1];
     if (shares) image = emit_text(e, "%s ? %s : %lld", there, image, (long long)g->map.rows);
@@ -66,9 +60,9 @@ static void load_windows(RolePrint *w, const Tile *t, const BodyWindows *g, int 
         emit(e, "#pragma unroll");
         emit(e, "for (int i = 0; i < %d; i += %d)", side, STEP);
     }
-    emit(e, "%s%s(%s%s, %s_map, %s%s, %s%s, %s);", one ? "" : "    ", copy_of(g), to,
-         one ? "" : emit_text(e, " + i * %d", LINE), t->name, channel, place, image, tap,
-         filled(t));
+    emit(e, "%snc_copy_windows%s(%s%s, %s_map, %s%s, %s%s, %s);", one ? "" : "    ",
+         g->axes == 3 ? "3" : "", to, one ? "" : emit_text(e, " + i * %d", LINE), t->name, channel,
+         place, image, tap, filled(t));
 }
 
 // A step is 64 channels of a pixel or, over strips, of a line of the windows: declares its first
@@ -79,35 +73,14 @@ void group_first(RolePrint *w)
     const BodyStrips *s = wgmma_strips(b);
     const int64_t deep = s ? s->deep : b->dot.deep, own = wgmma_chunks(b),
                   chunks = own ? own : deep / STEP, line = s ? s->pixels * deep : deep;
-    const char *first = emit_part(w->e, "step", chunks, 0, line);
-    if (chunks > 1)
-        first = emit_text(w->e, "%s + %s", first, emit_part(w->e, "step", 1, chunks, STEP));
+    const char *first = emit_plus(w->e, emit_part(w->e, "step", chunks, 0, line),
+                                  emit_part(w->e, "step", 1, chunks, STEP));
     if (own && b->dot.channels == b->dot.results)
         first = emit_text(w->e, "%s + origin_n", first);
     else if (own)
         first = emit_text(w->e, "%s + origin_n / %lld * %lld", first, (long long)b->dot.results,
                           (long long)b->dot.channels);
     emit(w->e, "const int first = %s;", first);
-}
-
-// Copies all pixels of a line of each window: those at the tile's positions and some after them.
-static void load_strip(RolePrint *w, const Tile *t)
-{
-    Emit *e = w->e;
-    const Body *b = e->body;
-    const BodyWindows *g = b->dot.windows[0];
-    const char *names[2] = {e->axis[1], e->axis[b->col]}, *place = "", *tap = "0";
-    e->axis[1] = origin_of(t);
-    e->axis[b->col] = "first";
-    for (int i = 0; i < g->axes; i++) {
-        place = emit_text(e, "%s, %s", place, emit_index(e, g->strips.place[i]));
-        if (i) tap = emit_text(e, "%s, %s", tap, emit_index(e, g->tap[i]));
-    }
-    const char *image = emit_index(e, g->strips.image), *channel = emit_index(e, g->channel);
-    e->axis[1] = names[0];
-    e->axis[b->col] = names[1];
-    emit(e, "%s(%s, %s_map, %s%s, %s, %s, full + place);", copy_of(g), t->name, t->name, channel,
-         place, image, tap);
 }
 
 // Strips of the right operand: copies the positions of a step, of dy (left) or, with some positions
@@ -149,7 +122,7 @@ static void load_tile(RolePrint *w, const Tile *t, const char *to, const char *f
         return;
     }
     if (t->windows) {
-        load_windows(w, t, e->body->dot.windows[t->axis - 1], side, to, first);
+        load_windows(w, t, side, to, first);
         return;
     }
     const char *map =
@@ -184,12 +157,8 @@ void group_load(RolePrint *w, const TileOp *op)
     Emit *e = w->e;
     const Tile *t = &w->p->tile[op->dst];
     const BodyStrips *strips = wgmma_strips(e->body);
-    if (!strips) {
+    if (!strips || t->axis == 1) {
         load_tile(w, t, t->name, "first");
-        return;
-    }
-    if (t->axis == 1) {
-        load_strip(w, t);
         return;
     }
     const int bytes = wgmma_wide(e->body) * LINE; // the tile of one pixel
@@ -205,11 +174,6 @@ void group_load(RolePrint *w, const TileOp *op)
     load_tile(w, t, "to", "column");
     emit_end(e, "for (int pixel = 0; pixel < %d; pixel++) {", strips->pixels);
     if (t->stays) emit_end(e, "for (int step = 0; step < %lld; step++) {", (long long)w->p->steps);
-}
-
-void group_clear(RolePrint *w)
-{
-    emit(w->e, "nc_clear_before<%d>(%s, shift);", w->p->side_m, group_rows(w));
 }
 
 // acc += left right, with as many columns (k) at a time as the atom has. Strips: for all pixels of
@@ -310,7 +274,7 @@ void group_part(RolePrint *w, const char *part)
     const char *row = w->below > 1 ? emit_text(e, "%s %% %d * %d + ", part, w->below, w->p->atom->m)
                                    : "",
                *column = emit_part(e, part, w->below, 0, STEP);
-    if (together(w)) row = emit_text(e, "group * %d + %s", w->p->side_m, row);
+    if (w->p->warps_m > 1) row = emit_text(e, "group * %d + %s", w->p->side_m, row);
     row = emit_text(e, "%swarp * %d", row, BOX);
     if (w->apart > 1) row = emit_text(e, "(%s) * %d", row, w->apart);
     emit(e, "const int part_m = origin_m + %s, part_n = origin_n + %s;", row, column);
@@ -328,10 +292,9 @@ static void store_pairs(Emit *e, Vectors *v)
     const Body *b = e->body;
     for (uint32_t i = 0; i < b->stores.n; i++) {
         if (!group_boxed(b, i)) continue;
-        DType t = b->bufs.at[b->stores.at[i].buf].type;
         v->store[i] = false;
         emit(e, "pairs%u[pair %% 4] = %s(out%u).at.of[0];", i,
-             t == DT_BF16 ? "nc_pack_b" : "nc_pack_h", i);
+             packs(b->bufs.at[b->stores.at[i].buf].type), i);
     }
     flush_stores(e, v, -1);
 }
@@ -402,7 +365,7 @@ static void store_strips(RolePrint *w)
     group_place(e);
     e->axis[2] = "column";
     emit(e, "const int column = part_n + thread %% 8 * 8;");
-    const char *end = emit_text(e, "%lld", extent_of(b, 2));
+    const char *end = emit_number(e, extent_of(b, 2));
     if (w->p->side_n % STEP) end = emit_text(e, "min(origin_n + %d, %s)", w->p->side_n, end);
     emit(e, "if (along >= %lld || %s >= %lld || %s >= %s) continue;",
          (long long)wgmma_strips(b)->results, e->axis[1], extent_of(b, 1), e->axis[2], end);

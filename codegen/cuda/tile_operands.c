@@ -63,16 +63,14 @@ const char *operand_there(Emit *e, const Tile *t, bool rows_inside, bool columns
 void operand_copy(Emit *e, const TileProgram *p, const Tile *t)
 {
     const Body *b = e->body;
-    const Inst *v = &b->insts.at[t->inst];
     const char *k = e->axis[b->col], *own = e->axis[t->axis];
     open_vectors(e, p, t);
     e->scope->axes = 1ull << t->axis | 1ull << b->col;
     emit_int(e, t->along_k ? own : k, "%s + line", t->along_k ? origin(t) : "next");
     emit_int(e, t->along_k ? k : own, "%s + part * %d", t->along_k ? "next" : origin(t), p->vector);
     const char *there = operand_there(e, t, inside(p, t, t->axis), inside(p, t, b->col)),
-               *from = emit_index(e, v->ix);
-    emit(e, "nc_copy16(%s, %s, %s);", vector_place(e, p, t),
-         emit_address(e, e->buf_name[v->buf], from), *there ? there : "true");
+               *from = emit_place(e, t->inst);
+    emit(e, "nc_copy16(%s, %s, %s);", vector_place(e, p, t), from, *there ? there : "true");
     close_vectors(e, p, t);
 }
 

@@ -51,20 +51,19 @@ void plain_fill(Emit *e, const TileProgram *p)
         emit(e, "%s acc[8] = {};", plain_type(p));
 }
 
-void plain_multiply(Emit *e, const TileProgram *p, const TileOp *op)
+void plain_multiply(RowPrint *w, const TileOp *op)
 {
-    const Tile *left = &p->tile[op->a], *right = &p->tile[op->b];
-    emit(e, "if (step >= 0) nc_multiply_%s<%d, %d, %d>(acc, left, right);",
-         p->each ? "square" : "shared", left->lines, left->pitch, right->pitch);
+    const Tile *left = &w->p->tile[op->a], *right = &w->p->tile[op->b];
+    emit(w->e, "if (step >= 0) nc_multiply_%s<%d, %d, %d>(acc, left, right);",
+         w->p->each ? "square" : "shared", left->lines, left->pitch, right->pitch);
 }
 
-void plain_move(Emit *e, const TileProgram *p, const TileOp *op)
+void plain_move(RowPrint *w, const TileOp *op)
 {
-    const Tile *sums = &p->tile[op->dst];
-    emit(e, "%s *const sums = %s;", plain_type(p),
-         emit_plus(e, emit_text(e, "(%s *)nc_shared", plain_type(p)),
-                   emit_text(e, "%d", sums->offset / math_bytes(p->type))));
-    emit(e, "nc_put_shared(sums, acc);");
+    const char *type = plain_type(w->p), *shared = emit_text(w->e, "(%s *)nc_shared", type);
+    const int offset = w->p->tile[op->dst].offset / math_bytes(w->p->type);
+    emit(w->e, "%s *const sums = %s;", type, emit_plus(w->e, shared, emit_number(w->e, offset)));
+    emit(w->e, "nc_put_shared(sums, acc);");
 }
 
 static void close_results(Emit *e)
@@ -79,7 +78,7 @@ void plain_map(Emit *e, const TileProgram *p)
 {
     const Body *b = e->body;
     const char *t = int_type(e);
-    int w = p->each < 4 ? p->each : 4; // contiguous rows or columns of the square
+    const int wide = p->each < 4 ? p->each : 4; // contiguous rows or columns of the square
     if (!p->each) {
         emit(e, "const %s sum = nc_joined_shared(sums);", plain_type(p));
         emit(e, "const %s %s = origin_m + threadIdx.x / 16, %s = origin_n + threadIdx.x %% 16;", t,
@@ -92,7 +91,7 @@ void plain_map(Emit *e, const TileProgram *p)
     emit_open(e, 0);
     for (int i = 1; i <= 2; i++)
         emit_int(e, e->axis[i], "origin_%s + nc_in_square<%d>(%s, threadIdx.x %s 16)",
-                 i == 1 ? "m" : "n", w, i == 1 ? "i" : "j", i == 1 ? "/" : "%");
+                 i == 1 ? "m" : "n", wide, i == 1 ? "i" : "j", i == 1 ? "/" : "%");
     emit_open(e, 1ull << 1 | 1ull << 2)->guard = true;
     emit_bind(e, b->dot.sum, e->scope, "acc[i][j]");
     close_results(e);

@@ -76,14 +76,14 @@ static void print_load(Print *w, const TileOp *op)
         operand_fetch(w->e, w->p, &w->p->tile[t->axis - 1], "");
 }
 
-static void print_multiply(Print *w, const TileOp *op, const char *iteration)
+static void print_multiply(Print *w, const TileOp *op)
 {
     const TileProgram *p = w->p;
     Emit *e = w->e;
     const TileAtom *atom = p->atom;
     int down = p->side_m / atom->m, across = p->side_n / atom->n,
         chunks = e->body->sched.tile.k / atom->k, by = p->warps_k;
-    emit(e, "const int place = %s %% %d;", iteration, p->tile[0].places);
+    emit(e, "const int place = step %% %d;", p->tile[0].places);
     emit(e, "#pragma unroll");
     if (by > 1)
         emit(e, "for (int c = warp %% %d; c < %d; c += %d) {", by, chunks, by);
@@ -147,7 +147,7 @@ static void first_copies(Print *w, int from, int to)
             print_load(w, &w->p->op[i]);
         else
             print_op(w, i, &w->p->op[from]);
-    emit_end(e, "%s", n == 1 ? "{" : emit_text(e, "for (int place = 0; place < %d; place++) {", n));
+    emit_end(e, n == 1 ? "{" : "for (int place = 0; place < %d; place++) {", n);
 }
 
 // The first iterations of an operand that is computed: [together] of them are loaded, then moved.
@@ -159,28 +159,22 @@ static void first_fetches(Print *w, int from, int to)
     const Tile *t = &w->p->tile[w->p->op[to - 1].dst];
     const char *at = together > 1 ? emit_text(e, "at * %d + ", tile_vectors(w->p, t)) : "",
                *rest = n > together && n % together ? emit_text(e, " && first + at < %d", n) : "",
-               *over = emit_text(e, "for (int at = 0; at < %d%s; at++) {", together, rest);
-    Scope *group = emit_open(e, 0);
+               *place = emit_plus(e, n > together ? "first" : "0", emit_count("at", together));
+    emit_open(e, 0);
     for (int pass = 0; pass < 2; pass++) {
-        if (together > 1) emit_line(e, group, "#pragma unroll");
         emit_open(e, 0);
-        emit(e, "const int place = %s;",
-             n <= together  ? (together > 1 ? "at" : "0")
-             : together > 1 ? "first + at"
-                            : "first");
-        if (pass == 0) {
-            print_next(w, "place");
-            operand_fetch(e, w->p, t, at);
-        } else {
-            operand_put(e, w->p, t, at);
-        }
-        emit_end(e, "%s", together > 1 ? over : "{");
+        emit(e, "const int place = %s;", place);
+        if (pass == 0) print_next(w, "place");
+        (pass == 0 ? operand_fetch : operand_put)(e, w->p, t, at);
+        if (together > 1)
+            emit_unrolled(e, "for (int at = 0; at < %d%s; at++) {", together, rest);
+        else
+            emit_end(e, "{");
     }
-    if (n > together) emit_line(e, e->scope->up, "#pragma unroll");
-    emit_end(e, "%s",
-             n > together
-                 ? emit_text(e, "for (int first = 0; first < %d; first += %d) {", n, together)
-                 : "{");
+    if (n > together)
+        emit_unrolled(e, "for (int first = 0; first < %d; first += %d) {", n, together);
+    else
+        emit_end(e, "{");
 }
 
 // The ops from [i] on that belong to the same later iteration, if there is such an iteration.
@@ -220,7 +214,6 @@ static void print_loop(Print *w, int from, int to)
     else if (!columns)
         emit(e, "float *const sums = (float *)nc_shared + warp * %d;",
              16 * w->p->tile[w->p->op[to - 1].a].pitch);
-    Scope *out = e->scope;
     emit_open(e, 0);
     bool once = loop->trips == 1 && !loop->early;
     if (once) emit(e, "const int %s = 0;", name);
@@ -229,15 +222,13 @@ static void print_loop(Print *w, int from, int to)
     // step's place is a constant. If several blocks share a multiprocessor they are not, because
     // registers are few and a block works while others wait.
     if (loop->trips > 1 && !loop->early)
-        emit_line(e, out, "#pragma unroll%s",
+        emit_line(e, e->scope->up, "#pragma unroll%s",
                   !columns                             ? ""
                   : !s->tile.staged || s->resident > 1 ? " 1"
                   : loop->trips <= MOST_UNROLLED       ? emit_text(e, " %d", (int)loop->trips)
                                                        : emit_text(e, " %d", s->tile.staged));
-    emit_end(e, "%s",
-             once ? "{"
-                  : emit_text(e, "for (int %s = %d; %s < %lld; %s++) {", name, -loop->early, name,
-                              (long long)loop->trips, name));
+    emit_end(e, once ? "{" : "for (int %s = %d; %s < %lld; %s++) {", name, -loop->early, name,
+             (long long)loop->trips, name);
 }
 
 static int print_op(Print *w, int i, const TileOp *loop)
@@ -256,29 +247,18 @@ static int print_op(Print *w, int i, const TileOp *loop)
         return end + 1;
     }
     case T_FILL:
-        if (plain) {
+        if (plain)
             plain_fill(e, w->p);
-            break;
-        }
-        emit(e, "float acc[%d][%d][4] = {};", w->p->side_m / w->p->atom->m,
-             w->p->side_n / w->p->atom->n);
+        else
+            emit(e, "float acc[%d][%d][4] = {};", w->p->side_m / w->p->atom->m,
+                 w->p->side_n / w->p->atom->n);
         break;
     case T_LOAD:
         while (op->kind != T_MAP) op++;
         rows_rest(w, &w->p->tile[op->a]);
         break;
-    case T_MOVE:
-        if (plain)
-            plain_move(e, w->p, op);
-        else
-            print_sums(w, op);
-        break;
-    case T_MMA:
-        if (plain)
-            plain_multiply(e, w->p, op);
-        else
-            print_multiply(w, op, "step");
-        break;
+    case T_MOVE: (plain ? plain_move : print_sums)(w, op); break;
+    case T_MMA: (plain ? plain_multiply : print_multiply)(w, op); break;
     case T_MAP:
         if (plain)
             plain_map(e, w->p);

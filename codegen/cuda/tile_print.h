@@ -68,7 +68,6 @@ typedef struct RolePrint {
 const char *group_rows(RolePrint *w); // the rows of the left operand that this group multiplies
 void group_load(RolePrint *w, const TileOp *op);
 void group_first(RolePrint *w); // of strips or groups: the first column of step "step"
-void group_clear(RolePrint *w);
 void group_multiply(RolePrint *w, const TileOp *op);
 void group_reduce(RolePrint *w, const TileOp *op);
 void group_sums(RolePrint *w, const TileOp *op); // to rows in shared memory
@@ -82,8 +81,7 @@ void group_map(RolePrint *w);
 void group_store(RolePrint *w);
 
 // -- tile_totals.c: sums of columns of results, which a warp keeps in registers from tile to tile.
-// Declares them; adds the rows of the boxes; moves them to shared memory; stores their block's sum.
-void group_totals_begin(RolePrint *w);
+// Adds the rows of the boxes; moves them to shared memory; stores their block's sum.
 void group_add(RolePrint *w);
 void group_totals_kept(RolePrint *w, const Tile *joint);
 void group_totals(RolePrint *w, const Tile *joint);
@@ -105,8 +103,8 @@ const char *plain_type(const TileProgram *p);
 void plain_fetch(Emit *e, const Tile *t);
 void plain_put(Emit *e, const Tile *t);
 void plain_fill(Emit *e, const TileProgram *p);
-void plain_multiply(Emit *e, const TileProgram *p, const TileOp *op);
-void plain_move(Emit *e, const TileProgram *p, const TileOp *op);
+void plain_multiply(RowPrint *w, const TileOp *op);
+void plain_move(RowPrint *w, const TileOp *op);
 void plain_map(Emit *e, const TileProgram *p);
 
 // -- tile_results.c

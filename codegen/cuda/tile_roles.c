@@ -51,7 +51,7 @@ static void print_ready(RolePrint *w)
 // Whether the role releases places of the ring one step later.
 static bool given_later(const TileProgram *p, int i)
 {
-    for (; i < p->nops && p->op[i].kind != T_ROLE; i++)
+    for (const int end = tile_next_role(p, i); i < end; i++)
         if (p->op[i].kind == T_ARRIVE && p->op[i].shift) return true;
     return false;
 }
@@ -85,7 +85,7 @@ static void print_origin(RolePrint *w, const TileRole *role)
                          : pitch == 1  ? "rest"
                                        : emit_text(e, "rest * %d", pitch);
     if (!*begins)
-        begins = emit_text(e, "%d", offset);
+        begins = emit_number(e, offset);
     else if (offset)
         begins = emit_text(e, "(%s + %d)", begins, offset);
     emit(e, "const int shift = %s %% 8;", begins);
@@ -101,8 +101,8 @@ static void print_banded(RolePrint *w, int blocks)
     const long long across = w->across, down = w->down, band = blocks * across,
                     whole = down / blocks, rest = down % blocks;
     const bool rising = wgmma_live_steps(e->body, across - 1) > wgmma_live_steps(e->body, 0);
-    const char *high = !rest    ? emit_text(e, "%d", blocks)
-                       : !whole ? emit_text(e, "%lld", rest)
+    const char *high = !rest    ? emit_number(e, blocks)
+                       : !whole ? emit_number(e, rest)
                                 : emit_text(e, "(band < %lld ? %d : %lld)", whole, blocks, rest);
     emit(e, "const int band = tile / %lld, in = tile %% %lld, high = %s;", band, band, high);
     emit(e, "const int origin_n = (%sin / high) * %d;",
@@ -133,12 +133,10 @@ static void print_tiles(RolePrint *w, int from, int to, const TileRole *role)
 {
     Emit *e = w->e;
     const TileOp *op = &w->p->op[from];
-    long long tiles = op->trips;
-    const char *steps = w->p->skips ? "steps" : emit_text(e, "%lld", (long long)w->p->steps);
-    Scope *out = e->scope;
-    if (role->groups) emit_line(e, out, "int taken = 0; // steps, by tiles before");
-    if (role->turns) emit_line(e, out, "int turn = 0;");
-    if (w->p->split) emit_line(e, out, "int round = 1;");
+    const char *steps = w->p->skips ? "steps" : emit_number(e, w->p->steps);
+    if (role->groups) emit(e, "int taken = 0; // steps, by tiles before");
+    if (role->turns) emit(e, "int turn = 0;");
+    if (w->p->split) emit(e, "int round = 1;");
     emit_open(e, w->batch > 1);
     if (w->p->skips) {
         print_banded(w, op->count);
@@ -161,7 +159,7 @@ static void print_tiles(RolePrint *w, int from, int to, const TileRole *role)
         emit(e, "taken += %s;", steps);
     }
     print_ops(w, from + 1, to, NULL);
-    emit_end(e, "for (int tile = first_tile; tile < %lld; tile += %d) {", tiles, op->count);
+    emit_loop(e, "int", "tile", "first_tile", emit_number(e, op->trips), op->count);
 }
 
 // A loop over steps, each with a place of the ring.
@@ -172,11 +170,9 @@ static void print_steps(RolePrint *w, int from, int to)
     const TileOp *loop = &p->op[from];
     const Tile *left = &p->tile[0], *right = &p->tile[1];
     const BodyStrips *strips = wgmma_right_strips(e->body);
-    Scope *out = e->scope;
     bool multiplies = tile_has(p, from, to, T_MMA), sums = tile_has(p, from, to, T_REDUCE);
-    if (sums) emit_line(e, out, "int due = tile %% %lld; // 0: the step is this tile's", w->across);
+    if (sums) emit(e, "int due = tile %% %lld; // 0: the step is this tile's", w->across);
     emit_open(e, 0);
-    Scope *in = e->scope;
     const bool computed = !multiplies && (wgmma_strips(e->body) || wgmma_chunks(e->body));
     if (computed) group_first(w);
     if (p->skips && !multiplies)
@@ -189,10 +185,9 @@ static void print_steps(RolePrint *w, int from, int to)
          left->apart,
          sums || right->stays ? "" : emit_text(e, ", *const right = left + %d", right->offset));
     if (multiplies)
-        emit_line(
-            e, in, "const uint64_t x = nc_operand(%s), y = nc_operand(right%s%s);", group_rows(w),
-            right->stays ? emit_text(e, " + step * %lld", (long long)right->bytes / p->steps) : "",
-            strips ? emit_text(e, ", %d", strips->apart) : "");
+        emit(e, "const uint64_t x = nc_operand(%s), y = nc_operand(right%s%s);", group_rows(w),
+             right->stays ? emit_text(e, " + step * %lld", (long long)right->bytes / p->steps) : "",
+             strips ? emit_text(e, ", %d", strips->apart) : "");
     print_ops(w, at, to, loop);
     if (multiplies && given_later(p, from)) emit(e, "before = place;");
     if (sums) emit(e, "if (++due == %lld) due = 0;", w->across);
@@ -200,22 +195,16 @@ static void print_steps(RolePrint *w, int from, int to)
         emit(e, "if ((place += %d) >= %d) place = group, parity ^= 1;", p->warps_k, left->places);
     else
         emit(e, "if (++place == %d) place = 0, parity ^= 1;", left->places);
-    long long trips = loop->trips;
-    if (computed) {
-        emit_end(e, "for (int step = 0; step < %lld; step++) {", trips);
-        return;
-    }
-    if (!multiplies && p->split) { // this block's range of k
-        const char *begin = p->cluster > 1 ? emit_text(e, "rank * %lld", trips * STEP) : "0";
-        emit_end(e, "for (int first = %s, i = 0; i < %lld; i++, first += %d) {", begin, trips,
+    const int64_t trips = loop->trips;
+    if (multiplies || computed)
+        emit_end(e, "for (int step = 0; step < %s; step++) {",
+                 multiplies && p->skips ? "steps" : emit_number(e, trips));
+    else if (p->split) // this block's range of k
+        emit_end(e, "for (int first = %s, i = 0; i < %lld; i++, first += %d) {",
+                 emit_scaled(e, p->cluster > 1 ? "rank" : "0", trips * STEP), (long long)trips,
                  STEP);
-        return;
-    }
-    emit_end(e, "%s",
-             multiplies ? emit_text(e, "for (int step = 0; step < %s; step++) {",
-                                    p->skips ? "steps" : emit_text(e, "%lld", trips))
-                        : emit_text(e, "for (int first = 0; first < %lld; first += %d) {",
-                                    trips * STEP, STEP));
+    else
+        emit_loop(e, "int", "first", "0", emit_number(e, trips * STEP), STEP);
 }
 
 static void print_parts(RolePrint *w, int from, int to)
@@ -269,8 +258,8 @@ static void print_pass(RolePrint *w, int i, const TileOp *loop)
     const TileOp *tiles = &w->p->op[i];
     while (tiles->kind != T_TILES) tiles--;
     emit(w->e, "if (step == %s && tile + %d < %lld) nc_turn_pass(group ^ 1);",
-         w->p->skips ? "steps - 1" : emit_text(w->e, "%lld", (long long)loop->trips - 1),
-         tiles->count, (long long)tiles->trips);
+         w->p->skips ? "steps - 1" : emit_number(w->e, loop->trips - 1), tiles->count,
+         (long long)tiles->trips);
 }
 
 static void print_wait(RolePrint *w, const TileOp *op)
@@ -285,16 +274,19 @@ static void print_wait(RolePrint *w, const TileOp *op)
 static void print_tile_op(RolePrint *w, const TileOp *op, const TileOp *loop)
 {
     const TileProgram *p = w->p;
+    Emit *e = w->e;
+    const bool by_rows = wgmma_by_rows(e->body);
     const Tile *dst = op->dst >= 0 ? &p->tile[op->dst] : NULL,
                *a = op->a >= 0 ? &p->tile[op->a] : NULL;
     switch (op->kind) {
     case T_FILL: // the first product overwrites the sums
         if (dst->layout == L_TOTALS) {
-            group_totals_begin(w);
+            emit(e, by_rows ? "float totals[%d][8] = {};" : "NcTotals totals[%d] = {};",
+                 (int)ceil_div(p->side_n, STEP));
             break;
         }
-        emit(w->e, "float acc[%d][%d];", w->below, p->side_n / 2);
-        if (wgmma_by_rows(w->e->body)) rows_declare_part(&w->rows, rows_of(p));
+        emit(e, "float acc[%d][%d];", w->below, p->side_n / 2);
+        if (by_rows) rows_declare_part(&w->rows, rows_of(p));
         break;
     case T_LOAD:
         if (op->how == BY_BULK)
@@ -310,7 +302,7 @@ static void print_tile_op(RolePrint *w, const TileOp *op, const TileOp *loop)
         else
             group_sums(w, op);
         break;
-    case T_CLEAR: group_clear(w); break;
+    case T_CLEAR: emit(e, "nc_clear_before<%d>(%s, shift);", p->side_m, group_rows(w)); break;
     case T_MMA: group_multiply(w, op); break;
     case T_REDUCE:
         if (dst->layout == L_TOTALS)
@@ -385,7 +377,6 @@ static void print_role(RolePrint *w, int at)
     const TileProgram *p = w->p;
     Emit *e = w->e;
     const TileRole *role = &p->role[p->op[at].role];
-    Scope *out = e->scope;
     if (!role->groups) {
         emit_open(e, 0);
         int round = 0;
@@ -398,15 +389,12 @@ static void print_role(RolePrint *w, int at)
                  "%% 8 * %d;",
                  LINE);
     } else if (w->boxes) {
-        emit_line(
-            e, out,
-            "const int at = thread %% 16 * 64 + (thread / 16 ^ thread %% 8) * 8; // in a box");
+        emit(e, "const int at = thread %% 16 * 64 + (thread / 16 ^ thread %% 8) * 8; // in a box");
     }
-    for (int i = at + 1; i < p->nops && p->op[i].kind != T_ROLE; i++)
+    for (int i = at + 1; i < tile_next_role(p, at + 1); i++)
         if (p->op[i].kind == T_TILES) {
-            int end = tile_end_of(p, i);
-            print_tiles(w, i, end, role);
-            i = end;
+            print_tiles(w, i, tile_end_of(p, i), role);
+            i = tile_end_of(p, i);
         } else {
             print_op(w, i, NULL);
         }
@@ -416,29 +404,23 @@ static void print_role(RolePrint *w, int at)
                           : emit_text(e, "if (warp >= %d) { // %s", role->first, role->name));
 }
 
-static int next_role(const TileProgram *p, int i)
-{
-    while (i < p->nops && p->op[i].kind != T_ROLE) i++;
-    return i;
-}
-
 // The roles that do not multiply are in warps 0 to 3.
 static void print_roles(RolePrint *w)
 {
     const TileProgram *p = w->p;
     Emit *e = w->e;
-    int i = next_role(p, 0), last = p->nroles - 1;
+    int i = tile_next_role(p, 0), last = p->nroles - 1;
     print_ops(w, 0, i, NULL);
     emit_open(e, 0);
     emit(e, "nc_registers_give<%d>();", p->role[0].registers);
-    for (; p->op[i].role != last; i = next_role(p, i + 1)) print_role(w, i);
+    for (; p->op[i].role != last; i = tile_next_role(p, i + 1)) print_role(w, i);
     emit(e, "__syncwarp();");
     emit_close(e, "if (group < 0) {", "} else {");
     emit_open(e, 0);
     emit(e, "nc_registers_take<%d>();", p->role[last].registers);
     print_role(w, i);
     emit_close(e, NULL, "}");
-    for (i = next_role(p, i + 1) + 1; i < p->nops; i++) print_op(w, i, NULL); // ALL_ROLES
+    for (i = tile_next_role(p, i + 1) + 1; i < p->nops; i++) print_op(w, i, NULL); // ALL_ROLES
 }
 
 // Declares the thread's group, warp and lane, and the addresses in shared memory.

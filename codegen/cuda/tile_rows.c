@@ -32,37 +32,29 @@ static Share share_of(const RowPrint *w, const Tile *sums)
     const TileProgram *p = w->p;
     Emit *e = w->e;
     const Schedule *s = &e->body->sched;
-    Share r = {.line = sums->line / p->vector, .row = "", .m = "origin_m", .n = "origin_n"};
-    int rows = (int)ceil_div(s->tile.m, p->cluster);
-    r.rest = !sums->of_warp && rows * p->cluster > s->tile.m;
-    r.high = s->tile.m;
-    r.threads = s->threads;
-    r.thread = "threadIdx.x";
+    const int line = sums->line / p->vector;
+    if (sums->of_warp && p->nroles) {
+        const int own = part_line(w, sums);
+        Share r = {BOX * own, 32, own, "thread", "", "part_m", "part_n", .part = true};
+        r.high = group_high(e->body);
+        return r;
+    }
+    if (sums->of_warp) {
+        const int rows = sums->lines / (p->warps_m * p->warps_n);
+        const char *strip = p->side_m > rows ? emit_text(e, " + strip * %d", rows) : "";
+        Share r = {rows * line, 32, line, "lane", "", .n = "origin_n + warp_n", .high = s->tile.m};
+        r.m = emit_text(e, "origin_m + warp_m%s", strip);
+        return r;
+    }
+    const int rows = (int)ceil_div(s->tile.m, p->cluster), n = rows * line;
+    Share r = {n, s->threads, line, "threadIdx.x", "", "origin_m", "origin_n", .high = s->tile.m};
+    r.rest = rows * p->cluster > s->tile.m;
     if (p->nroles) { // the threads of the last role
         const TileRole *role = &p->role[p->nroles - 1];
         r.threads = role->warps * 32;
         r.thread = emit_text(e, "(int)threadIdx.x - %d", role->first * 32);
     }
-    if (sums->of_warp && p->nroles) {
-        rows = BOX;
-        r.part = true;
-        r.line = part_line(w, sums);
-        r.threads = 32;
-        r.thread = "thread";
-        r.m = "part_m";
-        r.n = "part_n";
-        r.high = group_high(e->body);
-    } else if (sums->of_warp) {
-        rows = sums->lines / (p->warps_m * p->warps_n);
-        r.threads = 32;
-        r.thread = "lane";
-        r.m = p->side_m > rows ? emit_text(e, "origin_m + warp_m + strip * %d", rows)
-                               : "origin_m + warp_m";
-        r.n = "origin_n + warp_n";
-    } else if (p->cluster > 1) {
-        r.row = emit_text(e, "%s * %d + ", p->nroles ? "rank" : "part", rows);
-    }
-    r.vectors = rows * r.line;
+    if (p->cluster > 1) r.row = emit_text(e, "%s * %d + ", p->nroles ? "rank" : "part", rows);
     return r;
 }
 
@@ -138,7 +130,7 @@ static void choose_early(RowPrint *w, const Share *r, int parts)
         taken += registers;
         v->loads[i] = v->loads[w->early];
         v->loads[w->early++] = load;
-        emit(e, "%s %s[%d];", vec_type(e, t, w->p->vector), slot_name(e, load), parts * each);
+        emit(e, "%s %s[%d];", slot_type(e, v, load), slot_name(e, load), parts * each);
     }
 }
 
@@ -162,8 +154,7 @@ void rows_rest(RowPrint *w, const Tile *sums)
     Share r = share_of(w, sums);
     choose_early(w, &r, 1);
     load_early(w, &r, "u");
-    if (w->e->body->commits && !w->p->nroles) // programs with roles have tested it before
-        emit(w->e, "if (failed) return; // a check has failed: nothing is committed");
+    if (w->e->body->commits && !w->p->nroles) stop_if_failed(w->e); // roles have tested it before
 }
 
 static const char *part_slot(Emit *e, const char *part, const Share *r)

@@ -11,13 +11,6 @@ static int columns_of(const RolePrint *w) // number of groups of 64 columns of a
     return (int)ceil_div(w->p->side_n, STEP);
 }
 
-void group_totals_begin(RolePrint *w)
-{
-    emit(w->e,
-         wgmma_by_rows(w->e->body) ? "float totals[%d][8] = {};" : "NcTotals totals[%d] = {};",
-         columns_of(w));
-}
-
 // Adds the rows of the boxes of this part of the results. With strips, some rows are no results.
 void group_add(RolePrint *w)
 {

@@ -30,27 +30,25 @@ static void fetch(Emit *e, const Tile *t, const char *at, const char *to)
 {
     const Body *b = e->body;
     const int axis = t->axis, rows = warp_rows(b, axis), columns = warp_columns(b);
-    const char *a = e->axis[axis], *k = e->axis[b->col];
-    int64_t extent[2] = {b->axis[axis].extent, b->axis[b->col].extent}; // rows, columns
     bool by_k = t->along_k, inside[2];
     find_inside(b, axis, inside);
     // The outer loop is over rows (columns); vectors are along the other axis.
-    int outer = by_k ? axis : b->col, inner = by_k ? b->col : axis, width = by_k ? columns : rows;
-    const char *outer_axis = by_k ? a : k;
+    const int outer = by_k ? axis : b->col, inner = by_k ? b->col : axis,
+              count = by_k ? rows : columns, width = by_k ? columns : rows;
     const char *outer_first = by_k ? "row_first" : "k_first",
                *inner_first = by_k ? "k_first" : "row_first";
     emit_open(e, 0);
     emit_int(e, "row_first", "%s", at);
     emit_open(e, 0);
-    const char *o = emit_count("o", by_k ? rows : columns), *v = emit_count("v", width);
-    emit_int(e, outer_axis, "%s", emit_plus(e, outer_first, o));
+    const char *o = emit_count("o", count), *v = emit_count("v", width);
+    emit_int(e, e->axis[outer], "%s", emit_plus(e, outer_first, o));
     const char *one = element(e, to, by_k ? o : v, by_k ? v : o);
     emit_each(e, "v", width, "%s = 0;", one);
     // Loads that depend only on the row (column) may be lookups, so they must not be outside.
     emit_open(e, 1ull << outer);
     operand_vector(e, t->inst, inner, width, inside[by_k], inner_first, one);
-    operand_close(e, inside[!by_k], outer_axis, extent[!by_k]);
-    emit_times(e, "o", by_k ? rows : columns);
+    operand_close(e, inside[!by_k], e->axis[outer], b->axis[outer].extent);
+    emit_times(e, "o", count);
     emit_end(e, "{");
 }
 
@@ -72,25 +70,22 @@ static void fetch_packed(Emit *e, const Tile *t, const char *at, const char *to,
 static void fetch_pairs(Emit *e, const Tile *t, const char *at, const char *to)
 {
     const Body *b = e->body;
-    const Inst *v = &b->insts.at[t->inst];
     const int axis = t->axis, rows = warp_rows(b, axis), columns = warp_columns(b);
-    const char *a = e->axis[axis], *k = e->axis[b->col];
     const bool by_k = t->along_k;
+    const int count = by_k ? rows : columns, width = by_k ? columns : rows;
     bool inside[2];
     find_inside(b, axis, inside);
     emit_open(e, 0);
     if (!by_k) emit(e, "NcVec<uint16_t, %d> line[%d];", rows, columns);
     emit_open(e, 1ull << axis | 1ull << b->col);
-    const char *o = emit_count("o", by_k ? rows : columns);
-    emit_int(e, a, "%s", by_k ? emit_plus(e, at, o) : at);
-    emit_int(e, k, "%s", by_k ? "k_first" : emit_plus(e, "k_first", o));
-    const char *there = operand_there(e, t, inside[0], inside[1]), *from = emit_index(e, v->ix);
-    const char *load = emit_text(e, "nc_%s<%d>(%s)", e->follow ? "prefetch" : "load",
-                                 by_k ? columns : rows, emit_address(e, e->buf_name[v->buf], from));
-    if (*there)
-        load = emit_text(e, "%s ? %s : NcVec<uint16_t, %d>{}", there, load, by_k ? columns : rows);
+    const char *o = emit_count("o", count);
+    emit_int(e, e->axis[axis], "%s", by_k ? emit_plus(e, at, o) : at);
+    emit_int(e, e->axis[b->col], "%s", by_k ? "k_first" : emit_plus(e, "k_first", o));
+    const char *there = operand_there(e, t, inside[0], inside[1]), *from = emit_place(e, t->inst);
+    const char *load = emit_text(e, "nc_%s<%d>(%s)", e->follow ? "prefetch" : "load", width, from);
+    if (*there) load = emit_text(e, "%s ? %s : NcVec<uint16_t, %d>{}", there, load, width);
     emit(e, "%s[%s] = %s;", by_k ? to : "line", o, load);
-    emit_times(e, "o", by_k ? rows : columns);
+    emit_times(e, "o", count);
     if (!by_k) {
         emit(e, "#pragma unroll");
         emit(e, "for (int i = 0; i < %d; i++) // row, pair of columns", rows * columns / 2);
@@ -192,6 +187,7 @@ static void fetch_results(Print *w)
     Results *r = &w->results;
     const Body *b = e->body;
     const bool *operand = operand_expression(e, b->dot.a, b->dot.b);
+    const Vectors v = {.axis = 2, .width = 1};
     enum { MOST_AHEAD = 48 }; // values that a thread loads
     int first = r->nloads;
     for (uint32_t i = 0; i < b->insts.n && (r->nloads + 1) * r->count <= MOST_AHEAD; i++) {
@@ -202,12 +198,10 @@ static void fetch_results(Print *w)
         if (b->bufs.at[x->buf].kind == KA_LOOP_INDEX || w->ready[i] != (e->follow != NULL))
             continue;
         r->loads[r->nloads++] = (int)i;
-        emit(e, "%s %s[%d];", vec_type(e, b->bufs.at[x->buf].type, 1), slot_name(e, (int)i),
-             r->count);
+        emit(e, "%s %s[%d];", slot_type(e, &v, (int)i), slot_name(e, (int)i), r->count);
     }
     if (r->nloads == first) return;
     open_results(w);
-    Vectors v = {.axis = 2, .width = 1};
     for (int i = first; i < r->nloads; i++)
         print_vector_load(
             e, &v, r->loads[i],
@@ -241,7 +235,7 @@ static void finish(const Print *w, const char *sum)
                  w->p->warps_m > 1 ? emit_text(e, "%s %% %d", at, size) : at);
     }
     emit_bind(e, b->dot.sum, e->scope, sum);
-    if (b->commits) emit(e, "if (failed) return; // a check has failed: nothing is committed");
+    if (b->commits) stop_if_failed(e);
     emit_stores(e, -1);
     close_results(w);
 }
@@ -264,14 +258,14 @@ static void fetch_operands(const Print *w, bool early)
     const char *c = emit_count("c", warp_chunks(b)),
                *chunk = emit_plus(e, w->p->steps > 1 ? "chunk" : "0", c);
     if (strchr(chunk, '+') && share * cluster > 1) chunk = emit_text(e, "(%s)", chunk);
-    chunk = emit_part(e, chunk, 1, 0, share * cluster);
-    if (cluster > 1) chunk = emit_plus(e, chunk, emit_part(e, "part", 1, 0, share));
+    chunk = emit_scaled(e, chunk, share * cluster);
+    if (cluster > 1) chunk = emit_plus(e, chunk, emit_scaled(e, "part", share));
     // (% also where it changes nothing: with it the compiler knows which columns are inside.)
     if (share > 1) chunk = emit_plus(e, chunk, emit_part(e, "warp", 1, share, 1));
     if (strchr(chunk, '+')) chunk = emit_text(e, "(%s)", chunk);
     emit_open(e, 0);
     emit_int(e, "k_first", "%s",
-             emit_plus(e, emit_part(e, chunk, 1, 0, 4 * warp_columns(b)),
+             emit_plus(e, emit_scaled(e, chunk, 4 * warp_columns(b)),
                        emit_text(e, "lane %% 4 * %d", warp_columns(b))));
     for (int i = 0; i < 2; i++)
         if (w->early[i] == early)
@@ -323,7 +317,7 @@ static void print_places(Print *w)
     } else {
         const char *own = s->tile.share == 8 ? "0" : emit_part(e, "warp", s->tile.share, 0, 1);
         emit_int(e, "tile", "%s",
-                 emit_plus(e, emit_part(e, block_number(e), 1, 0, w->p->warps_m), own));
+                 emit_plus(e, emit_scaled(e, block_number(e), w->p->warps_m), own));
     }
     emit_int(e, "first_m", "%s", tile_row(w, "tile"));
     emit_int(e, "first_n", "%s", tile_column(w, "tile"));
@@ -347,9 +341,8 @@ static Results results_of(const Print *w)
     // The blocks of a cluster have one tile, and each block a share of its results.
     const int own = groups * size / s->cluster;
     Results r = {.count = (own + 255) / 256, .own = "tile", .tile = "tile", .guard = ""};
-    r.at =
-        emit_plus(e, s->cluster > 1 ? emit_text(e, "part * %d", own) : "0",
-                  emit_plus(e, "threadIdx.x", emit_part(e, emit_count("i", r.count), 1, 0, 256)));
+    r.at = emit_plus(e, s->cluster > 1 ? emit_text(e, "part * %d", own) : "0",
+                     emit_plus(e, "threadIdx.x", emit_scaled(e, emit_count("i", r.count), 256)));
     const char *at = strchr(r.at, '+') ? emit_text(e, "(%s)", r.at) : r.at;
     if (groups > 1 && s->cluster == 1) {
         r.own = "own";
@@ -383,7 +376,7 @@ static void print_multiply(const Print *w)
     const int chunks = warp_chunks(e->body);
     const char *c = emit_count("c", chunks), *n = emit_count("n", right),
                *m = emit_count("m", left / 2),
-               *first = emit_text(e, "left[%s][%s]", c, emit_part(e, m, 1, 0, 2)),
+               *first = emit_text(e, "left[%s][%s]", c, emit_scaled(e, m, 2)),
                *second = emit_text(e, "left[%s][%s]", c, left == 2 ? "1" : "2 * m + 1"),
                *other = emit_text(e, "right[%s][%s]", c, n),
                *sum = emit_text(e, "sums[%s][%s]", m, n);
@@ -419,8 +412,8 @@ static void print_loop(const Print *w, const TileOp *loop)
         fetch_operands(w, false);
     }
     if (w->p->steps > 1)
-        emit_end(e, "for (%s chunk = 0; chunk < %lld; chunk += %d) {", int_type(e),
-                 (long long)warp_all_chunks(e->body), warp_chunks(e->body));
+        emit_loop(e, int_type(e), "chunk", "0", emit_number(e, warp_all_chunks(e->body)),
+                  warp_chunks(e->body));
     else
         emit_end(e, "{");
     close_tile(w);

@@ -97,16 +97,18 @@ typedef struct Run {
     Spot *cell;
     Agent *agent;
     Bar (*bar)[TILE_MOST_BARS][TILE_MOST_PLACES]; // of each block
-    Meeting warp[AGENTS], group[BLOCKS][MOST_GROUPS], turn[BLOCKS][MOST_GROUPS], block[BLOCKS],
-        of_role[BLOCKS], cluster;
+    struct {
+        Meeting warp[AGENTS], group[BLOCKS][MOST_GROUPS], turn[BLOCKS][MOST_GROUPS], block[BLOCKS],
+            role[BLOCKS], cluster;
+    } meet;
     Copy copy[MOST_PENDING];
     int ncopies;
     const char *wrong;
 } Run;
 
 // -- verify_effects.c: [who]: number of an agent; [position]: number of uses of the ring before
-void agent_wrong(Run *r, int op, const char *what, const char *name); // only the first is kept
-void agent_learn(const Run *r, int *to, const int *from);             // joins clocks
+void agent_wrong(Run *r, const Agent *a, const char *what, const char *name); // keeps the first
+void agent_learn(const Run *r, int *to, const int *from);                     // joins clocks
 const TileRole *agent_role(const Run *r, const Agent *a);
 // The number of groups of its role that divide the steps of a tile.
 int agent_sharing(const Run *r, const Agent *a);

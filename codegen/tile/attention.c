@@ -70,9 +70,7 @@ void attention_derive(Body *b, const Target *t)
     s->cluster = 1;
     s->blocks = b->axis[0].extent * ceil_div(b->axis[1].extent, s->tile.m);
     attention_tiles(b, &p);
-    s->shared_bytes = 0;
-    for (int i = 0; i < p.ntiles; i++)
-        if (tile_shared(&p.tile[i])) s->shared_bytes += p.tile[i].places * p.tile[i].bytes;
+    s->shared_bytes = tile_memory(&p);
 }
 
 // -- its program ----------------------------------------------------------------------------------
@@ -120,7 +118,7 @@ static int add_factor(const Body *b, TileProgram *p, int inst, int axis, int hea
               b->bufs.at[v->buf].kind != KA_LOOP_INDEX && !v->ix->has_value &&
               ix_stride(v->ix, head, &step) && step == 1 && ix_aligned(v->ix, head, p->vector) &&
               b->axis[head].extent % p->vector == 0;
-    for (int i = 0; i < p->ntiles; i++) t.offset += p->tile[i].places * p->tile[i].bytes;
+    t.offset = tile_memory(p);
     return tile_add(p, t);
 }
 

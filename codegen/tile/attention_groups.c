@@ -144,16 +144,6 @@ int64_t attention_section(const Body *b)
     return bytes * heads <= CACHED ? heads : CACHED / bytes > 0 ? CACHED / bytes : 1;
 }
 
-static int shared_of(const Body *b)
-{
-    TileProgram p;
-    int bytes = SPARE;
-    attention_tiles(b, &p);
-    for (int i = 0; i < p.ntiles; i++)
-        if (tile_shared(&p.tile[i])) bytes += p.tile[i].places * p.tile[i].bytes;
-    return bytes;
-}
-
 void attention_groups_derive(Body *b, const Target *t)
 {
     Schedule *s = &b->sched;
@@ -165,8 +155,10 @@ void attention_groups_derive(Body *b, const Target *t)
     int64_t tiles = b->axis[0].extent * ceil_div(b->axis[1].extent, s->tile.m);
     s->blocks = at_most(tiles, t->units);
     // If there is room for the rows of two tiles, the next tile's are copied during this one.
+    TileProgram p;
     for (s->tile.each = 2;; s->tile.each = 1) {
-        s->shared_bytes = shared_of(b);
+        attention_tiles(b, &p);
+        s->shared_bytes = SPARE + tile_memory(&p);
         if (s->tile.each == 1 || s->shared_bytes <= t->shared_per_block - SPARE) return;
     }
 }
@@ -264,11 +256,7 @@ void tile_attention_groups(const Body *b, TileProgram *p)
     const int n = b->attention.nouts, groups = groups_of(b);
     const bool doubt = may_doubt(b), looks = doubt && b->attention.high < 0;
     attention_tiles(b, p);
-    for (int i = 0; i < p->score[0].tile; i++) {
-        const Tile *t = &p->tile[i];
-        if (t->offset + t->places * t->bytes > p->shared)
-            p->shared = t->offset + t->places * t->bytes;
-    }
+    p->shared = tile_memory(p);
     p->varies = true;
     p->tight = !b->sched.skew;
     p->role[p->nroles++] = (TileRole){"copies", 0, 1, registers_of(b, true), .thread = true};

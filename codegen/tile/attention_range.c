@@ -44,7 +44,7 @@ static bool linear_index(const Body *b, const Ix *ix, Linear *out)
     rest = ix_add(c, rest, ix_scale(c, ix_axis(c, 1, b->axis[1].extent), -row));
     rest = ix_add(c, rest, ix_scale(c, ix_axis(c, b->col, b->axis[b->col].extent), -col));
     if (rest->axes & ~1ull || rest->low <= -MOST_PLACE || rest->high >= MOST_PLACE) return false;
-    *out = (Linear){row, col, ix->constant, -1, 0, rest->n ? rest : NULL, 1, -1, false};
+    *out = (Linear){row, col, ix->constant, -1, 0, rest->n ? rest : NULL, .side = 1, .inst = -1};
     return true;
 }
 
@@ -59,15 +59,12 @@ static bool is_shift(const Look *k, const Inst *v)
 static bool add_up(const Linear *x, int by, const Linear *y, Linear *out)
 {
     if ((x->shift >= 0 && y->shift >= 0) || (x->batch && y->batch)) return false;
-    *out = (Linear){x->row + by * y->row,
-                    x->col + by * y->col,
-                    x->constant + by * y->constant,
-                    x->shift >= 0 ? x->shift : y->shift,
-                    x->shift >= 0 ? x->sign : by * y->sign,
-                    x->batch ? x->batch : y->batch,
-                    x->batch ? x->side : by * y->side,
-                    -1,
-                    false};
+    *out = *x;
+    out->row += by * y->row;
+    out->col += by * y->col;
+    out->constant += by * y->constant;
+    if (x->shift < 0) out->shift = y->shift, out->sign = by * y->sign;
+    if (!x->batch) out->batch = y->batch, out->side = by * y->side;
     return small(out);
 }
 
@@ -253,6 +250,11 @@ AttentionRange attention_range(const Body *b)
     int queries = b->insts.at[r.statistic].axes >> b->col & 1 ? b->col : 1;
     if (r.n && (b->attention.high < 0 || !isinf(r.mask))) find_blind(b, &r, queries);
     if (b->attention.high < 0 && isinf(r.mask) && r.blind_end) r.n = 0;
+    for (int i = r.n; i-- > 0;)
+        for (int k = i; k < r.n; k++) {
+            if (r.at[k].shift == r.at[i].shift) r.at[k].first_shift = i;
+            if (r.at[k].batch == r.at[i].batch) r.at[k].first_batch = i;
+        }
     return r;
 }
 

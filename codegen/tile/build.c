@@ -19,6 +19,14 @@ Tile tile_rows(const char *name, TileLayout layout, DType type, int lines, int l
                   line, pitch,  1,    .bytes = lines * pitch * math_bytes(type)};
 }
 
+int tile_memory(const TileProgram *p)
+{
+    int bytes = 0;
+    for (int i = 0; i < p->ntiles; i++)
+        if (tile_shared(&p->tile[i])) bytes += p->tile[i].places * p->tile[i].bytes;
+    return bytes;
+}
+
 void tile_op(TileProgram *p, TileOp op)
 {
     p->op[p->nops++] = op;
@@ -69,6 +77,12 @@ int tile_end_of(const TileProgram *p, int i)
         depth -= p->op[i].kind == T_END;
         if (!depth) return i;
     }
+}
+
+int tile_next_role(const TileProgram *p, int i)
+{
+    while (i < p->nops && p->op[i].kind != T_ROLE) i++;
+    return i;
 }
 
 bool tile_has(const TileProgram *p, int from, int to, TileKind kind)

@@ -205,14 +205,6 @@ static void row_sums(TileProgram *p, int left)
     tile_end(p);
 }
 
-// Moves the sums to where other blocks read them, and computes results from the sums of all blocks.
-static void share_sums(TileProgram *p, int acc, int sums)
-{
-    tile_do(p, T_MOVE, sums, acc);
-    tile_load(p, BY_BODY, add_rest(p));
-    tile_do(p, T_MAP, NO_TILE, sums);
-}
-
 // Computes and stores the results of a group's sums, part by part. [part]: the tile that the sums,
 // or the results, pass through, or NO_TILE; [totals]: their column sums, or NO_TILE.
 static void store_parts(TileProgram *p, int acc, int part, int rest, int totals)
@@ -254,10 +246,14 @@ static void products(TileProgram *p, int left, int right, int acc, int part)
     if (group_uneven(b)) tile_do(p, T_CLEAR, left, NO_TILE)->when = THE_FIRST;
     tile_mma(p, BY_TENSOR, acc, left, right);
     tile_end(p);
-    if (p->split)
-        share_sums(p, acc, add_rows(p));
-    else
+    if (p->split) { // other blocks read the sums, and results follow from the sums of all blocks
+        const int sums = add_rows(p);
+        tile_do(p, T_MOVE, sums, acc);
+        tile_load(p, BY_BODY, add_rest(p));
+        tile_do(p, T_MAP, NO_TILE, sums);
+    } else {
         store_parts(p, acc, part, rest, totals);
+    }
     tile_end(p);
     if (totals == NO_TILE) return;
     const int joint = add_joint(p);

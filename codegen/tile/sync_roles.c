@@ -259,9 +259,7 @@ static void guard_writes(Sync *s, int i, int loop)
         sync_before(s, i, (TileOp){T_WAIT, BY_BULK, .count = count, .freed = tiles});
         sync_before(s, i, (TileOp){T_BARRIER, .scope = scope_of(p, tiles), .freed = tiles});
         sync_behind(s, j, (TileOp){T_COMMIT, .how = BY_BULK});
-        int end = j; // the end of the role
-        while (end < p->nops && p->op[end].kind != T_ROLE) end++;
-        sync_before(s, end, (TileOp){T_WAIT, BY_BULK, .count = 0});
+        sync_before(s, tile_next_role(p, j), (TileOp){T_WAIT, BY_BULK, .count = 0});
         return;
     }
 }

@@ -264,9 +264,7 @@ static void await(Scores *s, int full)
 
 static void give_back(Scores *s, int full)
 {
-    int t = 0;
-    while (!(s->p->bar[full].tiles >> t & 1)) t++;
-    const Release *r = &s->release[t];
+    const Release *r = &s->release[__builtin_ctz(s->p->bar[full].tiles)];
     for (int i = 0; i < s->from->nops; i++)
         if (r->known[i])
             sync_before(s->s, i, (TileOp){T_ARRIVE, .bar = full + 1, .shift = r->shift[i]});

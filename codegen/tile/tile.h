@@ -188,6 +188,7 @@ int tile_registers(TileProgram *p, const char *name, TileLayout layout, DType ty
                    int line);
 // A tile of rows in shared memory, in one place at offset 0.
 Tile tile_rows(const char *name, TileLayout layout, DType type, int lines, int line, int pitch);
+int tile_memory(const TileProgram *p); // bytes of the tiles in shared memory, one after the other
 void tile_op(TileProgram *p, TileOp op);
 // The caller may set more fields of the returned op until it adds the next one.
 TileOp *tile_do(TileProgram *p, TileKind kind, int dst, int a); // any op with at most two tiles
@@ -197,6 +198,7 @@ TileOp *tile_begin(TileProgram *p, TileKind kind, int64_t trips); // T_LOOP, T_T
 void tile_end(TileProgram *p);                                    // of the innermost open loop
 void tile_role(TileProgram *p, int role);                         // begins that role's ops
 int tile_end_of(const TileProgram *p, int i);                     // the T_END of the loop at op i
+int tile_next_role(const TileProgram *p, int i);                  // from op i on; nops: none
 bool tile_has(const TileProgram *p, int from, int to, TileKind kind); // an op in [from, to)
 
 // -- product.c
@@ -248,8 +250,9 @@ typedef struct AttentionBound {
     int shift, sign; // instruction of an integer known only at run time (a length); -1: none
     const Ix *batch; // an index over the batch axis; NULL: none
     int side;
-    int inst;   // the comparison that this bound follows from
-    bool holds; // ... if it is true; otherwise, if it is false
+    int inst;                     // the comparison that this bound follows from
+    bool holds;                   // ... if it is true; otherwise, if it is false
+    int first_shift, first_batch; // the first bound with the same integer, with the same index
 } AttentionBound;
 typedef struct AttentionRange {
     AttentionBound at[ATTENTION_BOUNDS];

@@ -21,8 +21,8 @@ static void come(Run *r, int who, Meeting *m, int all, bool stays, int at)
 {
     Agent *a = &r->agent[who];
     if (m->there == 0) *m = (Meeting){.at = at};
-    if (m->at != at) agent_wrong(r, a->at, "come to another barrier than others", "threads");
-    if (m->came[who]) agent_wrong(r, a->at, "come twice to a barrier", "threads");
+    if (m->at != at) agent_wrong(r, a, "come to another barrier than others", "threads");
+    if (m->came[who]) agent_wrong(r, a, "come twice to a barrier", "threads");
     m->came[who] = true;
     agent_learn(r, m->known, a->clock);
     a->waits = m->stays[who] = stays;
@@ -42,17 +42,17 @@ static void meet(Run *r, int who, TileScope scope)
 {
     Agent *a = &r->agent[who];
     if (scope == OF_CLUSTER || scope == TO_LEAVE)
-        come(r, who, &r->cluster, r->nagents, true, a->at);
+        come(r, who, &r->meet.cluster, r->nagents, true, a->at);
     else if (scope == OF_WARP && !agent_role(r, a)->thread)
-        come(r, who, &r->warp[who - a->lane], LANES, true, a->at);
+        come(r, who, &r->meet.warp[who - a->lane], LANES, true, a->at);
     else if (scope == OF_GROUP && agent_role(r, a)->groups)
-        come(r, who, &r->group[a->block][a->group], GROUP_WARPS * LANES, true, a->at);
+        come(r, who, &r->meet.group[a->block][a->group], GROUP_WARPS * LANES, true, a->at);
     else if (scope == OF_ROLE && agent_role(r, a)->groups)
-        come(r, who, &r->of_role[a->block], agent_role(r, a)->warps * LANES, true, a->at);
+        come(r, who, &r->meet.role[a->block], agent_role(r, a)->warps * LANES, true, a->at);
     else if (scope == OF_BLOCK)
-        come(r, who, &r->block[a->block], r->nagents / r->blocks, true, NOTHING);
+        come(r, who, &r->meet.block[a->block], r->nagents / r->blocks, true, NOTHING);
     else
-        agent_wrong(r, a->at, "is one that not all come to", "a barrier");
+        agent_wrong(r, a, "is one that not all come to", "a barrier");
 }
 
 // The turn of tile [about]: its group waits for it, the group that passes it on does not.
@@ -60,7 +60,8 @@ static void turn(Run *r, int who, int64_t about, bool stays)
 {
     Agent *a = &r->agent[who];
     int groups = agent_role(r, a)->groups;
-    come(r, who, &r->turn[a->block][about % groups], groups * GROUP_WARPS * LANES, stays, NOTHING);
+    come(r, who, &r->meet.turn[a->block][about % groups], groups * GROUP_WARPS * LANES, stays,
+         NOTHING);
 }
 
 // -- control --------------------------------------------------------------------------------------
@@ -107,11 +108,11 @@ static void next_tile(Run *r, Agent *a, int tiles, bool first)
         if (!first) agent_end_tile(r, a);
         agent_begin_tile(a);
     } else if (!first && role->groups && a->mapped != agent_parts(p))
-        agent_wrong(r, a->at, "is not stored as often as there are parts of it", "acc");
+        agent_wrong(r, a, "is not stored as often as there are parts of it", "acc");
     if (!first && a->lane == 0 && a->stored != a->boxed)
-        agent_wrong(r, a->at, "is not stored as often as it is written", "a part of the results");
+        agent_wrong(r, a, "is not stored as often as it is written", "a part of the results");
     if (!first && agent_adds(r, a) && a->added != a->boxed)
-        agent_wrong(r, a->at, "is not added up as often as it is written", "a part of the results");
+        agent_wrong(r, a, "is not added up as often as it is written", "a part of the results");
     a->tile = first ? a->pass * r->tiles + (role->turns ? a->group : 0)
                     : a->tile + (role->turns ? role->groups : 1);
     a->passed = false;
@@ -160,10 +161,8 @@ static int64_t position_of(const Run *r, const Agent *a, const TileOp *op)
     bool barred = op->kind == T_AWAIT || op->kind == T_ARRIVE;
     if (barred && r->p->bar[op->bar].by_tile) return a->tile;
     if (r->p->varies && a->tile != NOTHING) {
-        uint32_t tiles = op->kind == T_LOAD ? 1u << op->dst : r->p->bar[op->bar].tiles;
-        int t = 0;
-        while (!(tiles >> t & 1)) t++;
-        return agent_place(r, a, t, op->shift);
+        const int own = op->kind == T_LOAD ? op->dst : __builtin_ctz(r->p->bar[op->bar].tiles);
+        return agent_place(r, a, own, op->shift);
     }
     int by = agent_sharing(r, a);
     int64_t of_tile = agent_tile_steps(r, a->tile), before = 0;
@@ -190,13 +189,6 @@ static bool left_out(const Run *r, const Agent *a, const TileOp *op)
         return (op->when == THE_FIRST && a->pass) || (op->shift && !r->p->nroles);
     return (op->when == THE_FIRST && a->iteration > 0) ||
            (op->when == THE_LAST && a->iteration + 1 < trips_of(r, a));
-}
-
-static void begin_role(Run *r, Agent *a, const TileOp *op)
-{
-    a->at++;
-    if (op->role == ALL_ROLES || op->role == a->role) return;
-    while (a->at < r->p->nops && r->p->op[a->at].kind != T_ROLE) a->at++;
 }
 
 static void arrive_at(Run *r, int who, const TileOp *op, int64_t position)
@@ -235,7 +227,10 @@ static bool go_on(Run *r, int who, const TileOp *op)
 {
     Agent *a = &r->agent[who];
     switch (op->kind) {
-    case T_ROLE: begin_role(r, a, op); return true;
+    case T_ROLE:
+        a->at++;
+        if (op->role != ALL_ROLES && op->role != a->role) a->at = tile_next_role(r->p, a->at);
+        return true;
     case T_TILES: next_tile(r, a, a->at, true); return true;
     case T_LOOP: begin_loop(r, a, op); return true;
     case T_END: end_loop(r, a); return true;
@@ -299,7 +294,7 @@ static void act(Run *r, int who, const TileOp *op, int64_t position)
         a->products++;
         break;
     case T_STORE: agent_store(r, who, op); break;
-    default: agent_wrong(r, a->at, "is none of a program with roles", "an op"); break;
+    default: agent_wrong(r, a, "is none of a program with roles", "an op"); break;
     }
 }
 
@@ -330,10 +325,9 @@ static void end_agent(Run *r, int who)
     int known[CLOCKS] = {0};
     a->ended = true;
     if (!r->p->nroles) agent_end_thread(r, a);
-    if (agent_adds(r, a) && !a->told)
-        agent_wrong(r, r->p->nops, "are not stored", "sums of columns");
+    if (agent_adds(r, a) && !a->told) agent_wrong(r, a, "are not stored", "sums of columns");
     if (a->by_stores.n || a->by_products.n)
-        agent_wrong(r, r->p->nops, "is read asynchronously while its thread ends", "memory");
+        agent_wrong(r, a, "is read asynchronously while its thread ends", "memory");
     for (int i = 0; i < r->nagents; i++) {
         if (r->agent[i].block != a->block) continue;
         if (!r->agent[i].ended) return;
@@ -343,31 +337,25 @@ static void end_agent(Run *r, int who)
         for (int at = 0; at < r->p->bar[i].places; at++)
             for (int k = 0; k < r->nagents; k++)
                 if (r->bar[a->block][i][at].touched[k] > known[k])
-                    agent_wrong(r, r->p->nops, "is of a block that ends while others arrive there",
+                    agent_wrong(r, a, "is of a block that ends while others arrive there",
                                 r->p->bar[i].name);
     for (int g = 0; g < MOST_GROUPS; g++)
-        if (r->turn[a->block][g].there)
-            agent_wrong(r, r->p->nops, "is passed on, and nobody takes it", "the turn");
+        if (r->meet.turn[a->block][g].there)
+            agent_wrong(r, a, "is passed on, and nobody takes it", "the turn");
     for (int i = a->block * r->ncells; i < (a->block + 1) * r->ncells; i++)
         for (int k = 0; k < r->nagents; k++)
             if (r->cell[i].read[k] > known[k])
-                agent_wrong(r, r->p->nops, "is of a block that ends while others may read it",
-                            "memory");
+                agent_wrong(r, a, "is of a block that ends while others may read it", "memory");
     for (int i = 0; i < r->ncopies; i++)
         if (r->copy[i].block == a->block)
-            agent_wrong(r, r->p->nops, "is copied to a block that has ended",
+            agent_wrong(r, a, "is copied to a block that has ended",
                         r->p->tile[r->copy[i].tile].name);
 }
 
 static void begin(Run *r)
 {
     if (r->bar) memset(r->bar, 0, sizeof *r->bar * BLOCKS);
-    memset(r->warp, 0, sizeof r->warp);
-    memset(r->group, 0, sizeof r->group);
-    memset(r->turn, 0, sizeof r->turn);
-    memset(r->block, 0, sizeof r->block);
-    memset(r->of_role, 0, sizeof r->of_role);
-    r->cluster = (Meeting){0};
+    memset(&r->meet, 0, sizeof r->meet);
     r->ncopies = r->nagents = 0;
     r->wrong = NULL;
     for (int i = 0; i < r->blocks * r->ncells; i++)

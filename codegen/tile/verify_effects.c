@@ -4,9 +4,9 @@
 
 #include "codegen/tile/agents.h"
 
-void agent_wrong(Run *r, int op, const char *what, const char *name)
+void agent_wrong(Run *r, const Agent *a, const char *what, const char *name)
 {
-    if (!r->wrong) r->wrong = arena_printf(r->arena, "op %d: %s %s", op, name, what);
+    if (!r->wrong) r->wrong = arena_printf(r->arena, "op %d: %s %s", a->at, name, what);
 }
 
 void agent_learn(const Run *r, int *to, const int *from)
@@ -53,13 +53,13 @@ static bool own_half(const Run *r, const Agent *a, int tile, int part)
 static void check_overwrite(Run *r, int who, const Spot *c, const char *name)
 {
     const Agent *a = &r->agent[who];
-    if (c->coming) agent_wrong(r, a->at, "is overwritten before its copy has arrived", name);
+    if (c->coming) agent_wrong(r, a, "is overwritten before its copy has arrived", name);
     if (c->writer != NOTHING && c->writer != who && a->clock[c->writer] < c->wrote)
-        agent_wrong(r, a->at, "is written by two at once", name);
+        agent_wrong(r, a, "is written by two at once", name);
     for (int i = 0; i < r->nagents; i++) {
-        if (c->reading[i]) agent_wrong(r, a->at, "is overwritten while it is read", name);
+        if (c->reading[i]) agent_wrong(r, a, "is overwritten while it is read", name);
         if (i != who && c->read[i] > a->clock[i])
-            agent_wrong(r, a->at, "is overwritten while others may read it", name);
+            agent_wrong(r, a, "is overwritten while others may read it", name);
     }
 }
 
@@ -82,7 +82,7 @@ static void overwrite_others(Run *r, int who, int block, int tile, int place, bo
                 Spot *c = &r->cell[cell_number(r, block, o, at, part)];
                 check_overwrite(r, who, c, p->tile[o].name);
                 if (asynchronous && !fenced_for(&r->agent[who], who, c))
-                    agent_wrong(r, r->agent[who].at,
+                    agent_wrong(r, &r->agent[who],
                                 "is overwritten asynchronously without a fence behind its writing",
                                 p->tile[o].name);
                 *c = (Spot){.holds = NOTHING, .writer = NOTHING};
@@ -95,15 +95,15 @@ static void check_read(Run *r, int who, const Spot *c, int64_t want, bool asynch
 {
     const Agent *a = &r->agent[who];
     if (c->coming)
-        agent_wrong(r, a->at, "is read before its copy has arrived", name);
+        agent_wrong(r, a, "is read before its copy has arrived", name);
     else if (c->holds == NOTHING)
-        agent_wrong(r, a->at, "is read before anything is there", name);
+        agent_wrong(r, a, "is read before anything is there", name);
     else if (c->writer != who && a->clock[c->writer] < c->wrote)
-        agent_wrong(r, a->at, "is read without waiting for its writing", name);
+        agent_wrong(r, a, "is read without waiting for its writing", name);
     else if (c->holds != want)
-        agent_wrong(r, a->at, "is of another step than the one read", name);
+        agent_wrong(r, a, "is of another step than the one read", name);
     else if (asynchronous && !fenced_for(a, who, c))
-        agent_wrong(r, a->at, "is read asynchronously without a fence behind its writing", name);
+        agent_wrong(r, a, "is read asynchronously without a fence behind its writing", name);
 }
 
 static void read_now(Run *r, int who, int number, int64_t want, const char *name)
@@ -120,7 +120,7 @@ void agent_read_part(Run *r, int who, int block, int tile, int place, int part, 
 static void finish_later(Run *r, int who, Accesses *by, int number)
 {
     if (by->n == MOST_PENDING)
-        agent_wrong(r, r->agent[who].at, "is accessed without end", "memory");
+        agent_wrong(r, &r->agent[who], "is accessed without end", "memory");
     else
         by->at[by->n++] = (Pending){number, by->groups + 1};
 }
@@ -193,12 +193,12 @@ void agent_arrive(Run *r, int who, int block, int bar, int64_t position, int64_t
 {
     Agent *a = &r->agent[who];
     Bar *b = bar_at(r, block, bar, position);
-    if (!a->ready) agent_wrong(r, a->at, "is used before it is set up", r->p->bar[bar].name);
+    if (!a->ready) agent_wrong(r, a, "is used before it is set up", r->p->bar[bar].name);
     b->bytes += bytes;
     b->touched[who] = tick(r, who);
     agent_learn(r, b->open, a->clock);
     if (++b->arrived > arrivals(r, bar))
-        agent_wrong(r, a->at, "gets more arrivals than it waits for", r->p->bar[bar].name);
+        agent_wrong(r, a, "gets more arrivals than it waits for", r->p->bar[bar].name);
     end_phase(r, b, bar);
 }
 
@@ -215,9 +215,9 @@ void agent_await(Run *r, int who, const TileOp *op, int64_t position)
     Agent *a = &r->agent[who];
     const Bar *b = bar_at(r, a->block, op->bar, position);
     int64_t before = position / r->p->bar[op->bar].places - op->count; // number of earlier phases
-    if (!a->ready) agent_wrong(r, a->at, "is used before it is set up", r->p->bar[op->bar].name);
+    if (!a->ready) agent_wrong(r, a, "is used before it is set up", r->p->bar[op->bar].name);
     if (a->clock[AGENTS + (b - &r->bar[0][0][0])] < before)
-        agent_wrong(r, a->at, "is of the phase before, for all that this thread knows",
+        agent_wrong(r, a, "is of the phase before, for all that this thread knows",
                     r->p->bar[op->bar].name);
     agent_learn(r, a->clock, b->closed);
 }
@@ -244,7 +244,7 @@ void agent_load(Run *r, int who, const TileOp *op, int64_t position)
     int place = tile_place(t, position);
     bool shared = t->peers && r->blocks > 1;
     if (!(r->p->bar[op->bar].tiles >> op->dst & 1))
-        agent_wrong(r, a->at, "does not count its bytes", r->p->bar[op->bar].name);
+        agent_wrong(r, a, "does not count its bytes", r->p->bar[op->bar].name);
     for (int block = 0; block < r->blocks; block++) {
         if (!shared && block != a->block) continue;
         overwrite_others(r, who, block, op->dst, place, true);
@@ -256,7 +256,7 @@ void agent_load(Run *r, int who, const TileOp *op, int64_t position)
             *c = (Spot){.holds = position, .writer = who, .wrote = when, .coming = true};
         }
         if (r->ncopies == MOST_PENDING) {
-            agent_wrong(r, a->at, "is copied without end", t->name);
+            agent_wrong(r, a, "is copied without end", t->name);
             return;
         }
         Copy *c = &r->copy[r->ncopies++];
@@ -305,9 +305,9 @@ void agent_multiply(Run *r, int who, const TileOp *op, int64_t position)
 {
     Agent *a = &r->agent[who];
     const char *sums = r->p->tile[op->dst].name;
-    if (!a->begun) agent_wrong(r, a->at, "may still be in use by threads", sums);
+    if (!a->begun) agent_wrong(r, a, "may still be in use by threads", sums);
     if (a->products != a->iteration)
-        agent_wrong(r, a->at, "has not had the products before this one", sums);
+        agent_wrong(r, a, "has not had the products before this one", sums);
     a->products++;
     agent_read(r, who, op->a, position, &a->by_products);
     agent_read(r, who, op->b, r->p->tile[op->b].stays ? 0 : position, &a->by_products);
@@ -329,7 +329,7 @@ int64_t agent_parts(const TileProgram *p)
 static void check_products(Run *r, const Agent *a, int sums)
 {
     if (a->by_products.n || a->products != agent_tile_steps(r, a->tile) / agent_sharing(r, a))
-        agent_wrong(r, a->at, "is read before all products are done", r->p->tile[sums].name);
+        agent_wrong(r, a, "is read before all products are done", r->p->tile[sums].name);
 }
 
 // Writes one part of the sums, or the results computed from it, to the warp's own memory.
@@ -338,7 +338,7 @@ static void write_part(Run *r, int who, const TileOp *op)
     Agent *a = &r->agent[who];
     check_products(r, a, op->a);
     if (a->mapped++ != a->iteration)
-        agent_wrong(r, a->at, "is not read part by part", r->p->tile[op->a].name);
+        agent_wrong(r, a, "is not read part by part", r->p->tile[op->a].name);
     a->begun = false;
     if (op->dst < 0) return;
     a->boxed++;
@@ -355,7 +355,7 @@ void agent_move(Run *r, int who, const TileOp *op)
     }
     const bool totals = r->p->tile[op->a].layout == L_TOTALS;
     if (totals && (!a->totals || a->tile != NOTHING))
-        agent_wrong(r, a->at, "are not those of all tiles", r->p->tile[op->a].name);
+        agent_wrong(r, a, "are not those of all tiles", r->p->tile[op->a].name);
     if (!totals) check_products(r, a, op->a);
     a->begun = false;
     agent_write(r, who, op->dst, 0, (Spot){.holds = totals ? r->tiles : a->tile, .raw = true});
@@ -370,8 +370,7 @@ static void read_all(Run *r, int who, int block, int tile, int64_t want)
 
 static void add_part(Run *r, Agent *a, const TileOp *op)
 {
-    if (!a->totals)
-        agent_wrong(r, a->at, "are added to before they begin", r->p->tile[op->dst].name);
+    if (!a->totals) agent_wrong(r, a, "are added to before they begin", r->p->tile[op->dst].name);
     a->added++;
 }
 
@@ -380,7 +379,7 @@ void agent_map(Run *r, int who, const TileOp *op)
     Agent *a = &r->agent[who];
     if (r->p->tile[op->a].of_warp) {
         if (!(a->rest >> a->iteration & 1))
-            agent_wrong(r, a->at, "is not loaded", "what a part of the results needs");
+            agent_wrong(r, a, "is not loaded", "what a part of the results needs");
         agent_store(r, who, op);
         if (op->dst >= 0) add_part(r, a, op);
         return;
@@ -396,7 +395,7 @@ void agent_map(Run *r, int who, const TileOp *op)
         return;
     }
     if (!agent_role(r, a)->groups) { // the role that sums rows
-        if (a->products != 1) agent_wrong(r, a->at, "is not there", r->p->tile[op->a].name);
+        if (a->products != 1) agent_wrong(r, a, "is not there", r->p->tile[op->a].name);
         a->products = 0;
         return;
     }

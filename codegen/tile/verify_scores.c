@@ -35,20 +35,20 @@ void agent_end_tile(Run *r, const Agent *a)
 {
     for (int t = 0; t < r->p->ntiles; t++)
         if (r->p->tile[t].layout == L_SUMS && !a->held[t].used)
-            agent_wrong(r, a->at, "is not stored", r->p->tile[t].name);
+            agent_wrong(r, a, "is not stored", r->p->tile[t].name);
 }
 
 // Threads read a tile: products that write it must have completed.
 static void check_settled(Run *r, const Agent *a, int tile)
 {
     if (a->held[tile].writer > a->by_products.done)
-        agent_wrong(r, a->at, "is read before its products are done", r->p->tile[tile].name);
+        agent_wrong(r, a, "is read before its products are done", r->p->tile[tile].name);
 }
 
 static void check_step(Run *r, const Agent *a, int tile, int64_t step)
 {
     if (a->held[tile].step != step)
-        agent_wrong(r, a->at, "is of another step than the one meant", r->p->tile[tile].name);
+        agent_wrong(r, a, "is of another step than the one meant", r->p->tile[tile].name);
 }
 
 static void multiply(Run *r, int who, const TileOp *op)
@@ -58,23 +58,23 @@ static void multiply(Run *r, int who, const TileOp *op)
     Held *to = &a->held[op->dst];
     int64_t step = step_of(r, a) + op->shift;
     const char *name = p->tile[op->dst].name;
-    if (!a->begun) agent_wrong(r, a->at, "may still be in use by threads", name);
+    if (!a->begun) agent_wrong(r, a, "may still be in use by threads", name);
     agent_read(r, who, op->b, agent_place(r, a, op->b, op->shift), &a->by_products);
     if (p->tile[op->dst].layout == L_SCORES) {
         agent_read(r, who, op->a, agent_place(r, a, op->a, op->shift), &a->by_products);
         if (to->step != NOTHING && !to->used)
-            agent_wrong(r, a->at, "is overwritten before it is used", name);
+            agent_wrong(r, a, "is overwritten before it is used", name);
         for (int t = 0; t < p->ntiles && p->tight; t++)
             if (p->tile[t].layout == L_WEIGHTS && a->held[t].reader > a->by_products.done)
-                agent_wrong(r, a->at, "takes registers that are still multiplied", name);
+                agent_wrong(r, a, "takes registers that are still multiplied", name);
         to->step = step;
         to->used = false;
     } else {
         check_step(r, a, op->a, step);
         if (to->step != step - 1)
-            agent_wrong(r, a->at, "has not had the products before this one", name);
+            agent_wrong(r, a, "has not had the products before this one", name);
         if (step && p->body->attention.high >= 0 && to->shrunk != step)
-            agent_wrong(r, a->at, "is not to the same scale as what is added", name);
+            agent_wrong(r, a, "is not to the same scale as what is added", name);
         a->held[op->a].reader = a->by_products.groups + 1;
         to->step = step;
     }
@@ -85,7 +85,7 @@ static void map_scores(Run *r, Agent *a, int tile, int64_t step)
 {
     check_step(r, a, tile, step);
     check_settled(r, a, tile);
-    if (a->held[tile].used) agent_wrong(r, a->at, "is mapped twice", r->p->tile[tile].name);
+    if (a->held[tile].used) agent_wrong(r, a, "is mapped twice", r->p->tile[tile].name);
     a->held[tile].used = true;
 }
 
@@ -94,11 +94,11 @@ static void move_weights(Run *r, Agent *a, const TileOp *op, int64_t step)
     Held *to = &a->held[op->dst];
     const char *name = r->p->tile[op->dst].name;
     check_step(r, a, op->a, step);
-    if (!a->held[op->a].used) agent_wrong(r, a->at, "is none of weights yet", name);
+    if (!a->held[op->a].used) agent_wrong(r, a, "is none of weights yet", name);
     if (to->reader > a->by_products.done)
-        agent_wrong(r, a->at, "is overwritten while it is multiplied", name);
+        agent_wrong(r, a, "is overwritten while it is multiplied", name);
     if (to->step != NOTHING && !to->reader)
-        agent_wrong(r, a->at, "is overwritten before it is multiplied", name);
+        agent_wrong(r, a, "is overwritten before it is multiplied", name);
     to->step = step;
     to->reader = 0;
 }
@@ -120,7 +120,7 @@ void agent_score_op(Run *r, int who, const TileOp *op)
         check_step(r, a, op->dst, step - 1);
         for (int t = 0; t < r->p->ntiles; t++)
             if (r->p->tile[t].layout == L_SCORES && (a->held[t].step != step || !a->held[t].used))
-                agent_wrong(r, a->at, "says nothing of this step yet", r->p->tile[t].name);
+                agent_wrong(r, a, "says nothing of this step yet", r->p->tile[t].name);
         a->held[op->dst].shrunk = step;
         break;
     case T_MAP:
@@ -144,7 +144,7 @@ void agent_judge(Run *r, int who)
     const int64_t last = agent_steps(r, a->tile) - 1;
     for (int t = 0; t < r->p->ntiles && agent_role(r, a)->groups; t++)
         if (r->p->tile[t].layout == L_SCORES && (a->held[t].step != last || !a->held[t].used))
-            agent_wrong(r, a->at, "are not all known yet", r->p->tile[t].name);
+            agent_wrong(r, a, "are not all known yet", r->p->tile[t].name);
     if (a->pass) return;
     a->judged++;
     a->judged_at = ++a->clock[who];
@@ -152,11 +152,9 @@ void agent_judge(Run *r, int who)
 
 static bool judges(const TileProgram *p, int role)
 {
-    int i = 0;
-    while (p->op[i].kind != T_ROLE || p->op[i].role != role) i++;
-    for (i++; i < p->nops && p->op[i].kind != T_ROLE; i++)
-        if (p->op[i].kind == T_JUDGE) return true;
-    return false;
+    int i = tile_next_role(p, 0);
+    while (p->op[i].role != role) i = tile_next_role(p, i + 1);
+    return tile_has(p, i, tile_next_role(p, i + 1), T_JUDGE);
 }
 
 void agent_decide(Run *r, const Agent *a)
@@ -167,7 +165,7 @@ void agent_decide(Run *r, const Agent *a)
         if (o->block != a->block || !judges(r->p, o->role)) continue;
         any = true;
         if (o->judged != r->tiles || a->clock[i] < o->judged_at)
-            agent_wrong(r, a->at, "is decided before all tiles are known", "what is done again");
+            agent_wrong(r, a, "is decided before all tiles are known", "what is done again");
     }
-    if (!any) agent_wrong(r, a->at, "is decided without looking", "what is done again");
+    if (!any) agent_wrong(r, a, "is decided without looking", "what is done again");
 }

@@ -18,8 +18,7 @@ static void read_place(Run *r, int who, int tile, int place, int64_t want, bool 
         if (ended && !peers) continue;
         for (int i = 0; i < r->nagents; i++)
             ended &= r->agent[i].block != block || r->agent[i].ended;
-        if (ended)
-            agent_wrong(r, a->at, "is read of a block that has ended", r->p->tile[tile].name);
+        if (ended) agent_wrong(r, a, "is read of a block that has ended", r->p->tile[tile].name);
         for (int part = 0; part < r->parts[tile]; part++)
             if (!r->p->tile[tile].of_warp || part / LANES == a->warp)
                 agent_read_part(r, who, block, tile, place, part, want);
@@ -53,23 +52,23 @@ static void multiply(Run *r, int who, const TileOp *op, int64_t about)
         if (tile_shared(from))
             read_place(r, who, t, tile_place(from, about), from->stays ? 0 : about, false);
         else if (a->in[t][0] != about)
-            agent_wrong(r, a->at, "does not hold what is multiplied", from->name);
+            agent_wrong(r, a, "does not hold what is multiplied", from->name);
     }
     if (r->p->tile[op->dst].layout == L_SCORES) {
         a->in[op->dst][0] = about;
         return;
     }
     if (a->loop == NOTHING || r->p->op[a->loop].trips != r->p->steps)
-        agent_wrong(r, a->at, "does not get all products", name);
+        agent_wrong(r, a, "does not get all products", name);
     if (a->in[op->dst][0]++ != about)
-        agent_wrong(r, a->at, "has not had the products before this one", name);
+        agent_wrong(r, a, "has not had the products before this one", name);
 }
 
 // Sums are stored: they must be complete.
 static void take_sums(Run *r, Agent *a, int sums)
 {
     if (a->in[sums][0] != tile_iterations(r->p, r->p->steps, r->rounds))
-        agent_wrong(r, a->at, "is stored without some products", r->p->tile[sums].name);
+        agent_wrong(r, a, "is stored without some products", r->p->tile[sums].name);
     a->held[sums].used = true;
 }
 
@@ -79,7 +78,7 @@ static void move(Run *r, int who, const TileOp *op, int64_t about)
     if (r->p->tile[op->a].layout == L_SUMS)
         take_sums(r, a, op->a);
     else if (*registers_of(r, a, op->a, about) != about)
-        agent_wrong(r, a->at, "does not hold what is moved", r->p->tile[op->a].name);
+        agent_wrong(r, a, "does not hold what is moved", r->p->tile[op->a].name);
     write_own(r, who, op->dst, about, false);
 }
 
@@ -89,7 +88,7 @@ static void weigh(Run *r, Agent *a, const TileOp *op, int64_t about)
     for (int side = 0; side < 2; side++) {
         int t = side ? op->b : op->a;
         if (t >= 0 && a->in[t][0] != about)
-            agent_wrong(r, a->at, "is not of this iteration", r->p->tile[t].name);
+            agent_wrong(r, a, "is not of this iteration", r->p->tile[t].name);
     }
     for (int t = 0; t < r->p->ntiles; t++)
         if (r->p->tile[t].layout == L_WEIGHTS) a->in[t][0] = about;
@@ -132,9 +131,9 @@ void agent_end_thread(Run *r, const Agent *a)
     for (int t = 0; t < r->p->ntiles; t++) {
         const Tile *sums = &r->p->tile[t];
         if (sums->layout == L_SUMS && !a->held[t].used)
-            agent_wrong(r, a->at, "is not stored", sums->name);
+            agent_wrong(r, a, "is not stored", sums->name);
         if (sums->layout == L_ROWS &&
             a->mapped != tile_iterations(r->p, parts(r->p, sums), r->rounds))
-            agent_wrong(r, a->at, "is not stored as often as there are parts of it", sums->name);
+            agent_wrong(r, a, "is not stored as often as there are parts of it", sums->name);
     }
 }
