@@ -25,13 +25,12 @@ static const char *position(const AttentionPrint *g, const Tile *t, int shift)
 
 static const char *place_text(const AttentionPrint *g, const Tile *t, int shift)
 {
-    return t->places == 1 ? "0" : emit_text(g->e, "%s %% %d", position(g, t, shift), t->places);
+    return emit_part(g->e, position(g, t, shift), 1, t->places, 1);
 }
 
 static const char *at_place(const AttentionPrint *g, const Tile *t, int shift)
 {
-    if (t->places == 1) return t->name;
-    return emit_text(g->e, "%s + %s * %d", t->name, place_text(g, t, shift), t->bytes);
+    return emit_plus(g->e, t->name, emit_scaled(g->e, place_text(g, t, shift), t->bytes));
 }
 
 // -- copies ---------------------------------------------------------------------------------------
@@ -48,10 +47,11 @@ static void print_load(AttentionPrint *g, const TileOp *op)
     const Tile *t = &g->p->tile[op->dst];
     const char *bar = g->p->bar[op->bar].name, *place = place_text(g, t, 0);
     for (int from = 0; from < t->line; from += STEP) {
-        const char *to = from ? emit_text(e, " + %d", from / STEP * t->lines * LINE) : "";
-        emit(e, "nc_copy_box4(%s%s, %s_map, %d, %s, %s, %s, %s + %s);", at_place(g, t, 0), to,
-             t->name, from, t->stays ? "origin" : "next", plane_name(g, op->dst, 0),
-             plane_name(g, op->dst, 1), bar, place);
+        const char *part = emit_number(e, from / STEP * t->lines * LINE),
+                   *to = emit_plus(e, at_place(g, t, 0), part);
+        emit(e, "nc_copy_box4(%s, %s_map, %d, %s, %s, %s, %s + %s);", to, t->name, from,
+             t->stays ? "origin" : "next", plane_name(g, op->dst, 0), plane_name(g, op->dst, 1),
+             bar, place);
     }
 }
 
@@ -69,13 +69,13 @@ static void print_multiply(AttentionPrint *g, const TileOp *op)
     emit(e, "#pragma unroll");
     emit(e, "for (int c = 0; c < %d; c++)", (scores ? left->line : p->side_n) / 16);
     if (scores) {
-        const char *far = left->line > STEP ? " + c / 4 * " : "";
-        emit(e,
-             "    nc_product_%s<0, 0>(nc_flat(%s), %s + c %% 4 * 2%s, %s + c %% 4 * 2%s, c "
-             "> 0);",
-             word, to->name, emit_text(e, left->places > 1 ? "%s_now" : "%s_x", left->name),
-             *far ? emit_text(e, "%s%d", far, left->lines * 8) : "", y,
-             *far ? emit_text(e, "%s%d", far, right->lines * 8) : "");
+        const bool far = left->line > STEP;
+        const char *down = far ? emit_text(e, " + c / 4 * %d", left->lines * 8) : "",
+                   *across = far ? emit_text(e, " + c / 4 * %d", right->lines * 8) : "";
+        emit(
+            e,
+            "    nc_product_%s<0, 0>(nc_flat(%s), %s_%s + c %% 4 * 2%s, %s + c %% 4 * 2%s, c > 0);",
+            word, to->name, left->name, left->places > 1 ? "now" : "x", down, y, across);
         return;
     }
     const char *more = !strcmp(g->step, "steps") ? "steps > 1"
@@ -123,8 +123,7 @@ static void print_await(AttentionPrint *g, const TileOp *op)
     Emit *e = g->e;
     const TileBar *bar = &g->p->bar[op->bar];
     const Tile *t = tile_of(g, op);
-    const char *at = position(g, t, op->shift),
-               *over = t->places > 1 ? emit_text(e, "%s / %d", at, t->places) : at;
+    const char *over = emit_part(e, position(g, t, op->shift), t->places, 0, 1);
     emit(e, "nc_bar_wait(%s + %s, %s);%s", bar->name, place_text(g, t, op->shift),
          op->count ? emit_text(e, "(%s + 1) %% 2", over) : emit_text(e, "%s %% 2", over),
          tile_reason(e, g->p, op));

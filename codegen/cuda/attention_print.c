@@ -82,9 +82,8 @@ static void print_low(AttentionPrint *w, const char *thread, int threads)
 static void print_lows(AttentionPrint *w)
 {
     Emit *e = w->e;
-    emit(e, "#pragma unroll");
-    emit(e, "for (int i = 0; i < %d; i++) low |= %s!(high[i] > %s);", w->rows,
-         w->whole == WHOLE_SOME ? "!blind && " : "", lowest(w));
+    emit_each(e, "i", w->rows, "low |= %s!(high[i] > %s);",
+              w->whole == WHOLE_SOME ? "!blind && " : "", lowest(w));
 }
 
 void attention_judge(AttentionPrint *w)

@@ -80,9 +80,7 @@ static void open_rows(const Weights *x)
     const char *row = "own_rows + i / 2 * 16 + i % 2 * 8", *row_name = e->axis[1];
     emit_open(e, 1ull << 1);
     emit_int(e, e->axis[1], "%s",
-             rows % e->body->sched.tile.m
-                 ? emit_text(e, "nc_min(%s, %lld)", row, (long long)rows - 1)
-                 : row);
+             emit_clamped(e, row, rows - 1, rows % e->body->sched.tile.m == 0));
     for (int i = 0; i < x->w->range.n && x->inside; i++)
         emit_bind(e, x->w->range.at[i].inst, e->scope, x->w->range.at[i].holds ? "true" : "false");
     for (int i = 0; i < x->w->range.n && limits(x); i++) {
@@ -188,9 +186,7 @@ static void open_cols(Weights *x, bool loads, bool weighs)
     emit_open(e, 1ull << b->col);
     emit_declare(e, "place_of", "const int place_of = %s;", place);
     if (pairs) {
-        emit_int(e, first, "%s",
-                 x->masks ? emit_text(e, "nc_min(place_of, %lld)", (long long)extent - 2)
-                          : "place_of");
+        emit_int(e, first, "%s", emit_clamped(e, "place_of", extent - 2, !x->masks));
         x->v.base = first;
         for (int i = 0; i < x->v.nloads; i++) {
             const int load = x->v.loads[i];
@@ -200,9 +196,8 @@ static void open_cols(Weights *x, bool loads, bool weighs)
         }
     }
     emit_open(e, 1ull << b->col);
-    const char *own = pairs ? emit_text(e, "%s + v", first) : "place_of + v";
-    if (x->masks && !pairs) own = emit_text(e, "nc_min(place_of + v, %lld)", (long long)extent - 1);
-    emit_int(e, col, "%s", own);
+    const char *own = emit_text(e, "%s + v", pairs ? first : "place_of");
+    emit_int(e, col, "%s", emit_clamped(e, own, extent - 1, pairs || !x->masks));
     bind_limits(x);
 }
 
@@ -472,9 +467,8 @@ static void print_early(AttentionPrint *w)
         if (!is_early(w, load)) continue;
         emit(e, "%s %s[%d];", slot_type(e, &v, load), slot_name(e, load), w->cols / 2);
         emit_open(e, 1ull << b->col);
-        e->axis[b->col] = w->masks
-                              ? emit_text(e, "nc_min(%s, %lld)", place, extent_of(b, b->col) - 2)
-                              : emit_text(e, "(%s)", place);
+        e->axis[b->col] = w->masks ? emit_clamped(e, place, extent_of(b, b->col) - 2, false)
+                                   : emit_text(e, "(%s)", place);
         print_vector_load(e, &v, load, emit_text(e, "%s[j]", slot_name(e, load)));
         e->axis[b->col] = col;
         emit_times(e, "j", w->cols / 2);

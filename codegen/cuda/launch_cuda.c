@@ -281,9 +281,8 @@ static const char *launch_bounds(const Kernel *k, int threads)
         if ((resident || s->variant == RUN_F32_RING || !products) && resident * s->threads < held)
             held = resident * s->threads;
     }
-    return held >= threads
-               ? arena_printf(k->arena, "__launch_bounds__(%d, %d)", threads, held / threads)
-               : arena_printf(k->arena, "__launch_bounds__(%d)", threads);
+    const char *blocks = held >= threads ? arena_printf(k->arena, ", %d", held / threads) : "";
+    return arena_printf(k->arena, "__launch_bounds__(%d%s)", threads, blocks);
 }
 
 static void print_kernel(const Kernel *k, bool pretty, int threads, const char *body, Buf *out)

@@ -116,7 +116,7 @@ static void load_tile(RolePrint *w, const Tile *t, const char *to, const char *f
     Emit *e = w->e;
     const Schedule *s = &e->body->sched;
     int side = t->axis == 1 ? s->tile.m : wgmma_wide(e->body), by = t->peers ? s->cluster : 1;
-    const char *origin = origin_of(t), *share = "", *behind = "";
+    const char *origin = origin_of(t), *share = "0", *behind = "0";
     if (wgmma_right_strips(e->body)) {
         load_counted(w, t, to, first);
         return;
@@ -133,23 +133,25 @@ static void load_tile(RolePrint *w, const Tile *t, const char *to, const char *f
                *plane = w->batch > 1 ? emit_text(e, ", %s, 0", e->axis[0]) : "";
     if (t->peers) { // this block's share of the box's lines
         int lines = (t->along_k ? side : STEP) / by;
-        behind = emit_text(e, " + rank * %d", lines * LINE);
-        share = emit_text(e, " + rank * %d", lines);
+        behind = emit_scaled(e, "rank", lines * LINE);
+        share = emit_scaled(e, "rank", lines);
     }
     if (t->along_k) {
-        if (t->axis == 1 && w->apart > 1) share = emit_text(e, " / %d", w->apart);
-        emit(e, "%s%s%s, %s, %s, %s%s%s, %s);", copy, to, behind, map, first, origin, share, plane,
-             filled(t));
+        const char *row = t->axis == 1 ? emit_part(e, origin, w->apart, 0, 1) : origin;
+        emit(e, "%s%s, %s, %s, %s%s, %s);", copy, emit_plus(e, to, behind), map, first,
+             emit_plus(e, row, share), plane, filled(t));
         return;
     }
-    bool one = side == STEP;
+    const bool one = side == STEP;
     if (!one) {
         emit(e, "#pragma unroll");
         emit(e, "for (int i = 0; i < %d; i += %d)", side, STEP);
+        to = emit_plus(e, to, emit_scaled(e, "i", LINE));
+        origin = emit_plus(e, origin, "i");
     }
-    emit(e, "%s%s%s%s%s, %s, %s%s, %s%s%s%s, %s);", one ? "" : "    ", copy, to,
-         one ? "" : emit_text(e, " + i * %d", LINE), behind, map, origin, one ? "" : " + i", first,
-         group_uneven(e->body) ? " - shift" : "", share, plane, filled(t));
+    if (group_uneven(e->body)) first = emit_text(e, "%s - shift", first);
+    emit(e, "%s%s%s, %s, %s, %s%s, %s);", one ? "" : "    ", copy, emit_plus(e, to, behind), map,
+         origin, emit_plus(e, first, share), plane, filled(t));
 }
 
 void group_load(RolePrint *w, const TileOp *op)
@@ -247,8 +249,7 @@ void group_sums(RolePrint *w, const TileOp *op)
     const Tile *t = &w->p->tile[op->dst];
     if (t->of_warp) {
         const int wide = w->p->side_n, whole = wide / STEP; // the last part may have half a box
-        emit(w->e, "nc_put_part(sums, acc[%s] + %s, %s);",
-             w->below > 1 ? emit_text(w->e, "part %% %d", w->below) : "0",
+        emit(w->e, "nc_put_part(sums, acc[%s] + %s, %s);", emit_part(w->e, "part", 1, w->below, 1),
              emit_part(w->e, "part", w->below, 0, STEP / 2),
              wide % STEP ? emit_text(w->e, "part / %d < %d ? 16 : 8", w->below, whole) : "16");
         return;
@@ -271,19 +272,15 @@ void group_place(Emit *e)
 void group_part(RolePrint *w, const char *part)
 {
     Emit *e = w->e;
-    const char *row = w->below > 1 ? emit_text(e, "%s %% %d * %d + ", part, w->below, w->p->atom->m)
-                                   : "",
-               *column = emit_part(e, part, w->below, 0, STEP);
-    if (w->p->warps_m > 1) row = emit_text(e, "group * %d + %s", w->p->side_m, row);
-    row = emit_text(e, "%swarp * %d", row, BOX);
+    const char *column = emit_part(e, part, w->below, 0, STEP),
+               *row = emit_plus(e, emit_part(e, part, 1, w->below, w->p->atom->m),
+                                emit_scaled(e, "warp", BOX));
+    if (w->p->warps_m > 1) row = emit_plus(e, emit_scaled(e, "group", w->p->side_m), row);
     if (w->apart > 1) row = emit_text(e, "(%s) * %d", row, w->apart);
     emit(e, "const int part_m = origin_m + %s, part_n = origin_n + %s;", row, column);
     if (!w->boxes) return;
-    const char *place = w->boxes->places > 1
-                            ? emit_text(e, " + %s %% %d * %d", part, w->boxes->places,
-                                        wgmma_staged(e->body) * STAGE)
-                            : "";
-    emit(e, "uint16_t *const box = boxes%s;", place);
+    const char *place = emit_part(e, part, 1, w->boxes->places, wgmma_staged(e->body) * STAGE);
+    emit(e, "uint16_t *const box = %s;", emit_plus(e, "boxes", place));
 }
 
 // Pairs of results: kept in registers for this warp's boxes, or stored to memory.
@@ -333,8 +330,7 @@ void group_map(RolePrint *w)
         emit(e, "if (part / %d * %d + pair / 2 * 8 >= %d) continue;", w->below, STEP, wide);
     emit(e, "const int row = pair %% 2 * 8 + thread / 4, from = pair / 2 * 8 + thread %% 4 * 2;");
     emit(e, "const float *const sums = acc[%s] + %s + pair * 2;",
-         w->below > 1 ? emit_text(e, "part %% %d", w->below) : "0",
-         emit_part(e, "part", w->below, 0, STEP / 2));
+         emit_part(e, "part", 1, w->below, 1), emit_part(e, "part", w->below, 0, STEP / 2));
     const BodyStrips *strips = wgmma_strips(b);
     if (strips) {
         group_place(e);

@@ -95,9 +95,6 @@ void plain_map(Emit *e, const TileProgram *p)
     emit_open(e, 1ull << 1 | 1ull << 2)->guard = true;
     emit_bind(e, b->dot.sum, e->scope, "acc[i][j]");
     close_results(e);
-    emit_unrolled(e,
-                  "for (int i = 0; i < %d; i++)\n"
-                  "#pragma unroll\n"
-                  "for (int j = 0; j < %d; j++) {",
+    emit_unrolled(e, "for (int i = 0; i < %d; i++)\n#pragma unroll\nfor (int j = 0; j < %d; j++) {",
                   p->each, p->each);
 }

@@ -32,8 +32,7 @@ static void print_places(Print *w)
     emit_int(e, e->axis[0], "%s",
              b->axis[0].extent == 1 ? "0" : emit_part(e, tile, down * across, 0, 1));
     emit(e, "const int origin_m = %s, origin_n = %s;",
-         b->axis[0].extent == 1 && down > 1 ? emit_part(e, tile, across, 0, b->sched.tile.m)
-                                            : emit_part(e, tile, across, down, b->sched.tile.m),
+         emit_part(e, tile, across, b->axis[0].extent == 1 && down > 1 ? 0 : down, b->sched.tile.m),
          emit_part(e, tile, 1, across, b->sched.tile.n));
 }
 
@@ -221,12 +220,11 @@ static void print_loop(Print *w, int from, int to)
     // The ring's steps are unrolled: all of them, or as many as the ring has places, so that a
     // step's place is a constant. If several blocks share a multiprocessor they are not, because
     // registers are few and a block works while others wait.
+    const int64_t times = !s->tile.staged || s->resident > 1 ? 1
+                          : loop->trips <= MOST_UNROLLED     ? loop->trips
+                                                             : s->tile.staged;
     if (loop->trips > 1 && !loop->early)
-        emit_line(e, e->scope->up, "#pragma unroll%s",
-                  !columns                             ? ""
-                  : !s->tile.staged || s->resident > 1 ? " 1"
-                  : loop->trips <= MOST_UNROLLED       ? emit_text(e, " %d", (int)loop->trips)
-                                                       : emit_text(e, " %d", s->tile.staged));
+        emit_line(e, e->scope->up, columns ? "#pragma unroll %d" : "#pragma unroll", (int)times);
     emit_end(e, once ? "{" : "for (int %s = %d; %s < %lld; %s++) {", name, -loop->early, name,
              (long long)loop->trips, name);
 }

@@ -169,10 +169,9 @@ static const char *load_word(const Emit *e, const Inst *load)
     int line = 128 * 8 / dtype_info[from->type].bits; // elements
     bool streams = b->sched.kind == SCHED_MAP ||
                    (b->sched.kind == SCHED_ROW && ix_aligned(load->ix, b->col, line));
-    return streams && !from->written && !from->in_place && array_bytes(from) > cache &&
-                   written > cache
-               ? "keep"
-               : "load";
+    const bool keeps = streams && !from->written && !from->in_place && array_bytes(from) > cache &&
+                       written > cache;
+    return keeps ? "keep" : "load";
 }
 
 // Whether an unaligned load always has the same misalignment as load [like].
@@ -320,10 +319,9 @@ void lane_stores(Emit *e, const Vectors *v, int stage)
             const char *x = emit_value(e, s->buf < 0 ? s->value : emit_unrounded(e, s));
             if (s->ix) emit_index(e, s->ix);
             if (pass == 0 || s->buf < 0) continue;
+            const DType t = b->bufs.at[s->buf].type;
             if (i < MAX_STORES && v->store[i])
-                emit(e, "out%u.at[lane] = %s;", i,
-                     packs(b->bufs.at[s->buf].type) ? x
-                                                    : emit_stored(e, b->bufs.at[s->buf].type, x));
+                emit(e, "out%u.at[lane] = %s;", i, packs(t) ? x : emit_stored(e, t, x));
             else
                 emit_store(e, s);
         }
@@ -347,11 +345,9 @@ void flush_stores(Emit *e, const Vectors *v, int stage)
     for (uint32_t i = 0; i < e->body->stores.n && i < MAX_STORES; i++) {
         const BodyStore *s = &e->body->stores.at[i];
         DType t = s->buf < 0 ? DT_F32 : e->body->bufs.at[s->buf].type;
-        if (v->store[i] && wants_store(e, i, stage))
-            emit(e, "nc_store<%d>(%s, %s);", v->width,
-                 emit_address(
-                     e, e->buf_name[s->buf],
-                     emit_index_at(e, s->ix, v->axis, v->base ? v->base : e->axis[v->axis])),
-                 packs(t) ? emit_text(e, "%s(out%u)", packs(t), i) : emit_text(e, "out%u", i));
+        if (!v->store[i] || !wants_store(e, i, stage)) continue;
+        const char *at = emit_index_at(e, s->ix, v->axis, v->base ? v->base : e->axis[v->axis]);
+        emit(e, packs(t) ? "nc_store<%d>(%s, %s(out%u));" : "nc_store<%d>(%s, %sout%u);", v->width,
+             emit_address(e, e->buf_name[s->buf], at), packs(t) ? packs(t) : "", i);
     }
 }

@@ -107,6 +107,8 @@ void emit_settle(Emit *e);
 const char *emit_and(Emit *e, const char *x, const char *y);
 const char *emit_below(Emit *e, const char *at, int64_t end, bool certain);
 void emit_if(Emit *e, const char *condition); // closes the innermost scope, as the body of an if
+// The position, but at most [last], unless it is [certain] to be no greater.
+const char *emit_clamped(Emit *e, const char *at, int64_t last, bool certain);
 // The address of an element: "&buf[index]", or "buf".
 const char *emit_address(Emit *e, const char *buf, const char *index);
 const char *emit_element(Emit *e, int load); // what a load reads: "buf[index]"

@@ -375,6 +375,11 @@ const char *emit_below(Emit *e, const char *at, int64_t end, bool certain)
     return certain ? "" : emit_text(e, "%s < %lld", at, (long long)end);
 }
 
+const char *emit_clamped(Emit *e, const char *at, int64_t last, bool certain)
+{
+    return certain ? at : emit_text(e, "nc_min(%s, %lld)", at, (long long)last);
+}
+
 void emit_if(Emit *e, const char *condition)
 {
     emit_end(e, "%s", *condition ? emit_text(e, "if (%s) {", condition) : "{");

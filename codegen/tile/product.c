@@ -178,13 +178,9 @@ void tile_product(const Body *b, TileProgram *p)
     const Schedule *s = &b->sched;
     bool plain = p->atom == &fma;
     // The sums of a warp, or of a thread.
-    const int acc = tile_registers(p, "acc", L_SUMS, plain ? p->type : DT_F32,
-                                   !plain    ? p->side_m
-                                   : p->each ? p->each
-                                             : 4,
-                                   !plain    ? p->side_n
-                                   : p->each ? p->each
-                                             : 2);
+    int lines = p->side_m, line = p->side_n;
+    if (plain) lines = p->each ? p->each : 4, line = p->each ? p->each : 2;
+    const int acc = tile_registers(p, "acc", L_SUMS, plain ? p->type : DT_F32, lines, line);
     bool direct = plain && p->each; // sums go to memory from registers
     int sums = direct ? acc : add_sums(p), places = p->tile[0].places;
     tile_do(p, T_FILL, acc, NO_TILE);
