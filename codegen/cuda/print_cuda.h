@@ -48,7 +48,7 @@ typedef struct Vectors {
 } Vectors;
 
 Vectors find_vectors(const Emit *e, int axis, int width);
-void add_loads(const Emit *e, Vectors *v, bool (*wanted)(const Emit *e, int load)); // of all
+void add_loads(const Emit *e, Vectors *v, bool (*wanted)(const Emit *e, int load)); // live ones
 const char *vec_type(Emit *e, DType t, int width);
 // Whether the load depends on its axes only, so that it can be issued before all arithmetic.
 bool is_plain(const Emit *e, int load);
@@ -61,9 +61,9 @@ int chosen_load(const Emit *e, int load);
 bool shares_vector(const Emit *e, int load);
 void print_choice(Emit *e, const Vectors *v, int first);
 const char *choice_text(Emit *e, const Vectors *v, int first);
-// The scope of one lane of a vector, in which the axis has an index. bind_element: a load's value
-// is this lane's element of its vector; [index]: "" or "[u]". release_elements: of no load any
-// more.
+// The scope of one lane of a vector, in which the axis has an index. bind_element: from here on a
+// load's value is the lane's element of its vector; [index]: "" or "[u]". release_elements ends
+// this for all loads.
 void open_lanes(Emit *e, const Vectors *v, const char *axis);
 void close_lanes(Emit *e, const Vectors *v);
 void bind_element(Emit *e, const Vectors *v, int load, const char *index);

@@ -81,7 +81,7 @@ void group_map(RolePrint *w);
 void group_store(RolePrint *w);
 
 // -- tile_totals.c: sums of columns of results, which a warp keeps in registers from tile to tile.
-// Adds the rows of the boxes; moves them to shared memory; stores their block's sum.
+// Adds the rows of the boxes to them; moves them to shared memory; stores the block's sums.
 void group_add(RolePrint *w);
 void group_totals_kept(RolePrint *w, const Tile *joint);
 void group_totals(RolePrint *w, const Tile *joint);
