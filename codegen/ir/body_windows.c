@@ -244,7 +244,7 @@ static bool find_any(const Body *b, int axis, BodyWindows *out)
 {
     const Inst *v = &b->insts.at[b->insts.at[axis == 1 ? b->dot.a : b->dot.b].a[0]];
     if (v->kind != KI_LOAD || v->ix->has_value) return false;
-    return find(b, axis, v, &v->node->type, v->at, out) ||
+    return find(b, axis, v, v->node ? &v->node->type : NULL, v->at, out) ||
            find(b, axis, v, v->seen, v->seen_at, out) || find_merged(b, axis, v, out);
 }
 

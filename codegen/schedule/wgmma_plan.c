@@ -172,6 +172,13 @@ static void try_split(const Target *t, Body *b, Schedule *best, double most)
         }
 }
 
+// The share of the rate that mma.sync loses to a side of the result that is smaller than its tiles.
+static double used(int64_t extent)
+{
+    enum { LEAST_SIDE = 64 };
+    return extent < LEAST_SIDE ? (double)extent / LEAST_SIDE : 1;
+}
+
 // The share of the tensor cores' rate that mma.sync reaches. If channels were extended for bulk
 // copies (counted_channels, lower/lower_body.c), it multiplies the added zeros, too.
 static double other_share(const Body *b, const Target *t)
@@ -179,7 +186,8 @@ static double other_share(const Body *b, const Target *t)
     const BodyWindows *w = b->dot.windows[0];
     const int64_t counted = w && w->along_k ? w->channel->high + 1 : 0;
     const bool extended = w && w->map.cols < counted;
-    return target_mma_share(t) * (extended ? (double)w->map.cols / (double)counted : 1);
+    return target_mma_share(t) * used(b->axis[1].extent) * used(b->axis[2].extent) *
+           (extended ? (double)w->map.cols / (double)counted : 1);
 }
 
 // Strips with tiles 96 wide copy more of the weights than of the image, unless the weights stay in
