@@ -1,6 +1,6 @@
-// Images with an odd number of channels are stored with zeros up to a multiple of 8: bulk copies
-// read 16 bytes at a time, and what they cannot read is loaded element by element, in a convolution
-// and in both of its gradients.
+// Images whose number of channels is no multiple of 8 are stored with zeros up to the next one:
+// bulk copies read 16 bytes at a time, and what they cannot read is loaded element by element, in a
+// convolution and in both of its gradients.
 //
 //     dot(window(pad(x)), w)   becomes   dot(window(pad(filled(x))), filled(w))
 //
