@@ -18,7 +18,7 @@ int schedule_line(const Body *b); // the first vector of an unaligned row begins
 // row_plan.c: rows on CUDA; fresh: a schedule without values
 void plan_row(Arena *arena, const Target *t, Body *b, const Schedule *fresh);
 void row_derive(Body *b, const Target *t);
-bool row_streams(const Body *b);    // every stage reads the row again, in vectors
+bool row_streams(const Body *b); // every stage reads the row again, in vectors
 // Whether the rows of a matrix that is a leaf (weights) are combined with a vector that another
 // kernel computes or an index chooses.
 bool row_meets_vector(const Body *b);
