@@ -19,6 +19,7 @@ int64_t first_held(const Body *b)
 int64_t first_room(const Body *b)
 {
     const Schedule *s = &b->sched;
-    const int64_t warps = s->threads / WARP, waiting = warps * WARP;
-    return waiting + (s->team > WARP ? warps * body_first(b) : 0);
+    const int64_t warps = s->threads / WARP, waiting = warps * WARP,
+                  room = waiting + (s->team > WARP ? warps * body_first(b) : 0);
+    return (room + 3) / 4 * 4; // the positions, of four bytes each, lie behind keys of one or more
 }

@@ -28,6 +28,8 @@ values() { # FILE.npz OPTIONS...
     for name in a b c e f g o p q r s t; do outputs+=(-o "$name=$file"); done
     expect 0 "" "$NETC" run -q drawn.net --cache-dir '' "$@" "${outputs[@]}"
 }
+# An odd number of elements that several warps hold, of keys of one and two bytes.
+SHIM_UNITS=1 expect 0 worst "$NETC" check "$net" --device cuda:0 --cache-dir '' -D n=989 -D rows=4 -D k=45
 for most in 200 1500 6000; do
     n=$((64 + RANDOM % most))
     k=$((1 + RANDOM % (n / 2 < 128 ? n / 2 - 1 : 127)))
