@@ -356,19 +356,22 @@ static void plan_teams(Arena *arena, const Target *t, Body *b)
     if (row_meets_vector(b)) unroll_evenly(s, vectors);
 }
 
-// In a launch of several bodies, a block has as many threads as the widest of them.
+// In a launch of several bodies, a block has as many threads as the widest of them: here as many
+// whole teams as fit.
 void row_widen(Body *b, const Target *t, int threads)
 {
     Schedule *s = &b->sched;
     const bool fills = s->blocks >= t->units; // otherwise idle threads cost nothing
-    if (s->variant != RUN_ROWS || !fills || s->split > 1 || s->cluster > 1 ||
-        s->threads >= threads || s->row.keep_in == KEEP_SHARED)
+    int most = t->warp;
+    while (most * 2 <= threads) most *= 2;
+    if (s->variant != RUN_ROWS || !fills || s->split > 1 || s->cluster > 1 || s->threads >= most ||
+        s->row.keep_in == KEEP_SHARED)
         return;
     const int64_t vectors = row_vectors(b);
     if (s->team <= 32)
-        s->threads = threads;
+        s->threads = most;
     else
-        while (s->team < threads && s->team * 2 <= vectors) s->team *= 2;
+        while (s->team < most && s->team * 2 <= vectors) s->team *= 2;
     while (s->unroll > 1 && (int64_t)(s->unroll - 1) * s->team >= vectors) s->unroll--;
     schedule_derive(b, t);
 }

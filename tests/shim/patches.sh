@@ -17,6 +17,7 @@ stored 2 -D b=3
 stored 3 -D b=4 -D h=31 -D c=7 -D o=24 -D stride=1
 stored 1 -D b=3 -D h=23 -D c=3 -D k=7 -D stride=2 # (lines of 21 terms, each filled up to 24)
 stored 0 -D h=17 -D c=1 -D k=5 -D dilation=2
+stored 0 -D b=4 -D h=19 -D c=1 -D o=36 -D k=1 -D stride=1 -D dilation=2 -D f16s=1 # (rows beside columns with blocks of 252)
 for _ in 1 2 3; do
     k=$((1 + RANDOM % 7)) # (of 5, dilated, one fits into images of 15 and more, of more than 5 not into all)
     stored 0 -D b=$((1 + RANDOM % 4)) -D h=$((15 + RANDOM % 18)) -D c=$((1 + RANDOM % 7)) -D o=$((1 + RANDOM % 40)) -D k=$k \
