@@ -109,7 +109,7 @@ static bool *find_computed_on(const Graph *g, const bool *live)
     for (uint32_t i = g->nodes.n; i-- > 0;) {
         const Node *n = g->nodes.at[i];
         const bool moves = node_class(n) == CLS_VIEW || n->op == OP_dot,
-                   same = n->op == OP_reshape || n->op == OP_permute;
+                   same = node_has(n, OPF_PERMUTES);
         for (uint32_t k = 0; live[i] && k < n->nargs; k++) {
             const uint32_t x = n->args[k]->id;
             copied[x] |= reads_long_rows(n, k) || (same && copied[i]);

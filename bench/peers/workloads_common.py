@@ -5,6 +5,7 @@ Prints a JSON object a line: seconds of a step (median of 30 by events), seconds
 --tiny: small sizes on the CPU, to see that the networks run.
 """
 import json
+import math
 import time
 
 import torch
@@ -52,6 +53,27 @@ def rotated(x):
     c, s = torch.cos(angle).to(x.dtype), torch.sin(angle).to(x.dtype)
     a, b = x[..., : d // 2], x[..., d // 2:]
     return torch.cat([a * c - b * s, b * c + a * s], -1)
+
+
+def routed(x, router, count, top, capacity, experts):
+    """As std/transformer.net's experts: experts(rows) of rows (count, room, C), as many for each, to which the router sends tokens
+    x (B, T, C). The sum of what the experts make of a token, weighted by its shares; the balance loss.
+    """
+    flat = x.flatten(0, 1)
+    n, c = flat.shape
+    room = math.ceil(capacity * top * n / count)
+    likely = router(flat).float().softmax(-1)
+    share, chosen = likely.topk(top, -1)
+    share, chosen = (share / share.sum(-1, keepdim=True)).t().flatten(), chosen.t().flatten()
+    hot = torch.nn.functional.one_hot(chosen, count)
+    place = ((hot.cumsum(0) - hot) * hot).sum(-1)
+    fits = place < room
+    slot = torch.where(fits, chosen * room + place, count * room)
+    token = torch.zeros(count * room + 1, dtype=torch.long, device=x.device).scatter(0, slot, torch.arange(top * n, device=x.device) % n)
+    made = experts(flat[token[:-1]].view(count, room, c)).flatten(0, 1)[slot.clamp(max=count * room - 1)]
+    made = made * torch.where(fits, share, 0).to(made.dtype)[:, None]
+    balance = count * (hot.float().mean(0) * likely.mean(0)).sum()
+    return made.view(top, n, c).sum(0).view(x.shape), balance
 
 
 class Clipped:

@@ -9,7 +9,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 import torchvision
 
-from workloads_common import adam, adamw, device, ints, measure, rand, rotated, sgd, size, tiny
+from workloads_common import adam, adamw, device, ints, measure, rand, rotated, routed, sgd, size, tiny
 
 
 def images(batch, side):
@@ -376,24 +376,12 @@ class Experts(nn.Module):
         self.router, self.count, self.top, self.capacity = nn.Linear(width, count, bias=False), count, top, capacity
         self.up, self.down = (nn.Parameter(torch.randn(count, a, b) * 0.02) for a, b in [(width, 4 * width), (4 * width, width)])
 
-    def forward(self, x):
-        flat = x.flatten(0, 1)
-        n, c = flat.shape
-        room = math.ceil(self.capacity * self.top * n / self.count)
-        likely = self.router(flat).float().softmax(-1)
-        share, chosen = likely.topk(self.top, -1)
-        share, chosen = (share / share.sum(-1, keepdim=True)).t().flatten(), chosen.t().flatten()
-        hot = F.one_hot(chosen, self.count)
-        place = ((hot.cumsum(0) - hot) * hot).sum(-1)
-        fits = place < room
-        slot = torch.where(fits, chosen * room + place, self.count * room)
-        token = torch.zeros(self.count * room + 1, dtype=torch.long, device=x.device).scatter(0, slot, torch.arange(self.top * n, device=x.device) % n)
-        rows = flat[token[:-1]].view(self.count, room, c)
+    def multiplied(self, rows):
         h = F.gelu(torch.bmm(rows, self.up.to(rows.dtype)), approximate="tanh")
-        made = torch.bmm(h, self.down.to(h.dtype)).flatten(0, 1)[slot.clamp(max=self.count * room - 1)]
-        made = made * torch.where(fits, share, 0).to(made.dtype)[:, None]
-        balance = self.count * (hot.float().mean(0) * likely.mean(0)).sum()
-        return made.view(self.top, n, c).sum(0).view(x.shape), balance
+        return torch.bmm(h, self.down.to(h.dtype))
+
+    def forward(self, x):
+        return routed(x, self.router, self.count, self.top, self.capacity, self.multiplied)
 
 
 class MoE(nn.Module):

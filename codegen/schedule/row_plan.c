@@ -237,7 +237,7 @@ static void share_long_rows(const Target *t, Body *b)
 
 // Chooses where a row that several stages read is kept: in registers if it fits, otherwise in
 // shared memory; otherwise it is read again.
-static void keep_rows(Arena *arena, const Target *t, Body *b)
+static void keep_rows(Arena *arena, const Target *t, Body *b, int most)
 {
     Schedule *s = &b->sched;
     int bytes = s->row.keep_bytes = keep_loads(arena, b);
@@ -249,7 +249,6 @@ static void keep_rows(Arena *arena, const Target *t, Body *b)
         return;
     }
     // At most 16 elements per thread, from 256 threads on at most 48.
-    const int most = row_meets_vector(b) ? MOST_KEPT_WEIGHTS : MOST_KEPT;
     while (s->team < 512 && s->team < vectors &&
            (ceil_div(vectors, s->team) * s->vector > (s->team < 256 ? 16 : 48) ||
             kept_registers(vectors, s, bytes) > most))
@@ -316,6 +315,7 @@ static void plan_teams(Arena *arena, const Target *t, Body *b)
     Schedule *s = &b->sched;
     int64_t rows = body_rows(b), cols = b->axis[b->col].extent,
             device = (int64_t)t->units * t->threads_per_unit;
+    const bool weights = row_meets_vector(b);
     s->vector = s->team = s->unroll = 1;
     s->split = 1;
     s->threads = 64;
@@ -335,15 +335,14 @@ static void plan_teams(Arena *arena, const Target *t, Body *b)
            (vectors / s->team > 32 || (vectors / s->team >= 4 && rows * s->team < device / 2)))
         s->team *= 2;
     // Rows of weights in whole are in flight, with several vectors of a thread.
-    while (row_meets_vector(b) && s->team >= 32 && s->team < 128 && vectors / s->team >= 8)
-        s->team *= 2;
+    while (weights && s->team >= 32 && s->team < 128 && vectors / s->team >= 8) s->team *= 2;
     // Small blocks balance the load, but should read at least t->block_bytes each.
     int64_t moved = cols * streamed_bytes(b);
     while (s->threads < 256 && s->team <= 32 && s->threads / s->team * moved < t->block_bytes)
         s->threads *= 2;
     if (b->nstages > 1)
-        keep_rows(arena, t, b);
-    else if (row_meets_vector(b))
+        keep_rows(arena, t, b, weights ? MOST_KEPT_WEIGHTS : MOST_KEPT);
+    else if (weights)
         keep_weights(arena, t, b);
     vectors = row_vectors(b);
     int64_t parts = at_most(at_most(device / 1024 / (rows ? rows : 1), ceil_div(cols, 8192)), 512);
@@ -353,7 +352,7 @@ static void plan_teams(Arena *arena, const Target *t, Body *b)
             spare = s->resident ? t->registers_per_unit / s->resident / s->team - 20 : 44;
     flight = at_most(at_most(flight, spare * 4 / each), 8);
     while (s->unroll < flight && (int64_t)s->unroll * s->team < vectors) s->unroll++;
-    if (row_meets_vector(b)) unroll_evenly(s, vectors);
+    if (weights) unroll_evenly(s, vectors);
 }
 
 // In a launch of several bodies, a block has as many threads as the widest of them: here as many

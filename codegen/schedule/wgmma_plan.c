@@ -172,7 +172,7 @@ static void try_split(const Target *t, Body *b, Schedule *best, double most)
         }
 }
 
-// The share of the rate that mma.sync loses to a side of the result that is smaller than its tiles.
+// The share of its rate that mma.sync keeps if a side of the result is smaller than its tiles.
 static double used(int64_t extent)
 {
     enum { LEAST_SIDE = 64 };
