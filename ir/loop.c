@@ -1,5 +1,10 @@
 #include "ir/loop.h"
 
+bool runs_as_kernel(const Node *n)
+{
+    return node_has(n, OPF_KERNEL) || (n->op == OP_loop && attr_int(n, ATTR_one_kernel, 0));
+}
+
 // Bytes that kernels and the matmul library load or store at once, at most.
 enum { WIDEST_ACCESS = 16 };
 

@@ -7,6 +7,9 @@
 
 #include "ir/graph.h"
 
+// Whether the op runs once, in kernels that store its results: a call, or a loop inside one kernel.
+bool runs_as_kernel(const Node *n);
+
 // Whether this carried value lies in such a stack.
 bool loop_stacks(const Node *loop, uint32_t carried);
 // The carried value whose stack holds this stacked result, or -1. *next: the result is the value at

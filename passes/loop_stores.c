@@ -54,7 +54,7 @@ static Graph *store(void *ctx, const IdMap *done, Graph *g)
     Remap r = remap_begin(g, graph_beside(g));
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         Node *n = g->nodes.at[i];
-        if (n->op != OP_loop) {
+        if (n->op != OP_loop || runs_as_kernel(n)) {
             remap_with_regions(&r, done, n, &any);
             continue;
         }

@@ -65,6 +65,7 @@ Graph *pass_extern(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_invariants(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_early_casts(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_loop_casts(Graph *g, Module *m, const PassOptions *o);
+Graph *pass_recurrences(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_loop_stores(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_loop_sums(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_join_products(Graph *g, Module *m, const PassOptions *o);

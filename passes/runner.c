@@ -56,6 +56,8 @@ const Pass pass_table[] = {
      true},
     {"recompute", "cheap forward values are computed again in the backward part", pass_recompute,
      true},
+    {"recurrences", "on a GPU a loop that is computed element by element is one kernel",
+     pass_recurrences, true},
     {"loop_stores", "values that a loop stacks are stored by the kernels that compute them",
      pass_loop_stores, true},
     {"fuse", "groups of nodes that become one kernel; skipped: one kernel per node", pass_fuse,

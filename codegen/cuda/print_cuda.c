@@ -23,6 +23,7 @@ void body_cuda(Emit *e, KernelPhase phase)
     case RUN_SORT: sort_cuda(e); break;
     case RUN_FIRST: first_cuda(e); break;
     case RUN_IN_ORDER: in_order_cuda(e); break;
+    case RUN_RECURRENCE: recurrence_cuda(e); break;
     case RUN_COLUMNS: column_cuda(e, phase); break;
     case RUN_BINS: bins_cuda(e); break;
     case RUN_SWEEP: sweep_cuda(e); break;

@@ -13,6 +13,7 @@ void map_cuda(Emit *e);
 void row_cuda(Emit *e, KernelPhase phase);
 void combine_cuda(Emit *e); // team_cuda.c: combines the partial results of rows
 void in_order_cuda(Emit *e);
+void recurrence_cuda(Emit *e);
 void column_cuda(Emit *e, KernelPhase phase);
 void sweep_cuda(Emit *e);
 void bins_cuda(Emit *e);

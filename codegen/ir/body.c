@@ -250,6 +250,13 @@ int64_t body_first(const Body *b)
     return at < 0 ? 0 : b->insts.at[at].ivalue;
 }
 
+bool body_recurs(const Body *b)
+{
+    for (uint32_t i = 0; i < b->stores.n && b->serial_cols; i++)
+        if (b->stores.at[i].carries) return true;
+    return false;
+}
+
 int body_scan(const Body *b)
 {
     for (uint32_t i = 0; i < b->insts.n; i++)

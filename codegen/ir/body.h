@@ -44,7 +44,11 @@ typedef enum InstKind {
     // a[0] to a[na - 1] (BodyStore.kept)
     KI_REDUCE,
     KI_SCAN, // running sum of a[0] along the columns; [exclusive]
-    KI_BIN,  // the sum of a[0] over the columns with the same place (Body.bins)
+    // In a recurrence: the value at the beginning of an iteration, at first a[0] (BodyStore.carries
+    // has the next one); the value after the last iteration, of carried value a[0].
+    KI_CARRIED,
+    KI_LAST,
+    KI_BIN, // the sum of a[0] over the columns with the same place (Body.bins)
     // The a[0] along the columns in order, [down]; [places]: their original positions. ivalue: only
     // so many of the first are known and stored; 0: all.
     KI_SORT,
@@ -103,11 +107,12 @@ typedef struct Inst {
 } Inst;
 
 typedef struct BodyStore {
-    int buf, value; // buf -1: only evaluated (asserts)
+    int buf, value; // buf -1: only evaluated (asserts, carried values)
     int stage;      // the first stage in which value and index are known
     const Ix *ix;
     int joins; // 1 + the reduction op that combines it with the stored value (serial columns only);
                // 0: none
+    int carries; // 1 + the KI_CARRIED whose next value this is (buf -1); 0: none
     bool atomic; // joins by an atomic operation: other threads may join the same element
     int guard;   // 1 + the bool instruction that says whether to store; 0: always
     // A reduction over all rows. Each block (in a contraction over the left operand: each tile of
@@ -322,6 +327,7 @@ bool body_folds_left(const Body *b);
 bool body_folds_results(const Body *b);
 int body_sort(const Body *b);      // the instruction that sorts; -1: none
 int64_t body_first(const Body *b); // of how many it finds the first; 0: it sorts all, or nothing
+bool body_recurs(const Body *b);   // whether it carries values from column to column
 int body_scan(const Body *b);      // the instruction that computes running sums; -1: none
 // The type of a 16-bit float that the body widens before multiplying; DT_BOOL: another value.
 DType narrow_type(const Body *b, int inst);

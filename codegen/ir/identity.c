@@ -130,6 +130,7 @@ static uint64_t hash_facts(uint64_t h, const Body *b)
         const BodyStore *s = &b->stores.at[i];
         h = HASH_INTS(h, s->buf, s->value, s->stage, s->joins, s->guard, s->fold != NULL, s->kept);
         if (s->atomic) h = hash_mix(h, 1);
+        if (s->carries) h = HASH_INTS(h, s->carries);
     }
     for (uint32_t i = 0; i < b->bufs.n; i++) {
         const BodyBuf *u = &b->bufs.at[i];

@@ -27,6 +27,7 @@ typedef enum ScheduleVariant {
     RUN_SORT,             // ... a block sorts a row in shared memory
     RUN_FIRST,            // ... warps find the first elements in order
     RUN_IN_ORDER,         // ROW, COLUMN: a thread processes its columns in order
+    RUN_RECURRENCE,       // ... and carries values from column to column
     RUN_COLUMNS,          // COLUMN
     RUN_BINS,             // ... sums by index, in shared memory
     RUN_SWEEP,            // SWEEP

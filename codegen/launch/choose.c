@@ -151,7 +151,9 @@ static bool lower_dot(LowerCtx *ctx, Graph *g, const Group *group, Node *const *
 static bool lower_group(LowerCtx *ctx, Graph *g, const Group *group, BodyList *out, bool *ordered)
 {
     *ordered = false;
-    if (group->kind == GROUP_CALL) return lower_attention(ctx, group, out, ordered);
+    if (group->kind == GROUP_CALL)
+        return group->anchor->op == OP_loop ? lower_recurrence(ctx, group, out)
+                                            : lower_attention(ctx, group, out, ordered);
     if (group->kind == GROUP_SCATTER) {
         *ordered = true;
         return lower_scatter(ctx, g, group, group->anchor, out);

@@ -13,9 +13,11 @@ typedef struct Lower {
     IdMap memo, buf_of; // buf_of: hash of node and kind -> index in body->bufs
     const Group *group;
     int depth;
-    bool one_pass;    // sqdev along the columns is computed in one pass, without the mean first
-    const Node *call; // the call whose region is the graph
-    bool early;       // sums along the columns do not wait for a factor of their row
+    bool one_pass;       // sqdev along the columns is computed in one pass, without the mean first
+    const Node *call;    // the call, or the loop in one kernel, whose region is the graph
+    const Ix *iteration; // of that loop; NULL: it is a call
+    const int *carried;  // ... and its KI_CARRIED, by carried value
+    bool early;          // sums along the columns do not wait for a factor of their row
     struct LowerCuts *cuts; // where the values of a map change from one operand to the next
     // The body's product. Its last contracted axis is extended to [channels] elements, of which the
     // additional ones are zeros; 0: not extended.
@@ -58,6 +60,12 @@ const Node *lower_window_below(const Node *n);
 // -- lower_attention.c: a call's region (passes/attention/). *ordered: the bodies must run one
 // after the other.
 bool lower_attention(LowerCtx *ctx, const Group *group, BodyList *out, bool *ordered);
+// Result k of the region of a call, at idx: stores it as the group's out of that number, or as its
+// part of a concatenation.
+void lower_result(Lower *l, const Node *result, uint32_t k, const Ix *const *idx);
+
+// -- lower_recurrence.c: a loop that runs as one kernel (passes/recurrences.c)
+bool lower_recurrence(LowerCtx *ctx, const Group *group, BodyList *out);
 
 // -- lower_sweep.c: sums over the rows of a row body ----------------------------------------------
 // Adds the folded outs of the group to a body with these rows and columns. false: theirs differ.
@@ -71,6 +79,8 @@ bool lower_joined(LowerCtx *ctx, Graph *g, Body *sweep, int *scratch, Body **out
 
 // -- lower_value.c: a node's element at an index --------------------------------------------------
 int lower_value(Lower *l, const Node *n, const Ix *const *idx, int pred);
+// The same of an operand of the call or loop whose region is lowered.
+int lower_value_given(Lower *l, const Node *given, const Ix *const *idx, int pred);
 // From now on, [value] is the node's element at idx.
 void lower_known(Lower *l, const Node *n, const Ix *const *idx, int value);
 

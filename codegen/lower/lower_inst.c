@@ -43,7 +43,11 @@ int lower_inst(Lower *l, Inst i)
                                                  // row
         }
     }
-    if (i.kind == KI_SCAN || i.kind == KI_SORT || i.kind == KI_BIN)
+    if (i.kind == KI_LAST) {
+        i.axes &= ~(1ull << i.axis);
+        stage++;
+    }
+    if (i.kind == KI_SCAN || i.kind == KI_SORT || i.kind == KI_BIN || i.kind == KI_CARRIED)
         i.axes |= 1ull << i.axis | ((1ull << b->npar) - 1);
     i.stage = stage;
     uint64_t bits;

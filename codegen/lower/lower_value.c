@@ -168,15 +168,40 @@ void lower_known(Lower *l, const Node *n, const Ix *const *idx, int value)
     idmap_set(&l->memo, value_key(n, idx, -1), (uint64_t)value);
 }
 
+int lower_value_given(Lower *l, const Node *given, const Ix *const *idx, int pred)
+{
+    double v;
+    const DType t = given->type.dtype;
+    if (node_const_value(given, &v)) // stored by nothing
+        return lower_inst(l, dtype_is_float(t)
+                                 ? (Inst){.kind = KI_CONST, .type = t, .fvalue = v}
+                                 : (Inst){.kind = KI_CONST, .type = t, .ivalue = (int64_t)v});
+    return node_class(given) == CLS_LEAF && !node_in_memory(given) ? compute(l, given, idx, pred)
+                                                                   : load(l, given, idx, pred);
+}
+
+// A parameter of a loop that runs as one kernel. Whatever reads an element of a carried value does
+// so for the same element of a result (passes/recurrences.c), so [idx] is the thread's.
+static int value_in_iteration(Lower *l, const Node *n, const Ix *const *idx, int pred)
+{
+    const int64_t at = attr_int(n, ATTR_index, 0) - 1, carried = attr_int(l->call, ATTR_carried, 0),
+                  scanned = attr_int(l->call, ATTR_scanned, 0);
+    if (at < 0) return lower_cast(l, lower_index(l, l->iteration), n->type.dtype, n);
+    if (at < carried) return l->carried[at];
+    const Ix *slice[MAX_RANK + 1] = {l->iteration};
+    memcpy(slice + 1, idx, sizeof *idx * n->type.rank);
+    return lower_value_given(l, l->call->args[at], at < carried + scanned ? slice : idx, pred);
+}
+
 int lower_value(Lower *l, const Node *n, const Ix *const *idx, int pred)
 {
     uint64_t h = value_key(n, idx, pred), at;
     if (idmap_get(&l->memo, h, &at)) return (int)at;
     int v;
-    if (n->op == OP_region_param && l->call) {
-        const Node *given = l->call->args[attr_int(n, ATTR_index, 0)];
-        v = node_class(given) == CLS_LEAF && !node_in_memory(given) ? compute(l, given, idx, pred)
-                                                                    : load(l, given, idx, pred);
+    if (n->op == OP_region_param && l->iteration) {
+        v = value_in_iteration(l, n, idx, pred);
+    } else if (n->op == OP_region_param && l->call) {
+        v = lower_value_given(l, l->call->args[attr_int(n, ATTR_index, 0)], idx, pred);
     } else if (n->op == OP_region_param && l->ctx->is_region && attr_int(n, ATTR_index, 0) == 0 &&
                n->type.rank == 0 && n->type.dtype == DT_I64) {
         int buf = lower_buf(l, KA_LOOP_INDEX, n, DT_I64, 1);

@@ -3,6 +3,7 @@
 // read of the old value comes before, the kernel itself reads only the element that it then writes,
 // and no check comes after.
 #include "codegen/program/gen.h"
+#include "ir/loop.h"
 
 #include <string.h>
 
@@ -91,7 +92,7 @@ static const Node *owner(const Node *n) // the node that computes a value: for a
 // Whether it is a result of a loop. (Results of a call are stored by its kernel.)
 static bool of_loop(const Node *n)
 {
-    return owner(n)->op == OP_loop;
+    return owner(n)->op == OP_loop && !runs_as_kernel(owner(n));
 }
 
 // Whether n is a concatenation, the parts of which are stored by the kernels that compute them.

@@ -227,7 +227,7 @@ static int joint_bytes(const Body *b, const Schedule *s)
 void column_derive(Body *b)
 {
     Schedule *s = &b->sched;
-    s->variant = b->serial_cols ? RUN_IN_ORDER : RUN_COLUMNS;
+    s->variant = body_recurs(b) ? RUN_RECURRENCE : b->serial_cols ? RUN_IN_ORDER : RUN_COLUMNS;
     if (b->bins.held) {
         const int64_t cols = b->axis[1].extent;
         s->variant = RUN_BINS;

@@ -41,8 +41,9 @@ bool reuse_possible(const Body *b);
 void plan_reuse(const Target *t, Body *b);
 void reuse_derive(Body *b);
 int64_t reuse_tiles(const Body *b); // number of blocks along the innermost axis
-// scan_plan.c: running sums
+// scan_plan.c: running sums, recurrences
 void plan_scan(const Target *t, Body *b);
+void plan_recurrence(const Target *t, Body *b);
 // sort_plan.c: sorts in shared memory
 bool plan_sort(Body *b);              // false: it does not sort
 int sort_shared_bytes(const Body *b); // of a body that sorts

@@ -88,7 +88,9 @@ static void column_reason(Arena *a, const Body *b, const Target *t, Buf *o)
         return;
     }
     if (b->serial_cols) {
-        buf_str(o, "the columns have an order: a thread a row");
+        buf_str(o, body_recurs(b)
+                       ? "iterations of a loop: a thread keeps carried values in registers"
+                       : "the columns have an order: a thread a row");
         return;
     }
     buf_printf(o, "neighbours in memory are rows; %s", vectors(a, b, b->npar - 1));

@@ -1,4 +1,4 @@
-// Running sums along the columns on CUDA: how many threads share a row.
+// Running sums along the columns, and recurrences, on CUDA: how many threads share a row.
 #include "codegen/schedule/plans.h"
 
 void plan_scan(const Target *t, Body *b)
@@ -15,4 +15,17 @@ void plan_scan(const Target *t, Body *b)
     for (s->team = 1; s->team < t->threads_per_block && s->team * s->unroll < cols; s->team *= 2)
         if (rows * s->team >= device / 2 && (!beside || s->team >= t->warp)) break;
     if (s->team > 1) s->kind = SCHED_ROW;
+}
+
+// A thread a row: small blocks, which occupy all multiprocessors even if rows are few. Unrolled
+// iterations are limited by the length of the code.
+void plan_recurrence(const Target *t, Body *b)
+{
+    enum { MOST_UNROLLED = 8, MOST_INSTRUCTIONS = 768 };
+    Schedule *s = &b->sched;
+    while (s->threads > t->warp && body_rows(b) < (int64_t)s->threads * t->units) s->threads /= 2;
+    s->unroll = MOST_UNROLLED;
+    while (s->unroll > 1 && (s->unroll > b->axis[b->col].extent ||
+                             s->unroll * (int64_t)b->insts.n > MOST_INSTRUCTIONS))
+        s->unroll /= 2;
 }

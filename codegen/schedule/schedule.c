@@ -126,7 +126,9 @@ static void cuda_column(const Target *t, Body *b)
     if (b->bins.held) return;
     b->sched.threads = 64;
     if (b->serial_cols && (plan_first(t, b) || plan_sort(b))) return;
-    if (b->serial_cols)
+    if (body_recurs(b))
+        plan_recurrence(t, b);
+    else if (b->serial_cols)
         plan_scan(t, b);
     else
         plan_column(t, b);
@@ -211,7 +213,7 @@ static ScheduleKind kind_of(const Target *t, const Body *b)
     if (body_folds(b)) return SCHED_SWEEP;
     if (b->col < 0) return SCHED_MAP;
     if (b->bins.held) return SCHED_COLUMN;
-    if (b->beside) return SCHED_COLUMN;
+    if (b->beside || body_recurs(b)) return SCHED_COLUMN;
     if (b->axis[0].extent <= 1) return SCHED_ROW;
     int rows = matrix_strides(b, 0), cols = matrix_strides(b, b->col);
     if (!rows && t->kind == TARGET_CUDA) rows = runs_of_rows(b);

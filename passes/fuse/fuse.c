@@ -9,6 +9,7 @@
 // kernels store as well, fuse_launch.c forms groups and launches, fuse_reasons.c explains what was
 // not fused. Placement is repeated until no further value has to be stored; values once forced stay
 // so, and there are at most three rounds.
+#include "ir/loop.h"
 #include "passes/fuse/fuse.h"
 
 enum { ROUNDS = 4 };
@@ -60,7 +61,7 @@ static void one_kernel_a_node(Fuse *f)
             g.prologue_b = x->args[1];
         }
         of_call[i] = g.id;
-        bool gets = node_has(x, OPF_KERNEL) && node_result_count(x) > 1;
+        bool gets = runs_as_kernel(x) && node_result_count(x) > 1;
         if (!gets) vec_push(f->a, &g.outs, x);
         vec_push(f->a, &f->fusion->groups, g);
         f->fusion->group_of[i] = gets ? 0 : g.id + 1;
@@ -125,7 +126,7 @@ Graph *pass_fuse(Graph *g, Module *m, const PassOptions *o)
         fuse_graph(x, x == g, x == g && rows, o);
         for (uint32_t i = 0; i < x->nodes.n; i++)
             for (uint32_t k = 0; k < x->nodes.at[i]->nregions; k++)
-                if (node_has(x->nodes.at[i], OPF_KERNEL))
+                if (runs_as_kernel(x->nodes.at[i]))
                     nothing_stored(x->nodes.at[i]->regions[k]);
                 else
                     vec_push(g->arena, &work, x->nodes.at[i]->regions[k]);

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "ir/axes.h"
+#include "ir/loop.h"
 #include "ir/strides.h"
 #include "passes/fuse/fuse.h"
 #include "passes/regions.h"
@@ -363,7 +364,7 @@ Graph *fuse_legalize(Graph *g, bool rows, const PassOptions *o)
     Legalize l = {.rows = rows, .outermost = g, .options = o, .calls = idmap_new(g->arena)};
     RegionList all = regions_innermost_first(g);
     for (uint32_t i = 0; i < all.at.n; i++)
-        if (all.at.at[i].owner && node_has(all.at.at[i].owner, OPF_KERNEL))
+        if (all.at.at[i].owner && runs_as_kernel(all.at.at[i].owner))
             idmap_set(&l.calls, (uint64_t)(uintptr_t)all.at.at[i].g, 1);
     return over_regions(g, legalize_graph, &l);
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "ir/axes.h"
+#include "ir/loop.h"
 #include "passes/fuse/fuse.h"
 
 static int by_level(const void *a, const void *b)
@@ -23,7 +24,7 @@ GroupKind fuse_anchor_kind(const Node *n)
 {
     switch (node_class(n)) {
     case CLS_DOT: return GROUP_DOT;
-    case CLS_REGION: return node_has(n, OPF_KERNEL) ? GROUP_CALL : GROUP_LOOP;
+    case CLS_REGION: return runs_as_kernel(n) ? GROUP_CALL : GROUP_LOOP;
     case CLS_SCAN: return GROUP_SCAN;
     default: return GROUP_SCATTER;
     }
@@ -311,7 +312,7 @@ static void gather(Fuse *f, Slots *slots)
             slots->at[slot].latest = latest.map[m];
         }
         Slot *s = &slots->at[slot];
-        if (node_has(n, OPF_KERNEL) && node_result_count(n) > 1)
+        if (runs_as_kernel(n) && node_result_count(n) > 1)
             continue; // its `get` nodes are
                       // stored
         vec_push(f->a, &s->group.outs, n);

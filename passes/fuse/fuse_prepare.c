@@ -1,4 +1,5 @@
 // Before placement: consumers of every node, and what has to be stored whatever the kernels are.
+#include "ir/loop.h"
 #include "ir/range.h"
 #include "passes/fuse/fuse.h"
 
@@ -9,7 +10,7 @@ bool fuse_is_anchor(const Node *n)
 
 bool fuse_of_call(const Node *n)
 {
-    return node_has(n, OPF_RESULT) && node_has(n->args[0], OPF_KERNEL);
+    return node_has(n, OPF_RESULT) && runs_as_kernel(n->args[0]);
 }
 
 bool fuse_in_memory(const Fuse *f, const Node *n)

@@ -76,6 +76,7 @@ static void check_variant(Suite *s, const Case *c, const Body *b)
         [RUN_SORT] = 1 << SCHED_ROW,
         [RUN_FIRST] = 1 << SCHED_ROW,
         [RUN_IN_ORDER] = 1 << SCHED_ROW | 1 << SCHED_COLUMN,
+        [RUN_RECURRENCE] = 1 << SCHED_COLUMN,
         [RUN_COLUMNS] = 1 << SCHED_COLUMN,
         [RUN_BINS] = 1 << SCHED_COLUMN,
         [RUN_SWEEP] = 1 << SCHED_SWEEP,

@@ -1,0 +1,73 @@
+// A loop that runs as one kernel (passes/recurrences.c): its iterations are the columns of a body,
+// in order, and the elements of its carried values are the rows.
+#include "codegen/lower/lower.h"
+
+// The carried values at the beginning of an iteration. [first]: their index.
+static const int *carried_values(Lower *l, const Ix *row)
+{
+    const Node *loop = l->call;
+    const int64_t n = attr_int(loop, ATTR_carried, 0);
+    int *carried = NEW_ARRAY(l->ctx->arena, int, n + 1);
+    for (int i = 0; i < n; i++) {
+        const Node *initial = loop->args[i];
+        const Ix *idx[MAX_RANK];
+        ix_delinear(l->body->ix, row, initial->type.dim, initial->type.rank, idx);
+        carried[i] = lower_inst(l, (Inst){.kind = KI_CARRIED,
+                                          .type = initial->type.dtype,
+                                          .na = 1,
+                                          .a = {lower_value_given(l, initial, idx, -1)},
+                                          .axis = l->body->col,
+                                          .buf = i, // values with equal beginnings are different
+                                          .node = initial});
+    }
+    return carried;
+}
+
+bool lower_recurrence(LowerCtx *ctx, const Group *group, BodyList *out)
+{
+    const Node *loop = group->anchor;
+    Graph *region = loop->regions[0];
+    const int64_t carried = attr_int(loop, ATTR_carried, 0), count = attr_int(loop, ATTR_count, 0),
+                  rows = type_count(&loop->args[0]->type);
+    Lower l = lower_begin(ctx, region, group);
+    IxCtx *c = l.body->ix;
+    const Ix *row = ix_axis(c, lower_new_axis(&l, rows), rows), *idx[MAX_RANK];
+    l.call = loop;
+    l.body->npar = 1;
+    l.body->serial_cols = true;
+    l.body->col = lower_new_axis(&l, count);
+    l.carried = carried_values(&l, row);
+    l.iteration = ix_axis(c, l.body->col, count);
+    if (attr_int(loop, ATTR_reverse, 0))
+        l.iteration = ix_add(c, ix_const(c, count - 1), ix_scale(c, l.iteration, -1));
+    for (int i = 0; i < carried; i++) {
+        const Node *next = region->results.at[i];
+        ix_delinear(c, row, next->type.dim, next->type.rank, idx);
+        const int v = lower_cast(&l, lower_value(&l, next, idx, -1), next->type.dtype, NULL);
+        vec_push(ctx->arena, &l.body->stores,
+                 (BodyStore){.buf = -1, .value = v, .carries = 1 + l.carried[i]});
+    }
+    for (uint32_t k = 0; k < group->outs.n; k++) {
+        const Node *stored = group->outs.at[k];
+        const int i = node_has(stored, OPF_RESULT) ? (int)attr_int(stored, ATTR_index, 0) : 0;
+        const Node *result = region->results.at[i];
+        const Type *t = &stored->type;
+        ix_delinear(c, row, result->type.dim, result->type.rank, idx + (i >= carried));
+        if (i >= carried) idx[0] = l.iteration;
+        const int v = i < carried ? lower_inst(&l, (Inst){.kind = KI_LAST,
+                                                          .type = t->dtype,
+                                                          .na = 1,
+                                                          .a = {l.carried[i]},
+                                                          .axis = l.body->col,
+                                                          .node = stored})
+                                  : lower_value(&l, result, idx + 1, -1);
+        lower_store(&l, lower_buf(&l, KA_NODE, stored, t->dtype, type_count(t)),
+                    ix_linear(c, idx, t->dim, t->rank), v);
+        lower_committed(&l, stored);
+    }
+    if (l.failed) return lower_failed(&l, loop);
+    lower_finish(&l);
+    if (l.body->nstages < 1) l.body->nstages = 1;
+    vec_push(ctx->arena, out, l.body);
+    return true;
+}

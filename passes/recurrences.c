@@ -1,0 +1,87 @@
+// On a GPU, a loop whose carried values are computed element by element runs as one kernel: a
+// thread keeps its elements of them in registers through all iterations. Otherwise each iteration
+// launches kernels, which takes microseconds, however few elements they have.
+//
+//     h = loop t in 0..T carry h over x, a { h = a * h + x  emit h }
+//
+// This includes the backward loop of such a loop, running means, returns of rewards, and state
+// space models. An element must depend on no other element of a carried value; what does not depend
+// on carried values may be read at any index (a slice, a broadcast).
+//
+// Requires: gradients expanded. Keeps: every value to the bit. Breaks:
+// nothing. The loop remains a loop, marked one_kernel, which fusion and lowering treat as a call
+// (codegen/lower/lower_recurrence.c).
+#include "passes/passes.h"
+#include "passes/regions.h"
+
+// Values that a thread carries, and operations of an iteration, so that they fit into registers.
+enum { MOST_CARRIED = 24, MOST_OPERATIONS = 400 };
+
+static bool is_plain(const Node *n)
+{
+    switch (node_class(n)) {
+    case CLS_ELEMENTWISE: return n->op != OP_own;
+    case CLS_VIEW: return true;
+    case CLS_LEAF:
+        return n->op == OP_region_param || !(node_in_memory(n) || node_has(n, OPF_DRAWN));
+    default: return false;
+    }
+}
+
+// Whether n, computed from carried values, has in each element only the same element of these.
+static bool keeps_elements(const Node *n, int64_t elements)
+{
+    return type_count(&n->type) == elements &&
+           (node_class(n) == CLS_ELEMENTWISE || node_keeps_all(n));
+}
+
+static bool is_recurrence(void *ctx, const Node *n)
+{
+    (void)ctx;
+    if (n->op != OP_loop || attr_int(n, ATTR_one_kernel, 0)) return false;
+    const Graph *body = n->regions[0];
+    const int64_t carried = attr_int(n, ATTR_carried, 0);
+    if (carried < 1 || carried > MOST_CARRIED || attr_int(n, ATTR_count, 0) < 2) return false;
+    const int64_t elements = type_count(&n->args[0]->type);
+    if (!elements || body->roots.n || body->nodes.n > 4 * MOST_OPERATIONS) return false;
+    for (uint32_t i = 0; i < body->results.n; i++)
+        if (type_count(&body->results.at[i]->type) != elements) return false;
+    bool *live = NEW_ARRAY(body->arena, bool, body->nodes.n + 1),
+         *moving = NEW_ARRAY(body->arena, bool, body->nodes.n + 1); // depends on carried values
+    graph_mark_live(body, live);
+    int operations = 0;
+    for (uint32_t i = 0; i < body->nodes.n; i++) {
+        const Node *x = body->nodes.at[i];
+        if (!live[i]) continue;
+        if (!is_plain(x) || x->nregions) return false;
+        const int64_t index = x->op == OP_region_param ? attr_int(x, ATTR_index, 0) : 0;
+        moving[i] = index >= 1 && index <= carried;
+        for (uint32_t k = 0; k < x->nargs; k++) moving[i] |= moving[x->args[k]->id];
+        if (moving[i] && x->nargs && !keeps_elements(x, elements)) return false;
+        operations += node_class(x) == CLS_ELEMENTWISE;
+    }
+    return operations <= MOST_OPERATIONS;
+}
+
+static Node *marked(void *ctx, Graph *g, Node *n, Node *const *map)
+{
+    if (!is_recurrence(ctx, n)) return NULL;
+    Node **args = NEW_ARRAY(g->arena, Node *, n->nargs + 1);
+    for (uint32_t i = 0; i < n->nargs; i++) args[i] = map[n->args[i]->id];
+    Attrs attrs = attrs_copy(n->attrs);
+    attr_set_int(&attrs, ATTR_one_kernel, 1);
+    graph_stamp(g, n, n->name);
+    return graph_region_node(g, OP_loop, args, (int)n->nargs, &attrs, n->regions, 1);
+}
+
+static Graph *mark(void *ctx, const IdMap *done, Graph *g)
+{
+    return rewrite_nodes(g, done, is_recurrence, marked, ctx);
+}
+
+Graph *pass_recurrences(Graph *g, Module *m, const PassOptions *o)
+{
+    (void)m;
+    if (!o->target || o->target->kind != TARGET_CUDA) return g;
+    return over_regions(g, mark, NULL);
+}

@@ -1,0 +1,19 @@
+#!/bin/bash
+# Loops that are one kernel (passes/recurrences.c), on the device of the host, against the evaluator: random sizes and numbers of
+# iterations, under which some do not fill a block or the unrolled iterations.
+. "$(dirname "$0")/../lib.sh"
+net=$ROOT/tests/shim/net/recurrences.net
+needs_shim
+export LD_LIBRARY_PATH=$BUILD/shim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+RANDOM=${SEED:=$((10#$(date +%j)))} # another day, other sizes
+run() { expect 0 "kernels on cuda:0" "$NETC" check "$net" --device cuda:0 --cache-dir '' "$@"; }
+run
+for _ in 1 2 3; do
+    run -D b=$((1 + RANDOM % 9)) -D c=$((1 + RANDOM % 60)) -D T=$((2 + RANDOM % 40)) -D f16s=$((RANDOM % 2)) \
+        --precision $([ $((RANDOM % 2)) = 0 ] && echo f32 || echo bf16)
+done
+SHIM_CUT='0.9f=>0.91f' expect 1 "" "$NETC" check "$net" --device cuda:0 --cache-dir '' # (the check sees another factor)
+calls() { "$NETC" inspect "$net" -e "$1" --target sm_90 --order "${@:2}" | sed -n 's/.*total: \([0-9]*\) calls.*/\1/p'; }
+[ "$(calls recurrences -D T=13)" = "$(calls recurrences -D T=99)" ] && pass || fail "an iteration is a call: $(calls recurrences -D T=99)"
+[ "$(calls others -D T=13)" != "$(calls others -D T=99)" ] && pass || fail "elements that meet others in one kernel"
+finish
