@@ -13,10 +13,8 @@ for _ in 1 2 3; do
     echo "SEED=$SEED: ${sizes[*]}"
     checked 0 worst "${sizes[@]}"
 done
-# The sum that is not scaled as the maximum grows is seen, at this size and at the last one: they are computed so.
+# The sum that is not scaled as the maximum grows is seen at these sizes, which are computed in one pass. (Of odd widths, some are not,
+# such as 1 row of 59493.)
 export SHIM_CUT='_acc *= nc_exp_16(=>_acc *= 1 + 0 * nc_exp_16('
-for size in "${sizes[*]}" "-D width=61440"; do
-    # shellcheck disable=SC2086
-    checked 1 WRONG $size
-done
+for rows in 1 3; do checked 1 WRONG -D rows=$rows -D width=61440; done
 finish
