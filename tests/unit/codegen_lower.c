@@ -171,7 +171,7 @@ static void add(Suite *s, const char *name, Graph *g, GroupKind kind, int ninner
     Group gr = {.kind = kind, .id = (uint32_t)ninner, .launch = (uint32_t)ninner};
     for (uint32_t i = 0; i < g->roots.n; i++) {
         Node *r = g->roots.at[i];
-        Node *v = kind == GROUP_SCAN || kind == GROUP_SCATTER ? r->args[0] : r;
+        Node *v = kind >= GROUP_LOOP ? r->args[0] : r; // (an anchor)
         vec_push(s->a, &gr.outs, v);
         if (!strncmp(attr_str(r, ATTR_name), "fold", 4)) vec_push(s->a, &gr.folded, v);
         gr.anchor = v;

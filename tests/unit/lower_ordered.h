@@ -1,3 +1,28 @@
+// A loop that runs as one kernel on a GPU, forwards and backwards.
+static void recurrence(Suite *s, bool reverse)
+{
+    Graph *g = begin(s), *body = begin(s);
+    const int64_t n = 300;
+    Type t[] = {type_scalar(DT_I64), type_make(DT_F32, 1, &n), type_make(DT_F32, 1, &n)};
+    Node *p[3], *x[] = {IN(g, "h", DT_F32, 300), IN(g, "x", DT_F32, 7, 300)};
+    for (int i = 0; i < 3; i++) p[i] = graph_region_param(body, &t[i]);
+    vec_push(s->a, &body->results,
+             graph_binary(body, OP_add, graph_unary(body, OP_tanh, p[1]), p[2]));
+    body->fusion = NEW(s->a, Fusion); // nothing is stored in it
+    body->fusion->group_of = NEW_ARRAY(s->a, uint32_t, body->nodes.n + 1);
+    Attrs at = {0};
+    attr_set_int(&at, ATTR_count, 7);
+    attr_set_int(&at, ATTR_carried, 1);
+    attr_set_int(&at, ATTR_scanned, 1);
+    if (reverse) attr_set_int(&at, ATTR_reverse, 1);
+    attr_set_int(&at, ATTR_one_kernel, 1);
+    out(g, graph_region_node(g, OP_loop, x, 2, &at, &body, 1), "y");
+    const bool was = s->cuda_only;
+    s->cuda_only = true;
+    add(s, reverse ? "recurrence, reversed" : "recurrence", g, GROUP_CALL, 0, NULL, NULL, 1e-5);
+    s->cuda_only = was;
+}
+
 // Rows in order: long enough to be sorted by their bytes on the CPU, and short; every type of keys
 // with NaN, infinities, both zeros and many ties; both directions; along every axis; all of them,
 // or the first few.
@@ -6,6 +31,8 @@ static void ordered(Suite *s)
     static const DType types[] = {DT_F32, DT_F64, DT_F16, DT_BF16, DT_I32,
                                   DT_I64, DT_U32, DT_U8,  DT_BOOL};
     static const int64_t lengths[] = {1, 63, 64, 65, 300, 1021};
+    recurrence(s, false);
+    recurrence(s, true);
     for (int k = 0; k < 9 * 6 * 2; k++) {
         Graph *g = begin(s);
         Attrs so = {0};
