@@ -4,12 +4,12 @@
 //
 //     h = loop t in 0..T carry h over x, a { h = a * h + x  emit h }
 //
-// This includes the backward loop of such a loop, running means, returns of rewards, and state
-// space models. An element must depend on no other element of a carried value; what does not depend
-// on carried values may be read at any index (a slice, a broadcast).
+// This includes the backward loop of such a loop, running means, returns of rewards, and
+// linear recurrences. An element must depend on no other element of a carried value; what does not
+// depend on carried values may be read at any index (a slice, a broadcast).
 //
-// Requires: gradients expanded. Keeps: every value to the bit. Breaks:
-// nothing. The loop remains a loop, marked one_kernel, which fusion and lowering treat as a call
+// Requires: gradients expanded. Keeps: every value to the bit. Breaks: nothing. The loop remains a
+// loop, marked one_kernel, which fusion and lowering treat as a call
 // (codegen/lower/lower_recurrence.c).
 #include "passes/passes.h"
 #include "passes/regions.h"

@@ -78,6 +78,10 @@ void print_row_stores(Emit *e, const char *leader)
             if (!store_over(b, &b->stores.at[i], b->col)) emit_value(e, b->stores.at[i].value);
         emit(e, "__syncthreads();");
     }
+    if (!strcmp(leader, "true")) {
+        lane_stores(e, &none, -1);
+        return;
+    }
     emit_open(e, 0);
     e->scope->guard = true;
     lane_stores(e, &none, -1);

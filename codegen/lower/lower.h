@@ -60,9 +60,6 @@ const Node *lower_window_below(const Node *n);
 // -- lower_attention.c: a call's region (passes/attention/). *ordered: the bodies must run one
 // after the other.
 bool lower_attention(LowerCtx *ctx, const Group *group, BodyList *out, bool *ordered);
-// Result k of the region of a call, at idx: stores it as the group's out of that number, or as its
-// part of a concatenation.
-void lower_result(Lower *l, const Node *result, uint32_t k, const Ix *const *idx);
 
 // -- lower_recurrence.c: a loop that runs as one kernel (passes/recurrences.c)
 bool lower_recurrence(LowerCtx *ctx, const Group *group, BodyList *out);

@@ -91,7 +91,8 @@ static const Ix *within(Lower *l, const ConcatPart *part, int64_t count, const I
     return ix_linear(c, idx, t->dim, t->rank);
 }
 
-void lower_result(Lower *l, const Node *result, uint32_t k, const Ix *const *idx)
+// Stores the result of the region that is the group's out [k] at idx.
+static void store(Lower *l, const Node *result, uint32_t k, const Ix *const *idx)
 {
     const Type *t = &result->type;
     const Node *stored = l->group->outs.at[k];
@@ -139,7 +140,7 @@ static bool lower_products(LowerCtx *ctx, const Group *group, const Roots *r, co
             const int64_t all[2] = {batch, height};
             const Ix *at[2] = {b, row};
             ix_delinear(c, ix_linear(c, at, all, 2), result->type.dim, result->type.rank, idx);
-            lower_result(&l, result, i, idx);
+            store(&l, result, i, idx);
         }
         for (int k = 0; k < n && dot; k++) {
             if (o[k].dot != dot) continue;
@@ -148,7 +149,7 @@ static bool lower_products(LowerCtx *ctx, const Group *group, const Roots *r, co
             idx[nb] = o[k].side ? place : row;
             idx[nb + 1] = o[k].side ? row : place;
             if (!carry(&l, r, result, dot, idx)) l.failed = true;
-            if (!l.failed) lower_result(&l, result, i, idx);
+            if (!l.failed) store(&l, result, i, idx);
         }
     }
     if (l.failed || !attention_find(l.body)) return lower_failed(&l, call);
