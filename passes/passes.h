@@ -80,6 +80,7 @@ Graph *pass_attention(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_chunks(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_widen(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_merge_groups(Graph *g, Module *m, const PassOptions *o);
+Graph *pass_few_results(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_patches(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_channels(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_vectors(Graph *g, Module *m, const PassOptions *o);

@@ -14,7 +14,7 @@ stored() {
     [ "$found" -ge "$least" ] && pass || fail "SEED=$SEED $*: $found of $least entries store windows"
 }
 stored 2 -D b=3
-stored 3 -D b=4 -D h=31 -D c=7 -D o=24 -D stride=1
+stored 5 -D b=4 -D h=31 -D c=7 -D o=24 -D stride=1
 stored 1 -D b=3 -D h=23 -D c=3 -D k=7 -D stride=2 # (lines of 21 terms, each filled up to 24)
 stored 0 -D h=17 -D c=1 -D k=5 -D dilation=2
 stored 0 -D b=4 -D h=19 -D c=1 -D o=36 -D k=1 -D stride=1 -D dilation=2 -D f16s=1 # (rows beside columns with blocks of 252)
