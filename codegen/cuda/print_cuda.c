@@ -12,6 +12,7 @@ void body_cuda(Emit *e, KernelPhase phase)
     switch (e->body->sched.variant) {
     case RUN_MAP: map_cuda(e); break;
     case RUN_TRANSPOSE: transpose_cuda(e); break;
+    case RUN_INTERLEAVED: interleaved_cuda(e); break;
     case RUN_REUSE: reuse_cuda(e); break;
     case RUN_ROWS:
         if (phase == PHASE_COMBINE)

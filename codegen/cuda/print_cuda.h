@@ -23,6 +23,7 @@ void sort_cuda(Emit *e);
 void first_cuda(Emit *e);
 void transpose_cuda(Emit *e);
 void reuse_cuda(Emit *e);
+void interleaved_cuda(Emit *e);
 void tile_program_cuda(Emit *e); // tile_print.c
 void attention_cuda(Emit *e);    // attention_print.c
 
@@ -51,6 +52,8 @@ typedef struct Vectors {
 Vectors find_vectors(const Emit *e, int axis, int width);
 void add_loads(const Emit *e, Vectors *v, bool (*wanted)(const Emit *e, int load)); // live ones
 const char *vec_type(Emit *e, DType t, int width);
+const char *load_word(const Emit *e,
+                      const Inst *load); // "nc_" and this: the function that loads it
 // Whether the load depends on its axes only, so that it can be issued before all arithmetic.
 bool is_plain(const Emit *e, int load);
 int vector_width(const Vectors *v, int load);               // how many elements are loaded

@@ -158,7 +158,7 @@ static int64_t array_bytes(const BodyBuf *b)
 // that lines that are written go to memory early and in order: on an H200 softmax of
 // bf16[32768, 4096] went from 4080 to 4247 GB/s. This is not done if rows share lines of memory:
 // with rows of 1000 columns, softmax went from 4091 to 4147 GB/s, but layer norm from 4159 to 3800.
-static const char *load_word(const Emit *e, const Inst *load)
+const char *load_word(const Emit *e, const Inst *load)
 {
     const Body *b = e->body;
     int64_t cache = e->kernel->ctx->target->l2_bytes, written = 0;

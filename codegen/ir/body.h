@@ -345,6 +345,15 @@ int inst_choice(const Body *b, int load, int width);
 bool inst_placed(const Body *b, int inst);
 // -- body_windows.c
 void body_windows(Arena *a, Body *b); // sets Body.dot.windows
+// -- interleaved.c: maps that read runs of elements for several indices of outer axes
+// The outer axes for all of whose indices a thread computes results, as a mask. 0: there are none.
+uint64_t body_interleaved(const Body *b);
+int64_t body_phases(const Body *b, uint64_t phases); // the number of these indices together
+bool body_interleaves(const Body *b, const Inst *v); // whether it loads such runs
+// The elements of a run that are loaded at a time: with the phases and the innermost axis at the
+// beginning of a run, they are aligned. 0: fewer than eight bytes.
+int body_interleaved_piece(const Body *b, const Inst *v, uint64_t phases);
+
 // -- body_strips.c
 void body_strips(Arena *a, const Body *b, BodyWindows *w); // sets w->strips; for axis 1
 // -- body_attention.c

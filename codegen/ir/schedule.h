@@ -21,6 +21,7 @@ typedef enum ScheduleKind {
 typedef enum ScheduleVariant {
     RUN_MAP,              // MAP: vectors along any axis
     RUN_TRANSPOSE,        // ... tiles that are transposed through shared memory
+    RUN_INTERLEAVED,      // ... threads read runs with elements for several outer indices
     RUN_REUSE,            // ... threads keep values that all outer indices read
     RUN_ROWS,             // ROW: teams, in any order
     RUN_SCAN,             // ... running sums, combined across a team
@@ -69,7 +70,8 @@ typedef struct Schedule {
     struct {       // MAP
         int transpose; // 1 + the axis along which some loads are contiguous: tiles of this and the
                        // innermost axis are transposed when they are read; 0: none
-        int reuse;     // 1: a thread processes several outer indices for the same inner one
+        int interleaved; // 1: a thread computes results for all phases (ir/interleaved.c)
+        int reuse;       // 1: a thread processes several outer indices for the same inner one
     } map;
     struct {            // ROW, SWEEP
         int keep_in;    // KEEP_*; SWEEP: where a thread keeps values that all rows share

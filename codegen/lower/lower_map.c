@@ -202,6 +202,47 @@ static int64_t short_period(const LowerCtx *ctx, const Body *b)
     return period > 1 && period <= BODY_FEW && b->axis[inner].extent % period == 0 ? period : 0;
 }
 
+// The divisor by which all loads' indices split an axis into two; 0: they do not, or differently.
+static int64_t split_of(const Body *b, int axis)
+{
+    int64_t by = 0;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Ix *ix = b->insts.at[i].kind == KI_LOAD ? b->insts.at[i].ix : NULL;
+        for (int k = 0; ix && k < ix->n; k++) {
+            const IxTerm *t = ix->at[k].term, *of = t;
+            if (t->kind != IT_DIV && t->kind != IT_MOD) continue;
+            if (t->e->n == 1 && !t->e->constant && t->e->at[0].coeff == 1) of = t->e->at[0].term;
+            if (of->kind != IT_AXIS || of->id != axis) continue;
+            if (by && by != t->by) return 0;
+            by = t->by;
+        }
+    }
+    return by && b->axis[axis].extent % by == 0 ? by : 0;
+}
+
+// On CUDA: the axes walk[0..n-1] with those that loads split in two as two axes each, if the loads
+// are then interleaved (ir/interleaved.c). Returns their number; 0: they are not.
+static int split_phases(const Map *m, const Body *b, const Piece *piece, int npieces,
+                        const int64_t *walk, int n, int64_t *split)
+{
+    const int64_t large = 1 << 16;
+    const int vector = 8; // the widest; the body is interleaved with narrower ones, too
+    int count = 0;
+    if (m->ctx->target->kind != TARGET_CUDA || body_rows(b) < large) return 0;
+    for (int i = 0; i < n; i++) {
+        const int64_t by = split_of(b, i);
+        if (count + (by > 0) >= MAX_RANK) return 0;
+        if (by) split[count++] = walk[i] / by;
+        split[count++] = by ? by : walk[i];
+    }
+    if (count == n) return 0;
+    Lower l = lower_pieces(m, piece, npieces, split, count, NULL);
+    l.body->sched.vector = vector;
+    const bool found = !l.failed && body_interleaved(l.body);
+    l.body->sched.vector = 0;
+    return found ? count : 0;
+}
+
 // l: the pieces, lowered over all axes of the space.
 static bool finish_body(const Map *m, Lower l, const Piece *piece, int npieces, BodyList *out)
 {
@@ -214,7 +255,10 @@ static bool finish_body(const Map *m, Lower l, const Piece *piece, int npieces, 
         else
             merged[n++] = piece->size[i];
     if (n != m->rank) l = lower_pieces(m, piece, npieces, merged, n, NULL);
-    if (flat_is_faster(m->ctx, l.body)) {
+    int64_t split[MAX_RANK];
+    const int nsplit = l.failed ? 0 : split_phases(m, l.body, piece, npieces, merged, n, split);
+    if (nsplit) l = lower_pieces(m, piece, npieces, split, n = nsplit, NULL);
+    if (!nsplit && flat_is_faster(m->ctx, l.body)) {
         for (int i = 1; i < n; i++) merged[0] *= merged[i];
         l = lower_pieces(m, piece, npieces, merged, 1, NULL);
     }

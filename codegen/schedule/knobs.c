@@ -113,12 +113,21 @@ static int legal_vector(const Body *b, const Target *t, int64_t *out)
 
 static int legal_reuse(const Body *b, const Target *t, int64_t *out)
 {
+    if (runs(b, t, RUN_INTERLEAVED)) return 0;
     return cuda_of(b, t, SCHED_MAP) && reuse_possible(b) ? numbers(0, 1, 2, out) : 0;
+}
+
+static int legal_interleaved(const Body *b, const Target *t, int64_t *out)
+{
+    return cuda_of(b, t, SCHED_MAP) && !b->sched.map.transpose && body_interleaved(b)
+               ? numbers(0, 1, 2, out)
+               : 0;
 }
 
 static int legal_unroll(const Body *b, const Target *t, int64_t *out)
 {
     if (runs(b, t, RUN_COLUMNS)) return powers(b, 1, 16, NULL, out);
+    if (runs(b, t, RUN_INTERLEAVED)) return 0;
     if (runs(b, t, RUN_ROWS) && b->sched.row.keep_in != KEEP_REGISTERS)
         return numbers(1, 1, 8, out);
     return cuda_of(b, t, SCHED_MAP) && !b->sched.map.transpose ? powers(b, 1, 8, NULL, out) : 0;
@@ -392,6 +401,9 @@ const Knob knobs[] = {
     {"threads", "threads of a block", INT(threads), legal_threads, -1, false, NULL},
     {"transpose", "1 + the axis whose tiles are transposed while they are read; 0: none",
      INT(map.transpose), legal_transpose, 0, false, NULL},
+    {"interleaved",
+     "1: a thread reads whole runs, whose elements belong to several outer positions",
+     INT(map.interleaved), legal_interleaved, 0, false, NULL},
     {"reuse", "1: a thread processes several outer positions of one inner position", INT(map.reuse),
      legal_reuse, 0, false, NULL},
     {"each",

@@ -31,6 +31,8 @@ static void map_reason(Arena *a, const Body *b, Buf *o)
         return;
     }
     buf_str(o, vectors(a, b, inner));
+    if (s->variant == RUN_INTERLEAVED)
+        buf_str(o, "; a thread reads whole runs, whose elements belong to several outer positions");
     if (s->variant == RUN_REUSE) buf_str(o, "; what every outer position reads stays in registers");
     if (s->unroll > 1) buf_printf(o, "; accesses are narrow, so %d are in flight", s->unroll);
 }

@@ -110,6 +110,9 @@ static void cuda_map(const Target *t, Body *b)
             device = (int64_t)t->units * t->threads_per_unit;
     s->vector = schedule_vector(b, inner, b->axis[inner].extent, b->npar == 1, true);
     while (s->vector > 1 && crowd / s->vector < device / 32) s->vector /= 2;
+    const uint64_t phases = body_interleaved(b);
+    s->map.interleaved = phases && crowd / s->vector / body_phases(b, phases) >= device / 4;
+    if (s->map.interleaved) return;
     // One access of 16 bytes per thread keeps enough in flight, and blocks that each process a
     // small contiguous range are fastest; narrow accesses need several in flight.
     s->unroll = 1;
@@ -138,15 +141,19 @@ static void map_derive(Body *b)
 {
     Schedule *s = &b->sched;
     int inner = b->npar - 1;
-    s->variant = s->map.transpose                    ? RUN_TRANSPOSE
-                 : s->map.reuse && reuse_possible(b) ? RUN_REUSE
-                                                     : RUN_MAP;
+    s->variant = s->map.transpose                            ? RUN_TRANSPOSE
+                 : s->map.interleaved && body_interleaved(b) ? RUN_INTERLEAVED
+                 : s->map.reuse && reuse_possible(b)         ? RUN_REUSE
+                                                             : RUN_MAP;
     if (s->variant == RUN_TRANSPOSE) {
         s->threads = 256;
         s->blocks = ceil_div(b->axis[inner].extent, 32);
         for (int i = 0; i < inner; i++)
             s->blocks *=
                 i == s->map.transpose - 1 ? ceil_div(b->axis[i].extent, 32) : b->axis[i].extent;
+    } else if (s->variant == RUN_INTERLEAVED) {
+        const int64_t each = s->vector * body_phases(b, body_interleaved(b));
+        s->blocks = ceil_div(body_rows(b) / each, s->threads);
     } else if (s->variant == RUN_REUSE) {
         reuse_derive(b);
     } else {

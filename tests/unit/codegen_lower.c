@@ -70,6 +70,7 @@ static void check_variant(Suite *s, const Case *c, const Body *b)
     static const int kinds[] = {
         [RUN_MAP] = 1 << SCHED_MAP,
         [RUN_TRANSPOSE] = 1 << SCHED_MAP,
+        [RUN_INTERLEAVED] = 1 << SCHED_MAP,
         [RUN_REUSE] = 1 << SCHED_MAP,
         [RUN_ROWS] = 1 << SCHED_ROW,
         [RUN_SCAN] = 1 << SCHED_ROW,
@@ -444,6 +445,11 @@ static void maps(Suite *s)
         out(g, graph_binary(g, OP_add, graph_cast(g, x, DT_F32), IN(g, "row", DT_F32, m)), "z");
         add(s, arena_printf(s->a, "turned %d", i), g, GROUP_MAP, 0, NULL, NULL, 1e-6);
     }
+
+    g = begin(s); // runs whose elements belong to two outer positions
+    x = graph_permute(g, IN(g, "x", DT_F32, 270, 1024, 2), (int64_t[]){0, 2, 1});
+    out(g, graph_binary(g, OP_mul, x, IN(g, "row", DT_F32, 1024)), "y");
+    add(s, "interleaved", g, GROUP_MAP, 0, NULL, NULL, 1e-6);
 
     g = begin(s);
     x = IN(g, "x", DT_F32, 5, 6);
