@@ -379,7 +379,7 @@ int target_line_elements(const Target *t)
 // H100, those of 24 to 80 channels became 0.99 to 3.1 times as fast.
 int64_t target_copied_channels(const Target *t, int64_t channels, int64_t results, bool lines)
 {
-    enum { STEP = 64, TILE = 128 };
+    enum { STEP = 64, TILE = 64 };
     const int64_t next = (channels + STEP - 1) / STEP * STEP;
     const bool pays = lines ? next <= channels * 3 : channels > STEP && next * 3 <= channels * 4;
     return t->group_products && pays && channels % TARGET_UNIT == 0 &&
@@ -425,7 +425,7 @@ static double groups_met(const TargetGroups *x)
 // multiprocessors busy. [gathered] is fuse_dot.c's estimate of the others.
 static double merged_seconds(const Target *t, const TargetGroups *x)
 {
-    enum { STEP = 64, TILE = 128 };
+    enum { STEP = 64, TILE = 64 };
     const double copied = 0.8, gathered = 0.35, groups = (double)x->groups;
     const int64_t channels = x->groups * x->channels, results = x->groups * x->results,
                   counted = target_copied_channels(t, channels, x->rows * results, false),
