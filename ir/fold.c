@@ -431,7 +431,7 @@ static Node *fold_gather(Graph *g, const Infer *in)
 {
     const Node *x = in->args[0];
     if (x->op != OP_iota || x->type.rank != 1 || dtype_is_float(x->type.dtype)) return NULL;
-    if (!range_within(range_of_copies(in->args[1]), (Range){0, x->type.dim[0] - 1})) return NULL;
+    if (!range_within(range_of_node(in->args[1]), (Range){0, x->type.dim[0] - 1})) return NULL;
     return graph_cast(g, in->args[1], x->type.dtype);
 }
 

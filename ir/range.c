@@ -133,51 +133,80 @@ Range range_of_op(Op op, DType t, const Range *a, bool *exact)
     return *exact ? r : all;
 }
 
-static Range of_node(const Node *n, int depth)
+static Range of_node(const Node *n, int depth);
+
+// Copies of elements of the operands in the mask.
+static Range of_copies(const Node *n, unsigned operands, int depth)
+{
+    Range r = {INT64_MAX, INT64_MIN};
+    for (uint32_t i = 0; i < n->nargs; i++)
+        if (operands >> i & 1) r = join(r, of_node(n->args[i], depth - 1));
+    return r;
+}
+
+static Range of_elementwise(const Node *n, int depth)
 {
     Range all = range_of_type(n->type.dtype), a[3];
-    double v;
     bool exact;
-    if (node_const_value(n, &v) && v >= -0x1p52 && v <= 0x1p52)
-        return (Range){(int64_t)v, (int64_t)v};
-    if (n->op == OP_iota) {
-        Range places = {0, n->type.dim[attr_int(n, ATTR_axis, 0)] - 1};
-        return range_within(places, all) ? places : all;
-    }
-    if (attr_find(n, ATTR_high_bound) && attr_find(n, ATTR_low_bound))
-        return (Range){attr_int(n, ATTR_low_bound, 0), attr_int(n, ATTR_high_bound, 0) - 1};
-    if (!depth) return all;
-    if (node_has(n, OPF_STRIDES) || n->op == OP_gather || n->op == OP_dynamic_slice)
-        return of_node(n->args[0], depth - 1);
-    if (node_class(n) != CLS_ELEMENTWISE || n->nargs > 3) return all;
+    if (n->nargs > 3) return all;
     for (uint32_t i = 0; i < n->nargs; i++) {
         if (dtype_is_float(n->args[i]->type.dtype)) return all;
         a[i] = of_node(n->args[i], depth - 1);
     }
-    if (n->op == OP_cast) return n->nargs == 1 && range_within(a[0], all) ? a[0] : all;
+    if (n->op == OP_cast) return range_within(a[0], all) ? a[0] : all;
     return range_of_op(n->op, n->type.dtype, a, &exact);
+}
+
+static Range places(const Node *of, int64_t axis)
+{
+    return (Range){0, of->type.dim[axis] - 1};
+}
+
+// A result whose range no operand determines.
+static bool of_itself(const Node *n, Range *out)
+{
+    int count, rank;
+    double v;
+    const int64_t *list = attr_ints(n, ATTR_values, &count);
+    *out = (Range){attr_int(n, ATTR_low_bound, 0), attr_int(n, ATTR_high_bound, 0) - 1};
+    if (attr_find(n, ATTR_high_bound) && attr_find(n, ATTR_low_bound)) return true;
+    if (n->op == OP_iota) *out = places(n, attr_int(n, ATTR_axis, 0));
+    if (n->op == OP_argmax) *out = places(n->args[0], attr_ints(n, ATTR_axes, &rank)[0]);
+    if (n->op == OP_argsort) *out = places(n->args[0], attr_int(n, ATTR_axis, 0));
+    if (n->op == OP_iota || n->op == OP_argmax || n->op == OP_argsort) return true;
+    if (n->op == OP_const && list && count) {
+        *out = (Range){list[0], list[0]};
+        for (int i = 1; i < count; i++) *out = join(*out, (Range){list[i], list[i]});
+        return true;
+    }
+    if (!node_const_value(n, &v) || v < -0x1p52 || v > 0x1p52) return false;
+    *out = (Range){(int64_t)v, (int64_t)v};
+    return true;
+}
+
+static Range of_node(const Node *n, int depth)
+{
+    enum { MOST_PARTS = 3, FIRST = 1, SECOND = 2, THIRD = 4, ALL = 7 };
+    Range r, all = range_of_type(n->type.dtype);
+    if (of_itself(n, &r)) return range_within(r, all) ? r : all;
+    if (!depth) return all;
+    switch (n->op) {
+    case OP_max:
+    case OP_min:
+    case OP_sort:
+    case OP_gather:
+    case OP_dynamic_slice: return of_copies(n, FIRST, depth);
+    case OP_dynamic_update: return of_copies(n, FIRST | SECOND, depth);
+    case OP_scatter:
+    case OP_scatter_max:
+    case OP_scatter_min: return of_copies(n, FIRST | THIRD, depth);
+    default: break;
+    }
+    if (node_class(n) == CLS_VIEW && n->nargs <= MOST_PARTS) return of_copies(n, ALL, depth);
+    return node_class(n) == CLS_ELEMENTWISE ? of_elementwise(n, depth) : all;
 }
 
 Range range_of_node(const Node *n)
 {
     return of_node(n, DEPTH);
-}
-
-static Range of_copies(const Node *n, int depth)
-{
-    enum { MOST_PARTS = 3 };
-    if (depth && node_class(n) == CLS_VIEW && n->nargs <= MOST_PARTS) {
-        Range r = of_copies(n->args[0], depth - 1);
-        for (uint32_t i = 1; i < n->nargs; i++) r = join(r, of_copies(n->args[i], depth - 1));
-        return r;
-    }
-    if (!depth || n->op != OP_cast || dtype_is_float(n->args[0]->type.dtype))
-        return range_of_node(n);
-    Range r = of_copies(n->args[0], depth - 1), all = range_of_type(n->type.dtype);
-    return range_within(r, all) ? r : all;
-}
-
-Range range_of_copies(const Node *n)
-{
-    return of_copies(n, DEPTH);
 }

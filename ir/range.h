@@ -16,10 +16,8 @@ bool range_within(Range r, Range in);
 // overflows the type, so the result is that of the op on whole numbers; otherwise the range is the
 // type's. Unknown ops have the range of their type.
 Range range_of_op(Op op, DType t, const Range *a, bool *exact);
-// The range of the elements of n, which is of an integer type or bool.
+// The range of the elements of n, which is of an integer type or bool: through views, reads by
+// index and sorts, and of results such as argmax that are places along an axis.
 Range range_of_node(const Node *n);
-// The same, but it also looks through all views, such as joined and padded values, and casts of
-// integers.
-Range range_of_copies(const Node *n);
 
 #endif

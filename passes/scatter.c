@@ -98,10 +98,10 @@ static const Node *places_in_rows(const Node *index, int64_t places)
         const int64_t n = step_of(row->args[0]), rows = index->type.dim[0];
         const Range all = {0, n - 1};
         if (attr_ints(row, ATTR_dims, &rank)[0] != 0 || n <= 0 || n > places / rows ||
-            !range_within(range_of_copies(place), all))
+            !range_within(range_of_node(place), all))
             continue;
         const Node *as = place->op == OP_cast ? place->args[0] : place; // narrower keys, if so
-        return dtype_is_int(as->type.dtype) && range_within(range_of_copies(as), all) ? as : place;
+        return dtype_is_int(as->type.dtype) && range_within(range_of_node(as), all) ? as : place;
     }
     return NULL;
 }
