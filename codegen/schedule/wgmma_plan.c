@@ -58,7 +58,8 @@ void wgmma_derive(Body *b, const Target *t)
     if (s->cluster > most) s->cluster = most;
     if (s->cluster > t->units) s->cluster = 1;
     // Blocks of 64 rows per group, as registers hold their sums.
-    int blocks = s->tile.n > 192 || s->tile.wgmma == WGMMA_SPLIT || right ? 1 : 2;
+    const bool few = b->axis[1].extent <= ROWS && !adds && !wgmma_strips(b);
+    int blocks = s->tile.n > 192 || s->tile.wgmma == WGMMA_SPLIT || right || few ? 1 : 2;
     s->threads = (1 + GROUPS) * 128;
     s->resident = 1;
     s->tile.k = STEP;
