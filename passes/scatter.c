@@ -16,7 +16,9 @@
 // of all updates. Sums with the same index, as in the layers of a graph network, share the sort.
 //
 //     scatter_add(x, index, u)   becomes   order = argsort(index)
-//                                          scatter_add(x, index[order], u[order])  @{ordered=1}
+//                                          scatter_add(x, index[order], u[order])  @{ordered=n}
+//
+// where n is the largest number of updates that a place can have.
 //
 // If the index is r * n + place for rows r of updates, with places from 0 to n - 1, as in the
 // gradient of take_along_axis, only each row has to be sorted.
@@ -120,6 +122,13 @@ static Node *order_of(Graph *g, const Node *n, Node *const *map)
     return graph_reshape(g, graph_binary(g, OP_add, sorted, first), 1, &count);
 }
 
+// The most updates of one place.
+static int64_t most_of(const Node *n)
+{
+    const Node *places = places_in_rows(n->args[1], n->type.dim[attr_int(n, ATTR_axis, 0)]);
+    return places ? places->type.dim[1] : updates_of(n);
+}
+
 static Node *in_order(Graph *g, const Node *n, Node *const *map)
 {
     const int64_t axis = attr_int(n, ATTR_axis, 0);
@@ -130,7 +139,7 @@ static Node *in_order(Graph *g, const Node *n, Node *const *map)
     graph_stamp(g, n, NULL);
     Attrs attrs = {0};
     attr_set_int(&attrs, ATTR_axis, axis);
-    attr_set_int(&attrs, ATTR_ordered, 1);
+    attr_set_int(&attrs, ATTR_ordered, most_of(n));
     return graph_node(g, OP_scatter_add, (Node *[]){x, sorted, moved}, 3, &attrs);
 }
 

@@ -1,6 +1,9 @@
 // Sums by index whose updates are sorted by place (passes/scatter.c), as CUDA C: a team of threads
 // has neighbouring places, so its updates are neighbours, too. A search finds the first and the
 // last of them.
+//
+// Where a place may have many updates (Body.bins.chunk), chunks of them have been added up by a
+// kernel before, each by a team of its own. Both kernels are printed here.
 #include "codegen/cuda/print_cuda.h"
 
 enum { WARP = 32, FLIGHT = 16, FEW = 4 }; // FLIGHT, FEW: updates loaded before they are added
@@ -54,6 +57,78 @@ static void print_found(Emit *e)
          emit_value(e, b->bins.ordered));
 }
 
+// -- chunks of updates of one place ---------------------------------------------------------------
+
+// Declares same, which is what columns of a chunk must share.
+static void print_same(Emit *e)
+{
+    const Body *b = e->body;
+    const char *it = int_type(e), *c = e->axis[b->col];
+    const long long chunk = b->bins.chunk;
+    emit_open(e, 1ull << b->col);
+    emit(e, "return %s;", emit_value(e, b->bins.same));
+    emit_close(e, emit_text(e, "const auto same = [&](const %s %s) {", it, c), "};");
+    emit(e,
+         "const auto single = [&](const %s chunk) { return same(chunk) == same(chunk + %lld); };",
+         it, chunk - 1);
+}
+
+static bool adds_chunks(const Body *b) // (to be used by the next body)
+{
+    return b->bins.same != b->bins.ordered;
+}
+
+// The team's chunk, if its updates are of one place; otherwise nothing.
+static void print_own_chunk(Emit *e)
+{
+    const Body *b = e->body;
+    const char *it = int_type(e);
+    const long long chunk = b->bins.chunk;
+    const char *own = emit_scaled(e, e->axis[0], b->bins.held);
+    if (bins_teams_of(b) > 1) own = emit_text(e, "(%s)", emit_plus(e, own, "team"));
+    emit(e, "%s next = (%s)%s * %lld;", it, it, own, chunk);
+    emit(e, "const %s end = next < %lld && single(next) ? next + %lld : next;", it,
+         extent_of(b, b->col), chunk);
+}
+
+// Code between these two adds the updates from [next] on that are before [stop], where the sums of
+// chunks begin; close_chunks adds these to the variable [total], between the statements [before]
+// and [after].
+static void open_chunks(Emit *e)
+{
+    const long long chunk = e->body->bins.chunk;
+    emit_open(e, 0);
+    emit(e, "%s stop = (next + %lld) / %lld * %lld;", int_type(e), chunk - 1, chunk, chunk);
+    emit(e, "while (stop + %lld <= end && !single(stop)) stop += %lld;", chunk, chunk);
+    emit(e, "if (stop + %lld > end) stop = end;", chunk);
+}
+
+static void close_chunks(Emit *e, const char *before, const char *after)
+{
+    const Body *b = e->body;
+    const char *it = int_type(e);
+    const long long chunk = b->bins.chunk;
+    emit(e, "next = stop;");
+    emit_open(e, 0); // the chunks of the same place: a binary search for the last of them
+    emit(e, "%s low = stop / %lld + 1, high = end / %lld;", it, chunk, chunk);
+    emit_open(e, 0);
+    emit(e, "const %s half = low + (high - low) / 2;", it);
+    emit(e, "if (same(half * %lld + %lld) == same(stop)) low = half + 1;", chunk, chunk - 1);
+    emit(e, "else high = half;");
+    emit_end(e, "while (low < high) {");
+    emit(e, "const int place = (int)(same(stop) - (%s)%s * %lld);", it, e->axis[0],
+         (long long)b->bins.held);
+    emit(e, "%s", before);
+    emit(e, "#pragma unroll %d", FLIGHT);
+    emit_open(e, 1ull << b->col);
+    emit_int(e, e->axis[b->col], "next");
+    emit(e, "total += %s;", emit_value(e, b->insts.at[b->bins.sum].a[1]));
+    emit_end(e, "for (; next < low * %lld; next += %lld) {", chunk, chunk);
+    if (after) emit(e, "%s", after);
+    emit_end(e, "if (stop < end) {");
+    emit_end(e, "while (next < end) {");
+}
+
 // -- a part of a warp for each team ---------------------------------------------------------------
 
 // The team's columns begin at [next] and end before [end]: a binary search in even and odd lanes.
@@ -76,16 +151,31 @@ static void print_search(Emit *e)
 }
 
 // Adds the columns from [next] on.
-static void print_add(Emit *e, int flight, bool last)
+static void print_add(Emit *e, const char *end, int flight, bool last)
 {
     const Body *b = e->body;
     open_flight(e, flight);
     emit_int(e, e->axis[b->col], "%s",
-             last ? emit_text(e, "nc_min(next + u, (%s)(end - 1))", int_type(e)) : "next + u");
+             last ? emit_text(e, "nc_min(next + u, (%s)(%s - 1))", int_type(e), end) : "next + u");
     load_flight(e, flight);
-    emit(e, "%ssums[place[u] * %d] += x[u];", last ? "if (next + u < end) " : "",
+    emit(e, "%ssums[place[u] * %d] += x[u];", last ? emit_text(e, "if (next + u < %s) ", end) : "",
          bins_team_threads(b));
-    close_flight(e, "next", "end", flight, last);
+    close_flight(e, "next", end, flight, last);
+}
+
+static void print_add_all(Emit *e)
+{
+    const Body *b = e->body;
+    const bool chunks = b->bins.chunk && !adds_chunks(b);
+    const char *end = chunks ? "stop" : "end";
+    if (chunks) open_chunks(e);
+    print_add(e, end, FLIGHT, false);
+    print_add(e, end, FEW, true);
+    if (chunks)
+        close_chunks(e,
+                     emit_text(e, "%s total = sums[place * %d];",
+                               type_math(b->insts.at[b->bins.sum].type), bins_team_threads(b)),
+                     emit_text(e, "sums[place * %d] = total;", bins_team_threads(b)));
 }
 
 // -- whole warps for the columns of a place -------------------------------------------------------
@@ -176,11 +266,7 @@ static void print_add_looked(Emit *e, const int *shared, int n, int flight, bool
     load_flight(e, flight);
     e->axis[b->col] = c;
     if (last) emit(e, "if (first + u >= count) break;");
-    emit_open(e, 0);
-    emit(e, "if (held >= 0) sums[held * %d] = total;", bins_team_threads(b));
-    emit(e, "held = place[u];");
-    emit(e, "total = 0;");
-    emit_end(e, "if (place[u] != held) {");
+    emit(e, "if (place[u] != held) begin(place[u]);");
     emit(e, "total += x[u];");
     close_flight(e, "first", "count", flight, last);
 }
@@ -188,34 +274,48 @@ static void print_add_looked(Emit *e, const int *shared, int n, int flight, bool
 static void print_add_shared(Emit *e)
 {
     const Body *b = e->body;
-    const char *it = int_type(e);
+    const bool chunks = b->bins.chunk && !adds_chunks(b);
+    const char *it = int_type(e), *end = chunks ? "stop" : "end";
     int *shared = NEW_ARRAY(e->arena, int, b->insts.n);
     const int n = find_shared(e, shared);
     print_look(e, shared, n);
-    emit(e, "Looked ahead = look(nc_max(nc_min(next + lane, (%s)(end - 1)), (%s)0));", it, it);
     emit(e, "%s total = 0;", type_math(b->insts.at[b->bins.sum].type));
     emit(e, "int held = -1;");
     emit_open(e, 0);
+    emit(e, "if (held >= 0) sums[held * %d] = total;", bins_team_threads(b));
+    emit(e, "held = place;");
+    emit(e, "total = 0;");
+    emit_close(e, "const auto begin = [&](int place) {", "};");
+    if (chunks) open_chunks(e);
+    emit(e, "Looked ahead = look(nc_max(nc_min(next + lane, (%s)(%s - 1)), (%s)0));", it, end, it);
+    emit_open(e, 0);
     emit(e, "const Looked now = ahead;");
-    emit(e, "if (next + %d < end) ahead = look(nc_min(next + %d + lane, (%s)(end - 1)));", WARP,
-         WARP, it);
-    emit(e, "const int count = (int)nc_min(end - next, (%s)%d);", it, WARP);
+    emit(e, "if (next + %d < %s) ahead = look(nc_min(next + %d + lane, (%s)(%s - 1)));", WARP, end,
+         WARP, it, end);
+    emit(e, "const int count = (int)nc_min(%s - next, (%s)%d);", end, it, WARP);
     emit(e, "int first = 0;");
     print_add_looked(e, shared, n, FLIGHT, false);
     print_add_looked(e, shared, n, FEW, true);
-    emit_end(e, "for (; next < end; next += %d) {", WARP);
-    emit(e, "if (held >= 0) sums[held * %d] = total;", bins_team_threads(b));
+    emit_end(e, "for (; next < %s; next += %d) {", end, WARP);
+    if (chunks) close_chunks(e, "if (place != held) begin(place);", NULL);
+    emit(e, "begin(-1);");
 }
 
 void bins_ordered_cuda(Emit *e)
 {
-    print_checks(e);
-    if (bins_team_threads(e->body) % WARP == 0) {
-        print_wide_search(e);
-        print_add_shared(e);
+    const bool wide = bins_team_threads(e->body) % WARP == 0;
+    if (e->body->bins.chunk) print_same(e);
+    if (adds_chunks(e->body)) {
+        print_own_chunk(e);
     } else {
-        print_search(e);
-        print_add(e, FLIGHT, false);
-        print_add(e, FEW, true);
+        print_checks(e);
+        if (wide)
+            print_wide_search(e);
+        else
+            print_search(e);
     }
+    if (wide)
+        print_add_shared(e);
+    else
+        print_add_all(e);
 }

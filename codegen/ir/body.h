@@ -219,9 +219,13 @@ typedef struct Body {
     // along the columns (ordered >= 0, their instruction without the check of [place]), it has
     // [held] consecutive indices. part: only results whose sum is not 0 are stored, since the
     // others are there already. held 0: not such a body.
+    // Of ordered indices, chunks of [chunk] columns with the same index are added up by a body of
+    // their own (chunk 0: none are), in which index and [ordered] are the number of the chunk, and
+    // [same] is what its columns must share. The body that follows loads their sums as operand 1
+    // of [sum]; [same] is [ordered].
     struct {
-        int sum, place, ordered;
-        int64_t places, shares, held;
+        int sum, place, ordered, same;
+        int64_t places, shares, held, chunk;
         bool part;
     } bins;
     // Attention over axes (batch 0, rows 1, a head dimension for each result) and the columns:

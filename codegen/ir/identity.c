@@ -49,6 +49,7 @@ static uint64_t hash_work(uint64_t h, const Body *b)
     if (b->bins.held) h = hash_mix(h, hash_mix((uint64_t)b->bins.held, (uint64_t)b->bins.shares));
     if (b->bins.part) h = hash_mix(h, 1);
     if (b->bins.held && b->bins.ordered >= 0) h = hash_mix(h, (uint64_t)b->bins.ordered + 1);
+    if (b->bins.chunk) h = hash_mix(h, (uint64_t)b->bins.chunk);
     if (b->part) h = hash_mix(h, (uint64_t)b->part);
     return h;
 }
@@ -141,8 +142,8 @@ static uint64_t hash_facts(uint64_t h, const Body *b)
                   b->beside, b->commits, b->can_fail, b->error_buf, b->part, b->crowd);
     h = HASH_INTS(h, b->dot.sum, b->dot.a, b->dot.b, b->dot.tensor);
     if (b->dot.deep) h = HASH_INTS(h, b->dot.deep, b->dot.channels, b->dot.results);
-    h = HASH_INTS(h, b->bins.sum, b->bins.place, b->bins.ordered, b->bins.places, b->bins.shares,
-                  b->bins.held, b->bins.part);
+    h = HASH_INTS(h, b->bins.sum, b->bins.place, b->bins.ordered, b->bins.same, b->bins.places,
+                  b->bins.shares, b->bins.held, b->bins.chunk, b->bins.part);
     h = HASH_INTS(h, b->attention.nscores, b->attention.nouts, b->attention.high, b->attention.exp,
                   b->attention.total, b->attention.tensor);
     for (int i = 0; i < b->attention.nscores; i++) {

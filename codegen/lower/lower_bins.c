@@ -22,7 +22,8 @@ typedef struct Bins {
     int64_t axis, places, cols, count;  // cols: results with the same index; count: number of
                                         // updates
     int64_t held, shares, ranges, each; // each: updates per range
-    bool ordered;
+    int64_t ordered, chunk; // the updates are in the order of their bins, at most so many of each;
+                            // chunks of so many of them are added up first; 0: not so
 } Bins;
 
 static void choose(Bins *p)
@@ -53,11 +54,23 @@ static void choose(Bins *p)
     p->ranges = ceil_div(p->count, p->each);
 }
 
-// The buffer with partial sums: for each range, one per element of the result.
+// A bin may have a large share of the updates. A block would add them one after another, so chunks
+// of sorted updates that are all of one bin are added up before, if a bin can have several. Then at
+// most two chunks and the sums of the others are left for the block, which takes the least time if
+// these are about as many.
+static void choose_chunk(Bins *p)
+{
+    enum { LEAST = 128, SEVERAL = 4 };
+    int64_t chunk = LEAST;
+    while (4 * chunk * chunk < p->count) chunk *= 2;
+    p->chunk = p->ordered >= SEVERAL * chunk ? chunk : 0;
+}
+
+// The buffer with partial sums: for each range, one per element of the result; or for each chunk.
 static int parts(const Bins *p, Lower *l)
 {
-    int64_t all = p->ranges * p->places * p->cols;
-    int buf = lower_buf(l, KA_SCRATCH, NULL, p->sum, all);
+    int64_t sums = p->chunk ? ceil_div(p->count, p->chunk) : p->ranges * p->places;
+    int buf = lower_buf(l, KA_SCRATCH, NULL, p->sum, sums * p->cols);
     l->body->bufs.at[buf].scratch = 0;
     return buf;
 }
@@ -102,6 +115,52 @@ static int update_place(Lower *l, Node *n, const Ix *from, int guard)
         l, (Inst){.kind = KI_CAST, .type = v->type, .na = 1, .a = {where}, .axes = column});
 }
 
+// The sum of the update's chunk.
+static int load_chunk(const Bins *p, Lower *l, const Ix *from, const Ix *col)
+{
+    IxCtx *c = l->body->ix;
+    const int buf = parts(p, l);
+    l->body->bufs.at[buf].read = true;
+    const Ix *at = ix_add(c, ix_scale(c, ix_div(c, from, p->chunk), p->cols), col);
+    return lower_inst(l, (Inst){.kind = KI_LOAD, .type = p->sum, .buf = buf, .pred = -1, .ix = at});
+}
+
+static bool add_up_chunks(const Bins *p, BodyList *out)
+{
+    Lower l = lower_begin(p->ctx, p->g, p->group);
+    Body *b = l.body;
+    IxCtx *c = b->ix;
+    const Node *index = p->n->args[1], *updates = p->n->args[2];
+    const Ix *at[MAX_RANK];
+    const int64_t chunks = p->count / p->chunk, held = bins_teams(p->cols, true);
+    lower_new_axis(&l, ceil_div(chunks, held));
+    const Ix *col = ix_axis(c, lower_new_axis(&l, p->cols), p->cols);
+    b->npar = 2;
+    b->serial_cols = true;
+    b->col = lower_new_axis(&l, chunks * p->chunk);
+    const Ix *from = ix_axis(c, b->col, chunks * p->chunk);
+    const int chunk = lower_index(&l, ix_div(c, from, p->chunk));
+    const int same = lower_value(&l, index, &from, -1);
+    lower_around(c, &updates->type, p->axis, col, from, at);
+    const int v = lower_cast(&l, lower_value(&l, updates, at, -1), p->sum, NULL);
+    const int sum = lower_inst(&l, (Inst){.kind = KI_BIN,
+                                          .type = p->sum,
+                                          .na = 2,
+                                          .a = {v, same}, // (so that it is computed)
+                                          .axis = b->col,
+                                          .node = p->n});
+    b->bins.sum = sum;
+    b->bins.place = b->bins.ordered = chunk;
+    b->bins.same = same;
+    b->bins.places = chunks;
+    b->bins.shares = ceil_div(chunks, held);
+    b->bins.held = held;
+    b->bins.chunk = p->chunk;
+    const Ix *place = ix_value(c, chunk, 0, chunks - 1, b->insts.at[chunk].axes);
+    lower_store(&l, parts(p, &l), ix_add(c, ix_scale(c, place, p->cols), col), sum);
+    return finish(p, &l, out);
+}
+
 static bool add_up(const Bins *p, BodyList *out)
 {
     Lower l = lower_begin(p->ctx, p->g, p->group);
@@ -126,6 +185,7 @@ static bool add_up(const Bins *p, BodyList *out)
     int where = update_place(&l, p->n, from, guard);
     const bool checks = b->insts.at[where].kind == KI_CHECK;
     b->bins.ordered = !p->ordered ? -1 : checks ? b->insts.at[where].a[0] : where;
+    b->bins.same = b->bins.ordered;
     if (p->ordered && checks) { // an error names the update's position before it was moved
         const Node *perm = p->n->args[1]->args[1];
         int moved = lower_value(&l, (Node *)perm, &from, -1);
@@ -140,10 +200,15 @@ static bool add_up(const Bins *p, BodyList *out)
     }
     lower_around(c, ut, p->axis, col, from, at);
     int v = lower_cast(&l, lower_value(&l, p->n->args[2], at, guard), p->sum, NULL);
-    v = lower_inst(
-        &l,
-        (Inst){.kind = KI_BIN, .type = p->sum, .na = 1, .a = {v}, .axis = b->col, .node = p->n});
+    const int chunk = p->chunk ? load_chunk(p, &l, from, col) : 0;
+    v = lower_inst(&l, (Inst){.kind = KI_BIN,
+                              .type = p->sum,
+                              .na = p->chunk ? 2 : 1,
+                              .a = {v, chunk},
+                              .axis = b->col,
+                              .node = p->n});
     b->bins.sum = v;
+    b->bins.chunk = p->chunk;
     b->bins.place = where;
     b->bins.places = p->places;
     b->bins.shares = p->shares;
@@ -203,7 +268,9 @@ bool lower_bins(LowerCtx *ctx, Graph *g, const Group *group, Node *n, BodyList *
     p.places = n->type.dim[p.axis];
     p.cols = lower_rows_around(&n->type, p.axis);
     p.count = n->args[2]->type.dim[p.axis];
-    p.ordered = attr_int(n, ATTR_ordered, 0) && n->args[1]->op == OP_gather;
+    p.ordered = n->args[1]->op == OP_gather ? attr_int(n, ATTR_ordered, 0) : 0;
     choose(&p);
+    choose_chunk(&p);
+    if (p.chunk && !add_up_chunks(&p, out)) return false;
     return add_up(&p, out) && (p.ranges == 1 || join(&p, out));
 }

@@ -81,6 +81,11 @@ static void row_reason(Arena *a, const Body *b, const Target *t, Buf *o)
 static void column_reason(Arena *a, const Body *b, const Target *t, Buf *o)
 {
     const Schedule *s = &b->sched;
+    if (b->bins.chunk && b->bins.same != b->bins.ordered) {
+        buf_printf(o, "sums by index: chunks of %lld updates of one place are added up first",
+                   (long long)b->bins.chunk);
+        return;
+    }
     if (b->bins.held) {
         buf_printf(
             o, "sums by index in shared memory: %lld places a block%s; %lld parts of the columns",

@@ -151,6 +151,8 @@ void kernel_costs(const Kernel *k, const Target *t, ProgKernel *p)
     double flops = 0, read = 0, written = 0;
     for (int n = 0; n < k->nbodies; n++) {
         const Body *b = k->body[n];
+        // (Updates of chunks with one index count where they would be added up otherwise.)
+        if (b->bins.chunk && b->bins.same != b->bins.ordered) continue;
         // By buffer: elements read, at most those of the space in which it is read.
         double *reach = NEW_ARRAY(k->arena, double, b->bufs.n + 1);
         const uint64_t left_out = axes_left_out(b);
@@ -165,8 +167,8 @@ void kernel_costs(const Kernel *k, const Target *t, ProgKernel *p)
             double bytes = (double)dtype_info[u->type].bits / 8;
             if (u->kind == KA_SCRATCH) { // partial sums have the type of the accumulator
                 double sums = (bytes < 4 ? 4 : bytes) * (double)u->elems;
-                written += parts || b->bins.held ? sums : 0;
-                read += joins ? sums : 0;
+                written += parts || (b->bins.held && !u->read) ? sums : 0;
+                read += joins || (b->bins.held && u->read) ? sums : 0;
                 flops += joins ? (double)u->elems : 0;
             }
             if (u->kind != KA_NODE) continue;
