@@ -110,6 +110,99 @@ static const char *over_places(Emit *e)
                      each);
 }
 
+// -- frequent places of a chunk -------------------------------------------------------------------
+
+// The chunk's updates, one a thread, find the first one of the same place in a table of threads
+// (where two places meet in a cell, those of the later one are left alone). Places with FEWEST
+// updates get rows, in the order of their first updates.
+static void print_leaders(Emit *e)
+{
+    enum { FEWEST = 4 };
+    const Body *b = e->body;
+    const int threads = b->sched.threads, warps = threads / 32, rows = (int)b->bins.held;
+    emit(e, "places[threadIdx.x] = place;");
+    emit(e, "__syncthreads();");
+    emit(e, "if (real) atomicMin(&cells[place & %d], (int)threadIdx.x);", BINS_CELLS - 1);
+    emit(e, "__syncthreads();");
+    emit(e, "const int first = cells[place & %d];", BINS_CELLS - 1);
+    emit(e, "const bool same = real && places[first] == place;");
+    emit(e, "if (same) atomicAdd(&counts[first], 1);");
+    emit(e, "__syncthreads();");
+    emit(e, "const bool leads = same && first == (int)threadIdx.x && counts[threadIdx.x] >= %d;",
+         FEWEST);
+    emit(e, "const uint32_t leaders = __ballot_sync(0xffffffffu, leads);");
+    emit(e, "if (lane == 0) found[warp] = __popc(leaders);");
+    emit(e, "__syncthreads();");
+    emit(e, "int own_row = __popc(leaders & ((1u << lane) - 1));");
+    emit_open(e, 0);
+    emit(e, "own_row += other < warp ? found[other] : 0;");
+    emit(e, "used += found[other];");
+    emit_end(e, "for (int other = 0; other < %d; other++) {", warps);
+    emit(e, "used = nc_min(used, %d);", rows);
+    emit(e, "if (leads && own_row < %d) row_of[threadIdx.x] = own_row;", rows);
+    emit(e, "__syncthreads();");
+    emit(e, "const int row = same ? row_of[first] : -1;");
+}
+
+// What is left of the chunk, and the places of its rows.
+static void print_entries(Emit *e)
+{
+    const Body *b = e->body;
+    const int threads = b->sched.threads, rows = (int)b->bins.held;
+    emit_open(e, 0);
+    emit(e, "int *const entry = %s + (size_t)%s * %d;", e->buf_name[b->stores.at[1].buf],
+         e->axis[0], threads + rows);
+    emit(e, "entry[threadIdx.x] = real && row < 0 ? place : -1;");
+    emit(e, "if (leads && own_row < %d) entry[%d + own_row] = place;", rows, threads);
+    emit(e, "if (threadIdx.x >= used && threadIdx.x < %d) entry[%d + threadIdx.x] = -1;", rows,
+         threads);
+    emit_end(e, "if (block %% %lld == 0) {", (long long)bins_blocks_across(b->axis[1].extent));
+}
+
+static void print_frequent(Emit *e)
+{
+    const Body *b = e->body;
+    const char *c = e->axis[b->col], *it = int_type(e),
+               *type = type_math(b->insts.at[b->bins.sum].type);
+    const int threads = b->sched.threads, warps = threads / 32;
+    const long long cols = extent_of(b, b->col), held = b->bins.held;
+    emit(e, "%s *const hit = (%s *)((%s *)nc_shared + %lld);", it, it, type,
+         held * bins_team_threads(b));
+    emit(e, "%s *const hit_place = hit + %d;", it, threads);
+    emit(e, "int *const cells = (int *)(hit_place + %d);", threads);
+    emit(e, "int *const places = cells + %d, *const counts = places + %d;", BINS_CELLS, threads);
+    emit(e, "int *const row_of = counts + %d, *const found = row_of + %d;", threads, threads);
+    emit(e, "for (int cell = threadIdx.x; cell < %d; cell += %d) cells[cell] = %d;", BINS_CELLS,
+         threads, threads - 1);
+    emit(e, "counts[threadIdx.x] = 0;");
+    emit(e, "row_of[threadIdx.x] = -1;");
+    emit(e, "int all = 0, used = 0;");
+    emit_open(e, 1ull << b->col);
+    emit(e, "const %s own = (%s)%s * %d + (%s)threadIdx.x;", it, it, e->axis[0], threads, it);
+    emit(e, "const bool real = own < %lld;", cols);
+    emit_int(e, c, "nc_min(own, (%s)%lld)", it, cols - 1);
+    emit(e, "const int place = (int)%s;", emit_value(e, b->bins.same));
+    print_leaders(e);
+    print_entries(e);
+    emit(e, "const uint32_t hits = __ballot_sync(0xffffffffu, row >= 0);");
+    emit(e, "if (lane == 0) found[warp] = __popc(hits);");
+    emit(e, "__syncthreads();");
+    emit(e, "int to = __popc(hits & ((1u << lane) - 1));");
+    emit_open(e, 0);
+    emit(e, "to += other < warp ? found[other] : 0;");
+    emit(e, "all += found[other];");
+    emit_end(e, "for (int other = 0; other < %d; other++) {", warps);
+    emit_open(e, 0);
+    emit(e, "hit[to] = own;");
+    emit(e, "hit_place[to] = row;");
+    emit_end(e, "if (row >= 0) {");
+    emit_end(e, "{");
+    emit(e, "__syncthreads();");
+    print_add_found(e, -1);
+}
+
+// -- results --------------------------------------------------------------------------------------
+
 // Stores results: the store's value, with the sum of a bin in place of the update.
 static void print_results(Emit *e)
 {
@@ -118,7 +211,8 @@ static void print_results(Emit *e)
     s.guard = 0;
     emit(e, "#pragma unroll 8");
     emit_open(e, 0);
-    if (b->bins.ordered >= 0)
+    const bool frequent = b->bins.ordered < 0 && b->bins.chunk;
+    if (b->bins.ordered >= 0 || frequent)
         emit(e, "const %s place = %s * %lld + held;", int_type(e), e->axis[0],
              (long long)b->bins.held);
     else
@@ -133,7 +227,8 @@ static void print_results(Emit *e)
     if (b->bins.part) emit_open(e, 0);
     emit_store(e, &s);
     if (b->bins.part) emit_end(e, "if (sum != 0) {");
-    emit_end(e, "if (inside && place < %lld) {", (long long)b->bins.places);
+    emit_end(e, "if (inside && %s) {",
+             frequent ? "held < used" : emit_text(e, "place < %lld", (long long)b->bins.places));
     emit_end(e, "%s {", over_places(e));
 }
 
@@ -173,6 +268,8 @@ void bins_cuda(Emit *e)
     emit(e, "%s sums[held * %d] = 0;", over_places(e), threads);
     if (b->bins.ordered >= 0)
         bins_ordered_cuda(e);
+    else if (b->bins.chunk)
+        print_frequent(e);
     else
         print_unordered(e);
     print_results(e);

@@ -44,5 +44,7 @@ int64_t bins_bytes(const Body *b)
                   sums = b->bins.held * bins_team_threads(b) *
                          math_bytes(b->insts.at[b->bins.sum].type);
     if (b->bins.ordered >= 0) return sums;
+    if (b->bins.chunk)
+        return sums + 2 * threads * index + 4 * (BINS_CELLS + 3 * threads + threads / WARP);
     return sums + 2 * threads * bins_looks(b) * index + threads / 32 * 4;
 }

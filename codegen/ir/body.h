@@ -223,6 +223,10 @@ typedef struct Body {
     // their own (chunk 0: none are), in which index and [ordered] are the number of the chunk, and
     // [same] is what its columns must share. The body that follows loads their sums as operand 1
     // of [sum]; [same] is [ordered].
+    // Of indices that are not ordered, a body with a [chunk] adds up the columns of a chunk whose
+    // index, [same], is a frequent one in it, for [held] indices at most. Its first store has
+    // their sums; the second one's buffer has, for each chunk, [chunk] + [held] indices, of the
+    // columns that are left and of the sums, -1 where there is none.
     struct {
         int sum, place, ordered, same;
         int64_t places, shares, held, chunk;
@@ -381,6 +385,7 @@ int bins_threads(int64_t cols, bool ordered); // per team
 int bins_teams(int64_t cols, bool ordered);
 int bins_team_threads(const Body *b);
 int bins_teams_of(const Body *b);
+enum { BINS_CELLS = 1024 };        // of a table in which a block looks for frequent indices
 int bins_looks(const Body *b);     // columns that a thread examines before it adds up those
                                    // with its index
 int64_t bins_bytes(const Body *b); // shared memory

@@ -11,6 +11,10 @@
 // Where there are many updates a bin, they are split into ranges: each leaves its partial bins in
 // memory, and a second body adds these in order. The order of additions is fixed: runs agree to the
 // bit.
+//
+// A bin with a large share of the updates would still take long, as its block adds them one after
+// another. So chunks of the updates are looked at by a body before: updates that it can add up, as
+// they are of the same bin, become one.
 #include "codegen/lower/lower.h"
 
 typedef struct Bins {
@@ -24,6 +28,8 @@ typedef struct Bins {
     int64_t held, shares, ranges, each; // each: updates per range
     int64_t ordered, chunk; // the updates are in the order of their bins, at most so many of each;
                             // chunks of so many of them are added up first; 0: not so
+    // If they are not in order, a chunk becomes [entries] updates: its own, then [rows] sums.
+    int64_t entries, rows;
 } Bins;
 
 static void choose(Bins *p)
@@ -54,6 +60,20 @@ static void choose(Bins *p)
     p->ranges = ceil_div(p->count, p->each);
 }
 
+// Chunks of updates that are in no order: as many as a block has threads, if there are so many of
+// them that a bin may take long.
+static void choose_frequent(Bins *p)
+{
+    enum { LEAST = 4096, ROWS = 8 };
+    if (p->ordered || p->each < LEAST || p->places > INT32_MAX) return;
+    p->chunk = (int64_t)bins_threads(p->cols, false) * bins_teams(p->cols, false);
+    p->rows = ROWS;
+    p->entries = p->chunk + p->rows;
+    const int64_t chunks = ceil_div(p->count, p->chunk), each = ceil_div(chunks, p->ranges);
+    p->each = each * p->entries;
+    p->ranges = ceil_div(chunks, each);
+}
+
 // A bin may have a large share of the updates. A block would add them one after another, so chunks
 // of sorted updates that are all of one bin are added up before, if a bin can have several. Then at
 // most two chunks and the sums of the others are left for the block, which takes the least time if
@@ -62,6 +82,7 @@ static void choose_chunk(Bins *p)
 {
     enum { LEAST = 128, SEVERAL = 4 };
     int64_t chunk = LEAST;
+    if (!p->ordered) return;
     while (4 * chunk * chunk < p->count) chunk *= 2;
     p->chunk = p->ordered >= SEVERAL * chunk ? chunk : 0;
 }
@@ -69,7 +90,8 @@ static void choose_chunk(Bins *p)
 // The buffer with partial sums: for each range, one per element of the result; or for each chunk.
 static int parts(const Bins *p, Lower *l)
 {
-    int64_t sums = p->chunk ? ceil_div(p->count, p->chunk) : p->ranges * p->places;
+    const bool chunks = p->ordered && p->chunk;
+    int64_t sums = chunks ? ceil_div(p->count, p->chunk) : p->ranges * p->places;
     int buf = lower_buf(l, KA_SCRATCH, NULL, p->sum, sums * p->cols);
     l->body->bufs.at[buf].scratch = 0;
     return buf;
@@ -161,6 +183,93 @@ static bool add_up_chunks(const Bins *p, BodyList *out)
     return finish(p, &l, out);
 }
 
+// What chunks of updates that are in no order become: the bin of each entry, or -1, and the sums.
+static int entry_places(const Bins *p, Lower *l)
+{
+    const int buf =
+        lower_buf(l, KA_SCRATCH, NULL, DT_I32, ceil_div(p->count, p->chunk) * p->entries);
+    l->body->bufs.at[buf].scratch = 1;
+    return buf;
+}
+
+static int entry_sums(const Bins *p, Lower *l)
+{
+    const int buf =
+        lower_buf(l, KA_SCRATCH, NULL, p->sum, ceil_div(p->count, p->chunk) * p->rows * p->cols);
+    l->body->bufs.at[buf].scratch = 2;
+    return buf;
+}
+
+static bool add_up_frequent(const Bins *p, BodyList *out)
+{
+    Lower l = lower_begin(p->ctx, p->g, p->group);
+    Body *b = l.body;
+    IxCtx *c = b->ix;
+    const Node *updates = p->n->args[2];
+    const Ix *at[MAX_RANK];
+    const int64_t chunks = ceil_div(p->count, p->chunk), rows = chunks * p->rows;
+    lower_new_axis(&l, chunks);
+    const Ix *col = ix_axis(c, lower_new_axis(&l, p->cols), p->cols);
+    b->npar = 2;
+    b->serial_cols = true;
+    b->col = lower_new_axis(&l, p->count);
+    const Ix *from = ix_axis(c, b->col, p->count);
+    const int row = lower_index(&l, ix_div(c, from, ceil_div(p->count, rows)));
+    b->bins.same = update_place(&l, p->n, from, -1);
+    lower_around(c, &updates->type, p->axis, col, from, at);
+    const int v = lower_cast(&l, lower_value(&l, updates, at, -1), p->sum, NULL);
+    b->bins.sum = lower_inst(
+        &l,
+        (Inst){.kind = KI_BIN, .type = p->sum, .na = 1, .a = {v}, .axis = b->col, .node = p->n});
+    b->bins.place = row;
+    b->bins.ordered = -1;
+    b->bins.places = rows;
+    b->bins.shares = chunks;
+    b->bins.held = p->rows;
+    b->bins.chunk = p->chunk;
+    const Ix *place = ix_value(c, row, 0, rows - 1, b->insts.at[row].axes);
+    lower_store(&l, entry_sums(p, &l), ix_add(c, ix_scale(c, place, p->cols), col), b->bins.sum);
+    lower_store(&l, entry_places(p, &l), from, lower_cast(&l, b->bins.same, DT_I32, NULL));
+    return finish(p, &l, out);
+}
+
+// The bin of entry [from], which is valid where the guard is true.
+static int entry_place(const Bins *p, Lower *l, const Ix *from, int *guard)
+{
+    const int buf = entry_places(p, l);
+    l->body->bufs.at[buf].read = true;
+    const int where = lower_inst(
+        l, (Inst){.kind = KI_LOAD, .type = DT_I32, .buf = buf, .pred = *guard, .ix = from});
+    const int none = lower_const_int(l, DT_I32, 0);
+    *guard = lower_both(l, *guard, lower_two(l, OP_ge, DT_BOOL, where, none));
+    return where;
+}
+
+// The value of entry [from]: an update, or one of the sums.
+static int entry_value(const Bins *p, Lower *l, const Ix *from, const Ix *col, int guard)
+{
+    IxCtx *c = l->body->ix;
+    const Node *updates = p->n->args[2];
+    const Ix *at[MAX_RANK], *chunk = ix_div(c, from, p->entries),
+                            *number = ix_mod(c, from, p->entries);
+    const int i = lower_index(l, number),
+              end = lower_const_int(l, l->body->insts.at[i].type, p->chunk),
+              single = lower_two(l, OP_lt, DT_BOOL, i, end), buf = entry_sums(p, l);
+    l->body->bufs.at[buf].read = true;
+    lower_around(c, &updates->type, p->axis, col, ix_add(c, ix_scale(c, chunk, p->chunk), number),
+                 at);
+    const int v = lower_value(l, updates, at, lower_both(l, guard, single));
+    const Ix *row =
+        ix_add(c, ix_scale(c, chunk, p->rows), ix_add(c, number, ix_const(c, -p->chunk)));
+    const int sum = lower_inst(l, (Inst){.kind = KI_LOAD,
+                                         .type = p->sum,
+                                         .buf = buf,
+                                         .pred = lower_both(l, guard, lower_not(l, single)),
+                                         .ix = ix_add(c, ix_scale(c, row, p->cols), col)});
+    const int which[] = {single, lower_cast(l, v, p->sum, NULL), sum};
+    return lower_ew(l, OP_select, p->sum, which, 3, p->n);
+}
+
 static bool add_up(const Bins *p, BodyList *out)
 {
     Lower l = lower_begin(p->ctx, p->g, p->group);
@@ -176,13 +285,14 @@ static bool add_up(const Bins *p, BodyList *out)
     b->col = lower_new_axis(&l, p->each);
     const Ix *range = ix_div(c, slot, p->shares);
     const Ix *from = ix_add(c, ix_scale(c, range, p->each), ix_axis(c, b->col, p->each));
+    const int64_t all = p->entries ? ceil_div(p->count, p->chunk) * p->entries : p->count;
     int guard = -1;
-    if (p->count % p->each) {
+    if (all % p->each) {
         int i = lower_index(&l, from);
-        int end = lower_const_int(&l, b->insts.at[i].type, p->count);
+        int end = lower_const_int(&l, b->insts.at[i].type, all);
         guard = lower_two(&l, OP_lt, DT_BOOL, i, end);
     }
-    int where = update_place(&l, p->n, from, guard);
+    int where = p->entries ? entry_place(p, &l, from, &guard) : update_place(&l, p->n, from, guard);
     const bool checks = b->insts.at[where].kind == KI_CHECK;
     b->bins.ordered = !p->ordered ? -1 : checks ? b->insts.at[where].a[0] : where;
     b->bins.same = b->bins.ordered;
@@ -198,17 +308,22 @@ static bool add_up(const Bins *p, BodyList *out)
         int hit = lower_two(&l, OP_eq, DT_BOOL, share, mine);
         guard = lower_both(&l, guard, hit);
     }
-    lower_around(c, ut, p->axis, col, from, at);
-    int v = lower_cast(&l, lower_value(&l, p->n->args[2], at, guard), p->sum, NULL);
-    const int chunk = p->chunk ? load_chunk(p, &l, from, col) : 0;
+    int v, chunk = 0;
+    if (p->entries) {
+        v = entry_value(p, &l, from, col, guard);
+    } else {
+        lower_around(c, ut, p->axis, col, from, at);
+        v = lower_cast(&l, lower_value(&l, p->n->args[2], at, guard), p->sum, NULL);
+        if (p->chunk) chunk = load_chunk(p, &l, from, col);
+    }
     v = lower_inst(&l, (Inst){.kind = KI_BIN,
                               .type = p->sum,
-                              .na = p->chunk ? 2 : 1,
+                              .na = p->ordered && p->chunk ? 2 : 1,
                               .a = {v, chunk},
                               .axis = b->col,
                               .node = p->n});
     b->bins.sum = v;
-    b->bins.chunk = p->chunk;
+    b->bins.chunk = p->ordered ? p->chunk : 0;
     b->bins.place = where;
     b->bins.places = p->places;
     b->bins.shares = p->shares;
@@ -271,6 +386,7 @@ bool lower_bins(LowerCtx *ctx, Graph *g, const Group *group, Node *n, BodyList *
     p.ordered = n->args[1]->op == OP_gather ? attr_int(n, ATTR_ordered, 0) : 0;
     choose(&p);
     choose_chunk(&p);
-    if (p.chunk && !add_up_chunks(&p, out)) return false;
+    choose_frequent(&p);
+    if (p.chunk && !(p.ordered ? add_up_chunks : add_up_frequent)(&p, out)) return false;
     return add_up(&p, out) && (p.ranges == 1 || join(&p, out));
 }

@@ -82,8 +82,9 @@ static void column_reason(Arena *a, const Body *b, const Target *t, Buf *o)
 {
     const Schedule *s = &b->sched;
     if (b->bins.chunk && b->bins.same != b->bins.ordered) {
-        buf_printf(o, "sums by index: chunks of %lld updates of one place are added up first",
-                   (long long)b->bins.chunk);
+        buf_printf(o, "sums by index: %s %lld updates%s are added up first",
+                   b->bins.ordered < 0 ? "frequent places of" : "chunks of",
+                   (long long)b->bins.chunk, b->bins.ordered < 0 ? "" : " of one place");
         return;
     }
     if (b->bins.held) {
