@@ -74,6 +74,7 @@ Graph *pass_precision(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_simplify(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_row_updates(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_variance(Graph *g, Module *m, const PassOptions *o);
+Graph *pass_short_axes(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_contract(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_approx(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_attention(Graph *g, Module *m, const PassOptions *o);

@@ -29,6 +29,8 @@ const Pass pass_table[] = {
      pass_row_updates, true},
     {"variance", "deviations from a mean sum to zero; variance of columns in one pass over memory",
      pass_variance, true},
+    {"short_axes", "on a GPU shifted values along a short axis are a value for each position",
+     pass_short_axes, true},
     {"contract", "a product that only sums read becomes one operation with them", pass_contract,
      true},
     {"approx", "functions whose results end in 16 bits use a GPU's cheaper forms", pass_approx,

@@ -6,6 +6,7 @@
 typedef struct Map {
     Vectors v;        // v.base: a vector's first index along the innermost axis
     const char *axis; // the name of this axis
+    Stacks stacks;    // if it has no vectors: neighbours that each element loads or stores
     Steps steps;      // the thread's vectors; j: a vector's number
     // By instruction: loads of all steps that are issued before everything else; loads that are
     // issued before the steps, or before the wait for the preceding kernel.
@@ -17,6 +18,7 @@ static Map map_begin(Emit *e)
     const Body *b = e->body;
     const int inner = b->npar - 1;
     Map m = {.v = find_vectors(e, inner, b->sched.vector), .axis = e->axis[inner]};
+    if (b->sched.vector == 1) m.stacks = body_stacks(e->arena, b, e->live);
     m.ahead = NEW_ARRAY(e->arena, bool, b->insts.n + 1);
     m.early = NEW_ARRAY(e->arena, bool, b->insts.n + 1);
     return m;
@@ -43,6 +45,14 @@ static void print_vector(Emit *e, const Map *m)
     lane_stores(e, v, -1);
     close_lanes(e, v);
     flush_stores(e, v, -1);
+}
+
+static void print_element(Emit *e, Map *m)
+{
+    m->v.stacks = &m->stacks;
+    load_stacks(e, &m->stacks);
+    lane_stores(e, &m->v, -1);
+    release_stacks(e, &m->stacks);
 }
 
 // -- one vector after the other -------------------------------------------------------------------
@@ -125,7 +135,7 @@ void map_cuda(Emit *e)
     if (s->vector > 1)
         print_vector(e, &m);
     else
-        lane_stores(e, &m.v, -1);
+        print_element(e, &m);
     close_steps(e, &m.steps);
     if (b->npar == 1 && s->vector > 1) map_tail(e, &m);
 }

@@ -45,7 +45,8 @@ typedef struct Vectors {
     bool store[MAX_STORES];   // by store
     bool open;                // a vector may extend beyond the end of its array
     const bool *any;          // by instruction: its vectors are not aligned; NULL: all are aligned
-    int moved;    // an unaligned load whose misalignment is the variable "words"; -1: none
+    int moved;            // an unaligned load whose misalignment is the variable "words"; -1: none
+    const Stacks *stacks; // stores that are a vector of one element's neighbours; NULL: none
     bool streams; // loads that vary over the columns are used once: they need not stay in the L1
 } Vectors;
 
@@ -84,6 +85,10 @@ void flush_stores(Emit *e, const Vectors *v, int stage);
 // The function that converts a vector to 16-bit floats, two at a time; NULL: other types.
 const char *packs(DType t);
 
+// Neighbours that one element of a map loads and stores (body_stacks), in the element's scope:
+// loads them as vectors, and binds each load to its element; release_stacks ends that.
+void load_stacks(Emit *e, const Stacks *s);
+void release_stacks(Emit *e, const Stacks *s);
 void stop_if_failed(Emit *e); // before the stores of a body that tests the error record late
 
 // -- split_cuda.c ---------------------------------------------------------------------------------

@@ -304,6 +304,53 @@ const char *packs(DType t)
     return t == DT_BF16 ? "nc_pack_b" : t == DT_F16 ? "nc_pack_h" : NULL;
 }
 
+void load_stacks(Emit *e, const Stacks *s)
+{
+    const Body *b = e->body;
+    for (int i = 0; i < (int)b->insts.n; i++) {
+        const Stack *k = &s->load[i];
+        if (!k->width) continue;
+        const Inst *v = &b->insts.at[i];
+        const char *slot = emit_text(e, "%s_row", e->name[k->first]);
+        if (k->first == i) {
+            const char *at = emit_index(e, ix_add(b->ix, v->ix, ix_const(b->ix, -k->lane)));
+            emit(e, "const %s %s = nc_%s<%d>(%s);", vec_type(e, load_dtype(b, i), k->width), slot,
+                 load_word(e, v), k->width, emit_address(e, e->buf_name[v->buf], at));
+        }
+        e->element[i] = emit_text(e, "%s.at[%d]", slot, k->lane);
+    }
+}
+
+void release_stacks(Emit *e, const Stacks *s)
+{
+    for (uint32_t i = 0; i < e->body->insts.n; i++)
+        if (s->load[i].width) e->element[i] = NULL;
+}
+
+// Stores the stack that begins with store [first] as a vector.
+static void store_stack(Emit *e, const Stacks *s, uint32_t first)
+{
+    const Body *b = e->body;
+    const BodyStore *own = &b->stores.at[first];
+    const int width = s->store[first].width;
+    const DType t = b->bufs.at[own->buf].type;
+    const char **of = NEW_ARRAY(e->arena, const char *, width);
+    for (uint32_t i = first; i < b->stores.n; i++) {
+        const BodyStore *x = &b->stores.at[i];
+        if (s->store[i].width != width || s->store[i].first != (int)first) continue;
+        const char *value = emit_value(e, emit_unrounded(e, x));
+        of[s->store[i].lane] = packs(t) ? value : emit_stored(e, t, value);
+    }
+    const char *type = packs(t) ? emit_text(e, "NcVec<float, %d>", width) : vec_type(e, t, width),
+               *list = of[0];
+    for (int i = 1; i < width; i++) list = emit_text(e, "%s, %s", list, of[i]);
+    const Ix *at = ix_add(b->ix, own->ix, ix_const(b->ix, -s->store[first].lane));
+    emit(e, "const %s out%u = {{%s}};", type, first, list);
+    emit(e, "nc_store<%d>(%s, %s%sout%u%s);", width,
+         emit_address(e, e->buf_name[own->buf], emit_index(e, at)), packs(t) ? packs(t) : "",
+         packs(t) ? "(" : "", first, packs(t) ? ")" : "");
+}
+
 void lane_stores(Emit *e, const Vectors *v, int stage)
 {
     const Body *b = e->body;
@@ -319,6 +366,10 @@ void lane_stores(Emit *e, const Vectors *v, int stage)
             const char *x = emit_value(e, s->buf < 0 ? s->value : emit_unrounded(e, s));
             if (s->ix) emit_index(e, s->ix);
             if (pass == 0 || s->buf < 0) continue;
+            if (v->stacks && v->stacks->store[i].width) {
+                if (v->stacks->store[i].first == (int)i) store_stack(e, v->stacks, i);
+                continue;
+            }
             const DType t = b->bufs.at[s->buf].type;
             if (i < MAX_STORES && v->store[i])
                 emit(e, "out%u.at[lane] = %s;", i, packs(t) ? x : emit_stored(e, t, x));

@@ -351,6 +351,17 @@ bool inst_steady(const Body *b, int inst, int axis, int width);
 int inst_choice(const Body *b, int load, int width);
 // Whether the instruction depends only on the indices along the axes.
 bool inst_placed(const Body *b, int inst);
+// -- stacks.c: neighbours in memory that one thread loads or stores
+typedef struct Stack {
+    int first;       // the first load or store of the stack
+    int lane, width; // which element of the vector it is; width 0: it is in no stack
+} Stack;
+typedef struct Stacks {
+    Stack *load, *store; // by instruction, by store
+    int bytes;           // of all members
+} Stacks;
+// Of a map's loads without a condition and of its stores, if a thread has one element.
+Stacks body_stacks(Arena *a, const Body *b, const bool *live);
 // -- body_windows.c
 void body_windows(Arena *a, Body *b); // sets Body.dot.windows
 // -- interleaved.c: maps that read runs of elements for several indices of outer axes

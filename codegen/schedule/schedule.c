@@ -99,7 +99,18 @@ int schedule_transposed_axis(const Body *b, const Target *t)
 
 // -- CUDA -----------------------------------------------------------------------------------------
 
-static void cuda_map(const Target *t, Body *b)
+// Whether a thread is to have one element, since most of what it loads and stores are neighbours
+// that only this element needs.
+static bool mostly_stacks(Arena *a, const Body *b)
+{
+    int bytes = body_stacks(a, b, body_live(a, b)).bytes;
+    Access x;
+    for (uint32_t i = 0; bytes && i < b->insts.n + b->stores.n; i++)
+        if (body_access(b, i, b->npar - 1, &x)) bytes -= x.bytes;
+    return bytes > 0;
+}
+
+static void cuda_map(Arena *a, const Target *t, Body *b)
 {
     Schedule *s = &b->sched;
     int inner = b->npar - 1;
@@ -108,6 +119,8 @@ static void cuda_map(const Target *t, Body *b)
     if (s->map.transpose) return;
     int64_t n = body_rows(b), crowd = b->crowd ? b->crowd : n,
             device = (int64_t)t->units * t->threads_per_unit;
+    if (crowd < device / 4) s->threads = 128;
+    if (mostly_stacks(a, b)) return;
     s->vector = schedule_vector(b, inner, b->axis[inner].extent, b->npar == 1, true);
     while (s->vector > 1 && crowd / s->vector < device / 32) s->vector /= 2;
     const uint64_t phases = body_interleaved(b);
@@ -120,7 +133,6 @@ static void cuda_map(const Target *t, Body *b)
     while (s->unroll < 4 && bytes && bytes * s->unroll < 16 &&
            crowd / s->vector / s->unroll > device * 4)
         s->unroll *= 2;
-    if (crowd < device / 4) s->threads = 128;
     plan_reuse(t, b);
 }
 
@@ -257,8 +269,10 @@ void schedule_body(LowerCtx *ctx, Body *b)
         sweep_schedule(t, b);
     else if (s->kind == SCHED_ROW)
         plan_row(ctx->arena, t, b, &fresh);
+    else if (s->kind == SCHED_MAP)
+        cuda_map(ctx->arena, t, b);
     else
-        (s->kind == SCHED_MAP ? cuda_map : cuda_column)(t, b);
+        cuda_column(t, b);
     s->wide = false;
     for (int i = 0; i < b->naxes; i++)
         if (b->axis[i].extent > INT32_MAX / 2) s->wide = true;

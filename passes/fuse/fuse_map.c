@@ -36,6 +36,7 @@ static bool is_sink(const Node *n)
 typedef struct Site { // a kernel that computes a free value
     uint32_t id;      // id of a map's representative + 1, index of a cluster, or id of an anchor
     bool map;
+    bool stacks; // it stores the positions of a short axis one by one
     float evals; // how many elements of it are computed
     float each;  // the same, if a value read at several positions is computed for each of them
 } Site;
@@ -209,6 +210,13 @@ static bool reads_elsewhere(const Node *x, uint32_t k)
     return node_class(x) == CLS_VIEW && !node_keeps_all(x) && x->op != OP_broadcast;
 }
 
+// Whether n is made of values for each position of its last axis (passes/short_axes.c).
+static bool is_stack(const Node *n)
+{
+    const int last = n->type.rank - 1;
+    return n->op == OP_concat && attr_int(n, ATTR_axis, 0) == last && n->type.dim[last] == n->nargs;
+}
+
 // If x computes its operand k only where it stores it, reduces the counts accordingly: maps store
 // concat and pad piece by piece; an update in place computes only the part of the state that
 // changes.
@@ -218,7 +226,7 @@ static void only_stored(const Fuse *f, Sites *w, const Node *x, uint32_t k)
     const bool pieces = node_has(x, OPF_PIECES),
                part = node_has(x, OPF_PART) && k == 1 && f->becomes[x->id];
     for (int i = 0; i < w->n && (pieces || part); i++)
-        if (part || w->at[i].map) {
+        if (part || w->at[i].map || w->at[i].stacks) {
             w->at[i].evals *= share;
             w->at[i].each *= share;
         }
@@ -347,6 +355,7 @@ bool fuse_decide(Fuse *f)
             }
         } else if (f->cluster[i]) {
             one.at[0].id = fuse_cluster(f, x);
+            one.at[0].stacks = is_stack(x) && f->clusters.at[one.at[0].id - 1].kind == GROUP_MAP;
             if (node_class(x) == CLS_REDUCE) one.at[0].evals = (float)count_of(x->args[0]);
         } else if (is_map_node(f, x)) {
             one.at[0].id = i + 1;
