@@ -21,8 +21,11 @@
 enum {
     MOST = 16,             // elements of a short axis
     LEAST_COUNT = 1 << 12, // elements of the value that is read at shifted positions
-    LEAST_SHIFTED = 2,     // such values that are connected: of one, little is computed again
-    MOST_VALUES = 2048,    // values that replace those connected with it
+    LEAST_DEPTH = 2,       // such values in a chain: of one, little is computed again
+    LEAST_NARROW = 3,      // the same if rows that are stored are not a multiple of LEAST_BYTES
+    LEAST_BYTES = 8,
+    MOST_DEPTH = 8,     // more are not counted
+    MOST_VALUES = 2048, // values that replace those connected with it
 };
 
 typedef enum Part { APART, FIXED, SPLIT, SUMMED } Part; // see Short.part
@@ -36,7 +39,8 @@ typedef struct Short {
     // By id. FIXED: of positions and constants only, one axis. SPLIT: replaced by one value for
     // each position. SUMMED: a reduction along the axis of such a value. APART: anything else.
     uint8_t *part;
-    bool *seen; // by id: it has been looked at
+    bool *seen;     // by id: it has been looked at
+    uint8_t *depth; // by id: the most values read at shifted positions in a chain that ends here
     // By id: its value at each position; for the backward part, if that computes it again.
     Node ***at[2];
 } Short;
@@ -196,22 +200,41 @@ static bool is_shifted(const Short *s, const Node *n)
     return false;
 }
 
+// Whether something reads n that needs the axis.
+static bool is_needed(const Short *s, const Node *n)
+{
+    for (uint32_t i = 0; i < s->nreaders[n->id]; i++) {
+        const Node *x = s->readers[n->id][i];
+        if (!can_split(x) && !is_summed(x)) return true;
+    }
+    for (uint32_t i = 0; i < s->src->results.n; i++)
+        if (s->src->results.at[i] == n) return true;
+    return false;
+}
+
+// Whether a thread that has a row of n stores it with many narrow accesses.
+static bool is_narrow(const Short *s, const Node *n)
+{
+    return extent_of(n) * (dtype_info[n->type.dtype].bits / 8) % LEAST_BYTES && is_needed(s, n);
+}
+
 // Splits [seed] and all that is connected with it, if all of that can be split.
 static bool split_from(Short *s, Node *seed)
 {
     Arena *a = s->src->arena;
     VEC(Node *) work = {0};
     int64_t values = 0;
-    int shifted = 0;
-    bool can = true;
+    int depth = 0;
+    bool can = true, narrow = false;
     s->seen[seed->id] = true;
     vec_push(a, &work, seed);
     for (uint32_t i = 0; i < work.n; i++) {
         Node *n = work.at[i];
         if (is_summed(n)) continue;
         can &= readers_can(s, n);
+        narrow |= is_narrow(s, n);
+        depth = s->depth[n->id] > depth ? s->depth[n->id] : depth;
         values += extent_of(n);
-        shifted += is_shifted(s, n);
         for (uint32_t k = 0; k < s->nreaders[n->id]; k++) {
             Node *x = s->readers[n->id][k];
             if (s->seen[x->id] || (!can_split(x) && !is_summed(x))) continue;
@@ -227,7 +250,7 @@ static bool split_from(Short *s, Node *seed)
             vec_push(a, &work, x);
         }
     }
-    if (!can || values > MOST_VALUES || shifted < LEAST_SHIFTED) return false;
+    if (!can || values > MOST_VALUES || depth < (narrow ? LEAST_NARROW : LEAST_DEPTH)) return false;
     for (uint32_t i = 0; i < work.n; i++)
         s->part[work.at[i]->id] = is_summed(work.at[i]) ? SUMMED : SPLIT;
     return true;
@@ -267,11 +290,19 @@ static bool find_parts(Short *s)
     find_readers(s);
     s->part = NEW_ARRAY(g->arena, uint8_t, g->nodes.n + 1);
     s->seen = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
+    s->depth = NEW_ARRAY(g->arena, uint8_t, g->nodes.n + 1);
+    bool *shifted = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Node *n = g->nodes.at[i];
+        if (!s->live[i]) continue;
+        if (is_fixed(s, n)) s->part[i] = FIXED;
+        shifted[i] = is_shifted(s, n);
+        for (uint32_t k = 0; k < n->nargs && can_split(n); k++)
+            if (s->depth[n->args[k]->id] > s->depth[i]) s->depth[i] = s->depth[n->args[k]->id];
+        s->depth[i] += shifted[i] && s->depth[i] < MOST_DEPTH;
+    }
     for (uint32_t i = 0; i < g->nodes.n; i++)
-        if (s->live[i] && is_fixed(s, g->nodes.at[i])) s->part[i] = FIXED;
-    for (uint32_t i = 0; i < g->nodes.n; i++)
-        if (s->live[i] && !s->seen[i] && is_shifted(s, g->nodes.at[i]))
-            any |= split_from(s, g->nodes.at[i]);
+        if (shifted[i] && !s->seen[i]) any |= split_from(s, g->nodes.at[i]);
     return any;
 }
 
@@ -442,16 +473,14 @@ static Node *stacked(Short *s, const Node *n)
     return graph_along(g, OP_concat, part, (int)extent, last_axis(n));
 }
 
-// Whether something reads n that is not split itself.
-static bool is_needed(const Short *s, const Node *n)
+// Whether something reads n that is not split.
+static bool is_read_whole(const Short *s, const Node *n)
 {
     for (uint32_t i = 0; i < s->nreaders[n->id]; i++) {
         const uint8_t part = s->part[s->readers[n->id][i]->id];
         if (part != SPLIT && part != SUMMED) return true;
     }
-    for (uint32_t i = 0; i < s->src->results.n; i++)
-        if (s->src->results.at[i] == n) return true;
-    return false;
+    return is_needed(s, n);
 }
 
 static Graph *split_graph(void *ctx, const IdMap *done, Graph *g)
@@ -474,7 +503,7 @@ static Graph *split_graph(void *ctx, const IdMap *done, Graph *g)
         if (s.part[i] == SPLIT && !is_later(n)) split_node(&s, n, true);
         if (s.part[i] != SPLIT)
             remap_with_regions(&s.r, done, n, &other);
-        else if (is_needed(&s, n))
+        else if (is_read_whole(&s, n))
             s.r.map[i] = stacked(&s, n);
     }
     return graph_drop_dead(remap_end(&s.r));
