@@ -163,11 +163,14 @@ static const char *divided(Emit *e, const Inst *v, const char *const *x)
     int by = v->a[1];
     Scope *s = e->bind[by].scope;
     if (v->quotient == QUOTIENT || (!e->cuda && v->quotient == QUOTIENT_REPEATED)) return NULL;
-    if (v->quotient != QUOTIENT_REPEATED)
-        return arena_printf(
-            e->arena, "nc_divide_%sby(%s, %s, %s)",
-            v->quotient == QUOTIENT_WHOLE_BY_CONST ? "whole_" : "", x[0], x[1],
-            emit_literal(e, DT_F32, 0, (double)(1 / (float)e->body->insts.at[by].fvalue)));
+    if (v->quotient != QUOTIENT_REPEATED) {
+        const float inverse = 1 / (float)e->body->insts.at[by].fvalue;
+        const char *times = emit_literal(e, DT_F32, 0, (double)inverse);
+        if (e->cuda && v->approx) return arena_printf(e->arena, "%s * %s", x[0], times);
+        return arena_printf(e->arena, "nc_divide_%sby(%s, %s, %s)",
+                            v->quotient == QUOTIENT_WHOLE_BY_CONST ? "whole_" : "", x[0], x[1],
+                            times);
+    }
     if (e->inverse_in[by] != s || !s->open) {
         e->inverse[by] = arena_printf(e->arena, "%s_inverse", e->name[by]);
         e->inverse_in[by] = s;
