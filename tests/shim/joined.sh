@@ -22,8 +22,8 @@ RANDOM=${SEED:=$((10#$(date +%j)))} # another day, other sizes
 any() { printf -v "$1" %s $(($2 + RANDOM % ($3 - $2 + 1))); } # NAME LEAST MOST
 for i in $(seq "${SHAPES:-1}"); do
     for times in 1 4 8; do
-        any n 1 90; any a 1 5; any b 1 5; any c 1 5; any d 1 5
-        sizes="-D n=$n -D a=$((2 * times * a)) -D b=$((times * b)) -D c=$((times * c)) -D d=$((times * d))"
+        any n 1 90; any a 1 5; any b 1 5; any c 1 5; any d 1 5; any layers 4 9
+        sizes="-D n=$n -D a=$((2 * times * a)) -D b=$((times * b)) -D c=$((times * c)) -D d=$((times * d)) -D layers=$layers"
         [ $((RANDOM % 2)) = 1 ] && sizes="$sizes --precision bf16"
         echo "SEED=$SEED: $sizes"
         # shellcheck disable=SC2086
