@@ -56,7 +56,7 @@ for d in "-D groups=24 -D c=8 -D o=8 -D h=9" "-D groups=12 -D c=16 -D o=32 -D h=
     # shellcheck disable=SC2086
     right --precision bf16 -D b=8 $d
 done
-SHIM_CUT='!= 0x7f800000u; }=>!= 1; }' EXIT=1 TEXT=WRONG right --precision bf16 -D b=8 # what is not repaired is found
+NETC_CHECK_FUSED=1 SHIM_CUT='!= 0x7f800000u; }=>!= 1; }' EXIT=1 TEXT=WRONG right --precision bf16 -D b=8 # what is not repaired is found
 any bad 1 60; any c 2 8; any o 2 12; any groups 8 24; any stride 1 2; any dilation 1 2; any low 0 2; any high 0 2; any h 8 12
 sizes="-D b=8 -D bad=$bad -D c=$c -D o=$o -D groups=$groups -D stride=$stride -D dilation=$dilation -D low=$low -D high=$high -D h=$h"
 sizes="$sizes --precision $([ $((RANDOM % 2)) = 1 ] && echo bf16 || echo f16)"

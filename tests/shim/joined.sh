@@ -31,5 +31,5 @@ for i in $(seq "${SHAPES:-1}"); do
     done
 done
 # A neighbour's vector would be found.
-SHIM_CUT='_position <=>_position + 8 <' LD_LIBRARY_PATH=$SHIM expect 1 WRONG "$NETC" check "$net" --device cuda:0 --cache-dir ''
+NETC_CHECK_FUSED=1 SHIM_CUT='_position <=>_position + 8 <' LD_LIBRARY_PATH=$SHIM expect 1 WRONG "$NETC" check "$net" --device cuda:0 --cache-dir ''
 finish

@@ -31,7 +31,7 @@ groups 'wgmma=own tile_n=64 cluster=2' 0 worst
 holds 'measured schedules for 7 of 11 kernels'
 small=(-D m=200 -D n=136 -D k=72)
 groups 'wgmma=together tile_n=128 cluster=1' 0 worst
-SHIM_CUT='(thread / 16 ^ thread % 8) * 8=>thread / 16 * 8' groups 'wgmma=own tile_n=64 cluster=1' 1 WRONG
+NETC_CHECK_FUSED=1 SHIM_CUT='(thread / 16 ^ thread % 8) * 8=>thread / 16 * 8' groups 'wgmma=own tile_n=64 cluster=1' 1 WRONG
 # The cost model lets blocks share the columns where tiles are few and columns many.
 cat >few.net <<'NET'
 model few(x: bf16[32768, 768], y: bf16[32768, 768]) { return w = matmul(transpose(y), x) }
@@ -131,7 +131,7 @@ awk '/wrong/ { match($0, /[0-9.]+[^0-9]*$/); if (substr($0, RSTART) + 0 < 8) goo
 small=(-D m=137 -D n=72 -D k=201)
 groups 'wgmma=own tile_n=64 cluster=2' 0 worst
 holds 'measured schedules for 2 of 11 kernels'
-SHIM_CUT='first - shift=>first' groups 'wgmma=own tile_n=64 cluster=1' 1 WRONG
+NETC_CHECK_FUSED=1 SHIM_CUT='first - shift=>first' groups 'wgmma=own tile_n=64 cluster=1' 1 WRONG
 small=(-D m=300 -D n=136 -D k=202)
 groups 'wgmma=together tile_n=256 cluster=1' 0 worst
 
@@ -267,7 +267,7 @@ late group 'if (step > 0 && thread < 2) nc_bar_arrive(empty + before, thread);=>
     2 'an asynchronous copy has yet to write'
 early=$'                nc_products_done<1>();\n                if (step > 0 && thread < 2) nc_bar_arrive(empty + before, thread);'
 late group "$early=>${early#*;}${early%%;*};" 2 'an asynchronous copy has yet to write'
-late group 'nc_products_done<1>();=>' 1 WRONG
+NETC_CHECK_FUSED=1 late group 'nc_products_done<1>();=>' 1 WRONG
 late group 'nc_products_done<0>();=>' 2 'products that nobody has waited for'
 late group 'nc_products_begin();=>' 2 'without a fence before its group'
 late group 'nc_fence_written();=>' 2 'with no fence of that thread between'
@@ -281,7 +281,7 @@ sed 's/136/264/g' group.net >shared.net
 shared() { SHIM_UNITS=9 late shared "$@"; }
 SHIM_SEED=5 shared 'no such text=>x' 0 worst
 holds 'measured schedules for 1 of 1 kernels'
-shared 'rank * 384=>rank * 320' 1 WRONG
+NETC_CHECK_FUSED=1 shared 'rank * 384=>rank * 320' 1 WRONG
 shared 'nc_bar_hear(written, round);=>' 2 'dynamic shared memory at'
 shared 'nc_bar_hear(read, round ^ 1);=>' 2 'dynamic shared memory at'
 shared 'nc_groups_wait();=>' 2 'dynamic shared memory at'
@@ -330,7 +330,7 @@ mask() { # SHIM_CUT EXIT_CODE TEXT
     SHIM_UNITS=4 SHIM_CUT=$1 LD_LIBRARY_PATH=$SHIM expect "$2" "$3" "$NETC" check mask.net --device cuda:0 --cache-dir '' --precision bf16
 }
 mask '' 0 worst
-mask 'nc_any_role(vote, low)=>nc_any_role(vote, false)' 1 WRONG
+NETC_CHECK_FUSED=1 mask 'nc_any_role(vote, low)=>nc_any_role(vote, false)' 1 WRONG
 mask 'nc_any_role(vote, low)=>__syncthreads_or(low)' 2 'wait at different barriers'
 mask 'turn++,=>turn += 2,' 2 'never written'
 

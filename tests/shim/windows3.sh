@@ -88,7 +88,7 @@ sizes="$sizes -D c=$((64 * c)) -D o=$((8 * o))"
 echo "SEED=$SEED: strips of $((32 * tile)): $sizes"
 # shellcheck disable=SC2086
 SIZES=$sizes strips $((32 * tile)) '' $sizes
-SHIM_CUT='x + pixel * 8=>x + pixel * 16' EXIT=1 TEXT=WRONG strips 64 2
+NETC_CHECK_FUSED=1 SHIM_CUT='x + pixel * 8=>x + pixel * 16' EXIT=1 TEXT=WRONG strips 64 2
 
 # Windows of one pixel that stand apart are read where they are: no kernel stores them.
 windows 'wgmma=own tile_n=64 cluster=1' 3 -D t=1 -D u=1 -D v=1 -D low=0 -D high=0 -D stride=2 -D d=5 -D h=4 -D c=72
@@ -112,7 +112,7 @@ for reach in '-D t=2 -D dilation=31 -D u=1 -D v=1 -D low=16 -D high=15' '-D low=
 done
 
 # A plane too far is found, and a copy that begins where no window does.
-SHIM_CUT='origin_n_by_576, full=>1, full' EXIT=1 TEXT=WRONG windows 'wgmma=own tile_n=64 cluster=1' 3
+NETC_CHECK_FUSED=1 SHIM_CUT='origin_n_by_576, full=>1, full' EXIT=1 TEXT=WRONG windows 'wgmma=own tile_n=64 cluster=1' 3
 SHIM_CUT=', first_by_20_mod_3 - 1=>, first_by_20_mod_3 - 2' EXIT=2 TEXT='begins where none does' \
     windows 'wgmma=own tile_n=64 cluster=1' 3
 finish
