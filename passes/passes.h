@@ -26,7 +26,9 @@ typedef struct PassOptions {
     // Verifies only the result of all passes, not of each: verification takes a tenth of their
     // time.
     bool verify_last;
-    bool references; // user-written kernels are replaced by their reference graphs
+    // For an evaluator that kernels are compared with: user-written kernels are replaced by their
+    // reference graphs, and no optional pass runs except those that change what is rounded.
+    bool references;
     // Called after each pass that changed a graph; NULL: no dumps. [number] counts from 1.
     void (*dump)(void *ctx, int number, const char *pass, const Module *m);
     void *dump_ctx;
@@ -43,11 +45,17 @@ typedef struct PassTiming {
     double seconds;
 } PassTiming;
 
+typedef enum PassKind {
+    PASS_REQUIRED,
+    PASS_OPTIONAL, // can be skipped
+    PASS_ROUNDS,   // can be skipped, and changes what is rounded, or how
+} PassKind;
+
 typedef struct Pass {
     const char *name, *doc;
     // Returns the rebuilt graph, or g itself when nothing changed. Errors go to g->diags.
     Graph *(*run)(Graph *g, Module *m, const PassOptions *o);
-    bool optional;
+    PassKind kind;
 } Pass;
 
 extern const Pass pass_table[];

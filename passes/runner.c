@@ -7,66 +7,71 @@
 
 const Pass pass_table[] = {
     {"join_products", "on a GPU products of one operand with several weights become one",
-     pass_join_products, true},
-    {"autodiff", "gradients as ordinary graph; calls are inlined", pass_autodiff, false},
+     pass_join_products, PASS_OPTIONAL},
+    {"autodiff", "gradients as ordinary graph; calls are inlined", pass_autodiff, PASS_REQUIRED},
     {"extern", "the user's kernels that a device cannot run are replaced by their references",
-     pass_extern, false},
+     pass_extern, PASS_REQUIRED},
     {"fold_scales", "on a GPU scales of channels, computed from parameters, become part of weights",
-     pass_fold_scales, true},
-    {"precision", "low-precision operands of matmuls, f32 everywhere else", pass_precision, false},
+     pass_fold_scales, PASS_ROUNDS},
+    {"precision", "low-precision operands of matmuls, f32 everywhere else", pass_precision,
+     PASS_REQUIRED},
     {"narrow", "states that are only read rounded to 16 bits are stored in 16 bits", pass_narrow,
-     true},
+     PASS_ROUNDS},
     {"invariants", "values that do not change between iterations are computed before the loop",
-     pass_invariants, true},
-    {"loop_sums", "sums that a loop carries become one sum after it", pass_loop_sums, true},
+     pass_invariants, PASS_OPTIONAL},
+    {"loop_sums", "sums that a loop carries become one sum after it", pass_loop_sums,
+     PASS_OPTIONAL},
     {"loop_casts", "values that loops carry or stack only to be rounded are stored rounded",
-     pass_loop_casts, true},
+     pass_loop_casts, PASS_OPTIONAL},
     {"early_casts", "what is only copied, or maximised, before it is rounded is rounded first",
-     pass_early_casts, true},
+     pass_early_casts, PASS_OPTIONAL},
     {"simplify", "algebra over several nodes, dead code, transposes into matmuls", pass_simplify,
-     true},
+     PASS_OPTIONAL},
     {"row_updates", "on a GPU an update of few rows of a parameter changes only these",
-     pass_row_updates, true},
+     pass_row_updates, PASS_OPTIONAL},
     {"variance", "deviations from a mean sum to zero; variance of columns in one pass over memory",
-     pass_variance, true},
+     pass_variance, PASS_OPTIONAL},
     {"short_axes", "on a GPU shifted values along a short axis are a value for each position",
-     pass_short_axes, true},
+     pass_short_axes, PASS_OPTIONAL},
     {"contract", "a product that only sums read becomes one operation with them", pass_contract,
-     true},
+     PASS_ROUNDS},
     {"approx", "functions whose results end in 16 bits use a GPU's cheaper forms", pass_approx,
-     true},
+     PASS_ROUNDS},
     {"attention", "a softmax of products between products is one kernel, its gradient two",
-     pass_attention, true},
+     pass_attention, PASS_ROUNDS},
     {"chunks", "under a memory limit, large products whose rows are reduced are computed in parts",
-     pass_chunks, true},
-    {"widen", "on the CPU products of 16-bit floats are those of f32, rounded", pass_widen, true},
+     pass_chunks, PASS_OPTIONAL},
+    {"widen", "on the CPU products of 16-bit floats are those of f32, rounded", pass_widen,
+     PASS_OPTIONAL},
     {"merge_groups", "grouped convolutions are those of all channels if that is faster",
-     pass_merge_groups, true},
+     pass_merge_groups, PASS_OPTIONAL},
     {"few_results",
-     "on a GPU gradients of weights of few results take windows of their gradient, not of the image",
-     pass_few_results, true},
-    {"patches", "on a GPU windows of images with few channels are stored", pass_patches, true},
+     "on a GPU gradients of weights of few results take windows of their gradient, not of the "
+     "image",
+     pass_few_results, PASS_OPTIONAL},
+    {"patches", "on a GPU windows of images with few channels are stored", pass_patches,
+     PASS_OPTIONAL},
     {"channels",
      "on a GPU images whose channels are no multiple of 8 are stored with zeros behind them",
-     pass_channels, true},
+     pass_channels, PASS_OPTIONAL},
     {"vectors", "on a GPU a model's product of a matrix and a vector is a sum of products",
-     pass_vectors, true},
+     pass_vectors, PASS_OPTIONAL},
     {"prepare", "values that depend only on a model's parameters are computed once", pass_prepare,
-     true},
+     PASS_OPTIONAL},
     {"scatter", "on a GPU a scatter of many updates first finds the last one of each place",
-     pass_scatter, true},
+     pass_scatter, PASS_OPTIONAL},
     {"first_sorted", "a sort of which only the first few elements are read finds only these",
-     pass_first_sorted, true},
+     pass_first_sorted, PASS_OPTIONAL},
     {"layout", "a tensor that a product reads by windows is stored in reading order", pass_layout,
-     true},
+     PASS_OPTIONAL},
     {"recompute", "cheap forward values are computed again in the backward part", pass_recompute,
-     true},
+     PASS_OPTIONAL},
     {"recurrences", "on a GPU a loop that is computed element by element is one kernel",
-     pass_recurrences, true},
+     pass_recurrences, PASS_OPTIONAL},
     {"loop_stores", "values that a loop stacks are stored by the kernels that compute them",
-     pass_loop_stores, true},
+     pass_loop_stores, PASS_OPTIONAL},
     {"fuse", "groups of nodes that become one kernel; skipped: one kernel per node", pass_fuse,
-     true},
+     PASS_OPTIONAL},
 };
 const int pass_count = sizeof pass_table / sizeof *pass_table;
 
@@ -100,7 +105,7 @@ static void unknown_pass(Module *m, const char *name, bool optional_only)
     Buf list = buf_new(m->arena);
     int n = 0;
     for (int i = 0; i < pass_count; i++) {
-        if (optional_only && !pass_table[i].optional) continue;
+        if (optional_only && pass_table[i].kind == PASS_REQUIRED) continue;
         names[n++] = pass_table[i].name;
         buf_printf(&list, "%s%s", n > 1 ? ", " : "", pass_table[i].name);
     }
@@ -119,7 +124,7 @@ static bool check_options(Module *m, const PassOptions *o)
         const Pass *pass = pass_find(name);
         if (*name && !pass) {
             unknown_pass(m, name, true);
-        } else if (pass && !pass->optional) {
+        } else if (pass && pass->kind == PASS_REQUIRED) {
             Diag *d = diag_error(m->diags, 0, "the pass '%s' cannot be skipped", name);
             diag_note(m->diags, d, "later passes need a graph that has been through it");
         }
@@ -174,7 +179,8 @@ bool passes_run(Module *m, const PassOptions *o, PassTiming *timings)
         if (o->stop_before && !strcmp(o->stop_before, p->name)) break;
         // Codegen needs the result of fusion: if it is skipped, every node is a group of its own
         // (fuse.c).
-        if (pass_skipped(o, p->name) && p->run != pass_fuse) continue;
+        const bool left_out = o->references && p->kind == PASS_OPTIONAL;
+        if ((left_out || pass_skipped(o, p->name)) && p->run != pass_fuse) continue;
         uint32_t errors = m->diags->errors;
         double begin = clock_now();
         bool changed = false;

@@ -352,9 +352,7 @@ void check_all_kernels(Checking *c)
     PassOptions po = {.target = &target,
                       .precision = c->p->settings.precision,
                       .references = true,
-                      .skip = "invariants,loop_sums,loop_casts,early_casts,simplify,variance,widen,"
-                              "row_updates,merge_groups,patches,channels,vectors,prepare,scatter,"
-                              "first_sorted,recompute,fuse"};
+                      .skip = "fuse"};
     if (!plain) return;
     if (!passes_run(plain, &po, NULL) || d->errors) {
         c->status = lib_fail_diags(c->err, NETC_INTERNAL, d);

@@ -11,7 +11,7 @@ const char *optional_passes(Arena *a, const char *but)
 {
     Buf list = buf_new(a);
     for (int i = 0; i < pass_count; i++)
-        if (pass_table[i].optional && strcmp(pass_table[i].name, but) != 0)
+        if (pass_table[i].kind != PASS_REQUIRED && strcmp(pass_table[i].name, but) != 0)
             buf_printf(&list, "%s%s", list.len ? "," : "", pass_table[i].name);
     return list.data;
 }
