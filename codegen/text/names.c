@@ -15,17 +15,16 @@ static const char taken[] =
     "private protected public register restrict return short signed sin sizeof sqrt static "
     "struct switch tanh template this throw true try typedef typename union unsigned using "
     "virtual void volatile while y0 y1 "
-    "acc added after ahead all arg args at band bars base begin blind block bound box boxes "
-    "by chunk chunk_end column count down due early edge edges end end_m error failed first "
-    "first_row "
-    "first_k first_m first_tile flat found freed from full given group head held hi high hit "
-    "hit_place hits i inside j joint k k_first kept lane last last_k last_m last_n left "
-    "left_tile less line live lo look low m member mine more most n next now o of origin origin_m "
-    "origin_n other own own_col own_rows pair par part part_m piece pixel place place_of q r rank "
-    "rest "
-    "result right right_tile ring round round_halves row row_first rows s shift shrink slot "
-    "some_m step steps strip sum sums taken task team tile to to_n top total totals turn tx u "
-    "v vote w warp warp_m whole whole_m words x y ";
+    "acc added after ahead all arg args at band bars base begin blind block bound box boxes by "
+    "cell cells chunk chunk_end column count down due early edge edges end end_m entry error "
+    "failed first first_k first_m first_row first_tile flat found freed from full given group "
+    "half head held hi high hit hit_place hits i inside j joint k k_first kept lane last last_k "
+    "last_m last_n leaders leads left left_tile less line live lo look low m member mine more "
+    "most n next now o of origin origin_m origin_n other own own_col own_row own_rows pair par "
+    "part part_m piece pixel place place_of places q r rank real rest result right right_tile "
+    "ring round round_halves row row_first row_of rows s same shift shrink single slot some_m "
+    "step steps stop strip sum sums taken task team tile to to_n top total totals turn tx u v "
+    "vote w warp warp_m whole whole_m words x y ";
 
 const char *name_identifier(Arena *a, const char *model_name)
 {

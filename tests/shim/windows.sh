@@ -17,6 +17,8 @@ measured() {
 
 # windows SCHEDULE KERNELS DEFINITION...: so many kernels ('': some) are made by that schedule, and all are right.
 windows() {
+    # (other builds are checked where sizes are drawn)
+    [ -n "${SIZES:-}" ] || local -x NETC_CHECK_FUSED=1
     local schedule=$1 kernels=$2; shift 2
     { echo '# netc tune 1'; LD_LIBRARY_PATH=$SHIM "$NETC" inspect "$net" --target cuda --knobs --no-library "$@" |
         sed -n "s/: tile .*wgmma=.*/ @ host shim: tile $schedule/p"; } >windows.tune
@@ -84,6 +86,7 @@ UNITS=32 SIZES=$sizes channels $sizes
 # Strips: one copy has all pixels of a window's line. Lines that end anywhere in a tile, parts of tiles and columns that are no
 # result, weights that stay in shared memory; and a strip that begins a pixel too far.
 strips() { # TILE_N DEFINITION...: WAY (strips)
+    [ -n "${SIZES:-}" ] || local -x NETC_CHECK_FUSED=1
     local n=$1; shift
     { echo '# netc tune 1'; SHIM_UNITS=1 LD_LIBRARY_PATH=$SHIM "$NETC" inspect "$net" --target cuda --knobs --no-library "$@" |
         sed -n "/ dk_dot/d; /dot_bwd/{/sum/d}; s/: tile .*wgmma=.*/ @ host shim: tile wgmma=${WAY:-strips} tile_n=$n cluster=1/p"; } >strips.tune
@@ -111,11 +114,12 @@ SHIM_UNITS=1 LD_LIBRARY_PATH=$SHIM expect 1 'tile_n=96 is not possible here' "$N
     --tune-file wide.tune -D w=31 -D v=9
 grep -q 'with the other knobs as given: 32, 64$' "$W/.out" && pass || fail "offered: $(cat "$W/.out")"
 strips 64 -D b=5 -D h=9 -D w=11 -D half=1 -D o=72 -D v=5
-NETC_CHECK_FUSED=1 SHIM_CUT='x + pixel * 8=>x + pixel * 16' EXIT=1 TEXT=WRONG strips 64
+SHIM_CUT='x + pixel * 8=>x + pixel * 16' EXIT=1 TEXT=WRONG strips 64
 
 # The gradient of weights by strips, places counted along k: lines and parts that end within a step, pixels that lie apart,
 # images of several parts, rows of the result that are no multiple of a tile; a pixel that begins a row too late.
 of_weights() { # UNITS DEFINITION...
+    [ -n "${SIZES:-}" ] || local -x NETC_CHECK_FUSED=1
     local units=$1; shift
     { echo '# netc tune 1'; SHIM_UNITS=$units LD_LIBRARY_PATH=$SHIM "$NETC" inspect "$net" --target cuda --knobs --no-library "$@" |
         sed -n '/ dk_dot\| dot_bwd/s/: tile .*wgmma=.*/ @ host shim: tile wgmma=strips cluster=1/p' | tail -1; } >weights.tune
@@ -131,7 +135,7 @@ echo "SEED=$SEED: weights $sizes"
 SIZES=$sizes of_weights 1 $sizes
 of_weights 8 -D b=4 -D h=16 -D w=11
 of_weights 8 -D b=6 -D h=8 -D w=14 -D v=2 -D o=72
-NETC_CHECK_FUSED=1 SHIM_CUT='nc_operand(right, 1)=>nc_operand(right, 2)' EXIT=1 TEXT=WRONG of_weights 8 -D b=4 -D h=16 -D w=11
+SHIM_CUT='nc_operand(right, 1)=>nc_operand(right, 2)' EXIT=1 TEXT=WRONG of_weights 8 -D b=4 -D h=16 -D w=11
 
 # Products of few results: a tile a warp, and blocks of a cluster share the columns. Runs of channels are loaded as vectors, from
 # images with zeros around them and from pixels that lie apart, or one by one. A run that is taken for inside, and is not.
@@ -213,7 +217,7 @@ pooled() {
 [ "$(pooled)" -gt "$(pooled --skip-passes layout)" ] && pass || fail "products that copy windows: $(pooled), $(pooled --skip-passes layout)"
 
 # A pixel too far is found, and a copy that begins where no window does.
-NETC_CHECK_FUSED=1 SHIM_UNITS=2 SHIM_CUT='first_by_64, i0, full=>first_by_64, 1, full' EXIT=1 TEXT=WRONG windows 'wgmma=own tile_n=64 cluster=1' 3
+SHIM_UNITS=2 SHIM_CUT='first_by_64, i0, full=>first_by_64, 1, full' EXIT=1 TEXT=WRONG windows 'wgmma=own tile_n=64 cluster=1' 3
 SHIM_UNITS=2 SHIM_CUT=', origin_m_mod_6 - 1=>, origin_m_mod_6 - 2' EXIT=2 TEXT='begins where none does' \
     windows 'wgmma=own tile_n=64 cluster=1' 3
 

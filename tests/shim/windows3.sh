@@ -8,6 +8,8 @@ export SHIM_UNITS=${SHIM_UNITS:-4} # (so few results are in parts only on a devi
 
 # windows SCHEDULE KERNELS DEFINITION...: so many kernels ('': some) are made by that schedule, the first ones, and all are right.
 windows() {
+    # (other builds are checked where sizes are drawn)
+    [ -n "${SIZES:-}" ] || local -x NETC_CHECK_FUSED=1
     local schedule=$1 kernels=$2; shift 2
     { echo '# netc tune 1'; LD_LIBRARY_PATH=$SHIM "$NETC" inspect "$net" --target cuda --knobs --no-library "$@" |
         sed -n "s/: tile .*wgmma=.*/ @ host shim: tile $schedule/p" | head -"${kernels:-9}"; } >windows.tune
@@ -63,6 +65,7 @@ SHIM_UNITS=1 SIZES=$sizes windows 'wgmma=own tile_n=64 cluster=1' '' $sizes
 # Strips, forward and of the gradient of the image: one copy has all pixels of a window's line. Lines that end anywhere in a tile,
 # windows of one line, planes that are a stride apart; channels that are extended for copies; and a strip that begins too far.
 strips() { # TILE_N KERNELS DEFINITION...
+    [ -n "${SIZES:-}" ] || local -x NETC_CHECK_FUSED=1
     local n=$1 kernels=$2; shift 2
     export SHIM_UNITS=1
     { echo '# netc tune 1'; LD_LIBRARY_PATH=$SHIM "$NETC" inspect "$net" --target cuda --knobs --no-library "$@" |
@@ -88,7 +91,7 @@ sizes="$sizes -D c=$((64 * c)) -D o=$((8 * o))"
 echo "SEED=$SEED: strips of $((32 * tile)): $sizes"
 # shellcheck disable=SC2086
 SIZES=$sizes strips $((32 * tile)) '' $sizes
-NETC_CHECK_FUSED=1 SHIM_CUT='x + pixel * 8=>x + pixel * 16' EXIT=1 TEXT=WRONG strips 64 2
+SHIM_CUT='x + pixel * 8=>x + pixel * 16' EXIT=1 TEXT=WRONG strips 64 2
 
 # Windows of one pixel that stand apart are read where they are: no kernel stores them.
 windows 'wgmma=own tile_n=64 cluster=1' 3 -D t=1 -D u=1 -D v=1 -D low=0 -D high=0 -D stride=2 -D d=5 -D h=4 -D c=72
@@ -112,7 +115,7 @@ for reach in '-D t=2 -D dilation=31 -D u=1 -D v=1 -D low=16 -D high=15' '-D low=
 done
 
 # A plane too far is found, and a copy that begins where no window does.
-NETC_CHECK_FUSED=1 SHIM_CUT='origin_n_by_576, full=>1, full' EXIT=1 TEXT=WRONG windows 'wgmma=own tile_n=64 cluster=1' 3
+SHIM_CUT='origin_n_by_576, full=>1, full' EXIT=1 TEXT=WRONG windows 'wgmma=own tile_n=64 cluster=1' 3
 SHIM_CUT=', first_by_20_mod_3 - 1=>, first_by_20_mod_3 - 2' EXIT=2 TEXT='begins where none does' \
     windows 'wgmma=own tile_n=64 cluster=1' 3
 finish
