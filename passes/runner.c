@@ -46,8 +46,7 @@ const Pass pass_table[] = {
     {"merge_groups", "grouped convolutions are those of all channels if that is faster",
      pass_merge_groups, PASS_OPTIONAL},
     {"few_results",
-     "on a GPU gradients of weights of few results take windows of their gradient, not of the "
-     "image",
+     "on a GPU gradients of weights of few results take windows of the results' gradient",
      pass_few_results, PASS_OPTIONAL},
     {"patches", "on a GPU windows of images with few channels are stored", pass_patches,
      PASS_OPTIONAL},

@@ -53,8 +53,8 @@ typedef struct Vectors {
 Vectors find_vectors(const Emit *e, int axis, int width);
 void add_loads(const Emit *e, Vectors *v, bool (*wanted)(const Emit *e, int load)); // live ones
 const char *vec_type(Emit *e, DType t, int width);
-const char *load_word(const Emit *e,
-                      const Inst *load); // "nc_" and this: the function that loads it
+// "nc_" and this: the function that loads it.
+const char *load_word(const Emit *e, const Inst *load);
 // Whether the load depends on its axes only, so that it can be issued before all arithmetic.
 bool is_plain(const Emit *e, int load);
 int vector_width(const Vectors *v, int load);               // how many elements are loaded
