@@ -9,6 +9,7 @@
 // Requires: gradients expanded (backward loops are what accumulates). Keeps: every value up to the
 // order of additions: the terms are the same, so only a partial sum can overflow where another
 // order's does not. Breaks: nothing.
+#include "passes/lift.h"
 #include "passes/passes.h"
 #include "passes/regions.h"
 
@@ -110,32 +111,20 @@ static Loop find_sums(Node *n, Graph *body)
     return l;
 }
 
-// The axes in an attribute, each incremented for the iteration axis, which is prepended if
-// [with_first].
-static void shifted(Graph *g, const Node *x, AttrKey key, bool with_first, Attrs *out)
-{
-    int n;
-    const int64_t *v = attr_ints(x, key, &n);
-    int64_t to[MAX_RANK + 1] = {0};
-    int m = with_first;
-    for (int i = 0; i < n; i++) to[m++] = v[i] + 1;
-    attr_set_ints(g, out, key, to, m);
-}
-
 // The sum of x over all iterations. stack: by operand, its stacked values (iterations, ...).
 static Node *sum_after(Graph *g, const Node *x, Node *const *stack)
 {
     Attrs at = {0};
     if (x->op == OP_sum) {
-        shifted(g, x, ATTR_axes, true, &at);
+        lift_axes(g, x, ATTR_axes, true, &at);
         return graph_node(g, OP_sum, stack, 1, &at);
     }
     attr_set_int(&at, ATTR_dtype, x->type.dtype);
     attr_set_int(&at, ATTR_accumulate, attr_int(x, ATTR_accumulate, x->type.dtype));
-    shifted(g, x, ATTR_batch_a, false, &at);
-    shifted(g, x, ATTR_batch_b, false, &at);
-    shifted(g, x, ATTR_contract_a, true, &at);
-    shifted(g, x, ATTR_contract_b, true, &at);
+    lift_axes(g, x, ATTR_batch_a, false, &at);
+    lift_axes(g, x, ATTR_batch_b, false, &at);
+    lift_axes(g, x, ATTR_contract_a, true, &at);
+    lift_axes(g, x, ATTR_contract_b, true, &at);
     return graph_node(g, OP_dot, stack, 2, &at);
 }
 

@@ -12,6 +12,7 @@
 // loop, marked one_kernel, which fusion and lowering treat as a call
 // (codegen/lower/lower_recurrence.c).
 #include "passes/passes.h"
+#include "passes/recurrences.h"
 #include "passes/regions.h"
 
 // Values that a thread carries, and operations of an iteration, so that they fit into registers.
@@ -35,32 +36,49 @@ static bool keeps_elements(const Node *n, int64_t elements)
            (node_class(n) == CLS_ELEMENTWISE || node_keeps_all(n));
 }
 
-static bool is_recurrence(void *ctx, const Node *n)
+bool recurrence_takes(const Node *x, bool moving, int64_t elements)
 {
-    (void)ctx;
-    if (n->op != OP_loop || attr_int(n, ATTR_one_kernel, 0)) return false;
-    const Graph *body = n->regions[0];
-    const int64_t carried = attr_int(n, ATTR_carried, 0);
-    if (carried < 1 || carried > MOST_CARRIED || attr_int(n, ATTR_count, 0) < 2) return false;
-    const int64_t elements = type_count(&n->args[0]->type);
-    if (!elements || body->roots.n || body->nodes.n > 4 * MOST_OPERATIONS) return false;
+    return is_plain(x) && !x->nregions && (!moving || !x->nargs || keeps_elements(x, elements));
+}
+
+bool *recurrence_moving(const Graph *body, uint32_t carried)
+{
+    bool *moving = NEW_ARRAY(body->arena, bool, body->nodes.n + 1);
+    for (uint32_t i = 0; i < body->nodes.n; i++) {
+        const Node *x = body->nodes.at[i];
+        const int64_t index = x->op == OP_region_param ? attr_int(x, ATTR_index, 0) : 0;
+        moving[i] = index >= 1 && index <= carried;
+        for (uint32_t k = 0; k < x->nargs; k++) moving[i] |= moving[x->args[k]->id];
+    }
+    return moving;
+}
+
+bool recurrence_body(const Graph *body, uint32_t carried, int64_t elements)
+{
+    if (carried < 1 || carried > MOST_CARRIED || !elements || body->roots.n ||
+        body->nodes.n > 4 * MOST_OPERATIONS)
+        return false;
     for (uint32_t i = 0; i < body->results.n; i++)
         if (type_count(&body->results.at[i]->type) != elements) return false;
     bool *live = NEW_ARRAY(body->arena, bool, body->nodes.n + 1),
-         *moving = NEW_ARRAY(body->arena, bool, body->nodes.n + 1); // depends on carried values
+         *moving = recurrence_moving(body, carried);
     graph_mark_live(body, live);
     int operations = 0;
     for (uint32_t i = 0; i < body->nodes.n; i++) {
         const Node *x = body->nodes.at[i];
         if (!live[i]) continue;
-        if (!is_plain(x) || x->nregions) return false;
-        const int64_t index = x->op == OP_region_param ? attr_int(x, ATTR_index, 0) : 0;
-        moving[i] = index >= 1 && index <= carried;
-        for (uint32_t k = 0; k < x->nargs; k++) moving[i] |= moving[x->args[k]->id];
-        if (moving[i] && x->nargs && !keeps_elements(x, elements)) return false;
+        if (!recurrence_takes(x, moving[i], elements)) return false;
         operations += node_class(x) == CLS_ELEMENTWISE;
     }
     return operations <= MOST_OPERATIONS;
+}
+
+static bool is_recurrence(void *ctx, const Node *n)
+{
+    (void)ctx;
+    return n->op == OP_loop && !attr_int(n, ATTR_one_kernel, 0) && attr_int(n, ATTR_count, 0) > 1 &&
+           recurrence_body(n->regions[0], (uint32_t)attr_int(n, ATTR_carried, 0),
+                           type_count(&n->args[0]->type));
 }
 
 static Node *marked(void *ctx, Graph *g, Node *n, Node *const *map)

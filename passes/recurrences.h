@@ -1,0 +1,15 @@
+// Loops that run as one kernel, a thread an element of the carried values (recurrences.c).
+#ifndef PASSES_RECURRENCES_H
+#define PASSES_RECURRENCES_H
+
+#include "ir/graph.h"
+
+// By id: whether the value depends on carried values.
+bool *recurrence_moving(const Graph *body, uint32_t carried);
+// Whether the kernel can compute x, if what x reads can be read or computed there. [elements]: of
+// each carried value.
+bool recurrence_takes(const Node *x, bool moving, int64_t elements);
+// Whether a loop of this body can be such a kernel.
+bool recurrence_body(const Graph *body, uint32_t carried, int64_t elements);
+
+#endif
