@@ -1,8 +1,24 @@
 #include "ir/loop.h"
 
+enum { WARP = 32 };
+
 bool runs_as_kernel(const Node *n)
 {
     return node_has(n, OPF_KERNEL) || (n->op == OP_loop && attr_int(n, ATTR_one_kernel, 0));
+}
+
+RecurrenceShape recurrence_shape(const Node *loop)
+{
+    const int64_t carried = attr_int(loop, ATTR_carried, 0);
+    RecurrenceShape s = {0};
+    for (int64_t i = 0; i < carried; i++) {
+        const Type *t = &loop->args[i]->type;
+        if (type_count(t) <= s.elements) continue;
+        const int64_t last = t->rank ? t->dim[t->rank - 1] : 1;
+        s.elements = type_count(t);
+        s.lanes = last > 1 && last <= WARP && !(last & (last - 1)) ? last : 0;
+    }
+    return s;
 }
 
 // Bytes that kernels and the matmul library load or store at once, at most.

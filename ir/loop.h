@@ -10,6 +10,14 @@
 // Whether the op runs once, in kernels that store its results: a call, or a loop inside one kernel.
 bool runs_as_kernel(const Node *n);
 
+// Of a loop in one kernel (passes/recurrences.c): the elements of its largest carried value, for
+// each of which there is a thread, and the length of the last axis if sums over it can be computed
+// by neighbouring threads; else 0.
+typedef struct RecurrenceShape {
+    int64_t elements, lanes;
+} RecurrenceShape;
+RecurrenceShape recurrence_shape(const Node *loop);
+
 // Whether this carried value lies in such a stack.
 bool loop_stacks(const Node *loop, uint32_t carried);
 // The carried value whose stack holds this stacked result, or -1. *next: the result is the value at

@@ -10,7 +10,8 @@
 // Before the loop: what does not depend on carried values and is no elementwise code. After it:
 // stacked results that do not depend on carried values, or that mix elements of values that do
 // (sums, products). For these the loop stacks carried values; elementwise code between is computed
-// again. Sums that the loop accumulates are left to loop_sums.
+// again. A stacked result of which only the sum over the iterations is read is carried as that sum.
+// Other sums that the loop accumulates are left to loop_sums, which runs before.
 //
 // Requires: gradients expanded, precision chosen. Keeps: every value up to the order of additions.
 // Breaks: nothing. The cost is memory for what is stacked: at most MOST_STACKED bytes a loop.
@@ -28,13 +29,16 @@ typedef struct Loop {
     const Node *n;
     Graph *body;
     uint32_t ncarried, nscanned;
-    int64_t count, elements;
+    int64_t count;
+    RecurrenceShape shape;
+    bool fits;             // it can be one kernel as it is
     bool *moving, *varies; // by id: depends on carried values; differs between iterations
     bool *inside;          // by id: the new loop computes it
     bool *before;          // by id: computed before the loop, and scanned
     bool *after;           // by id: computed after the loop
     bool *stacked;         // by id: the new loop stacks it
     bool *leaves;          // by result: computed after the loop
+    bool *summed;          // by result: carried as a sum
     bool any;
 } Loop;
 
@@ -52,7 +56,7 @@ static bool is_scanned(const Loop *l, const Node *x)
 static bool needs(const Loop *l, const Node *x, bool *inside, bool *before)
 {
     if (inside[x->id] || before[x->id]) return true;
-    if (!recurrence_takes(x, l->moving[x->id], l->elements)) {
+    if (!recurrence_takes(x, l->moving[x->id], l->shape)) {
         if (l->moving[x->id]) return false;
         before[x->id] = true;
         return true;
@@ -67,7 +71,7 @@ static bool needs(const Loop *l, const Node *x, bool *inside, bool *before)
 static bool stays(Loop *l, uint32_t i)
 {
     const Node *x = l->body->results.at[i];
-    if (!l->moving[x->id] || type_count(&x->type) != l->elements) return false;
+    if (!(l->moving[x->id] || l->fits) || !recurrence_stores(&x->type, l->shape)) return false;
     const size_t n = l->body->nodes.n + 1;
     bool *inside = NEW_ARRAY(l->body->arena, bool, n), *before = NEW_ARRAY(l->body->arena, bool, n);
     memcpy(inside, l->inside, n);
@@ -148,7 +152,37 @@ static bool lifts_before(Loop *l)
     return bytes <= MOST_STACKED / l->count;
 }
 
-static Loop find(const Node *n, Graph *body)
+// By stacked result of a loop of g: whether only sums over the iterations read it.
+static bool *summed_results(const Graph *g, const Node *loop, const bool *otherwise)
+{
+    const int n = node_result_count(loop);
+    bool *summed = NEW_ARRAY(g->arena, bool, n + 1);
+    for (uint32_t i = loop->id; i < g->nodes.n; i++) {
+        const Node *x = g->nodes.at[i];
+        if (node_has(x, OPF_RESULT) && x->args[0] == loop && !otherwise[i])
+            summed[attr_int(x, ATTR_index, 0)] = true;
+    }
+    return summed;
+}
+
+// By id: whether anything but a sum over axis 0 reads the node.
+static bool *read_otherwise(const Graph *g)
+{
+    bool *otherwise = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Node *x = g->nodes.at[i];
+        int n;
+        const int64_t *axes = x->op == OP_sum ? attr_ints(x, ATTR_axes, &n) : NULL;
+        const DType t = x->type.dtype;
+        const bool sums =
+            axes && n && axes[0] == 0 && dtype_is_float(t) && attr_int(x, ATTR_accumulate, t) == t;
+        for (uint32_t k = 0; k < x->nargs && !sums; k++) otherwise[x->args[k]->id] = true;
+    }
+    for (uint32_t i = 0; i < g->results.n; i++) otherwise[g->results.at[i]->id] = true;
+    return otherwise;
+}
+
+static Loop find(const Node *n, Graph *body, const bool *summed)
 {
     Loop l = {.n = n,
               .body = body,
@@ -158,8 +192,8 @@ static Loop find(const Node *n, Graph *body)
     Arena *a = body->arena;
     const size_t size = body->nodes.n + 1;
     if (!l.ncarried || l.count < 2 || body->roots.n || body->nodes.n > MOST_NODES) return l;
-    l.elements = type_count(&n->args[0]->type);
-    if (recurrence_body(body, l.ncarried, l.elements)) return l;
+    l.shape = recurrence_shape(n);
+    l.fits = recurrence_body(body, l.ncarried, l.shape);
     l.moving = recurrence_moving(body, l.ncarried);
     l.varies = NEW_ARRAY(a, bool, size);
     for (uint32_t i = 0; i < body->nodes.n; i++) {
@@ -169,16 +203,18 @@ static Loop find(const Node *n, Graph *body)
     }
     l.inside = NEW_ARRAY(a, bool, size), l.before = NEW_ARRAY(a, bool, size);
     l.stacked = NEW_ARRAY(a, bool, size), l.leaves = NEW_ARRAY(a, bool, body->results.n + 1);
+    l.summed = NEW_ARRAY(a, bool, body->results.n + 1);
     for (uint32_t i = 0; i < l.ncarried; i++)
         if (!needs(&l, body->results.at[i], l.inside, l.before)) return l;
-    bool leaves = false;
+    bool changes = false;
     for (uint32_t i = l.ncarried; i < body->results.n; i++) {
         l.leaves[i] = !stays(&l, i);
-        leaves |= l.leaves[i];
-        if (!l.leaves[i]) l.stacked[body->results.at[i]->id] = true;
+        l.summed[i] = !l.leaves[i] && summed[i];
+        changes |= l.leaves[i] || l.summed[i];
+        if (!l.leaves[i] && !l.summed[i]) l.stacked[body->results.at[i]->id] = true;
     }
-    for (uint32_t i = 0; i < body->nodes.n; i++) leaves |= l.before[i];
-    if (!leaves) return l;
+    for (uint32_t i = 0; i < body->nodes.n; i++) changes |= l.before[i];
+    if (!changes) return l;
     l.any = lifts_before(&l) && choose_stacks(&l);
     return l;
 }
@@ -217,72 +253,121 @@ static Node *new_param(Graph *body, const Node *x)
     return p;
 }
 
-// The loop without what is computed before and after it. args: its operands. Its results: next
-// carried values, then all that is stacked.
-static Graph *new_body(const Loop *l, Node *const *map, const Lift *lift, Node **args, int *nargs,
-                       uint32_t *nscanned)
+typedef struct NewLoop {
+    Graph *body; // its results: next carried values, sums, all that is stacked
+    Node **args;
+    int nargs;
+    uint32_t ncarried, nscanned;
+} NewLoop;
+
+// Parameters and operands for what is computed before the loop, or for the part that varies.
+static void add_before(NewLoop *new, const Loop *l, const Lift *lift, Remap *r, bool varies)
+{
+    for (uint32_t i = 0; i < l->body->nodes.n; i++) {
+        if (!l->before[i] || l->varies[i] != varies) continue;
+        r->map[i] = new_param(new->body, l->body->nodes.at[i]);
+        new->args[new->nargs++] = lift->image[i];
+        new->nscanned += varies;
+    }
+}
+
+// Parameters for the sums, which begin with zeros. sum: by result.
+static void add_sums(NewLoop *new, const Loop *l, const Lift *lift, Node **sum)
+{
+    for (uint32_t i = 0; i < l->body->results.n; i++) {
+        if (!l->summed[i]) continue;
+        sum[i] = new_param(new->body, l->body->results.at[i]);
+        new->args[new->nargs++] = graph_full_like(lift->dst, l->body->results.at[i], 0);
+        new->ncarried++;
+    }
+}
+
+// The loop without what is computed before and after it.
+static NewLoop new_loop(const Loop *l, Node *const *map, const Lift *lift)
 {
     const Graph *old = l->body;
-    Graph *body = graph_beside(old);
-    Remap r = remap_begin(old, body);
-    const uint32_t scanned = 1 + l->ncarried + l->nscanned;
-    body->role = l->n->role;
-    *nargs = 0;
-    *nscanned = l->nscanned;
-    for (int invariant = 0; invariant < 2; invariant++) {
-        for (uint32_t i = invariant ? scanned : 0; i < (invariant ? old->params.n : scanned); i++) {
-            r.map[old->params.at[i]->id] = new_param(body, old->params.at[i]);
-            if (i) args[(*nargs)++] = map[l->n->args[i - 1]->id];
-        }
-        for (uint32_t i = 0; i < old->nodes.n; i++) {
-            if (!l->before[i] || l->varies[i] == invariant) continue;
-            r.map[i] = new_param(body, old->nodes.at[i]);
-            args[(*nargs)++] = lift->image[i];
-            *nscanned += !invariant;
-        }
+    const size_t most = l->n->nargs + old->nodes.n + old->results.n + 1;
+    NewLoop new = {.body = graph_beside(old),
+                   .args = NEW_ARRAY(old->arena, Node *, most),
+                   .ncarried = l->ncarried,
+                   .nscanned = l->nscanned};
+    Remap r = remap_begin(old, new.body);
+    Node **sum = NEW_ARRAY(old->arena, Node *, old->results.n + 1);
+    new.body->role = l->n->role;
+    for (uint32_t i = 0; i <= old->params.n; i++) {
+        if (i == 1 + l->ncarried) add_sums(&new, l, lift, sum);
+        if (i == 1 + l->ncarried + l->nscanned) add_before(&new, l, lift, &r, true);
+        if (i == old->params.n) break;
+        r.map[old->params.at[i]->id] = new_param(new.body, old->params.at[i]);
+        if (i) new.args[new.nargs++] = map[l->n->args[i - 1]->id];
     }
+    add_before(&new, l, lift, &r, false);
     for (uint32_t i = 0; i < old->nodes.n; i++)
         if (l->inside[i] && !r.map[i]) remap_node(&r, old->nodes.at[i]);
     for (uint32_t i = 0; i < l->ncarried; i++)
-        vec_push(body->arena, &body->results, r.map[old->results.at[i]->id]);
+        vec_push(old->arena, &new.body->results, r.map[old->results.at[i]->id]);
+    for (uint32_t i = 0; i < old->results.n; i++)
+        if (l->summed[i])
+            vec_push(old->arena, &new.body->results,
+                     graph_binary(new.body, OP_add, sum[i], r.map[old->results.at[i]->id]));
     for (uint32_t i = 0; i < old->nodes.n; i++)
-        if (l->stacked[i]) vec_push(body->arena, &body->results, r.map[i]);
-    return body;
+        if (l->stacked[i]) vec_push(old->arena, &new.body->results, r.map[i]);
+    return new;
 }
 
 // Replaces the loop in dst. result: by result of the old loop, its replacement. False: it is kept.
 static bool rewrite(Graph *dst, const Loop *l, Node *const *map, Node **result)
 {
-    Node **args = NEW_ARRAY(dst->arena, Node *, l->n->nargs + l->body->nodes.n + 1);
-    int nargs;
-    uint32_t nscanned;
     Lift lift = begin_lift(l, dst, map);
     lift_all(&lift, l->body, l->before);
-    Graph *body = new_body(l, map, &lift, args, &nargs, &nscanned);
-    if (!recurrence_body(body, l->ncarried, l->elements)) return false;
+    NewLoop new = new_loop(l, map, &lift);
+    if (!recurrence_body(new.body, new.ncarried, l->shape)) return false;
     Attrs at = attrs_copy(l->n->attrs);
-    attr_set_int(&at, ATTR_scanned, nscanned);
+    attr_set_int(&at, ATTR_carried, new.ncarried);
+    attr_set_int(&at, ATTR_scanned, new.nscanned);
     graph_stamp(dst, l->n, l->n->name);
-    Node *loop = graph_region_node(dst, OP_loop, args, nargs, &at, &body, 1);
+    Node *loop = graph_region_node(dst, OP_loop, new.args, new.nargs, &at, &new.body, 1);
     node_pass_name(l->n, loop);
     int next = 0;
     for (; next < (int)l->ncarried; next++) result[next] = graph_result(dst, loop, next);
+    for (uint32_t i = 0; i < l->body->results.n; i++)
+        if (l->summed[i]) result[i] = graph_result(dst, loop, next++);
     for (uint32_t i = 0; i < l->body->nodes.n; i++)
         if (l->stacked[i]) lift.image[i] = graph_result(dst, loop, next++);
     lift_all(&lift, l->body, l->after);
     for (uint32_t i = l->ncarried; i < l->body->results.n; i++)
-        result[i] = lift_result(&lift, l->body->results.at[i]);
+        if (!l->summed[i]) result[i] = lift_result(&lift, l->body->results.at[i]);
     return true;
+}
+
+// The sum over all axes of the old sum but the iterations.
+static Node *remaining_sum(Graph *dst, const Node *sum, Node *over_iterations)
+{
+    int n;
+    int64_t axes[MAX_RANK];
+    const int64_t *old = attr_ints(sum, ATTR_axes, &n);
+    for (int i = 1; i < n; i++) axes[i - 1] = old[i] - 1;
+    graph_stamp(dst, sum, sum->name);
+    return n > 1 ? graph_reduce(dst, OP_sum, over_iterations, axes, n - 1, false) : over_iterations;
+}
+
+// Whether the operand is a result that the new loop carries as a sum.
+static bool carried_sum(const Node *sum, const Loop *loop, Node **const *result)
+{
+    const Node *x = sum->args[0];
+    return node_has(x, OPF_RESULT) && result[x->args[0]->id] &&
+           loop[x->args[0]->id].summed[attr_int(x, ATTR_index, 0)];
 }
 
 static Graph *split(void *ctx, const IdMap *done, Graph *g)
 {
     (void)ctx;
-    bool needed = any_rebuilt(done, g);
+    bool needed = any_rebuilt(done, g), *otherwise = read_otherwise(g);
     Loop *loop = NEW_ARRAY(g->arena, Loop, g->nodes.n + 1);
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         Node *n = g->nodes.at[i];
-        if (n->op == OP_loop) loop[i] = find(n, rebuilt(done, n->regions[0]));
+        if (n->op == OP_loop)
+            loop[i] = find(n, rebuilt(done, n->regions[0]), summed_results(g, n, otherwise));
         needed |= loop[i].any;
     }
     if (!needed) return g;
@@ -293,6 +378,8 @@ static Graph *split(void *ctx, const IdMap *done, Graph *g)
         Node **new = loop[i].any ? NEW_ARRAY(g->arena, Node *, loop[i].body->results.n + 1) : NULL;
         if (new &&rewrite(r.dst, &loop[i], r.map, new))
             result[i] = new, r.map[i] = new[0];
+        else if (n->op == OP_sum && carried_sum(n, loop, result))
+            r.map[i] = remaining_sum(r.dst, n, r.map[n->args[0]->id]);
         else if (node_has(n, OPF_RESULT) && result[n->args[0]->id])
             r.map[i] = result[n->args[0]->id][attr_int(n, ATTR_index, 0)];
         else

@@ -29,16 +29,46 @@ static bool is_plain(const Node *n)
     }
 }
 
-// Whether n, computed from carried values, has in each element only the same element of these.
-static bool keeps_elements(const Node *n, int64_t elements)
+bool recurrence_stores(const Type *t, RecurrenceShape s)
 {
-    return type_count(&n->type) == elements &&
-           (node_class(n) == CLS_ELEMENTWISE || node_keeps_all(n));
+    const int64_t n = type_count(t);
+    return n == s.elements || (s.lanes && n * s.lanes == s.elements && t->rank < MAX_RANK);
 }
 
-bool recurrence_takes(const Node *x, bool moving, int64_t elements)
+// Whether n has all axes of its operand, or of its result, and the last one besides.
+static bool spreads_last(const Node *n, RecurrenceShape s)
 {
-    return is_plain(x) && !x->nregions && (!moving || !x->nargs || keeps_elements(x, elements));
+    int k;
+    const Type *t = &n->type;
+    const int64_t *dims = attr_ints(n, ATTR_dims, &k);
+    return k == t->rank - 1 && (k == 0 || dims[k - 1] == k - 1) && s.lanes == t->dim[k] &&
+           type_count(&n->args[0]->type) * s.lanes == type_count(t);
+}
+static bool sums_last(const Node *n, RecurrenceShape s)
+{
+    int k;
+    const Type *t = &n->args[0]->type;
+    const int64_t *axes = attr_ints(n, ATTR_axes, &k);
+    const bool f64 = t->dtype == DT_F64;
+    return k == 1 && axes[0] == t->rank - 1 && s.lanes == t->dim[axes[0]] &&
+           (f64 || t->dtype == DT_F32) && attr_int(n, ATTR_accumulate, t->dtype) == t->dtype;
+}
+
+// Whether n, computed from carried values, has in each element only the same element of these, or
+// all of those along the last axis.
+static bool keeps_elements(const Node *n, RecurrenceShape s)
+{
+    if (!recurrence_stores(&n->type, s)) return false;
+    if (n->op == OP_sum) return type_count(&n->args[0]->type) == s.elements && sums_last(n, s);
+    if (n->op == OP_broadcast) return spreads_last(n, s);
+    return node_class(n) == CLS_ELEMENTWISE || node_keeps_all(n);
+}
+
+bool recurrence_takes(const Node *x, bool moving, RecurrenceShape s)
+{
+    if (x->nregions) return false;
+    if (moving && x->op == OP_sum) return keeps_elements(x, s);
+    return is_plain(x) && (!moving || !x->nargs || keeps_elements(x, s));
 }
 
 bool *recurrence_moving(const Graph *body, uint32_t carried)
@@ -53,13 +83,13 @@ bool *recurrence_moving(const Graph *body, uint32_t carried)
     return moving;
 }
 
-bool recurrence_body(const Graph *body, uint32_t carried, int64_t elements)
+bool recurrence_body(const Graph *body, uint32_t carried, RecurrenceShape s)
 {
-    if (carried < 1 || carried > MOST_CARRIED || !elements || body->roots.n ||
+    if (carried < 1 || carried > MOST_CARRIED || !s.elements || body->roots.n ||
         body->nodes.n > 4 * MOST_OPERATIONS)
         return false;
     for (uint32_t i = 0; i < body->results.n; i++)
-        if (type_count(&body->results.at[i]->type) != elements) return false;
+        if (!recurrence_stores(&body->results.at[i]->type, s)) return false;
     bool *live = NEW_ARRAY(body->arena, bool, body->nodes.n + 1),
          *moving = recurrence_moving(body, carried);
     graph_mark_live(body, live);
@@ -67,7 +97,7 @@ bool recurrence_body(const Graph *body, uint32_t carried, int64_t elements)
     for (uint32_t i = 0; i < body->nodes.n; i++) {
         const Node *x = body->nodes.at[i];
         if (!live[i]) continue;
-        if (!recurrence_takes(x, moving[i], elements)) return false;
+        if (!recurrence_takes(x, moving[i], s)) return false;
         operations += node_class(x) == CLS_ELEMENTWISE;
     }
     return operations <= MOST_OPERATIONS;
@@ -78,7 +108,7 @@ static bool is_recurrence(void *ctx, const Node *n)
     (void)ctx;
     return n->op == OP_loop && !attr_int(n, ATTR_one_kernel, 0) && attr_int(n, ATTR_count, 0) > 1 &&
            recurrence_body(n->regions[0], (uint32_t)attr_int(n, ATTR_carried, 0),
-                           type_count(&n->args[0]->type));
+                           recurrence_shape(n));
 }
 
 static Node *marked(void *ctx, Graph *g, Node *n, Node *const *map)

@@ -2,14 +2,16 @@
 #ifndef PASSES_RECURRENCES_H
 #define PASSES_RECURRENCES_H
 
-#include "ir/graph.h"
+#include "ir/loop.h"
 
 // By id: whether the value depends on carried values.
 bool *recurrence_moving(const Graph *body, uint32_t carried);
-// Whether the kernel can compute x, if what x reads can be read or computed there. [elements]: of
-// each carried value.
-bool recurrence_takes(const Node *x, bool moving, int64_t elements);
+// Whether the kernel can compute x, if what x reads can be read or computed there.
+bool recurrence_takes(const Node *x, bool moving, RecurrenceShape s);
+// Whether such a kernel can store values of this type, one for each element or for all along the
+// last axis.
+bool recurrence_stores(const Type *t, RecurrenceShape s);
 // Whether a loop of this body can be such a kernel.
-bool recurrence_body(const Graph *body, uint32_t carried, int64_t elements);
+bool recurrence_body(const Graph *body, uint32_t carried, RecurrenceShape s);
 
 #endif

@@ -17,6 +17,8 @@ typedef struct Lower {
     const Node *call;    // the call, or the loop in one kernel, whose region is the graph
     const Ix *iteration; // of that loop; NULL: it is a call
     const int *carried;  // ... and its KI_CARRIED, by carried value
+    int64_t lanes;       // ... and the length of the axis over which rows are added up; 0: none
+    const Ix *lane;      // ... and the row's place along it
     bool early;          // sums along the columns do not wait for a factor of their row
     struct LowerCuts *cuts; // where the values of a map change from one operand to the next
     // The body's product. Its last contracted axis is extended to [channels] elements, of which the

@@ -47,7 +47,8 @@ int lower_inst(Lower *l, Inst i)
         i.axes &= ~(1ull << i.axis);
         stage++;
     }
-    if (i.kind == KI_SCAN || i.kind == KI_SORT || i.kind == KI_BIN || i.kind == KI_CARRIED)
+    if (i.kind == KI_SCAN || i.kind == KI_SORT || i.kind == KI_BIN || i.kind == KI_CARRIED ||
+        i.kind == KI_LANES)
         i.axes |= 1ull << i.axis | ((1ull << b->npar) - 1);
     i.stage = stage;
     uint64_t bits;

@@ -138,13 +138,28 @@ static int value_elementwise(Lower *l, const Node *n, const Ix *const *idx, int 
     return lower_cast(l, lower_inst(l, i), t, n);
 }
 
+// A sum over the last axis, whose elements are those of neighbouring rows (lower_recurrence.c).
+static int value_lanes(Lower *l, const Node *n, const Ix *const *idx, int pred)
+{
+    const Ix *at[MAX_RANK];
+    memcpy(at, idx, sizeof *idx * n->type.rank);
+    at[n->type.rank] = l->lane;
+    return lower_inst(l, (Inst){.kind = KI_LANES,
+                                .type = n->type.dtype,
+                                .na = 1,
+                                .a = {lower_value(l, n->args[0], at, pred)},
+                                .axis = l->body->col,
+                                .lane = (int)l->lanes,
+                                .node = n});
+}
+
 static int compute(Lower *l, const Node *n, const Ix *const *idx, int pred)
 {
     switch (node_class(n)) {
     case CLS_ELEMENTWISE: return value_elementwise(l, n, idx, pred);
     case CLS_VIEW:
     case CLS_INDEX: return value_view(l, n, idx, pred);
-    case CLS_REDUCE: return value_reduce(l, n, idx, pred);
+    case CLS_REDUCE: return l->lanes ? value_lanes(l, n, idx, pred) : value_reduce(l, n, idx, pred);
     case CLS_DOT: return value_dot(l, n, idx, pred);
     case CLS_LEAF: return value_leaf(l, n, idx);
     case CLS_ROOT: return lower_value(l, n->args[0], idx, pred);

@@ -281,6 +281,15 @@ template <class T> NC_FN T nc_shuffle(T v, int mask)
     return __shfl_xor_sync(0xffffffffu, v, mask);
 }
 
+// The sum of v over N neighbouring threads, N a power of two up to 32: each gets it. Other threads of
+// the warp may have ended.
+template <int N, class T> NC_FN T nc_sum_lanes(T v)
+{
+#pragma unroll
+    for (int m = N / 2; m > 0; m /= 2) v += nc_shuffle(v, m);
+    return v;
+}
+
 template <class T> struct NcArg { // a value and its index; of equal largest values the first wins
     T v;
     int64_t i;
