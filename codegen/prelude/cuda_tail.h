@@ -281,12 +281,14 @@ template <class T> NC_FN T nc_shuffle(T v, int mask)
     return __shfl_xor_sync(0xffffffffu, v, mask);
 }
 
-// The sum of v over N neighbouring threads, N a power of two up to 32: each gets it. Other threads of
-// the warp may have ended.
-template <int N, class T> NC_FN T nc_sum_lanes(T v)
+// The sum of v over N neighbouring threads, N a power of two up to 32: each gets it. If not ALL, other
+// threads of the warp may have ended.
+template <int N, bool ALL, class T> NC_FN T nc_sum_lanes(T v)
 {
+    const unsigned first = threadIdx.x % 32 / N * N;
+    const unsigned group = ALL ? 0xffffffffu : 0xffffffffu >> (32 - N) << first;
 #pragma unroll
-    for (int m = N / 2; m > 0; m /= 2) v += nc_shuffle(v, m);
+    for (int m = N / 2; m > 0; m /= 2) v += __shfl_xor_sync(group, v, m);
     return v;
 }
 

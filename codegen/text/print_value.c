@@ -308,7 +308,8 @@ static const char *value_text(Emit *e, int at, const char *const *x, const char 
         return arena_printf(e->arena, "nc_assert(%s, %s, %s, %s)", e->buf_name[e->body->error_buf],
                             e->buf_name[v->buf], x[0], emit_index(e, v->ix));
     case KI_LANES:
-        return arena_printf(e->arena, "nc_sum_lanes<%d>(%s)", v->lane, x[0]);
+        return arena_printf(e->arena, "nc_sum_lanes<%d, %s>(%s)", v->lane,
+                            body_rows(e->body) % 32 ? "false" : "true", x[0]);
     default: return "0";
     }
 }
