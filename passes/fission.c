@@ -13,8 +13,13 @@
 // again. A stacked result of which only the sum over the iterations is read is carried as that sum.
 // Other sums that the loop accumulates are left to loop_sums, which runs before.
 //
+// If carried values need more than elementwise code (an LSTM's products), the loop remains a loop.
+// Then only products leave it that carried values do not need: those of what is scanned are
+// computed before it, those of what it can stack after it.
+//
 // Requires: gradients expanded, precision chosen. Keeps: every value up to the order of additions.
-// Breaks: nothing. The cost is memory for what is stacked: at most MOST_STACKED bytes a loop.
+// Breaks: nothing. The cost is memory for all iterations of what is stacked, multiplied or summed:
+// as many bytes as the loop reads and stacks anyway, or MOST_BYTES.
 #include <string.h>
 
 #include "passes/lift.h"
@@ -22,7 +27,7 @@
 #include "passes/recurrences.h"
 #include "passes/regions.h"
 
-#define MOST_STACKED (2LL << 30)
+#define MOST_BYTES (2LL << 30)
 enum { MOST_NODES = 8000 };
 
 typedef struct Loop {
@@ -31,8 +36,11 @@ typedef struct Loop {
     uint32_t ncarried, nscanned;
     int64_t count;
     RecurrenceShape shape;
+    int64_t bytes;         // that an iteration may cost
     bool fits;             // it can be one kernel as it is
+    bool products;         // it remains a loop, and only products leave it
     bool *moving, *varies; // by id: depends on carried values; differs between iterations
+    bool *liftable;        // by id: independent of carried values, for all iterations at once
     bool *inside;          // by id: the new loop computes it
     bool *before;          // by id: computed before the loop, and scanned
     bool *after;           // by id: computed after the loop
@@ -52,12 +60,19 @@ static bool is_scanned(const Loop *l, const Node *x)
     return param_index(x) - 1 - l->ncarried < l->nscanned;
 }
 
+// Whether the new loop computes x, if it needs it.
+static bool takes(const Loop *l, const Node *x)
+{
+    if (l->products) return x->op != OP_dot || !l->varies[x->id] || !l->liftable[x->id];
+    return recurrence_takes(x, l->moving[x->id], l->shape);
+}
+
 // Marks what the new loop has to compute for x; false if it cannot. inside, before: by id.
 static bool needs(const Loop *l, const Node *x, bool *inside, bool *before)
 {
     if (inside[x->id] || before[x->id]) return true;
-    if (!recurrence_takes(x, l->moving[x->id], l->shape)) {
-        if (l->moving[x->id]) return false;
+    if (!takes(l, x)) {
+        if (!l->liftable[x->id]) return false;
         before[x->id] = true;
         return true;
     }
@@ -67,24 +82,11 @@ static bool needs(const Loop *l, const Node *x, bool *inside, bool *before)
     return true;
 }
 
-// Whether stacked result i can stay in the loop; marks what it needs.
-static bool stays(Loop *l, uint32_t i)
-{
-    const Node *x = l->body->results.at[i];
-    if (!(l->moving[x->id] || l->fits) || !recurrence_stores(&x->type, l->shape)) return false;
-    const size_t n = l->body->nodes.n + 1;
-    bool *inside = NEW_ARRAY(l->body->arena, bool, n), *before = NEW_ARRAY(l->body->arena, bool, n);
-    memcpy(inside, l->inside, n);
-    memcpy(before, l->before, n);
-    if (!needs(l, x, inside, before)) return false;
-    l->inside = inside, l->before = before;
-    return true;
-}
-
 // Whether the values of x in all iterations are in memory after the loop.
 static bool in_memory(const Loop *l, const Node *x, bool ends)
 {
     if (l->stacked[x->id] || param_index(x) - 1 < l->ncarried) return true;
+    if (l->products && l->inside[x->id]) return true;
     for (uint32_t i = 0; i < l->ncarried && ends; i++)
         if (l->body->results.at[i] == x) return true;
     return false;
@@ -106,6 +108,46 @@ static bool wanted(const Loop *l, const Node *x, bool ends, bool *after, bool *s
     return true;
 }
 
+// Whether x needs a product of carried values that can be computed after the loop, and of which the
+// loop's own results need nothing.
+static bool ends_in_product(const Loop *l, const Node *x)
+{
+    const size_t n = l->body->nodes.n + 1;
+    bool *after = NEW_ARRAY(l->body->arena, bool, n), *stacked = NEW_ARRAY(l->body->arena, bool, n);
+    if (!wanted(l, x, true, after, stacked)) return false;
+    for (uint32_t i = 0; i < l->body->nodes.n; i++)
+        if (after[i] && l->moving[i] && l->body->nodes.at[i]->op == OP_dot) return true;
+    return false;
+}
+
+// Whether stacked result i can stay in the loop; marks what it needs.
+static bool stays(Loop *l, uint32_t i)
+{
+    const Node *x = l->body->results.at[i];
+    if (l->products)
+        return !l->liftable[x->id] && !ends_in_product(l, x) && needs(l, x, l->inside, l->before);
+    if (!(l->moving[x->id] || l->fits) || !recurrence_stores(&x->type, l->shape)) return false;
+    const size_t n = l->body->nodes.n + 1;
+    bool *inside = NEW_ARRAY(l->body->arena, bool, n), *before = NEW_ARRAY(l->body->arena, bool, n);
+    memcpy(inside, l->inside, n);
+    memcpy(before, l->before, n);
+    if (!needs(l, x, inside, before)) return false;
+    l->inside = inside, l->before = before;
+    return true;
+}
+
+// Bytes of memory that x takes when it is lifted: elementwise code and views are fused into what
+// reads them, unless that is a product.
+static int64_t stored_bytes(const Node *x)
+{
+    const OpClass c = node_class(x);
+    if (c == CLS_ELEMENTWISE || c == CLS_VIEW || c == CLS_LEAF) return 0;
+    int64_t bytes = type_bytes(&x->type);
+    for (uint32_t k = 0; k < x->nargs && c != CLS_REDUCE; k++)
+        if (x->args[k]->op != OP_region_param) bytes += type_bytes(&x->args[k]->type);
+    return bytes;
+}
+
 // Bytes that the loop stacks and did not stack before; -1: not all can be computed after it.
 static int64_t stack_bytes(const Loop *l, bool ends, bool *after, bool *stacked)
 {
@@ -114,7 +156,10 @@ static int64_t stack_bytes(const Loop *l, bool ends, bool *after, bool *stacked)
     for (uint32_t i = l->ncarried; i < l->body->results.n; i++)
         if (l->leaves[i] && !wanted(l, l->body->results.at[i], ends, after, stacked)) return -1;
     for (uint32_t i = 0; i < l->body->nodes.n; i++)
-        if (stacked[i] && !l->stacked[i]) bytes += type_bytes(&l->body->nodes.at[i]->type);
+        if (stacked[i] && !l->stacked[i])
+            bytes += type_bytes(&l->body->nodes.at[i]->type);
+        else if (after[i])
+            bytes += stored_bytes(l->body->nodes.at[i]);
     return bytes;
 }
 
@@ -131,25 +176,25 @@ static bool choose_stacks(Loop *l)
         bytes[ends] = stack_bytes(l, ends, after[ends], stacked[ends]);
     }
     const int best = bytes[1] >= 0 && (bytes[0] < 0 || bytes[1] <= bytes[0]);
-    if (bytes[best] < 0 || bytes[best] > MOST_STACKED / l->count) return false;
+    if (bytes[best] < 0 || bytes[best] > l->bytes) return false;
     l->after = after[best], l->stacked = stacked[best];
     return true;
 }
 
-// What is computed before the loop is lifted with all that it needs.
-static bool lifts_before(Loop *l)
+// Whether there is memory for what is computed before the loop, which is lifted with all that it
+// needs.
+static bool lifts_before(const Loop *l)
 {
     const uint32_t n = l->body->nodes.n;
     bool *needed = NEW_ARRAY(l->body->arena, bool, n + 1);
     int64_t bytes = 0;
     for (uint32_t i = n; i-- > 0;) {
         const Node *x = l->body->nodes.at[i];
-        if (l->before[i]) bytes += type_bytes(&x->type);
         if (!(needed[i] |= l->before[i])) continue;
-        if (!lift_can(x, l->varies)) return false;
+        bytes += stored_bytes(x);
         for (uint32_t k = 0; k < x->nargs; k++) needed[x->args[k]->id] = true;
     }
-    return bytes <= MOST_STACKED / l->count;
+    return bytes <= l->bytes;
 }
 
 // By stacked result of a loop of g: whether only sums over the iterations read it.
@@ -182,6 +227,38 @@ static bool *read_otherwise(const Graph *g)
     return otherwise;
 }
 
+// Decides what leaves the loop; false: nothing can.
+static bool divide(Loop *l, const bool *summed)
+{
+    Graph *body = l->body;
+    const size_t size = body->nodes.n + 1;
+    l->inside = NEW_ARRAY(body->arena, bool, size), l->before = NEW_ARRAY(body->arena, bool, size);
+    l->stacked = NEW_ARRAY(body->arena, bool, size);
+    l->leaves = NEW_ARRAY(body->arena, bool, body->results.n + 1);
+    l->summed = NEW_ARRAY(body->arena, bool, body->results.n + 1);
+    for (uint32_t i = 0; i < l->ncarried; i++)
+        if (!needs(l, body->results.at[i], l->inside, l->before)) return false;
+    bool changes = false;
+    for (uint32_t i = l->ncarried; i < body->results.n; i++) {
+        l->leaves[i] = !stays(l, i);
+        l->summed[i] = !l->leaves[i] && summed[i] && !l->products;
+        changes |= l->leaves[i] || l->summed[i];
+        if (!l->leaves[i] && !l->summed[i]) l->stacked[body->results.at[i]->id] = true;
+    }
+    for (uint32_t i = 0; i < body->nodes.n; i++) changes |= l->before[i];
+    return changes && lifts_before(l) && choose_stacks(l);
+}
+
+static int64_t bytes_of(const Graph *body, uint32_t ncarried, uint32_t nscanned)
+{
+    int64_t bytes = 0;
+    for (uint32_t k = 0; k < nscanned; k++)
+        bytes += type_bytes(&body->params.at[1 + ncarried + k]->type);
+    for (uint32_t i = ncarried; i < body->results.n; i++)
+        bytes += type_bytes(&body->results.at[i]->type);
+    return bytes;
+}
+
 static Loop find(const Node *n, Graph *body, const bool *summed)
 {
     Loop l = {.n = n,
@@ -189,33 +266,27 @@ static Loop find(const Node *n, Graph *body, const bool *summed)
               .ncarried = (uint32_t)attr_int(n, ATTR_carried, 0),
               .nscanned = (uint32_t)attr_int(n, ATTR_scanned, 0),
               .count = attr_int(n, ATTR_count, 0)};
-    Arena *a = body->arena;
     const size_t size = body->nodes.n + 1;
     if (!l.ncarried || l.count < 2 || body->roots.n || body->nodes.n > MOST_NODES) return l;
     l.shape = recurrence_shape(n);
     l.fits = recurrence_body(body, l.ncarried, l.shape);
     l.moving = recurrence_moving(body, l.ncarried);
-    l.varies = NEW_ARRAY(a, bool, size);
+    l.varies = NEW_ARRAY(body->arena, bool, size), l.liftable = NEW_ARRAY(body->arena, bool, size);
+    bool regions = false;
     for (uint32_t i = 0; i < body->nodes.n; i++) {
         const Node *x = body->nodes.at[i];
         l.varies[i] = l.moving[i] || param_index(x) == 0 || is_scanned(&l, x);
         for (uint32_t k = 0; k < x->nargs; k++) l.varies[i] |= l.varies[x->args[k]->id];
+        l.liftable[i] = !l.moving[i] && lift_can(x, l.varies);
+        for (uint32_t k = 0; k < x->nargs; k++) l.liftable[i] &= l.liftable[x->args[k]->id];
+        regions |= x->nregions > 0;
     }
-    l.inside = NEW_ARRAY(a, bool, size), l.before = NEW_ARRAY(a, bool, size);
-    l.stacked = NEW_ARRAY(a, bool, size), l.leaves = NEW_ARRAY(a, bool, body->results.n + 1);
-    l.summed = NEW_ARRAY(a, bool, body->results.n + 1);
-    for (uint32_t i = 0; i < l.ncarried; i++)
-        if (!needs(&l, body->results.at[i], l.inside, l.before)) return l;
-    bool changes = false;
-    for (uint32_t i = l.ncarried; i < body->results.n; i++) {
-        l.leaves[i] = !stays(&l, i);
-        l.summed[i] = !l.leaves[i] && summed[i];
-        changes |= l.leaves[i] || l.summed[i];
-        if (!l.leaves[i] && !l.summed[i]) l.stacked[body->results.at[i]->id] = true;
-    }
-    for (uint32_t i = 0; i < body->nodes.n; i++) changes |= l.before[i];
-    if (!changes) return l;
-    l.any = lifts_before(&l) && choose_stacks(&l);
+    l.bytes = bytes_of(body, l.ncarried, l.nscanned);
+    if (l.bytes < MOST_BYTES / l.count) l.bytes = MOST_BYTES / l.count;
+    l.any = divide(&l, summed);
+    if (l.any || l.fits || regions) return l;
+    l.products = true;
+    l.any = divide(&l, summed);
     return l;
 }
 
@@ -321,7 +392,7 @@ static bool rewrite(Graph *dst, const Loop *l, Node *const *map, Node **result)
     Lift lift = begin_lift(l, dst, map);
     lift_all(&lift, l->body, l->before);
     NewLoop new = new_loop(l, map, &lift);
-    if (!recurrence_body(new.body, new.ncarried, l->shape)) return false;
+    if (!l->products && !recurrence_body(new.body, new.ncarried, l->shape)) return false;
     Attrs at = attrs_copy(l->n->attrs);
     attr_set_int(&at, ATTR_carried, new.ncarried);
     attr_set_int(&at, ATTR_scanned, new.nscanned);

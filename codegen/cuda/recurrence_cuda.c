@@ -1,6 +1,6 @@
 // A recurrence as CUDA C (codegen/lower/lower_recurrence.c): a thread per row keeps the carried
-// values in registers. Several iterations are unrolled, so that what they read, which does not
-// depend on carried values, is in flight at the same time.
+// values in registers. What several iterations read, which does not depend on carried values, is
+// loaded before the first of them, so that it is in flight at the same time.
 #include "codegen/cuda/print_cuda.h"
 
 // Declares the carried values before the first iteration.
@@ -32,18 +32,39 @@ static void print_next(Emit *e)
         }
 }
 
+static bool reads_iteration(const Emit *e, int load)
+{
+    return is_plain(e, load) && e->body->insts.at[load].axes >> e->body->col & 1;
+}
+
 void recurrence_cuda(Emit *e)
 {
     const Body *b = e->body;
-    const Vectors none = {.width = 1};
-    const char *leader = print_row_number(e, block_number(e)), *c = e->axis[b->col];
+    Vectors v = {.width = 1};
+    const int unroll = b->sched.unroll;
+    const char *leader = print_row_number(e, block_number(e)), *c = e->axis[b->col],
+               *first = unroll > 1 ? emit_text(e, "%s_first", c) : c,
+               *count = emit_number(e, extent_of(b, b->col));
+    bool *ahead = NEW_ARRAY(e->arena, bool, b->insts.n + 1);
     open_row(e);
     print_first(e);
-    emit_open(e, 1ull << b->col);
-    lane_stores(e, &none, 0);
+    Steps steps = {.count = 1};
+    if (unroll > 1) {
+        emit_int(e, "count", "nc_unknown(%s)", count);
+        steps = steps_at(e, "u", unroll, c, emit_text(e, "%s + u", first), "count", 0);
+        add_loads(e, &v, reads_iteration);
+    }
+    steps.axes = 1ull << b->col;
+    for (int i = 0; i < v.nloads; i++) ahead[v.loads[i]] = true;
+    emit_open(e, unroll > 1 ? 0 : steps.axes);
+    load_steps(e, &v, ahead, &steps);
+    open_steps(e, &steps);
+    for (int i = 0; i < v.nloads; i++) bind_element(e, &v, v.loads[i], steps_slot(e, &steps));
+    lane_stores(e, &v, 0);
     print_next(e);
-    if (b->sched.unroll > 1) emit_line(e, e->scope->up, "#pragma unroll %d", b->sched.unroll);
-    emit_loop(e, int_type(e), c, "0", emit_number(e, extent_of(b, b->col)), 1);
+    release_elements(e, &v);
+    close_steps(e, &steps);
+    emit_loop(e, int_type(e), first, "0", count, unroll);
     for (uint32_t i = 0; i < b->insts.n; i++)
         if (b->insts.at[i].kind == KI_LAST && e->live[i])
             emit_bind(e, (int)i, e->scope, e->name[b->insts.at[i].a[0]]);

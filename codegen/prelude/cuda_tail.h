@@ -281,6 +281,14 @@ template <class T> NC_FN T nc_shuffle(T v, int mask)
     return __shfl_xor_sync(0xffffffffu, v, mask);
 }
 
+// A number that the compiler does not know. Loads that are guarded by it stay where they are: others
+// are moved down to their uses if that takes fewer registers, and then none is in flight.
+NC_FN int nc_unknown(int n)
+{
+    asm volatile("mov.u32 %0, %1;" : "=r"(n) : "r"(n));
+    return n;
+}
+
 // The sum of v over N neighbouring threads, N a power of two up to 32: each gets it. If not ALL, other
 // threads of the warp may have ended.
 template <int N, bool ALL, class T> NC_FN T nc_sum_lanes(T v)

@@ -207,20 +207,23 @@ void schedule_derive(Body *b, const Target *t)
     if (b->sched.blocks < 1) b->sched.blocks = 1;
 }
 
-// How many loads that vary over the columns are contiguous along the rows, at least in runs: as in
-// sums over the columns of a batch of matrices.
-static int runs_of_rows(const Body *b)
+// Bytes of the tensors that are loaded along the columns and contiguous along [axis], along the
+// rows at least in runs: as in sums over the columns of a batch of matrices.
+static double bytes_along(const Body *b, int axis)
 {
     enum { RUN = 4 };
-    int n = 0;
-    int64_t step;
-    bool aligned;
+    double bytes = 0;
     for (uint32_t i = 0; i < b->insts.n; i++) {
         const Inst *v = &b->insts.at[i];
-        n += v->kind == KI_LOAD && v->axes >> b->col & 1 &&
-             ix_run(v->ix, 0, RUN, &step, &aligned) && step == 1;
+        int64_t step;
+        bool aligned;
+        if (v->kind == KI_LOAD && v->axes >> b->col & 1 &&
+            (axis == b->col ? ix_stride(v->ix, axis, &step)
+                            : ix_run(v->ix, axis, RUN, &step, &aligned)) &&
+            step == 1)
+            bytes += (double)b->bufs.at[v->buf].elems * element_bytes(b, v->buf);
     }
-    return n;
+    return bytes;
 }
 
 // The kind of schedule; rows or columns by the axis along which most accesses are contiguous, of
@@ -235,7 +238,10 @@ static ScheduleKind kind_of(const Target *t, const Body *b)
     if (b->beside || body_recurs(b)) return SCHED_COLUMN;
     if (b->axis[0].extent <= 1) return SCHED_ROW;
     int rows = matrix_strides(b, 0), cols = matrix_strides(b, b->col);
-    if (!rows && t->kind == TARGET_CUDA) rows = runs_of_rows(b);
+    if (!rows && t->kind == TARGET_CUDA) {
+        const double along_rows = bytes_along(b, 0), along_cols = bytes_along(b, b->col);
+        if (along_rows > 0) rows = along_rows > along_cols, cols = !rows;
+    }
     if (rows == cols) rows = unit_strides(b, 0), cols = unit_strides(b, b->col);
     const bool columns = rows == cols ? b->group->kind == GROUP_COLUMN : rows > cols;
     return columns ? SCHED_COLUMN : SCHED_ROW;
