@@ -1,6 +1,7 @@
 // A recurrence as CUDA C (codegen/lower/lower_recurrence.c): a thread per row keeps the carried
-// values in registers. What several iterations read, which does not depend on carried values, is
-// loaded before the first of them, so that it is in flight at the same time.
+// values in registers. What some iterations read, which does not depend on carried values, is
+// loaded before the first of them, so that it is in flight at the same time; or (skew) while those
+// before them are computed, in variables "next".
 #include "codegen/cuda/print_cuda.h"
 
 // Declares the carried values before the first iteration.
@@ -32,6 +33,34 @@ static void print_next(Emit *e)
         }
 }
 
+// Loads what the iterations from [first] on read, into variables [name]_[suffix].
+static void load_iterations(Emit *e, const Vectors *v, const char *first, const char *suffix)
+{
+    const char *i = e->axis[e->body->col];
+    Steps s = steps_at(e, "u", e->body->sched.unroll, i, emit_plus(e, first, "u"), "count", 0);
+    s.axes = 1ull << e->body->col;
+    open_steps(e, &s);
+    for (int k = 0; k < v->nloads; k++)
+        print_vector_load(e, v, v->loads[k],
+                          emit_text(e, "%s_%s[u]", e->name[v->loads[k]], suffix));
+    close_steps(e, &s);
+}
+
+static void declare_loads(Emit *e, const Vectors *v, const char *suffix)
+{
+    for (int k = 0; k < v->nloads; k++)
+        emit(e, "%s %s_%s[%d];", slot_type(e, v, v->loads[k]), e->name[v->loads[k]], suffix,
+             e->body->sched.unroll);
+}
+
+static void take_next(Emit *e, const Vectors *v)
+{
+    emit_open(e, 0);
+    for (int k = 0; k < v->nloads; k++)
+        emit(e, "%s[u] = %s_next[u];", slot_name(e, v->loads[k]), e->name[v->loads[k]]);
+    emit_unrolled(e, "for (int u = 0; u < %d; u++) {", e->body->sched.unroll);
+}
+
 static bool reads_iteration(const Emit *e, int load)
 {
     return is_plain(e, load) && e->body->insts.at[load].axes >> e->body->col & 1;
@@ -45,7 +74,6 @@ void recurrence_cuda(Emit *e)
     const char *leader = print_row_number(e, block_number(e)), *c = e->axis[b->col],
                *first = unroll > 1 ? emit_text(e, "%s_first", c) : c,
                *count = emit_number(e, extent_of(b, b->col));
-    bool *ahead = NEW_ARRAY(e->arena, bool, b->insts.n + 1);
     open_row(e);
     print_first(e);
     Steps steps = {.count = 1};
@@ -54,10 +82,17 @@ void recurrence_cuda(Emit *e)
         steps = steps_at(e, "u", unroll, c, emit_text(e, "%s + u", first), "count", 0);
         add_loads(e, &v, reads_iteration);
     }
+    const bool ahead = b->sched.skew && v.nloads;
+    if (ahead) declare_loads(e, &v, "next"), load_iterations(e, &v, "0", "next");
     steps.axes = 1ull << b->col;
-    for (int i = 0; i < v.nloads; i++) ahead[v.loads[i]] = true;
     emit_open(e, unroll > 1 ? 0 : steps.axes);
-    load_steps(e, &v, ahead, &steps);
+    declare_loads(e, &v, "vec");
+    if (ahead) {
+        take_next(e, &v);
+        load_iterations(e, &v, emit_text(e, "%s + %d", first, unroll), "next");
+    } else if (v.nloads) {
+        load_iterations(e, &v, first, "vec");
+    }
     open_steps(e, &steps);
     for (int i = 0; i < v.nloads; i++) bind_element(e, &v, v.loads[i], steps_slot(e, &steps));
     lane_stores(e, &v, 0);

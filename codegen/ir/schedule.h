@@ -66,7 +66,8 @@ typedef struct Schedule {
                    // groups: copies of the right operand
     int skew;      // SWEEP: the first sums of the next row are combined together with the
                    // second sums of this row; ATTENTION: the next scores are computed before
-                   // the results of the current columns
+                   // the results of the current columns; recurrence: what the next iterations
+                   // read is loaded before the current ones
     struct {       // MAP
         int transpose; // 1 + the axis along which some loads are contiguous: tiles of this and the
                        // innermost axis are transposed when they are read; 0: none
