@@ -326,6 +326,7 @@ Node *loop_node(Elab *e, Region *r, int64_t count, Node *const *init, uint32_t n
     attr_set_int(&attrs, ATTR_count, count);
     attr_set_int(&attrs, ATTR_carried, ncarried + r->written.n);
     attr_set_int(&attrs, ATTR_scanned, nscanned);
+    if (!r->loop) attr_set_int(&attrs, ATTR_apart, 1); // (micro-batches)
     return graph_region_node(e->g, OP_loop, args, (int)n, &attrs, &body, 1);
 }
 

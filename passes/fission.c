@@ -14,21 +14,23 @@
 // Other sums that the loop accumulates are left to loop_sums, which runs before.
 //
 // If carried values need more than elementwise code (an LSTM's products), the loop remains a loop.
-// Then only products leave it that carried values do not need: those of what is scanned are
-// computed before it, those of what it can stack after it.
+// Then only products with what all iterations have (weights) leave it: those of what is scanned
+// before it, those of what it can stack, if carried values do not need them, after it. A loop that
+// only adds up stays as it is; it may well be one for the sake of memory.
 //
 // Requires: gradients expanded, precision chosen. Keeps: every value up to the order of additions.
 // Breaks: nothing. The cost is memory for all iterations of what is stacked, multiplied or summed:
-// as many bytes as the loop reads and stacks anyway, or MOST_BYTES.
+// as many bytes as the loop reads and stacks anyway, or MOST_BYTES, or an eighth of a memory limit.
 #include <string.h>
 
+#include "ir/axes.h"
 #include "passes/lift.h"
 #include "passes/passes.h"
 #include "passes/recurrences.h"
 #include "passes/regions.h"
 
 #define MOST_BYTES (2LL << 30)
-enum { MOST_NODES = 8000 };
+enum { MOST_NODES = 8000, MOST_ROWS = 2048 };
 
 typedef struct Loop {
     const Node *n;
@@ -60,10 +62,19 @@ static bool is_scanned(const Loop *l, const Node *x)
     return param_index(x) - 1 - l->ncarried < l->nscanned;
 }
 
+// Whether x is a product of few rows with what all iterations have: one product of all of them
+// reads that once. More rows would gain nothing, and cost memory.
+static bool is_narrow(const Loop *l, const Node *x)
+{
+    if (x->op != OP_dot || l->varies[x->args[0]->id] == l->varies[x->args[1]->id]) return false;
+    const DotSizes s = dot_sizes(x);
+    return s.batch * (l->varies[x->args[0]->id] ? s.m : s.n) < MOST_ROWS;
+}
+
 // Whether the new loop computes x, if it needs it.
 static bool takes(const Loop *l, const Node *x)
 {
-    if (l->products) return x->op != OP_dot || !l->varies[x->id] || !l->liftable[x->id];
+    if (l->products) return !is_narrow(l, x) || !l->liftable[x->id];
     return recurrence_takes(x, l->moving[x->id], l->shape);
 }
 
@@ -116,7 +127,7 @@ static bool ends_in_product(const Loop *l, const Node *x)
     bool *after = NEW_ARRAY(l->body->arena, bool, n), *stacked = NEW_ARRAY(l->body->arena, bool, n);
     if (!wanted(l, x, true, after, stacked)) return false;
     for (uint32_t i = 0; i < l->body->nodes.n; i++)
-        if (after[i] && l->moving[i] && l->body->nodes.at[i]->op == OP_dot) return true;
+        if (after[i] && l->moving[i] && is_narrow(l, l->body->nodes.at[i])) return true;
     return false;
 }
 
@@ -259,7 +270,20 @@ static int64_t bytes_of(const Graph *body, uint32_t ncarried, uint32_t nscanned)
     return bytes;
 }
 
-static Loop find(const Node *n, Graph *body, const bool *summed)
+// Whether a carried value becomes more than a sum of what does not depend on carried values.
+static bool recurs(const Loop *l)
+{
+    for (uint32_t i = 0; i < l->ncarried; i++) {
+        const Node *next = l->body->results.at[i], *was = l->body->params.at[1 + i];
+        const bool adds =
+            next->op == OP_add && ((next->args[0] == was && !l->moving[next->args[1]->id]) ||
+                                   (next->args[1] == was && !l->moving[next->args[0]->id]));
+        if (l->moving[next->id] && next != was && !adds) return true;
+    }
+    return false;
+}
+
+static Loop find(const Node *n, Graph *body, const bool *summed, int64_t memory_limit)
 {
     Loop l = {.n = n,
               .body = body,
@@ -267,7 +291,9 @@ static Loop find(const Node *n, Graph *body, const bool *summed)
               .nscanned = (uint32_t)attr_int(n, ATTR_scanned, 0),
               .count = attr_int(n, ATTR_count, 0)};
     const size_t size = body->nodes.n + 1;
-    if (!l.ncarried || l.count < 2 || body->roots.n || body->nodes.n > MOST_NODES) return l;
+    if (!l.ncarried || l.count < 2 || body->roots.n || body->nodes.n > MOST_NODES ||
+        attr_int(n, ATTR_apart, 0))
+        return l;
     l.shape = recurrence_shape(n);
     l.fits = recurrence_body(body, l.ncarried, l.shape);
     l.moving = recurrence_moving(body, l.ncarried);
@@ -283,6 +309,8 @@ static Loop find(const Node *n, Graph *body, const bool *summed)
     }
     l.bytes = bytes_of(body, l.ncarried, l.nscanned);
     if (l.bytes < MOST_BYTES / l.count) l.bytes = MOST_BYTES / l.count;
+    if (memory_limit && l.bytes > memory_limit / 8 / l.count) l.bytes = memory_limit / 8 / l.count;
+    if (!recurs(&l)) return l;
     l.any = divide(&l, summed);
     if (l.any || l.fits || regions) return l;
     l.products = true;
@@ -432,13 +460,13 @@ static bool carried_sum(const Node *sum, const Loop *loop, Node **const *result)
 
 static Graph *split(void *ctx, const IdMap *done, Graph *g)
 {
-    (void)ctx;
     bool needed = any_rebuilt(done, g), *otherwise = read_otherwise(g);
     Loop *loop = NEW_ARRAY(g->arena, Loop, g->nodes.n + 1);
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         Node *n = g->nodes.at[i];
         if (n->op == OP_loop)
-            loop[i] = find(n, rebuilt(done, n->regions[0]), summed_results(g, n, otherwise));
+            loop[i] = find(n, rebuilt(done, n->regions[0]), summed_results(g, n, otherwise),
+                           *(const int64_t *)ctx);
         needed |= loop[i].any;
     }
     if (!needed) return g;
@@ -462,6 +490,7 @@ static Graph *split(void *ctx, const IdMap *done, Graph *g)
 Graph *pass_fission(Graph *g, Module *m, const PassOptions *o)
 {
     (void)m;
+    int64_t memory_limit = o->memory_limit;
     if (!o->target || o->target->kind != TARGET_CUDA) return g;
-    return over_regions(g, split, NULL);
+    return over_regions(g, split, &memory_limit);
 }

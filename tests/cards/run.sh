@@ -14,13 +14,15 @@ version=${version:-no NVRTC}
 
 digest() { # FILE OPTION...: of the kernels' text and launches
     local file=$1; shift
-    local netc=("$NETC" "$ROOT/$file" "$@" --target cuda --arch sm_90 --tune-file '' -q)
-    { "${netc[@]}" --emit cuda && "${netc[@]}" --emit plan | grep -oE '^ *[0-9]+ +kernel [^ ]+|block .*shared .*'; } |
-        sed "s|$ROOT/||" | sha256sum | cut -c 1-16
+    local netc=("$NETC" "$ROOT/$file" "${@/#-e/--entries}" --target cuda --arch sm_90 --tune-file '' -q)
+    "${netc[@]}" --emit cuda >"$W/text.$number" && "${netc[@]}" --emit plan >"$W/plan.$number" || return
+    { cat "$W/text.$number"; grep -oE '^ *[0-9]+ +kernel [^ ]+|block .*shared .*' "$W/plan.$number"; } | sed "s|$ROOT/||" | sha256sum | cut -c 1-16
+    rm "$W/text.$number" "$W/plan.$number"
 }
 cards() { # NUMBER FILE OPTION...
     local number=$1 file=$2 text; shift 2
     text=$(digest "$file" "$@")
+    [ -n "$text" ] || { echo "$file $*: no text" >>"$W/failed"; return; }
     [ -n "$all" ] || [ $(((number + SEED) % 8)) -eq 0 ] || ! awk -v name="$file${*:+ $*}" -v text="# text $text" \
         '/^[^ #]/ { at = $0 == name } at { print; known += $0 == text } END { exit !known }' "$table" >"$W/rows.$number" || return
     "$NETC" inspect "$ROOT/$file" "$@" --cards --target sm_90 --tune-file '' -q >"$W/cards.$number" 2>"$W/said.$number"
