@@ -14,7 +14,9 @@ passed=0 failed=0 skipped=0
 mkdir -p "$OUT"
 
 "$FUZZ" --device cuda:0 --size production --count "$count" --seed "$seed" --minutes "${FUZZ_MINUTES:-7}" \
-    --out "$OUT/found" >"$OUT/log" 2>&1 && passed=$((passed + 1)) || failed=$((failed + 1))
+    --out "$OUT/found" >"$OUT/log" 2>&1; code=$?
+[ $code = 0 ] && passed=$((passed + 1)) || failed=$((failed + 1))
+[ $code != 2 ] || { cat "$OUT/log"; echo "0 passed, 1 failed, 2 skipped"; exit 1; } # an unusable device
 grep ': program ' "$OUT/log" | head -40; tail -3 "$OUT/log"
 
 # sanitize TOOL FIRST: four programs. The matmul library is left out: initcheck does not see what it stores.

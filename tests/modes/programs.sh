@@ -20,6 +20,10 @@ fuzz() {
     [ "${done:-0}" -ge "$count" ] && pass || fail "${done:-no} programs of $count ran on $what: $(tail -5 "$W/log")"
 }
 
+# A device that runs nothing is told at once, and no program is counted as a failure.
+LIMIT=100 expect 2 "fuzz-programs: cuda:99 cannot run 'x + 1': " "$BUILD/fuzz-programs" --device cuda:99 --count 100000000 --out "$W/none"
+[ "$(wc -l <"$W/.out")" = 1 ] && [ ! -e "$W/none" ] && pass || fail "of a device that is not there: $(head -5 "$W/.out")"
+
 fuzz cpu $cpu
 # Every op of the table stands in some program, but for the mark of a failed construction, repair, which a pass makes, and code of
 # the user's own (cli/extern.sh).

@@ -31,7 +31,8 @@ static const char usage_text[] =
     "  --out DIR       where failures are written (default build/programs)\n"
     "  --no-shrink     leave failures as they are\n"
     "  --print N       print programs N and so on, --count of them, and stop\n"
-    "  --file FILE     try this file, with models m0, m1, ..., in this process\n";
+    "  --file FILE     try this file, with models m0, m1, ..., in this process\n"
+    "exits with 0, 1 (a program failed) or 2 (none was tried: bad options, an unusable device)\n";
 
 const Variant variants[] = {
     {"default", NULL, "f32", false, false, 0},
@@ -307,6 +308,18 @@ static void run(Fuzz *f)
     }
 }
 
+// Whether the device runs anything at all. If not, each program would count as a failure.
+static bool usable(const Fuzz *f)
+{
+    static const char text[] = "model m0(x: f32[4]) { return y = x + 1 }\n";
+    Report *r = report_new();
+    Outcome o = {FAILED, "out of memory"};
+    if (r) o = job_try(&f->o, &variants[0], text, NULL, 0, r);
+    if (o.state == FINE) return true;
+    fprintf(stderr, "fuzz-programs: %s cannot run 'x + 1': %s\n", f->o.device, o.why);
+    return false;
+}
+
 // -- the command line -----------------------------------------------------------------------------
 
 static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
@@ -444,6 +457,8 @@ int main(int argc, char **argv)
     int code;
     if (file) {
         code = try_file(&f, a, file);
+    } else if (!usable(&f)) {
+        code = 2;
     } else {
         mkdir(f.o.folder, 0777);
         f.next = f.first;
