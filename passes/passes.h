@@ -64,6 +64,7 @@ extern const int pass_count;
 // Runs the table over every entry's graph, in place in the module. false on error.
 bool passes_run(Module *m, const PassOptions *o, PassTiming *timings /* [pass_count], or NULL */);
 bool pass_skipped(const PassOptions *o, const char *name); // named in the skip list
+const char *passes_of_kind(Arena *a, PassKind kind);       // as PassOptions.skip names them
 // The cause's word, as listed in docs/fusion.md; NULL after the last.
 const char *unfused_cause(UnfusedCause cause);
 const char *unfused_text(Arena *a, const Unfused *u); // one line in the user's terms

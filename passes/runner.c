@@ -94,6 +94,15 @@ bool pass_skipped(const PassOptions *o, const char *name)
     return name_in_list(o->skip, name);
 }
 
+const char *passes_of_kind(Arena *a, PassKind kind)
+{
+    Buf list = buf_new(a);
+    for (int i = 0; i < pass_count; i++)
+        if (pass_table[i].kind == kind)
+            buf_printf(&list, "%s%s", list.len ? "," : "", pass_table[i].name);
+    return list.data;
+}
+
 static const Pass *pass_find(const char *name)
 {
     for (int i = 0; i < pass_count; i++)
