@@ -21,11 +21,12 @@ OUT=${OUT:-$BUILD/mutants} JOBS=${JOBS:-$(nproc)} LIMIT=${LIMIT:-300} END=$(($(d
 mkdir -p "$OUT"; : >>"$OUT/results"
 export BUILD OUT LIMIT END here OMP_NUM_THREADS=1
 
-check() { # LANGUAGE NETC FILE OPTION...: with CC or SHIM_CXX that makes mistakes
+check() { # LANGUAGE NETC FILE OPTION...: with CC or SHIM_CXX that makes mistakes. cuda@N: on a device of N multiprocessors
     local language=$1 netc=$2; shift 2
     if [ "$language" = c ]; then
         CC=$PWD/$here/cc.sh MUTANT_FLAGS="-O0 -ftrivial-auto-var-init=pattern" timeout -k 5 "$LIMIT" "$netc" check "$@" --device cpu --cache-dir ''
     else
+        [ "$language" = cuda ] || local -x SHIM_UNITS=${language#cuda@}
         SHIM_CXX=$PWD/$here/cc.sh LD_LIBRARY_PATH=$BUILD/shim timeout -k 5 "$LIMIT" "$netc" check "$@" \
             --device cuda:0 --cache-dir ''
     fi
@@ -151,6 +152,7 @@ checks_of() { # FIRST: in every shape that tests/shim/run.sh tries; then all oth
     for f in $1; do
         case $f in
             */*) echo "c $f" ;;
+            *@*) grep -E "/${f%@*}\.net( |$)" "$OUT/variants" | sed "s/^/cuda@${f#*@} /" ;;
             *) grep -E "/$f\.net( |$)" "$OUT/variants" | sed 'h; s/^/c /p; g; s/^/cuda /' ;;
         esac
     done
