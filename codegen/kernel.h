@@ -63,8 +63,8 @@ typedef struct ScheduleSource {
 
 typedef struct Repeats Repeats;
 
-// Whether a node's buffer is a cell (the assigned value is written in place), so that the kernel
-// must respect the error record; and whether the node changes a part of that cell and only the part
+// Whether a node's buffer may be a cell (the assigned value is written in place), so that the
+// kernel must respect the error record; and whether the node changes a part of that cell and only the part
 // is written.
 typedef enum Commit { COMMIT_NONE, COMMIT_WHOLE, COMMIT_PART } Commit;
 
@@ -81,7 +81,6 @@ typedef struct LowerCtx {
     // roots commit. Set for each graph.
     const uint8_t *commits;
     bool tf32;      // f32 contractions may use tensor cores
-    bool whole;     // states are written as a whole, even if only a part of them changes
     bool is_region; // the graph is a region: region_param 0 of a loop is KA_LOOP_INDEX
     // For the region of a loop: parameters 1 to [carried] change from iteration to iteration;
     // [initial]: a step that is not a kernel lies between the code before the loop and its

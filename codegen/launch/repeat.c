@@ -215,7 +215,7 @@ static bool sums_windows(const Repeats *r, const Node *n)
 static bool write_down(const LowerCtx *ctx, Repeats *r, Group *const *groups, int ngroups)
 {
     mark_own(r, groups, ngroups);
-    put(r, (uint64_t)ctx->part << 2 | (uint64_t)ctx->whole << 1 | ctx->is_region);
+    put(r, (uint64_t)ctx->part << 1 | ctx->is_region);
     put(r, (uint64_t)ngroups);
     for (int i = 0; i < ngroups; i++) put_group(r, groups[i]);
     for (uint32_t i = 0; i < r->nodes.n; i++) {

@@ -27,7 +27,7 @@ bool lower_failed(const Lower *l, const Node *n)
 
 bool lower_commits(const LowerCtx *ctx, const Node *n)
 {
-    return n->op == OP_assign || (ctx->commits && ctx->commits[n->id]);
+    return ctx->commits ? ctx->commits[n->id] != COMMIT_NONE : n->op == OP_assign;
 }
 
 void lower_committed(Lower *l, const Node *n)
@@ -39,7 +39,7 @@ void lower_committed(Lower *l, const Node *n)
 
 bool lower_changes_part(const LowerCtx *ctx, const Node *n)
 {
-    return !ctx->whole && ctx->commits && ctx->commits[n->id] == COMMIT_PART;
+    return ctx->commits && ctx->commits[n->id] == COMMIT_PART;
 }
 
 const Type *lower_space(const Node *n)

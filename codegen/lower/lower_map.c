@@ -50,7 +50,7 @@ static const Node *changed_by(const Node *n)
 // completely.
 static const Node *update_of(const LowerCtx *ctx, const Graph *g, const Node *n)
 {
-    if (ctx->whole) return NULL;
+    if (!lower_commits(ctx, n)) return NULL;
     if (lower_changes_part(ctx, n)) return n;
     const Node *u = n->op == OP_assign ? n->args[0] : NULL;
     if (!u || !node_has(u, OPF_PART) || g->fusion->group_of[u->id]) return NULL;

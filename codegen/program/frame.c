@@ -326,6 +326,13 @@ static void choose_places(Frame *f, const Item *it, const uint32_t *last, uint32
 
 // -- kernels --------------------------------------------------------------------------------------
 
+void frame_copies(Frame *f, Sink *s)
+{
+    s->in_place = s->done = false;
+    f->place[s->stored->id] =
+        gen_temp(f->e, &s->stored->type, value_name(s->stored), s->stored->loc);
+}
+
 // A kernel may write a cell that it reads only if each element is first read by the thread that
 // writes it. Otherwise the item's in-place sinks get a temporary.
 static void withdraw_updates(Frame *f, const Item *it, const LoweredKernel *ks, int n)
@@ -366,11 +373,7 @@ static void withdraw_updates(Frame *f, const Item *it, const LoweredKernel *ks, 
         }
     }
     for (uint32_t i = 0; i < it->sinks.n; i++) {
-        Sink *s = &f->sinks.at[it->sinks.at[i]];
-        if (!w[i].unsafe) continue;
-        s->in_place = s->done = false;
-        f->place[s->stored->id] =
-            gen_temp(f->e, &s->stored->type, value_name(s->stored), s->stored->loc);
+        if (w[i].unsafe) frame_copies(f, &f->sinks.at[it->sinks.at[i]]);
     }
 }
 
@@ -477,8 +480,7 @@ static bool changes_part(const Frame *f, const Sink *s)
 }
 
 // Lowers kernels before items are ordered, since the order depends on which of them can fail. Every
-// value that may be stored in a cell is lowered as if it were; if it is copied in the end, reading
-// the error record first does no harm.
+// value that may be stored in a cell is lowered as if it were (gates.c).
 static bool lower_items(Frame *f)
 {
     for (uint32_t k = 0; k < f->sinks.n; k++) {
@@ -526,40 +528,23 @@ bool frame_kernels(Frame *f, LoweredKernel *ks, int n, IdMap *scratch)
     return true;
 }
 
-// Whether the item's kernels write only a part of a state that is not stored in place.
-static bool wants_whole(const Frame *f, const Item *it)
-{
-    for (uint32_t k = 0; k < it->sinks.n; k++) {
-        const Sink *s = &f->sinks.at[it->sinks.at[k]];
-        for (int i = 0; i < it->nkernels && !s->in_place; i++)
-            for (int j = 0; j < it->kernels[i].nargs; j++) {
-                const KernelArg *a = &it->kernels[i].args[j];
-                if (a->updates && a->node == s->stored) return true;
-            }
-    }
-    return false;
-}
-
 // [*sums]: sums over the rows of a product's result; set to NULL if they do not become part of the
 // step.
 static bool emit_kernels(Frame *f, Item *it, const Item **sums)
 {
     int n = 0;
+    bool again = frame_ungate(f, it);
     LoweredKernel *both = *sums ? frame_with_sums(f, it, *sums, &n) : NULL;
     if (both) {
         IdMap parts = idmap_new(f->e->gen->arena);
         return frame_kernels(f, both, n, &parts);
     }
     *sums = NULL;
-    withdraw_updates(f, it, it->kernels, it->nkernels);
-    if (wants_whole(f, it)) {
-        frame_unlog(f, it->kernels);
-        f->e->lower.whole = true;
-        bool lowered = lower_item(f, it);
-        f->e->lower.whole = false;
-        if (!lowered) return false;
+    do {
+        if (again) frame_unlog(f, it->kernels);
+        if (again && !lower_item(f, it)) return false;
         withdraw_updates(f, it, it->kernels, it->nkernels);
-    }
+    } while ((again = frame_ungate(f, it)));
     IdMap scratch = idmap_new(f->e->gen->arena);
     return frame_kernels(f, it->kernels, it->nkernels, &scratch);
 }

@@ -82,6 +82,8 @@ typedef struct Frame { // for one graph: the entry's or a region's
     uint32_t *order;  // of items
     int32_t cursor;   // buffer of the entry's cursor cell; -1: none
     uint8_t *commits; // by node id; see LowerCtx
+    uint32_t *reader; // by node id: 1 + the only item that reads it, or UINT32_MAX: several do
+    bool checks;      // some item may write the error record; set with [reader]
     bool *begun;      // by node id of a concatenation stored in parts: a part was stored
 } Frame;
 
@@ -135,6 +137,11 @@ void frame_log(const Frame *f, Group *const *groups, int ngroups, LoweredKernel 
 void frame_unlog(const Frame *f, const LoweredKernel *kernels); // removes kernels that others
                                                                 // replace
 int64_t node_bytes(const Node *n);
+void frame_copies(Frame *f, Sink *s); // stores the sink's value elsewhere, not in place
+
+// gates.c: once the item's places are chosen: kernels that must not test the error record, or that
+// cannot store only a part since they do not store in place, are to be lowered again. false: none.
+bool frame_ungate(Frame *f, const Item *it);
 
 // order.c: sets f->order and the position of every item.
 void order_items(Frame *f);

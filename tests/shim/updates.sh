@@ -72,4 +72,56 @@ for device in cpu cuda:0; do
     expect 1 "index of an update: -3 at element 77 is outside 0..9000" "$NETC" run bad.net --entry a --input i=low.npy --input u=u.npy --device $device --cache-dir ''
     expect 1 "index of an update: 9000 at element 4321 is outside 0..9000" "$NETC" run bad.net --entry a --input i=high.npy --input u=u.npy --device $device --cache-dir ''
 done
+
+# After such an error no kernel reads what another one has not stored: a new value of a state that other kernels read, too, is
+# stored even then, and copied to the state only if nothing has failed.
+cat >after.net <<'N'
+use nn
+const n = 5000
+const p = 900
+const c = 40
+const m = 300
+model make() { return i = where(iota(n) == 77, -3, iota(n) * 7 % p), u = normal([n, c], 1), x = normal([m, 1024], 1) }
+model sums(i: i32[n], u: f32[n, c]) {
+    state a: f32[p, c] = 1
+    old = a
+    a <- scatter_add(a, i, u)
+    return y = sum(old * a), z = a[0]
+}
+model computed(i: i32[n], u: f32[n, c]) {
+    state b: f32[p, c] = 1
+    b <- scatter_add(b, i, b[i] * 0.5 + u)
+    return y = b[0]
+}
+model copied(i: i32[n], u: f32[n, 64]) {
+    state r: f32[n, 64] = 1
+    state at: f32[p] = 1
+    q = softmax(r * 0.9 + u * sum(at[i]))
+    r <- q
+    return z = matmul(q, transpose(r[0:7]))
+}
+model beside(i: i32[n], u: f32[n, 64]) {
+    state s: f32[n, 64] = 1
+    state from: f32[p] = 1
+    q = softmax(u * sum(from[i]))
+    t = cos(q)
+    s <- q
+    return y = matmul(t, transpose(u[0:8])), z = sum(t[::-1, :] * q, 0)
+}
+# (the index of the last gather is known to be in range, and what the state held before is not)
+model index(i: i32[n], x: f32[m, 1024]) {
+    state places: i32[m, 1024] = 1000000
+    state table: f32[p] = 1
+    near = argsort(x * sum(table[i]))
+    places <- near
+    return y = sum(x[0][near], 1), z = near[0]
+}
+N
+"$NETC" run -q after.net --entry make -o i=i.npy -o u=u.npy -o x=x.npy --device cpu >out 2>&1 || fail "make: $(cat out)"
+"$NETC" run -q after.net -D c=64 --entry make -o u=wide.npy --device cpu >out 2>&1 || fail "make: $(cat out)"
+for device in cpu cuda:0; do
+    for model in sums:u=u.npy computed:u=u.npy copied:u=wide.npy beside:u=wide.npy index:x=x.npy; do
+        expect 1 ": -3 at element 77 is outside 0..900" "$NETC" run after.net --entry "${model%:*}" --input i=i.npy --input "${model#*:}" --device $device --cache-dir ''
+    done
+done
 finish
