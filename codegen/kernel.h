@@ -64,8 +64,8 @@ typedef struct ScheduleSource {
 typedef struct Repeats Repeats;
 
 // Whether a node's buffer may be a cell (the assigned value is written in place), so that the
-// kernel must respect the error record; and whether the node changes a part of that cell and only the part
-// is written.
+// kernel must respect the error record; and whether the node changes a part of that cell and only
+// the part is written.
 typedef enum Commit { COMMIT_NONE, COMMIT_WHOLE, COMMIT_PART } Commit;
 
 // What lowering needs to know about an entry; one for all launches of the entry, including its
