@@ -59,6 +59,7 @@ static bool stores_part(const Item *it, const Node *stored)
 bool frame_ungate(Frame *f, const Item *it)
 {
     bool changed = false;
+    if (!it->sinks.n) return false;
     if (!f->reader) find_readers(f);
     for (uint32_t i = 0; i < it->groups.n; i++) {
         const Group *gr = it->groups.at[i];

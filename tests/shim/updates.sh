@@ -117,11 +117,15 @@ model index(i: i32[n], x: f32[m, 1024]) {
     return y = sum(x[0][near], 1), z = near[0]
 }
 N
-"$NETC" run -q after.net --entry make -o i=i.npy -o u=u.npy -o x=x.npy --device cpu >out 2>&1 || fail "make: $(cat out)"
-"$NETC" run -q after.net -D c=64 --entry make -o u=wide.npy --device cpu >out 2>&1 || fail "make: $(cat out)"
+size="-D n=$((4100 + RANDOM % 1500)) -D p=$((420 + RANDOM % 600))"
+# shellcheck disable=SC2086
+"$NETC" run -q after.net $size --entry make -o i=i.npy -o u=u.npy -o x=x.npy --device cpu >out 2>&1 || fail "make: $(cat out)"
+# shellcheck disable=SC2086
+"$NETC" run -q after.net $size -D c=64 --entry make -o u=wide.npy --device cpu >out 2>&1 || fail "make: $(cat out)"
 for device in cpu cuda:0; do
     for model in sums:u=u.npy computed:u=u.npy copied:u=wide.npy beside:u=wide.npy index:x=x.npy; do
-        expect 1 ": -3 at element 77 is outside 0..900" "$NETC" run after.net --entry "${model%:*}" --input i=i.npy --input "${model#*:}" --device $device --cache-dir ''
+        # shellcheck disable=SC2086
+        expect 1 ": -3 at element 77 is outside 0..${size##*=}" "$NETC" run after.net $size --entry "${model%:*}" --input i=i.npy --input "${model#*:}" --device $device --cache-dir ''
     done
 done
 finish
