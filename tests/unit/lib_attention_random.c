@@ -212,7 +212,7 @@ static void test_one(uint32_t seed)
         // What netc check and the fuzzer compare with: the same, whatever other passes have done.
         Run plain;
         if (run(r.a, &plain, name, text, precision, t,
-                "invariants,loop_sums,loop_casts,early_casts,simplify,variance,contract,"
+                "invariants,loop_sums,fission,loop_casts,early_casts,simplify,variance,contract,"
                 "approx,recompute,fuse"))
             CHECK_MSG(count_kernels(plain.train) == found, "%s: %d kernels without other passes",
                       name, count_kernels(plain.train));
