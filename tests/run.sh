@@ -1,7 +1,8 @@
 #!/bin/bash
 # Runs every test and ends with one line: N passed, N failed, N skipped.
 # usage: tests/run.sh BUILD_DIR [WORD...]   (only tests whose path holds one of the words)
-# REQUIRE_GPU=1 turns "no GPU" skips into failures.
+# REQUIRE_GPU=1 turns "no GPU" skips into failures. SEED (the day of the year): of sizes that are drawn, and which part of what tests
+# take turns with is looked at today (today, tests/lib.sh); SHIM_ALL=1 MODES=all: all of it.
 #
 # A test is a program or a script that prints "N passed, N failed, N skipped" as its last line, and
 # why it skipped in lines that begin with "skip". One that ends without that line counts as a failure.
@@ -14,6 +15,8 @@ TMP=$(mktemp -d); export TMP
 trap 'rm -rf "$TMP"' EXIT
 export XDG_CACHE_HOME=$TMP/cache SHIM_CACHE=$TMP/shim-cache
 mkdir "$SHIM_CACHE"
+export SEED=${SEED:-$((10#$(date +%j)))}
+echo "SEED=$SEED"
 export NETC_VERIFY=1 # graphs are verified after every pass
 # Under the sanitizers: NVRTC keeps memory of its own until the process ends, and its thread-local
 # variables are where the leak checker's bookkeeping does not expect them: it would crash.
@@ -61,8 +64,8 @@ run() { # name command...
 names() {
     local t
     printf '%s\n' shim/run.sh cli/check.sh cards/run.sh shim/windows.sh shim/schedules.sh modes/passes.sh shim/unit.sh unit/lib_golden \
-        shim/updates.sh shim/statistics.sh unit/codegen_lower shim/windows3.sh modes/programs.sh net/run.sh shim/grouped.sh \
-        modes/short_rows.sh workflows/run.sh shim/grid.sh shim/joined.sh shim/depthwise.sh
+        net/run.sh shim/statistics.sh shim/updates.sh shim/patches.sh shim/grouped.sh unit/codegen_lower shim/hot_sums.sh \
+        shim/windows3.sh modes/programs.sh modes/short_rows.sh workflows/run.sh shim/grid.sh shim/joined.sh shim/depthwise.sh
     for t in tests/*/*.sh; do
         case $t in tests/fuzz/* | tests/mutants/*) ;; *) echo "${t#tests/}" ;; esac
     done

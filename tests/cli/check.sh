@@ -1,12 +1,15 @@
 #!/bin/bash
 # `netc check` on every sample and on a model of every primitive op; what it must say of checks that decide little, and
-# of mistakes in what only it looks at.
+# of mistakes in what only it looks at. Of the files a third is checked in all builds, others each day (today, tests/lib.sh), and
+# of the rest the fused build; primitives.net in all builds every day.
 . "$(dirname "$0")/../lib.sh"
 device=${CHECK_DEVICE:-cpu}
 # Most of the time here is the compiler's, and 40 % less so. What depends on the text's promises stays: vectors, aliasing.
+P=$ROOT/tests/net/check/primitives.net
 export REAL_CC=${CC:-cc} CC=$ROOT/tests/cc_once.sh KERNELS=$W/kernels CC_FLAGS='-O1 -fno-ivopts -fstrict-aliasing'
 one() { # FILE OPTION...: leaves a line in $W/results
     local out
+    today || [ "$1" = "$P" ] || local -x NETC_CHECK_FUSED=1
     if ! out=$(timeout "${LIMIT:-1200}" "$NETC" check "$@" --device "$device" 2>&1) ||
         grep -qE 'WRONG|BAD|AddressSanitizer|runtime error:' <<<"$out"; then
         echo "failed: ${1#"$ROOT"/}: $(grep -E 'WRONG|BAD|error|Sanitizer' <<<"$out" | head -4)"
@@ -100,7 +103,6 @@ holds "something differs"
 # No op of the table is missing from the model, but the one no .net text leads to, parameters of
 # regions (dumps write them in the region's head) and the mark of an error; extern.net is about `extern`,
 # fuse/element.net about `own` and `native`, shim/grouped.sh about `repair`.
-P=$ROOT/tests/net/check/primitives.net
 "$NETC" --emit ir "$P" > ir.net; "$NETC" --emit grad "$P" > grad.net
 for op in $(grep -oE '^(EW|RE|OP)\([a-z_0-9]+' "$ROOT/ir/ops.def" | cut -d'(' -f2); do
     case $op in dynamic_slice|region_param|poison|extern|own|native|repair) continue ;; esac

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Every optional pass switched off in turn, memory reuse off and matmul libraries off: the samples' training logs, and
-# every value that tests/net expects, stay the same.
+# every value that tests/net expects, stay the same. Each pass has some of the samples and of the language tests, others each
+# day (SEED); MODES=all: every file.
 . "$(dirname "$0")/../lib.sh"
 
 # What rounding may do to any number of a log within STEPS f32 updates: a sum in another order differs by about
@@ -37,14 +38,14 @@ data_of() {
     esac
 }
 
-# train_all MODE FLAG...: MODE.SAMPLE.jsonl and .safetensors of every sample, or of those that $SHARE names.
+# train_all MODE FLAG...: MODE.SAMPLE.jsonl and .safetensors of every sample, or of each $EACH-th of them, from the $FROM-th on.
 train_all() {
-    local mode=$1 f name number=0 mine=${SHARE%/*} of=${SHARE#*/}; shift
+    local mode=$1 f name number=0; shift
     for f in "$ROOT"/samples/*/*.net; do
         name=${f#"$ROOT"/samples/} name=${name%.net}
         case $name in mnist/lenet | cifar10/*) continue ;; esac # their layers: tests/net/lang/conv.net
         number=$((number + 1))
-        [ -z "${SHARE:-}" ] || [ $(((number + mine) % (of < 3 ? of : 3))) -eq 0 ] || continue
+        [ $(((number + FROM) % EACH)) -eq 0 ] || continue
         data_of "$name" || { fail "samples/$name.net: say in tests/modes/passes.sh what it trains on"; continue; }
         expect 0 "" "$NETC" train "$f" "${DATA[@]}" --device "$device" --steps $STEPS --report-every 1 -q "$@" \
             --log "$mode.${name##*/}.jsonl" --save "$mode.${name##*/}.safetensors"
@@ -56,7 +57,7 @@ same() {
     local log name said
     for log in default.*.jsonl; do
         name=${log#default.}
-        [ -n "${SHARE:-}" ] && [ ! -e "$1.$name" ] && continue
+        [ $EACH -gt 1 ] && [ ! -e "$1.$name" ] && continue
         said=$(awk -v tolerance=$TOLERANCE -f "$ROOT/tests/modes/compare.awk" "$log" "$1.$name") && pass ||
             fail "${name%.jsonl} with $1: $said"
     done
@@ -72,21 +73,22 @@ net_values() {
 PASSES=$(sed -n 's/.*passes that can be skipped: //p' names | tr -d ,)
 [ -n "$PASSES" ] && pass || fail "no list of optional passes in: $(cat names)"
 
+EACH=1 FROM=0
 train_all default
-# Of the samples each pass has a third, of the language tests a share, unless MODES=all asks for every file of every pass;
-# without all of them together all are run.
+# Of the samples each pass has a sixth, of the language tests a share; without all of them together all are run.
 count=$(wc -w <<<"$PASSES") number=0
 for p in $PASSES; do
-    [ "${MODES:-}" = all ] || export SHARE=$number/$count
+    [ "${MODES:-}" = all ] || { EACH=6 FROM=$((SEED + number)); export SHARE=$(((SEED + number) % count))/$count; }
     train_all "without-$p" --skip-passes "$p"
     same "without-$p"
     net_values "without-$p" --skip-passes "$p"
     unset SHARE
-    number=$((number + 1))
+    EACH=1 number=$((number + 1))
 done
 net_values without-all --skip-passes "$(paste -sd, <<<"${PASSES// /$'\n'}")"
 train_all no-library --no-library
 same no-library
+[ "${MODES:-}" = all ] || export SHARE=$((SEED % 3))/3
 net_values no-library --no-library
 train_all no-reuse --no-reuse
 same no-reuse

@@ -26,7 +26,10 @@ merged 0 -D b=128 --precision bf16 -D groups=16 -D c=64 -D o=64
 merged 0 # f32 without tensor cores
 needs_shim
 export SHIM_UNITS=8 # a device that few places fill, so that these are merged, too
-right() { LD_LIBRARY_PATH=$SHIM expect "${EXIT:-0}" "${TEXT:-worst}" "$NETC" check "$net" --device cuda:0 --cache-dir '' --no-library "$@"; }
+right() {
+    { [ -z "${EXIT:-}" ] && today; } || local -x NETC_CHECK_FUSED=1
+    LD_LIBRARY_PATH=$SHIM expect "${EXIT:-0}" "${TEXT:-worst}" "$NETC" check "$net" --device cuda:0 --cache-dir '' --no-library "$@"
+}
 LD_LIBRARY_PATH=$SHIM "$NETC" inspect "$net" -e train --precision bf16 --order --no-library --cache-dir '' >order.txt 2>&1
 [ "$(grep -c 'x384 *dot_' order.txt)" = 3 ] && pass || fail "products of all channels by warpgroups: $(grep dot_ order.txt)"
 right --precision bf16
@@ -56,7 +59,7 @@ for d in "-D groups=24 -D c=8 -D o=8 -D h=9" "-D groups=12 -D c=16 -D o=32 -D h=
     # shellcheck disable=SC2086
     right --precision bf16 -D b=8 $d
 done
-NETC_CHECK_FUSED=1 SHIM_CUT='!= 0x7f800000u; }=>!= 1; }' EXIT=1 TEXT=WRONG right --precision bf16 -D b=8 # what is not repaired is found
+SHIM_CUT='!= 0x7f800000u; }=>!= 1; }' EXIT=1 TEXT=WRONG right --precision bf16 -D b=8 # what is not repaired is found
 any bad 1 60; any c 2 8; any o 2 12; any groups 8 24; any stride 1 2; any dilation 1 2; any low 0 2; any high 0 2; any h 8 12
 sizes="-D b=8 -D bad=$bad -D c=$c -D o=$o -D groups=$groups -D stride=$stride -D dilation=$dilation -D low=$low -D high=$high -D h=$h"
 sizes="$sizes --precision $([ $((RANDOM % 2)) = 1 ] && echo bf16 || echo f16)"

@@ -8,6 +8,7 @@ export SHIM_UNITS=1 LD_LIBRARY_PATH=$BUILD/shim${LD_LIBRARY_PATH:+:$LD_LIBRARY_P
 RANDOM=${SEED:=$((10#$(date +%j)))} # another day, other sizes
 # interleaved LEAST DEFINITION...: so many kernels at least read runs, and all results are right.
 interleaved() {
+    today || local -x NETC_CHECK_FUSED=1
     local least=$1 found; shift
     expect 0 "kernels on cuda:0" "$NETC" check "$net" --device cuda:0 --cache-dir '' "$@"
     found=$("$NETC" inspect "$net" --cache-dir '' --knobs --target cuda "$@" 2>/dev/null | grep -c interleaved=1)

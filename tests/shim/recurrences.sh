@@ -6,13 +6,13 @@ net=$ROOT/tests/shim/net/recurrences.net
 needs_shim
 export LD_LIBRARY_PATH=$BUILD/shim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 RANDOM=${SEED:=$((10#$(date +%j)))} # another day, other sizes
-run() { expect 0 "kernels on cuda:0" "$NETC" check "$net" --device cuda:0 --cache-dir '' "$@"; }
+run() { today || local -x NETC_CHECK_FUSED=1; expect 0 "kernels on cuda:0" "$NETC" check "$net" --device cuda:0 --cache-dir '' "$@"; }
 run
 for _ in 1 2 3; do
     run -D b=$((1 + RANDOM % 9)) -D c=$((1 + RANDOM % 60)) -D T=$((2 + RANDOM % 40)) -D f16s=$((RANDOM % 2)) \
         --precision $([ $((RANDOM % 2)) = 0 ] && echo f32 || echo bf16)
 done
-SHIM_CUT='0.9f=>0.91f' expect 1 WRONG "$NETC" check "$net" --device cuda:0 --cache-dir '' # (the check sees another factor)
+NETC_CHECK_FUSED=1 SHIM_CUT='0.9f=>0.91f' expect 1 WRONG "$NETC" check "$net" --device cuda:0 --cache-dir '' # (the check sees another factor)
 for skip in "" recurrences; do # the same bits as a loop of launches
     for size in 3 7; do
         expect 0 "" "$NETC" run "$net" -e drawn -D b=$size -D c=$((size * 11)) -D T=21 --device cuda:0 --cache-dir '' --skip-passes "$skip" \

@@ -4,32 +4,40 @@
 # out of bounds and divergent barriers (shim.h). A new kind of kernel needs a .net file in net/;
 # variants says how it asks for more sizes.
 #
-# SHIM_ONLY=WORD: only files whose name holds it. SHIM_ALL=1: all their sizes. SHIM_TIMES=1: how long each took.
+# The first line of a file of net/ is checked in all builds; of the others (more sizes, options, the files of tests/net) a third is,
+# others each day (today, lib.sh), and of the rest the fused build.
+#
+# SHIM_ONLY=WORD: only files whose name holds it. SHIM_ALL=1: all their sizes, in all builds. SHIM_TIMES=1: how long each took.
 . "$(dirname "$0")/../lib.sh"
 SHIM=$BUILD/shim
 needs_shim
 export SHIM_STATS=$W/stats
 on_shim() { LD_LIBRARY_PATH=$SHIM${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} "$@"; }
 
-# one FILE OPTIONS...: checks a file on the shim; leaves a line in $W/results.
+# one FUSED FILE OPTIONS...: checks a file on the shim (FUSED not empty: the fused build); leaves a line in $W/results.
 one() {
-    local out file=$1 begin=${EPOCHREALTIME/./}; shift
+    local out fused=$1 file=$2 begin=${EPOCHREALTIME/./}; shift 2
+    [ -z "$fused" ] || local -x NETC_CHECK_FUSED=1
     out=$(on_shim timeout 3000 "$NETC" check "$file" --device cuda:0 --cache-dir '' "$@" 2>&1)
     # (sizes of 1 decide little, sums of one element are what they were; cli/check.sh looks at the usual ones)
     if [ $? -eq 0 ] && ! grep -qE 'WRONG|BAD|gradients? could|AddressSanitizer|runtime error:' <<<"$out" &&
         grep -q 'kernels on cuda:0' <<<"$out"; then
-        echo "ok $(((${EPOCHREALTIME/./} - begin) / 1000)) ms ${file##*/} $*" >>"$W/results"
+        echo "ok $(((${EPOCHREALTIME/./} - begin) / 1000)) ms ${file##*/} $*${fused:+ (fused)}" >>"$W/results"
     else
         echo "failed: ${file#"$ROOT"/} $*: $(grep -E 'WRONG|BAD|gradients? could|error|kernel |race|Sanitizer' <<<"$out" | head -4)" >>"$W/results"
     fi
 }
 
 : >"$W/results"
+last=
 while read -r file options; do
+    fused=
+    today || [[ $file = */shim/net/* && $file != "$last" ]] || fused=1
+    last=$file
     case $file in *"${SHIM_ONLY:-}"*) ;; *) continue ;; esac
     while [ "$(jobs -rp | wc -l)" -ge "${SHIM_JOBS:-2}" ]; do wait -n; done
     # shellcheck disable=SC2086
-    one "$file" $options &
+    one "$fused" "$file" $options &
 done < <("$ROOT/tests/shim/variants")
 wait
 passed=$(grep -c '^ok ' "$W/results"); failed=$(grep -c '^failed' "$W/results"); grep '^failed' "$W/results"

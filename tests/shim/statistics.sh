@@ -8,6 +8,7 @@ needs_shim
 
 # taken UNITS MODELS DEFINITION...: of so many models ('': any) kernels take the sums, and all are right.
 taken() {
+    today || local -x NETC_CHECK_FUSED=1
     local units=$1 models=$2 found; shift 2
     found=$(SHIM_UNITS=$units LD_LIBRARY_PATH=$SHIM "$NETC" inspect "$net" --order --tune-file '' "$@" | grep -c ' dot_.* f32$\|_dot_.* f32$')
     echo "SEED=$SEED: $units multiprocessors, $*: $found take sums"
@@ -16,7 +17,7 @@ taken() {
 }
 # scheduled UNITS SCHEDULE DEFINITION...: the same by that schedule, which is some kernel's.
 scheduled() {
-    local -x NETC_CHECK_FUSED=1 # (the other builds are checked by taken)
+    local -x NETC_CHECK_FUSED=1 # (the other builds are checked by taken, of a third each day)
     local units=$1 schedule=$2; shift 2
     echo "SEED=$SEED: $units multiprocessors, $schedule, $*"
     { echo '# netc tune 1'; SHIM_UNITS=$units LD_LIBRARY_PATH=$SHIM "$NETC" inspect "$net" --target cuda --knobs --tune-file '' "$@" |

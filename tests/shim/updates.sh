@@ -21,10 +21,11 @@ model one(x: f32[p], i: i32[n] in 0..p, u: f32[n]) { return y = scatter_add(x, i
 model few(i: i32[n] in 0..3, u: f32[n, c]) { return y = scatter_add(zeros([p, c]), i * (p // 3), u) }
 model middle(x: f32[3, p, c // 3], i: i64[n] in 0..p, u: f32[3, n, c // 3]) { return y = scatter_add(x, i, u, axis = 1) }
 N
+checked() { today || local -x NETC_CHECK_FUSED=1; expect 0 "kernels on cuda:0" "$NETC" check "$@" --device cuda:0 --cache-dir ''; }
 RANDOM=${SEED:=$((10#$(date +%j)))} # another day, other sizes
 for size in "" "-D n=$((9000 + RANDOM % 4000)) -D p=$((11000 + RANDOM % 3000)) -D c=$((200 + RANDOM % 140))"; do
     # shellcheck disable=SC2086
-    expect 0 "kernels on cuda:0" "$NETC" check sums.net --device cuda:0 --cache-dir '' $size
+    checked sums.net $size
     # shellcheck disable=SC2086
     sorted=$("$NETC" inspect sums.net --why --cache-dir '' $size 2>&1 | grep -c 'places a block, whose updates are neighbours')
     [ "$sorted" -ge 5 ] && pass || fail "SEED=$SEED $size: sums of sorted updates: $sorted of 5"
@@ -34,7 +35,7 @@ for c in 1 $((2 + RANDOM % 25)); do
     sed "/^model middle/d; s/^const c = .*/const c = $c/" sums.net >narrow.net
     size="-D n=$((16500 + RANDOM % 2000)) -D p=$((60000 + RANDOM % 4000))"
     # shellcheck disable=SC2086
-    expect 0 "kernels on cuda:0" "$NETC" check narrow.net --device cuda:0 --cache-dir '' $size
+    checked narrow.net $size
     # shellcheck disable=SC2086
     sorted=$("$NETC" inspect narrow.net --why --cache-dir '' $size 2>&1 | grep -c 'places a block, whose updates are neighbours')
     [ "$sorted" = 5 ] && pass || fail "SEED=$SEED c=$c $size: sums of sorted updates: $sorted of 5"
@@ -43,7 +44,7 @@ done
 net=$ROOT/tests/shim/net/scatters.net
 size="-D n=$((150 + RANDOM % 700)) -D p=$((1 + RANDOM % 900))"
 # shellcheck disable=SC2086
-expect 0 "kernels on cuda:0" "$NETC" check "$net" --device cuda:0 --cache-dir '' $size
+checked "$net" $size
 atomics=$("$NETC" "$net" --emit cuda --target cuda --arch sm_90 2>/dev/null | grep -cE '^ +(nc_)?atomic(Max|Min|Add)\(')
 [ "$atomics" = 13 ] && pass || fail "$atomics updates by atomics"
 
@@ -52,7 +53,7 @@ net=$ROOT/tests/shim/net/row_updates.net
 for size in "-D p=$((2000 + RANDOM % 3000)) -D batch=$((400 + RANDOM % 600)) -D c=$((1 + RANDOM % 100))" \
     "-D p=$((2000 + RANDOM % 3000)) -D batch=$((1 + RANDOM % 3)) -D c=$((200 + RANDOM % 200))"; do
     # shellcheck disable=SC2086
-    expect 0 "kernels on cuda:0" "$NETC" check "$net" --device cuda:0 --cache-dir '' $size
+    checked "$net" $size
 done
 rows=$("$NETC" inspect "$net" --why --cache-dir '' -D p=9000 -D batch=1500 2>&1 | grep -c 'only results with updates are read and stored')
 [ "$rows" = 6 ] && pass || fail "$rows of 6 sums change only rows with updates"

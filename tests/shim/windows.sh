@@ -17,8 +17,8 @@ measured() {
 
 # windows SCHEDULE KERNELS DEFINITION...: so many kernels ('': some) are made by that schedule, and all are right.
 windows() {
-    # (other builds are checked where sizes are drawn)
-    [ -n "${SIZES:-}" ] || local -x NETC_CHECK_FUSED=1
+    # (other builds are checked where sizes are drawn, of a third each day)
+    { [ -n "${SIZES:-}" ] && today; } || local -x NETC_CHECK_FUSED=1
     local schedule=$1 kernels=$2; shift 2
     { echo '# netc tune 1'; LD_LIBRARY_PATH=$SHIM "$NETC" inspect "$net" --target cuda --knobs --no-library "$@" |
         sed -n "s/: tile .*wgmma=.*/ @ host shim: tile $schedule/p"; } >windows.tune
@@ -63,6 +63,7 @@ grep -q dot apart.txt && ! grep -q slice apart.txt && pass || fail "what stands 
 
 # Numbers of channels that are no multiple of a copy's, with zeros behind them.
 channels() { # DEFINITION...
+    today || local -x NETC_CHECK_FUSED=1
     export SHIM_UNITS=${UNITS:-1}
     { echo '# netc tune 1'; LD_LIBRARY_PATH=$SHIM "$NETC" inspect "$net" --target cuda --knobs --no-library "$@" |
         sed -n 's/: tile .*wgmma=.*/ @ host shim: tile wgmma=own tile_n=64 cluster=1/p'; } >channels.tune
@@ -86,7 +87,7 @@ UNITS=32 SIZES=$sizes channels $sizes
 # Strips: one copy has all pixels of a window's line. Lines that end anywhere in a tile, parts of tiles and columns that are no
 # result, weights that stay in shared memory; and a strip that begins a pixel too far.
 strips() { # TILE_N DEFINITION...: WAY (strips)
-    [ -n "${SIZES:-}" ] || local -x NETC_CHECK_FUSED=1
+    { [ -n "${SIZES:-}" ] && today; } || local -x NETC_CHECK_FUSED=1
     local n=$1; shift
     { echo '# netc tune 1'; SHIM_UNITS=1 LD_LIBRARY_PATH=$SHIM "$NETC" inspect "$net" --target cuda --knobs --no-library "$@" |
         sed -n "/ dk_dot/d; /dot_bwd/{/sum/d}; s/: tile .*wgmma=.*/ @ host shim: tile wgmma=${WAY:-strips} tile_n=$n cluster=1/p"; } >strips.tune
@@ -119,7 +120,7 @@ SHIM_CUT='x + pixel * 8=>x + pixel * 16' EXIT=1 TEXT=WRONG strips 64
 # The gradient of weights by strips, places counted along k: lines and parts that end within a step, pixels that lie apart,
 # images of several parts, rows of the result that are no multiple of a tile; a pixel that begins a row too late.
 of_weights() { # UNITS DEFINITION...
-    [ -n "${SIZES:-}" ] || local -x NETC_CHECK_FUSED=1
+    { [ -n "${SIZES:-}" ] && today; } || local -x NETC_CHECK_FUSED=1
     local units=$1; shift
     { echo '# netc tune 1'; SHIM_UNITS=$units LD_LIBRARY_PATH=$SHIM "$NETC" inspect "$net" --target cuda --knobs --no-library "$@" |
         sed -n '/ dk_dot\| dot_bwd/s/: tile .*wgmma=.*/ @ host shim: tile wgmma=strips cluster=1/p' | tail -1; } >weights.tune
@@ -140,6 +141,7 @@ SHIM_CUT='nc_operand(right, 1)=>nc_operand(right, 2)' EXIT=1 TEXT=WRONG of_weigh
 # Products of few results: a tile a warp, and blocks of a cluster share the columns. Runs of channels are loaded as vectors, from
 # images with zeros around them and from pixels that lie apart, or one by one. A run that is taken for inside, and is not.
 few() { # DEFINITION...
+    { [ -z "${EXIT:-}" ] && today; } || local -x NETC_CHECK_FUSED=1
     LD_LIBRARY_PATH=$SHIM expect "${EXIT:-0}" "${TEXT:-worst}" "$NETC" check "$net" --device cuda:0 --cache-dir '' --no-library "$@"
     LD_LIBRARY_PATH=$SHIM "$NETC" inspect "$net" --target cuda --knobs --no-library "$@" >few.txt
     grep -q 'dot.*share=[248]' few.txt && pass || fail "no tile a warp for $*: $(grep dot few.txt)"
@@ -176,12 +178,13 @@ model rounded(x: f32[b, h, w, c]) {
 }
 model whole(x: f32[b, h, w, c]) { return z = conv2d(x * 2, o, 1, stride) as short }
 NET
+checked() { today || local -x NETC_CHECK_FUSED=1; LD_LIBRARY_PATH=$SHIM expect 0 worst "$NETC" check "$@" --device cuda:0 --cache-dir ''; }
 any b 1 2; any h 5 12; any w 5 12; any stride 2 3; any c 5 12; any o 30 80; any half 0 1
 sizes="-D b=$b -D h=$h -D w=$w -D stride=$stride -D c=$((8 * c)) -D o=$o"
 precision=$([ "$half" = 1 ] && echo f16 || echo bf16)
 echo "SEED=$SEED: shortcut $sizes --precision $precision"
 # shellcheck disable=SC2086
-LD_LIBRARY_PATH=$SHIM expect 0 worst "$NETC" check shortcut.net --device cuda:0 --cache-dir '' --precision "$precision" $sizes
+checked shortcut.net --precision "$precision" $sizes
 "$NETC" --emit fused shortcut.net --target cuda --arch sm_90 --precision bf16 >shortcut.txt 2>/dev/null
 grep 'slice(' shortcut.txt >slices.txt
 [ "$(grep -c '# bf16\[' slices.txt)" = 1 ] && [ "$(grep -c '# f32\[' slices.txt)" = 1 ] && pass || fail "slices: $(cat slices.txt)"
@@ -194,14 +197,14 @@ for _ in 1 2; do
     sizes="-D batch=$b -D h=$((2 * h)) -D c=$((8 * c)) -D o=$((8 * o)) -D k=$k -D p=$((k / 2)) -D stride=$stride"
     echo "SEED=$SEED: parts of lines $sizes"
     # shellcheck disable=SC2086
-    LD_LIBRARY_PATH=$SHIM expect 0 worst "$NETC" check "$net" --device cuda:0 --cache-dir '' --no-library $sizes
+    checked "$net" --no-library $sizes
 done
 net=$ROOT/tests/shim/net/windows.net
 
 # Images that are stored in another shape.
 net=$ROOT/tests/shim/net/reshaped.net
 any b 18 21; h=16 o=10
-LD_LIBRARY_PATH=$SHIM expect 0 worst "$NETC" check "$net" --device cuda:0 --cache-dir '' --no-library -D b=$b -D h=$h -D o=$((8 * o))
+checked "$net" --no-library -D b=$b -D h=$h -D o=$((8 * o))
 for size in "-D b=64 -D h=28" "-D b=$b -D h=$h -D o=$((8 * o))"; do
     # shellcheck disable=SC2086
     [ "$("$NETC" inspect "$net" --target sm_90 --no-library --knobs $size | grep -cE 'tile wgmma=(own|[a-z_]*strips)')" -ge 3 ] && pass ||

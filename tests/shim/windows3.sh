@@ -8,8 +8,8 @@ export SHIM_UNITS=${SHIM_UNITS:-4} # (so few results are in parts only on a devi
 
 # windows SCHEDULE KERNELS DEFINITION...: so many kernels ('': some) are made by that schedule, the first ones, and all are right.
 windows() {
-    # (other builds are checked where sizes are drawn)
-    [ -n "${SIZES:-}" ] || local -x NETC_CHECK_FUSED=1
+    # (other builds are checked where sizes are drawn, of a third each day)
+    { [ -n "${SIZES:-}" ] && today; } || local -x NETC_CHECK_FUSED=1
     local schedule=$1 kernels=$2; shift 2
     { echo '# netc tune 1'; LD_LIBRARY_PATH=$SHIM "$NETC" inspect "$net" --target cuda --knobs --no-library "$@" |
         sed -n "s/: tile .*wgmma=.*/ @ host shim: tile $schedule/p" | head -"${kernels:-9}"; } >windows.tune
@@ -65,7 +65,7 @@ SHIM_UNITS=1 SIZES=$sizes windows 'wgmma=own tile_n=64 cluster=1' '' $sizes
 # Strips, forward and of the gradient of the image: one copy has all pixels of a window's line. Lines that end anywhere in a tile,
 # windows of one line, planes that are a stride apart; channels that are extended for copies; and a strip that begins too far.
 strips() { # TILE_N KERNELS DEFINITION...
-    [ -n "${SIZES:-}" ] || local -x NETC_CHECK_FUSED=1
+    { [ -n "${SIZES:-}" ] && today; } || local -x NETC_CHECK_FUSED=1
     local n=$1 kernels=$2; shift 2
     export SHIM_UNITS=1
     { echo '# netc tune 1'; LD_LIBRARY_PATH=$SHIM "$NETC" inspect "$net" --target cuda --knobs --no-library "$@" |
