@@ -38,7 +38,7 @@ while read -r file options; do
     while [ "$(jobs -rp | wc -l)" -ge "${SHIM_JOBS:-2}" ]; do wait -n; done
     # shellcheck disable=SC2086
     one "$fused" "$file" $options &
-done < <("$ROOT/tests/shim/variants")
+done < <(SEED=$SEED "$ROOT/tests/shim/variants")
 wait
 passed=$(grep -c '^ok ' "$W/results"); failed=$(grep -c '^failed' "$W/results"); grep '^failed' "$W/results"
 [ -z "${SHIM_TIMES:-}" ] || grep '^ok ' "$W/results" | sort -k2nr

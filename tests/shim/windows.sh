@@ -141,7 +141,7 @@ SHIM_CUT='nc_operand(right, 1)=>nc_operand(right, 2)' EXIT=1 TEXT=WRONG of_weigh
 # Products of few results: a tile a warp, and blocks of a cluster share the columns. Runs of channels are loaded as vectors, from
 # images with zeros around them and from pixels that lie apart, or one by one. A run that is taken for inside, and is not.
 few() { # DEFINITION...
-    { [ -z "${EXIT:-}" ] && today; } || local -x NETC_CHECK_FUSED=1
+    today || [ -n "${EXIT:-}" ] || local -x NETC_CHECK_FUSED=1
     LD_LIBRARY_PATH=$SHIM expect "${EXIT:-0}" "${TEXT:-worst}" "$NETC" check "$net" --device cuda:0 --cache-dir '' --no-library "$@"
     LD_LIBRARY_PATH=$SHIM "$NETC" inspect "$net" --target cuda --knobs --no-library "$@" >few.txt
     grep -q 'dot.*share=[248]' few.txt && pass || fail "no tile a warp for $*: $(grep dot few.txt)"
