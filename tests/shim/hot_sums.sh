@@ -42,7 +42,7 @@ edge() { echo $((128 * ($1 + RANDOM % 5) + RANDOM % 3 - 1)); } # LEAST: a number
 export SHIM_UNITS=1 # a device that sorts updates where that pays for few of them
 sorted='chunks of [0-9]* updates of one place'
 check "$sorted" -D before="$(edge 0 | tr -d -)" -D long="$(edge 3)"
-check "$sorted" -D n=$((9000 + RANDOM % 2000)) -D p=$((14000 + RANDOM % 3000)) -D c=$((129 + RANDOM % 140)) -D before="$(edge 1)" -D long="$(edge 8)"
+check "$sorted" -D n=$((9000 + RANDOM % 2000)) -D p=$((14000 + RANDOM % 3000)) -D c=$((129 + RANDOM % 40)) -D before="$(edge 1)" -D long="$(edge 8)"
 for c in 1 $((2 + RANDOM % 25)); do # several teams a warp
     check "$sorted" -D n=$((16500 + RANDOM % 2000)) -D p=$((60000 + RANDOM % 4000)) -D c="$c" -D before="$(edge 1)" -D long="$(edge 4)"
 done
