@@ -259,7 +259,7 @@ NET
 { echo '# netc tune 1'; "$NETC" inspect copies.net --target sm_90 --knobs --no-library --precision tf32 |
     sed -n 's/: tile .*share=[1-8].*/ @ host shim: tile staged=3 tile_m=32 tile_n=32 share=0 cluster=4/p'; } >copies.tune
 late() { # MODEL SHIM_CUT EXIT_CODE TEXT
-    NETC_CHECK_FUSED=1 SHIM_CUT=$2 LD_LIBRARY_PATH=$SHIM expect "$3" "$4" "$NETC" check "$1.net" --device cuda:0 --cache-dir '' \
+    SHIM_CUT=$2 LD_LIBRARY_PATH=$SHIM expect "$3" "$4" "$NETC" check "$1.net" --device cuda:0 --cache-dir '' \
         --precision tf32 --no-library --tune-file "$1.tune"
 }
 SHIM_SEED=5 late group 'no such text=>x' 0 worst
@@ -272,7 +272,7 @@ late group 'if (step > 0 && thread < 2) nc_bar_arrive(empty + before, thread);=>
     2 'an asynchronous copy has yet to write'
 early=$'                nc_products_done<1>();\n                if (step > 0 && thread < 2) nc_bar_arrive(empty + before, thread);'
 late group "$early=>${early#*;}${early%%;*};" 2 'an asynchronous copy has yet to write'
-late group 'nc_products_done<1>();=>' 1 WRONG
+NETC_CHECK_FUSED=1 late group 'nc_products_done<1>();=>' 1 WRONG
 late group 'nc_products_done<0>();=>' 2 'products that nobody has waited for'
 late group 'nc_products_begin();=>' 2 'without a fence before its group'
 late group 'nc_fence_written();=>' 2 'with no fence of that thread between'
@@ -286,7 +286,7 @@ sed 's/136/264/g' group.net >shared.net
 shared() { SHIM_UNITS=9 late shared "$@"; }
 SHIM_SEED=5 shared 'no such text=>x' 0 worst
 holds 'measured schedules for 1 of 1 kernels'
-shared 'rank * 384=>rank * 320' 1 WRONG
+NETC_CHECK_FUSED=1 shared 'rank * 384=>rank * 320' 1 WRONG
 shared 'nc_bar_hear(written, round);=>' 2 'dynamic shared memory at'
 shared 'nc_bar_hear(read, round ^ 1);=>' 2 'dynamic shared memory at'
 shared 'nc_groups_wait();=>' 2 'dynamic shared memory at'
@@ -302,7 +302,7 @@ late copies $'nc_copied<3>();\n        __syncthreads(); // left, right: there=>n
 
 # The shim finds what is broken on purpose in the text of kernels.
 broken() { # SHIM_CUT EXIT_CODE TEXT
-    NETC_CHECK_FUSED=1 SHIM_CUT=$1 LD_LIBRARY_PATH=$SHIM expect "$2" "$3" "$NETC" check rows.net --device cuda:0 --cache-dir ''
+    SHIM_CUT=$1 LD_LIBRARY_PATH=$SHIM expect "$2" "$3" "$NETC" check rows.net --device cuda:0 --cache-dir ''
 }
 barrier=$'part[threadIdx.x / 32] = v;\n        __syncthreads();'
 broken 'no such text=>x' 0 'worst'
@@ -332,10 +332,10 @@ model mask(q: bf16[2, T, d], k: bf16[2, T, d], v: bf16[2, T, d], dy: bf16[2, T, 
 }
 NET
 mask() { # SHIM_CUT EXIT_CODE TEXT
-    NETC_CHECK_FUSED=1 SHIM_UNITS=4 SHIM_CUT=$1 LD_LIBRARY_PATH=$SHIM expect "$2" "$3" "$NETC" check mask.net --device cuda:0 --cache-dir '' --precision bf16
+    SHIM_UNITS=4 SHIM_CUT=$1 LD_LIBRARY_PATH=$SHIM expect "$2" "$3" "$NETC" check mask.net --device cuda:0 --cache-dir '' --precision bf16
 }
 mask '' 0 worst
-mask 'nc_any_role(vote, low)=>nc_any_role(vote, false)' 1 WRONG
+NETC_CHECK_FUSED=1 mask 'nc_any_role(vote, low)=>nc_any_role(vote, false)' 1 WRONG
 mask 'nc_any_role(vote, low)=>__syncthreads_or(low)' 2 'wait at different barriers'
 mask 'turn++,=>turn += 2,' 2 'never written'
 
