@@ -75,7 +75,7 @@ PASSES=$(sed -n 's/.*passes that can be skipped: //p' names | tr -d ,)
 
 EACH=1 FROM=0
 train_all default
-# Of the samples each pass has a sixth, of the language tests a share; without all of them together all are run.
+# Of the samples each pass has a sixth, of the language tests a share; a third is run without all of them together.
 count=$(wc -w <<<"$PASSES") number=0
 for p in $PASSES; do
     [ "${MODES:-}" = all ] || { EACH=6 FROM=$((SEED + number)); export SHARE=$(((SEED + number) % count))/$count; }
@@ -85,10 +85,11 @@ for p in $PASSES; do
     unset SHARE
     EACH=1 number=$((number + 1))
 done
+[ "${MODES:-}" = all ] || { EACH=3 FROM=$SEED; export SHARE=$((SEED % 3))/3; }
 net_values without-all --skip-passes "$(paste -sd, <<<"${PASSES// /$'\n'}")"
 train_all no-library --no-library
 same no-library
-[ "${MODES:-}" = all ] || export SHARE=$((SEED % 3))/3
+EACH=1
 net_values no-library --no-library
 train_all no-reuse --no-reuse
 same no-reuse
