@@ -32,7 +32,6 @@ cards() { # NUMBER FILE OPTION...
 same= all=1
 head -1 "$table" | grep -qF "by $version:" && same=1 all=${CARDS_ALL:-}
 [ "${1:-}" != --update ] || all=1
-SEED=${SEED:-$(date +%-j)}
 number=1000
 while read -r file options; do
     case $file in '#'* | '') continue ;; esac
