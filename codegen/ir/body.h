@@ -48,12 +48,12 @@ typedef enum InstKind {
     // has the next one); the value after the last iteration, of carried value a[0].
     KI_CARRIED,
     KI_LAST,
-    // There, too: the sum of a[0] over the [lane] neighbouring rows of this one's group.
-    KI_LANES,
     KI_BIN, // the sum of a[0] over the columns with the same place (Body.bins)
     // The a[0] along the columns in order, [down]; [places]: their original positions. ivalue: only
     // so many of the first are known and stored; 0: all.
     KI_SORT,
+    // In a recurrence: the sum of a[0] over the [lane] neighbouring rows of this one's group.
+    KI_LANES,
 } InstKind;
 
 // A division: by a constant (if marked), by a repeated value, or any other.

@@ -207,29 +207,37 @@ void schedule_derive(Body *b, const Target *t)
     if (b->sched.blocks < 1) b->sched.blocks = 1;
 }
 
-// Bytes of the tensors that are loaded along the columns and contiguous along [axis], along the
-// rows at least in runs: as in sums over the columns of a batch of matrices.
-static double bytes_along(const Body *b, int axis)
+typedef struct Along {
+    int loads;
+    double bytes; // of the tensors
+} Along;
+
+// Loads that vary over the columns and are contiguous along [axis], along the rows at least in
+// runs: as in sums over the columns of a batch of matrices.
+static Along loads_along(const Body *b, int axis)
 {
     enum { RUN = 4 };
-    double bytes = 0;
+    Along n = {0};
     for (uint32_t i = 0; i < b->insts.n; i++) {
         const Inst *v = &b->insts.at[i];
         int64_t step;
         bool aligned;
-        if (v->kind == KI_LOAD && v->axes >> b->col & 1 &&
-            (axis == b->col ? ix_stride(v->ix, axis, &step)
-                            : ix_run(v->ix, axis, RUN, &step, &aligned)) &&
-            step == 1)
-            bytes += (double)b->bufs.at[v->buf].elems * element_bytes(b, v->buf);
+        if (v->kind != KI_LOAD || !(v->axes >> b->col & 1)) continue;
+        if (!(axis == b->col ? ix_stride(v->ix, axis, &step)
+                             : ix_run(v->ix, axis, RUN, &step, &aligned)) ||
+            step != 1)
+            continue;
+        n.loads++;
+        n.bytes += (double)b->bufs.at[v->buf].elems * element_bytes(b, v->buf);
     }
-    return bytes;
+    return n;
 }
 
 // The kind of schedule; rows or columns by the axis along which most accesses are contiguous, of
 // those that vary over both if these differ: the others are read again from a cache.
 static ScheduleKind kind_of(const Target *t, const Body *b)
 {
+    enum { MUCH_MORE = 4 };
     if (b->attention.nouts) return SCHED_ATTENTION;
     if (b->dot.sum >= 0) return SCHED_TILE;
     if (body_folds(b)) return SCHED_SWEEP;
@@ -239,8 +247,11 @@ static ScheduleKind kind_of(const Target *t, const Body *b)
     if (b->axis[0].extent <= 1) return SCHED_ROW;
     int rows = matrix_strides(b, 0), cols = matrix_strides(b, b->col);
     if (!rows && t->kind == TARGET_CUDA) {
-        const double along_rows = bytes_along(b, 0), along_cols = bytes_along(b, b->col);
-        if (along_rows > 0) rows = along_rows > along_cols, cols = !rows;
+        const Along beside = loads_along(b, 0);
+        rows = beside.loads;
+        // A sum over most of what is read in one pass: a state of several rows, say, that is
+        // multiplied by what all of them share.
+        if (b->nstages == 1 && beside.bytes > MUCH_MORE * loads_along(b, b->col).bytes) cols = 0;
     }
     if (rows == cols) rows = unit_strides(b, 0), cols = unit_strides(b, b->col);
     const bool columns = rows == cols ? b->group->kind == GROUP_COLUMN : rows > cols;

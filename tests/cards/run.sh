@@ -14,9 +14,9 @@ version=${version:-no NVRTC}
 
 digest() { # FILE OPTION...: of the kernels' text and launches
     local file=$1; shift
-    local netc=("$NETC" "$ROOT/$file" "${@/#-e/--entries}" --target cuda --arch sm_90 --tune-file '' -q)
+    local netc=("$NETC" "$file" "${@/#-e/--entries}" --target cuda --arch sm_90 --tune-file '' -q)
     "${netc[@]}" --emit cuda >"$W/text.$number" && "${netc[@]}" --emit plan >"$W/plan.$number" || return
-    { cat "$W/text.$number"; grep -oE '^ *[0-9]+ +kernel [^ ]+|block .*shared .*' "$W/plan.$number"; } | sed "s|$ROOT/||" | sha256sum | cut -c 1-16
+    { cat "$W/text.$number"; grep -oE '^ *[0-9]+ +kernel [^ ]+|block .*shared .*' "$W/plan.$number"; } | sha256sum | cut -c 1-16
     rm "$W/text.$number" "$W/plan.$number"
 }
 cards() { # NUMBER FILE OPTION...
@@ -25,7 +25,7 @@ cards() { # NUMBER FILE OPTION...
     [ -n "$text" ] || { echo "$file $*: no text" >>"$W/failed"; return; }
     [ -n "$all" ] || [ $(((number + SEED) % 8)) -eq 0 ] || ! awk -v name="$file${*:+ $*}" -v text="# text $text" \
         '/^[^ #]/ { at = $0 == name } at { print; known += $0 == text } END { exit !known }' "$table" >"$W/rows.$number" || return
-    "$NETC" inspect "$ROOT/$file" "$@" --cards --target sm_90 --tune-file '' -q >"$W/cards.$number" 2>"$W/said.$number"
+    "$NETC" inspect "$file" "$@" --cards --target sm_90 --tune-file '' -q >"$W/cards.$number" 2>"$W/said.$number"
     grep -q '^ *regs ' "$W/cards.$number" || { echo "$file $*: $(head -3 "$W/said.$number")" >>"$W/failed"; return; }
     { echo "$file${*:+ $*}"; echo "# text $text"; awk -f "$here/table.awk" "$W/cards.$number"; } >"$W/rows.$number"
 }
@@ -33,6 +33,7 @@ same= all=1
 head -1 "$table" | grep -qF "by $version:" && same=1 all=${CARDS_ALL:-}
 [ "${1:-}" != --update ] || all=1
 number=1000
+cd "$ROOT" || exit 1 # (a text has the file's path, and lines as long as that is)
 while read -r file options; do
     case $file in '#'* | '') continue ;; esac
     while [ "$(jobs -rp | wc -l)" -ge 2 ]; do wait -n; done
@@ -41,6 +42,7 @@ while read -r file options; do
     cards $number "$file" $options &
 done <"$here/files"
 wait
+cd "$W" || exit 1
 if [ -s "$W/failed" ]; then
     fail "no cards of $(head -5 "$W/failed")"
     finish

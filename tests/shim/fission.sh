@@ -1,5 +1,5 @@
 #!/bin/bash
-# Loops split by passes/fission.c, on the device of the host, against the evaluator: random sizes; sums over the last axis by
+# Loops split by passes/fission/fission.c, on the device of the host, against the evaluator: random sizes; sums over the last axis by
 # neighbouring threads (sizes that are powers of two up to 32), after the loop otherwise.
 . "$(dirname "$0")/../lib.sh"
 net=$ROOT/tests/shim/net/fission.net
