@@ -1,6 +1,7 @@
 #include "ir/loop.h"
 
-enum { WARP = 32 };
+// Threads of a warp and of a block; few elements leave most threads of a GPU idle anyway.
+enum { WARP = 32, MOST_THREADS = 1024, FEW = 1 << 16 };
 
 bool runs_as_kernel(const Node *n)
 {
@@ -17,8 +18,38 @@ RecurrenceShape recurrence_shape(const Node *loop)
         const int64_t last = t->rank ? t->dim[t->rank - 1] : 1;
         s.elements = type_count(t);
         s.lanes = last > 1 && last <= WARP && !(last & (last - 1)) ? last : 0;
+        s.row =
+            last > 1 && last <= MOST_THREADS && (2 * last >= WARP || s.elements <= FEW) ? t : NULL;
     }
     return s;
+}
+
+bool *recurrence_moving(const Graph *body, uint32_t carried)
+{
+    bool *moving = NEW_ARRAY(body->arena, bool, body->nodes.n + 1);
+    for (uint32_t i = 0; i < body->nodes.n; i++) {
+        const Node *x = body->nodes.at[i];
+        const int64_t index = x->op == OP_region_param ? attr_int(x, ATTR_index, 0) : 0;
+        moving[i] = index >= 1 && index <= carried;
+        for (uint32_t k = 0; k < x->nargs; k++) moving[i] |= moving[x->args[k]->id];
+    }
+    return moving;
+}
+
+bool recurrence_shifts(const Node *view)
+{
+    const Op op = view->op;
+    return op == OP_slice || op == OP_pad || op == OP_concat || op == OP_reverse;
+}
+
+bool recurrence_meets(const Graph *body, uint32_t carried)
+{
+    bool *live = NEW_ARRAY(body->arena, bool, body->nodes.n + 1),
+         *moving = recurrence_moving(body, carried);
+    graph_mark_live(body, live);
+    for (uint32_t i = 0; i < body->nodes.n; i++)
+        if (live[i] && moving[i] && recurrence_shifts(body->nodes.at[i])) return true;
+    return false;
 }
 
 // Bytes that kernels and the matmul library load or store at once, at most.

@@ -11,12 +11,21 @@
 bool runs_as_kernel(const Node *n);
 
 // Of a loop in one kernel (passes/recurrences.c): the elements of its largest carried value, for
-// each of which there is a thread, and the length of the last axis if sums over it can be computed
-// by neighbouring threads; else 0.
+// each of which there is a thread; the length of the last axis if sums over it can be computed by
+// neighbouring threads, else 0; and that value's type if a block of threads can have a whole last
+// axis, whose elements then may meet each other, else NULL.
 typedef struct RecurrenceShape {
     int64_t elements, lanes;
+    const Type *row;
 } RecurrenceShape;
 RecurrenceShape recurrence_shape(const Node *loop);
+// By id of the body's nodes: whether the value depends on carried values.
+bool *recurrence_moving(const Graph *body, uint32_t carried);
+// Views whose elements can be others of the same row.
+bool recurrence_shifts(const Node *view);
+// Whether elements of carried values meet others of their row, in such views of what depends on
+// them.
+bool recurrence_meets(const Graph *body, uint32_t carried);
 
 // Whether this carried value lies in such a stack.
 bool loop_stacks(const Node *loop, uint32_t carried);

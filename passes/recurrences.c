@@ -5,12 +5,16 @@
 //     h = loop t in 0..T carry h over x, a { h = a * h + x  emit h }
 //
 // This includes the backward loop of such a loop, running means, returns of rewards, and
-// linear recurrences. An element must depend on no other element of a carried value; what does not
-// depend on carried values may be read at any index (a slice, a broadcast).
+// linear recurrences. An element must depend on no other element of a carried value, or on those of
+// its row of up to 1024: sums over short rows are computed by neighbouring threads, and shifted
+// rows (CTC, stencils) are in shared memory, a row a block. What does not depend on carried values
+// may be read at any index (a slice, a broadcast).
 //
 // Requires: gradients expanded. Keeps: every value to the bit. Breaks: nothing. The loop remains a
 // loop, marked one_kernel, which fusion and lowering treat as a call
 // (codegen/lower/lower_recurrence.c).
+#include <string.h>
+
 #include "passes/passes.h"
 #include "passes/recurrences.h"
 #include "passes/regions.h"
@@ -35,6 +39,22 @@ bool recurrence_stores(const Type *t, RecurrenceShape s)
     return n == s.elements || (s.lanes && n * s.lanes == s.elements && t->rank < MAX_RANK);
 }
 
+// Whether the type is that of a carried value but for the length of the last axis.
+static bool in_rows(const Type *t, RecurrenceShape s)
+{
+    if (!s.row || t->rank != s.row->rank) return false;
+    return !memcmp(t->dim, s.row->dim, sizeof *t->dim * (size_t)(t->rank - 1));
+}
+
+static bool stays_in_row(const Node *n, RecurrenceShape s)
+{
+    int k;
+    const int64_t *axes = attr_ints(n, ATTR_axes, &k), last = n->type.rank - 1;
+    if (n->op == OP_concat && attr_int(n, ATTR_axis, 0) != last) return false;
+    if (n->op == OP_reverse && (k != 1 || axes[0] != last)) return false;
+    return recurrence_shifts(n) && in_rows(&n->type, s) && in_rows(&n->args[0]->type, s);
+}
+
 // Whether n has all axes of its operand, or of its result, and the last one besides.
 static bool spreads_last(const Node *n, RecurrenceShape s)
 {
@@ -55,9 +75,11 @@ static bool sums_last(const Node *n, RecurrenceShape s)
 }
 
 // Whether n, computed from carried values, has in each element only the same element of these, or
-// all of those along the last axis.
+// all of those along the last axis, or, with [s.row], others along it.
 static bool keeps_elements(const Node *n, RecurrenceShape s)
 {
+    if (recurrence_shifts(n)) return stays_in_row(n, s);
+    if (node_class(n) == CLS_ELEMENTWISE && in_rows(&n->type, s)) return true;
     if (!recurrence_stores(&n->type, s)) return false;
     if (n->op == OP_sum) return type_count(&n->args[0]->type) == s.elements && sums_last(n, s);
     if (n->op == OP_broadcast) return spreads_last(n, s);
@@ -71,20 +93,26 @@ bool recurrence_takes(const Node *x, bool moving, RecurrenceShape s)
     return is_plain(x) && (!moving || !x->nargs || keeps_elements(x, s));
 }
 
-bool *recurrence_moving(const Graph *body, uint32_t carried)
+// Whether a block has shared memory for a row of each carried value, twice: the current values, and
+// the next ones.
+static bool rows_fit(const Graph *body, uint32_t carried, RecurrenceShape s)
 {
-    bool *moving = NEW_ARRAY(body->arena, bool, body->nodes.n + 1);
-    for (uint32_t i = 0; i < body->nodes.n; i++) {
-        const Node *x = body->nodes.at[i];
-        const int64_t index = x->op == OP_region_param ? attr_int(x, ATTR_index, 0) : 0;
-        moving[i] = index >= 1 && index <= carried;
-        for (uint32_t k = 0; k < x->nargs; k++) moving[i] |= moving[x->args[k]->id];
+    enum { SHARED_BYTES = 40 << 10 }; // of 48 KB
+    int64_t bytes = 0;
+    for (uint32_t i = 0; i < carried; i++) {
+        const Type *t = &body->results.at[i]->type;
+        if (t->rank != s.row->rank || type_count(t) != s.elements || !in_rows(t, s)) return false;
+        bytes += 2 * t->dim[t->rank - 1] * (dtype_info[t->dtype].bits < 32 ? 4 : 8);
     }
-    return moving;
+    return bytes <= SHARED_BYTES;
 }
 
 bool recurrence_body(const Graph *body, uint32_t carried, RecurrenceShape s)
 {
+    const bool meets = s.row && recurrence_meets(body, carried);
+    if (meets) s.lanes = 0;
+    if (meets && !rows_fit(body, carried, s)) return false;
+    if (!meets) s.row = NULL;
     if (carried < 1 || carried > MOST_CARRIED || !s.elements || body->roots.n ||
         body->nodes.n > 4 * MOST_OPERATIONS)
         return false;

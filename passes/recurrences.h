@@ -4,14 +4,12 @@
 
 #include "ir/loop.h"
 
-// By id: whether the value depends on carried values.
-bool *recurrence_moving(const Graph *body, uint32_t carried);
 // Whether the kernel can compute x, if what x reads can be read or computed there.
 bool recurrence_takes(const Node *x, bool moving, RecurrenceShape s);
 // Whether such a kernel can store values of this type, one for each element or for all along the
 // last axis.
 bool recurrence_stores(const Type *t, RecurrenceShape s);
-// Whether a loop of this body can be such a kernel.
+// Whether a loop of this body can be such a kernel. Without [s.row] elements do not meet.
 bool recurrence_body(const Graph *body, uint32_t carried, RecurrenceShape s);
 
 #endif

@@ -16,6 +16,39 @@ static void print_first(Emit *e)
     }
 }
 
+static bool is_shared(const Emit *e, int carried)
+{
+    for (uint32_t i = 0; i < e->body->insts.n; i++) {
+        const Inst *v = &e->body->insts.at[i];
+        if (v->kind == KI_NEIGHBOUR && e->live[i] && v->a[0] == carried) return true;
+    }
+    return false;
+}
+
+// Stores the carried values that others read, as those of iteration [i].
+static void share_values(Emit *e, const char *i, bool declare)
+{
+    const Body *b = e->body;
+    for (int k = 0; k < (int)b->insts.n; k++) {
+        const Inst *v = &b->insts.at[k];
+        if (v->kind != KI_CARRIED || !e->live[k] || !is_shared(e, k)) continue;
+        if (declare)
+            emit(e, "__shared__ %s %s_row[2][%lld];", type_math(v->type), e->name[k],
+                 (long long)b->meets);
+        emit(e, "if (mine) %s_row[%s][threadIdx.x] = %s;", e->name[k], i, e->name[k]);
+    }
+    emit(e, "__syncthreads();");
+}
+
+// The element of a row that a thread has; threads behind the row only load what the last one does.
+static const char *print_element(Emit *e)
+{
+    const long long n = e->body->meets;
+    emit(e, "const bool mine = threadIdx.x < %lld;", n);
+    emit_int(e, "row", "%s * %lld + (mine ? threadIdx.x : %lld)", block_number(e), n, n - 1);
+    return "mine";
+}
+
 // All next values are known before one of them replaces the current one.
 static void print_next(Emit *e)
 {
@@ -71,11 +104,12 @@ void recurrence_cuda(Emit *e)
     const Body *b = e->body;
     Vectors v = {.width = 1};
     const int unroll = b->sched.unroll;
-    const char *leader = print_row_number(e, block_number(e)), *c = e->axis[b->col],
-               *first = unroll > 1 ? emit_text(e, "%s_first", c) : c,
+    const char *leader = b->meets ? print_element(e) : print_row_number(e, block_number(e)),
+               *c = e->axis[b->col], *first = unroll > 1 ? emit_text(e, "%s_first", c) : c,
                *count = emit_number(e, extent_of(b, b->col));
     open_row(e);
     print_first(e);
+    if (b->meets) share_values(e, "0", true);
     Steps steps = {.count = 1};
     if (unroll > 1) {
         emit_int(e, "count", "nc_unknown(%s)", count);
@@ -95,8 +129,11 @@ void recurrence_cuda(Emit *e)
     }
     open_steps(e, &steps);
     for (int i = 0; i < v.nloads; i++) bind_element(e, &v, v.loads[i], steps_slot(e, &steps));
+    if (b->meets) emit_open(e, 0);
     lane_stores(e, &v, 0);
     print_next(e);
+    if (b->meets) emit_if(e, "mine");
+    if (b->meets) share_values(e, emit_text(e, "(%s + 1) & 1", c), false);
     release_elements(e, &v);
     close_steps(e, &steps);
     emit_loop(e, int_type(e), first, "0", count, unroll);

@@ -52,8 +52,11 @@ typedef enum InstKind {
     // The a[0] along the columns in order, [down]; [places]: their original positions. ivalue: only
     // so many of the first are known and stored; 0: all.
     KI_SORT,
-    // In a recurrence: the sum of a[0] over the [lane] neighbouring rows of this one's group.
+    // In a recurrence: the sum of a[0] over the [lane] neighbouring rows of this one's group;
+    // carried value a[0] of another row of this one's group (Body.meets), at [ix] in it, or near
+    // it.
     KI_LANES,
+    KI_NEIGHBOUR,
 } InstKind;
 
 // A division: by a constant (if marked), by a repeated value, or any other.
@@ -190,6 +193,7 @@ typedef struct Body {
     int naxes, npar; // axes 0..npar are the parallel ones, outermost first
     BodyAxis axis[BODY_MAX_AXES];
     int col;          // the column axis, or -1
+    int64_t meets;    // recurrence: so many neighbouring rows read each other's values; 0: none
     bool serial_cols; // the columns have an order: one thread processes them, or a team computes a
                       // scan
     bool in_loop; // part of a loop at run time: buffers may be slices of scanned or stacked values

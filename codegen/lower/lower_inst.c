@@ -48,7 +48,7 @@ int lower_inst(Lower *l, Inst i)
         stage++;
     }
     if (i.kind == KI_SCAN || i.kind == KI_SORT || i.kind == KI_BIN || i.kind == KI_CARRIED ||
-        i.kind == KI_LANES)
+        i.kind == KI_LANES || i.kind == KI_NEIGHBOUR)
         i.axes |= 1ull << i.axis | ((1ull << b->npar) - 1);
     i.stage = stage;
     uint64_t bits;

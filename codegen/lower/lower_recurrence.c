@@ -58,8 +58,13 @@ bool lower_recurrence(LowerCtx *ctx, const Group *group, BodyList *out)
     l.body->npar = 1;
     l.body->serial_cols = true;
     l.body->col = lower_new_axis(&l, count);
-    l.lanes = recurrence_shape(loop).lanes;
-    l.lane = l.lanes ? ix_mod(c, row, l.lanes) : NULL;
+    const RecurrenceShape shape = recurrence_shape(loop);
+    if (recurrence_meets(region, (uint32_t)carried))
+        l.body->meets = shape.row->dim[shape.row->rank - 1];
+    else
+        l.lanes = shape.lanes;
+    const int64_t together = l.body->meets ? l.body->meets : l.lanes;
+    l.lane = together ? ix_mod(c, row, together) : NULL;
     l.carried = carried_values(&l, row, rows);
     l.iteration = ix_axis(c, l.body->col, count);
     if (attr_int(loop, ATTR_reverse, 0))

@@ -196,13 +196,24 @@ int lower_value_given(Lower *l, const Node *given, const Ix *const *idx, int pre
 }
 
 // A parameter of a loop that runs as one kernel. Whatever reads an element of a carried value does
-// so for the same element of a result (passes/recurrences.c), so [idx] is the thread's.
+// so for the same element of a result (passes/recurrences.c), so [idx] is the thread's, or for one
+// of its row.
 static int value_in_iteration(Lower *l, const Node *n, const Ix *const *idx, int pred)
 {
     const int64_t at = attr_int(n, ATTR_index, 0) - 1, carried = attr_int(l->call, ATTR_carried, 0),
                   scanned = attr_int(l->call, ATTR_scanned, 0);
     if (at < 0) return lower_cast(l, lower_index(l, l->iteration), n->type.dtype, n);
-    if (at < carried) return l->carried[at];
+    if (at < carried) {
+        const Ix *last = n->type.rank ? idx[n->type.rank - 1] : NULL;
+        if (!l->body->meets || last == l->lane) return l->carried[at];
+        return lower_inst(l, (Inst){.kind = KI_NEIGHBOUR,
+                                    .type = n->type.dtype,
+                                    .na = 1,
+                                    .a = {l->carried[at]},
+                                    .axis = l->body->col,
+                                    .ix = last,
+                                    .node = l->call->args[at]});
+    }
     const Ix *slice[MAX_RANK + 1] = {l->iteration};
     memcpy(slice + 1, idx, sizeof *idx * n->type.rank);
     return lower_value_given(l, l->call->args[at], at < carried + scanned ? slice : idx, pred);

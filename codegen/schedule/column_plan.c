@@ -238,7 +238,7 @@ void column_derive(Body *b)
         return;
     }
     if (b->serial_cols) {
-        s->blocks = ceil_div(body_rows(b), s->threads);
+        s->blocks = b->meets ? body_rows(b) / b->meets : ceil_div(body_rows(b), s->threads);
         return;
     }
     if (b->uneven && s->team < COLUMN_SHIFTS) s->vector = 1;

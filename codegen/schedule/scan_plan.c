@@ -31,6 +31,7 @@ void plan_recurrence(const Target *t, Body *b)
     }; // rows of a multiprocessor
     Schedule *s = &b->sched;
     while (s->threads > t->warp && body_rows(b) < (int64_t)s->threads * t->units) s->threads /= 2;
+    if (b->meets) s->threads = (int)ceil_div(b->meets, t->warp) * t->warp;
     s->skew = body_rows(b) < (int64_t)MANY_ROWS * t->units;
     s->unroll = s->skew ? FEW : MANY;
     while (s->unroll > 1 && (s->unroll > b->axis[b->col].extent ||

@@ -307,6 +307,13 @@ static const char *value_text(Emit *e, int at, const char *const *x, const char 
     case KI_ASSERT:
         return arena_printf(e->arena, "nc_assert(%s, %s, %s, %s)", e->buf_name[e->body->error_buf],
                             e->buf_name[v->buf], x[0], emit_index(e, v->ix));
+    case KI_NEIGHBOUR: {
+        const char *at = emit_index(e, v->ix);
+        if (v->ix->low < 0 || v->ix->high >= e->body->meets)
+            at = arena_printf(e->arena, "nc_within(%s, %lld)", at, (long long)e->body->meets);
+        return arena_printf(e->arena, "%s_row[%s & 1][%s]", e->name[v->a[0]], e->axis[e->body->col],
+                            at);
+    }
     case KI_LANES:
         return arena_printf(e->arena, "nc_sum_lanes<%d, %s>(%s)", v->lane,
                             body_rows(e->body) % 32 ? "false" : "true", x[0]);

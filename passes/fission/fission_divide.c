@@ -239,8 +239,13 @@ FissionLoop fission_divide(const Node *n, Graph *body, const bool *summed, int64
     if (l.bytes < MOST_BYTES / l.count) l.bytes = MOST_BYTES / l.count;
     if (memory_limit && l.bytes > memory_limit / 8 / l.count) l.bytes = memory_limit / 8 / l.count;
     if (!recurs(&l)) return l;
+    const Type *row = l.shape.row;
+    l.shape.row = NULL; // elements meet only where carried values need it
     l.any = divide(&l, summed);
     if (l.any || l.fits || regions) return l;
+    l.shape.row = row;
+    l.any = row && divide(&l, summed);
+    if (l.any) return l;
     l.products = true;
     l.any = divide(&l, summed);
     return l;

@@ -13,6 +13,7 @@ for _ in 1 2 3; do
         --precision $([ $((RANDOM % 2)) = 0 ] && echo f32 || echo bf16)
 done
 NETC_CHECK_FUSED=1 SHIM_CUT='0.9f=>0.91f' expect 1 WRONG "$NETC" check "$net" --device cuda:0 --cache-dir '' # (the check sees another factor)
+SHIM_CUT='_row[(i1 + 1) & 1]=>_row[i1 & 1]' expect 2 "race" "$NETC" check "$net" --device cuda:0 --cache-dir '' # (a row is stored while others read it)
 for skip in "" recurrences; do # the same bits as a loop of launches
     for size in 3 7; do
         expect 0 "" "$NETC" run "$net" -e drawn -D b=$size -D c=$((size * 11)) -D T=21 --device cuda:0 --cache-dir '' --skip-passes "$skip" \
@@ -22,5 +23,6 @@ done
 cmp "$TMP/bits3.npz" "$TMP/bits3recurrences.npz" && cmp "$TMP/bits7.npz" "$TMP/bits7recurrences.npz" && pass || fail "other bits than a loop"
 calls() { "$NETC" inspect "$net" -e "$1" --target sm_90 --order "${@:2}" | sed -n 's/.*total: \([0-9]*\) calls.*/\1/p'; }
 [ "$(calls recurrences -D T=13)" = "$(calls recurrences -D T=99)" ] && pass || fail "an iteration is a call: $(calls recurrences -D T=99)"
+[ "$(calls met -D T=13)" = "$(calls met -D T=99)" ] && pass || fail "an iteration of rows is a call: $(calls met -D T=13), $(calls met -D T=99)"
 [ "$(calls others -D T=13)" != "$(calls others -D T=99)" ] && pass || fail "elements that meet others in one kernel"
 finish
