@@ -77,15 +77,15 @@ static bool wanted(const FissionLoop *l, const Node *x, bool ends, bool *after, 
     return true;
 }
 
-// Whether x needs a product of carried values that can be computed after the loop, and of which the
-// loop's own results need nothing.
+// Whether x needs a narrow product that can be computed after the loop, and of which the loop's own
+// results need nothing.
 static bool ends_in_product(const FissionLoop *l, const Node *x)
 {
     const size_t n = l->body->nodes.n + 1;
     bool *after = NEW_ARRAY(l->body->arena, bool, n), *stacked = NEW_ARRAY(l->body->arena, bool, n);
     if (!wanted(l, x, true, after, stacked)) return false;
     for (uint32_t i = 0; i < l->body->nodes.n; i++)
-        if (after[i] && l->moving[i] && is_narrow(l, l->body->nodes.at[i])) return true;
+        if (after[i] && is_narrow(l, l->body->nodes.at[i])) return true;
     return false;
 }
 
@@ -93,8 +93,7 @@ static bool ends_in_product(const FissionLoop *l, const Node *x)
 static bool stays(FissionLoop *l, uint32_t i)
 {
     const Node *x = l->body->results.at[i];
-    if (l->products)
-        return !l->liftable[x->id] && !ends_in_product(l, x) && needs(l, x, l->inside, l->before);
+    if (l->products) return !ends_in_product(l, x) && needs(l, x, l->inside, l->before);
     if (!(l->moving[x->id] || l->fits) || !recurrence_stores(&x->type, l->shape)) return false;
     const size_t n = l->body->nodes.n + 1;
     bool *inside = NEW_ARRAY(l->body->arena, bool, n), *before = NEW_ARRAY(l->body->arena, bool, n);
