@@ -241,6 +241,7 @@ static Graph *new_body(const Loop *l, Graph *dst, Node *const *map, Node **args,
 {
     Graph *old = l->body, *body = graph_beside(old);
     Remap r = remap_begin(old, body);
+    Node **twin = NEW_ARRAY(old->arena, Node *, l->ncarried + 1); // carried a second time, rounded
     *nargs = 0;
     graph_stamp(body, old->params.at[0], NULL);
     r.map[old->params.at[0]->id] = graph_region_param(body, &old->params.at[0]->type);
@@ -256,6 +257,7 @@ static Graph *new_body(const Loop *l, Graph *dst, Node *const *map, Node **args,
         graph_stamp(body, p, NULL);
         Node *in = graph_region_param(body, &t);
         if (!again) r.map[p->id] = in;
+        if (again) twin[i] = in;
         for (uint32_t at = 0; at < old->nodes.n && again; at++) {
             int to;
             if (rounds(l, old->nodes.at[at], i, &to) && to == l->param[i]) r.map[at] = in;
@@ -266,9 +268,17 @@ static Graph *new_body(const Loop *l, Graph *dst, Node *const *map, Node **args,
     }
     for (uint32_t i = 0; i < old->nodes.n; i++) remap_node(&r, old->nodes.at[i]);
     for (uint32_t i = 0; i < old->results.n; i++) {
-        Node *y = r.map[old->results.at[i]->id];
+        const Node *was = old->results.at[i];
+        const uint32_t begins = was->op == OP_region_param
+                                    ? (uint32_t)attr_int(was, ATTR_index, 0) - 1
+                                    : UINT32_MAX; // of which carried value
+        Node *y = r.map[was->id];
         int to = i < l->ncarried ? (l->both[i] ? SEVERAL : l->param[i]) : l->result[i];
-        vec_push(body->arena, &body->results, to < 0 ? y : rounded(body, y, to));
+        const bool second = begins < l->ncarried && twin[begins] && to == l->param[begins];
+        vec_push(body->arena, &body->results,
+                 second   ? twin[begins]
+                 : to < 0 ? y
+                          : rounded(body, y, to));
         for (uint32_t k = 0; i + 1 == l->ncarried && k < l->ncarried; k++)
             if (l->both[k]) {
                 Node *x = r.map[old->results.at[k]->id];
