@@ -9,7 +9,7 @@ for f in "$ROOT"/samples/*/*.net "$ROOT"/tests/net/fuse/transformer.net; do
         most=1.02
         [ "$target ${f##*/}" = "cpu resnet18.net" ] && most=1.1 # eval: 1.09
         [ "$target ${f##*/}" = "cuda llama.net" ] && most=1.08 # prefill: 147 KB of 1.9 MB, from the fourth layer on
-        [ "$target ${f##*/}" = "cuda speedrun.net" ] && most=1.04 # train: 50 MB of 1.9 GB, since moments are copied at its end
+        [ "$target ${f##*/}" = "cuda speedrun.net" ] && most=1.04 # train: 50 MB of 1.9 GB, since velocities are copied at its end
         awk -v most=$most '/temporaries: arena/ && /ratio / { n++; sub(/.*ratio /, ""); if ($0 + 0 > most) bad = 1 } END { exit bad || !n }' \
             "$W/.out" && pass || fail "$f on $target: $(grep ratio "$W/.out")"
     done
