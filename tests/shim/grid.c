@@ -18,7 +18,7 @@ enum {
     MOST_THREADS = 1024,
     BARRIERS = 16,
     CONVERGENCES = 8, // different masks a warp may be waiting with
-    PATIENCE = 20000 // turns that only wait before a kernel counts as stuck
+    PATIENCE = 20000  // turns that only wait before a kernel counts as stuck
 };
 
 typedef enum State { READY, RUNNING, WAITING, PAUSED, DONE } State;
