@@ -10,9 +10,9 @@
 // rows (CTC, stencils) are in shared memory, a row a block. What does not depend on carried values
 // may be read at any index (a slice, a broadcast).
 //
-// Requires: gradients expanded. Keeps: every value to the bit. Breaks: nothing. The loop remains a
-// loop, marked one_kernel, which fusion and lowering treat as a call
-// (codegen/lower/lower_recurrence.c).
+// Requires: gradients expanded. Keeps: every value to the bit, but for the order of the terms of
+// such a sum. Breaks: nothing. The loop remains a loop, marked one_kernel, which fusion and
+// lowering treat as a call (codegen/lower/lower_recurrence.c).
 #include <string.h>
 
 #include "passes/passes.h"

@@ -24,7 +24,7 @@ exec "$ONCE" "$@"
 CC
 chmod +x cc
 export ONCE=$ROOT/tests/cc_once.sh KERNELS=$W/kernels
-RANDOM=${SEED:=$((10#$(date +%j)))} # another day, other sizes
+RANDOM=$SEED # another day, other sizes
 sizes="-D m=$((1 + RANDOM % 70)) -D n=$((1 + RANDOM % 70)) -D k=$((1 + RANDOM % 300))"
 echo "SEED=$SEED: $sizes"
 check() { # FLAGS EXIT TEXT DEFINITION...

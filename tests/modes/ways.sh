@@ -12,7 +12,7 @@ done
 exec ${REAL_CC:-cc} "$@"
 CC
 chmod +x cc
-RANDOM=${SEED:=$((10#$(date +%j)))} # another day, other sizes
+RANDOM=$SEED # another day, other sizes
 echo "SEED=$SEED"
 check() { # EXIT TEXT MODEL DEFINITION...
     CC=$W/cc expect "$1" "$2" "$NETC" check "${@:3}" --device cpu --cache-dir '' --seed "$RANDOM"

@@ -5,7 +5,7 @@
 SHIM=$BUILD/shim net=$ROOT/tests/shim/net/folded.net
 needs_shim
 export LD_LIBRARY_PATH=$SHIM${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-RANDOM=${SEED:=$((10#$(date +%j)))} # another day, other sizes
+RANDOM=$SEED # another day, other sizes
 for size in "" "-D b=1" "-D b=$((2 + RANDOM % 9)) -D n=$((1 + RANDOM % 40)) -D c=$((1 + RANDOM % 40)) -D h=$((1 + RANDOM % 9))"; do
     for entry in dense turned images grouped; do
         # shellcheck disable=SC2086

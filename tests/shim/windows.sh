@@ -33,7 +33,7 @@ export SHIM_UNITS=4
 windows 'wgmma=own tile_n=192 cluster=1' 3 -D h=11 -D w=7 -D stride=2 -D c=128
 windows 'wgmma=split tile_n=128 cluster=3' 4 -D half=1 -D h=19 -D w=5 -D b=1 -D u=1 -D dilation=2 -D low=0 -D high=2
 windows 'wgmma=steps tile_n=128 cluster=2' 4 -D h=6 -D w=13 -D b=1 -D u=1 -D v=5 -D o=128
-RANDOM=${SEED:=$((10#$(date +%j)))} # another day, other sizes
+RANDOM=$SEED # another day, other sizes
 any() { printf -v "$1" %s $(($2 + RANDOM % ($3 - $2 + 1))); } # NAME LEAST MOST
 any b 1 3; any h 7 14; any w 5 14; any u 2 4; any v 1 3; any stride 1 3; any dilation 1 2; any low 0 2; any high 0 2; any half 0 1
 any c 1 2; any o 1 2; any way 1 2; any tile 1 4

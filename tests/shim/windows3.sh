@@ -42,7 +42,7 @@ parts 6 6 -D d=13 -D h=17 -D w=13 -D u=1 -D v=1 -D low=0 -D high=0 -D stride=2 -
 parts 5 5 -D b=1 -D d=12 -D h=19 -D w=15 -D u=1 -D v=1 -D dilation=2
 parts 8 10 -D b=1 -D d=12 -D h=19 -D w=15 -D u=1 -D v=1 -D dilation=2
 
-RANDOM=${SEED:=$((10#$(date +%j)))} # another day, other sizes
+RANDOM=$SEED # another day, other sizes
 any() { printf -v "$1" %s $(($2 + RANDOM % ($3 - $2 + 1))); } # NAME LEAST MOST
 for _ in 1 2; do
     any b 1 3; any d 2 6; any h 2 8; any w 2 9; any t 1 4; any u 1 3; any v 1 3; any stride 1 3; any along 1 2; any dilation 1 2
