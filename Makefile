@@ -92,7 +92,7 @@ $(BUILD)/fuzz-programs: $(PROGRAMS_OBJ) $(foreach d,$(FOLDERS),$(BUILD)/lib_$(d)
 	$(call say,LD,$@)$(CC) $(SANITIZE) -o $@ $(PROGRAMS_OBJ) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LDLIBS)
 
 # A CUDA device made of the host, for tests without a GPU (tests/shim/shim.h).
-SHIM      = $(addprefix $(BUILD)/shim/,libcuda.so.1 libnvrtc.so.13 libcublasLt.so.13)
+SHIM      = $(addprefix $(BUILD)/shim/,libcuda.so.1 libnvrtc.so.13 libcublasLt.so.13 libcudnn.so.9)
 SHIM_CC   = $(CC) -std=c17 -O2 -g -fPIC -fno-semantic-interposition -shared -Wall -Wextra -Werror -D_GNU_SOURCE -I. \
             -DSHIM_HOME='"$(CURDIR)/tests/shim"'
 SHIM_SRC  = $(addprefix tests/shim/,driver.c stream.c grid.c late.c matrix.c memory.c compile.c rewrite.c builtin.c others.c) base/arena.c base/buf.c base/plain.c
@@ -103,8 +103,10 @@ $(BUILD)/shim/libnvrtc.so.13: tests/shim/nvrtc.c tests/shim/shim.h
 	@mkdir -p $(@D)
 	$(call say,SHIM,$@)$(SHIM_CC) -Wl,-soname,$(@F) -o $@ $<
 	$(Q)ln -sf $(@F) $(@D)/libnvrtc.so
-$(BUILD)/shim/libcublasLt.so.13: tests/shim/cublaslt.c $(BUILD)/shim/libcuda.so.1
-	$(call say,SHIM,$@)$(SHIM_CC) -Wl,-soname,$(@F) -o $@ $^ -lm
+$(BUILD)/shim/libcublasLt.so.13: tests/shim/cublaslt.c tests/shim/element.h $(BUILD)/shim/libcuda.so.1
+	$(call say,SHIM,$@)$(SHIM_CC) -Wl,-soname,$(@F) -o $@ $(filter-out %.h,$^) -lm
+$(BUILD)/shim/libcudnn.so.9: tests/shim/cudnn.c tests/shim/element.h $(BUILD)/shim/libcuda.so.1
+	$(call say,SHIM,$@)$(SHIM_CC) -Wl,-soname,$(@F) -o $@ $(filter-out %.h,$^) -lm
 
 # Everything the tests run.
 unit: $(UNIT) $(BUILD)/digits-gen $(BUILD)/host $(BUILD)/fuzz-programs $(SHIM)

@@ -5,7 +5,7 @@
 #   bench/workloads.sh [NAME...]     default: all
 #
 # NETC (build/netc), DEVICE (cuda:0), PEER_PYTHON (python3; '' for no peer), MODES ("default": of torch.compile, or eager), PROFILE=1: also the
-# slowest kernels, in $OUT/NAME.profile. OUT (build/workloads): what netc and the peer print.
+# slowest kernels, in $OUT/NAME.profile. PRECISION=tf32: all in it, without bf16. OUT (build/workloads): what netc and the peer print.
 set -u
 cd "$(dirname "$0")/.."
 netc=${NETC:-build/netc} device=${DEVICE:-cuda:0} OUT=${OUT:-build/workloads}
@@ -25,7 +25,7 @@ file_of() {
         *) echo "bench/workloads/$1.net" ;;
     esac
 }
-precision_of() { case $1 in pinn | tabular | pointnet | flow | nerf | ppo | maml | schnet | crf | fno | sac) echo tf32 ;; *) echo bf16 ;; esac; }
+precision_of() { case ${PRECISION:+tf32}$1 in tf32* | pinn | tabular | pointnet | flow | nerf | ppo | maml | schnet | crf | fno | sac) echo tf32 ;; *) echo bf16 ;; esac; }
 
 for name in ${*:-$all}; do
     # shellcheck disable=SC2046,SC2086
@@ -39,7 +39,7 @@ for name in ${*:-$all}; do
 done
 python=${PEER_PYTHON-python3}
 if [ -n "$python" ]; then
-    modes=""
+    modes=${PRECISION:+" --tf32"}
     for m in ${MODES:-default}; do modes+=" --mode $m"; done
     : >"$OUT/peer.jsonl"
     for file in bench/peers/workloads*_torch.py; do # those that it has

@@ -9,7 +9,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 
-enum { PROG_MAX_RANK = 8, PROG_VERSION = 17 };
+enum { PROG_MAX_RANK = 8, PROG_VERSION = 18 };
 
 // Element types with the names and order of ir/dtypes.def (the runtime does not know ir/).
 typedef enum ProgDType {
@@ -177,8 +177,27 @@ typedef enum ProgEpilogue {
 bool prog_epilogue_bias(ProgEpilogue e); // has a bias argument, or writes its gradient
 bool prog_epilogue_aux(ProgEpilogue e);  // reads or writes an auxiliary tensor
 
+// A convolution of images x (images, image..., channels) by weights w (results, size..., channels),
+// all of them dense: y (images, places..., results), with
+//     y(b, o, r) = sum over t, c of x(b, o * step + t * dilation - before, c) w(r, t, c)
+// PV_INPUT computes the gradient of x from those of y (A) and w (B), PV_WEIGHT that of w from those
+// of y (A) and x (B).
+typedef enum ProgConvKind { PV_NONE, PV_FORWARD, PV_INPUT, PV_WEIGHT } ProgConvKind;
+typedef struct ProgConv {
+    ProgConvKind kind;
+    int32_t axes; // of an image: 2 or 3
+    int64_t images, channels, results;
+    int64_t image[PROG_MAX_IMAGE_AXES], size[PROG_MAX_IMAGE_AXES], places[PROG_MAX_IMAGE_AXES];
+    int64_t step[PROG_MAX_IMAGE_AXES], dilation[PROG_MAX_IMAGE_AXES];
+    int64_t before[PROG_MAX_IMAGE_AXES], after[PROG_MAX_IMAGE_AXES]; // zeros around an image
+    int64_t parts; // C has so many parts, of which the result is the sum: the library stores it as
+                   // the first and zeros in the others
+} ProgConv;
+
 // C = A * B on row-major operands: A is (m, k) or, when trans_a, stored (k, m); B is (k, n) or,
-// when trans_b, stored (n, k); C is (m, n). ld*: elements between rows as stored.
+// when trans_b, stored (n, k); C is (m, n). ld*: elements between rows as stored. Or a convolution,
+// of m * n results that are sums of k products each, by a library that may be absent: then
+// [kernel] computes it.
 typedef struct ProgGemm {
     const char *name, *loc;
     ProgDType a_type, b_type, c_type, compute; // compute PD_F32, or PD_F64
@@ -186,6 +205,7 @@ typedef struct ProgGemm {
     bool trans_a, trans_b;
     int64_t m, n, k, lda, ldb, ldc;
     int64_t batch, stride_a, stride_b, stride_c; // elements; batch 1: none
+    ProgConv conv;                               // kind PV_NONE: a product of matrices
     ProgEpilogue epilogue;
     bool residual; // a matrix like C is added before the activation
     // Arguments of the step: A, B, C, then residual, bias and aux where there are such, then
@@ -201,6 +221,12 @@ typedef struct ProgGemm {
 } ProgGemm;
 enum { PROG_MAX_KERNEL_ARGS = 32, PROG_MAX_GEMM_ARGS = 7 + 2 * PROG_MAX_KERNEL_ARGS };
 int prog_gemm_args(const ProgGemm *g); // of the library's call
+// The elements from the first to the last of operand 0 to 2: A, B, C. false: more than can be.
+bool prog_gemm_elements(const ProgGemm *g, int operand, int64_t *out);
+// Which operand of a convolution is x, w or y.
+int prog_conv_operand(const ProgConv *c, char of);
+// "gradient of weights, 64 images 28x28x256, windows 3x3, 128 results at 28x28 places"
+void prog_conv_print(const ProgConv *c, Buf *out);
 
 typedef enum ProgStepKind {
     PS_KERNEL, // kernels[index]

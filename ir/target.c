@@ -251,7 +251,7 @@ double target_tiles_seconds(const Target *t, int64_t blocks, int m, int n, doubl
 {
     const double begin = 1e-6, joining = 1.1e-6, rate = 0.095 * t->bf16_flops / t->units,
                  cache = 1.65 * t->bytes_per_second, line = 60e9;
-    int64_t units = parts > 2 ? t->units * 10 / 11 : t->units;
+    int64_t units = parts > 2 && t->units > 1 ? t->units * 10 / 11 : t->units;
     double each = (double)((blocks + units - 1) / units);
     double multiplied = each * 2 * m * n * columns / (each > 1 ? 1.35 * rate : rate),
            fetched = (double)blocks * 4 * (m + n) * columns / cache,

@@ -1,8 +1,8 @@
 """What the peers of bench/workloads/*.net share: random data, optimizers, and the measurement of training steps.
 
-usage of the files that import it: FILE NAME... [--mode eager|default|reduce-overhead|max-autotune]... [--tiny]
+usage of the files that import it: FILE NAME... [--mode eager|default|reduce-overhead|max-autotune]... [--tf32] [--tiny]
 Prints a JSON object a line: seconds of a step (median of 30 by events), seconds until the first step was done.
---tiny: small sizes on the CPU, to see that the networks run.
+--tf32: no autocast to bf16. --tiny: small sizes on the CPU, to see that the networks run.
 """
 import json
 import math
@@ -13,8 +13,8 @@ import torch
 from torch_times import arguments
 
 modes, names = arguments()
-tiny = "--tiny" in names
-names = [n for n in names if n != "--tiny"]
+tiny, tf32 = "--tiny" in names, "--tf32" in names
+names = [n for n in names if not n.startswith("--")]
 device = "cpu" if tiny else "cuda"
 if not tiny:
     torch.backends.cudnn.benchmark = True
@@ -138,7 +138,7 @@ def measure(networks, in_f32=(), eager=()):
         for mode in ["eager"] if tiny else modes or ["default"]:
             try:
                 begin = time.time()
-                step = step_of(networks[name], mode, name in in_f32, name in eager)
+                step = step_of(networks[name], mode, tf32 or name in in_f32, name in eager)
                 step()
                 if tiny:
                     print(name, "ok", flush=True)

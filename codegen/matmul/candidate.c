@@ -43,3 +43,9 @@ bool candidate_may_win(const Target *t, const LoweredKernel *k)
     for (uint32_t i = 0; i < b->insts.n; i++) sums += b->insts.at[i].kind == KI_REDUCE;
     return k->nbodies == 1 && sums == 1 && b->dot.sum >= 0 && tensor_share(b, t) >= WORTH_TIMING;
 }
+
+bool candidate_convolution(const Target *t, const ProgGemm *g)
+{
+    const double LEAST = 8e6; // operations of a multiprocessor: some 10 us of a generated kernel
+    return 2.0 * (double)g->m * (double)g->n * (double)g->k >= LEAST * t->units;
+}

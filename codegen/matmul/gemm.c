@@ -16,7 +16,7 @@ static bool in_memory(const GemmFrom *f, const Node *n)
     return node_in_memory(n) && !counter && !(f->entry->rows && node_is_data(n));
 }
 
-static bool operand_of(const GemmFrom *f, const Node *n, GemmOperand *out)
+bool gemm_operand(const GemmFrom *f, const Node *n, GemmOperand *out)
 {
     out->stored = n;
     while (!in_memory(f, out->stored)) {
@@ -98,7 +98,7 @@ static const Node *like_result(const GemmFrom *f, const GemmMatch *m, const Node
 {
     const ProgGemm *g = &m->gemm;
     GemmOperand x;
-    bool like = operand_of(f, n, &x) && n->type.dtype == m->out->type.dtype &&
+    bool like = gemm_operand(f, n, &x) && n->type.dtype == m->out->type.dtype &&
                 type_count(&n->type) == g->m * g->n * g->batch && strides_row_major(&x.s);
     return like ? x.stored : NULL;
 }
@@ -118,7 +118,8 @@ bool gemm_match(const GemmFrom *f, const Group *gr, GemmMatch *m)
         return false;
     DType ta = dot->args[0]->type.dtype, tb = dot->args[1]->type.dtype;
     if (!types_fit(f, ta, tb, m->out->type.dtype)) return false;
-    if (!operand_of(f, dot->args[0], &m->a) || !operand_of(f, dot->args[1], &m->b)) return false;
+    if (!gemm_operand(f, dot->args[0], &m->a) || !gemm_operand(f, dot->args[1], &m->b))
+        return false;
     const DotAxes x = dot_axes(dot, 0), y = dot_axes(dot, 1);
     const Strides *a = &m->a.s, *b = &m->b.s;
     const int nc = x.ncontract;
@@ -147,7 +148,7 @@ bool gemm_match(const GemmFrom *f, const Group *gr, GemmMatch *m)
     g->stride_c = g->batch > 1 ? g->m * g->n : 0;
     if (gr->epilogue & EPI_BIAS) {
         GemmOperand b;
-        if (!gr->bias || !operand_of(f, gr->bias, &b)) return false;
+        if (!gr->bias || !gemm_operand(f, gr->bias, &b)) return false;
         int last = b.s.rank - 1;
         for (int i = 0; i <= last; i++) // a vector along n, the same for every row
             if (b.s.dim[i] != 1 && b.s.step[i] != (i == last)) return false;

@@ -29,11 +29,27 @@ bool gemm_match(const GemmFrom *f, const Group *gr, GemmMatch *m);
 // Whether the library computes it; otherwise it is lowered.
 bool gemm_possible(const GemmFrom *f, const Group *gr);
 
+// The stored node that n is a view of, in terms of strides. false: there is none, or not in these
+// terms.
+bool gemm_operand(const GemmFrom *f, const Node *n, GemmOperand *out);
+
+// -- convolution.c: a contraction with windows in images as a convolution by a library
+typedef struct ConvMatch {
+    ProgGemm gemm;
+    const Node *a, *b; // stored
+} ConvMatch;
+// false: it is none that the library computes with results of the type that the dot has, or that
+// the group stores if it only rounds them. [stored]: whether the library's result is what the group
+// stores; otherwise it is the dot's, and the rest of the group follows.
+bool conv_match(const GemmFrom *f, const Group *gr, ConvMatch *m, bool *stored);
+
 // -- candidate.c: whether the library may be unable to compute this product on some device (16-bit
 // rows that are no multiple of 16 bytes, epilogues beyond a bias and a ReLU); whether it takes so
 // long that a second candidate may pay; whether this kernel may be faster.
 bool candidate_may_be_needed(const Target *t, const ProgGemm *g);
 bool candidate_may_pay(const Target *t, const ProgGemm *g);
 bool candidate_may_win(const Target *t, const LoweredKernel *k);
+// Whether a convolution takes long enough for a library to be tried instead of the kernel.
+bool candidate_convolution(const Target *t, const ProgGemm *g);
 
 #endif

@@ -95,8 +95,7 @@ static bool of_loop(const Node *n)
     return owner(n)->op == OP_loop && !runs_as_kernel(owner(n));
 }
 
-// Whether n is a concatenation, the parts of which are stored by the kernels that compute them.
-static bool is_assembled(const Frame *f, const Node *n)
+bool frame_assembles(const Frame *f, const Node *n)
 {
     uint32_t at = f->g->fusion->group_of[n->id];
     return at && f->g->fusion->groups.at[at - 1].assembled;
@@ -384,7 +383,7 @@ bool frame_bind(Frame *f, const KernelArg *a, ProgArg *out, IdMap *scratch)
     switch (a->kind) {
     case KA_NODE:
         *out = frame_memory(f, a->node);
-        if (a->written && is_assembled(f, a->node)) {
+        if (a->written && frame_assembles(f, a->node)) {
             out->joins = f->begun[a->node->id];
             f->begun[a->node->id] = true;
         }
@@ -545,6 +544,8 @@ static bool emit_kernels(Frame *f, Item *it, const Item **sums)
         if (again && !lower_item(f, it)) return false;
         withdraw_updates(f, it, it->kernels, it->nkernels);
     } while ((again = frame_ungate(f, it)));
+    bool done = false;
+    if (!frame_convolution(f, it, &done) || done) return done;
     IdMap scratch = idmap_new(f->e->gen->arena);
     return frame_kernels(f, it->kernels, it->nkernels, &scratch);
 }

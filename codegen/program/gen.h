@@ -1,5 +1,5 @@
-// Private to planning (codegen.c, frame.c, product_step.c, loops.c, order.c): one entry while it is
-// turned into steps.
+// Private to planning (codegen.c, frame.c, product_step.c, convolution_step.c, loops.c, order.c):
+// one entry while it is turned into steps.
 #ifndef CODEGEN_GEN_H
 #define CODEGEN_GEN_H
 
@@ -126,6 +126,8 @@ const Item *frame_follower(Frame *f, uint32_t at);
 // Moves sums that a product's kernel could compute, too, directly after the product, unless a map
 // is there that could become part of its step.
 void frame_bring_sums(Frame *f);
+// Whether n is a concatenation, the parts of which are stored by the kernels that compute them.
+bool frame_assembles(const Frame *f, const Node *n);
 // Whether anything except [reader] reads a value that a group stores.
 bool frame_wanted(const Frame *f, const Node *n, const Item *reader);
 // Adds steps for lowered kernels, with the scratch buffers of the launch. false: an error was
@@ -163,6 +165,17 @@ LoweredKernel *frame_with_sums(Frame *f, const Item *it, const Item *sums, int *
 // [*follower]: the map after the product, or sums over the rows of its left operand, or NULL; set
 // to NULL if it does not become part of the step.
 bool frame_product(Frame *f, Group *gr, const Item **follower);
+
+// Adds a kernel of a product's step to the program, with its arguments in args. Returns 1 + its
+// index; 0: it cannot be called from there.
+int32_t frame_step_kernel(Frame *f, LoweredKernel *k, ProgArg *args, IdMap *scratch);
+// Adds the step. args: [own] of the library's call, then those of kernels, [n] in all. What the
+// call writes and the kernel after it reads is written by the step.
+void frame_product_step(Frame *f, const ProgGemm *g, ProgArg *args, int own, int n, Loc loc);
+
+// convolution_step.c: if the item is a convolution that a library may compute faster than its
+// kernel, adds the step of both. *done false: it is none. false: an error was reported.
+bool frame_convolution(Frame *f, const Item *it, bool *done);
 
 // loops.c
 bool loop_generate(Frame *f, const Group *gr);

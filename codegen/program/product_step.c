@@ -32,9 +32,7 @@ static int64_t workspace_bytes(const Target *t, const ProgGemm *g)
     return c < most ? c : most;
 }
 
-// Adds a kernel of the step to the program, with its arguments in args. Returns 1 + its index; 0:
-// it cannot be called from there.
-static int32_t add_kernel(Frame *f, LoweredKernel *k, ProgArg *args, IdMap *scratch)
+int32_t frame_step_kernel(Frame *f, LoweredKernel *k, ProgArg *args, IdMap *scratch)
 {
     Gen *gen = f->e->gen;
     if (k->nargs > PROG_MAX_KERNEL_ARGS) return 0;
@@ -134,8 +132,8 @@ static int alternative(Frame *f, Group *gr, const Item **follower, ProgGemm *g, 
     if (next) {
         groups[0] = with_follower(f, gr, next);
         n = lower_both_ways(f, groups, next, &ks, &alone);
-        if (n) g->kernel = add_kernel(f, ks, args, scratch);
-        if (g->kernel) g->follower = add_kernel(f, alone, args + ks->nargs, scratch);
+        if (n) g->kernel = frame_step_kernel(f, ks, args, scratch);
+        if (g->kernel) g->follower = frame_step_kernel(f, alone, args + ks->nargs, scratch);
         if (g->follower) *follower = next;
         if (!g->follower) g->kernel = 0;
         if (g->follower && n > 1) {
@@ -147,7 +145,7 @@ static int alternative(Frame *f, Group *gr, const Item **follower, ProgGemm *g, 
         groups[0] = gr;
         n = lower_launch(&e->lower, f->g, groups, 1, &ks);
         if (n == 1 && (needed || candidate_may_win(t, ks)))
-            g->kernel = add_kernel(f, ks, args, scratch);
+            g->kernel = frame_step_kernel(f, ks, args, scratch);
     }
     if (!g->kernel) return 0;
     frame_log(f, groups, 1, ks, n);
@@ -210,6 +208,18 @@ static int call_args(Frame *f, const Group *gr, const GemmMatch *m, ProgArg *arg
     return n;
 }
 
+void frame_product_step(Frame *f, const ProgGemm *g, ProgArg *args, int own, int n, Loc loc)
+{
+    Gen *gen = f->e->gen;
+    for (int i = own; i < n; i++)
+        for (int k = 0; k < own; k++)
+            args[i].written |= args[k].written && prog_arg_same(&args[k], &args[i]);
+    vec_push(gen->arena, &gen->gemms, *g);
+    ProgStep *s = gen_step(f->e, PS_GEMM, n, f->depth, g->name, loc);
+    memcpy(s->args, args, (size_t)n * sizeof *args);
+    s->index = (int32_t)gen->gemms.n - 1;
+}
+
 // Adds the step of the call, with the kernel that computes the same, if there is one.
 static bool add_product(Frame *f, Group *gr, GemmMatch *m, const Item **follower)
 {
@@ -224,14 +234,7 @@ static bool add_product(Frame *f, Group *gr, GemmMatch *m, const Item **follower
     g->choice_key = choice_key(gen, g);
     IdMap scratch = idmap_new(gen->arena);
     n += alternative(f, gr, follower, g, args + n, &behind, &scratch);
-    for (int i = own; i < n; i++) // what the call writes and the follower reads is written by the
-                                  // step
-        for (int k = 0; k < own; k++)
-            args[i].written |= args[k].written && prog_arg_same(&args[k], &args[i]);
-    vec_push(gen->arena, &gen->gemms, *g);
-    ProgStep *s = gen_step(e, PS_GEMM, n, f->depth, g->name, gr->anchor->loc);
-    memcpy(s->args, args, (size_t)n * sizeof *args);
-    s->index = (int32_t)gen->gemms.n - 1;
+    frame_product_step(f, g, args, own, n, gr->anchor->loc);
     return !behind || frame_kernels(f, behind, 1, &scratch);
 }
 

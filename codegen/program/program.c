@@ -102,6 +102,41 @@ int prog_gemm_args(const ProgGemm *g)
            (g->workspace > 0);
 }
 
+int prog_conv_operand(const ProgConv *c, char of)
+{
+    switch (c->kind) {
+    case PV_INPUT: return of == 'y' ? 0 : of == 'w' ? 1 : 2;
+    case PV_WEIGHT: return of == 'y' ? 0 : of == 'x' ? 1 : 2;
+    default: return of == 'x' ? 0 : of == 'w' ? 1 : 2;
+    }
+}
+
+static bool conv_elements(const ProgConv *c, int operand, int64_t *out)
+{
+    const bool x = operand == prog_conv_operand(c, 'x'), w = operand == prog_conv_operand(c, 'w');
+    const int64_t *sizes = x ? c->image : w ? c->size : c->places;
+    int64_t n = operand == 2 ? c->parts : 1;
+    bool over = __builtin_mul_overflow(n, x || w ? c->channels : c->results, &n) ||
+                __builtin_mul_overflow(n, w ? c->results : c->images, &n);
+    for (int i = 0; i < c->axes; i++) over = over || __builtin_mul_overflow(n, sizes[i], &n);
+    *out = n;
+    return !over;
+}
+
+bool prog_gemm_elements(const ProgGemm *g, int operand, int64_t *out)
+{
+    const int64_t ld[] = {g->lda, g->ldb, g->ldc},
+                  stride[] = {g->stride_a, g->stride_b, g->stride_c};
+    const bool turned = operand == 0 ? g->trans_a : operand == 1 && g->trans_b;
+    const int64_t high = operand == 1 ? g->k : g->m, wide = operand == 0 ? g->k : g->n;
+    int64_t rows, batch;
+    if (g->conv.kind) return conv_elements(&g->conv, operand, out);
+    return !__builtin_mul_overflow((turned ? wide : high) - 1, ld[operand], &rows) &&
+           !__builtin_add_overflow(rows, turned ? high : wide, &rows) &&
+           !__builtin_mul_overflow(g->batch - 1, stride[operand], &batch) &&
+           !__builtin_add_overflow(rows, batch, out);
+}
+
 const ProgEntry *program_entry(const Program *p, const char *name)
 {
     for (int32_t i = 0; i < p->nentries; i++)
@@ -228,7 +263,25 @@ static void print_buffer(Buf *b, const ProgEntry *e, int32_t i)
     buf_char(b, '\n');
 }
 
-static void print_gemm(Buf *b, const ProgGemm *g)
+// "28x28"
+static void print_sizes(Buf *b, const int64_t *sizes, int n)
+{
+    for (int i = 0; i < n; i++) buf_printf(b, "%s%" PRId64, i ? "x" : "", sizes[i]);
+}
+
+void prog_conv_print(const ProgConv *c, Buf *out)
+{
+    static const char *const kind[] = {"", "", "gradient of images, ", "gradient of weights, "};
+    buf_printf(out, "%s%" PRId64 " images ", kind[c->kind], c->images);
+    print_sizes(out, c->image, c->axes);
+    buf_printf(out, "x%" PRId64 ", windows ", c->channels);
+    print_sizes(out, c->size, c->axes);
+    buf_printf(out, ", %" PRId64 " results at ", c->results);
+    print_sizes(out, c->places, c->axes);
+    buf_str(out, " places");
+}
+
+static void print_matmul(Buf *b, const ProgGemm *g)
 {
     static const char *const epilogue[] = {[PE_NONE] = "",
                                            [PE_BIAS] = "bias",
@@ -248,6 +301,16 @@ static void print_gemm(Buf *b, const ProgGemm *g)
                    g->stride_a, g->stride_b, g->stride_c);
     if (g->residual) buf_str(b, "  residual");
     if (g->epilogue) buf_printf(b, "  epilogue %s", epilogue[g->epilogue]);
+}
+
+static void print_gemm(Buf *b, const ProgGemm *g)
+{
+    if (g->conv.kind) {
+        buf_printf(b, "%s  ", prog_dtype_name(g->a_type));
+        prog_conv_print(&g->conv, b);
+    } else {
+        print_matmul(b, g);
+    }
     if (g->tf32) buf_str(b, "  tf32");
     if (g->follower) buf_str(b, "  and what follows it");
     if (g->kernel) buf_str(b, "  or a generated kernel");
@@ -263,7 +326,8 @@ static void print_step(Buf *b, const Program *p, const ProgEntry *e, int32_t i)
     switch (s->kind) {
     case PS_KERNEL: buf_printf(b, "kernel %s", p->kernels[s->index].name); break;
     case PS_GEMM:
-        buf_printf(b, "matmul %s  ", text(s->name));
+        buf_printf(b, "%s %s  ", p->gemms[s->index].conv.kind ? "convolution" : "matmul",
+                   text(s->name));
         print_gemm(b, &p->gemms[s->index]);
         break;
     case PS_COPY: buf_printf(b, "copy %s, ", text(s->name)), print_bytes(b, s->bytes); break;

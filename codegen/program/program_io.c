@@ -292,6 +292,17 @@ static void io_kernel(Io *io, ProgKernel *k)
     io_str(io, &k->file);
 }
 
+static void io_conv(Io *io, ProgConv *c)
+{
+    IO_ENUM(io, c->kind, PV_WEIGHT + 1u);
+    io_i32(io, &c->axes);
+    int64_t *fields[] = {&c->images, &c->channels, &c->results, &c->parts};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) io_i64(io, fields[i]);
+    int64_t *sizes[] = {c->image, c->size, c->places, c->step, c->dilation, c->before, c->after};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int k = 0; k < PROG_MAX_IMAGE_AXES; k++) io_i64(io, &sizes[i][k]);
+}
+
 static void io_gemm(Io *io, ProgGemm *g)
 {
     io_str(io, &g->name);
@@ -306,6 +317,7 @@ static void io_gemm(Io *io, ProgGemm *g)
     int64_t *fields[] = {&g->m,     &g->n,        &g->k,        &g->lda,      &g->ldb,      &g->ldc,
                          &g->batch, &g->stride_a, &g->stride_b, &g->stride_c, &g->workspace};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) io_i64(io, fields[i]);
+    io_conv(io, &g->conv);
     IO_ENUM(io, g->epilogue, PE_GELU_AUX + 1u);
     IO_BOOL(io, g->residual);
     io_str(io, &g->choice_key);
@@ -343,7 +355,7 @@ static void io_program(Io *io, Program *p)
     for (int32_t i = 0; i < p->nentries && !io->error; i++) io_entry(io, &p->entries[i]);
     IO_ARRAY(io, p->nkernels, p->kernels, 101);
     for (int32_t i = 0; i < p->nkernels && !io->error; i++) io_kernel(io, &p->kernels[i]);
-    IO_ARRAY(io, p->ngemms, p->gemms, 116);
+    IO_ARRAY(io, p->ngemms, p->gemms, 321);
     for (int32_t i = 0; i < p->ngemms && !io->error; i++) io_gemm(io, &p->gemms[i]);
     IO_ARRAY(io, p->nconsts, p->consts, 2);
     for (int32_t i = 0; i < p->nconsts && !io->error; i++) io_const(io, &p->consts[i]);

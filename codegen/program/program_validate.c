@@ -120,15 +120,6 @@ static int64_t room(const Validate *v, const ProgArg *a, int32_t depth)
     return furthest <= b->bytes ? b->bytes - furthest : -1;
 }
 
-// The number of elements that a strided operand spans; false: overflow.
-static bool footprint(int64_t rows, int64_t cols, int64_t ld, int64_t batch, int64_t stride,
-                      int64_t *out)
-{
-    int64_t a, b;
-    return !__builtin_mul_overflow(rows - 1, ld, &a) && !__builtin_add_overflow(a, cols, &a) &&
-           !__builtin_mul_overflow(batch - 1, stride, &b) && !__builtin_add_overflow(a, b, out);
-}
-
 // Whether the buffer is data or the row table, whose length depends on the bound data set. Only
 // kernels, which read rows through the table, may access these.
 static bool of_data_set(const ProgEntry *e, const ProgBuffer *b)
@@ -142,6 +133,32 @@ static bool fits(const Validate *v, const ProgArg *a, int32_t depth, int64_t ele
     if (a->kind == PA_BUFFER && of_data_set(v->e, &v->e->buffers[a->index])) return false;
     return a->kind == PA_BUFFER && !__builtin_mul_overflow(elements, prog_dtype_bytes(t), &bytes) &&
            bytes <= room(v, a, depth);
+}
+
+static const char *check_conv(const ProgGemm *g)
+{
+    const ProgConv *c = &g->conv;
+    if ((c->axes != 2 && c->axes != 3) || c->images < 1 || c->channels < 1 || c->results < 1 ||
+        c->images > INT32_MAX || c->channels > INT32_MAX || c->results > INT32_MAX ||
+        c->parts < 1 || c->parts > INT32_MAX)
+        return "a convolution of an impossible size";
+    for (int i = 0; i < c->axes; i++) {
+        const int64_t positive[] = {c->image[i], c->size[i], c->places[i], c->step[i],
+                                    c->dilation[i]};
+        for (int k = 0; k < 5; k++)
+            if (positive[k] < 1 || positive[k] > INT32_MAX)
+                return "a convolution of an impossible size";
+        if (c->before[i] < 0 || c->after[i] < 0 || c->before[i] > INT32_MAX ||
+            c->after[i] > INT32_MAX ||
+            (c->image[i] + c->before[i] + c->after[i] - c->dilation[i] * (c->size[i] - 1) - 1) /
+                        c->step[i] +
+                    1 !=
+                c->places[i])
+            return "a convolution whose windows do not fit its images";
+    }
+    if (!g->kernel || g->epilogue != PE_NONE || g->residual || g->batch != 1)
+        return "a convolution without a kernel";
+    return NULL;
 }
 
 static const char *check_gemm(const ProgGemm *g)
@@ -161,7 +178,7 @@ static const char *check_gemm(const ProgGemm *g)
     for (int i = 0; i < 3; i++)
         if (t[i] < PD_BF16 || t[i] >= PD_COUNT) return "a matmul whose type is not a float";
     if (g->batch > 1 && g->stride_c < g->m * g->n) return "a matmul whose results overlap";
-    return NULL;
+    return g->conv.kind ? check_conv(g) : NULL;
 }
 
 static const char *check_gemm_step(const Validate *v, const ProgStep *s)
@@ -180,11 +197,8 @@ static const char *check_gemm_step(const Validate *v, const ProgStep *s)
     for (int i = 0; i < prog_gemm_args(g); i++)
         if (s->args[i].kind != PA_BUFFER) return "an argument that is not a buffer";
     int64_t a, b, c;
-    if (!footprint(g->trans_a ? g->k : g->m, g->trans_a ? g->m : g->k, g->lda, g->batch,
-                   g->stride_a, &a) ||
-        !footprint(g->trans_b ? g->n : g->k, g->trans_b ? g->k : g->n, g->ldb, g->batch,
-                   g->stride_b, &b) ||
-        !footprint(g->m, g->n, g->ldc, g->batch, g->stride_c, &c))
+    if (!prog_gemm_elements(g, 0, &a) || !prog_gemm_elements(g, 1, &b) ||
+        !prog_gemm_elements(g, 2, &c))
         return "a matmul of an impossible size";
     if (!fits(v, &s->args[0], s->depth, a, g->a_type) ||
         !fits(v, &s->args[1], s->depth, b, g->b_type) ||

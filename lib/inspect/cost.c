@@ -59,6 +59,11 @@ static Cost product(const Program *p, int gemm, int64_t more_bytes, const Rates 
     int64_t bytes = g->batch * (g->m * g->k * prog_dtype_bytes(g->a_type) +
                                 g->k * g->n * prog_dtype_bytes(g->b_type) +
                                 (1 + g->residual) * g->m * g->n * prog_dtype_bytes(g->c_type));
+    for (int i = 0; i < 3 && g->conv.kind; i++) { // windows overlap
+        int64_t n = 0;
+        prog_gemm_elements(g, i, &n);
+        bytes = (i ? bytes : 0) + n * prog_dtype_bytes(g->a_type);
+    }
     return cost(bytes + more_bytes, 0, 2 * g->m * g->n * g->k * g->batch,
                 product_rate(g->a_type, g->tf32, r), r);
 }

@@ -78,6 +78,11 @@ static const char *types_of(Arena *a, const Program *p, const ProgEntry *e, cons
     Buf out = buf_new(a), to = buf_new(a);
     if (s->kind == PS_GEMM) {
         const ProgGemm *g = &p->gemms[s->index];
+        if (g->conv.kind) {
+            prog_conv_print(&g->conv, &out);
+            buf_printf(&out, ", %s%s", prog_dtype_name(g->a_type), g->tf32 ? ", tf32" : "");
+            return out.data;
+        }
         if (g->batch > 1) buf_printf(&out, "%" PRId64 " of ", g->batch);
         buf_printf(&out, "%" PRId64 "x%" PRId64 "x%" PRId64 " %s %s -> %s%s", g->m, g->n, g->k,
                    prog_dtype_name(g->a_type), prog_dtype_name(g->b_type),

@@ -18,6 +18,9 @@ typedef struct CudaDevice {
     pthread_mutex_t lock; // guards the following, which are created on first use
     CublasLt lt;
     LtHandle lt_handle;
+    Cudnn dnn;
+    DnnHandle dnn_handle;
+    bool dnn_opened, dnn_found; // it was looked for; it is there
     CuModule builtin;
     CuFunction fill[2]; // gated copy or fill with zeros: by bytes, by 16 bytes
     CuModule measure;
@@ -33,11 +36,14 @@ struct RtStream {
 
 typedef struct GemmFound GemmFound; // cuda_search.h
 
+typedef struct CudaConv CudaConv; // cuda_conv.c
+
 typedef struct CudaGemm { // a ProgGemm with its descriptors (cuda_gemm.c); "a" and "b" are
                           // cuBLASLt's names, our B and A
     LtDesc desc;
     LtLayout a, b, c;
-    LtAlgo algo;
+    CudaConv *conv;              // plans of a convolution; NULL: none yet
+    LtAlgo algo;                 // of a convolution: the number of a plan
     size_t workspace;            // that the algorithm needs
     int residual, bias, aux, ws; // slot numbers; -1: none
     bool generated;              // the program's own kernel is used instead
@@ -140,6 +146,15 @@ size_t cuda_gemm_scratch(const RtModule *m, int gemm);
 const char *cuda_choices(RtModule *m, Arena *a);
 const char *cuda_defect(const RtModule *m);
 
+// cuda_conv.c: whether there is a library for convolutions (opened on first use); its plans for a
+// convolution as algorithms, best first (align: bytes, of the step's first three arguments);
+// enqueues the call of the plan g->algo.
+bool cuda_conv_open(CudaDevice *d);
+int cuda_conv_propose(RtModule *m, int gemm, const uint32_t *align, LtResult *out, int most);
+RtCode cuda_conv_call(CudaDevice *d, const ProgGemm *p, CudaGemm *g, const RtSlot *slots,
+                      CuStream s, RtError *e);
+void cuda_conv_free(CudaDevice *d, CudaConv *v);
+
 // cuda_tune.c: chooses what computes each product: from the choice table, from the cache, or by
 // timing. wanted: finds the products whose algorithms must be timed, and returns whether there are
 // any. search: times these, without calling kernels of the program, which may be compiled
@@ -151,8 +166,8 @@ RtCode cuda_gemm_choose(RtModule *m, int gemm, const RtCompileOptions *o, Arena 
                         RtError *e);
 RtCode cuda_gemms_choose(RtModule *m, const RtCompileOptions *o, Arena *scratch, RtError *e);
 // Enqueues only the library's call. If the epilogue has pointers, the caller holds gemm_lock.
-LtStatus cuda_gemm_call(CudaDevice *d, const ProgGemm *p, CudaGemm *g, const RtSlot *slots,
-                        CuStream s);
+RtCode cuda_gemm_call(CudaDevice *d, const ProgGemm *p, CudaGemm *g, const RtSlot *slots,
+                      CuStream s, RtError *e);
 // Enqueue the kernel that replaces the library's call, and the kernel that follows the call. slots:
 // all of the step.
 RtCode cuda_gemm_kernel(RtStream *s, RtModule *m, int gemm, const RtSlot *slots, RtError *e);

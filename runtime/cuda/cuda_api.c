@@ -1,4 +1,4 @@
-// Opens the driver, NVRTC and cuBLASLt at run time.
+// Opens the driver, NVRTC, cuBLASLt and cuDNN at run time.
 #include "runtime/cuda/cuda_api.h"
 
 #include <dlfcn.h>
@@ -191,4 +191,20 @@ RtCode lt_open(CublasLt *l, RtError *e)
 #undef F
     l->number = l->version();
     return RT_OK;
+}
+
+const char *const cu_dnn_names[] = {"libcudnn.so.9", NULL};
+
+bool dnn_open(Cudnn *d)
+{
+    char path[512], why[512];
+    memset(d, 0, sizeof *d);
+    d->lib = cu_library_open(cu_dnn_names, path, sizeof path, why, sizeof why);
+    if (!d->lib) return false;
+#define F(type, name, sym, params)                                                                 \
+    if (!symbol(d->lib, sym, &d->name)) return false;
+    DNN_FUNCTIONS(F)
+#undef F
+    d->number = d->version();
+    return true;
 }

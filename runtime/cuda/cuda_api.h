@@ -291,6 +291,104 @@ typedef struct CublasLt {
 #undef F
 } CublasLt;
 
+// -- cuDNN (its backend API) ----------------------------------------------------------------------
+
+typedef int DnnStatus; // 0: success
+typedef void *DnnHandle, *DnnDesc;
+enum { DNN_OK = 0 };
+enum { // types of values
+    DNN_TYPE_HANDLE = 0,
+    DNN_TYPE_DATA = 1,
+    DNN_TYPE_I64 = 3,
+    DNN_TYPE_F32 = 4,
+    DNN_TYPE_POINTER = 6,
+    DNN_TYPE_CONV_MODE = 7,
+    DNN_TYPE_HEURISTIC = 8,
+    DNN_TYPE_NUMERICS = 11,
+    DNN_TYPE_DESC = 15,
+    DNN_TYPE_BEHAVIOUR = 19,
+};
+enum { DNN_F32 = 0, DNN_F16 = 2, DNN_BF16 = 9 }; // element types
+enum {                                           // descriptors
+    DNN_CONV = 1,
+    DNN_ENGINE = 2,
+    DNN_CONFIG = 3,
+    DNN_HEURISTIC = 4,
+    DNN_PLAN = 5,
+    DNN_FORWARD = 10,
+    DNN_BACKWARD_WEIGHT = 11,
+    DNN_BACKWARD_INPUT = 12,
+    DNN_GRAPH = 15,
+    DNN_POINTERS = 16,
+    DNN_TENSOR = 17,
+};
+enum { // their attributes
+    DNN_CONV_TYPE = 100,
+    DNN_CONV_MODE = 101,
+    DNN_CONV_DILATIONS = 102,
+    DNN_CONV_STEPS = 103,
+    DNN_CONV_AFTER = 104,
+    DNN_CONV_BEFORE = 105,
+    DNN_CONV_AXES = 106,
+    DNN_HEURISTIC_MODE = 200,
+    DNN_HEURISTIC_GRAPH = 201,
+    DNN_HEURISTIC_RESULTS = 202,
+    DNN_CONFIG_ENGINE = 300,
+    DNN_PLAN_HANDLE = 400,
+    DNN_PLAN_CONFIG = 401,
+    DNN_PLAN_WORKSPACE = 402,
+    // Of a convolution: alpha, then in this order beta, the convolution, w, x, y.
+    DNN_FORWARD_ALPHA = 700,
+    DNN_BACKWARD_INPUT_ALPHA = 706,
+    DNN_BACKWARD_WEIGHT_ALPHA = 712,
+    DNN_GRAPH_HANDLE = 800,
+    DNN_GRAPH_OPERATIONS = 801,
+    DNN_TENSOR_ALIGNMENT = 900,
+    DNN_TENSOR_TYPE = 901,
+    DNN_TENSOR_SIZES = 902,
+    DNN_TENSOR_STEPS = 903,
+    DNN_TENSOR_ID = 906,
+    DNN_POINTERS_IDS = 1000,
+    DNN_POINTERS_DATA = 1001,
+    DNN_POINTERS_WORKSPACE = 1003,
+    DNN_ENGINE_NUMERICS = 1303,
+    DNN_ENGINE_BEHAVIOUR = 1305,
+};
+enum { DNN_CORRELATION = 1, DNN_BEST = 3 }; // a mode of convolutions; of the heuristic
+enum {                                      // what an engine's numbers depend on
+    DNN_TENSOR_CORES = 0,
+    DNN_LESS_INPUT = 1,
+    DNN_LESS_SUMS = 2,
+    DNN_FFT = 3,
+    DNN_ANY_ORDER = 4,
+    DNN_WINOGRAD = 5,
+    DNN_LAST_WINOGRAD = 8,
+};
+enum { DNN_COMPILES = 0 }; // an engine's behaviour
+
+#define DNN_FUNCTIONS(F)                                                                           \
+    F(size_t, version, "cudnnGetVersion", (void))                                                  \
+    F(const char *, status_name, "cudnnGetErrorString", (DnnStatus s))                             \
+    F(DnnStatus, create, "cudnnCreate", (DnnHandle * h))                                           \
+    F(DnnStatus, destroy, "cudnnDestroy", (DnnHandle h))                                           \
+    F(DnnStatus, set_stream, "cudnnSetStream", (DnnHandle h, CuStream s))                          \
+    F(DnnStatus, desc_create, "cudnnBackendCreateDescriptor", (int kind, DnnDesc *d))              \
+    F(DnnStatus, desc_destroy, "cudnnBackendDestroyDescriptor", (DnnDesc d))                       \
+    F(DnnStatus, desc_set, "cudnnBackendSetAttribute",                                             \
+      (DnnDesc d, int attribute, int type, int64_t n, const void *values))                         \
+    F(DnnStatus, desc_get, "cudnnBackendGetAttribute",                                             \
+      (DnnDesc d, int attribute, int type, int64_t room, int64_t *n, void *values))                \
+    F(DnnStatus, finalize, "cudnnBackendFinalize", (DnnDesc d))                                    \
+    F(DnnStatus, execute, "cudnnBackendExecute", (DnnHandle h, DnnDesc plan, DnnDesc pointers))
+
+typedef struct Cudnn {
+    void *lib;
+    size_t number; // version, 91400
+#define F(type, name, symbol, params) type(*name) params;
+    DNN_FUNCTIONS(F)
+#undef F
+} Cudnn;
+
 // -- opening (cuda_api.c) -------------------------------------------------------------------------
 
 // Each fills its table, or returns RT_ENV with what was searched and what to install. Open
@@ -298,6 +396,7 @@ typedef struct CublasLt {
 RtCode cu_driver_open(CuDriver *d, RtError *e); // includes cuInit
 RtCode nvrtc_open(Nvrtc *n, RtError *e);
 RtCode lt_open(CublasLt *l, RtError *e);
+bool dnn_open(Cudnn *d); // false: there is none that netc can use
 // Opens the first library of [names] (ended by NULL) that can be opened: by the loader's search
 // path, then in the folders where CUDA is usually installed. NULL: none; why: the last error. path:
 // where it was found.
@@ -305,6 +404,7 @@ void *cu_library_open(const char *const *names, char *path, size_t npath, char *
 // Whether a file with one of these names is in a folder where CUDA is usually installed. Opens
 // nothing, since mapping cuBLASLt takes longer than a whole compilation from the cache.
 bool cu_library_present(const char *const *names, char *path, size_t npath);
-extern const char *const cu_lt_names[]; // of cuBLASLt
+extern const char *const cu_lt_names[];  // of cuBLASLt
+extern const char *const cu_dnn_names[]; // of cuDNN
 
 #endif

@@ -1,4 +1,4 @@
-// Memory and timing of matmul benchmarks.
+// Memory and timing of benchmarks of products.
 #include "runtime/cuda/cuda_bench.h"
 
 #include <math.h>
@@ -6,11 +6,12 @@
 
 enum { CALLS = 16, ROUNDS = 3 };
 
-static size_t matrix_bytes(ProgDType t, int64_t rows, int64_t cols, int64_t ld, int64_t stride,
-                           int64_t batch)
+static size_t operand_bytes(const ProgGemm *p, int operand)
 {
-    int64_t n = (rows - 1) * ld + cols + (batch > 1 ? (batch - 1) * stride : 0);
-    return ((size_t)n * (size_t)prog_dtype_bytes(t) + 511) / 512 * 512;
+    const ProgDType type[] = {p->a_type, p->b_type, p->c_type};
+    int64_t n = 0;
+    prog_gemm_elements(p, operand, &n); // (validated)
+    return ((size_t)n * (size_t)prog_dtype_bytes(type[operand]) + 511) / 512 * 512;
 }
 
 // The first step that calls the product, and its entry in *e.
@@ -64,13 +65,7 @@ bool gemm_bench_open(GemmBench *b, RtModule *m, int gemm)
     int library = prog_gemm_args(p), all = library + p->kernel_args + p->follower_args;
     b->step = first_call(m->p, gemm, &b->entry);
     if (!b->step || b->step->nargs != all) all = library; // no entry calls the product
-    size_t size[MOST] = {
-        matrix_bytes(p->a_type, p->trans_a ? p->k : p->m, p->trans_a ? p->m : p->k, p->lda,
-                     p->stride_a, p->batch),
-        matrix_bytes(p->b_type, p->trans_b ? p->n : p->k, p->trans_b ? p->k : p->n, p->ldb,
-                     p->stride_b, p->batch),
-        matrix_bytes(p->c_type, p->m, p->n, p->ldc, p->stride_c, p->batch),
-    };
+    size_t size[MOST] = {operand_bytes(p, 0), operand_bytes(p, 1), operand_bytes(p, 2)};
     if (b->g->residual >= 0) size[b->g->residual] = size[2];
     if (b->g->bias >= 0) size[b->g->bias] = (size_t)longest * 8 + 512;
     if (b->g->aux >= 0)
@@ -120,7 +115,7 @@ static bool call_or(GemmBench *b, RtError *e)
 {
     RtStream s = {.d = b->d, .s = b->s};
     if (b->g->generated) return cuda_gemm_kernel(&s, b->m, b->gemm, b->slot, e) == RT_OK;
-    return cuda_gemm_call(b->d, b->p, b->g, b->slot, b->s) == LT_OK &&
+    return cuda_gemm_call(b->d, b->p, b->g, b->slot, b->s, e) == RT_OK &&
            (b->alone || cuda_gemm_follower(&s, b->m, b->gemm, b->slot, e) == RT_OK);
 }
 
@@ -140,23 +135,37 @@ static RtCode wait(GemmBench *b, const char *kernel, RtError *e)
 
 enum { PIECES = 32, PIECE = 4096, EACH = PIECES * PIECE };
 
-// Reads pieces of a buffer, evenly distributed. Returns the number of bytes, or -1.
-static long read_pieces(GemmBench *b, const ProgBuffer *from, const RtSlot *slot, char *to)
+// Reads [pieces] pieces of memory, evenly distributed. Returns the number of bytes, or -1.
+static long read_pieces(GemmBench *b, CuPtr from, int64_t bytes, int pieces, char *to)
 {
-    int64_t each = from->bytes < PIECE ? from->bytes : PIECE, done = 0;
-    for (int i = 0; i < PIECES && done + each <= from->bytes; i++, done += each) {
-        int64_t at = (from->bytes - each) / (PIECES - 1) * i / 16 * 16;
-        if (b->d->cu.copy_d2h(to + done, (CuPtr)(uintptr_t)slot->p + (CuPtr)at, (size_t)each,
-                              b->s) != CU_OK)
-            return -1;
+    int64_t each = bytes < PIECE ? bytes : PIECE, done = 0;
+    for (int i = 0; i < pieces && done + each <= bytes; i++, done += each) {
+        int64_t at = (bytes - each) / (PIECES - 1) * i / 16 * 16;
+        if (b->d->cu.copy_d2h(to + done, from + (CuPtr)at, (size_t)each, b->s) != CU_OK) return -1;
     }
     return b->d->cu.stream_sync(b->s) == CU_OK ? (long)done : -1;
 }
 
+// The same of the sum of a convolution's parts (f32).
+static long read_parts(GemmBench *b, const ProgBuffer *from, CuPtr at, char *to)
+{
+    enum { FEW = 4 };
+    const int64_t parts = b->p->conv.parts, bytes = from->bytes / parts;
+    float *sum = (float *)to, *part = malloc(EACH);
+    long n = part ? 0 : -1;
+    for (int64_t p = 0; p < parts && n >= 0; p++) {
+        n = read_pieces(b, at + (CuPtr)(p * bytes), bytes, FEW, p ? (char *)part : to);
+        for (long i = 0; p && i < n / (long)sizeof *sum; i++) sum[i] += part[i];
+    }
+    free(part);
+    return n;
+}
+
 // Whether two results agree except for rounding, which may also make a few elements overflow in
-// only one of them. The error bound of each element (ir/bound.h) cannot be used: it depends on the
-// terms of the sum and on the code after the product, and the runtime has no IR. So only gross
-// errors are found here; `netc check` compares both with the bound.
+// only one of them, or a few comparisons come out differently. The error bound of each element
+// (ir/bound.h) cannot be used: it depends on the terms of the sum and on the code after the
+// product, and the runtime has no IR. So only gross errors are found here; `netc check` compares
+// both with the bound.
 static bool close_enough(ProgDType t, const char *x, const char *y, long bytes)
 {
     double worst = 0, scale = 0;
@@ -165,7 +174,7 @@ static bool close_enough(ProgDType t, const char *x, const char *y, long bytes)
         double a = prog_load(t, x + i), b = prog_load(t, y + i);
         if (isfinite(b)) scale = fmax(scale, fabs(b));
         if (a == b || (isnan(a) && isnan(b))) continue;
-        if (isfinite(a) && isfinite(b))
+        if (isfinite(a) && isfinite(b) && t >= PD_BF16)
             worst = fmax(worst, fabs(a - b));
         else
             beyond++;
@@ -187,7 +196,10 @@ static bool compare(GemmBench *b, char *pieces, int by, bool *differs, RtError *
         if (a->kind != PA_BUFFER || !a->written) continue;
         const ProgBuffer *of = &b->entry->buffers[a->index];
         char *own = pieces + (size_t)i * EACH, *library = own + (size_t)n * EACH;
-        long bytes = read_pieces(b, of, &b->slot[first + i], by ? library : own);
+        const CuPtr at = (CuPtr)(uintptr_t)b->slot[first + i].p;
+        char *to = by ? library : own;
+        long bytes = b->p->conv.parts > 1 ? read_parts(b, of, at, to)
+                                          : read_pieces(b, at, of->bytes, PIECES, to);
         if (bytes < 0) return false;
         *differs |= by && !close_enough(of->type.dtype, own, library, bytes);
     }

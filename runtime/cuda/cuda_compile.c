@@ -32,7 +32,7 @@ void cuda_spare_kernels(const Program *p, bool *out)
 {
     memset(out, 0, (size_t)p->nkernels * sizeof *out);
     for (int i = 0; i < p->ngemms; i++)
-        if (p->gemms[i].kernel) out[p->gemms[i].kernel - 1] = true;
+        if (p->gemms[i].kernel && !p->gemms[i].conv.kind) out[p->gemms[i].kernel - 1] = true;
     for (int i = 0; i < p->ngemms; i++)
         if (p->gemms[i].follower) out[p->gemms[i].follower - 1] = false;
     for (int i = 0; i < p->nentries; i++) {

@@ -117,6 +117,7 @@ static void cuda_close(RtDevice *device)
         if (d->cu.ctx_push(d->context) == CU_OK) {
             CuContext popped;
             if (d->lt_handle) d->lt.destroy(d->lt_handle);
+            if (d->dnn_handle) d->dnn.destroy(d->dnn_handle);
             if (d->builtin) d->cu.module_unload(d->builtin);
             if (d->measure) d->cu.module_unload(d->measure);
             d->cu.ctx_pop(&popped);

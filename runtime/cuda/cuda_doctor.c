@@ -99,8 +99,8 @@ void rt_cuda_doctor(Line line, void *ctx)
         snprintf(detail, sizeof detail, "%zu, %s", lt.number, lt.path);
         line(ctx, "cuBLASLt", true, detail);
     }
-    optional(line, ctx, "cuDNN", (const char *const[]){"libcudnn.so.9", "libcudnn.so", NULL},
-             "convolutions are then generated");
+    optional(line, ctx, "cuDNN", cu_dnn_names,
+             "convolutions are computed by generated kernels alone");
     optional(line, ctx, "NCCL", (const char *const[]){"libnccl.so.2", "libnccl.so", NULL},
              "needed only for several GPUs");
 }

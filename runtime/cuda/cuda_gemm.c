@@ -1,6 +1,7 @@
-// Matrix products by cuBLASLt, which uses column-major matrices. A row-major (m, n) is a
-// column-major (n, m), so C = A B is requested as C^T = B^T A^T: our B is its A, our A its B, and a
-// bias along our n runs along its rows, as its epilogues require.
+// Products by a library: convolutions by cuDNN (cuda_conv.c), matrix products by cuBLASLt, which
+// uses column-major matrices. A row-major (m, n) is a column-major (n, m), so C = A B is requested
+// as C^T = B^T A^T: our B is its A, our A its B, and a bias along our n runs along its rows, as its
+// epilogues require.
 #include <stdlib.h>
 #include <string.h>
 
@@ -106,10 +107,12 @@ RtCode cuda_gemms_new(RtModule *m, const RtCompileOptions *o, RtError *e)
 {
     const Program *p = m->p;
     CudaDevice *d = m->d;
+    bool matrices = false;
+    for (int i = 0; i < p->ngemms; i++) matrices |= !p->gemms[i].conv.kind;
     if (!p->ngemms) return RT_OK;
     double begin = clock_now();
     pthread_mutex_lock(&d->lock);
-    RtCode code = open_library(d, e);
+    RtCode code = matrices ? open_library(d, e) : RT_OK;
     pthread_mutex_unlock(&d->lock);
     rt_took(o, RT_PHASE_LIBRARY, clock_now() - begin);
     if (code) return code;
@@ -117,6 +120,12 @@ RtCode cuda_gemms_new(RtModule *m, const RtCompileOptions *o, RtError *e)
     if (!m->gemm) return rt_fail(e, RT_OOM, "out of memory");
     for (int i = 0; i < p->ngemms && !code; i++) {
         const ProgGemm *g = &p->gemms[i];
+        if (g->conv.kind) {
+            m->gemm[i].residual = m->gemm[i].bias = m->gemm[i].aux = -1;
+            m->gemm[i].ws = 3;
+            m->gemm[i].generated = !cuda_conv_open(d);
+            continue;
+        }
         if (lt_type(g->a_type) < 0 || lt_type(g->b_type) < 0 || lt_type(g->c_type) < 0 ||
             (size_t)g->epilogue >= sizeof epilogues / sizeof *epilogues)
             return rt_fail(e, RT_ENV, "matmul %s%s%s: cuBLASLt has no product of these types",
@@ -135,6 +144,7 @@ void cuda_gemms_free(RtModule *m)
         if (g->b) lt->layout_destroy(g->b);
         if (g->c) lt->layout_destroy(g->c);
         if (g->desc) lt->desc_destroy(g->desc);
+        cuda_conv_free(m->d, g->conv);
         free(g->key);
         free(g->value);
         free(g->found);
@@ -143,9 +153,10 @@ void cuda_gemms_free(RtModule *m)
     gemm_bench_end(m);
 }
 
-LtStatus cuda_gemm_call(CudaDevice *d, const ProgGemm *p, CudaGemm *g, const RtSlot *slots,
-                        CuStream s)
+RtCode cuda_gemm_call(CudaDevice *d, const ProgGemm *p, CudaGemm *g, const RtSlot *slots,
+                      CuStream s, RtError *e)
 {
+    if (p->conv.kind) return cuda_conv_call(d, p, g, slots, s, e);
     static const float one_f = 1, zero_f = 0;
     static const double one_d = 1, zero_d = 0;
     bool f64 = p->compute == PD_F64;
@@ -155,11 +166,13 @@ LtStatus cuda_gemm_call(CudaDevice *d, const ProgGemm *p, CudaGemm *g, const RtS
     if (g->bias >= 0) r = d->lt.desc_set(g->desc, LT_DESC_BIAS, &slots[g->bias].p, sizeof(void *));
     if (r == LT_OK && g->aux >= 0)
         r = d->lt.desc_set(g->desc, LT_DESC_AUX, &slots[g->aux].p, sizeof(void *));
-    if (r != LT_OK) return r;
     const bool adds = g->residual >= 0;
-    return d->lt.matmul(d->lt_handle, g->desc, one, slots[1].p, g->a, slots[0].p, g->b,
-                        adds ? one : zero, slots[adds ? g->residual : 2].p, g->c, slots[2].p, g->c,
-                        &g->algo, g->ws >= 0 ? slots[g->ws].p : NULL, g->workspace, s);
+    if (r == LT_OK)
+        r = d->lt.matmul(d->lt_handle, g->desc, one, slots[1].p, g->a, slots[0].p, g->b,
+                         adds ? one : zero, slots[adds ? g->residual : 2].p, g->c, slots[2].p, g->c,
+                         &g->algo, g->ws >= 0 ? slots[g->ws].p : NULL, g->workspace, s);
+    if (r == LT_OK) return RT_OK;
+    return lt_failed(d, r, "matmul(...)", __FILE__, __LINE__, p->name, p->loc, e);
 }
 
 bool cuda_gemm_has_kernel(const RtModule *m, int gemm)
@@ -197,12 +210,11 @@ RtCode cuda_gemm(RtStream *s, RtModule *m, int gemm, const RtSlot *slots, RtErro
     if (g->generated) return cuda_gemm_kernel(s, m, gemm, slots, e);
     bool lock = g->bias >= 0 || g->aux >= 0;
     if (lock) pthread_mutex_lock(&m->gemm_lock);
-    LtStatus r = cuda_gemm_call(m->d, p, g, slots, s->s);
+    RtCode code = cuda_gemm_call(m->d, p, g, slots, s->s, e);
     if (lock) pthread_mutex_unlock(&m->gemm_lock);
-    if (r == LT_OK && m->d->sync && !cuda_captured(s))
+    if (!code && m->d->sync && !cuda_captured(s))
         CU_AT(m->d, e, p->name, p->loc, stream_sync(s->s));
-    if (r == LT_OK) return RT_OK;
-    return lt_failed(m->d, r, "matmul(...)", __FILE__, __LINE__, p->name, p->loc, e);
+    return code;
 }
 
 int cuda_gemm_takes(const RtModule *m, int gemm, bool behind)

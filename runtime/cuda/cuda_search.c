@@ -192,7 +192,7 @@ static void try_variants(Search *s, const Way *parent)
     static const uint16_t clusters[] = {2, 3, 5, 4, 8}; // 1x1, 2x1, 1x2, 4x1, 1x4 blocks
     enum { OPTIONS = 8, CLUSTERS = sizeof clusters / sizeof *clusters };
     const LtAlgo base = parent->algo;
-    if (parent->generated) return;
+    if (parent->generated || s->b.p->conv.kind) return;
     for (int32_t option = 0; option < OPTIONS; option++)
         try_variant(s, &base, LT_ALGO_CUSTOM, &option, sizeof option);
     for (int k = 0; k < CLUSTERS; k++)

@@ -54,10 +54,12 @@ static char *make_key(const RtModule *m, int gemm, bool with_kernel)
     if (with_kernel)
         snprintf(kernel, sizeof kernel, "%s%016llx", beside,
                  (unsigned long long)hash_str(m->p->kernels[g->kernel - 1].text));
-    if (asprintf(&key, "%s ld %lld %lld %lld workspace %lld align %u %u %u%s @ %s @ cublasLt %zu",
+    const bool conv = g->conv.kind != PV_NONE;
+    if (asprintf(&key, "%s ld %lld %lld %lld workspace %lld align %u %u %u%s @ %s @ %s %zu",
                  g->choice_key ? g->choice_key : g->name, (long long)g->lda, (long long)g->ldb,
                  (long long)g->ldc, (long long)g->workspace, align[0], align[1], align[2], kernel,
-                 m->d->base.model, m->d->lt.number) < 0)
+                 m->d->base.model, conv ? "cudnn" : "cublasLt",
+                 conv ? m->d->dnn.number : m->d->lt.number) < 0)
         return NULL;
     return key;
 }
@@ -123,15 +125,29 @@ static bool is_kernel(const char *text, size_t n)
     return n >= word && !memcmp(text, own_kernel, word) && (n == word || text[word] == ' ');
 }
 
+// The library's plans for a convolution, best first. Returns their number.
+static int propose_conv(RtModule *m, int gemm, LtResult *out)
+{
+    uint32_t align[3];
+    for (int i = 0; i < 3; i++) align[i] = alignment(m->p, gemm, i);
+    return cuda_conv_propose(m, gemm, align, out, PROPOSED);
+}
+
 // Whether the library still accepts the algorithm.
-static bool accepts(const RtModule *m, int gemm, const char *text, size_t n, LtResult *r)
+static bool accepts(RtModule *m, int gemm, const char *text, size_t n, LtResult *r)
 {
     const CudaDevice *d = m->d;
     const CudaGemm *g = &m->gemm[gemm];
     LtAlgo algo;
     *r = (LtResult){0};
-    if (!parse_choice(text, n, &algo) ||
-        d->lt.algo_check(d->lt_handle, g->desc, g->a, g->b, g->c, g->c, &algo, r) != LT_OK ||
+    if (!parse_choice(text, n, &algo)) return false;
+    if (m->p->gemms[gemm].conv.kind) {
+        LtResult proposed[PROPOSED];
+        if (algo.data[0] >= (uint64_t)propose_conv(m, gemm, proposed)) return false;
+        *r = proposed[algo.data[0]];
+        return true;
+    }
+    if (d->lt.algo_check(d->lt_handle, g->desc, g->a, g->b, g->c, g->c, &algo, r) != LT_OK ||
         r->state != LT_OK || r->workspace > (size_t)m->p->gemms[gemm].workspace)
         return false;
     r->algo = algo;
@@ -209,10 +225,14 @@ static bool is_among(const LtResult *known, int n, const LtResult *r)
 
 // The proposals with a large workspace and with the product's own workspace, alternately, best
 // first.
-static RtCode candidates(const RtModule *m, int gemm, LtResult *out, int *n, RtError *e)
+static RtCode candidates(RtModule *m, int gemm, LtResult *out, int *n, RtError *e)
 {
     const CudaDevice *d = m->d;
     const ProgGemm *p = &m->p->gemms[gemm];
+    if (p->conv.kind) {
+        *n = propose_conv(m, gemm, out);
+        return *n ? RT_OK : rt_fail(e, RT_ENV, "cuDNN cannot compute convolution %s", p->name);
+    }
     // Excludes sums in varying order, so that two runs give the same bits, and partial sums that
     // are rounded to a narrow result type.
     bool wide = p->c_type == PD_F32 || p->c_type == PD_F64;
@@ -261,7 +281,7 @@ static RtKey cache_key(const CudaGemm *g)
 }
 
 // Whether the choice table or the cache has a choice for the product.
-static bool is_chosen(const RtModule *m, int gemm, const RtCompileOptions *o, Arena *scratch)
+static bool is_chosen(RtModule *m, int gemm, const RtCompileOptions *o, Arena *scratch)
 {
     const CudaGemm *g = &m->gemm[gemm];
     LtResult r;
@@ -279,11 +299,12 @@ bool cuda_gemms_wanted(RtModule *m, const RtCompileOptions *o, Arena *scratch)
     for (int i = 0; i < m->p->ngemms && !o->locked; i++) {
         CudaGemm *g = &m->gemm[i];
         bool same = false;
+        if (g->generated) continue;                          // there is no library
         g->key = make_key(m, i, m->p->gemms[i].kernel != 0); // the kernel will be compiled
         if (!g->key) return false;
         for (int k = 0; k < i && !same; k++)
-            same = !strcmp(m->gemm[k].key, g->key) ||
-                   (m->gemm[k].wanted && same_call(m->gemm[k].key, g->key));
+            same = m->gemm[k].key && (!strcmp(m->gemm[k].key, g->key) ||
+                                      (m->gemm[k].wanted && same_call(m->gemm[k].key, g->key)));
         g->wanted = !same && !is_chosen(m, i, o, scratch);
         any |= g->wanted;
     }
@@ -313,9 +334,10 @@ static RtCode measure(RtModule *m, int gemm, const RtCompileOptions *o, GemmFoun
     if (differs) {
         m->defect = m->p->kernels[p->kernel - 1].name;
         rt_log(o,
-               "warning: kernel %s%s%s does not compute what the matmul library computes and is "
+               "warning: kernel %s%s%s does not compute what the %s library computes and is "
                "not used: this is a bug in netc, please report it with the model",
-               m->defect, p->loc && *p->loc ? ", " : "", p->loc ? p->loc : "");
+               m->defect, p->loc && *p->loc ? ", " : "", p->loc ? p->loc : "",
+               p->conv.kind ? "convolution" : "matmul");
     }
     if (!measured) return RT_OK; // no memory to measure: uses the library's first algorithm
     if (t.library > 0 && t.kernel > 0)
@@ -334,7 +356,7 @@ RtCode cuda_gemm_choose(RtModule *m, int gemm, const RtCompileOptions *o, Arena 
 {
     const ProgGemm *p = &m->p->gemms[gemm];
     CudaGemm *g = &m->gemm[gemm];
-    if (g->value) return RT_OK;
+    if (g->value || (g->generated && p->conv.kind)) return RT_OK; // known, or there is no library
     free(g->key);
     g->key = make_key(m, gemm, cuda_gemm_has_kernel(m, gemm));
     if (!g->key) return rt_fail(e, RT_OOM, "out of memory");
@@ -355,6 +377,8 @@ RtCode cuda_gemm_choose(RtModule *m, int gemm, const RtCompileOptions *o, Arena 
         return RT_OK;
     int before = g->found ? -1 : same_before(m, gemm);
     if (before >= 0) { // takes the fastest of that product
+        LtResult same[PROPOSED];
+        if (p->conv.kind) propose_conv(m, gemm, same);
         GemmFound one = *m->gemm[before].found;
         if (one.n > 1) one.n = 1;
         return measure(m, gemm, o, &one, e);

@@ -1,0 +1,125 @@
+// The step of a convolution that a library may compute faster than the generated kernel. Unlike a
+// product of matrices, it is fused as if there were no library, since that may be absent: the
+// kernel computes the whole group. The other candidate is the library's call and, if the group
+// stores more than its result, a kernel that computes the rest from that.
+#include "codegen/program/gen.h"
+
+#include <string.h>
+
+// The most that a library may use: as much as for a product of matrices.
+enum { WORKSPACE = 32 << 20 };
+
+static const char *key_of(const Gen *gen, const ProgGemm *g)
+{
+    static const char *const kinds[] = {"", "forward", "input", "weight"};
+    const ProgConv *c = &g->conv;
+    Buf b = buf_new(gen->arena);
+    buf_printf(&b, "conv %s %s %lld %lld %lld", kinds[c->kind], prog_dtype_name(g->a_type),
+               (long long)c->images, (long long)c->channels, (long long)c->results);
+    for (int i = 0; i < c->axes; i++)
+        buf_printf(&b, " %lld/%lld/%lld*%lld+%lld+%lld", (long long)c->image[i],
+                   (long long)c->size[i], (long long)c->step[i], (long long)c->dilation[i],
+                   (long long)c->before[i], (long long)c->after[i]);
+    if (c->parts > 1) buf_printf(&b, " parts %lld", (long long)c->parts);
+    if (g->tf32) buf_str(&b, " tf32");
+    return b.data;
+}
+
+static const char *name_of(const Gen *gen, const Node *named, const ConvMatch *m)
+{
+    if (named->name) return named->name;
+    if (!m->a->name || !m->b->name) return "convolution";
+    return arena_printf(gen->arena, "%s_%s", m->a->name, m->b->name);
+}
+
+// A kernel that computes the rest of the group from the stored result of its contraction. NULL:
+// more than one would be needed.
+static LoweredKernel *rest_of(Frame *f, const Group *gr)
+{
+    LowerCtx *c = &f->e->lower;
+    LoweredKernel *rest = NULL;
+    Group *map = NEW(f->e->gen->arena, Group);
+    *map = *gr;
+    map->kind = GROUP_MAP;
+    map->anchor = NULL;
+    map->ninner = 0;
+    map->inner = NEW_ARRAY(f->e->gen->arena, Node *, (uint32_t)gr->ninner + 1);
+    for (int i = 0; i < gr->ninner; i++)
+        if (gr->inner[i] != gr->anchor) map->inner[map->ninner++] = gr->inner[i];
+    // The contraction counts as stored by another group while this one is lowered.
+    uint32_t *stored = &f->g->fusion->group_of[gr->anchor->id], before = *stored;
+    Repeats *repeats = c->repeats;
+    *stored = gr->id ? 1 : 2;
+    c->repeats = NULL;
+    const int n = lower_launch(c, f->g, &map, 1, &rest);
+    c->repeats = repeats;
+    *stored = before;
+    return n == 1 && !rest->commits ? rest : NULL;
+}
+
+// Whether one kernel stores values of the contraction's size, none of them in a cell or as a part
+// of a larger one.
+static bool is_plain(const Frame *f, const Item *it)
+{
+    if (it->groups.n != 1 || it->groups.at[0]->kind != GROUP_DOT || it->nkernels != 1 ||
+        it->checks || it->kernels[0].commits || f->depth > 0)
+        return false;
+    for (uint32_t i = 0; i < it->sinks.n; i++)
+        if (f->sinks.at[it->sinks.at[i]].commit) return false;
+    const Group *gr = it->groups.at[0];
+    for (uint32_t i = 0; i < gr->outs.n; i++) {
+        const Node *n = gr->outs.at[i], *v = node_class(n) == CLS_ROOT ? n->args[0] : n;
+        if (type_count(&v->type) != type_count(&gr->anchor->type)) return false;
+    }
+    for (int i = 0; i < it->kernels[0].nargs; i++) {
+        const KernelArg *a = &it->kernels[0].args[i];
+        if (a->written && (a->kind != KA_NODE || frame_assembles(f, a->node))) return false;
+    }
+    return true;
+}
+
+bool frame_convolution(Frame *f, const Item *it, bool *done)
+{
+    GenEntry *e = f->e;
+    Gen *gen = e->gen;
+    ConvMatch m;
+    bool stored;
+    *done = false;
+    if (!is_plain(f, it)) return true;
+    Group *gr = it->groups.at[0];
+    const GemmFrom from = frame_gemms(f);
+    if (!conv_match(&from, gr, &m, &stored) || !candidate_convolution(gen->target, &m.gemm))
+        return true;
+    ProgGemm *g = &m.gemm;
+    LoweredKernel *rest = stored ? NULL : rest_of(f, gr);
+    if (!stored && !rest) return true;
+    const Node *dot = gr->anchor, *named = stored ? gr->outs.at[0] : dot;
+    ProgArg args[PROG_MAX_GEMM_ARGS];
+    IdMap scratch = idmap_new(gen->arena);
+    ProgArg *place = &f->place[dot->id], before = *place;
+    if (!stored) *place = gen_temp(e, &dot->type, "convolution", dot->loc);
+    args[0] = frame_memory(f, m.a);
+    args[1] = frame_memory(f, m.b);
+    args[2] = f->place[named->id];
+    args[3] = gen_bytes(e, WORKSPACE, "convolution workspace");
+    args[2].written = args[3].written = true;
+    bool ok = true;
+    for (int i = 0; i < 4; i++) ok = ok && (int)args[i].kind == PA_BUFFER;
+    int n = 4;
+    g->workspace = WORKSPACE;
+    g->name = name_of(gen, named, &m);
+    g->loc = loc_text(gen->diags, dot->loc);
+    g->choice_key = key_of(gen, g);
+    g->kernel = ok ? frame_step_kernel(f, it->kernels, args + n, &scratch) : 0;
+    g->kernel_args = it->kernels[0].nargs;
+    n += g->kernel_args;
+    if (g->kernel && rest) {
+        g->follower = frame_step_kernel(f, rest, args + n, &scratch);
+        g->follower_args = rest->nargs;
+        n += rest->nargs;
+    }
+    *place = before;
+    *done = g->kernel && (stored || g->follower);
+    if (*done) frame_product_step(f, g, args, 4, n, dot->loc);
+    return true;
+}

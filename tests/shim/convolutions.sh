@@ -1,0 +1,98 @@
+#!/bin/bash
+# Convolutions that a library may compute (codegen/matmul/convolution.c, runtime/cuda/cuda_conv.c): on the device of the host, whose
+# libcudnn (cudnn.c) says to be fast or slow, proposes engines that must be left out, or is absent; against the evaluator.
+. "$(dirname "$0")/../lib.sh"
+SHIM=$BUILD/shim
+needs_shim
+export SHIM_UNITS=1 # (small convolutions count as large)
+on_shim() { LD_LIBRARY_PATH=${LIBRARIES:-$SHIM} "$@"; }
+
+text() { # TYPE: models of that type
+    sed "s/TYPE/$1/g" <<'NET'
+use conv
+use nn
+const b = 4
+const h = 11
+const w = 13
+const c = 24
+const o = 40
+const u = 3
+const v = 3
+const stride = 1
+const dilation = 1
+const low = 1
+const high = 1
+fn places(n, k) { return (n + low + high - dilation * (k - 1) - 1) // stride + 1 }
+const y = places(h, u)
+const z = places(w, v)
+fn of(x, k) { return convolve(x, k, stride = stride, dilation = dilation, padding = [[low, high], [high, low]]) }
+fn onto(x, k, g) { return sum(cast(of(x, k), f32) * cast(g, f32)) }
+model forward(x: TYPE[b, h, w, c], k: TYPE[o, u, v, c]) { return r = of(x, k) }
+model dx(x: TYPE[b, h, w, c], k: TYPE[o, u, v, c], g: TYPE[b, y, z, o]) { return r = grad(onto(x, k, g), x) }
+model dw(x: TYPE[b, h, w, c], k: TYPE[o, u, v, c], g: TYPE[b, y, z, o]) { return r = grad(onto(x, k, g), k) }
+NET
+    [ "$1" != f32 ] || cat <<'NET'
+model rest(x: f32[b, h, w, c], k: f32[o, u, v, c], bias: f32[o], more: f32[b, y, z, o]) {
+    s = of(x, k) + bias
+    return r = relu(s + more), positive = s > more
+}
+model line(x: f32[b, 16 * h, c], k: f32[o, 7, c]) { return r = convolve(x, k, padding = [[low, high]], dilation = dilation) }
+model three(x: f32[b, 4, 5, w, c], k: f32[o, 2, 1, v, c], g: f32[b, 4, 5, w, o]) {
+    r = convolve(x, k, padding = [[1, 0], 0, [(v - 1) // 2, v // 2]])
+    return dk = grad(sum(r * g), k)
+}
+NET
+}
+text f32 >f32.net; text bf16 >bf16.net; text f16 >f16.net
+
+# conv FILE CALLS OPTIONS...: all is right, and so many calls of the library are possible ('': any number).
+conv() {
+    local file=$1 calls=$2; shift 2
+    NETC_CHECK_FUSED=1 on_shim expect "${EXIT:-0}" "${TEXT:-worst}" "$NETC" check "$file" --device cuda:0 --cache-dir '' "$@"
+    [ -n "$calls" ] || return
+    on_shim "$NETC" inspect "$file" --cache-dir '' "$@" >inspect.txt
+    grep -q " $calls library calls" inspect.txt && pass || fail "not $calls library calls: $file $*: $(head -1 inspect.txt)"
+}
+SHIM_DNN=fast conv f32.net 6 --precision tf32
+SHIM_DNN=fast conv bf16.net 3 -D dilation=2 -D low=0 -D high=3 -D c=32
+# (dx by its classes is a contraction of another form; where the window is one pixel, it would need less than no padding)
+today && SHIM_DNN=fast conv f32.net 5 -D stride=2 -D low=2 -D b=16
+today && SHIM_DNN=slow conv f16.net 2 -D u=1 -D v=5 -D b=12
+
+# In parts, of which the library computes the sum: few results with long sums.
+sed '/^model dw/,$d' f32.net >short.net
+SHIM_UNITS=2 SHIM_DNN=fast conv short.net 2 -D b=4 -D h=4 -D w=4 -D c=512 -D o=32 --precision tf32
+grep -q '^ *dot  *24576 ' inspect.txt && pass || fail "no parts: $(cat inspect.txt)"
+
+# Without a library, and with one that proposes nothing.
+sed '/^model dx/,$d' f32.net >one.net
+mkdir apart; for l in libcuda.so.1 libnvrtc.so.13 libcublasLt.so.13; do ln -s "$SHIM/$l" apart/; done
+LIBRARIES=$PWD/apart conv one.net 1 --precision tf32
+SHIM_DNN=none conv one.net 1 --precision tf32
+
+# A kernel that computes something else is found when both are timed; a choice is kept.
+SHIM_DNN=wrong EXIT=1 TEXT='does not compute what the convolution library computes' conv one.net 1 -D b=5
+for speed in fast slow; do
+    SHIM_DNN=$speed on_shim expect 0 '' "$NETC" bench one.net --device cuda:0 --steps 1 --repeats 1 --compiles 0 --cache-dir $speed
+done
+grep -qra '[0-9a-f]\{16\} .*# library' fast && ! grep -qra 'kernel  # library' fast && pass || fail 'the slow kernel was chosen'
+grep -qra 'kernel  # library' slow && pass || fail 'the slow library was chosen'
+SHIM_DNN=none on_shim expect 0 '' "$NETC" bench one.net --device cuda:0 --steps 1 --repeats 1 --compiles 0 --cache-dir slow
+
+# In a model.bin.
+SHIM_DNN=fast on_shim expect 0 '' "$NETC" one.net -o one.bin --target cuda --precision tf32
+SHIM_DNN=fast conv one.bin ''
+
+RANDOM=$SEED # another day, other sizes
+any() { printf -v "$1" %s $(($2 + RANDOM % ($3 - $2 + 1))); } # NAME LEAST MOST
+for file in short bf16; do
+    today || continue # (a third of both)
+    any b 3 9; any u 1 4; any v 1 4; any stride 1 3; any dilation 1 2; any low 0 3; any high 0 3; any h 9 15; any w 9 15; any c 3 9
+    any o 3 9
+    sizes="-D b=$b -D h=$h -D w=$w -D c=$((8 * c)) -D o=$((8 * o)) -D u=$u -D v=$v -D stride=$stride -D dilation=$dilation"
+    sizes="$sizes -D low=$low -D high=$high"
+    echo "SEED=$SEED: $file $sizes"
+    # shellcheck disable=SC2086
+    SHIM_DNN=fast conv $file.net '' $sizes
+done
+finish
