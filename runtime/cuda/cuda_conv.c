@@ -9,7 +9,7 @@
 
 #include "runtime/cuda/cuda.h"
 
-enum { MOST_CONFIGS = 40, MOST_PLANS = 12, MOST_NOTES = 32, TENSOR_AXES = 2 + PROG_MAX_IMAGE_AXES };
+enum { MOST_CONFIGS = 40, MOST_PLANS = 8, MOST_NOTES = 32, TENSOR_AXES = 2 + PROG_MAX_IMAGE_AXES };
 
 struct CudaConv {
     int n;
