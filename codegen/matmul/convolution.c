@@ -176,6 +176,89 @@ static bool match_input(const Windows *w, const Weights *v, ProgConv *c)
     return true;
 }
 
+// -- the gradient of images with a step -----------------------------------------------------------
+
+// The runs of the weights along one axis of a window: padded by [low], so many of [width] pixels.
+typedef struct Runs {
+    int64_t size, low, count, width;
+    int axis; // of the runs, among those of the weights
+} Runs;
+
+// Takes reverse(reshape(pad(weights))) apart. Of a single class the run is not split.
+static const Node *runs_of(const Node *n, const Windows *w, Runs *run)
+{
+    int axes;
+    if (n->op != OP_reverse || n->args[0]->op != OP_reshape) return NULL;
+    const int64_t *axis = attr_ints(n, ATTR_axes, &axes);
+    const Type *split = &n->args[0]->type;
+    const Node *padded = n->args[0]->args[0], *given = padded;
+    const int64_t *low = NULL;
+    double zero;
+    if (padded->op == OP_pad) {
+        given = padded->args[0];
+        low = attr_ints(padded, ATTR_low, NULL);
+        if (!node_const_value(padded->args[1], &zero) || zero != 0) return NULL;
+    }
+    const int last = w->spatial + 1;
+    if (given->type.rank != last + 1 || given->type.dim[0] != padded->type.dim[0] ||
+        given->type.dim[last] != padded->type.dim[last])
+        return NULL;
+    if (axes != w->spatial || axis[0] != 1) return NULL;
+    for (int i = 0; i < w->spatial; i++) {
+        const int64_t at = axis[i], next = i + 1 < axes ? axis[i + 1] : split->rank - 1;
+        run[i] = (Runs){given->type.dim[i + 1], low ? low[i + 1] : 0, w->axes.size[i], 1, (int)at};
+        if (next - at == 2) run[i].width = split->dim[at + 1];
+        if (next - at < 1 || next - at > 2 || run[i].low < 0 || split->dim[at] != run[i].count ||
+            run[i].count * run[i].width != padded->type.dim[i + 1])
+            return NULL;
+    }
+    return given;
+}
+
+// Whether the contraction pairs the windows' pixels with the runs, their channels with the first
+// axis of the weights, and leaves the classes and channels of the result in order.
+static bool pairs_runs(const Node *dot, const Windows *w, const Runs *run)
+{
+    const DotAxes x = dot_axes(dot, 0), y = dot_axes(dot, 1);
+    const int places = 1 + w->spatial;
+    if (x.nbatch || x.ncontract != w->spatial + 1 || !axes_are(x.free, x.nfree, 0, places))
+        return false;
+    for (int i = 0; i < x.ncontract; i++) {
+        const int64_t pixel = x.contract[i] - places;
+        if (y.contract[i] != (pixel < w->spatial ? run[pixel].axis : 0)) return false;
+    }
+    return true;
+}
+
+static bool match_classes(const GemmFrom *f, const Node *dot, const Windows *w,
+                          GemmOperand *weights, ProgConv *c, int64_t *of_class)
+{
+    Runs run[PROG_MAX_IMAGE_AXES];
+    const Node *given = runs_of(dot->args[1], w, run);
+    if (!given || !pairs_runs(dot, w, run) || !gemm_operand(f, given, weights) ||
+        !strides_row_major(&weights->s))
+        return false;
+    c->kind = PV_INPUT;
+    c->results = given->type.dim[0];
+    c->channels = given->type.dim[w->spatial + 1];
+    for (int i = 0; i < w->spatial; i++) {
+        const int64_t step = run[i].width, size = run[i].size, places = w->extent[i],
+                      before = (run[i].count - 1 - w->low[i]) * step - run[i].low,
+                      read = (places - 1) * step + size - before; // pixels that windows reach
+        of_class[i] = w->node->type.dim[i + 1];
+        c->image[i] = of_class[i] * step;
+        if (c->image[i] > read + step - 1) c->image[i] = read + step - 1;
+        c->places[i] = places;
+        c->size[i] = size;
+        c->step[i] = step;
+        c->before[i] = before;
+        c->after[i] = read > c->image[i] ? read - c->image[i] : 0;
+        if (w->axes.stride[i] != 1 || w->axes.dilation[i] != 1 || before < 0 || c->image[i] < 1)
+            return false;
+    }
+    return true;
+}
+
 // -- the gradient of weights ----------------------------------------------------------------------
 
 // Whether the operands pair the same axes of these, and all of their first [outer] axes.
@@ -247,6 +330,8 @@ static bool sizes(ProgGemm *g)
     g->n = c->kind == PV_FORWARD ? c->results : c->channels * (c->kind == PV_INPUT ? 1 : size);
     g->k = c->kind == PV_WEIGHT ? c->images * places
                                 : size * (c->kind == PV_INPUT ? c->results : c->channels);
+    if (c->kind == PV_INPUT) // a pixel is in so many windows
+        g->k = (g->k - 1) / product_of(c->step, c->axes) + 1;
     g->batch = 1;
     g->lda = g->k;
     g->ldb = g->ldc = g->n;
@@ -295,6 +380,11 @@ bool conv_match(const GemmFrom *f, const Group *gr, ConvMatch *m, bool *stored)
         c->parts = v.parts;
         m->a = w.image.stored;
         m->b = v.stored.stored;
+    } else if (*stored && windows_of(f, dot->args[0], &w) &&
+               match_classes(f, dot, &w, &y, c, m->of_class)) {
+        m->a = w.image.stored;
+        m->b = y.stored;
+        m->classes = true;
     } else if (*stored && match_weights(f, dot, &w, &y, c)) {
         m->a = y.stored;
         m->b = w.image.stored;
@@ -303,10 +393,14 @@ bool conv_match(const GemmFrom *f, const Group *gr, ConvMatch *m, bool *stored)
     }
     c->images = w.image.s.dim[0];
     for (int i = 0; i < w.spatial; i++) {
-        c->size[i] = w.axes.size[i];
+        if (!m->classes) c->size[i] = w.axes.size[i];
         c->dilation[i] = w.axes.dilation[i];
     }
     in_two_axes(c, w.spatial);
+    if (w.spatial == 1) {
+        m->of_class[1] = m->of_class[0];
+        m->of_class[0] = 1;
+    }
     g->a_type = g->b_type = g->c_type = (ProgDType)dot->args[0]->type.dtype;
     g->compute = PD_F32;
     g->tf32 = f->tf32 && g->a_type == PD_F32;

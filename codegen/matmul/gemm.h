@@ -37,6 +37,10 @@ bool gemm_operand(const GemmFrom *f, const Node *n, GemmOperand *out);
 typedef struct ConvMatch {
     ProgGemm gemm;
     const Node *a, *b; // stored
+    // The group stores the image's pixels class by class, so many of each along an axis (beyond the
+    // end of the image, too, where they are zeros); the library stores them in their order.
+    bool classes;
+    int64_t of_class[PROG_MAX_IMAGE_AXES];
 } ConvMatch;
 // false: it is none that the library computes with results of the type that the dot has, or that
 // the group stores if it only rounds them. [stored]: whether the library's result is what the group

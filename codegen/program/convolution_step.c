@@ -57,6 +57,83 @@ static LoweredKernel *rest_of(Frame *f, const Group *gr)
     return n == 1 && !rest->commits ? rest : NULL;
 }
 
+// The image as a node of a graph of its own, and its pixels by classes: (images, places..., classes
+// along each axis with a step..., channels).
+static Node *by_classes(Graph *g, const ConvMatch *m, const Type *stored, Node **image)
+{
+    const ProgConv *c = &m->gemm.conv;
+    int64_t dim[MAX_RANK], perm[MAX_RANK];
+    int rank = 0, places = 0, classes = 0;
+    Type t = {.dtype = stored->dtype, .rank = 2 + c->axes};
+    t.dim[0] = c->images;
+    t.dim[1 + c->axes] = c->channels;
+    memcpy(t.dim + 1, c->image, (size_t)c->axes * sizeof *c->image);
+    *image = graph_input(g, "image", &t, "arg");
+    dim[rank++] = c->images;
+    perm[places++] = 0;
+    for (int i = 0; i < c->axes; i++) {
+        perm[places++] = rank;
+        dim[rank++] = m->of_class[i];
+        if (c->step[i] > 1) dim[rank++] = c->step[i];
+    }
+    for (int i = 0, at = 1; i < c->axes; i++, at += 1) {
+        if (c->step[i] == 1) continue;
+        at++;
+        perm[places + classes++] = at;
+    }
+    perm[places + classes] = rank;
+    dim[rank++] = c->channels;
+    Node *y = *image;
+    for (int i = 0; i < c->axes; i++) y = graph_resized(g, y, i + 1, m->of_class[i] * c->step[i]);
+    y = graph_permute(g, graph_reshape(g, y, rank, dim), perm);
+    return graph_reshape(g, y, stored->rank, stored->dim);
+}
+
+// Memory for the library's image, whose elements are of the type of [stored].
+static ProgArg image_temp(Frame *f, const ConvMatch *m, const Node *stored)
+{
+    int64_t n = 0;
+    prog_gemm_elements(&m->gemm, 2, &n);
+    const Type t = type_make(stored->type.dtype, 1, &n);
+    return gen_temp(f->e, &t, "image", stored->loc);
+}
+
+// A kernel that stores the library's image [natural] by classes in the place of [stored]. args: its
+// arguments. Returns 1 + its index; 0: there is none.
+static int32_t sorted_by_class(Frame *f, const ConvMatch *m, const Node *stored, ProgArg natural,
+                               ProgArg *args, int32_t *nargs)
+{
+    GenEntry *e = f->e;
+    Arena *a = e->gen->arena;
+    LowerCtx *c = &e->lower;
+    Graph *g = graph_new(a, f->g->diags, f->g->symbols);
+    g->loc = stored->loc;
+    Node *image, *out = graph_unary(g, OP_stop_gradient, by_classes(g, m, &stored->type, &image));
+    Group *map = NEW(a, Group);
+    map->kind = GROUP_MAP;
+    vec_push(a, &map->outs, out);
+    g->fusion = NEW(a, Fusion);
+    vec_push(a, &g->fusion->groups, *map);
+    g->fusion->launches = 1;
+    g->fusion->group_of = NEW_ARRAY(a, uint32_t, g->nodes.n + 1);
+    g->fusion->group_of[out->id] = 1;
+    Repeats *repeats = c->repeats;
+    const uint8_t *commits = c->commits;
+    LoweredKernel *k = NULL;
+    c->repeats = NULL;
+    c->commits = NULL;
+    const int n = lower_launch(c, g, &map, 1, &k);
+    c->repeats = repeats;
+    c->commits = commits;
+    if (n != 1 || k->nargs != 2) return 0;
+    *nargs = 2;
+    for (int i = 0; i < 2; i++) {
+        args[i] = k->args[i].written ? f->place[stored->id] : natural;
+        args[i].written = k->args[i].written;
+    }
+    return gen_kernel(e->gen, &k->prog, NULL) + 1;
+}
+
 // Whether one kernel stores values of the contraction's size, none of them in a cell or as a part
 // of a larger one.
 static bool is_plain(const Frame *f, const Item *it)
@@ -100,7 +177,7 @@ bool frame_convolution(Frame *f, const Item *it, bool *done)
     if (!stored) *place = gen_temp(e, &dot->type, "convolution", dot->loc);
     args[0] = frame_memory(f, m.a);
     args[1] = frame_memory(f, m.b);
-    args[2] = f->place[named->id];
+    args[2] = m.classes ? image_temp(f, &m, named) : f->place[named->id];
     args[3] = gen_bytes(e, WORKSPACE, "convolution workspace");
     args[2].written = args[3].written = true;
     bool ok = true;
@@ -119,7 +196,11 @@ bool frame_convolution(Frame *f, const Item *it, bool *done)
         n += rest->nargs;
     }
     *place = before;
-    *done = g->kernel && (stored || g->follower);
+    if (g->kernel && m.classes) {
+        g->follower = sorted_by_class(f, &m, named, args[2], args + n, &g->follower_args);
+        n += g->follower_args;
+    }
+    *done = g->kernel && ((stored && !m.classes) || g->follower);
     if (*done) frame_product_step(f, g, args, 4, n, dot->loc);
     return true;
 }

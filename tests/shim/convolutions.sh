@@ -55,9 +55,21 @@ conv() {
 }
 SHIM_DNN=fast conv f32.net 6 --precision tf32
 SHIM_DNN=fast conv bf16.net 3 -D dilation=2 -D low=0 -D high=3 -D c=32
-# (dx by its classes is a contraction of another form; where the window is one pixel, it would need less than no padding)
-today && SHIM_DNN=fast conv f32.net 5 -D stride=2 -D low=2 -D b=16
+# (where the window is one pixel, dx would need less than no padding)
+today && SHIM_DNN=fast conv f32.net 6 -D stride=2 -D low=2 -D b=16
 today && SHIM_DNN=slow conv f16.net 2 -D u=1 -D v=5 -D b=12
+
+# The gradient of images by classes of pixels, also of axes without a step, and of odd images.
+sed '/^model dw/,$d; /^model forward/d' f32.net >dx.net; cp dx.net dx16.net; sed -i 's/f32\[/f16[/g' dx16.net
+SHIM_DNN=fast conv dx.net 1 -D stride=2 -D u=1 -D v=4 -D low=0 -D b=64
+SHIM_DNN=fast conv dx16.net 1 -D stride=2 -D u=5 -D v=4 -D low=0 -D high=3 -D b=10
+cat >three.net <<'NET'
+use conv
+model dx(x: f32[16, 5, 8, 9, 16], k: f32[24, 3, 3, 2, 16], g: f32[16, 5, 4, 4, 24]) {
+    return r = grad(sum(convolve(x, k, stride = [1, 2, 2], padding = [1, 1, 0]) * g), x)
+}
+NET
+SHIM_DNN=fast conv three.net 1
 
 # In parts, of which the library computes the sum: few results with long sums.
 sed '/^model dw/,$d' f32.net >short.net
