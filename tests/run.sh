@@ -65,7 +65,7 @@ names() {
     local t
     printf '%s\n' shim/run.sh cli/check.sh cards/run.sh shim/windows.sh shim/schedules.sh modes/passes.sh shim/unit.sh unit/lib_golden \
         net/run.sh shim/statistics.sh shim/updates.sh shim/patches.sh shim/grouped.sh unit/codegen_lower shim/hot_sums.sh \
-        shim/windows3.sh modes/programs.sh modes/short_rows.sh workflows/run.sh shim/grid.sh shim/joined.sh shim/depthwise.sh
+        shim/windows3.sh shim/convolutions.sh modes/programs.sh modes/short_rows.sh workflows/run.sh shim/grid.sh shim/joined.sh shim/depthwise.sh
     for t in tests/*/*.sh; do
         case $t in tests/fuzz/* | tests/mutants/*) ;; *) echo "${t#tests/}" ;; esac
     done

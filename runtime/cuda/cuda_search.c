@@ -338,6 +338,9 @@ bool cuda_gemm_fastest(RtModule *m, int gemm, GemmFound *found, GemmTimes *times
             found->algo[0] = s.way[i].algo;
             found->workspace[0] = s.way[i].workspace;
         }
-    if (s.n) use(&s, &s.way[0]);
+    if (s.n)
+        use(&s, &s.way[0]);
+    else if (m->p->gemms[gemm].conv.kind) // no plan works, or there is no memory to try them
+        m->gemm[gemm].generated = true;
     return s.n > 0;
 }

@@ -7,43 +7,9 @@ needs_shim
 export SHIM_UNITS=1 # (small convolutions count as large)
 on_shim() { LD_LIBRARY_PATH=${LIBRARIES:-$SHIM} "$@"; }
 
-text() { # TYPE: models of that type
-    sed "s/TYPE/$1/g" <<'NET'
-use conv
-use nn
-const b = 4
-const h = 11
-const w = 13
-const c = 24
-const o = 40
-const u = 3
-const v = 3
-const stride = 1
-const dilation = 1
-const low = 1
-const high = 1
-fn places(n, k) { return (n + low + high - dilation * (k - 1) - 1) // stride + 1 }
-const y = places(h, u)
-const z = places(w, v)
-fn of(x, k) { return convolve(x, k, stride = stride, dilation = dilation, padding = [[low, high], [high, low]]) }
-fn onto(x, k, g) { return sum(cast(of(x, k), f32) * cast(g, f32)) }
-model forward(x: TYPE[b, h, w, c], k: TYPE[o, u, v, c]) { return r = of(x, k) }
-model dx(x: TYPE[b, h, w, c], k: TYPE[o, u, v, c], g: TYPE[b, y, z, o]) { return r = grad(onto(x, k, g), x) }
-model dw(x: TYPE[b, h, w, c], k: TYPE[o, u, v, c], g: TYPE[b, y, z, o]) { return r = grad(onto(x, k, g), k) }
-NET
-    [ "$1" != f32 ] || cat <<'NET'
-model rest(x: f32[b, h, w, c], k: f32[o, u, v, c], bias: f32[o], more: f32[b, y, z, o]) {
-    s = of(x, k) + bias
-    return r = relu(s + more), positive = s > more
-}
-model line(x: f32[b, 16 * h, c], k: f32[o, 7, c]) { return r = convolve(x, k, padding = [[low, high]], dilation = dilation) }
-model three(x: f32[b, 4, 5, w, c], k: f32[o, 2, 1, v, c], g: f32[b, 4, 5, w, o]) {
-    r = convolve(x, k, padding = [[1, 0], 0, [(v - 1) // 2, v // 2]])
-    return dk = grad(sum(r * g), k)
-}
-NET
-}
-text f32 >f32.net; text bf16 >bf16.net; text f16 >f16.net
+net=$ROOT/tests/shim/net/convolutions.net
+cp "$net" f32.net
+for type in bf16 f16; do sed "s/f32\[/$type[/g; /^model rest/,\$d" "$net" >$type.net; done
 
 # conv FILE CALLS OPTIONS...: all is right, and so many calls of the library are possible ('': any number).
 conv() {
@@ -81,6 +47,7 @@ sed '/^model dx/,$d' f32.net >one.net
 mkdir apart; for l in libcuda.so.1 libnvrtc.so.13 libcublasLt.so.13; do ln -s "$SHIM/$l" apart/; done
 LIBRARIES=$PWD/apart conv one.net 1 --precision tf32
 SHIM_DNN=none conv one.net 1 --precision tf32
+SHIM_DNN=broken conv one.net 1 --precision tf32
 
 # A kernel that computes something else is found when both are timed; a choice is kept.
 SHIM_DNN=wrong EXIT=1 TEXT='does not compute what the convolution library computes' conv one.net 1 -D b=5

@@ -5,7 +5,10 @@
 # variants says how it asks for more sizes.
 #
 # The first line of a file of net/ is checked in all builds; of the others (more sizes, options, the files of tests/net) a third is,
-# others each day (today, lib.sh), and of the rest the fused build.
+# others each day (today, lib.sh), and of the rest the fused build. The file `checked` has digests of the kernels' text, with the prelude
+# and the shim, of lines that passed: of lines whose digest is there one of eight is checked, others each day.
+#
+#   bash tests/shim/run.sh --update     checks what has another digest, and writes `checked` anew: after changes of kernels
 #
 # SHIM_ONLY=WORD: only files whose name holds it. SHIM_ALL=1: all their sizes, in all builds. SHIM_TIMES=1: how long each took.
 . "$(dirname "$0")/../lib.sh"
@@ -25,21 +28,47 @@ one() {
         echo "ok $(((${EPOCHREALTIME/./} - begin) / 1000)) ms ${file##*/} $*${fused:+ (fused)}" >>"$W/results"
     else
         echo "failed: ${file#"$ROOT"/} $*: $(grep -E 'WRONG|BAD|gradients? could|error|kernel |race|Sanitizer' <<<"$out" | head -4)" >>"$W/results"
+        return 1
     fi
 }
 
+# digest FILE OPTIONS...: of the text of its kernels and of what emulates them; '' if there is none.
+record=$ROOT/tests/shim/checked
+base=$(cd "$ROOT" && cat codegen/prelude/c*.h tests/shim/{kernel,ptx}.h tests/shim/{grid,late,matrix,memory,rewrite}.c | sha256sum)
+digest() {
+    local text=$W/text.$BASHPID
+    (cd "$ROOT" && "$NETC" "${1#"$ROOT"/}" "${@:2}" --target cuda --arch sm_90 --tune-file '' -q --emit cuda >"$text" 2>/dev/null)
+    [ -s "$text" ] && { echo "$base"; cat "$text"; } | sha256sum | cut -c 1-16
+    rm -f "$text"
+}
+# turn NUMBER FUSED FILE OPTIONS...: checks a line unless it is known. One with its digest in $W/digests is one that passed.
+turn() {
+    local number=$1 fused=$2 file=$3 text; shift 3
+    text=$(digest "$file" "$@")
+    text="${text:-none} ${file#"$ROOT"/}${*:+ $*}"
+    if [ -n "${SHIM_ALL:-}" ] || [[ $text = none* ]] || ! grep -qxF -- "$text" "$record" ||
+        { [ -z "$update" ] && [ $(((number + SEED) % 8)) = 0 ]; }; then
+        one "$fused" "$file" "$@" || return
+    else
+        echo "ok 0 ms (known) ${file##*/} $*" >>"$W/results"
+    fi
+    echo "$text" >>"$W/digests"
+}
+
 : >"$W/results"
-last=
+last= number=0 update=
+[ "${1:-}" != --update ] || update=1
 while read -r file options; do
     fused=
-    today || [[ $file = */shim/net/* && $file != "$last" ]] || fused=1
-    last=$file
+    [ -n "$update" ] || today || [[ $file = */shim/net/* && $file != "$last" ]] || fused=1
+    last=$file number=$((number + 1))
     case $file in *"${SHIM_ONLY:-}"*) ;; *) continue ;; esac
     while [ "$(jobs -rp | wc -l)" -ge "${SHIM_JOBS:-2}" ]; do wait -n; done
     # shellcheck disable=SC2086
-    one "$fused" "$file" $options &
-done < <(SEED=$SEED "$ROOT/tests/shim/variants")
+    turn $number "$fused" "$file" $options &
+done < <(SEED=$([ -n "$update" ] || echo "$SEED") "$ROOT/tests/shim/variants")
 wait
+if [ -n "$update" ]; then grep -v '^none' "$W/digests" | sort -k2 >"$record"; fi
 passed=$(grep -c '^ok ' "$W/results"); failed=$(grep -c '^failed' "$W/results"); grep '^failed' "$W/results"
 [ -z "${SHIM_TIMES:-}" ] || grep '^ok ' "$W/results" | sort -k2nr
 finish
