@@ -21,8 +21,8 @@ typedef struct Windows {
     int64_t extent[PROG_MAX_IMAGE_AXES], low[PROG_MAX_IMAGE_AXES], high[PROG_MAX_IMAGE_AXES];
 } Windows;
 
-// Zeros around the image; what is between them.
-static const Node *inside(const Node *n, Windows *w)
+// Takes the zeros around an image off. NULL: it is padded otherwise.
+static const Node *without_padding(const Node *n, Windows *w)
 {
     double zero;
     if (n->op != OP_pad) return n;
@@ -50,7 +50,7 @@ static bool windows_of(const GemmFrom *f, const Node *n, Windows *w)
     if (w->spatial < 1 || w->spatial > PROG_MAX_IMAGE_AXES || w->axes.n != w->spatial) return false;
     for (int i = 0; i < w->axes.n; i++)
         if (w->axes.axis[i] != i + 1) return false;
-    const Node *image = inside(n->args[0], w);
+    const Node *image = without_padding(n->args[0], w);
     if (!image || !gemm_operand(f, image, &w->image) || !strides_row_major(&w->image.s))
         return false;
     for (int i = 0; i < w->spatial; i++) w->extent[i] = image->type.dim[i + 1];
@@ -89,7 +89,7 @@ typedef struct Weights {
     GemmOperand stored;
     int64_t pixel[PROG_MAX_IMAGE_AXES], channel, result;
     bool reversed; // along the pixels
-    int64_t parts; // the sum over some of a window's axes is taken elsewhere
+    int64_t parts; // pixels along those axes of a window whose sum another node takes
 } Weights;
 
 static bool weights_of(const GemmFrom *f, const Node *dot, const Windows *w, Weights *out)
@@ -128,7 +128,7 @@ static bool weights_of(const GemmFrom *f, const Node *dot, const Windows *w, Wei
 }
 
 // Whether the weights are dense in the order (first, pixels..., last).
-static bool weights_are(const Weights *w, int spatial, int64_t first, int64_t last)
+static bool weights_dense_as(const Weights *w, int spatial, int64_t first, int64_t last)
 {
     const Strides *s = &w->stored.s;
     int64_t step = 1;
@@ -142,7 +142,7 @@ static bool weights_are(const Weights *w, int spatial, int64_t first, int64_t la
 
 static bool match_forward(const Windows *w, const Weights *v, ProgConv *c)
 {
-    if (v->reversed || !weights_are(v, w->spatial, v->result, v->channel)) return false;
+    if (v->reversed || !weights_dense_as(v, w->spatial, v->result, v->channel)) return false;
     c->kind = PV_FORWARD;
     c->channels = v->stored.s.dim[v->channel];
     c->results = v->stored.s.dim[v->result];
@@ -159,7 +159,7 @@ static bool match_forward(const Windows *w, const Weights *v, ProgConv *c)
 // The windows are in the gradient of the results: a step of the convolution would spread them.
 static bool match_input(const Windows *w, const Weights *v, ProgConv *c)
 {
-    if (!weights_are(v, w->spatial, v->channel, v->result)) return false;
+    if (!weights_dense_as(v, w->spatial, v->channel, v->result)) return false;
     c->kind = PV_INPUT;
     c->channels = v->stored.s.dim[v->result];
     c->results = v->stored.s.dim[v->channel];
@@ -178,7 +178,8 @@ static bool match_input(const Windows *w, const Weights *v, ProgConv *c)
 
 // -- the gradient of images with a step -----------------------------------------------------------
 
-// The runs of the weights along one axis of a window: padded by [low], so many of [width] pixels.
+// The pixels of a window along one axis, padded by [low]: in [count] groups of [width], of which
+// each class has one pixel.
 typedef struct Runs {
     int64_t size, low, count, width;
     int axis; // of the runs, among those of the weights
@@ -200,8 +201,8 @@ static const Node *runs_of(const Node *n, const Windows *w, Runs *run)
         if (!node_const_value(padded->args[1], &zero) || zero != 0) return NULL;
     }
     const int last = w->spatial + 1;
-    if (given->type.rank != last + 1 || given->type.dim[0] != padded->type.dim[0] ||
-        given->type.dim[last] != padded->type.dim[last])
+    if (given->type.rank != last + 1 || given->type.dim[0] != split->dim[0] ||
+        given->type.dim[last] != split->dim[split->rank - 1])
         return NULL;
     if (axes != w->spatial || axis[0] != 1) return NULL;
     for (int i = 0; i < w->spatial; i++) {
@@ -354,8 +355,21 @@ static bool types_fit(const Node *dot, DType result)
 {
     const DType t = dot->args[0]->type.dtype;
     return t == dot->args[1]->type.dtype && t == result &&
+           (dot->type.dtype == DT_F32 || dot->type.dtype == result) &&
            (t == DT_F32 || t == DT_BF16 || t == DT_F16) &&
            attr_int(dot, ATTR_accumulate, DT_F32) == DT_F32 && !attr_find(dot, ATTR_groups);
+}
+
+// Whether operands and result have as many elements as the convolution's.
+static bool covers(const ConvMatch *m, const Node *dot)
+{
+    const int64_t have[] = {type_count(&m->a->type), type_count(&m->b->type),
+                            type_count(&dot->type)};
+    for (int i = 0; i < (m->classes ? 2 : 3); i++) {
+        int64_t n;
+        if (!prog_gemm_elements(&m->gemm, i, &n) || n != have[i]) return false;
+    }
+    return true;
 }
 
 bool conv_match(const GemmFrom *f, const Group *gr, ConvMatch *m, bool *stored)
@@ -404,5 +418,5 @@ bool conv_match(const GemmFrom *f, const Group *gr, ConvMatch *m, bool *stored)
     g->a_type = g->b_type = g->c_type = (ProgDType)dot->args[0]->type.dtype;
     g->compute = PD_F32;
     g->tf32 = f->tf32 && g->a_type == PD_F32;
-    return sizes(g);
+    return sizes(g) && (c->parts == 1 || g->a_type == PD_F32) && covers(m, dot);
 }

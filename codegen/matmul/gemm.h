@@ -37,8 +37,9 @@ bool gemm_operand(const GemmFrom *f, const Node *n, GemmOperand *out);
 typedef struct ConvMatch {
     ProgGemm gemm;
     const Node *a, *b; // stored
-    // The group stores the image's pixels class by class, so many of each along an axis (beyond the
-    // end of the image, too, where they are zeros); the library stores them in their order.
+    // The group stores the image's pixels class by class: those whose position along an axis leaves
+    // the same remainder modulo the step. So many of each class along an axis, also beyond the end
+    // of the image, where they are zeros. The library stores them in their order.
     bool classes;
     int64_t of_class[PROG_MAX_IMAGE_AXES];
 } ConvMatch;

@@ -32,9 +32,16 @@ static const char *name_of(const Gen *gen, const Node *named, const ConvMatch *m
     return arena_printf(gen->arena, "%s_%s", m->a->name, m->b->name);
 }
 
+static bool stores(const Group *gr, const Node *n)
+{
+    for (uint32_t i = 0; i < gr->outs.n; i++)
+        if (gr->outs.at[i] == n) return true;
+    return false;
+}
+
 // A kernel that computes the rest of the group from the stored result of its contraction. NULL:
 // more than one would be needed.
-static LoweredKernel *rest_of(Frame *f, const Group *gr)
+static LoweredKernel *lower_rest(Frame *f, const Group *gr)
 {
     LowerCtx *c = &f->e->lower;
     LoweredKernel *rest = NULL;
@@ -46,6 +53,9 @@ static LoweredKernel *rest_of(Frame *f, const Group *gr)
     map->inner = NEW_ARRAY(f->e->gen->arena, Node *, (uint32_t)gr->ninner + 1);
     for (int i = 0; i < gr->ninner; i++)
         if (gr->inner[i] != gr->anchor) map->inner[map->ninner++] = gr->inner[i];
+    memset(&map->outs, 0, sizeof map->outs);
+    for (uint32_t i = 0; i < gr->outs.n; i++) // (the library stores the contraction itself)
+        if (gr->outs.at[i] != gr->anchor) vec_push(f->e->gen->arena, &map->outs, gr->outs.at[i]);
     // The contraction counts as stored by another group while this one is lowered.
     uint32_t *stored = &f->g->fusion->group_of[gr->anchor->id], before = *stored;
     Repeats *repeats = c->repeats;
@@ -98,14 +108,12 @@ static ProgArg image_temp(Frame *f, const ConvMatch *m, const Node *stored)
     return gen_temp(f->e, &t, "image", stored->loc);
 }
 
-// A kernel that stores the library's image [natural] by classes in the place of [stored]. args: its
-// arguments. Returns 1 + its index; 0: there is none.
-static int32_t sorted_by_class(Frame *f, const ConvMatch *m, const Node *stored, ProgArg natural,
-                               ProgArg *args, int32_t *nargs)
+// A kernel that stores the library's image by classes, from its argument that it only reads. NULL:
+// more than one would be needed.
+static LoweredKernel *lower_by_classes(Frame *f, const ConvMatch *m, const Node *stored)
 {
-    GenEntry *e = f->e;
-    Arena *a = e->gen->arena;
-    LowerCtx *c = &e->lower;
+    Arena *a = f->e->gen->arena;
+    LowerCtx *c = &f->e->lower;
     Graph *g = graph_new(a, f->g->diags, f->g->symbols);
     g->loc = stored->loc;
     Node *image, *out = graph_unary(g, OP_stop_gradient, by_classes(g, m, &stored->type, &image));
@@ -125,13 +133,18 @@ static int32_t sorted_by_class(Frame *f, const ConvMatch *m, const Node *stored,
     const int n = lower_launch(c, g, &map, 1, &k);
     c->repeats = repeats;
     c->commits = commits;
-    if (n != 1 || k->nargs != 2) return 0;
-    *nargs = 2;
-    for (int i = 0; i < 2; i++) {
-        args[i] = k->args[i].written ? f->place[stored->id] : natural;
+    return n == 1 && k->nargs == 2 ? k : NULL;
+}
+
+// Adds it to the program; its arguments: the library's image, and the place of what is stored.
+static int32_t add_by_classes(Frame *f, const LoweredKernel *k, ProgArg image, ProgArg place,
+                              ProgArg *args)
+{
+    for (int i = 0; i < k->nargs; i++) {
+        args[i] = k->args[i].written ? place : image;
         args[i].written = k->args[i].written;
     }
-    return gen_kernel(e->gen, &k->prog, NULL) + 1;
+    return gen_kernel(f->e->gen, &k->prog, NULL) + 1;
 }
 
 // Whether one kernel stores values of the contraction's size, none of them in a cell or as a part
@@ -155,52 +168,63 @@ static bool is_plain(const Frame *f, const Item *it)
     return true;
 }
 
-bool frame_convolution(Frame *f, const Item *it, bool *done)
+// Adds the kernel that computes the item and the one that follows the library's call (NULL: none),
+// with their arguments behind the call's [n]. Returns the number of all arguments.
+static int add_kernels(Frame *f, const Item *it, const ConvMatch *m, LoweredKernel *follower,
+                       ProgGemm *g, ProgArg *args, int n)
 {
-    GenEntry *e = f->e;
-    Gen *gen = e->gen;
-    ConvMatch m;
-    bool stored;
-    *done = false;
-    if (!is_plain(f, it)) return true;
-    Group *gr = it->groups.at[0];
-    const GemmFrom from = frame_gemms(f);
-    if (!conv_match(&from, gr, &m, &stored) || !candidate_convolution(gen->target, &m.gemm))
-        return true;
-    ProgGemm *g = &m.gemm;
-    LoweredKernel *rest = stored ? NULL : rest_of(f, gr);
-    if (!stored && !rest) return true;
-    const Node *dot = gr->anchor, *named = stored ? gr->outs.at[0] : dot;
-    ProgArg args[PROG_MAX_GEMM_ARGS];
-    IdMap scratch = idmap_new(gen->arena);
+    const Node *dot = it->groups.at[0]->anchor;
+    IdMap scratch = idmap_new(f->e->gen->arena);
     ProgArg *place = &f->place[dot->id], before = *place;
-    if (!stored) *place = gen_temp(e, &dot->type, "convolution", dot->loc);
-    args[0] = frame_memory(f, m.a);
-    args[1] = frame_memory(f, m.b);
-    args[2] = m.classes ? image_temp(f, &m, named) : f->place[named->id];
-    args[3] = gen_bytes(e, WORKSPACE, "convolution workspace");
-    args[2].written = args[3].written = true;
-    bool ok = true;
-    for (int i = 0; i < 4; i++) ok = ok && (int)args[i].kind == PA_BUFFER;
-    int n = 4;
-    g->workspace = WORKSPACE;
-    g->name = name_of(gen, named, &m);
-    g->loc = loc_text(gen->diags, dot->loc);
-    g->choice_key = key_of(gen, g);
-    g->kernel = ok ? frame_step_kernel(f, it->kernels, args + n, &scratch) : 0;
+    const ProgArg result = {.kind = PA_BUFFER, .index = args[2].index, .value = args[2].value};
+    g->kernel = frame_step_kernel(f, it->kernels, args + n, &scratch);
     g->kernel_args = it->kernels[0].nargs;
     n += g->kernel_args;
-    if (g->kernel && rest) {
-        g->follower = frame_step_kernel(f, rest, args + n, &scratch);
-        g->follower_args = rest->nargs;
-        n += rest->nargs;
+    if (!follower) return n;
+    if (m->classes) {
+        g->follower = add_by_classes(f, follower, result,
+                                     f->place[it->groups.at[0]->outs.at[0]->id], args + n);
+    } else {
+        *place = result;
+        g->follower = frame_step_kernel(f, follower, args + n, &scratch);
+        *place = before;
     }
-    *place = before;
-    if (g->kernel && m.classes) {
-        g->follower = sorted_by_class(f, &m, named, args[2], args + n, &g->follower_args);
-        n += g->follower_args;
-    }
-    *done = g->kernel && ((stored && !m.classes) || g->follower);
-    if (*done) frame_product_step(f, g, args, 4, n, dot->loc);
+    g->follower_args = follower->nargs;
+    return n + follower->nargs;
+}
+
+bool frame_convolution(Frame *f, const Item *it)
+{
+    enum { OWN = 4 }; // arguments of the library's call
+    GenEntry *e = f->e;
+    ConvMatch m;
+    bool stored;
+    const GemmFrom from = frame_gemms(f);
+    if (!is_plain(f, it) || !conv_match(&from, it->groups.at[0], &m, &stored) ||
+        !candidate_convolution(e->gen->target, &m.gemm))
+        return false;
+    const Group *gr = it->groups.at[0];
+    const Node *dot = gr->anchor, *named = stored ? gr->outs.at[0] : dot;
+    LoweredKernel *follower = !stored     ? lower_rest(f, gr)
+                              : m.classes ? lower_by_classes(f, &m, named)
+                                          : NULL;
+    ProgArg args[PROG_MAX_GEMM_ARGS] = {frame_memory(f, m.a), frame_memory(f, m.b)};
+    if ((!follower && (!stored || m.classes)) || (int)args[0].kind != PA_BUFFER ||
+        (int)args[1].kind != PA_BUFFER || it->kernels[0].nargs > PROG_MAX_KERNEL_ARGS ||
+        (follower && follower->nargs > PROG_MAX_KERNEL_ARGS))
+        return false;
+    args[2] = !stored && !stores(gr, dot) ? gen_temp(e, &dot->type, "convolution", dot->loc)
+              : m.classes                 ? image_temp(f, &m, named)
+                                          : f->place[named->id];
+    args[3] = gen_bytes(e, WORKSPACE, "convolution workspace");
+    args[2].written = args[3].written = true;
+    ProgGemm *g = &m.gemm;
+    g->workspace = WORKSPACE;
+    g->name = name_of(e->gen, named, &m);
+    g->loc = loc_text(e->gen->diags, dot->loc);
+    g->choice_key = key_of(e->gen, g);
+    const int n = add_kernels(f, it, &m, follower, g, args, OWN);
+    if (!g->kernel || (follower && !g->follower)) return false;
+    frame_product_step(f, g, args, OWN, n, dot->loc);
     return true;
 }

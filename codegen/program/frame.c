@@ -544,8 +544,7 @@ static bool emit_kernels(Frame *f, Item *it, const Item **sums)
         if (again && !lower_item(f, it)) return false;
         withdraw_updates(f, it, it->kernels, it->nkernels);
     } while ((again = frame_ungate(f, it)));
-    bool done = false;
-    if (!frame_convolution(f, it, &done) || done) return done;
+    if (frame_convolution(f, it)) return true;
     IdMap scratch = idmap_new(f->e->gen->arena);
     return frame_kernels(f, it->kernels, it->nkernels, &scratch);
 }

@@ -174,8 +174,8 @@ int32_t frame_step_kernel(Frame *f, LoweredKernel *k, ProgArg *args, IdMap *scra
 void frame_product_step(Frame *f, const ProgGemm *g, ProgArg *args, int own, int n, Loc loc);
 
 // convolution_step.c: if the item is a convolution that a library may compute faster than its
-// kernel, adds the step of both. *done false: it is none. false: an error was reported.
-bool frame_convolution(Frame *f, const Item *it, bool *done);
+// kernel, adds the step of both. false: it is none.
+bool frame_convolution(Frame *f, const Item *it);
 
 // loops.c
 bool loop_generate(Frame *f, const Group *gr);

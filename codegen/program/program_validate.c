@@ -149,14 +149,18 @@ static const char *check_conv(const ProgGemm *g)
             if (positive[k] < 1 || positive[k] > INT32_MAX)
                 return "a convolution of an impossible size";
         if (c->before[i] < 0 || c->after[i] < 0 || c->before[i] > INT32_MAX ||
-            c->after[i] > INT32_MAX ||
-            (c->image[i] + c->before[i] + c->after[i] - c->dilation[i] * (c->size[i] - 1) - 1) /
-                        c->step[i] +
-                    1 !=
-                c->places[i])
+            c->after[i] > INT32_MAX)
+            return "a convolution of an impossible size";
+        const int64_t last = c->image[i] + c->before[i] + c->after[i] -
+                             c->dilation[i] * (c->size[i] - 1) - 1; // where a window can begin
+        if (last < 0 || last / c->step[i] + 1 != c->places[i])
             return "a convolution whose windows do not fit its images";
     }
-    if (!g->kernel || g->epilogue != PE_NONE || g->residual || g->batch != 1)
+    const bool narrow = g->a_type == PD_BF16 || g->a_type == PD_F16;
+    if ((g->a_type != PD_F32 && !narrow) || g->b_type != g->a_type || g->c_type != g->a_type ||
+        g->compute != PD_F32 || (narrow && c->parts > 1))
+        return "a convolution of types that no library multiplies";
+    if (!g->workspace || !g->kernel || g->epilogue != PE_NONE || g->residual || g->batch != 1)
         return "a convolution without a kernel";
     return NULL;
 }

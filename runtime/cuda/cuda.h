@@ -43,7 +43,7 @@ typedef struct CudaGemm { // a ProgGemm with its descriptors (cuda_gemm.c); "a" 
     LtDesc desc;
     LtLayout a, b, c;
     CudaConv *conv;              // plans of a convolution; NULL: none yet
-    LtAlgo algo;                 // of a convolution: the number of a plan
+    LtAlgo algo;                 // of a convolution: the number of a plan, and of its engine
     size_t workspace;            // that the algorithm needs
     int residual, bias, aux, ws; // slot numbers; -1: none
     bool generated;              // the program's own kernel is used instead

@@ -140,7 +140,7 @@ static long read_pieces(GemmBench *b, CuPtr from, int64_t bytes, int pieces, cha
 {
     int64_t each = bytes < PIECE ? bytes : PIECE, done = 0;
     for (int i = 0; i < pieces && done + each <= bytes; i++, done += each) {
-        int64_t at = (bytes - each) / (PIECES - 1) * i / 16 * 16;
+        int64_t at = (bytes - each) / (pieces - 1) * i / 16 * 16;
         if (b->d->cu.copy_d2h(to + done, from + (CuPtr)at, (size_t)each, b->s) != CU_OK) return -1;
     }
     return b->d->cu.stream_sync(b->s) == CU_OK ? (long)done : -1;

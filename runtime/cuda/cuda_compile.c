@@ -31,7 +31,7 @@ static const char *cuda_kernel_loc(const Program *p, int kernel)
 void cuda_spare_kernels(const Program *p, bool *out)
 {
     memset(out, 0, (size_t)p->nkernels * sizeof *out);
-    for (int i = 0; i < p->ngemms; i++)
+    for (int i = 0; i < p->ngemms; i++) // (the library for convolutions may be absent)
         if (p->gemms[i].kernel && !p->gemms[i].conv.kind) out[p->gemms[i].kernel - 1] = true;
     for (int i = 0; i < p->ngemms; i++)
         if (p->gemms[i].follower) out[p->gemms[i].follower - 1] = false;

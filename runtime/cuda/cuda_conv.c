@@ -14,6 +14,7 @@ enum { MOST_CONFIGS = 40, MOST_PLANS = 8, MOST_NOTES = 32, TENSOR_AXES = 2 + PRO
 struct CudaConv {
     int n;
     DnnDesc plan[MOST_PLANS];
+    int64_t engine[MOST_PLANS]; // its number in the library
     size_t workspace[MOST_PLANS];
 };
 
@@ -115,25 +116,26 @@ static DnnDesc operation(const Cudnn *l, bool *ok, const ProgConv *c, DnnDesc co
 }
 
 // Whether the configuration's engine computes what the generated kernel does, always to the same
-// bits.
-static bool is_exact(const Cudnn *l, DnnDesc config, const ProgGemm *g)
+// bits. *number: the engine's.
+static bool is_exact(const Cudnn *l, DnnDesc config, const ProgGemm *g, int64_t *number)
 {
     bool ok = true;
     int numerics[MOST_NOTES], behaviour[MOST_NOTES];
     int64_t n = 0, nnumerics = 0, nbehaviour = 0;
     DnnDesc engine = create(l, &ok, DNN_ENGINE);
     ok = ok && l->desc_get(config, DNN_CONFIG_ENGINE, DNN_TYPE_DESC, 1, &n, &engine) == DNN_OK &&
+         l->desc_get(engine, DNN_ENGINE_NUMBER, DNN_TYPE_I64, 1, &n, number) == DNN_OK &&
          l->desc_get(engine, DNN_ENGINE_NUMERICS, DNN_TYPE_NUMERICS, MOST_NOTES, &nnumerics,
                      numerics) == DNN_OK &&
          l->desc_get(engine, DNN_ENGINE_BEHAVIOUR, DNN_TYPE_BEHAVIOUR, MOST_NOTES, &nbehaviour,
                      behaviour) == DNN_OK &&
          nnumerics <= MOST_NOTES && nbehaviour <= MOST_NOTES;
-    const bool rounds = g->a_type == PD_F32 && !g->tf32; // then none may round its operands
+    const bool whole = g->a_type == PD_F32 && !g->tf32; // no operand may be rounded
     for (int64_t i = 0; ok && i < nnumerics; i++) {
         const int note = numerics[i];
-        ok = note != DNN_ANY_ORDER && note != DNN_LESS_SUMS && note != DNN_FFT &&
-             !(note >= DNN_WINOGRAD && note <= DNN_LAST_WINOGRAD) &&
-             !(rounds && (note == DNN_TENSOR_CORES || note == DNN_LESS_INPUT));
+        ok = note != DNN_ANY_ORDER && note != DNN_LESS_SUMS && note != DNN_LESS_INPUT &&
+             note != DNN_FFT && !(note >= DNN_WINOGRAD && note <= DNN_LAST_WINOGRAD) &&
+             !(whole && note == DNN_TENSOR_CORES);
     }
     for (int64_t i = 0; ok && i < nbehaviour; i++) ok = behaviour[i] != DNN_COMPILES;
     if (engine) l->desc_destroy(engine);
@@ -144,8 +146,8 @@ static bool is_exact(const Cudnn *l, DnnDesc config, const ProgGemm *g)
 static void add_plan(const CudaDevice *d, CudaConv *v, DnnDesc config, const ProgGemm *g)
 {
     const Cudnn *l = &d->dnn;
-    bool ok = is_exact(l, config, g);
-    int64_t n = 0, workspace = -1;
+    int64_t n = 0, workspace = -1, number = -1;
+    bool ok = is_exact(l, config, g, &number);
     DnnDesc plan = ok ? create(l, &ok, DNN_PLAN) : NULL;
     set(l, &ok, plan, DNN_PLAN_HANDLE, DNN_TYPE_HANDLE, 1, &d->dnn_handle);
     set(l, &ok, plan, DNN_PLAN_CONFIG, DNN_TYPE_DESC, 1, &config);
@@ -157,6 +159,7 @@ static void add_plan(const CudaDevice *d, CudaConv *v, DnnDesc config, const Pro
         return;
     }
     v->workspace[v->n] = (size_t)workspace;
+    v->engine[v->n] = number;
     v->plan[v->n++] = plan;
 }
 
@@ -213,6 +216,7 @@ int cuda_conv_propose(RtModule *m, int gemm, const uint32_t *align, LtResult *ou
     for (; g->conv && n < g->conv->n && n < most; n++) {
         out[n] = (LtResult){.workspace = g->conv->workspace[n], .state = LT_OK};
         out[n].algo.data[0] = (uint64_t)n;
+        out[n].algo.data[1] = (uint64_t)g->conv->engine[n];
     }
     return n;
 }

@@ -145,7 +145,7 @@ static bool accepts(RtModule *m, int gemm, const char *text, size_t n, LtResult 
         LtResult proposed[PROPOSED];
         if (algo.data[0] >= (uint64_t)propose_conv(m, gemm, proposed)) return false;
         *r = proposed[algo.data[0]];
-        return true;
+        return !memcmp(&r->algo, &algo, sizeof algo); // (the same engine)
     }
     if (d->lt.algo_check(d->lt_handle, g->desc, g->a, g->b, g->c, g->c, &algo, r) != LT_OK ||
         r->state != LT_OK || r->workspace > (size_t)m->p->gemms[gemm].workspace)
@@ -275,7 +275,7 @@ static RtCode search(RtModule *m, int gemm, RtError *e)
 
 static RtKey cache_key(const CudaGemm *g)
 {
-    RtKey key = rt_key_start("matmul choice 8");
+    RtKey key = rt_key_start("matmul choice 9");
     rt_key_str(&key, g->key);
     return key;
 }
@@ -339,7 +339,9 @@ static RtCode measure(RtModule *m, int gemm, const RtCompileOptions *o, GemmFoun
                m->defect, p->loc && *p->loc ? ", " : "", p->loc ? p->loc : "",
                p->conv.kind ? "convolution" : "matmul");
     }
-    if (!measured) return RT_OK; // no memory to measure: uses the library's first algorithm
+    if (!measured)
+        return RT_OK; // no memory to measure: the library's first algorithm is used, or
+                      // for a convolution the kernel
     if (t.library > 0 && t.kernel > 0)
         plain_format(note, sizeof note, "  # library %.2f us, kernel %.2f us", t.library * 1e6,
                      t.kernel * 1e6);
@@ -387,6 +389,7 @@ RtCode cuda_gemm_choose(RtModule *m, int gemm, const RtCompileOptions *o, Arena 
     if (e->code == RT_OOM || !cuda_gemm_has_kernel(m, gemm)) return e->code;
     *e = (RtError){0}; // there is no algorithm, so nothing to measure
     g->generated = true;
+    if (p->conv.kind) return RT_OK; // (perhaps the library could not begin: it is asked again)
     g->value = print_choice(g, "");
     if (!g->value) return rt_fail(e, RT_OOM, "out of memory");
     rt_cache_put(o, cache_key(g), g->value, strlen(g->value));

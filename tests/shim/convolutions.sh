@@ -19,10 +19,10 @@ conv() {
     on_shim "$NETC" inspect "$file" --cache-dir '' "$@" >inspect.txt
     grep -q " $calls library calls" inspect.txt && pass || fail "not $calls library calls: $file $*: $(head -1 inspect.txt)"
 }
-SHIM_DNN=fast conv f32.net 6 --precision tf32
+SHIM_DNN=fast conv f32.net 7 --precision tf32
 SHIM_DNN=fast conv bf16.net 3 -D dilation=2 -D low=0 -D high=3 -D c=32
 # (where the window is one pixel, dx would need less than no padding)
-today && SHIM_DNN=fast conv f32.net 6 -D stride=2 -D low=2 -D b=16
+today && SHIM_DNN=fast conv f32.net 7 -D stride=2 -D low=2 -D b=16
 today && SHIM_DNN=slow conv f16.net 2 -D u=1 -D v=5 -D b=12
 
 # The gradient of images by classes of pixels, also of axes without a step, and of odd images.

@@ -3,8 +3,8 @@
 // that rounds f32, and one that does none of this; netc must leave out the first two, and without
 // TF32 the third.
 //
-// SHIM_DNN=fast or slow: how fast it says to be. none: it proposes nothing. broken: calls fail. wrong: results are of
-// images a pixel further on.
+// SHIM_DNN=fast or slow: how fast it says to be. none: it proposes nothing. broken: calls fail.
+// wrong: results are of images a pixel further on.
 #include <stdlib.h>
 
 #include "tests/shim/element.h"
@@ -192,6 +192,11 @@ DnnStatus cudnnBackendGetAttribute(DnnDesc desc, int attribute, int type, int64_
         *n = 1;
         return DNN_OK;
     }
+    if (d->kind == DNN_ENGINE && attribute == DNN_ENGINE_NUMBER) {
+        *(int64_t *)values = d->engine;
+        *n = 1;
+        return DNN_OK;
+    }
     if (d->kind == DNN_ENGINE) {
         const bool numerics = attribute == DNN_ENGINE_NUMERICS;
         *n = numerics ? d->engine == VARYING || d->engine == ROUNDED : d->engine == COMPILED;
@@ -337,7 +342,9 @@ static CuResult compute(void *arg)
 DnnStatus cudnnBackendExecute(DnnHandle h, DnnDesc plan, DnnDesc pointers)
 {
     const Desc *p = plan, *to = pointers;
-    if (is_mode("broken") || !p->ready || !to->ready || p->engine == VARYING || p->engine == COMPILED) return FAILED;
+    if (is_mode("broken") || !p->ready || !to->ready || p->engine == VARYING ||
+        p->engine == COMPILED)
+        return FAILED;
     const Desc *config = find(p, DNN_PLAN_CONFIG)->p[0],
                *graph = find(config, DNN_HEURISTIC_GRAPH)->p[0],
                *op = find(graph, DNN_GRAPH_OPERATIONS)->p[0];

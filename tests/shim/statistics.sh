@@ -17,7 +17,8 @@ taken() {
 }
 # scheduled UNITS SCHEDULE DEFINITION...: the same by that schedule, which is some kernel's.
 scheduled() {
-    local -x NETC_CHECK_FUSED=1 # (the other builds are checked by taken, of a third each day)
+    today || return 0
+    local -x NETC_CHECK_FUSED=1 # (the other builds are checked by taken)
     local units=$1 schedule=$2; shift 2
     echo "SEED=$SEED: $units multiprocessors, $schedule, $*"
     { echo '# netc tune 1'; SHIM_UNITS=$units LD_LIBRARY_PATH=$SHIM "$NETC" inspect "$net" --target cuda --knobs --tune-file '' "$@" |
