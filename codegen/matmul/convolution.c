@@ -360,18 +360,6 @@ static bool types_fit(const Node *dot, DType result)
            attr_int(dot, ATTR_accumulate, DT_F32) == DT_F32 && !attr_find(dot, ATTR_groups);
 }
 
-// Whether operands and result have as many elements as the convolution's.
-static bool covers(const ConvMatch *m, const Node *dot)
-{
-    const int64_t have[] = {type_count(&m->a->type), type_count(&m->b->type),
-                            type_count(&dot->type)};
-    for (int i = 0; i < (m->classes ? 2 : 3); i++) {
-        int64_t n;
-        if (!prog_gemm_elements(&m->gemm, i, &n) || n != have[i]) return false;
-    }
-    return true;
-}
-
 bool conv_match(const GemmFrom *f, const Group *gr, ConvMatch *m, bool *stored)
 {
     const Node *dot = gr->anchor;
@@ -418,5 +406,5 @@ bool conv_match(const GemmFrom *f, const Group *gr, ConvMatch *m, bool *stored)
     g->a_type = g->b_type = g->c_type = (ProgDType)dot->args[0]->type.dtype;
     g->compute = PD_F32;
     g->tf32 = f->tf32 && g->a_type == PD_F32;
-    return sizes(g) && (c->parts == 1 || g->a_type == PD_F32) && covers(m, dot);
+    return sizes(g) && (c->parts == 1 || g->a_type == PD_F32);
 }

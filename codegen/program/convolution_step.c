@@ -193,6 +193,18 @@ static int add_kernels(Frame *f, const Item *it, const ConvMatch *m, LoweredKern
     return n + follower->nargs;
 }
 
+// Whether operands and result have as many elements as the convolution's.
+static bool covers(const ConvMatch *m, const Node *dot)
+{
+    const int64_t have[] = {type_count(&m->a->type), type_count(&m->b->type),
+                            type_count(&dot->type)};
+    for (int i = 0; i < (m->classes ? 2 : 3); i++) {
+        int64_t n;
+        if (!prog_gemm_elements(&m->gemm, i, &n) || n != have[i]) return false;
+    }
+    return true;
+}
+
 bool frame_convolution(Frame *f, const Item *it)
 {
     enum { OWN = 4 }; // arguments of the library's call
@@ -201,7 +213,7 @@ bool frame_convolution(Frame *f, const Item *it)
     bool stored;
     const GemmFrom from = frame_gemms(f);
     if (!is_plain(f, it) || !conv_match(&from, it->groups.at[0], &m, &stored) ||
-        !candidate_convolution(e->gen->target, &m.gemm))
+        !covers(&m, it->groups.at[0]->anchor) || !candidate_convolution(e->gen->target, &m.gemm))
         return false;
     const Group *gr = it->groups.at[0];
     const Node *dot = gr->anchor, *named = stored ? gr->outs.at[0] : dot;
