@@ -5,8 +5,12 @@
 //     w(r, t, c) = sum over b, o of y(b, o, r) windows(b, o, t, c)         gradient of weights
 //
 // where windows(b, o, t, c) = image(b, o * step + t * dilation - zeros before, c). All operands
-// must be stored, dense, in the order above. The gradient of images with a step is several
-// contractions (passes/autodiff/autodiff_window.c), which are not recognised.
+// must be stored, dense, in the order above.
+//
+// With a step, the pixels of the gradient of images are of several classes: those whose positions
+// leave the same remainder modulo the step, for which the same pixels of a window count. It is one
+// contraction (passes/autodiff/autodiff_window.c) with the weights of each class side by side, and
+// the classes are axes of its result.
 #include "codegen/matmul/gemm.h"
 
 #include <string.h>

@@ -72,7 +72,7 @@ static LoweredKernel *lower_rest(Frame *f, const Group *gr)
 static Node *by_classes(Graph *g, const ConvMatch *m, const Type *stored, Node **image)
 {
     const ProgConv *c = &m->gemm.conv;
-    int64_t dim[MAX_RANK], perm[MAX_RANK];
+    int64_t dim[MAX_RANK], perm[MAX_RANK], within[PROG_MAX_IMAGE_AXES];
     int rank = 0, places = 0, classes = 0;
     Type t = {.dtype = stored->dtype, .rank = 2 + c->axes};
     t.dim[0] = c->images;
@@ -84,13 +84,11 @@ static Node *by_classes(Graph *g, const ConvMatch *m, const Type *stored, Node *
     for (int i = 0; i < c->axes; i++) {
         perm[places++] = rank;
         dim[rank++] = m->of_class[i];
-        if (c->step[i] > 1) dim[rank++] = c->step[i];
-    }
-    for (int i = 0, at = 1; i < c->axes; i++, at += 1) {
         if (c->step[i] == 1) continue;
-        at++;
-        perm[places + classes++] = at;
+        within[classes++] = rank;
+        dim[rank++] = c->step[i];
     }
+    memcpy(perm + places, within, (size_t)classes * sizeof *within);
     perm[places + classes] = rank;
     dim[rank++] = c->channels;
     Node *y = *image;

@@ -12,16 +12,9 @@ table=$here/sm_90.txt
 version=$("$NETC" doctor 2>&1 | sed -n 's/^yes NVRTC *\([0-9][0-9]*\.[0-9]*\).*/NVRTC \1/p')
 version=${version:-no NVRTC}
 
-digest() { # FILE OPTION...: of the kernels' text and launches
-    local file=$1; shift
-    local netc=("$NETC" "$file" "${@/#-e/--entries}" --target cuda --arch sm_90 --tune-file '' -q)
-    "${netc[@]}" --emit cuda >"$W/text.$number" && "${netc[@]}" --emit plan >"$W/plan.$number" || return
-    { cat "$W/text.$number"; grep -oE '^ *[0-9]+ +kernel [^ ]+|block .*shared .*' "$W/plan.$number"; } | sha256sum | cut -c 1-16
-    rm "$W/text.$number" "$W/plan.$number"
-}
 cards() { # NUMBER FILE OPTION...
     local number=$1 file=$2 text; shift 2
-    text=$(digest "$file" "$@")
+    text=$(program_digest "$file" "$@")
     [ -n "$text" ] || { echo "$file $*: no text" >>"$W/failed"; return; }
     [ -n "$all" ] || [ $(((number + SEED) % 8)) -eq 0 ] || ! awk -v name="$file${*:+ $*}" -v text="# text $text" \
         '/^[^ #]/ { at = $0 == name } at { print; known += $0 == text } END { exit !known }' "$table" >"$W/rows.$number" || return

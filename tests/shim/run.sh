@@ -32,20 +32,14 @@ one() {
     fi
 }
 
-# digest FILE OPTIONS...: of the text of its kernels and of what emulates them; '' if there is none.
+# What a line of the record depends on besides its kernels.
 record=$ROOT/tests/shim/checked
-base=$(cd "$ROOT" && cat codegen/prelude/c*.h tests/shim/{kernel,ptx}.h tests/shim/{grid,late,matrix,memory,rewrite}.c | sha256sum)
-digest() {
-    local text=$W/text.$BASHPID
-    (cd "$ROOT" && "$NETC" "${1#"$ROOT"/}" "${@:2}" --target cuda --arch sm_90 --tune-file '' -q --emit cuda >"$text" 2>/dev/null)
-    [ -s "$text" ] && { echo "$base"; cat "$text"; } | sha256sum | cut -c 1-16
-    rm -f "$text"
-}
+base=$(cd "$ROOT" && cat codegen/prelude/c*.h tests/shim/{kernel,ptx}.h tests/shim/{grid,late,matrix,memory,rewrite}.c | sha256sum | cut -c 1-8)
 # turn NUMBER FUSED FILE OPTIONS...: checks a line unless it is known. One with its digest in $W/digests is one that passed.
 turn() {
     local number=$1 fused=$2 file=$3 text; shift 3
-    text=$(digest "$file" "$@")
-    text="${text:-none} ${file#"$ROOT"/}${*:+ $*}"
+    text=$(program_digest "$file" "$@" 2>/dev/null)
+    text="${text:+$base}${text:-none} ${file#"$ROOT"/}${*:+ $*}"
     if [ -n "${SHIM_ALL:-}" ] || [[ $text = none* ]] || ! grep -qxF -- "$text" "$record" ||
         { [ -z "$update" ] && [ $(((number + SEED) % 8)) = 0 ]; }; then
         one "$fused" "$file" "$@" || return
@@ -68,7 +62,7 @@ while read -r file options; do
     turn $number "$fused" "$file" $options &
 done < <(SEED=$([ -n "$update" ] || echo "$SEED") "$ROOT/tests/shim/variants")
 wait
-if [ -n "$update" ]; then grep -v '^none' "$W/digests" | sort -k2 >"$record"; fi
+if [ -n "$update" ] && [ -z "${SHIM_ONLY:-}" ]; then grep -v '^none' "$W/digests" | sort -k2 >"$record"; fi
 passed=$(grep -c '^ok ' "$W/results"); failed=$(grep -c '^failed' "$W/results"); grep '^failed' "$W/results"
 [ -z "${SHIM_TIMES:-}" ] || grep '^ok ' "$W/results" | sort -k2nr
 finish
