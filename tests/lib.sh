@@ -17,12 +17,12 @@ needs_shim() {
 }
 finish() { echo "$passed passed, $failed failed, $skipped skipped"; [ $failed -eq 0 ]; exit; }
 
-# today: whether a check is one of the third of a test's calls that are made whole today, others each day (SEED), all of
-# them in three days; SHIM_ALL=1: every one. Of `netc check` the others look at the fused build alone:
+# today: whether a check is one of the fifth of a test's calls that are made whole today, others each day (SEED), all of
+# them in five days; SHIM_ALL=1: every one. Of `netc check` the others look at the fused build alone:
 #     today || local -x NETC_CHECK_FUSED=1
 : "${SEED:=$((10#$(date +%j)))}"
 nth=0
-today() { nth=$((nth + 1)); [ -n "${SHIM_ALL:-}" ] || [ $(((nth + SEED) % 3)) = 0 ]; }
+today() { nth=$((nth + 1)); [ -n "${SHIM_ALL:-}" ] || [ $(((nth + SEED) % 5)) = 0 ]; }
 
 # $LIMIT: the seconds after which a command hangs, ten times what any takes on a quiet machine.
 # expect CODE TEXT command...: exits with CODE and its output holds TEXT (a fixed string; '' for any).

@@ -1,15 +1,16 @@
 #!/bin/bash
 # `netc check` on every sample and on a model of every primitive op; what it must say of checks that decide little, and
-# of mistakes in what only it looks at. Of the files a third is checked in all builds, others each day (today, tests/lib.sh), and
+# of mistakes in what only it looks at. Of the files a fifth is checked in all builds, others each day (today, tests/lib.sh), and
 # of the rest the fused build; primitives.net in all builds every day.
 . "$(dirname "$0")/../lib.sh"
 device=${CHECK_DEVICE:-cpu}
-# Most of the time here is the compiler's, and 40 % less so. What depends on the text's promises stays: vectors, aliasing.
+# Most of the time here is the compiler's, and 40 % less so. What depends on the text's promises stays: vectors, aliasing. The
+# rest is compiled without vectors, in half of the time.
 P=$ROOT/tests/net/check/primitives.net
 export REAL_CC=${CC:-cc} CC=$ROOT/tests/cc_once.sh KERNELS=$W/kernels CC_FLAGS='-O1 -fno-ivopts -fstrict-aliasing'
 one() { # FILE OPTION...: leaves a line in $W/results
     local out
-    today || [ "$1" = "$P" ] || local -x NETC_CHECK_FUSED=1
+    today || [ "$1" = "$P" ] || local -x NETC_CHECK_FUSED=1 CC_FLAGS='-Og -fno-tree-vectorize -fno-openmp-simd'
     if ! out=$(timeout "${LIMIT:-1200}" "$NETC" check "$@" --device "$device" 2>&1) ||
         grep -qE 'WRONG|BAD|AddressSanitizer|runtime error:' <<<"$out"; then
         echo "failed: ${1#"$ROOT"/}: $(grep -E 'WRONG|BAD|error|Sanitizer' <<<"$out" | head -4)"

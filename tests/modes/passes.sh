@@ -75,10 +75,10 @@ PASSES=$(sed -n 's/.*passes that can be skipped: //p' names | tr -d ,)
 
 EACH=1 FROM=0
 train_all default
-# Of the samples each pass has a sixth, of the language tests a share; a third is run without all of them together.
+# Of the samples each pass has an eighth, of the language tests a share; a third is run without all of them together.
 count=$(wc -w <<<"$PASSES") number=0
 for p in $PASSES; do
-    [ "${MODES:-}" = all ] || { EACH=6 FROM=$((SEED + number)); export SHARE=$(((SEED + number) % count))/$count; }
+    [ "${MODES:-}" = all ] || { EACH=8 FROM=$((SEED + number)); export SHARE=$(((SEED + number) % count))/$count; }
     train_all "without-$p" --skip-passes "$p"
     same "without-$p"
     net_values "without-$p" --skip-passes "$p"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Convolutions of odd numbers of channels, whose images are stored with zeros behind these (passes/channels.c), on the device of the
-# host, against the evaluator: random sizes, a third of them each day; on a device of one multiprocessor, where small ones count.
+# host, against the evaluator: random sizes, a fifth of them each day; on a device of one multiprocessor, where small ones count.
 . "$(dirname "$0")/../lib.sh"
 net=$ROOT/tests/shim/net/channels.net
 needs_shim

@@ -65,7 +65,7 @@ SHIM_DNN=fast conv one.bin ''
 RANDOM=$SEED # another day, other sizes
 any() { printf -v "$1" %s $(($2 + RANDOM % ($3 - $2 + 1))); } # NAME LEAST MOST
 for file in short bf16; do
-    today || continue # (a third of both)
+    today || continue # (a fifth of both)
     any b 3 9; any u 1 4; any v 1 4; any stride 1 3; any dilation 1 2; any low 0 3; any high 0 3; any h 9 15; any w 9 15; any c 3 9
     any o 3 9
     sizes="-D b=$b -D h=$h -D w=$w -D c=$((8 * c)) -D o=$((8 * o)) -D u=$u -D v=$v -D stride=$stride -D dilation=$dilation"

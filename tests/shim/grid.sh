@@ -19,7 +19,7 @@ one() {
 for n in 1 32 33 65 129 257 513; do
     for sizes in '132 67' '2 300'; do
         while [ "$(jobs -rp | wc -l)" -ge "${SHIM_JOBS:-2}" ]; do wait -n; done
-        fused=; today || fused=1 # (of a third of the sizes the other builds, too)
+        fused=; today || fused=1 # (of a fifth of the sizes the other builds, too)
         # shellcheck disable=SC2086
         one $sizes $n &
     done

@@ -31,7 +31,7 @@ model wide(u: f64[n, c]) { return y = scatter_add(zeros([p, c], f64), cast(run()
 N
 RANDOM=$SEED # another day, other sizes
 check() { # WHY SIZES...: both kernels of each sum are there, and right
-    today || return 0 # (a third each day)
+    today || return 0 # (a fifth each day)
     local why=$1; shift
     expect 0 "kernels on cuda:0" "$NETC" check hot.net --device cuda:0 --cache-dir '' "$@"
     local chunks

@@ -8,7 +8,7 @@ export SHIM_UNITS=1 LD_LIBRARY_PATH=$SHIM${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 RANDOM=$SEED # another day, other sizes
 # stored LEAST DEFINITION...: so many entries at least store their windows, and all are right.
 stored() {
-    today || return 0 # (a third each day)
+    today || return 0 # (a fifth each day)
     local least=$1 found; shift
     expect 0 "kernels on cuda:0" "$NETC" check "$net" --device cuda:0 --cache-dir '' "$@"
     found=$("$NETC" inspect "$net" --cache-dir '' --order "$@" 2>/dev/null | awk '/^entry/ { name = $2 } /^  windows / { seen[name] } END { print length(seen) }')

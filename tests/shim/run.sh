@@ -4,7 +4,7 @@
 # out of bounds and divergent barriers (shim.h). A new kind of kernel needs a .net file in net/;
 # variants says how it asks for more sizes.
 #
-# The first line of a file of net/ is checked in all builds; of the others (more sizes, options, the files of tests/net) a third is,
+# The first line of a file of net/ is checked in all builds; of the others (more sizes, options, the files of tests/net) a fifth is,
 # others each day (today, lib.sh), and of the rest the fused build. The file `checked` has digests of the kernels' text, with the prelude
 # and the shim, of lines that passed: of lines whose digest is there one of eight is checked, others each day.
 #

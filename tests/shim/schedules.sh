@@ -169,7 +169,7 @@ stray 'wgmma=together tile_n=64 cluster=2' $((69 * 72))
 SHIM_CUT='step == 0 && shift > 0=>step < 0' stray 'wgmma=own tile_n=64 cluster=1' $((18 * 72))
 
 # Tiles in shared memory: a ring that is filled again, sums that blocks of a cluster share, aligned operands and others.
-ring() { # SCHEDULE OPTION...: a third each day
+ring() { # SCHEDULE OPTION...: a fifth each day
     today || return 0
     local schedule=$1; shift
     { echo '# netc tune 1'; "$NETC" inspect "$ROOT/tests/shim/net/staged.net" --target sm_90 --knobs --precision tf32 "$@" |

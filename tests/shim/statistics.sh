@@ -8,7 +8,7 @@ needs_shim
 
 # taken UNITS MODELS DEFINITION...: of so many models ('': any) kernels take the sums, and all are right.
 taken() {
-    today || return 0 # (a third each day)
+    today || return 0 # (a fifth each day)
     local units=$1 models=$2 found; shift 2
     found=$(SHIM_UNITS=$units LD_LIBRARY_PATH=$SHIM "$NETC" inspect "$net" --order --tune-file '' "$@" | grep -c ' dot_.* f32$\|_dot_.* f32$')
     echo "SEED=$SEED: $units multiprocessors, $*: $found take sums"

@@ -3,7 +3,7 @@
 . "$(dirname "$0")/../lib.sh"
 needs_shim
 for t in runtime_cuda lib_capture codegen_lower lib_products; do
-    [ $t = runtime_cuda ] || [ $t = lib_capture ] || today || continue # (others by thirds, each day)
+    [ $t = runtime_cuda ] || [ $t = lib_capture ] || today || continue # (others by fifths, each day)
     LIMIT=3000 expect 0 " 0 failed, 0 skipped" env QUICK=1 LD_LIBRARY_PATH="$BUILD/shim" "$BUILD/tests/unit/$t"
 done
 for t in lib_scale lib_draws lib_places lib_prepare; do

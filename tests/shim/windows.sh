@@ -17,7 +17,7 @@ measured() {
 
 # windows SCHEDULE KERNELS DEFINITION...: so many kernels ('': some) are made by that schedule, and all are right.
 windows() {
-    # (other builds are checked where sizes are drawn, of a third each day)
+    # (other builds are checked where sizes are drawn, of a fifth each day)
     { [ -n "${SIZES:-}" ] && today; } || local -x NETC_CHECK_FUSED=1
     local schedule=$1 kernels=$2; shift 2
     { echo '# netc tune 1'; LD_LIBRARY_PATH=$SHIM "$NETC" inspect "$net" --target cuda --knobs --no-library "$@" |
@@ -62,7 +62,7 @@ windows 'wgmma=own tile_n=64 cluster=1' 4 -D u=1 -D v=1 -D low=0 -D high=0 -D st
 grep -q dot apart.txt && ! grep -q slice apart.txt && pass || fail "what stands apart is stored: $(grep slice apart.txt)"
 
 # Numbers of channels that are no multiple of a copy's, with zeros behind them.
-channels() { # DEFINITION...: a third each day
+channels() { # DEFINITION...: a fifth each day
     today || return 0
     export SHIM_UNITS=${UNITS:-1}
     { echo '# netc tune 1'; LD_LIBRARY_PATH=$SHIM "$NETC" inspect "$net" --target cuda --knobs --no-library "$@" |

@@ -8,7 +8,7 @@ export SHIM_UNITS=${SHIM_UNITS:-4} # (so few results are in parts only on a devi
 
 # windows SCHEDULE KERNELS DEFINITION...: so many kernels ('': some) are made by that schedule, the first ones, and all are right.
 windows() {
-    # (other builds are checked where sizes are drawn, of a third each day)
+    # (other builds are checked where sizes are drawn, of a fifth each day)
     { [ -n "${SIZES:-}" ] && today; } || local -x NETC_CHECK_FUSED=1
     local schedule=$1 kernels=$2; shift 2
     { echo '# netc tune 1'; LD_LIBRARY_PATH=$SHIM "$NETC" inspect "$net" --target cuda --knobs --no-library "$@" |
