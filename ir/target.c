@@ -305,16 +305,22 @@ bool target_tiled_product(const Target *t, int64_t batch, int64_t m, int64_t n, 
 }
 
 // Share of the rate with aligned sizes that the library reaches if the contracted axis or the
-// result's last axis is odd (on an H200: 100 to 150 of 760 TFLOP/s), and if only another axis of an
-// operand is odd (430).
+// result's last axis is odd (on an H200: 16-bit floats 100 to 150 of 760 TFLOP/s, tf32 68 to 133 of
+// 380), and if only another axis of an operand is odd (430 of 760, 110 of 255).
 #define ODD_SHARE   0.2
+#define ODD_TF32    0.33
 #define OTHER_SHARE 0.55
+#define OTHER_TF32  0.45
 #define UNEVEN_LOSS 0.15
 #define LAUNCH      1.5e-6
 
-double target_library_seconds(const Target *t, double flops, bool inner_odd, bool outer_odd)
+double target_library_seconds(const Target *t, bool half, double flops, bool inner_odd,
+                              bool outer_odd)
 {
-    return flops / t->bf16_flops / (inner_odd ? ODD_SHARE : outer_odd ? OTHER_SHARE : 1);
+    double share = inner_odd   ? half ? ODD_SHARE : ODD_TF32
+                   : outer_odd ? half ? OTHER_SHARE : OTHER_TF32
+                               : 1;
+    return flops / target_product_flops(t, half, true) / share;
 }
 
 double target_uneven_seconds(const Target *t, double flops)

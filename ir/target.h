@@ -91,10 +91,11 @@ bool target_tiled_product(const Target *t, int64_t batch, int64_t m, int64_t n, 
 bool target_quick_product(int64_t batch, int64_t m, int64_t n, int64_t k);
 // Products read and write 16-bit floats in groups of this many.
 enum { TARGET_UNIT = 8 };
-// Seconds of the library for a product of 16-bit floats. inner_odd: the contracted axis or the last
-// axis of the result is no multiple of TARGET_UNIT; outer_odd: another axis of an operand is no
-// multiple of it.
-double target_library_seconds(const Target *t, double flops, bool inner_odd, bool outer_odd);
+// Seconds of the library for a product of 16-bit floats ([half]) or tf32. inner_odd: the contracted
+// axis or the last axis of the result is no multiple of 16 bytes of the operands; outer_odd:
+// another axis of an operand is none.
+double target_library_seconds(const Target *t, bool half, double flops, bool inner_odd,
+                              bool outer_odd);
 // Seconds by which a product is slower than the library with aligned operands if it reads, in
 // place, a left operand whose rows are not aligned; on devices with group_products.
 double target_uneven_seconds(const Target *t, double flops);

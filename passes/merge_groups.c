@@ -150,7 +150,7 @@ static bool on_tensor_cores(const PassOptions *o, const Node *dot)
 {
     const DType t = dot->args[0]->type.dtype;
     return t == dot->args[1]->type.dtype && attr_int(dot, ATTR_accumulate, DT_F32) == DT_F32 &&
-           (t == DT_BF16 || t == DT_F16 || (t == DT_F32 && o->precision == PREC_TF32));
+           pass_on_tensor_cores(o, t);
 }
 
 // The value whose elements n reads, possibly several times and with zeros between them; slices: or

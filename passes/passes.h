@@ -34,6 +34,13 @@ typedef struct PassOptions {
     void *dump_ctx;
 } PassOptions;
 
+// Whether a GPU multiplies operands of this type on tensor cores.
+static inline bool pass_on_tensor_cores(const PassOptions *o, DType operand)
+{
+    return operand == DT_BF16 || operand == DT_F16 ||
+           (operand == DT_F32 && o->precision == PREC_TF32);
+}
+
 // The longest rows of queries, keys and values that an attention kernel multiplies on a GPU.
 enum { PASS_LONGEST_HEAD = 256 };
 

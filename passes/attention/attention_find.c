@@ -83,9 +83,9 @@ bool core_hot(Core *c, const Node *n)
     return hot;
 }
 
-// By id: values that are computed with a costly function and are small compared with the scores
-// (slopes of heads, a table of biases). They are stored rather than recomputed for every score. The
-// same for all scores of one size.
+// By id: values that are computed with a costly function or random numbers and are small compared
+// with the scores (slopes of heads, a table of biases, a mask of tokens hidden at random). They are
+// stored rather than recomputed for every score. The same for all scores of one size.
 static const bool *find_outside(Users *u, int64_t count)
 {
     enum { MOST_BYTES = 64 << 20, SHARE = 8 };
@@ -101,14 +101,15 @@ static const bool *find_outside(Users *u, int64_t count)
         OpClass class = node_class(n);
         int64_t size = type_count(&n->type);
         bool computed = class == CLS_ELEMENTWISE || class == CLS_VIEW;
-        scores[i] = node_has(n, OPF_DRAWN) || (n->op == OP_dot && size == count);
-        dear[i] = node_has(n, OPF_COSTLY);
+        bool small = size * SHARE <= count && size * 4 <= MOST_BYTES;
+        scores[i] = (node_has(n, OPF_DRAWN) && !small) || (n->op == OP_dot && size == count);
+        dear[i] = node_has(n, OPF_COSTLY | OPF_DRAWN);
         for (uint32_t k = 0; k < n->nargs; k++) {
             scores[i] |= (computed || class == CLS_REDUCE) && scores[n->args[k]->id];
             dear[i] |= computed && dear[n->args[k]->id];
         }
         if (!computed) continue;
-        outside[i] = dear[i] && !scores[i] && size * SHARE <= count && size * 4 <= MOST_BYTES;
+        outside[i] = dear[i] && !scores[i] && small;
     }
     vec_push(g->arena, &u->outside, (Outside){count, outside});
     return outside;

@@ -1,7 +1,7 @@
-// Dots of 16-bit floats with rows that are no multiple of 16 bytes: the library has slow algorithms
-// for them or none. Where aligned sizes gain more than copying the operands costs, the dot reads
-// PADDED operands, whose axes are multiples of eight elements, and its readers read a slice of the
-// result.
+// Dots on tensor cores (16-bit floats, and f32 as tf32) with rows that are no multiple of 16 bytes:
+// the library has slow algorithms for them or none. Where aligned sizes gain more than copying the
+// operands costs, the dot reads PADDED operands, whose axes are multiples of 16 bytes, and its
+// readers read a slice of the result.
 //
 // Padding is tracked: every element beyond the original extent has one value, the FILL, which
 // follows from the operation, so that elementwise results stay padded, and with them the operand of
@@ -13,9 +13,10 @@
 #include "ir/scalar.h"
 #include "passes/fuse/fuse.h"
 
-// Along an axis of at least LONG elements, a few more cost nothing, so rows are padded to whole
-// cache lines.
-enum { UNIT = TARGET_UNIT, LINE = 64, LONG = 32 * LINE, MOST_ARGS = 4 };
+// Bytes. Along an axis of at least LONG, a few more cost nothing, so rows are padded to whole cache
+// lines.
+enum { PIECE = 16, LINE = 128, LONG = 32 * LINE };
+enum { MOST_ARGS = 4 };
 
 typedef struct Form { // what a node is padded to
     Node *node;       // NULL: the node is not padded
@@ -27,18 +28,32 @@ typedef struct Pad {
     Remap map;  // to new values with the original shape
     Form *form; // by old id
     int *dots;  // by old id: number of products that read the stored operand
+    const PassOptions *options;
     const Target *target;
 } Pad;
-
-static int64_t round_up(int64_t n)
-{
-    int64_t unit = n < LONG ? UNIT : LINE;
-    return (n + unit - 1) / unit * unit;
-}
 
 static bool is_narrow(const Node *n)
 {
     return n->type.dtype == DT_BF16 || n->type.dtype == DT_F16;
+}
+
+// Whether the library computes the dot on tensor cores, which read PIECEs.
+static bool reads_pieces(const PassOptions *o, const Node *dot)
+{
+    return dot->op == OP_dot && pass_on_tensor_cores(o, dot->args[0]->type.dtype) &&
+           !fuse_generated(o, dot);
+}
+
+// The elements in so many bytes of the dot's operands.
+static int64_t elements(const Node *dot, int bytes)
+{
+    return bytes * 8 / dtype_info[dot->args[0]->type.dtype].bits;
+}
+
+static int64_t round_up(const Node *dot, int64_t n)
+{
+    int64_t unit = elements(dot, n < elements(dot, LONG) ? PIECE : LINE);
+    return (n + unit - 1) / unit * unit;
 }
 
 // -- which sides of a product ---------------------------------------------------------------------
@@ -59,6 +74,7 @@ static bool is_inner(const Node *n, int64_t axis)
 
 static Sides sides_of(const Node *dot)
 {
+    const int64_t unit = elements(dot, PIECE);
     Sides s = {.inner_odd = false};
     DotAxes axes[2];
     int last[2] = {-1, -1}; // free axes
@@ -69,22 +85,22 @@ static Sides sides_of(const Node *dot)
         for (int k = 0; k < axes[side].nfree; k++) {
             int64_t i = axes[side].free[k];
             last[side] = (int)i;
-            if (t->dim[i] % UNIT == 0 || !is_inner(dot->args[side], i)) continue;
-            s.want[side][i] = round_up(t->dim[i]);
+            if (t->dim[i] % unit == 0 || !is_inner(dot->args[side], i)) continue;
+            s.want[side][i] = round_up(dot, t->dim[i]);
             s.outer_odd = true;
         }
     }
     for (int k = 0; k < axes[0].ncontract; k++) {
         int64_t a = axes[0].contract[k], b = axes[1].contract[k];
         int64_t extent = dot->args[0]->type.dim[a];
-        if (extent % UNIT == 0 || (!is_inner(dot->args[0], a) && !is_inner(dot->args[1], b)))
+        if (extent % unit == 0 || (!is_inner(dot->args[0], a) && !is_inner(dot->args[1], b)))
             continue;
-        s.want[0][a] = s.want[1][b] = round_up(extent);
+        s.want[0][a] = s.want[1][b] = round_up(dot, extent);
         s.inner_odd = true;
     }
     int side = last[1] >= 0 ? 1 : 0; // which operand has the last axis of the result
-    if (last[side] >= 0 && dot->args[side]->type.dim[last[side]] % UNIT) {
-        s.want[side][last[side]] = round_up(dot->args[side]->type.dim[last[side]]);
+    if (last[side] >= 0 && dot->args[side]->type.dim[last[side]] % unit) {
+        s.want[side][last[side]] = round_up(dot, dot->args[side]->type.dim[last[side]]);
         s.inner_odd = true;
     }
     return s;
@@ -118,9 +134,11 @@ static bool pays(const Pad *p, const Node *dot, const Sides *s)
         if (!has_extents(f ? &f->node->type : &x->type, s->want[side]))
             moved += moving(t, &x->type);
     }
-    if (dot->type.rank && dot->type.dim[dot->type.rank - 1] % UNIT) moved += moving(t, &dot->type);
-    return target_library_seconds(t, flops, s->inner_odd, s->outer_odd) >
-           target_library_seconds(t, flops, false, false) + moved;
+    if (dot->type.rank && dot->type.dim[dot->type.rank - 1] % elements(dot, PIECE))
+        moved += moving(t, &dot->type);
+    bool half = is_narrow(dot->args[0]);
+    return target_library_seconds(t, half, flops, s->inner_odd, s->outer_odd) >
+           target_library_seconds(t, half, flops, false, false) + moved;
 }
 
 // -- products that need no padding ----------------------------------------------------------------
@@ -140,15 +158,18 @@ static bool stays_uneven(const Pad *p, const Node *dot)
     const Target *t = p->target;
     const Node *a = dot->args[0], *b = dot->args[1];
     DotAxes l = dot_axes(dot, 0), r = dot_axes(dot, 1);
-    if (!t->group_products || l.nfree != 1 || l.ncontract != 1 || r.nfree != 1 || a->type.rank != 2)
+    if (!t->group_products || !is_narrow(a) || l.nfree != 1 || l.ncontract != 1 || r.nfree != 1 ||
+        a->type.rank != 2)
         return false;
     int64_t rows = a->type.dim[l.free[0]], k = a->type.dim[l.contract[0]],
             cols = b->type.dim[r.free[0]];
     double flops = 2 * (double)rows * (double)cols * (double)k;
     double turned = is_inner(b, r.free[0]) ? 0 : moving(t, &b->type);
     bool fills = (double)rows * (double)cols >= 128.0 * 128 * 2 * t->units;
-    return k % UNIT && k >= LONG && cols % UNIT == 0 && is_inner(a, l.contract[0]) && fills &&
-           node_in_memory(stored_of(a)) && !form_of(p, b) && p->dots[stored_of(a)->id] == 1 &&
+    int64_t unit = elements(dot, PIECE);
+    return k % unit && k >= elements(dot, LONG) && cols % unit == 0 && is_inner(a, l.contract[0]) &&
+           fills && node_in_memory(stored_of(a)) && !form_of(p, b) &&
+           p->dots[stored_of(a)->id] == 1 &&
            moving(t, &a->type) > turned + target_uneven_seconds(t, flops);
 }
 
@@ -312,11 +333,11 @@ static void follow(Pad *p, const Node *n)
 }
 
 // Whether there is a product with unaligned sizes: nothing else needs padding.
-static bool any_uneven(const Pad *p, const Graph *g, const PassOptions *o)
+static bool any_uneven(const Pad *p, const Graph *g)
 {
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         const Node *n = g->nodes.at[i];
-        if (n->op != OP_dot || !is_narrow(n->args[0]) || fuse_generated(o, n)) continue;
+        if (!reads_pieces(p->options, n)) continue;
         if (stays_uneven(p, n)) return true;
         Sides s = sides_of(n);
         if ((s.inner_odd || s.outer_odd) && pays(p, n, &s)) return true;
@@ -328,15 +349,15 @@ Graph *fuse_pad(Graph *g, const PassOptions *o)
 {
     const Target *t = o ? o->target : NULL;
     if (!t || t->kind != TARGET_CUDA || !t->matmul_library) return g;
-    Pad p = {.target = t, .dots = count_dots(g)};
+    Pad p = {.options = o, .target = t, .dots = count_dots(g)};
     p.form = NEW_ARRAY(g->arena, Form, g->nodes.n + 1);
-    if (!any_uneven(&p, g, o)) return g;
+    if (!any_uneven(&p, g)) return g;
     p.dst = graph_beside(g);
     p.map = remap_begin(g, p.dst);
     bool any = false;
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         Node *n = g->nodes.at[i];
-        if (n->op == OP_dot && is_narrow(n->args[0]) && !fuse_generated(o, n)) {
+        if (reads_pieces(o, n)) {
             if (stays_uneven(&p, n)) {
                 p.map.map[i] = uneven_dot(&p, n);
                 any = true;

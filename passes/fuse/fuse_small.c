@@ -80,8 +80,7 @@ bool fuse_few_results(const PassOptions *o, const Node *dot)
         ((!takes_windows(o, dot->args[0]) && !takes_windows(o, dot->args[1])) ||
          2.0 * (double)x.batch * (double)x.m * (double)x.n * (double)x.k > FLOPS))
         return false;
-    return (t == DT_BF16 || t == DT_F16 || (t == DT_F32 && o->precision == PREC_TF32)) &&
-           target_few_results(o->target, x.batch, x.m, x.n, x.k);
+    return pass_on_tensor_cores(o, t) && target_few_results(o->target, x.batch, x.m, x.n, x.k);
 }
 
 // Stored windows would contain each element as often as they overlap.

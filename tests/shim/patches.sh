@@ -21,7 +21,7 @@ stored 0 -D h=17 -D c=1 -D k=5 -D dilation=2
 stored 0 -D b=4 -D h=19 -D c=1 -D o=36 -D k=1 -D stride=1 -D dilation=2 -D f16s=1 # (rows beside columns with blocks of 252)
 for _ in 1 2 3; do
     k=$((1 + RANDOM % 7)) # (of 5, dilated, one fits into images of 15 and more, of more than 5 not into all)
-    stored 0 -D b=$((1 + RANDOM % 4)) -D h=$((15 + RANDOM % 18)) -D c=$((1 + RANDOM % 7)) -D o=$((1 + RANDOM % 40)) -D k=$k \
+    stored 0 -D b=$((1 + RANDOM % 3)) -D h=$((15 + RANDOM % 10)) -D c=$((1 + RANDOM % 7)) -D o=$((1 + RANDOM % 40)) -D k=$k \
         -D stride=$((1 + RANDOM % 3)) -D dilation=$((k > 5 ? 1 : 1 + RANDOM % 2)) -D f16s=$((RANDOM % 2))
 done
 finish

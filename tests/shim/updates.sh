@@ -23,7 +23,8 @@ model middle(x: f32[3, p, c // 3], i: i64[n] in 0..p, u: f32[3, n, c // 3]) { re
 N
 checked() { today || local -x NETC_CHECK_FUSED=1; expect 0 "kernels on cuda:0" "$NETC" check "$@" --device cuda:0 --cache-dir ''; }
 RANDOM=$SEED # another day, other sizes
-for size in "" "-D n=$((9000 + RANDOM % 4000)) -D p=$((11000 + RANDOM % 3000)) -D c=$((131 + RANDOM % 60))"; do
+odd() { [ $((SEED % 2)) = 1 ]; }
+for size in "$(odd || echo "-D n=$((9000 + RANDOM % 4000)) -D p=$((11000 + RANDOM % 3000)) -D c=$((131 + RANDOM % 60))")"; do
     # shellcheck disable=SC2086
     checked sums.net $size
     # shellcheck disable=SC2086
@@ -31,7 +32,7 @@ for size in "" "-D n=$((9000 + RANDOM % 4000)) -D p=$((11000 + RANDOM % 3000)) -
     [ "$sorted" -ge 5 ] && pass || fail "SEED=$SEED $size: sums of sorted updates: $sorted of 5"
 done
 # Few columns: several places a warp.
-for c in 1 $((2 + RANDOM % 25)); do
+for c in $(odd && echo 1 || echo $((2 + RANDOM % 25))); do
     sed "/^model middle/d; s/^const c = .*/const c = $c/" sums.net >narrow.net
     size="-D n=$((16500 + RANDOM % 2000)) -D p=$((60000 + RANDOM % 4000))"
     # shellcheck disable=SC2086

@@ -14,11 +14,11 @@
 
 static RtDevice *device;
 
+static const char odd_sizes[] = "const m = 40\nconst k = 33\nconst n = 51\n",
+                  // as tf32 smaller ones are generated
+    larger_sizes[] = "const m = 332\nconst k = 257\nconst n = 131\n";
 static const char odd[] =
     "use nn\n"
-    "const m = 40\n"
-    "const k = 33\n"
-    "const n = 51\n"
     // inputs and outputs are the caller's, dense
     "model plain(x: bf16[m, k], w: bf16[k, n], b: bf16[n]) { return y = matmul(x, w) + b }\n"
     "model turned(x: bf16[k, m], w: bf16[n, k]) { return y = matmul(transpose(x), transpose(w)) }\n"
@@ -48,7 +48,8 @@ static const char odd[] =
     "    a = cast(exp(0.1 * cast(matmul(x, w), f32)), bf16)\n"
     "    return both = matmul(a, transpose(a)), one = matmul(a, v)\n"
     "}\n"
-    "model shaped(x: bf16[4, 10, k], w: bf16[k, n]) { return y = reshape(matmul(x, w), [40, n]) "
+    "model shaped(x: bf16[4, m // 4, k], w: bf16[k, n]) {\n"
+    "    return y = reshape(matmul(x, w), [m, n])\n"
     "}\n";
 
 static uint64_t seed = 88172645463325252u;
@@ -110,19 +111,40 @@ static const char apart[] =
     "model squares(x: bf16[m, k], w: bf16[k, n]) { return s = sums(x * x), y = matmul(x, w) }\n"
     "model bias(x: bf16[m, k], w: bf16[k, n]) { return y = matmul(x, w) + cast(sums(x), bf16) }\n";
 
-static Program *compile(Arena *a, const Target *target, const char *text, Module **out)
+static Program *compile_in(Precision precision, Arena *a, const Target *target, const char *text,
+                           Module **out)
 {
     Diags *d = diags_new(a);
     FrontendOptions fo = {0};
     Module *m = *out = frontend_compile(a, d, "test", text, strlen(text), &fo);
     CHECK(m && !d->errors);
     if (!m || d->errors) return NULL;
-    PassOptions po = {.target = target};
-    CodegenOptions co = {.target = target};
+    PassOptions po = {.target = target, .precision = precision};
+    CodegenOptions co = {.target = target, .tf32 = precision == PREC_TF32};
     CHECK(passes_run(m, &po, NULL) && !d->errors);
     Program *p = d->errors ? NULL : codegen(m, &co);
     CHECK(p != NULL);
     return p;
+}
+
+static Program *compile(Arena *a, const Target *target, const char *text, Module **out)
+{
+    return compile_in(PREC_F32, a, target, text, out);
+}
+
+// The models of odd sizes, with f32 in the place of 16-bit floats.
+static const char *odd_f32(Arena *a)
+{
+    const char *text = arena_printf(a, "%s%s", odd, larger_sizes);
+    char *s = arena_strdup(a, text), *to = s;
+    while (*text) {
+        size_t half = !strncmp(text, "bf16", 4) ? 4 : !strncmp(text, "f16", 3) ? 3 : 0;
+        memcpy(to, half ? "f32" : text, half ? 3 : 1);
+        to += half ? 3 : 1;
+        text += half ? half : 1;
+    }
+    *to = 0;
+    return s;
 }
 
 // On sm_90 a product of an operand with odd rows is not worth a copy; the other one is turned.
@@ -153,14 +175,14 @@ static void check_uneven(Arena *a)
 
 // Every row of memory that a product walks along is a multiple of 16 bytes; no operand is moved
 // that an epilogue could leave padded.
-static void check_plan(const Program *p)
+static void check_plan(const Program *p, int unit)
 {
-    CHECK(p->ngemms >= 12);
+    CHECK_MSG(p->ngemms >= 12, "%d products", p->ngemms);
     for (int i = 0; i < p->ngemms; i++) {
         const ProgGemm *g = &p->gemms[i];
         bool k_inside = !g->trans_a || g->trans_b;
-        CHECK_MSG((g->lda | g->ldb | g->ldc | g->n) % 8 == 0 && (!k_inside || g->k % 8 == 0) &&
-                      (!g->trans_a || g->m % 8 == 0),
+        CHECK_MSG((g->lda | g->ldb | g->ldc | g->n) % unit == 0 &&
+                      (!k_inside || g->k % unit == 0) && (!g->trans_a || g->m % unit == 0),
                   "%s: %lld x %lld x %lld, rows of %lld, %lld, %lld", g->name, (long long)g->m,
                   (long long)g->n, (long long)g->k, (long long)g->lda, (long long)g->ldb,
                   (long long)g->ldc);
@@ -171,7 +193,8 @@ static void check_plan(const Program *p)
         kernels += chain->steps[i].kind == PS_KERNEL;
         epilogues += chain->steps[i].kind == PS_GEMM && p->gemms[chain->steps[i].index].epilogue;
     }
-    CHECK_MSG(kernels <= 4 && epilogues == 1, "%d kernels, %d epilogues", kernels, epilogues);
+    CHECK_MSG(kernels <= 4 && epilogues == (unit == 8), // (f32 has no GELU there)
+              "%d kernels, %d epilogues", kernels, epilogues);
 }
 
 static void run_entry(Arena *a, const Module *m, const Program *p, RtProgram *rt, RtSession *s,
@@ -305,18 +328,26 @@ int main(void)
     Module *m, *after, *with, *without;
     Target slow = target_cuda(90, true), older = target_cuda(80, true);
     slow.bf16_flops = older.bf16_flops = 1e8;
-    Program *p = compile(a, &slow, odd, &m), *q = compile(a, &older, behind, &after);
+    const char *text = arena_printf(a, "%s%s", odd, odd_sizes);
+    Program *p = compile(a, &slow, text, &m), *q = compile(a, &older, behind, &after);
+    Module *exact, *single, *other;
+    Target one = target_cuda(90, true), fast = one;
+    one.units = 1;
+    one.bf16_flops = 1e12;
+    Program *tf32 = compile_in(PREC_TF32, a, &one, odd_f32(a), &single),
+            *f32 = compile(a, &one, odd_f32(a), &exact);
     slow.units = 2;
     Program *r = compile(a, &slow, beside, &with), *s = compile(a, &slow, apart, &without);
     check_uneven(a);
-    if (p) check_plan(p);
+    if (p) check_plan(p, 8);
+    if (tf32) check_plan(tf32, 4);
+    for (int i = 0; f32 && i < f32->ngemms; i++) // nothing is gained
+        CHECK((f32->gemms[i].lda | f32->gemms[i].ldb | f32->gemms[i].ldc) % 4);
     if (q) check_tails(q);
     if (r) check_sums(r, true);
     if (s) check_sums(s, false);
     // at these sizes no copy pays on the device itself
-    Module *other;
-    Target fast = target_cuda(90, true);
-    Program *plain = compile(a, &fast, odd, &other);
+    Program *plain = compile(a, &fast, text, &other);
     for (int i = 0; plain && i < plain->ngemms; i++)
         CHECK((plain->gemms[i].lda | plain->gemms[i].ldb | plain->gemms[i].ldc) % 8);
     if (!p || !q || !r || rt_device_open("cuda:0", NULL, &device, &e)) {
@@ -326,6 +357,7 @@ int main(void)
         return unit_failed != 0;
     }
     run_all(a, m, p, false);
+    if (tf32) run_all(a, single, tf32, false);
     run_all(a, after, q, false);
     run_all(a, with, r, false);
     if (strstr(rt_device_model(device), "shim")) { // a slow library: by the kernels
