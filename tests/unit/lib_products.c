@@ -32,7 +32,8 @@ static const char odd[] =
     "}\n"
     "model rows(x: bf16[m, k], w: bf16[k, 24]) {\n"
     "    s = cast(softmax(cast(x, f32)), bf16)\n"
-    "    return s, y = matmul(s, w)\n"
+    "    y = matmul(s, w)\n"
+    "    return s, y, high = max(y, 1), total = sum(cast(exp(y), f32))\n"
     "}\n"
     "model batched(x: f16[3, m, k], w: f16[3, k, n]) {\n"
     "    y = matmul(x, w)\n"
@@ -50,6 +51,15 @@ static const char odd[] =
     "}\n"
     "model shaped(x: bf16[4, m // 4, k], w: bf16[k, n]) {\n"
     "    return y = reshape(matmul(x, w), [m, n])\n"
+    "}\n"
+    // reductions of padded rows; labels known to be in range, and others
+    "model rated(x: bf16[m, k], w: bf16[n, k], b: f32[n]) {\n"
+    "    z = cast(matmul(x, transpose(w)), f32) + b\n"
+    "    l = cross_entropy(z, iota([m]) * 7 % n)\n"
+    "    far = where(iota([m, n], 1) == expand(iota([m]) * 3, 1), exp(z), 0.0)\n"
+    "    return l, dx = grad(l, x), dw = grad(l, w), db = grad(l, b), high = max(z, 1), low = "
+    "min(z, 1),\n"
+    "        picked = sum(far, 1), total = sum(exp(z)), part = sum(exp(z), 0)\n"
     "}\n";
 
 static uint64_t seed = 88172645463325252u;
@@ -111,17 +121,21 @@ static const char apart[] =
     "model squares(x: bf16[m, k], w: bf16[k, n]) { return s = sums(x * x), y = matmul(x, w) }\n"
     "model bias(x: bf16[m, k], w: bf16[k, n]) { return y = matmul(x, w) + cast(sums(x), bf16) }\n";
 
+// [out]: what the text means, without the passes that are to be compared with it.
 static Program *compile_in(Precision precision, Arena *a, const Target *target, const char *text,
                            Module **out)
 {
     Diags *d = diags_new(a);
     FrontendOptions fo = {0};
-    Module *m = *out = frontend_compile(a, d, "test", text, strlen(text), &fo);
-    CHECK(m && !d->errors);
-    if (!m || d->errors) return NULL;
-    PassOptions po = {.target = target, .precision = precision};
+    Module *m = frontend_compile(a, d, "test", text, strlen(text), &fo);
+    *out = frontend_compile(a, d, "test", text, strlen(text), &fo);
+    CHECK(m && *out && !d->errors);
+    if (!m || !*out || d->errors) return NULL;
+    PassOptions po = {.target = target, .precision = precision}, meant = po;
+    meant.references = true;
+    meant.skip = "fuse";
     CodegenOptions co = {.target = target, .tf32 = precision == PREC_TF32};
-    CHECK(passes_run(m, &po, NULL) && !d->errors);
+    CHECK(passes_run(m, &po, NULL) && passes_run(*out, &meant, NULL) && !d->errors);
     Program *p = d->errors ? NULL : codegen(m, &co);
     CHECK(p != NULL);
     return p;
@@ -145,6 +159,36 @@ static const char *odd_f32(Arena *a)
     }
     *to = 0;
     return s;
+}
+
+// Axes that follow each other in memory are one for the library, and aligned together. Sums stay
+// one kernel, though only one of them could read padded rows alone.
+static const char merged[] =
+    "model sums(x: bf16[32768, 512], w: bf16[1003, 512], u: f32[32768, 1003]) {\n"
+    "    z = cast(matmul(x, transpose(w)), f32)\n"
+    "    return a = sum(z, 1), b = sum(z * u, 1)\n"
+    "}\n"
+    "model merged(x: bf16[65536, 512], w: bf16[512, 256, 2], v: bf16[65536, 128, 4]) {\n"
+    "    return y = einsum(\"mk,knj->mnj\", x, w), z = einsum(\"mab,mk->abk\", v, x)\n"
+    "}\n";
+
+static void check_merged(Arena *a)
+{
+    Module *m;
+    Target t = target_cuda(90, true);
+    Program *p = compile(a, &t, merged, &m);
+    if (!p) return;
+    CHECK(p->ngemms == 3);
+    const ProgEntry *sums = program_entry(p, "sums"); // w is padded, the product, its sums
+    CHECK(sums->nsteps == 3 && sums->steps[2].kind == PS_KERNEL);
+    CHECK_MSG(p->kernels[sums->steps[2].index].bytes_read < 200e6, "z is read twice");
+    for (int i = 0; i < p->ngemms; i++) {
+        const ProgGemm *g = &p->gemms[i];
+        if (g->m == 32768) continue;
+        int64_t columns = g->m == 65536 ? g->n : g->m;
+        CHECK_MSG(columns == 512, "%lld x %lld x %lld", (long long)g->m, (long long)g->n,
+                  (long long)g->k);
+    }
 }
 
 // On sm_90 a product of an operand with odd rows is not worth a copy; the other one is turned.
@@ -339,6 +383,7 @@ int main(void)
     slow.units = 2;
     Program *r = compile(a, &slow, beside, &with), *s = compile(a, &slow, apart, &without);
     check_uneven(a);
+    check_merged(a);
     if (p) check_plan(p, 8);
     if (tf32) check_plan(tf32, 4);
     for (int i = 0; f32 && i < f32->ngemms; i++) // nothing is gained
