@@ -195,10 +195,9 @@ static Form elementwise(Pad *p, const Node *n, const Type *like, int depth)
 
 static bool neutral(const Node *n, double *value)
 {
-    if (n->op == OP_sum) return *value = 0, true;
-    if (n->op == OP_max) return *value = -INFINITY, dtype_is_float(n->type.dtype);
-    if (n->op == OP_min) return *value = INFINITY, dtype_is_float(n->type.dtype);
-    return false;
+    bool low = n->op == OP_max || n->op == OP_argmax;
+    *value = n->op == OP_sum ? 0 : low ? -INFINITY : INFINITY;
+    return n->op == OP_sum || ((low || n->op == OP_min) && dtype_is_float(n->args[0]->type.dtype));
 }
 
 // A reduction along all padded axes reads the padded operand. Otherwise NULL.
@@ -258,7 +257,7 @@ bool pad_stays(Pad *p, const Graph *g)
             const int64_t *axes = attr_ints(n, ATTR_axes, &count);
             for (int k = 0; k < count; k++) over |= 1u << axes[k];
         }
-        bool alone = mixed[n->nargs ? n->args[0]->id : i] & over;
+        bool alone = count && !p->follows[i] && (grown_axes(p, n) | mixed[n->args[0]->id]) & over;
         for (uint32_t k = 0; k < n->nargs && (alone || (read[i] && flows(n))); k++)
             read[n->args[k]->id] = true;
     }

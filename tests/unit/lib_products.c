@@ -164,6 +164,12 @@ static const char *odd_f32(Arena *a)
 // Axes that follow each other in memory are one for the library, and aligned together. Sums stay
 // one kernel, though only one of them could read padded rows alone.
 static const char merged[] =
+    "use nn\n"
+    "model rates(x: bf16[32768, 512], w: bf16[1003, 512], t: i32[32768] in 0..1003) {\n"
+    "    z = cast(matmul(x, transpose(w)), f32)\n"
+    "    l = cross_entropy(z, t)\n"
+    "    return l, right = mean(argmax(z, 1) == t), dx = grad(l, x)\n"
+    "}\n"
     "model sums(x: bf16[32768, 512], w: bf16[1003, 512], u: f32[32768, 1003]) {\n"
     "    z = cast(matmul(x, transpose(w)), f32)\n"
     "    return a = sum(z, 1), b = sum(z * u, 1)\n"
@@ -178,7 +184,13 @@ static void check_merged(Arena *a)
     Target t = target_cuda(90, true);
     Program *p = compile(a, &t, merged, &m);
     if (!p) return;
-    CHECK(p->ngemms == 3);
+    CHECK(p->ngemms == 5);
+    int large = 0; // kernels that read all of z
+    const ProgEntry *rates = program_entry(p, "rates");
+    for (int i = 0; i < rates->nsteps; i++)
+        large += rates->steps[i].kind == PS_KERNEL &&
+                 p->kernels[rates->steps[i].index].bytes_read > 32768 * 1003;
+    CHECK_MSG(large == 1, "%d kernels read all logits", large);
     const ProgEntry *sums = program_entry(p, "sums"); // w is padded, the product, its sums
     CHECK(sums->nsteps == 3 && sums->steps[2].kind == PS_KERNEL);
     CHECK_MSG(p->kernels[sums->steps[2].index].bytes_read < 200e6, "z is read twice");
