@@ -61,8 +61,13 @@ static void join_lanes(Emit *e, Scope *s, int r, int64_t lanes)
                *x = emit_text(e, "%s_lane", name), *all = emit_text(e, "%s[0]", x);
     if (inst_acc(v)->place) {
         emit_line(e, s, "nc_join_places(%s_best_lane, %s, %lld);", name, x, (long long)lanes);
-        emit_line(e, s, "%s = %s;", acc, all);
-        emit_line(e, s, "%s_best = %s_best_lane[0];", name, name);
+        // other chunks of the row have been before, and the first of equals stays
+        const char *stays = dtype_is_float(v->acc) ? "nc_stays(%s_best, %s_best_lane[0])"
+                                                   : "%s_best >= %s_best_lane[0]";
+        emit_line(e, s, "if (!(%s)) {", emit_text(e, stays, name, name));
+        emit_line(e, s, "    %s = %s;", acc, all);
+        emit_line(e, s, "    %s_best = %s_best_lane[0];", name, name);
+        emit_line(e, s, "}");
         return;
     }
     if (c_ordered(v)) { // compilers can reduce integers in the order of the values by vectors

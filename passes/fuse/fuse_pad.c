@@ -144,16 +144,16 @@ static bool pays(const Pad *p, const Node *dot, const Sides *s)
 
 // -- products that need no padding ----------------------------------------------------------------
 
-// Products by groups of four warps can read, in place, a left operand whose rows are not aligned,
-// if the right operand's axis k has a stride (codegen/tile/wgmma_maps.c); for that, the right
-// operand is stored transposed. This is for operands that would have to be copied: computed values
-// can be stored padded.
 static const Node *stored_of(const Node *n)
 {
     while (n->op == OP_permute) n = n->args[0];
     return n;
 }
 
+// Products by groups of four warps can read, in place, a left operand whose rows are not aligned,
+// if the right operand's axis k has a stride (codegen/tile/wgmma_maps.c); for that, the right
+// operand is stored transposed. This is for operands that would have to be copied: computed values
+// can be stored padded.
 static bool stays_uneven(const Pad *p, const Node *dot)
 {
     const Target *t = p->target;
@@ -212,7 +212,7 @@ static void pad_dot(Pad *p, const Node *n, const Sides *s)
     p->dst->name = n->name;
     Node *y = graph_node(p->dst, OP_dot, args, 2, n->attrs);
     bool zero = a.fill == 0 && b.fill == 0; // if both are zero, the additional results are zeros
-    p->form[n->id] = (Form){y, zero ? 0 : NAN};
+    p->form[n->id] = (Form){y, zero ? 0 : NAN, true};
 }
 
 // Whether there is a product with unaligned sizes: nothing else needs padding.

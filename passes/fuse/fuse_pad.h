@@ -7,7 +7,8 @@
 
 typedef struct Form { // what a node is padded to
     Node *node;       // NULL: the node is not padded
-    double fill;      // value of the additional elements; NAN: unknown or not finite
+    double fill;      // value of the additional elements; NAN: unknown
+    bool of_finite;   // the fill follows from a product's zeros: it holds if operands are finite
 } Form;
 
 typedef struct Pad {

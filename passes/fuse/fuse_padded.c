@@ -58,7 +58,7 @@ static Node *filled(Pad *p, const Form *f, const Type *shape, double value)
     Graph *g = p->dst;
     const Type *t = &f->node->type;
     Node *inside = NULL;
-    if (f->fill == value) return f->node;
+    if (f->fill == value && !f->of_finite) return f->node;
     for (int i = 0; i < t->rank; i++) {
         if (t->dim[i] == shape->dim[i]) continue;
         const DType count = t->dim[i] <= INT32_MAX ? DT_I32 : DT_I64;
@@ -75,16 +75,16 @@ static Node *filled(Pad *p, const Form *f, const Type *shape, double value)
 Form pad_operand(Pad *p, const Node *n, const int64_t *want, bool zeros)
 {
     const Form *f = form_of(p, n);
-    if (f && pad_has_extents(&f->node->type, want) && (zeros ? f->fill == 0 : !isnan(f->fill)))
+    if (f && pad_has_extents(&f->node->type, want) && (zeros ? f->fill == 0 : isfinite(f->fill)))
         return *f;
-    if (pad_has_extents(&n->type, want)) return (Form){p->map.map[n->id], 0};
-    if (n->op != OP_permute) return (Form){with_zeros(p->dst, p->map.map[n->id], want), 0};
+    if (pad_has_extents(&n->type, want)) return (Form){p->map.map[n->id], 0, false};
+    if (n->op != OP_permute) return (Form){with_zeros(p->dst, p->map.map[n->id], want), 0, false};
     int rank;
     const int64_t *perm = attr_ints(n, ATTR_perm, &rank);
     int64_t inside[MAX_RANK];
     for (int i = 0; i < rank; i++) inside[perm[i]] = want[i];
     Form x = pad_operand(p, n->args[0], inside, zeros);
-    return (Form){graph_permute(p->dst, x.node, perm), x.fill};
+    return (Form){graph_permute(p->dst, x.node, perm), x.fill, x.of_finite};
 }
 
 // -- elementwise ----------------------------------------------------------------------------------
@@ -94,12 +94,19 @@ static Node *longer_iota(Pad *p, const Node *n, const int64_t *dim)
     return graph_iota(p->dst, n->type.dtype, dim, n->type.rank, attr_int(n, ATTR_axis, 0));
 }
 
-// A broadcast with the sizes of [like]: a vector along a padded axis is padded with zeros; along
-// other axes it is broadcast as before.
+static int grown_count(const Node *n, const Type *like)
+{
+    int grown = 0;
+    for (int i = 0; i < like->rank; i++) grown += like->dim[i] != n->type.dim[i];
+    return grown;
+}
+
+// A broadcast with the sizes of [like]: a vector along a padded axis is padded with zeros, or
+// counts on; along other axes it is broadcast as before.
 static Form spread(Pad *p, const Node *n, const Type *like)
 {
     const Node *b = n->args[0];
-    int count, covered = 0, grown = 0;
+    int count, covered = 0;
     const int64_t *dims = attr_ints(n, ATTR_dims, &count);
     int64_t want[MAX_RANK];
     for (int i = 0; i < b->type.rank; i++) {
@@ -107,19 +114,24 @@ static Form spread(Pad *p, const Node *n, const Type *like)
         want[i] = spreads ? b->type.dim[i] : like->dim[dims[i]];
         covered += !spreads && like->dim[dims[i]] != n->type.dim[dims[i]];
     }
-    for (int i = 0; i < like->rank; i++) grown += like->dim[i] != n->type.dim[i];
     Node *x = p->map.map[b->id];
     if (covered) x = b->op == OP_iota ? longer_iota(p, b, want) : with_zeros(p->dst, x, want);
     Attrs at = attrs_copy(n->attrs);
     attr_set_ints(p->dst, &at, ATTR_shape, like->dim, like->rank);
-    bool zero = covered == grown && grown == 1 && b->op != OP_iota;
-    return (Form){graph_node(p->dst, OP_broadcast, &x, 1, &at), zero ? 0 : NAN};
+    bool zero = covered == 1 && grown_count(n, like) == 1 && b->op != OP_iota;
+    return (Form){graph_node(p->dst, OP_broadcast, &x, 1, &at), zero ? 0 : NAN, false};
+}
+
+// A fill is a double: larger integers are not known exactly.
+static double known(DType t, double v)
+{
+    return dtype_is_float(t) || fabs(v) <= 0x1p53 ? v : NAN;
 }
 
 static double fill_after(const Node *n, const double *fill)
 {
     Scalar a[MOST_ARGS] = {{0}};
-    if (n->op == OP_select && !isnan(fill[0])) return fill[fill[0] != 0 ? 1 : 2];
+    if (n->op == OP_native) return NAN; // only the device can compute it
     for (uint32_t k = 0; k < n->nargs; k++) {
         if (isnan(fill[k])) return NAN;
         if (dtype_is_float(n->args[k]->type.dtype))
@@ -131,8 +143,7 @@ static double fill_after(const Node *n, const double *fill)
     Scalar y = op_info(n->op)->flags & OPF_CONVERTS
                    ? scalar_cast(operand, t, a[0], true)
                    : scalar_apply(n->op, operand, t, a[0], a[1], a[2], true);
-    double v = dtype_is_float(t) ? y.f : (double)y.i;
-    return isfinite(v) ? v : NAN;
+    return known(t, dtype_is_float(t) ? y.f : (double)y.i);
 }
 
 // The axis along which n counts its elements; -1: it does not.
@@ -143,17 +154,27 @@ static int counted_axis(const Node *n)
     return (int)attr_ints(n, ATTR_dims, NULL)[attr_int(n->args[0], ATTR_axis, 0)];
 }
 
-// Whether n compares positions along a padded axis with labels, which are positions before the
-// padding: no additional element is equal.
+static bool varies_along(const Node *n, int axis)
+{
+    int count;
+    const int64_t *dims = attr_ints(n, ATTR_dims, &count);
+    bool varies = n->op != OP_broadcast;
+    for (int i = 0; i < count && n->op == OP_broadcast; i++) varies |= dims[i] == axis;
+    return varies;
+}
+
+// Whether n compares positions along the padded axis with one label for all of them, which is a
+// position before the padding: no additional element is equal.
 static bool finds_label(const Node *n, const Type *like)
 {
-    for (int side = 0; n->op == OP_eq && side < 2; side++) {
+    if (n->op != OP_eq || dtype_is_float(n->args[0]->type.dtype) || grown_count(n, like) != 1)
+        return false;
+    for (int side = 0; side < 2; side++) {
+        const Node *label = n->args[!side];
         int axis = counted_axis(n->args[side]);
-        if (axis < 0 || like->dim[axis] == n->type.dim[axis]) continue;
-        int grown = 0;
-        for (int i = 0; i < like->rank; i++) grown += like->dim[i] != n->type.dim[i];
-        Range labels = range_of_node(n->args[!side]);
-        return grown == 1 && labels.low >= 0 && labels.high < n->type.dim[axis];
+        if (axis < 0 || like->dim[axis] == n->type.dim[axis] || varies_along(label, axis)) continue;
+        Range labels = range_of_node(label);
+        return labels.low >= 0 && labels.high < n->type.dim[axis];
     }
     return false;
 }
@@ -163,12 +184,17 @@ static Form elementwise(Pad *p, const Node *n, const Type *like, int depth);
 // An operand of an elementwise node, with the sizes of [like]. No node: it would have to be copied.
 static Form beside(Pad *p, const Node *n, const Type *like, int depth)
 {
-    const Form *f = form_of(p, n), none = {NULL, NAN};
+    const Form *f = form_of(p, n), none = {NULL, NAN, false};
     double v;
     if (f && shape_equal(&f->node->type, like)) return *f;
-    if (node_const_value(n, &v))
-        return (Form){graph_broadcast_to(p->dst, graph_const(p->dst, n->type.dtype, v), like), v};
-    if (n->op == OP_iota) return (Form){longer_iota(p, n, like->dim), NAN};
+    if (node_const_value(n, &v)) {
+        const Node *one = n;
+        while (one->op == OP_broadcast && one->type.rank) one = one->args[0];
+        if (one->type.rank) return none;
+        return (Form){graph_broadcast_to(p->dst, p->map.map[one->id], like),
+                      known(n->type.dtype, v), false};
+    }
+    if (n->op == OP_iota) return (Form){longer_iota(p, n, like->dim), NAN, false};
     if (n->op == OP_broadcast) return spread(p, n, like);
     // computed of these: once more, for the padded sizes
     bool cheap = node_class(n) == CLS_ELEMENTWISE && !node_has(n, OPF_COSTLY);
@@ -178,17 +204,29 @@ static Form beside(Pad *p, const Node *n, const Type *like, int depth)
 static Form elementwise(Pad *p, const Node *n, const Type *like, int depth)
 {
     Node *args[MOST_ARGS];
+    Form x[MOST_ARGS], y = {NULL, NAN, false};
     double fill[MOST_ARGS];
-    if (n->nargs > MOST_ARGS || n->nargs == 0) return (Form){NULL, NAN};
+    if (n->nargs > MOST_ARGS || n->nargs == 0) return y;
     for (uint32_t k = 0; k < n->nargs; k++) {
-        Form x = beside(p, n->args[k], like, depth);
-        if (!x.node) return x;
-        args[k] = x.node;
-        fill[k] = x.fill;
+        x[k] = beside(p, n->args[k], like, depth);
+        if (!x[k].node) return y;
+        args[k] = x[k].node;
+        fill[k] = x[k].fill;
+        y.of_finite |= x[k].of_finite;
     }
     p->dst->name = n->name;
-    Node *y = graph_node(p->dst, n->op, args, (int)n->nargs, n->attrs);
-    return (Form){y, finds_label(n, like) ? 0 : fill_after(n, fill)};
+    y.node = graph_node(p->dst, n->op, args, (int)n->nargs, n->attrs);
+    if (finds_label(n, like)) {
+        y.fill = 0;
+        y.of_finite = false;
+    } else if (n->op == OP_select && !isnan(fill[0])) {
+        const Form *taken = &x[fill[0] != 0 ? 1 : 2];
+        y.fill = taken->fill;
+        y.of_finite = x[0].of_finite || taken->of_finite;
+    } else {
+        y.fill = fill_after(n, fill);
+    }
+    return y;
 }
 
 // -- reductions -----------------------------------------------------------------------------------
@@ -275,11 +313,11 @@ bool pad_stays(Pad *p, const Graph *g)
 static Form viewed(Pad *p, const Node *n, const Form *f)
 {
     const Type *from = &n->args[0]->type, *grown = &f->node->type;
-    const Form none = {NULL, NAN};
+    const Form none = {NULL, NAN, false};
     int rank, last = from->rank - 1;
     if (n->op == OP_permute) {
         const int64_t *perm = attr_ints(n, ATTR_perm, &rank);
-        return (Form){graph_permute(p->dst, f->node, perm), f->fill};
+        return (Form){graph_permute(p->dst, f->node, perm), f->fill, f->of_finite};
     }
     if (n->op != OP_reshape || !n->type.rank || !from->rank) return none;
     int64_t dim[MAX_RANK];
@@ -288,7 +326,7 @@ static Form viewed(Pad *p, const Node *n, const Form *f)
     if (from->dim[last] != n->type.dim[n->type.rank - 1]) return none;
     for (int i = 0; i < n->type.rank; i++) dim[i] = n->type.dim[i];
     dim[n->type.rank - 1] = grown->dim[last];
-    return (Form){graph_reshape(p->dst, f->node, n->type.rank, dim), f->fill};
+    return (Form){graph_reshape(p->dst, f->node, n->type.rank, dim), f->fill, f->of_finite};
 }
 
 void pad_follow(Pad *p, Node *n)
@@ -302,8 +340,8 @@ void pad_follow(Pad *p, Node *n)
     } else if (node_class(n) == CLS_ELEMENTWISE) {
         const Type like = f->node->type;
         *own = elementwise(p, n, &like, 0);
-        if (own->node && isnan(own->fill) && p->multiplied[n->id])
-            *own = (Form){filled(p, own, &n->type, 0), 0};
+        if (own->node && !isfinite(own->fill) && p->multiplied[n->id])
+            *own = (Form){filled(p, own, &n->type, 0), 0, false};
     } else if (node_class(n) == CLS_REDUCE) {
         whole = reduced(p, n, f);
     } else {
