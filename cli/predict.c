@@ -24,6 +24,19 @@ static void show_progress(void *terminal, int64_t done, int64_t total)
     if (terminal) printf("\r\033[K%" PRId64 "/%" PRId64 " examples", done, total), fflush(stdout);
 }
 
+// The program's first model; NULL: none. A model.bin holds its training, too.
+static const char *model_of(netc_program *p)
+{
+    static const char *const others[] = {"init", "train", "eval"};
+    for (int i = 0; i < netc_entry_count(p); i++) {
+        const char *name = netc_entry_name(p, i);
+        bool model = !strchr(name, '.'); // (as prepare.MODEL is none)
+        for (int k = 0; k < 3; k++) model &= strcmp(name, others[k]) != 0;
+        if (model) return name;
+    }
+    return NULL;
+}
+
 // For a file without a name: names the outputs with a value per example, all of them for FILE.npz,
 // otherwise the only one.
 static netc_status name_file(PredictArgs *a, netc_context *ctx, const netc_dataset *d,
@@ -33,7 +46,7 @@ static netc_status name_file(PredictArgs *a, netc_context *ctx, const netc_datas
     const StringList entries = {&(const char *){a->entry}, 1};
     netc_status status =
         open_program(&a->common, ctx, device_target(a->device), &entries, d, NULL, &p, err);
-    const char *entry = status == NETC_OK ? a->entry ? a->entry : entry_of(p, NULL) : NULL;
+    const char *entry = status == NETC_OK ? a->entry ? a->entry : model_of(p) : NULL;
     char list[400] = "";
     int n = 0, count = entry ? netc_output_count(p, entry) : 0;
     int64_t batch = -1;

@@ -132,8 +132,8 @@ def convert(value, what, dtype, rank):
             bits = numpy.ascontiguousarray(value).view(numpy.uint16)
             return _netc.make(Array, "bf16", bits.shape, bits.tobytes())
         if isinstance(value, numpy.generic):
-            return numpy.asarray(value)
-        if hasattr(value, "__array__"):
+            value = value.item()  # a number
+        elif hasattr(value, "__array__"):
             return numpy.asarray(value)
     if not isinstance(value, (bool, int, float, list, tuple)):
         raise Error(f"{what} must be an array, a number or lists of numbers; "

@@ -57,6 +57,25 @@ expect 0 "f32[8, 3]" "$NETC" show only_y.npy
 expect 0 "" "$NETC" one.net -o one.bin --target cpu --batch 7 -q # 103 = 6 * 16 + 7
 expect 0 "" "$NETC" predict one.bin --data x=x.npy --device cpu -o z=t.npy -q
 cmp -s z.npy t.npy && pass || fail "model.bin: another"
+# One that holds its training, too; a file without a name is the only output's of its model.
+cat >trained.net <<'NET'
+use optim
+dim batch = 16
+model f(x: f32[batch, 5]) {
+    param w: f32[5] = 2
+    z = x * w + 1
+    return loss = mean(z), z
+}
+train f {
+    minimize loss
+    update sgd(lr = 0.1)
+}
+NET
+expect 0 "" "$NETC" trained.net -o trained.bin --target cpu -q
+for f in trained.net trained.bin; do
+    expect 0 "103 examples in" "$NETC" predict $f --data x=x.npy --device cpu -o t.npy
+    cmp -s z.npy t.npy && pass || fail "$f: another"
+done
 
 # What cannot be, said before the work; the file stays as it was.
 echo old >old.npy

@@ -183,6 +183,12 @@ def test_types():
         t(**{**given, "i": [1.5, 2]})
     with raises(netc.Error, "'u' must be u8"):
         t(**{**given, "u": [256, 2]})
+    n = netc.compile("model number(x: f32[], i: i32[]) { return y = 2 * x, j = i + 1 }", device="cpu")
+    for x, i in (3, 4), (3.0, np.int64(4)), (np.float64(3), np.uint8(4)), (np.float32(3), np.int32(4)), (np.float16(3), np.array(4, "i4")):
+        out = n(x=x, i=i)
+        check(out["y"] == 6 and out["j"] == 5, f"{type(x)}, {type(i)}: {out}")
+    with raises(netc.Error, "whole number"):
+        n(x=1, i=np.float64(1.5))
     b = netc.compile("model half(x: bf16[3]) { return y = x }", device="cpu")
     y = b(x=[1, 2.5, -3])["y"]
     check(type(y) is netc.Array and y.dtype == "bf16" and y.tolist() == [1, 2.5, -3], repr(y))

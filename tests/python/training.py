@@ -88,9 +88,9 @@ def test_bad_data():
         m.train({**DATA, "x": DATA["x"].tolist()})
     with raises(ValueError, "not both"):
         m.train(DATA, steps=1, epochs=1)
-    for none in {"epochs": 0}, {"steps": 0}:
-        with raises(ValueError, "above 0"):
-            m.train(DATA, **none)
+    for few in dict(epochs=0), dict(epochs=-1), dict(steps=0), dict(steps=-2):
+        with raises(ValueError, "must be above 0"):
+            m.train(DATA, **few)
     with raises(netc.Error, "split"):
         m.train(DATA, split=2)
     for watch in ["fc1.wieght"], "fc1.wieght":
