@@ -15,7 +15,7 @@ export CC=$PWD/cc
 fuzz() {
     local what=$1 count=$2 first=$((SEED % 3 * $2)); shift 2
     [ -z "${SHIM_ALL:-}" ] || count=$((3 * count)) first=0
-    "$BUILD/fuzz-programs" --seed "${FUZZ_SEED:-10}" --jobs 2 --first $first --count "$count" --out "$W/$what" "$@" >"$W/log" 2>&1 &&
+    "$BUILD/fuzz-programs" --seed "${FUZZ_SEED:-11}" --jobs 2 --first $first --count "$count" --out "$W/$what" "$@" >"$W/log" 2>&1 &&
         pass || fail "random programs on $what: $(grep -v '^\.\.\.' "$W/log" | tail -20; cat "$W/$what"/*.net 2>/dev/null | head -80)"
     local done; done=$(sed -n 's/^\([0-9]*\) programs, .*/\1/p' "$W/log")
     [ "${done:-0}" -ge "$count" ] && pass || fail "${done:-no} programs of $count ran on $what: $(tail -5 "$W/log")"

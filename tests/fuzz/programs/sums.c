@@ -6,6 +6,27 @@
 
 // -- reductions -----------------------------------------------------------------------------------
 
+// An earlier reduction, whose operand and axes another one may share: they become one kernel. -1:
+// there is none.
+static int earlier(Maker *m)
+{
+    int found = -1, n = 0;
+    for (int i = 0; i < m->d->n; i++)
+        if (op_info(m->d->at[i].op)->class == CLS_REDUCE && random_below(&m->random, ++n) == 0)
+            found = i;
+    return found;
+}
+
+// As axes_of reads it.
+static void along_longest(const Type *t, Statement *s)
+{
+    uint32_t longest = 0;
+    for (int i = 1; i < t->rank; i++)
+        if (t->dim[i] > t->dim[longest]) longest = (uint32_t)i;
+    s->raw[0] = 1u << longest;
+    s->raw[1] |= 1;
+}
+
 static bool choose_reduce(Maker *m, Statement *s)
 {
     static const Op ops[] = {
@@ -20,16 +41,26 @@ static bool choose_reduce(Maker *m, Statement *s)
     for (int i = 0; i < RAW; i++) s->raw[i] = (uint32_t)random_next(&m->random);
     s->op = random_chance(&m->random, 40) ? OP_sum : ops[random_below(&m->random, n)];
     s->n = 1;
-    int dice = random_below(&m->random, 100);
+    int dice = random_below(&m->random, 100), other = dice % 5 < 2 ? earlier(m) : -1;
+    if (other >= 0) {
+        const Statement *o = &m->d->at[other];
+        memcpy(s->raw, o->raw, sizeof s->raw);
+        s->arg[0] = o->arg[0];
+        if (random_chance(&m->random, 60)) // places and sums have loops of their own
+            s->op = o->op == OP_argmax ? OP_sum : OP_argmax;
+        return true;
+    }
     s->arg[0] = pick_class(m, dice < 80 ? CLASS_FLOAT : dice < 95 ? CLASS_INT : CLASS_BOOL, 1);
+    if (s->arg[0] >= 0 && random_chance(&m->random, 30))
+        along_longest(&m->d->at[s->arg[0]].type, s);
     return s->arg[0] >= 0;
 }
 
 static int axes_of(const Statement *s, int rank, int64_t *axes)
 {
     int n = 0;
-    if (op_info(s->op)->acc == ACC_PLACE) {
-        axes[0] = s->raw[0] % (unsigned)rank;
+    if (op_info(s->op)->acc == ACC_PLACE) { // of several axes the first
+        for (axes[0] = 0; axes[0] + 1 < rank && !(s->raw[0] >> axes[0] & 1);) axes[0]++;
         return 1;
     }
     if (s->raw[1] % 4 == 0) { // one end, which most programs sum over
