@@ -276,11 +276,12 @@ static bool flows(const Node *n)
 
 bool pad_stays(Pad *p, const Graph *g)
 {
-    // By id: axes along which what it is computed from is padded, though it is not; a reduction
-    // along these reads it; what it reads is padded, and such a reduction reads that, too.
+    // All by id. mixed: the axes along which operands are padded, though the node is not. read: a
+    // reduction along such axes, which does not follow, depends on the node. shared: the node
+    // depends on a padded value that is read so.
     uint32_t *mixed = NEW_ARRAY(g->arena, uint32_t, g->nodes.n + 1);
     bool *read = NEW_ARRAY(g->arena, bool, g->nodes.n + 1),
-         *beside_it = NEW_ARRAY(g->arena, bool, g->nodes.n + 1), any = false;
+         *shared = NEW_ARRAY(g->arena, bool, g->nodes.n + 1), any = false;
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         const Node *n = g->nodes.at[i];
         if (node_class(n) != CLS_ELEMENTWISE || p->form[i].node) continue;
@@ -301,9 +302,9 @@ bool pad_stays(Pad *p, const Graph *g)
     }
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         const Node *n = g->nodes.at[i];
-        for (uint32_t k = 0; k < n->nargs; k++) beside_it[i] |= beside_it[n->args[k]->id];
-        if (p->follows[i] && beside_it[i]) any = p->stays[i] = true;
-        beside_it[i] = (beside_it[i] && flows(n)) || (read[i] && p->form[i].node);
+        for (uint32_t k = 0; k < n->nargs; k++) shared[i] |= shared[n->args[k]->id];
+        if (p->follows[i] && shared[i]) any = p->stays[i] = true;
+        shared[i] = (shared[i] && flows(n)) || (read[i] && p->form[i].node);
     }
     return any;
 }
@@ -336,16 +337,15 @@ void pad_follow(Pad *p, Node *n)
     Node *whole = NULL;
     for (uint32_t k = 0; k < n->nargs && !f; k++) f = form_of(p, n->args[k]);
     graph_stamp(p->dst, n, NULL);
-    if (own->node || !f) {
-    } else if (node_class(n) == CLS_ELEMENTWISE) {
+    if (!own->node && f) {
         const Type like = f->node->type;
-        *own = elementwise(p, n, &like, 0);
-        if (own->node && !isfinite(own->fill) && p->multiplied[n->id])
+        OpClass class = node_class(n);
+        if (class == CLS_REDUCE)
+            whole = reduced(p, n, f);
+        else
+            *own = class == CLS_ELEMENTWISE ? elementwise(p, n, &like, 0) : viewed(p, n, f);
+        if (class == CLS_ELEMENTWISE && own->node && !isfinite(own->fill) && p->multiplied[n->id])
             *own = (Form){filled(p, own, &n->type, 0), 0, false};
-    } else if (node_class(n) == CLS_REDUCE) {
-        whole = reduced(p, n, f);
-    } else {
-        *own = viewed(p, n, f);
     }
     if (whole || own->node)
         p->map.map[n->id] = whole ? whole : cut(p->dst, own->node, &n->type);
