@@ -416,11 +416,23 @@ static bool prefetch(Emit *e, const Columns *c)
     return true;
 }
 
+// Whether the loops of other threads read what the first thread of a team overwrites.
+static bool overwrites_read(Emit *e, const Columns *c)
+{
+    const Body *b = e->body;
+    bool found = false;
+    for (uint32_t i = 0; i < b->insts.n; i++)
+        found |= b->insts.at[i].kind == KI_LOAD && c->walked[i] &&
+                 b->bufs.at[b->insts.at[i].buf].in_place;
+    return found && b->sched.team > 1;
+}
+
 // Stores of results, by the first thread of each team.
 static void print_results(Emit *e, const Columns *c)
 {
     const Body *b = e->body;
     if (!body_stores_rows(b)) return;
+    if (overwrites_read(e, c)) emit(e, "__syncthreads(); // all have read what is overwritten");
     if (b->commits && column_commits_late(b)) stop_if_failed(e);
     emit_open(e, 0);
     print_late_loads(e, c, -1);
