@@ -161,6 +161,8 @@ netc_status add_data(netc_dataset *d, const StringList *words, netc_error **err)
 // The same for a new data set; *out stays NULL if there are no words. images NULL: default options.
 netc_status open_data(netc_context *ctx, const StringList *words, const ImageOptions *images,
                       netc_dataset **out, netc_error **err);
+// The first model; NULL: none. (A model.bin holds its training, too.)
+const char *model_of(netc_program *p);
 // For verbs that time an entry: the requested entry, otherwise train, otherwise the first model.
 // NULL: the file has none.
 const char *entry_of(netc_program *p, const char *asked);

@@ -338,16 +338,22 @@ netc_status open_data(netc_context *ctx, const StringList *words, const ImageOpt
     return status == NETC_OK ? add_data(*out, words, err) : status;
 }
 
-const char *entry_of(netc_program *p, const char *asked)
+const char *model_of(netc_program *p)
 {
-    const char *first = NULL;
-    if (asked) return asked;
     for (int i = 0; i < netc_entry_count(p); i++) {
         const char *name = netc_entry_name(p, i);
-        if (!strcmp(name, "train")) return name;
-        if (!first && strcmp(name, "init") && strcmp(name, "eval")) first = name;
+        bool other = !strcmp(name, "init") || !strcmp(name, "train") || !strcmp(name, "eval");
+        if (!other && !strchr(name, '.')) return name; // (prepare.MODEL is none)
     }
-    return first;
+    return NULL;
+}
+
+const char *entry_of(netc_program *p, const char *asked)
+{
+    if (asked) return asked;
+    for (int i = 0; i < netc_entry_count(p); i++)
+        if (!strcmp(netc_entry_name(p, i), "train")) return "train";
+    return model_of(p);
 }
 
 Timing timing_default(void)

@@ -24,19 +24,6 @@ static void show_progress(void *terminal, int64_t done, int64_t total)
     if (terminal) printf("\r\033[K%" PRId64 "/%" PRId64 " examples", done, total), fflush(stdout);
 }
 
-// The program's first model; NULL: none. A model.bin holds its training, too.
-static const char *model_of(netc_program *p)
-{
-    static const char *const others[] = {"init", "train", "eval"};
-    for (int i = 0; i < netc_entry_count(p); i++) {
-        const char *name = netc_entry_name(p, i);
-        bool model = !strchr(name, '.'); // (as prepare.MODEL is none)
-        for (int k = 0; k < 3; k++) model &= strcmp(name, others[k]) != 0;
-        if (model) return name;
-    }
-    return NULL;
-}
-
 // For a file without a name: names the outputs with a value per example, all of them for FILE.npz,
 // otherwise the only one.
 static netc_status name_file(PredictArgs *a, netc_context *ctx, const netc_dataset *d,

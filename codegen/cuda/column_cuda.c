@@ -416,7 +416,8 @@ static bool prefetch(Emit *e, const Columns *c)
     return true;
 }
 
-// Whether the loops of other threads read what the first thread of a team overwrites.
+// Whether the loops of other threads read what a thread overwrites: the first one of a team, or,
+// after a shifted loop, any.
 static bool overwrites_read(Emit *e, const Columns *c)
 {
     const Body *b = e->body;
@@ -424,7 +425,7 @@ static bool overwrites_read(Emit *e, const Columns *c)
     for (uint32_t i = 0; i < b->insts.n; i++)
         found |= b->insts.at[i].kind == KI_LOAD && c->walked[i] &&
                  b->bufs.at[b->insts.at[i].buf].in_place;
-    return found && b->sched.team > 1;
+    return found && (b->sched.team > 1 || c->shifted);
 }
 
 // Stores of results, by the first thread of each team.

@@ -233,9 +233,10 @@ static Form elementwise(Pad *p, const Node *n, const Type *like, int depth)
 
 static bool neutral(const Node *n, double *value)
 {
-    bool low = n->op == OP_max || n->op == OP_argmax;
-    *value = n->op == OP_sum ? 0 : low ? -INFINITY : INFINITY;
-    return n->op == OP_sum || ((low || n->op == OP_min) && dtype_is_float(n->args[0]->type.dtype));
+    const Accumulate acc = op_info(n->op)->acc;
+    bool low = acc == ACC_MAX || acc == ACC_PLACE, sum = acc == ACC_SUM;
+    *value = sum ? 0 : low ? -INFINITY : INFINITY;
+    return sum || ((low || acc == ACC_MIN) && dtype_is_float(n->args[0]->type.dtype));
 }
 
 // A reduction along all padded axes reads the padded operand. Otherwise NULL.

@@ -256,7 +256,7 @@ class Model:
         kinds = dict(epochs=epochs, steps=steps, report_every=report_every, on_event=on_event, progress=progress)
         if epochs is not None and steps is not None:
             raise ValueError("give epochs or steps, not both")
-        if (epochs or 1) <= 0 or (steps or 1) <= 0 or 0 in (epochs, steps):  # (none is one epoch)
+        if any(n is not None and n <= 0 for n in (epochs, steps)):  # (none is one epoch)
             raise ValueError("epochs and steps must be above 0")
         try:
             if isinstance(data, dict):
