@@ -16,6 +16,12 @@ DotAxes dot_axes(const Node *dot, int side)
     return d;
 }
 
+int axis_in_memory(const Node *n, int64_t axis)
+{
+    for (; n->op == OP_permute; n = n->args[0]) axis = attr_ints(n, ATTR_perm, NULL)[axis];
+    return (int)axis;
+}
+
 DotSizes dot_sizes(const Node *dot)
 {
     const Type *a = &dot->args[0]->type, *b = &dot->args[1]->type;

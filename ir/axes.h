@@ -12,6 +12,9 @@ typedef struct DotAxes { // the axes of one operand of a contraction
     int64_t free[MAX_RANK]; // ascending
 } DotAxes;
 
+// The axis of the stored value that this axis of n is, where n only reorders its axes.
+int axis_in_memory(const Node *n, int64_t axis);
+
 typedef struct DotSizes { // as a matmul: batch times (m, k) x (k, n)
     int64_t batch, m, n, k;
 } DotSizes;

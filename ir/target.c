@@ -328,6 +328,12 @@ double target_uneven_seconds(const Target *t, double flops)
     return UNEVEN_LOSS * flops / t->bf16_flops;
 }
 
+double target_strided_seconds(const Target *t, double flops)
+{
+    const double LOSS = 0.5; // on an H200: 140 to 240 of 280 to 400 TFLOP/s
+    return LOSS * flops / target_product_flops(t, false, true);
+}
+
 bool target_brief(const Target *t, double bytes, double flops)
 {
     const double SHORT = 8e-6; // at the device's rates; products count as other operations

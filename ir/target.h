@@ -99,6 +99,9 @@ double target_library_seconds(const Target *t, bool half, double flops, bool inn
 // Seconds by which a product is slower than the library with aligned operands if it reads, in
 // place, a left operand whose rows are not aligned; on devices with group_products.
 double target_uneven_seconds(const Target *t, double flops);
+// Seconds by which the library is slower at a product of tf32 if the contracted axis is contiguous
+// in neither operand; on devices with group_products.
+double target_strided_seconds(const Target *t, double flops);
 double target_move_seconds(const Target *t, double bytes); // of a kernel that only copies
 // Whether a kernel is so short that hiding its launch pays.
 bool target_brief(const Target *t, double bytes, double flops);

@@ -115,6 +115,7 @@ Graph *pass_fuse(Graph *g, Module *m, const PassOptions *o)
     g = fuse_split_operands(g, small);
     g = fuse_legalize(g, rows, small);
     g = fuse_pad(g, small);
+    g = fuse_kmajor(g, small);
     if (small) g = fuse_cut(g);
     VEC(Graph *) work = {0};
     IdMap seen = idmap_new(g->arena);

@@ -159,6 +159,8 @@ bool fuse_dot_reads(const Node *dot, int side, const Node *stored);
 Graph *fuse_cut(Graph *g);
 // fuse_pad.c
 Graph *fuse_pad(Graph *g, const PassOptions *o); // returns the same graph if there is nothing to do
+// fuse_kmajor.c
+Graph *fuse_kmajor(Graph *g, const PassOptions *o); // likewise
 
 // fuse_small.c
 // Whether this dot gets a generated kernel (none does if o is NULL). Then it is a cluster, not an

@@ -51,24 +51,19 @@ typedef struct Sides { // of a contraction; of several axes that the library see
 // Whether the axis has stride 1 in memory.
 static bool is_inner(const Node *n, int64_t axis)
 {
-    int count;
-    for (; n->op == OP_permute; n = n->args[0]) axis = attr_ints(n, ATTR_perm, &count)[axis];
-    return axis == n->type.rank - 1;
+    return axis_in_memory(n, axis) == n->type.rank - 1;
 }
 
 // Of these axes, the one with stride 1 in memory, if the elements that follow each other along them
 // are no multiple of [unit] (several axes may be one for the library). Otherwise -1.
 static int odd_axis(const Node *n, const int64_t *axes, int naxes, int64_t unit)
 {
-    int inner = -1, count;
+    int inner = -1;
     int64_t run = 1;
     bool mine[MAX_RANK] = {false};
     for (int k = 0; k < naxes; k++) {
-        int64_t axis = axes[k];
-        if (is_inner(n, axis)) inner = k;
-        for (const Node *x = n; x->op == OP_permute; x = x->args[0])
-            axis = attr_ints(x, ATTR_perm, &count)[axis];
-        mine[axis] = true;
+        if (is_inner(n, axes[k])) inner = k;
+        mine[axis_in_memory(n, axes[k])] = true;
     }
     while (n->op == OP_permute) n = n->args[0];
     for (int i = n->type.rank - 1; i >= 0 && mine[i]; i--) run *= n->type.dim[i];

@@ -79,6 +79,29 @@ static const char odd[] =
     "sum(exp(z), 0)\n"
     "}\n";
 
+// Products with a stride along the contracted axis of both operands.
+static const char strided[] =
+    "use nn\n"
+    "model one(x: f32[m, k], dy: f32[m, n]) { return dw = matmul(transpose(dy), x) }\n"
+    "model several(x: f32[m, k], w: f32[n, k], b: f32[n], v: f32[2 * n, k], u: f32[k, n]) {\n"
+    "    y = gelu(matmul(x, transpose(w)) + b)\n"
+    "    z = tanh(matmul(x, transpose(v)))\n"
+    "    l = sum(square(matmul(y, transpose(u)))) + sum(z * z * z)\n"
+    "    return l, dw = grad(l, w), dv = grad(l, v), du = grad(l, u), db = grad(l, b)\n"
+    "}\n"
+    "model batched(x: f32[3, m, k], y: f32[3, m, n]) {\n"
+    "    return z = einsum(\"bmk,bmn->bnk\", x, exp(y))\n"
+    "}\n"
+    // an operand of products along other axes; axes that are one, in the other's order
+    "model along(x: f32[4, m // 4, k], y: f32[4, m // 4, n], z: f32[m // 4, 4, n]) {\n"
+    "    return a = einsum(\"bmk,bmn->kn\", x, y), b = einsum(\"bmk,bln->mkln\", x, y[:, 0:2]),\n"
+    "        c = einsum(\"bmk,mbn->nk\", x, z)\n"
+    "}\n"
+    // nothing to gain: one operand has none, a column is a vector
+    "model other(x: f32[m, k], w: f32[n, k], c: f32[m, 1]) {\n"
+    "    return y = matmul(x, transpose(w)), s = matmul(transpose(x), c)\n"
+    "}\n";
+
 static uint64_t seed = 88172645463325252u;
 
 static double draw(void) // -1 to 1, by eighths
@@ -163,20 +186,23 @@ static Program *compile(Arena *a, const Target *target, const char *text, Module
     return compile_in(PREC_F32, a, target, text, out);
 }
 
-// The models of odd sizes, in sizes that the day draws.
-static const char *odd_drawn(Arena *a)
+// Three sizes that the day draws: a multiple of 4, and others.
+static void draw_sizes(int *size)
 {
     const char *day = getenv("SEED");
     uint64_t state = 0x9e3779b97f4a7c15u * (day ? strtoull(day, NULL, 10) + 1 : 1);
-    int size[3];
     for (int i = 0; i < 3; i++) {
         state ^= state >> 29;
         state *= 0xbf58476d1ce4e5b9u;
         size[i] = 1 + (int)(state >> 40) % 70;
     }
-    printf("sizes %d %d %d\n", 4 + 4 * (size[0] % 15), size[1], size[2]);
-    return arena_printf(a, "%sconst m = %d\nconst k = %d\nconst n = %d\n", odd,
-                        4 + 4 * (size[0] % 15), size[1], size[2]);
+    size[0] = 4 + 4 * (size[0] % 15);
+    printf("sizes %d %d %d\n", size[0], size[1], size[2]);
+}
+
+static const char *sized(Arena *a, const char *text, int m, int k, int n)
+{
+    return arena_printf(a, "%sconst m = %d\nconst k = %d\nconst n = %d\n", text, m, k, n);
 }
 
 // The models of odd sizes, with f32 in the place of 16-bit floats.
@@ -284,6 +310,25 @@ static void check_plan(const Program *p, int unit)
     }
     CHECK_MSG(kernels <= 4 && epilogues == (unit == 8), // (f32 has no GELU there)
               "%d kernels, %d epilogues", kernels, epilogues);
+}
+
+// With TF32 on sm_90, at least one operand of each product has the contracted axis inside.
+static void check_strided(Arena *a)
+{
+    const Target hopper = target_cuda(90, true), ampere = target_cuda(80, true);
+    const struct {
+        const Target *target;
+        Precision precision;
+    } with[] = {{&hopper, PREC_TF32}, {&hopper, PREC_BF16}, {&ampere, PREC_TF32}};
+    for (int w = 0; w < 3; w++) {
+        Module *m;
+        Program *p = compile_in(with[w].precision, a, with[w].target,
+                                sized(a, strided, 16384, 1024, 1536), &m);
+        int apart = 0;
+        for (int i = 0; p && i < p->ngemms; i++)
+            apart += p->gemms[i].trans_a && !p->gemms[i].trans_b;
+        CHECK_MSG(p && (apart > 0) == (w > 0), "%d: %d products", w, apart);
+    }
 }
 
 static void run_entry(Arena *a, const Module *m, const Program *p, RtProgram *rt, RtSession *s,
@@ -425,12 +470,21 @@ int main(void)
     const char *text = arena_printf(a, "%s%s", odd, odd_sizes);
     Program *p = compile(a, &slow, text, &m), *q = compile(a, &older, behind, &after);
     Module *exact, *single, *other, *drawn;
-    Program *today = compile(a, &slow, odd_drawn(a), &drawn);
+    int size[3];
+    draw_sizes(size);
+    Program *today = compile(a, &slow, sized(a, odd, size[0], size[1], size[2]), &drawn);
     Target one = target_cuda(90, true), fast = one;
     one.units = 1;
     one.bf16_flops = 1e12;
     Program *tf32 = compile_in(PREC_TF32, a, &one, odd_f32(a), &single),
             *f32 = compile(a, &one, odd_f32(a), &exact);
+    Module *major;
+    Target quick = one;
+    quick.bf16_flops = 4e12;
+    Program *turned = compile_in(
+        PREC_TF32, a, &quick,
+        sized(a, strided, 4 * size[0] + 160, size[1] % 40 + 90, size[2] % 40 + 90), &major);
+    check_strided(a);
     slow.units = 2;
     Program *r = compile(a, &slow, beside, &with), *s = compile(a, &slow, apart, &without);
     check_uneven(a);
@@ -455,6 +509,7 @@ int main(void)
     run_all(a, m, p, false);
     if (tf32) run_all(a, single, tf32, false);
     if (today) run_all(a, drawn, today, false);
+    if (turned) run_all(a, major, turned, false);
     run_all(a, after, q, false);
     run_all(a, with, r, false);
     if (strstr(rt_device_model(device), "shim")) { // a slow library: by the kernels
