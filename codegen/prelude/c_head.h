@@ -24,7 +24,8 @@ __attribute__((weak)) const char nc_compiler[] = "gcc " __VERSION__;
 #endif
 
 // An index that is computed from a condition (x[y > 0.5f ? 1 : 0]), hidden from the compiler: gcc 12.2
-// vectorises loads at such an index with the mask in place of the index.
+// vectorises loads at such an index with the mask in place of the index. Or the stride of neighbouring
+// columns, of which gcc would make a group as wide as the stride.
 NC_FN long nc_place(long i)
 {
     __asm__("" : "+r"(i));

@@ -127,9 +127,44 @@ static bool widens(const Emit *e, const IxTerm *t, int64_t c, int64_t *span, boo
     return widen;
 }
 
+// The smallest stride of the index if another load is near it, within that stride; otherwise 0. Of
+// loads at i * 1000 and i * 1000 + 1, gcc makes a group of 1000 neighbours, most of which nothing
+// reads, and spends minutes on their permutations, unless it does not know the stride.
+static int64_t sparse_stride(const Emit *e, const Ix *x)
+{
+    enum { WIDE = 32 };
+    const Body *b = e->body;
+    int64_t least = x->n ? INT64_MAX : 0;
+    for (int k = 0; k < x->n; k++)
+        if (llabs(x->at[k].coeff) < least) least = llabs(x->at[k].coeff);
+    for (uint32_t i = 0; i < b->insts.n && least >= WIDE; i++) {
+        const Inst *v = &b->insts.at[i];
+        if (!e->live[i] || v->kind != KI_LOAD || v->ix == x || v->ix->n != x->n) continue;
+        bool beside = llabs(v->ix->constant - x->constant) < least;
+        for (int k = 0; k < x->n && beside; k++)
+            beside = v->ix->at[k].term == x->at[k].term && v->ix->at[k].coeff == x->at[k].coeff;
+        if (beside) return least;
+    }
+    return 0;
+}
+
+// C: the name of a stride that the compiler does not know.
+static const char *hidden_stride(Emit *e, int64_t stride)
+{
+    const char *name = emit_text(e, "stride_%lld", (long long)stride);
+    Scope *root = e->scope;
+    while (root->up) root = root->up;
+    if (strmap_has(e->names, name)) return name;
+    strmap_set(e->names, name, root);
+    emit_declare_in(e, root, name,
+                    emit_text(e, "const long %s = nc_place(%lld);", name, (long long)stride));
+    return name;
+}
+
 static const char *index_text(Emit *e, const Ix *x, bool wide)
 {
     Buf b = buf_new(e->arena);
+    const int64_t sparse = e->cuda ? 0 : sparse_stride(e, x);
     bool widened = false;
     int64_t span = llabs(x->constant);
     // Largest strides first, as usual.
@@ -148,6 +183,8 @@ static const char *index_text(Emit *e, const Ix *x, bool wide)
         buf_str(&b, b.len ? (c < 0 ? " - " : " + ") : c < 0 ? "-" : "");
         if (c == 1 || c == -1)
             buf_str(&b, t);
+        else if (llabs(c) == sparse)
+            buf_printf(&b, "%s * %s", t, hidden_stride(e, sparse));
         else
             buf_printf(&b, "%s * %lld", t, (long long)llabs(c));
     }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "runtime/cpu/cpu.h"
 
@@ -18,8 +19,20 @@ struct CpuBlas {
                   int lda, const double *b, int ldb, double beta, double *c, int ldc);
 };
 
+// OpenBLAS maps 128 MiB for each thread that calls it, and repeats that for ever where a limit of the
+// address space (ulimit -v) does not allow it. Whether there is room for our threads and its own.
+static bool has_room(void)
+{
+    const size_t bytes = ((size_t)rt_cpu_threads() + 1) << 27;
+    void *p = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) return false;
+    munmap(p, bytes);
+    return true;
+}
+
 static void *open_library(void)
 {
+    if (!has_room()) return NULL; // the built-in loops multiply
     static const char *const names[] = {"libopenblas.so.0", "libopenblas.so", "libopenblasp.so.0"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         // Never unloaded, since the host may start its threads.

@@ -35,6 +35,15 @@ grows "takes more than 1024 MiB to elaborate" 'l = [1]; for i in 0..4000000 { l 
 } > twice.net
 expect 1 "takes more than 1024 MiB to elaborate" bash -c "$(within 4000000)" - "$NETC" twice.net
 
+# OpenBLAS waits for ever for address space that there is not: netc multiplies by itself then.
+echo 'model m() { return y = sum(matmul(uniform([64, 300], 0, 1), uniform([300, 200], 0, 1))) }' >product.net
+expect 0 "y" "$NETC" run product.net --device cpu && pass # (compiled)
+expect 0 "y" bash -c "$(within 180000)" - timeout -s KILL 60 "$NETC" run product.net --device cpu && pass
+
+# Two columns of a wide matrix: gcc takes minutes if it sees their stride.
+echo 'model m(x: f32[40, 2048]) { return y = sum(x[:, 0] * x[:, 1]), z = x[:, 7] - x[:, 2000] }' >columns.net
+expect 0 "" timeout -s KILL 60 "$NETC" check columns.net --device cpu --cache-dir '' && pass
+
 # netc check frees what it has computed on the way: all values of the three models would take 2.1 GB.
 for f in sin cos tanh; do echo "model $f(x: f32[100000, 20]) { return y = sum(exp($f(x * 2 + 1) * 3), 1) }"; done >many.net
 sed -i 's/^model \([a-z]*\)(/model by_\1(/' many.net
