@@ -333,7 +333,7 @@ static const Builtin builtins[] = {
     {"zeros", "shape type?", run_zeros},
     {"ones", "shape type?", run_ones},
     {"iota", "shape axis? type?", run_iota},
-    {"random_bits", "shape words?", random_bits},
+    {"random_bits", "shape words? bits?", random_bits},
     {"grad", "y x", run_grad},
     {"tally", "x", run_tally},
     {"evaluated", "f", run_evaluated},

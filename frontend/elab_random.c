@@ -46,6 +46,11 @@ Val random_bits(Elab *e, const Call *c)
         return val_poison();
     if (lanes < 1 || lanes > 4)
         return fail(e, c->arg_span[1], "a draw gives 1 to 4 words, not %lld", (long long)lanes);
+    int64_t bits = lanes == 1 ? 32 : lanes == 2 ? 64 : 128;
+    if (!val_missing(&c->arg[2]) && !to_int(e, &c->arg[2], c->arg_span[2], "the bits", &bits))
+        return val_poison();
+    if (!val_missing(&c->arg[2]) && (lanes != 1 || (bits != 16 && bits != 32)))
+        return fail(e, c->arg_span[2], "a draw of one word has 16 or 32 bits");
     const char *path = scope_path(e, e->frame->scope);
     uintptr_t ordinal = (uintptr_t)strmap_get(&e->sites, path);
     strmap_set(&e->sites, path, (void *)(ordinal + 1));
@@ -60,6 +65,7 @@ Val random_bits(Elab *e, const Call *c)
         attr_set_ints(e->g, &attrs, ATTR_shape, t.dim, t.rank);
         attr_set_int(&attrs, ATTR_dtype, DT_U32);
         attr_set_int(&attrs, ATTR_site, (int64_t)site);
+        attr_set_int(&attrs, ATTR_bits, bits);
         attr_set_int(&attrs, ATTR_lane, lane);
         Node *n = graph_node(e->g, OP_random, (Node *[]){seed, count}, 2, &attrs);
         memcpy(n->type.sym, t.sym, sizeof t.sym);

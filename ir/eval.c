@@ -242,10 +242,10 @@ void eval_random(Eval *e, const Node *n, Value *const *args, Value *out)
     (void)e;
     uint64_t seed = (uint64_t)args[0]->i[0], count = (uint64_t)args[1]->i[0];
     uint64_t site = (uint64_t)attr_int(n, ATTR_site, 0);
-    int lane = (int)attr_int(n, ATTR_lane, 0);
+    int bits = (int)attr_int(n, ATTR_bits, 32), lane = (int)attr_int(n, ATTR_lane, 0);
     int64_t elements = type_count(&n->type);
     for (int64_t i = 0; i < elements; i++)
-        out->i[i] = philox_word(seed, count, site, (uint64_t)i, lane);
+        out->i[i] = philox_draw(seed, count, site, (uint64_t)i, bits, lane);
 }
 
 void eval_region_param(Eval *e, const Node *n, Value *const *args, Value *out)

@@ -41,8 +41,11 @@ bool infer_random(Infer *in)
         if (infer_arg(in, i)->rank || infer_arg(in, i)->dtype != DT_I64)
             return infer_fail(in, "seed and count are i64 scalars, found %s",
                               infer_show(in, infer_arg(in, i)));
-    int64_t lane = attrs_int(in->attrs, ATTR_lane, 0);
-    if (lane < 0 || lane > 3) return infer_fail(in, "lane %lld is outside 0..4", (long long)lane);
+    int64_t bits = attrs_int(in->attrs, ATTR_bits, 32), lane = attrs_int(in->attrs, ATTR_lane, 0);
+    if (bits != 16 && bits != 32 && bits != 64 && bits != 128)
+        return infer_fail(in, "has 16, 32, 64 or 128 bits, not %lld", (long long)bits);
+    if (lane < 0 || lane * 32 >= bits)
+        return infer_fail(in, "word %lld is beyond %lld bits", (long long)lane, (long long)bits);
     return in->out.dtype == DT_U32 || infer_fail(in, "makes u32 words");
 }
 

@@ -1,10 +1,13 @@
 // Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", 2011).
 //
-// Word [lane] of element [index] of a random op, the same on every device:
+// A block of four words, the same on every device:
 //     key     = { seed low ^ 0x9E3779B9 * count high, seed high ^ site high }
-//     counter = { index low, index high, count low, site low }
-// where seed and count are the op's operands, site its attribute, index the row-major element
-// index. Under one seed no two counts share their words.
+//     counter = { block low, block high, count low, site low }
+// where seed and count are the operands of a random op and site is its attribute. Under one seed no
+// two counts share their words.
+//
+// Neighbouring elements, in row-major order, share a block: eight of 16 bits, four of one word, two
+// of two words. A kernel computes it once for those that a thread or its neighbours have.
 #ifndef IR_PHILOX_H
 #define IR_PHILOX_H
 
@@ -30,16 +33,26 @@ static inline void philox4x32_10(const uint32_t counter[4], const uint32_t key[2
     out[3] = c3;
 }
 
-static inline uint32_t philox_word(uint64_t seed, uint64_t count, uint64_t site, uint64_t index,
+static inline uint32_t philox_word(uint64_t seed, uint64_t count, uint64_t site, uint64_t block,
                                    int lane)
 {
     uint32_t out[4];
     uint32_t key[2] = {(uint32_t)seed ^ 0x9E3779B9u * (uint32_t)(count >> 32),
                        (uint32_t)(seed >> 32) ^ (uint32_t)(site >> 32)};
-    uint32_t counter[4] = {(uint32_t)index, (uint32_t)(index >> 32), (uint32_t)count,
+    uint32_t counter[4] = {(uint32_t)block, (uint32_t)(block >> 32), (uint32_t)count,
                            (uint32_t)site};
     philox4x32_10(counter, key, out);
     return out[lane & 3];
+}
+
+// What element [index] of a random op draws, which has so many [bits]: 16, 32, or word [lane] of 64
+// or 128.
+static inline uint32_t philox_draw(uint64_t seed, uint64_t count, uint64_t site, uint64_t index,
+                                   int bits, int lane)
+{
+    const int each = 128 / bits, place = (int)(index % (uint64_t)each) * bits / 32 + lane;
+    const uint32_t word = philox_word(seed, count, site, index / (uint64_t)each, place);
+    return bits > 16 ? word : index % 2 ? word >> 16 : word & 0xffff;
 }
 
 #endif

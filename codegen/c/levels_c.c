@@ -95,17 +95,30 @@ static bool is_drawn(const Emit *e, uint32_t i, int axis)
     return ix_stride(v->ix, axis, &step) && step == 1;
 }
 
-static void draw(Emit *e, uint32_t i, int axis, const char *first, const char *last)
+// Draws the words from [first] to before [last], at most [size], into an array.
+static void draw(Emit *e, uint32_t i, int axis, const char *first, const char *last, int64_t size)
 {
     const Inst *v = &e->body->insts.at[i];
-    const char *c = e->axis[axis], *seed = emit_value(e, v->a[0]), *count = emit_value(e, v->a[1]);
-    e->axis[axis] = first;
-    const char *at = emit_index(e, v->ix);
-    e->axis[axis] = c;
-    emit(e, "uint32_t %s_drawn[%d] NC_LINES;", e->name[i], C_PIECE);
-    emit(e, "nc_randoms(%s_drawn, %s - %s, %s, %s, %s, (uint64_t)(%s), %d);", e->name[i], last,
-         first, seed, count, e->buf_name[v->buf], at, v->lane);
-    e->element[i] = emit_text(e, "%s_drawn[%s - %s]", e->name[i], c, first);
+    const char *c = e->axis[axis], *seed = emit_value(e, v->a[0]), *count = emit_value(e, v->a[1]),
+               *at = emit_index_at(e, v->ix, axis, first);
+    emit(e, "uint32_t %s_drawn[%lld] NC_LINES;", e->name[i], (long long)size);
+    emit(e, "nc_randoms_%d(%s_drawn, %s - %s, %s, %s, %s, (uint64_t)(%s), %d);", (int)v->ivalue,
+         e->name[i], last, first, seed, count, e->buf_name[v->buf], at, v->lane);
+    const char *place = strcmp(first, "0") ? emit_text(e, "%s - %s", c, first) : c;
+    e->element[i] = emit_text(e, "%s_drawn[%s]", e->name[i], place);
+}
+
+void c_draw_row(Emit *e)
+{
+    enum { LONGEST = 8192, MOST = 2 }; // (arrays on the stack)
+    const int axis = e->body->col;
+    const int64_t cols = e->body->axis[axis].extent;
+    int drawn = 0;
+    for (uint32_t i = 0; i < e->body->insts.n && cols <= LONGEST; i++)
+        if (drawn < MOST && is_drawn(e, i, axis)) {
+            draw(e, i, axis, "0", emit_text(e, "%lld", (long long)cols), cols);
+            drawn++;
+        }
 }
 
 bool c_levels(Emit *e, int axis, const char *from, const char *to)
@@ -127,7 +140,7 @@ bool c_levels(Emit *e, int axis, const char *from, const char *to)
     emit_open(e, 0);
     Scope *piece = e->scope;
     for (uint32_t i = 0; i < b->insts.n; i++)
-        if (is_drawn(e, i, axis)) draw(e, i, axis, first, last);
+        if (is_drawn(e, i, axis)) draw(e, i, axis, first, last, C_PIECE);
     c_take_halves(e, axis, -1, first, last);
     for (int l = 1; l <= most; l++) {
         c_open_loop(e, axis, 0);

@@ -43,6 +43,8 @@ void c_give_halves(Emit *e, int axis, const char *first, const char *last);
 void c_close_piece(Emit *e, const char *first, const char *last, const char *from, const char *to);
 // Prints a map's innermost loop as several loops (levels_c.c); false: one loop is as good.
 bool c_levels(Emit *e, int axis, const char *from, const char *to);
+// Draws the random words of a row that is not too long before its loops.
+void c_draw_row(Emit *e);
 const char *c_omp_reduction(Emit *e, const int *r, int n, const char *suffix); // clauses
 // Whether one of the reductions combines integers. Their loops get no vector pragma: gcc 13 keeps
 // the results of such a loop in an array and reads uninitialised elements of it in sums of `c ? x :

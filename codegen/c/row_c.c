@@ -333,6 +333,7 @@ int64_t row_c(Emit *e, bool partial)
     c_declare_kept(e, cols);
     emit_open(e, 1);
     if (!partial) {
+        c_draw_row(e);
         for (int s = 0; s < b->nstages; s++)
             row_stage(e, s, "0", emit_text(e, "%lld", (long long)cols), cols);
         emit_stores(e, -1);

@@ -198,6 +198,12 @@ static void open_cols(Weights *x, bool loads, bool weighs)
     emit_open(e, 1ull << b->col);
     const char *own = emit_text(e, "%s + v", pairs ? first : "place_of");
     emit_int(e, col, "%s", emit_clamped(e, own, extent - 1, pairs || !x->masks));
+    e->near = (Neighbours){.scope = e->scope,
+                           .axis = b->col,
+                           .width = pairs ? 2 : 1,
+                           .base = first,
+                           .lane = "v",
+                           .tile = e->scope->up};
     bind_limits(x);
 }
 
@@ -205,6 +211,7 @@ static void close_cols(Weights *x)
 {
     Emit *e = x->w->e;
     for (int i = 0; i < x->v.nloads; i++) e->element[x->v.loads[i]] = NULL;
+    e->near = (Neighbours){0};
     emit_times(e, "v", 2);
     emit_line(e, e->scope->up, "#pragma unroll");
     if (!in_parts(x)) {

@@ -260,12 +260,15 @@ const char *slot_name(Emit *e, int load)
 void open_lanes(Emit *e, const Vectors *v, const char *axis)
 {
     emit_open(e, 1ull << v->axis);
-    const char *at = emit_plus(e, v->base, emit_count("lane", v->width));
+    const char *lane = emit_count("lane", v->width), *at = emit_plus(e, v->base, lane);
     if (strcmp(at, axis)) emit_int(e, axis, "%s", at);
+    e->near = (Neighbours){
+        .scope = e->scope, .axis = v->axis, .width = v->width, .base = v->base, .lane = lane};
 }
 
 void close_lanes(Emit *e, const Vectors *v)
 {
+    e->near = (Neighbours){0};
     emit_times(e, "lane", v->width);
 }
 

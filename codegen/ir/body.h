@@ -37,7 +37,7 @@ typedef enum InstKind {
     KI_LOAD,   // bufs[buf][ix], 0 where pred is false
     KI_EW,     // op_info(op)->expr of a[]
     KI_CAST,   // a[0] converted
-    KI_RANDOM, // Philox word [lane] of (seed a[0], count a[1], site [buf], element ix)
+    KI_RANDOM, // word [lane] of [ivalue] bits, of (seed a[0], count a[1], site [buf], element ix)
     KI_CHECK,  // a[0] clamped to 0..bound; out of range is recorded, as element ix of the indices
     KI_ASSERT, // a[0]; false is recorded
     // op of a[0] over [axis], accumulated in [acc]; or combines accumulators of such reductions,
@@ -104,7 +104,7 @@ typedef struct Inst {
     // The same of the shape that reshapes give the node before it is read; NULL: none does.
     const Type *seen;
     const Ix *const *seen_at;
-    int64_t ivalue, bound; // CONST of integers and bool, SORT; CHECK
+    int64_t ivalue, bound; // CONST of integers and bool, SORT, RANDOM; CHECK
     double fvalue;         // CONST of floats
     uint64_t axes;         // the axes it varies over
     int stage;             // the first stage in which it is known

@@ -19,7 +19,7 @@ const char *lower_prelude(Arena *a, const Target *t, bool group_products)
     const char *const cuda[] = {
         "cuda_head.h", "common.h",         "cuda_tail.h",
         "cuda_sort.h", "cuda_sync.h",      "cuda_mma.h",
-        "cuda_tile.h", "cuda_attention.h", group_products ? "cuda_wgmma.h" : NULL,
+        "cuda_tile.h", "cuda_random.h", "cuda_attention.h", group_products ? "cuda_wgmma.h" : NULL,
         NULL};
     Buf out = buf_new(a);
     for (const char *const *want = t->kind == TARGET_CUDA ? cuda : c; *want; want++)

@@ -99,6 +99,7 @@ static int value_leaf(Lower *l, const Node *n, const Ix *const *idx)
                                 .na = 2,
                                 .a = {seed, count},
                                 .buf = lower_site(l, attr_int(n, ATTR_site, 0)),
+                                .ivalue = attr_int(n, ATTR_bits, 32),
                                 .lane = (int)attr_int(n, ATTR_lane, 0),
                                 .ix = ix_linear(c, idx, n->type.dim, n->type.rank),
                                 .node = n});

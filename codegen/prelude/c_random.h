@@ -11,23 +11,27 @@ typedef int nc_halves __attribute__((vector_size(32)));
 #else
 #define NC_LOW_TIMES(a, c) (((a) & 0xffffffffu) * (c))
 #endif
-// to[i] = nc_random(seed, count, number, first + i, lane) for i < n. (The high halves of the lanes
-// are not cleared.)
-__attribute__((unused)) NC_BODY void nc_randoms(uint32_t *to, long n, int64_t seed, int64_t count,
-                                                int64_t number, uint64_t first, int lane)
+// to[i] = nc_random(seed, count, number, first + i, bits, lane) for i < n; below, one function for each
+// number of bits. (The high halves of the vectors' lanes are not cleared.)
+__attribute__((always_inline)) static inline void nc_randoms(uint32_t *to, long n, int64_t seed,
+                                                             int64_t count, int64_t number,
+                                                             uint64_t first, int bits, int lane)
 {
-    enum { VECTORS = 2, WORDS = 4 * VECTORS };
+    enum { VECTORS = 2 };              // at a time
+    const int share = 128 / bits,      // elements of a block,
+        each = 4 * share;              // and of the four blocks of a vector
     const uint64_t site = (uint64_t)number, m0 = 0xD2511F53u, m1 = 0xCD9E8D57u;
     const nc_wide by0 = {m0, m0, m0, m0}, by1 = {m1, m1, m1, m1};
-    long i = 0;
-    for (; i + WORDS <= n; i += WORDS) {
+    uint32_t edge[VECTORS * 32];
+    for (uint64_t at = first - first % (uint64_t)each; at < first + (uint64_t)n;
+         at += (uint64_t)(VECTORS * each)) {
         uint32_t k0 = (uint32_t)(uint64_t)seed ^ 0x9E3779B9u * (uint32_t)((uint64_t)count >> 32),
                  k1 = (uint32_t)((uint64_t)seed >> 32) ^ (uint32_t)(site >> 32);
         nc_wide c[4][VECTORS];
         NC_PRAGMA(GCC unroll 2)
         for (int v = 0; v < VECTORS; v++) {
-            const uint64_t at = first + (uint64_t)i + 4 * (uint64_t)v, low = (uint64_t)count;
-            c[0][v] = (nc_wide){at, at + 1, at + 2, at + 3};
+            const uint64_t block = at / (uint64_t)share + 4 * (uint64_t)v, low = (uint64_t)count;
+            c[0][v] = (nc_wide){block, block + 1, block + 2, block + 3};
             c[1][v] = c[0][v] >> 32;
             c[2][v] = (nc_wide){low, low, low, low};
             c[3][v] = (nc_wide){site, site, site, site};
@@ -46,17 +50,44 @@ __attribute__((unused)) NC_BODY void nc_randoms(uint32_t *to, long n, int64_t se
             k0 += 0x9E3779B9u;
             k1 += 0xBB67AE85u;
         }
+        const uint64_t end = at + (uint64_t)(VECTORS * each);
+        const int whole = at >= first && end <= first + (uint64_t)n;
+        uint32_t *out = whole ? to + (at - first) : edge;
         NC_PRAGMA(GCC unroll 2)
         for (int v = 0; v < VECTORS; v++) {
-            const nc_wide word = lane == 0   ? c[0][v]
-                                 : lane == 1 ? c[1][v]
-                                 : lane == 2 ? c[2][v]
-                                             : c[3][v];
-            uint64_t words[4];
-            memcpy(words, &word, sizeof words);
+            uint64_t pairs[4][4]; // two draws of each of the four blocks, a share of 2 or more
             NC_PRAGMA(GCC unroll 4)
-            for (int k = 0; k < 4; k++) to[i + 4 * v + k] = (uint32_t)words[k];
+            for (int k = 0; k < 4; k++) {
+                nc_wide both = c[k][v];
+                if (bits == 16)
+                    both = (both & 0xffffu) | (both << 16 & 0xffff00000000u);
+                else if (bits == 32)
+                    both = (c[k % 2 * 2][v] & 0xffffffffu) | c[k % 2 * 2 + 1][v] << 32;
+                else if (bits == 64 && lane)
+                    both = (c[1][v] & 0xffffffffu) | c[3][v] << 32;
+                else if (bits == 64)
+                    both = (c[0][v] & 0xffffffffu) | c[2][v] << 32;
+                memcpy(pairs[k], &both, sizeof both);
+            }
+            for (int block = 0; block < 4; block++) {
+                NC_PRAGMA(GCC unroll 4)
+                for (int k = 0; k < share / 2; k++)
+                    memcpy(out + v * each + block * share + 2 * k, &pairs[k][block], 8);
+                if (share == 1) out[4 * v + block] = (uint32_t)pairs[lane][block];
+            }
         }
+        for (uint64_t i = at > first ? at : first; !whole && i < end && i < first + (uint64_t)n; i++)
+            to[i - first] = edge[i - at];
     }
-    for (; i < n; i++) to[i] = nc_random(seed, count, number, first + (uint64_t)i, lane);
 }
+#define NC_RANDOMS(bits)                                                                           \
+    __attribute__((unused)) NC_BODY void nc_randoms_##bits(uint32_t *to, long n, int64_t seed,      \
+                                                           int64_t count, int64_t number,          \
+                                                           uint64_t first, int lane)               \
+    {                                                                                              \
+        nc_randoms(to, n, seed, count, number, first, bits, lane);                                 \
+    }
+NC_RANDOMS(16)
+NC_RANDOMS(32)
+NC_RANDOMS(64)
+NC_RANDOMS(128)

@@ -156,14 +156,17 @@ NC_FN uint32_t nc_mulhi(uint32_t a, uint32_t b) { return (uint32_t)((uint64_t)a 
 NC_TO_INT(float, f, 1.0f)
 NC_TO_INT(double, d, 1.0)
 
-// Philox4x32-10, word [lane]. counter = (index, count lo, site lo), key = seed with the high words
+// Four words of Philox4x32-10. counter = (block, count lo, site lo), key = seed with the high words
 // of count and site.
-NC_FN uint32_t nc_random(int64_t seed, int64_t count, int64_t number, uint64_t index, int lane)
+typedef struct NcBlock {
+    uint32_t word[4];
+} NcBlock;
+NC_FN NcBlock nc_random_block(int64_t seed, int64_t count, int64_t number, uint64_t block)
 {
     uint64_t site = (uint64_t)number;
     uint32_t k0 = (uint32_t)(uint64_t)seed ^ 0x9E3779B9u * (uint32_t)((uint64_t)count >> 32),
              k1 = (uint32_t)((uint64_t)seed >> 32) ^ (uint32_t)(site >> 32);
-    uint32_t c0 = (uint32_t)index, c1 = (uint32_t)(index >> 32), c2 = (uint32_t)(uint64_t)count,
+    uint32_t c0 = (uint32_t)block, c1 = (uint32_t)(block >> 32), c2 = (uint32_t)(uint64_t)count,
              c3 = (uint32_t)site;
     // Unrolled by hand, because a loop in here would keep the loop around it from being vectorised.
 #define NC_ROUND                                                                                   \
@@ -179,7 +182,25 @@ NC_FN uint32_t nc_random(int64_t seed, int64_t count, int64_t number, uint64_t i
     NC_ROUND NC_ROUND NC_ROUND NC_ROUND NC_ROUND
     NC_ROUND NC_ROUND NC_ROUND NC_ROUND NC_ROUND
 #undef NC_ROUND
-    return lane == 0 ? c0 : lane == 1 ? c1 : lane == 2 ? c2 : c3;
+    NcBlock made = {{c0, c1, c2, c3}};
+    return made;
+}
+// What an element draws of its block, which it shares with its neighbours: 16 or 32 bits, or word
+// [lane] of 64 or 128 bits.
+NC_FN uint32_t nc_random_word(NcBlock made, uint64_t index, int bits, int lane)
+{
+    const int half = (int)(index % (128 / 16)), place = half * bits / 32 % 4 + lane;
+    const uint32_t word = place == 0   ? made.word[0]
+                          : place == 1 ? made.word[1]
+                          : place == 2 ? made.word[2]
+                                       : made.word[3];
+    return bits > 16 ? word : word >> half % 2 * 16 & 0xffffu;
+}
+NC_FN uint32_t nc_random(int64_t seed, int64_t count, int64_t number, uint64_t index, int bits,
+                         int lane)
+{
+    return nc_random_word(nc_random_block(seed, count, number, index / (128u / (unsigned)bits)),
+                          index, bits, lane);
 }
 
 // The entry's error record, written by the first check that fails.

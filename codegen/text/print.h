@@ -31,6 +31,17 @@ typedef struct Binding {
     const char *text; // the temporary, or an expression for the value
 } Binding;
 
+// CUDA: the elements that a thread computes in an open loop, for which it draws random words
+// together (print_draws.c).
+typedef struct Neighbours {
+    Scope *scope; // of the loop; NULL: none
+    // Along an axis, [width] of them: [base], a multiple of the width, and [lane].
+    int axis, width;
+    const char *base, *lane;
+    // A thread's part of a tile of attention's scores, columns j * 8 and on: the loop over j.
+    Scope *tile;
+} Neighbours;
+
 typedef struct Emit Emit;
 struct Emit {
     Arena *arena;
@@ -69,6 +80,7 @@ struct Emit {
     bool called; // C: sines and cosines are called, not inlined
     int waves;   // C: number of them printed so far
     const char **buf_name;
+    Neighbours near;
 };
 
 Emit emit_begin(const Kernel *k, const Body *b, bool pretty, bool cuda);
@@ -135,6 +147,8 @@ const char *emit_value(Emit *e, int inst);
 void emit_scan(Emit *e, int r, const char *acc, const char *x);
 const char *emit_index(Emit *e, const Ix *x);
 const char *emit_index_at(Emit *e, const Ix *x, int axis, const char *place); // with [axis] = place
+// print_draws.c: what the instruction draws, a KI_RANDOM of this seed and count.
+const char *emit_draw(Emit *e, int inst, const char *seed, const char *count);
 // Converts from the arithmetic type to the stored type.
 const char *emit_stored(Emit *e, DType t, const char *value);
 // The instruction whose value is stored: if storing rounds, that before the last rounding.

@@ -301,8 +301,7 @@ static const char *value_text(Emit *e, int at, const char *const *x, const char 
     }
     case KI_CAST: return cast_text(e, v, x[0]);
     case KI_RANDOM:
-        return arena_printf(e->arena, "nc_random(%s, %s, %s, %s, %d)", x[0], x[1],
-                            e->buf_name[v->buf], emit_index(e, v->ix), v->lane);
+        return emit_draw(e, at, x[0], x[1]);
     case KI_CHECK: return check_text(e, v, x[0], pred);
     case KI_ASSERT:
         return arena_printf(e->arena, "nc_assert(%s, %s, %s, %s)", e->buf_name[e->body->error_buf],

@@ -2,7 +2,7 @@
 # Draws stay what they are from build to build: they are numbered by the names of what draws them, also by local names in functions of
 # the library. A model that was trained with a seed can be trained again, and a resumed run goes on as it would have.
 #
-# A row of draws.txt: the line of the model, the number of the draw, and which of its words. `bash tests/cli/draws.sh --update` writes
+# A row of draws.txt: the line of the model, the number of the draw, its bits, and which of its words. `bash tests/cli/draws.sh --update` writes
 # them anew, for a change that is meant to draw other numbers; say so in docs/language.md then.
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../lib.sh"
@@ -44,7 +44,7 @@ train net {
 }
 N
 "$NETC" --emit ir m.net >m.ir 2>said || fail "$(head -3 said)"
-sed -n 's/.*= random(.*site=\([0-9]*\), lane=\([0-9]*\).*m\.net:\([0-9]*\).*/\3 \1 \2/p' m.ir | sort -u | sort -n >draws.txt
+sed -n 's/.*= random(.*site=\([0-9]*\), bits=\([0-9]*\), lane=\([0-9]*\).*m\.net:\([0-9]*\).*/\4 \1 \2 \3/p' m.ir | sort -u | sort -n >draws.txt
 [ "${1:-}" = --update ] && cp draws.txt "$here/draws.txt"
 [ "$(wc -l <draws.txt)" -gt 20 ] && pass || fail "draws of the model: $(cat draws.txt said)"
 diff "$here/draws.txt" draws.txt >changed && pass || fail "other draws than before ($here/draws.txt): $(head -5 changed)"

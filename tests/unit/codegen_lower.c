@@ -470,9 +470,16 @@ static void maps(Suite *s)
     attr_set_ints(g, &ra, ATTR_shape, (int64_t[]){33, 5}, 2);
     attr_set_int(&ra, ATTR_dtype, DT_U32);
     attr_set_int(&ra, ATTR_site, 0x123456789abcdefll);
+    attr_set_int(&ra, ATTR_bits, 128);
     attr_set_int(&ra, ATTR_lane, 2);
     Node *bits = graph_node(g, OP_random, (Node *[]){seed, step}, 2, &ra);
     out(g, bits, "bits");
+    for (int b = 16; b <= 64; b *= 2) {
+        attr_set_int(&ra, ATTR_bits, b);
+        attr_set_int(&ra, ATTR_lane, b / 64);
+        out(g, graph_node(g, OP_random, (Node *[]){seed, step}, 2, &ra),
+            arena_printf(g->arena, "of_%d", b));
+    }
     out(g,
         graph_binary(
             g, OP_mul,

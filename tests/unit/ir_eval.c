@@ -431,6 +431,7 @@ static void random_words(void)
     attr_set_ints(g, &a, ATTR_shape, (int64_t[]){2, 2}, 2);
     attr_set_int(&a, ATTR_dtype, DT_U32);
     attr_set_int(&a, ATTR_site, 0);
+    attr_set_int(&a, ATTR_bits, 128);
     attr_set_int(&a, ATTR_lane, 1);
     Node *n = graph_node(g, OP_random, (Node *[]){seed, step}, 2, &a);
     EvalResult r;
@@ -440,6 +441,16 @@ static void random_words(void)
     CHECK(graph_node(g, OP_random, (Node *[]){seed, step}, 2, &a) == n);
     attr_set_int(&a, ATTR_site, 1);
     CHECK(graph_node(g, OP_random, (Node *[]){seed, step}, 2, &a) != n);
+    // Neighbours share a block: the words of blocks 0 and 1, in order.
+    uint32_t block[2][4];
+    for (uint32_t k = 0; k < 2; k++)
+        philox4x32_10((uint32_t[]){k, 0, 0, 1}, (uint32_t[]){0, 0}, block[k]);
+    for (int i = 0; i < 8; i++) {
+        const uint32_t word = block[i / 4][i % 4], half = block[0][i / 2] >> i % 2 * 16 & 0xffff;
+        CHECK(philox_draw(0, 0, 1, (uint64_t)i, 32, 0) == word);
+        CHECK(philox_draw(0, 0, 1, (uint64_t)i, 16, 0) == half);
+        CHECK(philox_draw(0, 0, 1, (uint64_t)i / 2, 64, i % 2) == word);
+    }
 
     Attrs i = {0};
     attr_set_ints(g, &i, ATTR_shape, (int64_t[]){2, 3}, 2);
