@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -91,8 +92,9 @@ RtCode rt_cc_find(CpuCompiler *c, RtError *e)
         "one (Debian, Ubuntu: apt-get install gcc) or name it in CC");
 }
 
-typedef struct Work { // a temporary folder
-    char dir[512];
+typedef struct Work {
+    char dir[512];    // temporary
+    double processor; // seconds of compilers
 } Work;
 
 static RtCode work_open(Work *w, RtError *e)
@@ -146,13 +148,16 @@ static RtCode start(char *const *argv, const char *log, pid_t *pid, RtError *e)
 
 // Whether the process succeeded. If the host ignores SIGCHLD, there is no status, so the existence
 // of [product] decides.
-static bool ended_well(pid_t pid, const char *product)
+static bool ended_well(Work *w, pid_t pid, const char *product)
 {
     int status;
-    while (waitpid(pid, &status, 0) < 0) {
+    struct rusage u;
+    while (wait4(pid, &status, 0, &u) < 0) {
         if (errno == EINTR) continue;
         return access(product, R_OK) == 0;
     }
+    w->processor += (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+                    1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
@@ -181,8 +186,8 @@ static int common_flags(char **argv, int n, const CpuCompiler *c, Flags f)
 }
 
 // One attempt to compile. false: *failed_log has the compiler's output.
-static bool attempt(const CpuCompiler *c, const Work *w, int nparts, Flags f, char *failed_log,
-                    size_t n, RtError *e)
+static bool attempt(const CpuCompiler *c, Work *w, int nparts, Flags f, char *failed_log, size_t n,
+                    RtError *e)
 {
     char source[MAX_PARTS][600], object[MAX_PARTS][600], log[MAX_PARTS + 1][600], shared[600];
     pid_t pid[MAX_PARTS];
@@ -209,7 +214,7 @@ static bool attempt(const CpuCompiler *c, const Work *w, int nparts, Flags f, ch
             started++;
     }
     for (int i = 0; i < started; i++)
-        if (!ended_well(pid[i], nparts == 1 ? shared : object[i])) {
+        if (!ended_well(w, pid[i], nparts == 1 ? shared : object[i])) {
             if (!*failed_log) read_log(log[i], failed_log, n);
             ok = false;
         }
@@ -224,7 +229,7 @@ static bool attempt(const CpuCompiler *c, const Work *w, int nparts, Flags f, ch
         argv[k] = NULL;
         pid_t link;
         ok = start(argv, log[nparts], &link, e) == RT_OK;
-        if (ok && !ended_well(link, shared)) {
+        if (ok && !ended_well(w, link, shared)) {
             read_log(log[nparts], failed_log, n);
             ok = false;
         }
@@ -255,7 +260,7 @@ static RtCode load_product(const Work *w, int nparts, void **object, size_t *siz
 RtCode rt_cc_compile(const CpuCompiler *c, const char *const *parts, int nparts,
                      const RtCompileOptions *o, void **object, size_t *size, RtError *e)
 {
-    Work w;
+    Work w = {0};
     char said[3000] = "", first[3000] = "";
     if (nparts > MAX_PARTS) return rt_fail(e, RT_USER, "too many parts to compile");
     if (work_open(&w, e)) return e->code;
@@ -283,6 +288,7 @@ RtCode rt_cc_compile(const CpuCompiler *c, const char *const *parts, int nparts,
         else
             code = load_product(&w, nparts, object, size, e);
     }
+    rt_took(o, RT_PHASE_COMPILE_CPU, w.processor);
     work_close(&w, nparts);
     return code;
 }

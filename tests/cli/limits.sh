@@ -40,6 +40,9 @@ echo 'model m() { return y = sum(matmul(uniform([64, 300], 0, 1), uniform([300, 
 expect 0 "y" "$NETC" run product.net --device cpu && pass # (compiled)
 expect 0 "y" bash -c "$(within 180000)" - timeout -s KILL 60 "$NETC" run product.net --device cpu && pass
 
+expect 0 "compiler " "$NETC" run product.net --device cpu --cache-dir '' -v && pass
+grep -q "(0.00 s of processor time)" "$W/.out" && fail "the compiler's time is not its process's: $(grep ready: "$W/.out")" || pass
+
 # Two columns of a wide matrix: gcc takes minutes if it sees their stride.
 echo 'model m(x: f32[40, 2048]) { return y = sum(x[:, 0] * x[:, 1]), z = x[:, 7] - x[:, 2000] }' >columns.net
 expect 0 "" timeout -s KILL 60 "$NETC" check columns.net --device cpu --cache-dir '' && pass
