@@ -11,7 +11,9 @@
 typedef enum OptionKind {
     OPT_FLAG,
     OPT_STRING,
-    OPT_OUTPUT, // a file that the verb writes: checked before the work begins
+    OPT_INPUT,   // a file that the verb reads, so that none that it writes may be the same
+    OPT_OUTPUT,  // a file that the verb writes: checked before the work begins
+    OPT_OUTPUTS, // a list of FILE or NAME=FILE that the verb writes; arrays_possible checks more
     OPT_INT,
     OPT_COUNT, // a whole number above 0
     OPT_BYTES, // a size, as read by read_bytes
@@ -119,22 +121,22 @@ int report_error(netc_error *err);
 int exit_code(netc_status status, netc_error *err);
 // Prints "cannot write PATH" and errno's reason. Returns 1 if the path is wrong, otherwise 2.
 int fail_to_write(const char *path);
-// Whether the file can be written, as far as known before the work: its folder is writable, and it
-// is not the model itself. false: an error was reported; exit with *code.
-bool output_possible(const char *path, const char *model, int *code);
+// Whether the file can be written, as far as known before the work. false: an error was reported;
+// exit with *code.
+bool output_possible(const char *path, int *code);
 // Whether the file is different from [other], which messages call [what]; both may be NULL. false:
 // an error was reported; exit with *code.
 bool output_apart(const char *path, const char *other, const char *what, int *code);
-// The same for every file in words such as NAME=FILE:PART or NAME=FILE,FILE.
-bool output_no_data(const char *path, const StringList *words, int *code);
+// Whether no file that the options write is one that they read, or one of the words, which are
+// models or (models false) other files; that OPT_OUTPUT can be written. --resume is an exception
+// that train makes. false: an error was reported; exit with *code.
+bool outputs_apart(const Option *options, int n, const StringList *words, bool models, int *code);
 // Whether an existing file, which will be replaced or appended to, begins like the JSON lines of
 // [what]. false: an error was reported; exit with *code.
 bool output_of_objects(const char *path, const char *what, int *code);
 // Like output_possible for each NAME=FILE.npy (bare: also FILE.npy). Also checks that no two are
-// the same file and none is one of [data], the files NAME=FILE that are read. archives: several may
-// be written to one .npz.
-bool arrays_possible(const StringList *words, bool bare, bool archives, const char *model,
-                     const StringList *data, int *code);
+// the same file. archives: several may be written to one .npz.
+bool arrays_possible(const StringList *words, bool bare, bool archives, int *code);
 bool is_npz(const char *path); // an archive of arrays
 // A list of malloc'ed words NAME=FILE; name NULL: [path] is such a word. false: out of memory.
 bool files_add(StringList *files, const char *name, const char *path);

@@ -105,6 +105,21 @@ static int one_arch(const char *archs)
     return sm && sscanf(sm, "sm_%d", &arch) == 1 ? arch : 0;
 }
 
+// Whether the file's name is not that of a format of tensors, data or compiled models, as which no
+// stage is written. false: an error was reported; exit with *code.
+static bool text_named(const char *path, int *code)
+{
+    static const char *const binary[] = {".bin", ".safetensors", ".npy",  ".npz", ".png",
+                                         ".pt",  ".pth",         ".onnx", ".so",  ".o"};
+    const char *dot = strrchr(path, '.');
+    for (size_t i = 0; dot && i < sizeof binary / sizeof *binary; i++)
+        if (!strcmp(dot, binary[i])) {
+            *code = fail("%s: --emit writes text; name the file accordingly, such as .txt", path);
+            return false;
+        }
+    return true;
+}
+
 static netc_status emit_stage(netc_program *p, const CompileArgs *a, netc_error **err)
 {
     char *text = NULL;
@@ -182,7 +197,7 @@ int verb_compile(int argc, char **argv)
         {"--arch", NULL, OPT_STRING, &a.archs, "LIST",
          "CUDA architectures; default sm_80,sm_90,sm_100"},
         {"--target", NULL, OPT_STRING, &a.target, "T", "cpu, cuda or all (default)"},
-        {"--weights", NULL, OPT_STRING, &a.weights, "FILE", "put these weights into model.bin"},
+        {"--weights", NULL, OPT_INPUT, &a.weights, "FILE", "put these weights into model.bin"},
         {"--batch", NULL, OPT_STRING, &a.batch, "LIST",
          "further batch sizes that model.bin can run without a compiler: 1,100"},
         {"--entries", NULL, OPT_STRING, &a.entries, "LIST",
@@ -193,7 +208,8 @@ int verb_compile(int argc, char **argv)
     if (!read_command("compile", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))
         return code;
     bool named =
-        !a.out || a.emit || output_named(a.out, ".bin", "a compiled model is written", &code);
+        !a.out || (a.emit ? text_named(a.out, &code)
+                          : output_named(a.out, ".bin", "a compiled model is written", &code));
     bool ready = named && read_batches(&a, &code) && read_entries(&a, &code) &&
                  (!a.dump || make_folder(a.dump, &code));
     if (ready)

@@ -127,14 +127,14 @@ int verb_eval(int argc, char **argv)
         device_option(&a.device),
         seed_option(&a.seed, "random seed of the initial weights (default 0)"),
         set_option(&a.set),
-        {"--output", "-o", OPT_LIST, &a.outputs, "NAME=FILE",
+        {"--output", "-o", OPT_OUTPUTS, &a.outputs, "NAME=FILE",
          "write an output over all examples (a confusion matrix) as .npy"},
         {"--json", NULL, OPT_FLAG, &a.json, NULL, "print the results as one JSON object"},
     };
     int code;
     if (!read_command("eval", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))
         return code;
-    if (!arrays_possible(&a.outputs, false, false, a.common.words.at[0], &a.data, &code)) {
+    if (!arrays_possible(&a.outputs, false, false, &code)) {
         free_command(OPTIONS(options), &a.common);
         return code;
     }

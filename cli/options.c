@@ -51,8 +51,10 @@ static bool store(const Option *o, const char *value)
     errno = 0;
     switch (o->kind) {
     case OPT_FLAG: *(bool *)o->to = true; return true;
+    case OPT_INPUT:
     case OPT_OUTPUT:
     case OPT_STRING: *(const char **)o->to = value; return true;
+    case OPT_OUTPUTS:
     case OPT_LIST: return list_add(o->to, value);
     case OPT_INT:
     case OPT_COUNT:
@@ -238,7 +240,7 @@ Option skip_option(ImageOptions *i)
 Option weights_option(Weights *w)
 {
     return (Option){
-        "--weights", NULL,   OPT_STRING,
+        "--weights", NULL,   OPT_INPUT,
         &w->file,    "FILE", "read parameters (.safetensors, an index of several files, a folder)"};
 }
 
@@ -310,7 +312,7 @@ static void common_options(Common *c, Option out[COMMON_OPTIONS])
          "compute matrix products with generated kernels, without a library"},
         {"--rebuild", NULL, OPT_FLAG, &c->rebuild, NULL,
          "compile a model.bin's source instead of running its machine code with your rights"},
-        {"--tune-file", NULL, OPT_STRING, &c->tune_file, "FILE",
+        {"--tune-file", NULL, OPT_INPUT, &c->tune_file, "FILE",
          "measured schedules (default: MODEL.tune if it exists; '' for none)"},
         {"--locked", NULL, OPT_FLAG, &c->locked, NULL,
          "fail unless the tuning file has a line for each of the model's kernels"},
@@ -324,30 +326,10 @@ static void common_options(Common *c, Option out[COMMON_OPTIONS])
     memcpy(out, rows, sizeof rows);
 }
 
-// models: the words are models; otherwise other files.
-static bool outputs_possible(const Option *options, int n, const StringList *words, bool models,
-                             int *code)
-{
-    for (int i = 0; i < n; i++) {
-        const char *path = options[i].kind == OPT_OUTPUT ? *(const char **)options[i].to : NULL;
-        for (int k = 0; k < words->n && path; k++)
-            if (!output_apart(path, words->at[k], models ? "the model" : "a file that is read",
-                              code))
-                return false;
-        if (path && !output_possible(path, NULL, code)) return false;
-        for (int k = 0; k < n && path; k++)
-            if (options[k].kind == OPT_LIST &&
-                (!strcmp(options[k].value, "NAME=FILE") || !strcmp(options[k].value, "FILE")) &&
-                !output_no_data(path, options[k].to, code))
-                return false;
-    }
-    return true;
-}
-
 void free_command(const Option *own, int n, Common *c)
 {
     for (int i = 0; i < n; i++)
-        if (own[i].kind == OPT_LIST) list_free(own[i].to);
+        if (own[i].kind == OPT_LIST || own[i].kind == OPT_OUTPUTS) list_free(own[i].to);
     if (c) list_free(&c->words), list_free(&c->defines);
 }
 
@@ -360,7 +342,7 @@ bool read_command(const char *verb, const Option *own, int n, Common *c, StringL
     if (n) memcpy(all, own, (size_t)n * sizeof *own);
     if (c) common_options(c, all + n), count += COMMON_OPTIONS;
     *code = !parse(find_verb(verb), all, count, argc, argv, words, &done);
-    if (!*code && !done && outputs_possible(all, count, words, c != NULL, code)) return true;
+    if (!*code && !done && outputs_apart(all, count, words, c != NULL, code)) return true;
     free_command(own, n, c);
     list_free(words);
     return false;

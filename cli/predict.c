@@ -151,7 +151,7 @@ int verb_predict(int argc, char **argv)
     PredictArgs a = {0};
     const Option options[] = {
         examples_option(&a.data),
-        {"--output", "-o", OPT_LIST, &a.outputs, "FILE",
+        {"--output", "-o", OPT_OUTPUTS, &a.outputs, "FILE",
          "write all outputs to FILE.npz or the only one to FILE.npy, or NAME=FILE (.npy, .npz, "
          ".csv)"},
         entry_option(&a.entry),
@@ -165,7 +165,7 @@ int verb_predict(int argc, char **argv)
     if (!read_command("predict", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))
         return code;
     if (!a.outputs.n) code = fail("name the file for the predictions: -o FILE.npy");
-    if (!code) arrays_possible(&a.outputs, true, true, a.common.words.at[0], &a.data, &code);
+    if (!code) arrays_possible(&a.outputs, true, true, &code);
     if (!code) return run_command(OPTIONS(options), &a.common, run, &a);
     free_command(OPTIONS(options), &a.common);
     return code;

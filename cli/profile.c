@@ -363,5 +363,12 @@ int verb_profile(int argc, char **argv)
          "write a trace for ui.perfetto.dev (Chrome's trace events)"},
         {"--json", NULL, OPT_FLAG, &a.json, NULL, "print JSON"},
     };
-    return run_verb("profile", OPTIONS(options), &a.common, argc, argv, run, &a);
+    int code;
+    if (!read_command("profile", OPTIONS(options), &a.common, &a.common.words, argc, argv, &code))
+        return code;
+    if (a.trace && !output_named(a.trace, ".json", "a trace is written", &code)) {
+        free_command(OPTIONS(options), &a.common);
+        return code;
+    }
+    return run_command(OPTIONS(options), &a.common, run, &a);
 }

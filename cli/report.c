@@ -38,7 +38,7 @@ int verb_report(int argc, char **argv)
         {"--output", "-o", OPT_OUTPUT, &a.out, "FILE", "the page to write (.html)"},
         {"--entry", "-e", OPT_STRING, &a.entry, "NAME",
          "which entry (default train, else the first model)"},
-        {"--profile", NULL, OPT_STRING, &a.profile, "FILE",
+        {"--profile", NULL, OPT_INPUT, &a.profile, "FILE",
          "measured times: what 'netc profile MODEL --json' printed"},
         {"--log", NULL, OPT_LIST, &a.logs, "FILE",
          "curves: what 'netc train --log FILE' wrote; several are compared"},

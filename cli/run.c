@@ -361,7 +361,7 @@ int verb_run(int argc, char **argv)
     const Option options[] = {
         {"--input", "-i", OPT_LIST, &a.inputs, "NAME=FILE",
          "an input's values (.npy, .npz, .csv, IDX, a folder)"},
-        {"--output", "-o", OPT_LIST, &a.outputs, "FILE",
+        {"--output", "-o", OPT_OUTPUTS, &a.outputs, "FILE",
          "write all outputs to FILE.npz or the only one to FILE.npy, or NAME=FILE (.npy, .npz, "
          ".csv)"},
         entry_option(&a.entry),
@@ -379,7 +379,7 @@ int verb_run(int argc, char **argv)
     for (int i = 0; i < a.outputs.n && !code; i++)
         if (!strchr(a.outputs.at[i], '=') && !strchr(a.outputs.at[i], '.'))
             code = fail("--output needs FILE.npz or NAME=FILE, not '%s'", a.outputs.at[i]);
-    if (code || !arrays_possible(&a.outputs, true, true, a.common.words.at[0], &a.inputs, &code)) {
+    if (code || !arrays_possible(&a.outputs, true, true, &code)) {
         free_command(OPTIONS(options), &a.common);
         return code;
     }

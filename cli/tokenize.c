@@ -168,7 +168,7 @@ int verb_tokenize(int argc, char **argv)
 {
     TokenizeArgs a = {0};
     const Option options[] = {
-        {"--tokenizer", NULL, OPT_STRING, &a.tokenizer, "FILE",
+        {"--tokenizer", NULL, OPT_INPUT, &a.tokenizer, "FILE",
          "tokenizer.json, vocab.json or merges.txt, a folder of them, ranks (.tiktoken), or "
          "'bytes'"},
         {"--pattern", NULL, OPT_STRING, &a.pattern, "NAME",

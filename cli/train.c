@@ -194,6 +194,23 @@ static netc_status train(TrainArgs *a, netc_context *ctx, Display *d, netc_error
     return status;
 }
 
+// Whether the file of --save-best, named after --save, is not the file of --weights, which would be
+// lost. false: an error was reported; exit with *code.
+static bool best_apart(const TrainArgs *a, int *code)
+{
+    static const char *const ends[] = {".safetensors.index.json", ".safetensors", ""};
+    if (!a->save || !a->save_best || !a->weights.file) return true;
+    size_t n = strlen(a->save), end = 0;
+    const char *const *e = ends;
+    while ((end = strlen(*e)) > n || strcmp(a->save + n - end, *e)) e++;
+    char *best = NULL;
+    if (asprintf(&best, "%.*s.best%s", (int)(n - end), a->save, *e) < 0)
+        return *code = fail("out of memory"), false;
+    bool apart = output_apart(best, a->weights.file, "read by --weights", code);
+    free(best);
+    return apart;
+}
+
 int verb_train(int argc, char **argv)
 {
     TrainArgs a = {0};
@@ -242,8 +259,10 @@ int verb_train(int argc, char **argv)
     if (a.resume && a.weights.file)
         code = fail("give --resume or --weights, not both: a checkpoint holds all parameters");
     if (!code && a.save) checkpoint_named(a.save, "a checkpoint is written", &code);
-    const char *const checkpoints[] = {a.save, a.resume, a.weights.file};
-    for (int i = 0; i < 3 && !code; i++) output_apart(a.log, checkpoints[i], "a checkpoint", &code);
+    // (--save may be the file of --resume, and then goes on with it.)
+    const char *const checkpoints[] = {a.save, a.resume};
+    for (int i = 0; i < 2 && !code; i++) output_apart(a.log, checkpoints[i], "a checkpoint", &code);
+    if (!code) best_apart(&a, &code);
     if (!code) output_of_objects(a.log, "training log", &code);
     if (code) {
         free_command(OPTIONS(options), &a.common);

@@ -34,10 +34,47 @@ expect 1 "x.npy is also read as data" "$NETC" train fit.net --data x=none.npy --
 expect 1 "x.npy is also read as data" "$NETC" profile fit.net --data x=x.npy --device cpu --trace x.npy
 cp x.npy a,b:c.npy
 expect 1 "a,b:c.npy is also read as data" "$NETC" train fit.net --data x=a,b:c.npy --device cpu --steps 2 --log a,b:c.npy
-for way in "--resume" "--weights"; do expect 1 "link.st is a checkpoint" "${T[@]}" --steps 9 $way m.safetensors --log link.st; done
+expect 1 "link.st is a checkpoint" "${T[@]}" --steps 9 --resume m.safetensors --log link.st
+expect 1 "link.st is read by --weights" "${T[@]}" --steps 9 --weights m.safetensors --log link.st
 expect 1 "new.safetensors is a checkpoint" "${T[@]}" --steps 9 --save new.safetensors --log ./new.safetensors
 expect 1 "fit.net is the model" "${T[@]}" --steps 9 --log fit.net
 intact "a log over what is read"
+
+# The weights, whichever verb reads them: the file, a link to it, a part that their index names, a file of their folder.
+P=("$NETC" predict fit.net --data x=x.npy --device cpu -q)
+cp m.safetensors W.npy
+expect 1 "W.npy is read by --weights; name another file to write" "${P[@]}" --weights W.npy -o p=W.npy
+expect 1 "W.npy is read by --weights" "${P[@]}" --weights W.npy -o ./W.npy -o q=q.npy
+expect 1 "W.npy is read by --weights" "$NETC" eval fit.net --data x=x.npy --device cpu --weights W.npy -o p=./W.npy
+expect 1 "W.npy is read by --weights" "$NETC" run fit.net --input x=x.npy --device cpu --weights W.npy -o q.npy -o p=W.npy
+expect 1 "x.npy is also read as data" "$NETC" run fit.net --input x=x.npy --device cpu --weights W.npy -o p=x.npy
+cmp -s W.npy m.safetensors && pass || fail "weights replaced by an output"
+expect 1 "link.st is read by --weights" "${T[@]}" --steps 9 --weights m.safetensors --save link.st
+expect 1 "m.safetensors is read by --weights" "$NETC" init fit.net --weights m.safetensors -o m.safetensors
+cp m.safetensors n.best.safetensors
+expect 1 "n.best.safetensors is read by --weights" "${T[@]}" --steps 9 --weights n.best.safetensors --save n.safetensors --save-best loss
+cp m.safetensors w.bin
+expect 1 "w.bin is read by --weights" "$NETC" fit.net --target cpu --weights w.bin -o w.bin
+part=$(ls m-00001-of-*.safetensors); cp "$part" part.keep
+expect 1 "./$part is in m.safetensors.index.json, which is read by --weights" "${T[@]}" --steps 9 --weights m.safetensors.index.json --save "./$part"
+mkdir of; cp m.safetensors of/model.safetensors
+expect 1 "of/model.safetensors is in of, which is read by --weights" "${T[@]}" --steps 9 --weights of --save of/model.safetensors
+cmp -s "$part" part.keep && cmp -s of/model.safetensors m.safetensors && pass || fail "a part of the weights replaced"
+expect 0 "" "${T[@]}" --steps 2 --weights m.safetensors.index.json --save of/other.safetensors
+expect 0 "" "${P[@]}" --weights of/other.safetensors -o p=of/p.npy
+# Tuning files, that of the model without an option, a profile, a tokenizer; what a name says is something else.
+printf '# netc tune 1\n' >fit.net.tune; cp fit.net.tune other.tune; cp fit.net.tune keep.tune
+expect 1 "fit.net.tune is the model's tuning file" "$NETC" --emit plan fit.net -o fit.net.tune
+expect 1 "other.tune is read by --tune-file" "$NETC" --emit plan fit.net --tune-file other.tune -o other.tune
+same fit.net.tune keep.tune "a stage over a tuning file"; rm fit.net.tune
+printf '{}' >p.html
+expect 1 "p.html is read by --profile" "$NETC" report fit.net --profile p.html -o p.html
+: >t.txt; expect 1 "t.txt is read by --tokenizer" "$NETC" tokenize part.keep --tokenizer t.txt -o t.txt
+for f in x.npy m.safetensors w.bin; do
+    expect 1 "$f: --emit writes text; name the file accordingly" "$NETC" --emit c fit.net -o "$f"
+done
+expect 1 "m.safetensors: a trace is written as .json" "$NETC" profile fit.net --device cpu --trace m.safetensors
+intact "an output over what is read"
 expect 0 "" "${T[@]}" --steps 5 --seed 3 --resume m.safetensors --save m.safetensors # is what resuming is for
 same m.safetensors keep.safetensors "no step more"
 
