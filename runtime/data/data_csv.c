@@ -100,6 +100,11 @@ static bool next_line(Table *t)
         const char *p = t->at, *stop = memchr(p, '\n', (size_t)(t->end - p));
         if (!stop) stop = t->end;
         t->at = stop < t->end ? stop + 1 : stop;
+        if (memchr(p, 0, (size_t)(stop - p))) {
+            rt_fail(t->e, RT_USER, "%s:%" PRId64 ": there is a zero byte in it, so it is no text",
+                    t->path, t->line);
+            return false;
+        }
         Field whole = trimmed(p, (size_t)(stop - p));
         if (!whole.n || *whole.at == '#') continue;
         if (stop > p && stop[-1] == '\r') stop--;
@@ -196,6 +201,34 @@ static bool number(Field f, Number *out)
     return *end == 0 && end != text && !(isinf(v) && strpbrk(text, "0123456789"));
 }
 
+// Whether it is written as a number that no double holds, such as 1e400.
+static bool too_large(Field f)
+{
+    char text[LONGEST + 1], *end;
+    if (!f.n || f.n > LONGEST || !memchr("+-.0123456789", *f.at, 13)) return false;
+    memcpy(text, f.at, f.n);
+    text[f.n] = 0;
+    return isinf(plain_double(text, &end)) && !*end && strpbrk(text, "0123456789");
+}
+
+// Whether it is a word that says that a number is missing.
+static bool missing(Field f)
+{
+    static const char *const none[] = {"na", "n/a", "null", "none", "-", "?"};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        if (is_word(f, none[i])) return true;
+    return false;
+}
+
+// Advice about text where a number is expected.
+static const char *instead(Field f)
+{
+    if (missing(f)) return "; write nan for a missing number, with an input of floats";
+    bool text = f.n && plain_alpha(*f.at);
+    return text ? "; columns of text cannot be read: give each class a number, starting from 0"
+                : "";
+}
+
 // Stores the number as an element of the type. NULL: done; otherwise the reason why it is not one.
 static const char *store(ProgDType t, void *at, Number x)
 {
@@ -222,13 +255,53 @@ static const char *store(ProgDType t, void *at, Number x)
 
 // -- the table ------------------------------------------------------------------------------------
 
-// Whether the first line has names: one of its fields is not a number.
-static bool has_names(const Table *t)
+// Whether the text may be meant as a number: a missing one, one with separators of thousands or a
+// decimal comma, a date.
+static bool like_number(Field f)
 {
-    Number x;
-    for (int64_t i = 0; i < t->n; i++)
-        if (t->field[i].n && !number(t->field[i], &x)) return true;
-    return false;
+    bool sign = f.n && strchr("+-.", *f.at), all = f.n > sign && plain_digit(f.at[sign]);
+    for (size_t i = 0; i < f.n && all; i++)
+        all = plain_digit(f.at[i]) || strchr(".eE+-_,'", f.at[i]);
+    return all || missing(f);
+}
+
+// Whether the first line has names, not an example. A line of text alone does, and so does one of
+// text and several whole numbers in ascending order, such as "country,2001,2002", or 0. Any other
+// mixture is an error, since an example would be lost.
+static RtCode has_names(const Table *t, bool *names)
+{
+    int64_t text = -1, like = -1, numbers = 0, before = -1;
+    bool ascending = true;
+    Number x = {0};
+    for (int64_t i = 0; i < t->n; i++) {
+        Field f = t->field[i];
+        bool digits = false, plain = f.n > 0;
+        for (size_t k = 0; k < f.n; k++) {
+            digits |= plain_digit(f.at[k]);
+            plain &= plain_digit(f.at[k]);
+        }
+        if (!f.n) continue;
+        if (!number(f, &x) && !too_large(f)) {
+            if (text < 0) text = i;
+            if (like < 0 && like_number(f)) like = i;
+        } else if (digits) { // ("true", "nan" and "inf" may be names)
+            numbers++;
+            ascending = ascending && plain && x.i > before;
+            before = x.i;
+        }
+    }
+    *names = text >= 0;
+    if (text < 0 || !numbers || (ascending && like < 0 && (numbers > 1 || !before))) return RT_OK;
+    const Field *f = &t->field[like >= 0 ? like : text];
+    const char *advice = instead(*f);
+    return rt_fail(
+        t->e, RT_USER,
+        "%s:%" PRId64 ": column %" PRId64 ": '%.*s' is no number, but other columns are: "
+        "this line is neither an example nor the names of the columns%s%s",
+        t->path, t->line - 1, (int64_t)(f - t->field), (int)(f->n < 40 ? f->n : 40), f->at, advice,
+        missing(*f) ? ""
+                    : "; if it is an example, put a line of names before it, otherwise begin its "
+                      "names with letters");
 }
 
 static bool keep_names(Table *t)
@@ -247,17 +320,32 @@ static bool keep_names(Table *t)
     return t->name && t->name[t->n - 1];
 }
 
-// The column with a name, or with a number from 0 on; -1: there is none.
-static int64_t column(const Table *t, const char *word, size_t n)
+// The column with a name, or with a number from 0 on; -1: there is none. If a second column has the
+// name, it is stored in *twice.
+static int64_t column(const Table *t, const char *word, size_t n, int64_t *twice)
 {
-    for (int64_t i = 0; t->name && i < t->columns; i++)
-        if (strlen(t->name[i]) == n && !memcmp(t->name[i], word, n)) return i;
-    int64_t v = 0;
+    int64_t v = 0, found = -1;
+    for (int64_t i = 0; t->name && i < t->columns; i++) {
+        if (strlen(t->name[i]) != n || memcmp(t->name[i], word, n)) continue;
+        if (found >= 0) return *twice = i, found;
+        found = i;
+    }
+    if (found >= 0) return found;
     for (size_t i = 0; i < n; i++) {
         if (!plain_digit(word[i]) || v > MOST_COLUMNS) return -1;
         v = 10 * v + (word[i] - '0');
     }
     return n && v < t->columns ? v : -1;
+}
+
+static RtCode named_twice(const Table *t, int64_t second)
+{
+    int64_t first = 0;
+    while (strcmp(t->name[first], t->name[second])) first++;
+    return rt_fail(t->e, RT_USER,
+                   "%s: columns %" PRId64 " and %" PRId64
+                   " are both named '%.60s'; select one by its number, or rename it",
+                   t->path, first, second, t->name[second]);
 }
 
 // Selects the columns of "price", "3" or "first-last".
@@ -266,11 +354,14 @@ static RtCode pick(Table *t, const char *part)
     t->first = 0, t->last = t->columns - 1;
     if (!part) return RT_OK;
     size_t n = strlen(part);
-    if ((t->first = t->last = column(t, part, n)) >= 0) return RT_OK;
+    int64_t twice = -1;
+    if ((t->first = t->last = column(t, part, n, &twice)) >= 0)
+        return twice >= 0 ? named_twice(t, twice) : RT_OK;
     for (const char *dash = strchr(part, '-'); dash; dash = strchr(dash + 1, '-')) {
-        t->first = column(t, part, (size_t)(dash - part));
-        t->last = column(t, dash + 1, n - 1 - (size_t)(dash - part));
-        if (t->first >= 0 && t->last >= t->first) return RT_OK;
+        twice = -1;
+        t->first = column(t, part, (size_t)(dash - part), &twice);
+        t->last = column(t, dash + 1, n - 1 - (size_t)(dash - part), &twice);
+        if (t->first >= 0 && t->last >= t->first) return twice >= 0 ? named_twice(t, twice) : RT_OK;
     }
     const char *known[64];
     int64_t count = t->name ? (t->columns < 64 ? t->columns : 64) : 0;
@@ -315,17 +406,6 @@ static RtCode bad_value(const Table *t, int64_t column, const char *why, const c
                         : "%s:%" PRId64 ": column %" PRId64 "%s is empty",
                    t->path, t->line - 1, column, name, (int)(f->n < 40 ? f->n : 40), f->at, why,
                    behind);
-}
-
-// Advice about text where a number is expected.
-static const char *instead(Field f)
-{
-    static const char *const none[] = {"na", "n/a", "null", "none", "-", "?"};
-    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
-        if (is_word(f, none[i])) return "; write nan for a missing number, with an input of floats";
-    bool text = f.n && plain_alpha(*f.at);
-    return text ? "; columns of text cannot be read: give each class a number, starting from 0"
-                : "";
 }
 
 // Stores the current line as the next row.
@@ -378,7 +458,8 @@ static RtCode parse(Table *t, const char *part, const ProgType *wanted, RtArray 
     ProgType type;
     if (next_line(t)) {
         t->columns = t->n;
-        bool names = has_names(t);
+        bool names;
+        if (has_names(t, &names)) return t->e->code;
         if (names && !keep_names(t))
             return rt_fail(t->e, RT_OOM, "%s does not fit in memory", t->path);
         if (pick(t, part) || fit(t, wanted, &type)) return t->e->code;

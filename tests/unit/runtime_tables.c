@@ -88,6 +88,15 @@ static void test_right(void)
     good("a,b,c\n1,2,3\n4,5,6\n", "b-c", &pair, 2, WANT(2, 3, 5, 6));
     good("a-b,c-d,e\n1,2,3\n", "c-d-e", &pair, 2, WANT(2, 3)); // names may have dashes
     good("a-b,c-d,e\n1,2,3\n", "a-b", &f32, 0, WANT(1));
+    // Names beside whole numbers in ascending order, as of a data frame without names of columns.
+    good("country,2001,2002\n7,1,2\n", "1-2", &pair, 2, WANT(1, 2));
+    good("label,0,1\n7,1,2\n", "label", &f32, 0, WANT(7));
+    good("label,0\n7,1\n", "0", &f32, 0, WANT(1));
+    good(",a,b\n0,1,2\n", "a-b", &pair, 2, WANT(1, 2));
+    good(",0,1\n5,1,2\n", "1-2", &pair, 2, WANT(0, 1, 1, 2));       // numbers alone are an example
+    good("true,inf,nan,other\n5,1,2,3\n", "inf", &f32, 0, WANT(1)); // words
+    good("a,a,b\n1,2,3\n", "b", &f32, 0, WANT(3));
+    good("a,a,b\n1,2,3\n", "1", &f32, 0, WANT(2));
     good("x,y\n1,kept apart\n", "x", &f32, 0, WANT(1)); // other columns may hold text
     good("1,2,3\n", NULL, &any, 3, WANT(1, 2, 3));
     good("0\n", NULL, &f32, 0, WANT(0));
@@ -137,12 +146,31 @@ static void test_wrong(void)
     bad(table("9223372036854775808\n"), NULL, &i64, "not a whole number");
     bad(table("70000\n"), NULL, &f16, "is too large for f16");
     bad(table("1\n1e400\n"), "0", &f32, "t.csv:2: column 0: '1e400' is no number");
-    bad(table("1e400\n"), "0", &f32, "holds no lines of numbers"); // a name
+    bad(table("1e400\n"), "0", &f32, "t.csv:1: column 0: '1e400' is no number");
+    bad(table("1,1e400\n3,4\n"), NULL, &pair, "t.csv:1: column 1: '1e400' is no number");
+    // A first line that is neither names nor an example.
+    bad(table("1,NA\n3,4\n5,6\n"), NULL, &pair,
+        "t.csv:1: column 1: 'NA' is no number, but other columns are: this line is neither an "
+        "example nor the names of the columns; write nan for a missing number");
+    bad(table("1,?\n3,4\n"), "0", &f32, "column 1: '?' is no number, but");
+    bad(table("1,1_000\n3,4\n"), NULL, &pair, "t.csv:1: column 1: '1_000' is no number, but");
+    bad(table("2020-01-02,5.5\n"), "1", &f32, "column 0: '2020-01-02' is no number, but");
+    bad(table("5.1,3.5,setosa\n4.9,3,setosa\n"), "0-1", &pair,
+        "column 2: 'setosa' is no number, but other columns are");
+    bad(table("5.1,3.5,setosa\n4.9,3,setosa\n"), "0-1", &pair, "put a line of names before it");
+    bad(table("5,3,setosa\n"), "0-1", &pair, "column 2: 'setosa' is no number, but");
+    bad(table("7,red\n3,blue\n"), "0", &f32, "column 1: 'red' is no number, but other");
+    bad(table("x,-1\n3,4\n"), NULL, &pair, "column 0: 'x' is no number, but");
+    bad(table("a,a,b\n1,2,3\n"), "a", &f32,
+        "t.csv: columns 0 and 1 are both named 'a'; select one");
+    bad(table("a,b,a\n1,2,3\n"), "a-b", &pair, "columns 0 and 2 are both named 'a'");
     bad(table("a,b\n"), NULL, &pair, "holds no lines of numbers");
     bad(table("# only\n\n"), NULL, &pair, "holds no lines of numbers");
     bad(table("\"1,2\n"), NULL, &pair, "t.csv:1: a quote that does not end with its field");
     bad(table("\"1\"2,3\n"), NULL, &pair, "a quote that does not end with its field");
-    bad(put("t.csv", "1,\0002\n", 5), NULL, &pair, "holds no lines of numbers");
+    bad(put("t.csv", "1,\0002\n", 5), NULL, &pair, "t.csv:1: there is a zero byte in it");
+    bad(put("t.csv", "1,2\n3,4\0junk\n", 13), NULL, &pair, "t.csv:2: there is a zero byte");
+    bad(put("t.csv", "1,2\n#\0\n", 7), NULL, &pair, "t.csv:2: there is a zero byte");
     bad(put("t.npz", "PK\3\4 more bytes!", 16), NULL, &f32, "list of files is missing");
 }
 
