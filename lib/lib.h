@@ -98,7 +98,9 @@ typedef struct Settings {
     bool tune_file_named;                // by the caller, so it must exist
     bool locked;
 } Settings;
-const char *precision_text(Precision p);                     // "tf32"; api/program.c
+const char *precision_text(Precision p); // "tf32"; api/program.c
+// The name of the train block that is used, cut to n bytes; "": there is none, or it is not known.
+void program_trains(const netc_program *p, char *out, size_t n);
 bool settings_define(const Settings *s, const char *define); // its name; api/build.c
 typedef struct TuneFile TuneFile;
 typedef struct EditedKernels EditedKernels;
@@ -414,8 +416,11 @@ bool state_is_named(const ProgCell *c);  // named by the model, not by netc ("@s
 typedef struct Position { // the position of training, which is saved with the tensors
     int64_t step, seed, batch, examples; // batch, examples: 0 if unknown
     char precision[8];                   // or ""
-    bool needed;                         // a file without it is an error
-    char best[320];                      // the best evaluation so far (train/train_best.c), or ""
+    char order[16];                      // of the examples: "shuffled", "in order", ..., or ""
+    char last[16];    // examples behind the last whole batch: "kept", "left out", or "": none
+    char program[96]; // the train block's name, cut to this size, or ""
+    bool needed;      // a file without it is an error
+    char best[320];   // the best evaluation so far (train/train_best.c), or ""
 } Position;
 // Returns values of the cell's type, valid until the next call; NULL: it has none for this cell.
 typedef struct StateSource {

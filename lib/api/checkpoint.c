@@ -339,6 +339,10 @@ static bool read_metadata(Loading *v)
         if (!strcmp(key, "netc.examples")) v->at->examples = strtoll(value, NULL, 10);
         if (!strcmp(key, "netc.precision"))
             snprintf(v->at->precision, sizeof v->at->precision, "%s", value);
+        if (!strcmp(key, "netc.order")) snprintf(v->at->order, sizeof v->at->order, "%s", value);
+        if (!strcmp(key, "netc.last")) snprintf(v->at->last, sizeof v->at->last, "%s", value);
+        if (!strcmp(key, "netc.program"))
+            snprintf(v->at->program, sizeof v->at->program, "%s", value);
         if (!strcmp(key, "netc.step")) step = true;
         if (!strcmp(key, "netc.seed")) seed = true;
         if ((!strcmp(key, "netc.step") && !read_number(v, key, value, &v->at->step)) ||
@@ -353,6 +357,48 @@ static bool read_metadata(Loading *v)
     return false;
 }
 
+// Whether the file is not of another program of the model's file, whose optimizer states and step
+// would be taken over. false: an error was reported.
+static bool same_program(Loading *v)
+{
+    const FileDecls *decls = v->s->program->decls;
+    char name[sizeof v->at->program];
+    program_trains(v->s->program, name, sizeof name);
+    if (!v->at->needed || !*v->at->program || !decls || !strcmp(name, v->at->program)) return true;
+    for (uint32_t i = 0; i < decls->programs.n; i++) {
+        char other[sizeof name];
+        snprintf(other, sizeof other, "%s", decls->programs.at[i]);
+        if (strcmp(other, v->at->program)) continue;
+        v->status = lib_fail(v->err, NETC_INVALID,
+                             "%s was trained by program '%s', this is '%s': its step and its "
+                             "optimizer states do not belong to it; start from its parameters with "
+                             "--weights, or give --program %s",
+                             v->path, v->at->program, name, v->at->program);
+        return false;
+    }
+    return true;
+}
+
+// Notes tensors of a training run that is continued which this one does not have, such as another
+// optimizer's states.
+static void note_dropped(const Loading *v)
+{
+    const ProgCell *mine;
+    const char *first = NULL;
+    int n = 0;
+    for (uint32_t i = 0; i < v->by_name.n && v->at->needed; i++) {
+        const char *name = v->by_name.entry[i].key;
+        if (*name == '@' || session_cell(v->s, name, &mine)) continue; // ('@': of loss scaling)
+        if (!n++) first = name;
+    }
+    if (n)
+        lib_log(v->s->context,
+                "note: %s holds %d tensor%s that this training does not have ('%s'%s); %s not "
+                "loaded, and a checkpoint of it will lack %s",
+                v->path, n, n > 1 ? "s" : "", first, n > 1 ? ", …" : "",
+                n > 1 ? "they are" : "it is", n > 1 ? "them" : "it");
+}
+
 // Checks everything before it writes anything, so that a checkpoint of another model changes
 // nothing.
 static void load(void *arg)
@@ -360,8 +406,9 @@ static void load(void *arg)
     Loading *v = arg;
     if (!well_written(v) || rt_safetensors_read(v->arena, v->path, &v->file, &v->e)) return;
     make_room(v);
-    if (!name_tensors(v) || !fits(v) || !read_metadata(v)) return;
+    if (!name_tensors(v) || !fits(v) || !read_metadata(v) || !same_program(v)) return;
     note_cells(v);
+    note_dropped(v);
     v->status = state_put(v->s, &(StateSource){find_loaded, v}, v->err);
 }
 

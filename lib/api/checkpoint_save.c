@@ -87,6 +87,12 @@ static void describe(Saving *v)
         add_metadata(v, "netc.examples", arena_printf(v->arena, "%" PRId64, v->at->examples));
     if (*v->at->precision)
         add_metadata(v, "netc.precision", arena_strdup(v->arena, v->at->precision));
+    const struct {
+        const char *key, *value;
+    } texts[] = {
+        {"netc.order", v->at->order}, {"netc.last", v->at->last}, {"netc.program", v->at->program}};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (*texts[i].value) add_metadata(v, texts[i].key, arena_strdup(v->arena, texts[i].value));
     add_metadata(v, "netc.choices", choices.data);
     if (*v->at->best) add_metadata(v, "netc.best", arena_strdup(v->arena, v->at->best));
 }

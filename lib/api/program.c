@@ -1,5 +1,6 @@
 // Programs: creation from source and options, reference counts, release. (api/ports.c describes
 // their contents.)
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +21,15 @@ typedef struct Creation {
     netc_error **err;
     netc_status status;
 } Creation;
+
+void program_trains(const netc_program *p, char *out, size_t n)
+{
+    const FileDecls *d = p->decls;
+    snprintf(out, n, "%s",
+             p->settings.program      ? p->settings.program
+             : d && d->programs.n > 0 ? d->programs.at[0]
+                                      : "");
+}
 
 const char *precision_text(Precision p)
 {

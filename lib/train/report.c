@@ -70,8 +70,9 @@ static void write_report(void *arg)
     rule(&b);
     row(&b, "model", "%s (%s)", r->l->build->program->model, r->s->program->name);
     const FileDecls *decls = r->s->program->decls;
-    if (decls && decls->programs.n > 1)
-        row(&b, "program", "%s", set->program ? set->program : decls->programs.at[0]);
+    char name[sizeof(Position){0}.program];
+    program_trains(r->s->program, name, sizeof name);
+    if (decls && decls->programs.n > 1) row(&b, "program", "%s", name);
     row(&b, "parameters", "%" PRId64 " in %d tensors", params, tensors);
     row(&b, "device", "%s", r->s->device_text);
     netc_metric scale[SCALE_METRICS];

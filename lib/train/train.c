@@ -89,11 +89,24 @@ netc_status run_epoch(Run *r, netc_error **err)
                                 : NETC_OK;
 }
 
+// Stores how the run trains: what a run that continues it may do differently without an error.
+static void set_manner(const Run *r, Position *at)
+{
+    const char *order = r->train.data->random ? "at random"
+                        : r->o->no_shuffle    ? "in order"
+                                              : "shuffled";
+    snprintf(at->order, sizeof at->order, "%s", order);
+    if (r->examples % r->batch)
+        snprintf(at->last, sizeof at->last, "%s", r->tail ? "kept" : "left out");
+    program_trains(r->s->program, at->program, sizeof at->program);
+}
+
 netc_status run_write(Run *r, const char *path, netc_error **err)
 {
     Position at = {.step = r->step, .seed = r->s->seed, .batch = r->batch, .examples = r->examples};
     snprintf(at.precision, sizeof at.precision, "%s",
              precision_text(r->s->program->settings.precision));
+    set_manner(r, &at);
     best_position(r, &at);
     NETC_INIT(netc_save_options, o);
     o.part_bytes = r->o->part_bytes;
@@ -308,6 +321,21 @@ static void note_changes(const Run *r, const Position *at)
                 " is now in epoch %" PRId64,
                 r->o->resume, at->examples, r->examples, at->step,
                 at->step / r->steps_per_epoch + 1);
+    Position now = {0};
+    set_manner(r, &now);
+    if (*at->order && strcmp(at->order, now.order))
+        lib_log(r->s->context,
+                "note: %s was trained with its examples %s, here they are %s: step %" PRId64
+                " is at another place in the data",
+                r->o->resume, at->order, now.order, at->step);
+    if (*at->last && *now.last && strcmp(at->last, now.last))
+        lib_log(r->s->context,
+                "note: %s was trained with the last, smaller batch of an epoch %s, here it is %s: "
+                "an epoch has other steps, and step %" PRId64 " is now in epoch %" PRId64,
+                r->o->resume, at->last, now.last, at->step, at->step / r->steps_per_epoch + 1);
+    if (*at->program && *now.program && strcmp(at->program, now.program))
+        lib_log(r->s->context, "note: %s was trained by program '%s', this is '%s'", r->o->resume,
+                at->program, now.program);
     if (*at->precision && strcmp(at->precision, precision))
         lib_log(r->s->context, "note: %s was trained with --precision %s, this is %s", r->o->resume,
                 at->precision, precision);

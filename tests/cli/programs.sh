@@ -70,6 +70,15 @@ run head 2 --weights net.safetensors
 expect 0 "top.weight.m" "$NETC" inspect --params m.net --program head
 grep -q "body.weight.m" "$W/.out" && fail "moments of what is not trained" || pass
 expect 1 "net.safetensors is a checkpoint of another model, or of another of its programs (--program NAME); " "$NETC" train m.net --program head --resume net.safetensors --data x=x.npy --data y=y.npy --steps 9
+# Nor are the step and the momentum of one program those of another with the same optimizer.
+sed '/as inner/s/inner/other/' m.net >renamed.net
+T=("$NETC" train --data x=x.npy --data y=y.npy --device cpu --steps 9)
+expect 1 "net.safetensors was trained by program 'net', this is 'inner': its step and its optimizer states do not belong to it; start from its parameters with --weights, or give --program net" \
+    "${T[@]}" m.net --program inner --resume net.safetensors
+expect 0 "9 steps" "${T[@]}" m.net --program inner --weights net.safetensors
+expect 0 "note: inner.safetensors was trained by program 'inner', this is 'other'" "${T[@]}" renamed.net --program other --resume inner.safetensors
+expect 0 "3 steps" "${T[@]}" m.net --resume net.safetensors
+grep -q note: "$W/.out" && fail "a note of nothing that changed" || pass
 # The reference evaluator agrees, under accumulation too, and a model.bin keeps its program.
 sed 's/^    for i in 0..3 {/    accumulate 2\n&/' m.net >acc.net
 expect 0 "train" "$NETC" check --device cpu acc.net --program inner

@@ -139,6 +139,23 @@ printf 'model rows() { return x = normal([24, 3], 1) }\n' >rows.net
 expect 0 "" "$NETC" run rows.net -o x=fewer.npy --device cpu
 expect 0 "note: m.safetensors was trained on 40 examples, these are 24: an epoch has other steps and another order, and step 5 is now in epoch 1" \
     "$NETC" train fit.net --data x=fewer.npy --device cpu --resume m.safetensors --steps 7
+# Another order, the last batch of an epoch, another optimizer: what changes is said, and nothing is said of what does not.
+RESUME=("$NETC" train fit.net --data x=x.npy --device cpu --steps 7)
+expect 0 "note: m.safetensors was trained with its examples shuffled, here they are in order: step 5 is at another place in the data" \
+    "${RESUME[@]}" --resume m.safetensors --no-shuffle
+sed 's/^dim batch = 4/dim batch = 12/' fit.net >wide.net
+WIDE=("$NETC" train wide.net --data x=x.npy --device cpu)
+expect 0 "" "${WIDE[@]}" --steps 5 --save wide.safetensors --no-shuffle
+expect 0 "note: wide.safetensors was trained with the last, smaller batch of an epoch left out, here it is kept: an epoch has other steps, and step 5 is now in epoch 2" \
+    "${WIDE[@]}" --steps 7 --resume wide.safetensors --keep-last --no-shuffle
+grep -q "examples" <(grep note: "$W/.out") && fail "a note about the same order" || pass
+sed 's/sgd(lr = 0.01)/adam(lr = 0.01)/' fit.net >adam.net
+expect 0 "" "$NETC" train adam.net --data x=x.npy --device cpu --steps 5 --save adam.safetensors
+expect 0 "note: adam.safetensors holds 4 tensors that this training does not have ('fc." "${RESUME[@]}" --resume adam.safetensors
+expect 0 "" "$NETC" train adam.net --data x=x.npy --device cpu --steps 7 --resume adam.safetensors
+grep -q note: "$W/.out" && fail "a note of nothing that changed: $(grep note: "$W/.out")" || pass
+expect 0 "" "${RESUME[@]}" --weights adam.safetensors
+grep -q note: "$W/.out" && fail "a note of what --weights never reads" || pass
 # A checkpoint of another model: what helps is said of the option that takes it.
 sed 's/as fc/as other/' fit.net >other.net
 expect 1 "to start from the tensors that fit, give it as --weights, with --map" "$NETC" train other.net --data x=x.npy --device cpu --resume m.safetensors
