@@ -89,6 +89,7 @@ typedef struct Job {
     netc_status status;
     bool trial;   // a trial that only measures the memory
     int64_t kept; // PassOptions.kept_bytes
+    bool whole;   // a trial of all entries, which looks for edited kernels
 } Job;
 
 static Target pick_target(const netc_program *p, bool cuda)
@@ -118,6 +119,7 @@ static void run_pipeline(void *arg)
     Build *b = job->b;
     Diags *d = diags_new(b->arena);
     FrontendOptions fo = lib_frontend_options(p, b->arena, b->define, b->entry);
+    if (job->whole) fo.nentries = 0;
     b->module = frontend_compile(b->arena, d, p->name, p->text, p->len, &fo);
     if (!b->module || d->errors) goto invalid;
     for (uint32_t i = 0; i < b->module->notes.n && !p->noted; i++)
@@ -128,7 +130,7 @@ static void run_pipeline(void *arg)
                                                                  ? functional_make
                                                              : p->settings.noutputs ? outputs_keep
                                                                                     : NULL;
-    if (make && !make(&p->settings, b->entry, b->module)) goto invalid;
+    if (make && !job->whole && !make(&p->settings, b->entry, b->module)) goto invalid;
 
     Target *target = NEW(b->arena, Target); // in the arena, since launches may be lowered again
                                             // later
@@ -157,10 +159,12 @@ static void run_pipeline(void *arg)
     schedules_begin(p, b, &schedules, &source);
     co.schedules = &source;
     EditedContext edited = {p, b};
-    if (b->cuda && p->edited && !job->trial)
+    if (job->whole)
+        co.override = edited_look, co.override_ctx = p;
+    else if (b->cuda && p->edited && !job->trial)
         co.override = edited_override, co.override_ctx = &edited;
     b->program = codegen(b->module, &co);
-    if (co.override) edited_end(&edited);
+    if (co.override && !job->whole) edited_end(&edited);
     if (!b->program || d->errors) goto invalid;
     if (!job->trial) schedules_end(&schedules, b->program);
     job->status = NETC_OK;
@@ -191,7 +195,7 @@ static int64_t try_to_keep(void *ctx, int64_t kept)
     Build *t = build_new(b->cuda, b->define, b->entry, b->choices);
     if (!t) return -1;
     netc_error *err = NULL;
-    Job trial = {job->p, t, &err, NETC_OK, true, kept};
+    Job trial = {.p = job->p, .b = t, .err = &err, .trial = true, .kept = kept};
     bool ok = lib_guarded(t->arena, run_pipeline, &trial) && trial.status == NETC_OK;
     int64_t peak = ok ? peak_of(t) : -1;
     netc_error_free(err);
@@ -244,12 +248,40 @@ static void make_within(Job *job)
     if (job->status == NETC_OK) note_memory(p, b);
 }
 
+static void report_edited(void *arg)
+{
+    Job *whole = arg;
+    whole->status = edited_report(whole->p, whole->b, whole->status == NETC_OK, whole->err);
+}
+
+// A kernel that was edited may belong to an entry that is not compiled: looks for those that are
+// missing among the kernels of the whole model.
+static void find_edited(Job *job)
+{
+    netc_program *p = job->p;
+    Build *t = build_new(true, "", "", job->b->choices);
+    if (!t) {
+        job->status = OUT_OF_MEMORY(job->err);
+        return;
+    }
+    netc_error *err = NULL;
+    Job whole = {.p = p, .b = t, .err = &err, .trial = true, .kept = job->kept, .whole = true};
+    if (!lib_guarded(t->arena, run_pipeline, &whole)) whole.status = NETC_OUT_OF_MEMORY;
+    netc_error_free(err);
+    whole.err = job->err;
+    if (!lib_guarded(t->arena, report_edited, &whole)) whole.status = OUT_OF_MEMORY(job->err);
+    job->status = whole.status;
+    build_free(t);
+}
+
 static netc_status make(netc_program *p, Build *b, netc_error **err)
 {
-    Job job = {p, b, err, NETC_OK, false, 0};
+    Job job = {.p = p, .b = b, .err = err};
     double start = clock_now();
     if (!lib_guarded(b->arena, run_pipeline, &job)) return OUT_OF_MEMORY(err);
     if (job.status == NETC_OK && p->settings.memory_limit > 0) make_within(&job);
+    if (job.status == NETC_OK && b->cuda && !p->settings.functional && edited_missing(p))
+        find_edited(&job);
     if (job.status == NETC_OK && b->cuda) b->coming = rt_coming_new(b->program->nkernels);
     b->seconds = clock_now() - start;
     context_add_text(p->context, b->seconds);

@@ -140,6 +140,43 @@ void edited_override(void *ctx, ProgKernel *k, const char *contract)
     k->shared_bytes = e->shared;
 }
 
+static void no_such_kernel(Diags *d, const EditedKernel *e)
+{
+    Diag *g = diag_error(d, 0, "%s: the model has no kernel '%s' any more", e->path, e->name);
+    diag_note(d, g,
+              "it, its sizes or the compiler have changed: move this file elsewhere, eject the "
+              "kernel that does this now (netc inspect lists them), and carry the change over");
+}
+
+bool edited_missing(const netc_program *p)
+{
+    bool any = false;
+    for (uint32_t i = 0; p->edited && i < p->edited->at.n; i++) any |= p->edited->at.at[i].missing;
+    return any;
+}
+
+void edited_look(void *ctx, ProgKernel *k, const char *contract)
+{
+    const netc_program *p = ctx;
+    (void)contract;
+    EditedKernel *e = (EditedKernel *)(uintptr_t)edited_find(p, k->name);
+    if (e) e->missing = false;
+}
+
+netc_status edited_report(netc_program *p, Build *b, bool whole, netc_error **err)
+{
+    Diags *d = diags_new(b->arena);
+    for (uint32_t i = 0; p->edited && i < p->edited->at.n; i++) {
+        EditedKernel *e = &p->edited->at.at[i];
+        if (e->missing && whole) no_such_kernel(d, e);
+        if (e->missing && !whole)
+            lib_log(p->context, "note: %s is not used: what is run here has no kernel '%s'",
+                    e->path, e->name);
+        e->missing = false;
+    }
+    return d->errors ? lib_fail_diags(err, NETC_INVALID, d) : NETC_OK;
+}
+
 void edited_end(EditedContext *c)
 {
     Diags *d = c->b->module->diags;
@@ -147,15 +184,9 @@ void edited_end(EditedContext *c)
     Buf taken = buf_new(c->b->arena);
     int count = 0;
     for (uint32_t i = 0; c->p->edited && i < c->p->edited->at.n; i++) {
-        const EditedKernel *e = &c->p->edited->at.at[i];
-        if (!e->used && main && !c->p->settings.nentries) {
-            Diag *g =
-                diag_error(d, 0, "%s: the model has no kernel '%s' any more", e->path, e->name);
-            diag_note(
-                d, g,
-                "it, its sizes or the compiler have changed: move this file elsewhere, eject the "
-                "kernel that does this now (netc inspect lists them), and carry the change over");
-        }
+        EditedKernel *e = &c->p->edited->at.at[i];
+        if (!e->used && main && !c->p->settings.nentries) no_such_kernel(d, e);
+        e->missing = !e->used && main && c->p->settings.nentries;
         if (e->used && count++ < 4) buf_printf(&taken, "%s %s", count > 1 ? "," : "", e->name);
         c->p->edited->at.at[i].used = false;
     }

@@ -27,6 +27,23 @@ expect 0 "" "$NETC" --emit c m.net # another target has kernels of its own
 # -- what does not fit
 sed 's/\[6, 40\]/[6, 41]/' m.net >other.net; sed -i 's/0\.\.40/0..41/' other.net; cp -r m.net.kernels other.net.kernels
 expect 1 "eject the kernel that does this now" "$NETC" --emit cuda other.net
+# Of two entries, one is compiled: a kernel of the other one is no error, one of neither is, whatever is compiled.
+cat >two.net <<'NET'
+use nn
+model m(x: f32[6, 40], label: u8[6] in 0..40) {
+    return loss = cross_entropy(layer_norm(x, affine = false), label), z = exp(transpose(x))
+}
+model other(x: f32[6, 40]) { return y = tanh(x) }
+NET
+cp -r m.net.kernels two.net.kernels
+expect 0 "note: edited by hand, from two.net.kernels: $name" "$NETC" --emit cuda two.net --entries m
+expect 0 "" "$NETC" --emit cuda two.net --entries other
+grep -q "note:\|$name" "$W/.out" && fail "a kernel of another entry: $(grep -m2 "note:\|$name" "$W/.out")" || pass
+sed -i 's/\[6, 40\]/[6, 41]/; s/0\.\.40/0..41/' two.net
+for entry in m other; do expect 1 "the model has no kernel '$name' any more" "$NETC" --emit cuda two.net --entries $entry; done
+holds "eject the kernel that does this now"
+printf 'model bad(x: f32[4, 3]) { return y = x + ones([7]) }\n' >>two.net
+expect 0 "note: two.net.kernels/$name.cu is not used: what is run here has no kernel '$name'" "$NETC" --emit cuda two.net --entries other
 sed -i 's/^\/\/ contract: .*/\/\/ contract: read f32[7, 40]/' "$edited"
 expect 1 "the kernel is called with other arguments now" "$NETC" --emit cuda m.net
 holds "written for: read f32[7, 40]"
