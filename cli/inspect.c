@@ -112,7 +112,9 @@ int verb_inspect(int argc, char **argv)
         {"--cards", NULL, OPT_FLAG, &a.cards, NULL,
          "registers, local and shared memory, remarks of each kernel (needs NVRTC, no GPU)"},
         {"--knobs", NULL, OPT_FLAG, &a.knobs, NULL,
-         "the kernels' schedules in a tuning file's form; for a named kernel, its legal values"},
+         "schedules as lines of a tuning file (@ DEVICE: cpu, or the GPU's model); for a named "
+         "kernel, "
+         "its legal values"},
         {"--eject", NULL, OPT_STRING, &a.eject, "KERNEL",
          "write a CUDA kernel to MODEL.kernels/KERNEL.cu, to be edited there"},
         {"--compare", NULL, OPT_STRING, &a.other, "OTHER",

@@ -48,6 +48,8 @@ netc_status lib_fail_diags(netc_error **err, netc_status status, const Diags *d)
 void lib_error_note(netc_error **err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 // An error: no kernel of the program has this name; lists similar ones, or says how to list them.
 netc_status lib_no_kernel(netc_error **err, const Program *p, const char *name);
+// Whether [asked] is the kernel's name, or that of one of its parts in a tuning file: NAME/0.
+bool lib_names_kernel(const char *asked, const char *name);
 // An error: [what] needs the graph, but a model.bin holds only the program and its source.
 netc_status lib_no_graph(netc_error **err, const netc_program *p, const char *what);
 #define OUT_OF_MEMORY(err) lib_fail(err, NETC_OUT_OF_MEMORY, "out of memory")

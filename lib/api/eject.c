@@ -248,14 +248,14 @@ static void eject(void *arg)
     for (uint32_t i = 0; i < log->n; i++)
         for (int k = 0; k < log->at[i].nkernels; k++) {
             const LoweredKernel *l = &log->at[i].kernels[k];
-            if (!strcmp(l->prog.name, v->kernel)) {
+            if (lib_names_kernel(v->kernel, l->prog.name)) {
                 write_kernel(v, l);
                 return;
             }
         }
     const Program *p = v->b->program;
     for (int i = 0; i < p->nkernels; i++)
-        if (!strcmp(p->kernels[i].name, v->kernel) && *p->kernels[i].file) {
+        if (lib_names_kernel(v->kernel, p->kernels[i].name) && *p->kernels[i].file) {
             v->status = lib_fail(v->err, NETC_INVALID, "%s is the model's own text: edit %s",
                                  v->kernel, p->kernels[i].file);
             return;

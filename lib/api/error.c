@@ -91,6 +91,16 @@ netc_status lib_no_graph(netc_error **err, const netc_program *p, const char *wh
                     p->embedded ? p->embedded->path : p->name, what);
 }
 
+bool lib_names_kernel(const char *asked, const char *name)
+{
+    size_t n = strlen(name);
+    if (strncmp(asked, name, n)) return false;
+    if (!asked[n]) return true;
+    const char *part = asked + n + 1;
+    size_t digits = asked[n] == '/' ? strspn(part, "0123456789") : 0;
+    return digits && !part[digits];
+}
+
 netc_status lib_no_kernel(netc_error **err, const Program *p, const char *name)
 {
     enum { MOST = 3 };

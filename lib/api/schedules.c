@@ -61,28 +61,29 @@ static void wrong(void *ctx, uint64_t key, const char *why, bool stale)
                    why);
 }
 
-// The device whose entries are used. If no device is known yet, it is that of the file.
-static const char *device_of(const netc_program *p, const Build *b)
+const char *schedules_device(const netc_program *p, const Build *b, bool *several)
 {
+    *several = false;
     if (!b->cuda) return "cpu";
     if (p->cuda_model) return p->cuda_model;
     const char *first = NULL;
     for (uint32_t i = 0; p->tuning && i < p->tuning->kernels.n; i++) {
         const char *d = p->tuning->kernels.at[i].device;
         if (!strcmp(d, "cpu")) continue;
-        if (first && strcmp(first, d)) {
-            lib_log(p->context, "note: %s has schedules for several devices; those for %s are used",
-                    p->tuning->path, first);
-            return first;
-        }
-        first = d;
+        *several |= first && strcmp(first, d);
+        if (!first) first = d;
     }
     return first;
 }
 
 void schedules_begin(netc_program *p, Build *b, Schedules *s, ScheduleSource *source)
 {
-    *s = (Schedules){.p = p, .b = b, .file = p->tuning, .device = device_of(p, b)};
+    bool several;
+    *s = (Schedules){.p = p, .b = b, .file = p->tuning};
+    s->device = schedules_device(p, b, &several);
+    if (several)
+        lib_log(p->context, "note: %s has schedules for several devices; those for %s are used",
+                p->tuning->path, s->device);
     if (b->choices) {
         TuneFile *given = NEW(b->arena, TuneFile);
         tune_parse(b->arena, NULL, b->choices, strlen(b->choices), given);

@@ -44,6 +44,10 @@ typedef struct Schedules {
 } Schedules;
 // Whether it is a main build of a model, not one for a last batch or a check.
 bool build_is_main(const Build *b);
+// The device whose lines of a tuning file are used for the build: a GPU's model, or "cpu". If no
+// GPU is known yet, it is the first of the file (*several: of those that it has). NULL: none is
+// known.
+const char *schedules_device(const netc_program *p, const Build *b, bool *several);
 void schedules_begin(netc_program *p, Build *b, Schedules *s, ScheduleSource *source);
 // To be called after code generation: sets the program's choice table, prints notes, and checks
 // --locked.

@@ -94,7 +94,8 @@ static void check(void *arg)
     v->out = buf_new(v->arena);
     for (uint32_t i = 0; i < log->n; i++)
         for (int k = 0; k < log->at[i].nkernels; k++) {
-            if (!strcmp(log->at[i].kernels[k].prog.name, v->kernel)) {
+            if (lib_names_kernel(v->kernel, log->at[i].kernels[k].prog.name)) {
+                v->kernel = log->at[i].kernels[k].prog.name;
                 compare(v, &log->at[i]);
                 return;
             }

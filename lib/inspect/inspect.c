@@ -155,7 +155,7 @@ static netc_status kernel_text(const Inspect *v, Buf *out)
     const Program *p = v->b->program;
     for (int i = 0; i < p->nkernels; i++) {
         const ProgKernel *k = &p->kernels[i];
-        if (strcmp(v->o->kernel, k->name)) continue;
+        if (!lib_names_kernel(v->o->kernel, k->name)) continue;
         buf_str(out, k->annotated ? k->annotated : k->text);
         return NETC_OK;
     }

@@ -81,7 +81,8 @@ netc_status inspect_cards(const Inspect *v, Buf *out)
     buf_printf(out, " %5s %6s %7s %7s %7s %5s %5s %7s  %s\n", "regs", "local", "static", "dynamic",
                "threads", "occup", "lines", "seconds", "kernel, the compiler's remarks");
     for (int i = 0; i < p->nkernels; i++) {
-        if (one ? strcmp(one, p->kernels[i].name) : !inspect_runs(v, PS_KERNEL, i)) continue;
+        if (one ? !lib_names_kernel(one, p->kernels[i].name) : !inspect_runs(v, PS_KERNEL, i))
+            continue;
         Card c = card_of(v, &p->kernels[i], &t);
         card_text(&c, out);
         found = true;

@@ -209,7 +209,7 @@ static bool all_in(const IdMap *keys, const LaunchRecord *r)
 static bool is_called(const LaunchRecord *r, const char *name)
 {
     for (int k = 0; k < r->nkernels; k++)
-        if (!strcmp(r->kernels[k].prog.name, name)) return true;
+        if (lib_names_kernel(name, r->kernels[k].prog.name)) return true;
     return false;
 }
 
@@ -298,6 +298,13 @@ static Work *find_work(Tuner *t, int *count)
                 idmap_set(&listed, r->kernels[k].body[i]->key, 1);
         w[n++].launch = r;
     }
+    for (uint32_t i = 0; i < log->n && t->o.kernel && !n; i++)
+        if (is_called(&log->at[i], t->o.kernel)) {
+            t->status = lib_fail(
+                t->err, NETC_INVALID,
+                "kernel %s computes initial values: it runs once, and is not tuned", t->o.kernel);
+            return NULL;
+        }
     if (t->o.kernel && !n) {
         t->status = lib_no_kernel(t->err, t->build->program, t->o.kernel);
         return NULL;

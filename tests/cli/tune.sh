@@ -60,6 +60,28 @@ sed -i '$d' mlp.net.tune
 expect 1 "has no line for NVIDIA H200" "$NETC" --emit cuda mlp.net --locked
 rm mlp.net.tune
 
+# -- what --knobs prints is a tuning file's, where the device is known; parts of a kernel are named as it names them
+{ echo '# netc tune 1'; "$NETC" inspect mlp.net --knobs --target cpu; } >mlp.net.tune
+n=$(grep -c '^kernel .* @ cpu: ' mlp.net.tune); [ "$n" -gt 9 ] && pass || fail "no lines for cpu: $(cat mlp.net.tune)"
+expect 0 "// schedule:" "$NETC" --emit c mlp.net --locked
+printf '%s\nkernel %s %s @ NVIDIA H200: row team=32 vector=1 keep=again threads=128\n' "$head" other 0123456789abcdef >mlp.net.tune
+"$NETC" inspect mlp.net --knobs --target cuda --tune-file '' >none
+grep -q '^# No GPU is known here' none && ! grep -q '^kernel.* @' none && pass || fail "a device out of nowhere: $(head -3 none)"
+{ echo '# netc tune 1'; "$NETC" inspect mlp.net --knobs --target cuda; } >new.tune; mv new.tune mlp.net.tune
+expect 0 "// schedule:" "$NETC" --emit cuda mlp.net --locked
+rm mlp.net.tune
+part=$("$NETC" inspect mlp.net --knobs --target cuda --tune-file '' | sed -n 's,^kernel \([^ ]*/[1-9]\) .*,\1,p' | head -1); whole=${part%/*}
+expect 0 "kernel $part " "$NETC" inspect mlp.net --target cuda --knobs "$part"
+[ "$(grep -c '^kernel ' "$W/.out")" = 1 ] && pass || fail "more than $part: $(cat "$W/.out")"
+expect 1 "did you mean $whole?" "$NETC" inspect mlp.net --target cuda --knobs "$whole/99"
+expect 0 "// $whole" "$NETC" inspect mlp.net --target cuda "$part"
+expect 0 "wrote mlp.net.kernels/$whole.cu" "$NETC" inspect mlp.net --target cuda --eject "$part"
+rm -r mlp.net.kernels
+part=$("$NETC" inspect mlp.net --knobs --target cpu -e train | sed -n 's,^kernel \([^ ]*/[0-9]\) .*,\1,p' | head -1)
+expect 0 "1 launches to search" "$NETC" tune mlp.net --device cpu --budget 9 --kernel "$part" --tune-file part.tune
+first=$("$NETC" inspect mlp.net --knobs --target cpu | sed -n 's,^kernel \([^ /]*\).*,\1,p' | head -1)
+expect 1 "kernel $first computes initial values: it runs once, and is not tuned" "$NETC" tune mlp.net --device cpu --kernel "$first"
+
 # -- the CPU from end to end
 expect 1 "leaves no time to measure" "$NETC" tune mlp.net --budget 0
 expect 1 "there is no kernel 'nothing'" "$NETC" tune mlp.net --device cpu --kernel nothing
@@ -105,9 +127,9 @@ run() { # SAVE options...: trains, quietly
         --data label="$D/train-labels-idx1-ubyte" --save "$to.safetensors" "$@" || fail "training: $to"
 }
 tensors() { tail -c +$((9 + $(od -An -tu8 -N8 "$1.safetensors"))) "$1.safetensors" | md5sum; }
-{ echo "$head"; "$NETC" inspect mlp.net --knobs --target cpu | sed -n 's/^\(kernel [^:]*\): column split=1 /\1 @ cpu: column split=4 /p'; } >split.tune
+{ echo "$head"; "$NETC" inspect mlp.net --knobs --target cpu | sed -n 's/^\(kernel [^:]* @ cpu\): column split=1 /\1: column split=4 /p'; } >split.tune
 read -r name id _ <<<"$("$NETC" inspect mlp.net --knobs --target cpu | sed -n 's/^kernel \(.*\): map tile=784.*/\1/p')"
-run=$("$NETC" inspect mlp.net --knobs --target cpu | sed -n 's/^kernel \(h_add.*\): map tile=128.*/\1/p')
+run=$("$NETC" inspect mlp.net --knobs --target cpu | sed -n 's/^kernel \(h_add.*\) @ cpu: map tile=128.*/\1/p')
 for tile in 0 100 1568; do
     printf '%s\nkernel %s %s @ cpu: map tile=%s\n' "$head" "$name" "$id" $tile >mlp.net.tune
     expect 1 "tile=$tile is not possible here" "$NETC" --emit c mlp.net
