@@ -237,6 +237,8 @@ static netc_status apply_settings(netc_session *s, const StringList *words, netc
         netc_status status = NETC_INVALID;
         if (!name || end == eq + 1 || *end)
             fail("--set needs NAME=NUMBER, not '%s'", word);
+        else if (value - value != 0 && strpbrk(eq + 1, "0123456789"))
+            fail("--set %s: the number is too large; write inf for infinity", word);
         else
             status = netc_set(s, name, value, err);
         free(name);

@@ -146,8 +146,8 @@ int main(int argc, char **argv)
     if (!strcmp(argv[1], "help") && argc > 2 && find_verb(argv[2]))
         return finish(find_verb(argv[2])->run(1, help));
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
-        return usage(stdout), 0;
-    if (!strcmp(argv[1], "--version")) return printf("netc %s\n", netc_version()), 0;
+        return usage(stdout), finish(0);
+    if (!strcmp(argv[1], "--version")) return printf("netc %s\n", netc_version()), finish(0);
     const Verb *verb = find_verb(argv[1]);
     if (verb) return finish(verb->run(argc - 2, argv + 2));
     // A word that is neither a verb, an option nor a file is most likely a misspelt verb.

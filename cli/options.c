@@ -60,7 +60,12 @@ static bool store(const Option *o, const char *value)
     case OPT_COUNT:
         *(int64_t *)o->to = strtoll(value, &end, 10);
         if (*value && !*end && !errno && (o->kind == OPT_INT || *(int64_t *)o->to > 0)) return true;
-        fail("%s needs a whole number%s, not '%s'", o->name, above[o->kind == OPT_COUNT], value);
+        if (*value && !*end && errno == ERANGE)
+            fail("%s needs a whole number from %lld to %lld, not '%s'", o->name,
+                 o->kind == OPT_COUNT ? 1LL : (long long)INT64_MIN, (long long)INT64_MAX, value);
+        else
+            fail("%s needs a whole number%s, not '%s'", o->name, above[o->kind == OPT_COUNT],
+                 value);
         return false;
     case OPT_BYTES:
         if (read_bytes(value, o->to)) return true;

@@ -187,7 +187,8 @@ static bool output_no_part(const char *path, const char *read, const char *what,
                   ((len >= sizeof tensors && !strcmp(name + len - (sizeof tensors - 1), tensors)) ||
                    (len >= sizeof index && !strcmp(name + len - (sizeof index - 1), index)));
     free(text), free(quoted);
-    if (part) *code = fail("%s is in %s, which is %s; name another file to write", path, read, what);
+    if (part)
+        *code = fail("%s is in %s, which is %s; name another file to write", path, read, what);
     return !part;
 }
 

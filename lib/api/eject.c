@@ -270,7 +270,7 @@ netc_status netc_program_eject(netc_program *p, const char *kernel, char **path,
     if (status != NETC_OK) return status;
     if (!v.b->module)
         return lib_fail(err, NETC_INVALID, "%s is compiled already; eject from its .net source",
-                        p->name);
+                        p->embedded ? p->embedded->path : p->name);
     if (!p->settings.kernels_dir || !*p->settings.kernels_dir)
         return lib_fail(err, NETC_INVALID, "there is no folder for edited kernels");
     v.arena = arena_new();

@@ -142,6 +142,9 @@ netc_status netc_set(netc_session *s, const char *name, double value, netc_error
     if (status != NETC_OK) return status;
     if (isnan(v))
         return lib_fail(err, NETC_INVALID, "setting '%s' must be a number, not nan", name);
+    if (isinf(v) && !isinf(value))
+        return lib_fail(err, NETC_INVALID, "setting '%s' is an f32, which %g is too large for",
+                        name, value);
     if (!remember(s, name)) return OUT_OF_MEMORY(err);
     return rt_cell_write(s->rt, name, &v, sizeof v, &e) ? lib_fail_rt(err, &e) : NETC_OK;
 }

@@ -110,7 +110,7 @@ netc_status netc_check_kernel(netc_program *p, const char *device, const char *k
     *report = NULL;
     if (p->embedded)
         return lib_fail(err, NETC_INVALID, "%s is compiled already; check its .net source",
-                        p->name);
+                        p->embedded->path);
     v.status = netc_session_create(p, device, NULL, &v.session, err);
     if (v.status == NETC_OK)
         v.status = build_get(p, rt_device_is_cuda(v.session->device), "", "", &v.build, err);

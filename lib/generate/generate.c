@@ -162,13 +162,14 @@ static netc_status check_options(Writer *w, netc_error **err)
         if (p->n > w->longest) w->longest = p->n;
     }
     if (!(o->temperature >= 0) || o->temperature > 1e6)
-        return lib_fail(err, NETC_INVALID, "the temperature is %g; it must be 0 (no draw) or more",
+        return lib_fail(err, NETC_INVALID,
+                        "the temperature is %g; it must be from 0 (no draw) to 1e6",
                         o->temperature);
     if (!(o->top_p >= 0 && o->top_p <= 1))
         return lib_fail(err, NETC_INVALID, "top_p is %g, not between 0 and 1", o->top_p);
     if (!(o->repetition_penalty >= 0) || o->repetition_penalty > 1e6)
         return lib_fail(err, NETC_INVALID,
-                        "the repetition penalty is %g; it must be 1 (none) or more",
+                        "the repetition penalty is %g; it must be above 0 (1: none), at most 1e6",
                         o->repetition_penalty);
     if (o->top_k < 0 || o->length < 0)
         return lib_fail(err, NETC_INVALID, "%s is negative", o->top_k < 0 ? "top_k" : "length");

@@ -125,13 +125,18 @@ static netc_status bind_arguments(Timing *t, netc_error **err)
     return NETC_OK;
 }
 
+enum { MOST_REPEATS = 1000000 };
+
 netc_status timing_begin(Timing *t, const char *entry, netc_error **err)
 {
     const netc_time_options *o = t->o;
     netc_status status = session_entry(t->s, entry, &t->l, &t->e, err);
     if (status != NETC_OK) return status;
-    if (o->steps < 0 || o->repeats < 0 || o->repeats > 1000000)
-        return lib_fail(err, NETC_INVALID, "steps and repeats must be positive numbers");
+    if (o->steps < 0 || o->repeats < 0 || o->repeats > MOST_REPEATS)
+        return lib_fail(err, NETC_INVALID,
+                        o->steps < 0 ? "steps must be 0 (as many as fill 10 ms) or more"
+                                     : "repeats must be from 0 (25 of them) to %d",
+                        MOST_REPEATS);
     status = session_made_up_lengths(t->s, err);
     if (status == NETC_OK) status = t->e->rows ? bind_table(t, err) : bind_arguments(t, err);
     if (status == NETC_OK && o->steps > t->most)

@@ -455,7 +455,7 @@ netc_status netc_tune(netc_program *p, const char *device, const netc_tune_optio
     if (p->embedded)
         return lib_fail(err, NETC_INVALID,
                         "%s is compiled already; tune its .net source, and compile it again",
-                        p->name);
+                        p->embedded->path);
     if (p->settings.locked)
         return lib_fail(err, NETC_INVALID,
                         "a locked program keeps the schedules it has; tune it without --locked");

@@ -31,6 +31,7 @@ bool rt_host_memory(size_t *free_bytes, size_t *total_bytes)
 
 static RtCode open_failed(const char *path, RtError *e)
 {
+    if (!*path) return rt_fail(e, RT_USER, "the name of a file is empty: name one");
     return rt_fail(e, errno == ENOMEM || errno == EMFILE || errno == ENFILE ? RT_ENV : RT_USER,
                    "cannot open %s: %s%s", path, strerror(errno),
                    strcmp(path, "-") ? "" : "; to read from a pipe, name /dev/stdin");

@@ -158,6 +158,8 @@ expect 0 "" "${G[@]}" --length 60 --temperature 0 --repetition-penalty 1000
 [ "$(tail -c +2 .out | head -c 30 | fold -w1 | sort | uniq -d | wc -l)" -le 1 ] && pass || fail "said again for all the penalty: $(cat .out)"
 expect 1 "hold a NaN, or nothing finite" "${G[@]}" --entry odd --prompt A
 expect 1 "the temperature is -1" "${G[@]}" --temperature -1
+expect 1 "the temperature is 1e+30; it must be from 0 (no draw) to 1e6" "${G[@]}" --temperature 1e30
+expect 1 "the repetition penalty is 1e+30; it must be above 0 (1: none), at most 1e6" "${G[@]}" --repetition-penalty 1e30
 expect 1 "top_p is 2" "${G[@]}" --top-p 2
 expect 1 "--top-p needs a number above 0, not '0'" "${G[@]}" --top-p 0 # (to the library it means: from all)
 expect 1 "cannot open none.safetensors" "$NETC" generate gpt.net "${SHAPE[@]}" --weights none.safetensors

@@ -152,6 +152,7 @@ rm mlp.net.tune
 run split --epochs 2 --resume split1.safetensors
 [ "$(tensors split2)" = "$(tensors split)" ] && pass || fail "the checkpoint's schedules were not used"
 cp split.tune mlp.net.tune; expect 0 "" "$NETC" mlp.net --target cpu -o split.bin; rm mlp.net.tune
+expect 1 "split.bin is compiled already; tune its .net source" "$NETC" tune split.bin --device cpu
 "$NETC" train split.bin --device cpu -q --data image="$D/train-images-idx3-ubyte" --data label="$D/train-labels-idx1-ubyte" --epochs 2 --save bin.safetensors
 [ "$(tensors split2)" = "$(tensors bin)" ] && pass || fail "model.bin runs by other schedules than it was compiled with"
 

@@ -31,6 +31,15 @@ expect 1 "no device 'gpu'" "$NETC" "${T[@]}" --device gpu
 for n in -1 0 nan inf; do expect 1 "--epochs needs a number above 0" "$NETC" "${T[@]}" --epochs $n; done
 expect 1 "more than can be counted" "$NETC" "${T[@]}" --epochs 1e300
 for n in -1 0 1.5; do expect 1 "--steps needs a whole number above 0" "$NETC" "${T[@]}" --steps $n; done
+for n in 99999999999999999999 -99999999999999999999; do
+    expect 1 "--steps needs a whole number from 1 to 9223372036854775807, not '$n'" "$NETC" "${T[@]}" --steps $n
+done
+expect 1 "--seed needs a whole number from -9223372036854775808 to 9223372036854775807, not '18446744073709551615'" "$NETC" "${T[@]}" --seed 18446744073709551615
+expect 1 "repeats must be from 0 (25 of them) to 1000000" "$NETC" profile "$MLP" --device cpu --repeats 1000000000
+expect 1 "the name of a file is empty" "$NETC" train '' "${DATA[@]}"
+for words in --help -h help --version "train --help" "help train"; do
+    expect 2 "standard output could not be written completely" bash -c "'$NETC' $words >/dev/full"
+done
 expect 1 "--save FILE" "$NETC" "${T[@]}" --save-every 3
 expect 1 "split" "$NETC" "${T[@]}" --split 1.5
 expect 1 "leaves none of 2000 examples" "$NETC" "${T[@]}" --split 0.99999
@@ -136,6 +145,9 @@ expect 0 "" "$NETC" predict wide.net -o y=sums.npy --data x=x.npy --device cpu
 expect 1 "is f32[1, 2]" "$NETC" eval wide.net --data x=x.npy --device cpu -D C=2
 sed 's/dim C/const C/' wide.net >fixed.net
 expect 1 "the model expects f32[*, 2]" "$NETC" eval fixed.net --data x=x.npy --device cpu
+expect 1 "setting 'k' is an f32, which 1e+39 is too large for" "$NETC" run set.net --input x=x.npy --device cpu --set k=1e39
+expect 1 "--set k=1e400: the number is too large; write inf for infinity" "$NETC" run set.net --input x=x.npy --device cpu --set k=1e400
+expect 0 "inf" "$NETC" run set.net --input x=x.npy --device cpu --set k=inf
 expect 1 "setting 'k' must be a number, not nan" "$NETC" run set.net --input x=x.npy --device cpu --set k=nan
 expect 1 "x.npy is not text" "$NETC" fmt x.npy
 expect 0 "" "$NETC" run set.net --input x=x.npy --output y=y.npy --device cpu --set k=1
