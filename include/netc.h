@@ -409,6 +409,7 @@ NETC_API netc_status netc_bind_temporaries(netc_session *s, const char *entry, v
 // changes nothing. That written values are finite is not checked (netc_train does it): call
 // netc_state_check. Parameters and states whose initial values depend on inputs are computed before
 // the first step from the inputs that are bound; until then other entries that read them fail.
+// tally(x) of "eval" is the sum of x over these runs; an evaluation is not affected by them.
 NETC_API netc_status netc_run(netc_session *s, const char *entry, int64_t times, netc_error **err);
 // Waits for the session's work. Errors of the device are reported here.
 NETC_API netc_status netc_sync(netc_session *s, netc_error **err);
@@ -525,7 +526,7 @@ typedef struct netc_train_options {
     // them or of the scopes around them ("h.*.attn"). An optimizer's moments: only by full name.
     const char *const *watch;
     int nwatch;
-    // May read and write the session's state, run and evaluate it, but not train or free it.
+    // May read and write the session's state, run and evaluate it; not train, run "train" or free.
     void (*event)(void *user, const netc_event *e);
     void *user;
     int64_t part_bytes; // as in netc_save_options
@@ -591,8 +592,7 @@ typedef struct netc_generate_options {
     double temperature; // of the softmax; 0: always take the largest logit
     int64_t top_k;      // draw from the k largest logits only; 0: from all
     double top_p;       // draw from the fewest tokens whose probabilities sum to top_p; 0: from all
-    // A token depends only on its logits, seed, position, and how many earlier texts have its
-    // prompt.
+    // A token depends on its logits, seed, position and the number of earlier texts of its prompt.
     uint64_t seed;
     // Called for each token that is drawn for text [row]; false ends that text. May be NULL.
     bool (*token)(void *user, int64_t row, int64_t token);
@@ -600,8 +600,7 @@ typedef struct netc_generate_options {
     // An entry that takes the prompt n tokens at a time while more than n are left. NULL:
     // "prefill", if entry is "next" and the model has it; "": none.
     const char *prefill;
-    // Of tokens that a text or its prompt has: divides positive logits, multiplies others; 0, 1:
-    // none.
+    // For tokens of a text or its prompt: divides positive logits, multiplies others; 0, 1: none.
     double repetition_penalty;
     const netc_prompt *texts; // instead of prompt: one text for each of these prompts
     int64_t ntexts;
@@ -644,8 +643,7 @@ NETC_API bool netc_tokenizer_text(const netc_tokenizer *t, int64_t token, const 
 NETC_API netc_status netc_tokenizer_encode(const netc_tokenizer *t, const char *text, size_t n,
                                            bool plain, int32_t **tokens, int64_t *count,
                                            netc_error **err);
-// Reads a whole file, decompressed if it is gzip; "-": what is left of standard input. *bytes:
-// netc_free.
+// Reads a whole file, decompressed if it is gzip; "-": all standard input. *bytes: netc_free.
 NETC_API netc_status netc_text_read(const char *path, char **bytes, size_t *n, netc_error **err);
 typedef struct netc_tokenize_options {
     size_t size;
@@ -696,7 +694,7 @@ NETC_API void netc_doctor(netc_context *c,
                           void (*line)(void *user, const char *what, bool ok, const char *detail),
                           void *user);
 // Times executions of an entry with the device's own events, on the given data or on made-up values
-// within the inputs' ranges. Parameters and states may change.
+// within the inputs' ranges. Parameters and states may change, unless [restore] is set.
 typedef struct netc_time_options {
     size_t size;
     netc_dataset *data; // must have every input of the entry; NULL: made-up values
@@ -704,6 +702,7 @@ typedef struct netc_time_options {
     int64_t steps;      // executions enqueued in a row; 0: as many as take 10 ms, at most 256
     int64_t repeats;    // how often these are timed; 0: 25
     bool cold;          // netc_profile: every step starts with its data evicted from the cache
+    bool restore;       // puts back what the executions changed, from a copy in host memory
 } netc_time_options;
 
 typedef struct netc_times {   // of one execution, in seconds

@@ -29,12 +29,12 @@ typedef enum CellKind {
 #define CELL_GOOD_STEPS "@good_steps" // i64, updates since the scale last changed
 #define CELL_SKIPPED    "@skipped"    // i64, steps without an update
 // Sums of reported scalars: "@sum.<entry>.<output>" f64 and "@items.<entry>" f64, CELL_SCRATCH.
-// train and eval entries assign them: sum + value * batch, items + batch. The runtime reads and
-// zeroes them each reporting interval.
+// train and eval entries assign them: sum + value * batch, items + batch. They are cleared when an
+// evaluation or a reporting interval begins, and read when it ends.
 
-// Sums of tally(x) over an evaluation, "@tally.eval.<n>", cleared when one begins; and outputs that
-// are computed from such sums, "@last.eval.<output>", which the runtime reads after the last batch.
-// CELL_SCRATCH.
+// Sums of tally(x) over an evaluation, "@tally.eval.<n>", cleared when one begins and at each
+// netc_run; and outputs that are computed from such sums, "@last.eval.<output>", which the runtime
+// reads after the last batch. CELL_SCRATCH.
 #define CELL_TALLY "@tally."
 #define CELL_LAST  "@last."
 // Cells that the entry "prepare.NAME" assigns before "NAME" runs.

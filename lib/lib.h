@@ -403,8 +403,12 @@ netc_status need_data(const ProgEntry *e, const netc_dataset *d, const char *opt
 // Binds data to an entry with a row table; checks shapes, types and counts.
 netc_status bind_rows(netc_session *s, Loaded *l, const ProgEntry *e, netc_dataset *d,
                       int64_t *examples, netc_error **err);
-// Reads the sums of an entry's scalar outputs as means, one per output, and clears them.
-netc_status take_means(netc_session *s, const ProgEntry *e, const char *prefix,
+// Clears the sums of an entry's scalar outputs and of its tallies: a count begins. Before the first
+// execution that counts, because executions by the caller (netc_run, netc_time) add to them, too.
+netc_status clear_sums(netc_session *s, const Program *p, const ProgEntry *e, netc_error **err);
+netc_status clear_tallies(netc_session *s, const Program *p, const ProgEntry *e, netc_error **err);
+// Reads the sums since clear_sums as means, one per output.
+netc_status read_means(netc_session *s, const ProgEntry *e, const char *prefix,
                        netc_metric **metrics, int *n, netc_error **err);
 // batch_dim: the name of the batch dimension, or NULL if it is a number. last_batch: the definition
 // for a batch of the examples that do not fill one; false: there are none.

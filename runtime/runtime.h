@@ -174,11 +174,12 @@ const ProgCell *rt_cell_info(const RtSession *s, int i);
 // rt_cell_waits: whether cell [i] has no value yet: it is computed from the first batch, or a
 // length of the training (program_told). rt_entry_waits, rt_entry_untold: the first cell of the one
 // and of the other kind that has none and that the entry uses, or NULL. rt_entry_given: the entry
-// has run and set its cells.
+// has run and set its cells. rt_cell_take_back: the cell has no value again.
 bool rt_cell_waits(const RtSession *s, int i);
 const char *rt_entry_waits(RtSession *s, RtProgram *p, const char *entry);
 const char *rt_entry_untold(RtSession *s, RtProgram *p, const char *entry);
 void rt_entry_given(RtSession *s, RtProgram *p, const char *entry);
+void rt_cell_take_back(RtSession *s, const char *cell);
 
 // Data for entries with a row table: whole arrays with the examples along axis 0, copied to the
 // device if they fit there, otherwise staged through pinned double buffers. Arrays belong to the

@@ -210,6 +210,10 @@ netc_status netc_run(netc_session *s, const char *entry, int64_t times, netc_err
     if (times < 0)
         return lib_fail(err, NETC_INVALID, "'%s' cannot be run %lld times", entry,
                         (long long)times);
+    if (s->training && e->kind == PK_TRAIN) // (its data and its step are those of netc_train)
+        return lib_fail(err, NETC_INVALID,
+                        "this session is being trained: its event hook cannot run '%s', too",
+                        entry);
     RtInput *in = calloc((size_t)e->ninputs + 1, sizeof *in);
     if (!in) return OUT_OF_MEMORY(err);
     int n = 0;
@@ -229,6 +233,9 @@ netc_status netc_run(netc_session *s, const char *entry, int64_t times, netc_err
     if (status == NETC_OK)
         status =
             e->kind == PK_TRAIN ? session_first_inputs(s, in, n, err) : session_ready(s, l, e, err);
+    // Outside of an evaluation, tally(x) is x of the current batch.
+    if (status == NETC_OK && e->kind == PK_EVAL && !netc_capturing(s))
+        status = clear_tallies(s, l->build->program, e, err);
     if (status == NETC_OK && rt_run(s->rt, l->rt, entry, in, n, times, &re))
         status = lib_fail_rt(err, &re);
     free(in);

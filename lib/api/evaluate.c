@@ -135,7 +135,7 @@ netc_status netc_evaluated(netc_session *s, const char *output, netc_tensor *t, 
     return lib_fail_rt(err, &re);
 }
 
-netc_status take_means(netc_session *s, const ProgEntry *e, const char *prefix,
+netc_status read_means(netc_session *s, const ProgEntry *e, const char *prefix,
                        netc_metric **metrics, int *n, netc_error **err)
 {
     size_t names = 0;
@@ -144,14 +144,11 @@ netc_status take_means(netc_session *s, const ProgEntry *e, const char *prefix,
     netc_metric *m = calloc(1, (size_t)(e->noutputs + 1) * sizeof *m + names);
     if (!m) return OUT_OF_MEMORY(err);
     char *text = (char *)(m + e->noutputs + 1), cell[256];
-    double items = 0, zero = 0;
+    double items = 0;
     RtError re = {0};
     const ProgCell *c;
     snprintf(cell, sizeof cell, "@items.%s", e->name);
-    if (session_cell(s, cell, &c)) {
-        rt_cell_read(s->rt, cell, &items, sizeof items, &re);
-        rt_cell_write(s->rt, cell, &zero, sizeof zero, &re);
-    }
+    if (session_cell(s, cell, &c)) rt_cell_read(s->rt, cell, &items, sizeof items, &re);
     for (int i = 0; i < e->noutputs && !re.code; i++) {
         double sum = 0, last = NAN;
         bool whole = last_cell(s, e, e->outputs[i].name, &c);
@@ -160,10 +157,7 @@ netc_status take_means(netc_session *s, const ProgEntry *e, const char *prefix,
             last = read_last(s, c, &re);
         else if (!sum_cell(cell, sizeof cell, e, e->outputs[i].name) || !session_cell(s, cell, &c))
             continue;
-        if (!whole) {
-            rt_cell_read(s->rt, cell, &sum, sizeof sum, &re);
-            rt_cell_write(s->rt, cell, &zero, sizeof zero, &re);
-        }
+        if (!whole) rt_cell_read(s->rt, cell, &sum, sizeof sum, &re);
         netc_metric *out = &m[(*n)++];
         out->name = text;
         text += sprintf(text, "%s%s", prefix, e->outputs[i].name) + 1;
@@ -175,6 +169,46 @@ netc_status take_means(netc_session *s, const ProgEntry *e, const char *prefix,
     }
     *metrics = m;
     return NETC_OK;
+}
+
+// Whether the cell is "@sum.<entry>.…", "@items.<entry>" or "@tally.<entry>.…".
+static bool is_sum(const char *cell, const char *entry, bool tallies_only)
+{
+    static const char *const prefixes[] = {CELL_TALLY, "@sum.", "@items."};
+    size_t n = strlen(entry);
+    for (int i = 0; i < (tallies_only ? 1 : 3); i++) {
+        size_t k = strlen(prefixes[i]);
+        if (!strncmp(cell, prefixes[i], k) && !strncmp(cell + k, entry, n) &&
+            (cell[k + n] == '.' || !cell[k + n]))
+            return true;
+    }
+    return false;
+}
+
+static netc_status clear(netc_session *s, const Program *p, const ProgEntry *e, bool tallies_only,
+                         netc_error **err)
+{
+    RtError re = {0};
+    for (int i = 0; i < p->ncells && !re.code; i++) {
+        const ProgCell *c = &p->cells[i];
+        if (!is_sum(c->name, e->name, tallies_only)) continue;
+        size_t bytes = (size_t)prog_type_bytes(&c->type);
+        void *zero = calloc(1, bytes + 1);
+        if (!zero) return OUT_OF_MEMORY(err);
+        rt_cell_write(s->rt, c->name, zero, bytes, &re);
+        free(zero);
+    }
+    return re.code ? lib_fail_rt(err, &re) : NETC_OK;
+}
+
+netc_status clear_sums(netc_session *s, const Program *p, const ProgEntry *e, netc_error **err)
+{
+    return clear(s, p, e, false, err);
+}
+
+netc_status clear_tallies(netc_session *s, const Program *p, const ProgEntry *e, netc_error **err)
+{
+    return clear(s, p, e, true, err);
 }
 
 bool session_cancelled(const netc_session *s)
@@ -275,28 +309,13 @@ netc_status evaluate_plan(netc_session *s, const ProgEntry *e, int64_t count, ch
     return NETC_OK;
 }
 
-// Clears the sums of tallies.
-static netc_status zero_tallies(netc_session *s, const Program *p, netc_error **err)
-{
-    RtError e = {0};
-    for (int i = 0; i < p->ncells && !e.code; i++) {
-        const ProgCell *c = &p->cells[i];
-        if (strncmp(c->name, CELL_TALLY, strlen(CELL_TALLY))) continue;
-        size_t bytes = (size_t)prog_type_bytes(&c->type);
-        void *zero = calloc(1, bytes + 1);
-        if (!zero) return OUT_OF_MEMORY(err);
-        rt_cell_write(s->rt, c->name, zero, bytes, &e);
-        free(zero);
-    }
-    return e.code ? lib_fail_rt(err, &e) : NETC_OK;
-}
-
 static netc_status run_all(netc_session *s, Loaded *l, const ProgEntry *e, const Rows *rows,
                            const char *define, int64_t piece, netc_error **err)
 {
     int64_t whole = rows_count(rows) / e->batch;
     netc_status status = session_set_control(s, CELL_RUNS "eval", 0, err);
-    if (status == NETC_OK) status = zero_tallies(s, l->build->program, err);
+    // Runs of the caller, or an evaluation that failed, may have left something there.
+    if (status == NETC_OK) status = clear_sums(s, l->build->program, e, err);
     if (status == NETC_OK) status = run_batches(s, l, rows, 0, whole, piece, err);
     if (status != NETC_OK || !*define) return status;
     Loaded *small;
@@ -320,12 +339,7 @@ netc_status evaluate_rows(netc_session *s, const Rows *rows, const char *prefix,
     netc_status back = kept_put_back(kept, status == NETC_OK ? err : NULL);
     kept_free(kept);
     if (status == NETC_OK) status = back;
-    // Reads and clears the sums even after a failure, so that the next evaluation starts at 0.
-    back = take_means(s, e, prefix, metrics, n, status == NETC_OK ? err : NULL);
-    if (status == NETC_OK || back != NETC_OK) return status == NETC_OK ? back : status;
-    free(*metrics);
-    *metrics = NULL;
-    return status;
+    return status == NETC_OK ? read_means(s, e, prefix, metrics, n, err) : status;
 }
 
 netc_status netc_evaluate(netc_session *s, netc_dataset *data, netc_metric **metrics, int *nmetrics,

@@ -139,7 +139,7 @@ netc_status netc_profile(netc_session *s, const char *entry, const netc_time_opt
     *out = NULL;
     if (!p.t.arena) return OUT_OF_MEMORY(err);
     if (!lib_guarded(p.t.arena, profile, &p)) p.status = OUT_OF_MEMORY(err);
-    timing_end(&p.t);
+    p.status = timing_end(&p.t, p.status, err);
     arena_free(p.t.arena);
     if (p.status == NETC_OK) {
         *out = p.out;

@@ -137,7 +137,8 @@ netc_status timing_begin(Timing *t, const char *entry, netc_error **err)
                         o->steps < 0 ? "steps must be 0 (as many as fill 10 ms) or more"
                                      : "repeats must be from 0 (25 of them) to %d",
                         MOST_REPEATS);
-    status = session_made_up_lengths(t->s, err);
+    status = o->restore ? before_take(t, err) : NETC_OK;
+    if (status == NETC_OK) status = session_made_up_lengths(t->s, err);
     if (status == NETC_OK) status = t->e->rows ? bind_table(t, err) : bind_arguments(t, err);
     if (status == NETC_OK && o->steps > t->most)
         status = lib_fail(err, NETC_INVALID, "%lld steps in a row are too many; at most %lld",
@@ -145,7 +146,7 @@ netc_status timing_begin(Timing *t, const char *entry, netc_error **err)
     return status;
 }
 
-void timing_end(Timing *t)
+netc_status timing_end(Timing *t, netc_status status, netc_error **err)
 {
     RtError ignored = {0};
     // Unbinds made-up data, which are freed.
@@ -156,6 +157,8 @@ void timing_end(Timing *t)
     }
     netc_dataset_free(t->made_up);
     t->made_up = NULL;
+    netc_status back = before_put_back(t, status == NETC_OK ? err : NULL);
+    return status == NETC_OK ? back : status;
 }
 
 static int by_value(const void *a, const void *b)
@@ -244,7 +247,7 @@ netc_status netc_time(netc_session *s, const char *entry, const netc_time_option
     *out = (netc_times){0};
     if (!c.t.arena) return OUT_OF_MEMORY(err);
     if (!lib_guarded(c.t.arena, time_entry, &c)) c.status = OUT_OF_MEMORY(err);
-    timing_end(&c.t);
+    c.status = timing_end(&c.t, c.status, err);
     arena_free(c.t.arena);
     return c.status;
 }

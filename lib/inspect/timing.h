@@ -4,6 +4,8 @@
 
 #include "lib/lib.h"
 
+typedef struct Before Before; // of the session (timing_restore.c)
+
 typedef struct Timing {
     netc_session *s;
     const netc_time_options *o;
@@ -11,12 +13,18 @@ typedef struct Timing {
     Loaded *l;
     const ProgEntry *e;
     netc_dataset *made_up;
-    int64_t most; // limit of executions in a row, for which the data suffice
+    int64_t most;   // limit of executions in a row, for which the data suffice
+    Before *before; // what timing_end puts back; NULL: nothing
 } Timing;
 
 netc_status timing_begin(Timing *t, const char *entry, netc_error **err);
-void timing_end(Timing *t);
+// status: of the timing. Returns it or, if that was NETC_OK, whether the session could be restored.
+netc_status timing_end(Timing *t, netc_status status, netc_error **err);
 // Times executions enqueued as in a run. After timing_begin.
 netc_status timing_whole(Timing *t, netc_times *out, netc_error **err);
+
+// timing_restore.c: a copy, in the arena, of what executions of the entry change.
+netc_status before_take(Timing *t, netc_error **err);
+netc_status before_put_back(Timing *t, netc_error **err);
 
 #endif

@@ -184,7 +184,7 @@ static netc_status report(Run *r, netc_error **err)
 {
     netc_metric *m = NULL, *w = NULL, *all = NULL, scale[SCALE_METRICS];
     int n = 0, watched = 0, scales = 0;
-    netc_status status = take_means(r->s, r->e, "", &m, &n, err);
+    netc_status status = read_means(r->s, r->e, "", &m, &n, err);
     if (status == NETC_OK) status = scale_metrics(r->s, scale, &scales, err);
     if (status == NETC_OK)
         status = watch_metrics(r->s, r->ran, r->watch, r->nwatch, &w, &watched, err);
@@ -195,6 +195,7 @@ static netc_status report(Run *r, netc_error **err)
         memcpy(all + n, scale, (size_t)scales * sizeof *scale);
         if (watched) memcpy(all + n + scales, w, (size_t)watched * sizeof *w);
         send(r, NETC_EVENT_PROGRESS, all, n + scales + watched, NULL);
+        status = clear_sums(r->s, r->l->build->program, r->e, err);
     }
     r->last_report = clock_now();
     r->last_report_step = r->step;
@@ -383,6 +384,9 @@ static netc_status train(netc_session *s, const netc_train_options *o, netc_erro
     if (status == NETC_OK) status = training_report(&r, &text, err);
     if (status == NETC_OK) {
         send(&r, NETC_EVENT_START, NULL, 0, text);
+        status = clear_sums(s, r.l->build->program, r.e, err);
+    }
+    if (status == NETC_OK) {
         // Without memory for a copy, training continues but cannot go back.
         if (run_keep(&r, NULL) != NETC_OK)
             lib_log(s->context, "note: no memory for a copy of the states: values that are not "

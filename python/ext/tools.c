@@ -135,6 +135,7 @@ PyObject *model_profile(PyObject *self, PyObject *args, PyObject *keywords)
     model_unplace(m);
     if (data == Py_None || (set = data_new(m, data))) {
         o.seed = seed, o.steps = steps, o.repeats = repeats, o.cold = cold;
+        o.restore = true;
         o.data = set ? data_set(set) : NULL;
         PyThreadState *gil = PyEval_SaveThread();
         netc_profile(m->session, entry, &o, &r, &err);

@@ -45,3 +45,9 @@ void rt_entry_given(RtSession *s, RtProgram *p, const char *entry)
     const char *first = NULL;
     each_cell(s, p, entry, false, true, &first);
 }
+
+void rt_cell_take_back(RtSession *s, const char *cell)
+{
+    RtCell *c = rt_cells_find(s->cells, cell);
+    if (c) c->waits = true;
+}

@@ -75,9 +75,8 @@ def test_bad_data():
         m.train({3: DATA["x"]})
     with raises(TypeError):
         m.evaluate(3)
-    for wrong in {"steps": -1}, {"epochs": float("nan")}:
-        with raises(netc.Error, "must be 0 or more"):
-            m.train(DATA, **wrong)
+    with raises(netc.Error, "must be 0 or more"):
+        m.train(DATA, epochs=float("nan"))
     with raises(netc.Error, 'save_best needs save=…'):  # by the names of here
         m.train(DATA, save_best="loss", eval_data=TEST)
     with raises(netc.Error, 'eval_every needs', 'eval_data={"NAME": …} or split=…'):
@@ -140,6 +139,32 @@ def test_lengths():
     o = netc.compile(CLOUDS.replace("lr = rate", "lr = 0.05 * 0.5 ** floor(step / 3)"), device="cpu")
     o.train([batch] * 3, epochs=2)
     check(np.array_equal(n.state["fc1.weight"], o.state["fc1.weight"]), "an epoch is 3 steps")
+
+
+def test_own_runs():
+    """Metrics are of an evaluation, or of the steps since a report, whatever ran before them."""
+    text = CLOUDS.replace("logits\n}", "logits, n = tally(sum(ones([batch])))\n}")
+    n = netc.compile(text, device="cpu")
+    want, batch = n.evaluate(TEST), {k: v[:32] for k, v in DATA.items()}
+    first = n.train(DATA, shuffle=False)[0]["loss"]
+    n.load_state_dict(netc.compile(text, device="cpu").state_dict())
+    for own in (lambda: n.entry("eval")(**batch), lambda: n.profile("eval", steps=2), lambda: n.profile("train", steps=2)):
+        before = n.state_dict()
+        own()
+        check(all(np.array_equal(v, n.state[k]) for k, v in before.items()), "own runs left the state as it was")
+        same(n.evaluate(TEST), want)
+        own()
+        same(n.train(DATA, shuffle=False)[0]["loss"], first)
+        n.load_state_dict(before)
+    same(float(n.entry("eval")(**batch)["n"]), 32.0)
+
+    def runs(event):
+        if event.kind == "progress":
+            n.entry("eval")(**batch)
+            with raises(netc.Error, "is being trained"):
+                n.entry("train")(**batch)
+    n.settings["rate"] = 0
+    same({k: n.train(DATA, eval_data=TEST, on_event=runs)[-1]["eval_" + k] for k in want}, want)
 
 
 class Oops(Exception):

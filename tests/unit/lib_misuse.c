@@ -1,5 +1,6 @@
 // The public interface called wrongly or oddly: types and counts that are none, objects freed by a
 // process that was forked from their own.
+#include <math.h>
 #include <sys/wait.h>
 
 #include "tests/unit/api.h"
@@ -280,6 +281,133 @@ static void nested(void)
     netc_program_release(p);
 }
 
+typedef struct Own {
+    netc_session *s;
+    float first; // loss of the first report of training
+    int refused;
+} Own;
+
+static void own_event(void *user, const netc_event *e)
+{
+    Own *o = user;
+    netc_error *err = NULL;
+    if (e->kind == NETC_EVENT_START) o->first = NAN;
+    if (e->kind == NETC_EVENT_PROGRESS && isnan(o->first)) o->first = (float)e->metrics[0].value;
+    if (e->kind == NETC_EVENT_EVAL) FINE(netc_run(o->s, "eval", 3, &err));
+    if (e->kind == NETC_EVENT_PROGRESS)
+        o->refused +=
+            refused(netc_run(o->s, "train", 1, &err), NETC_INVALID, &err, "is being trained");
+}
+
+// Metrics are of the evaluation or of the steps since the last report, whatever the caller ran
+// before or between them; tally(x) of a run of the caller's is of that run.
+static void own_runs(void)
+{
+    static const char text[] = "use optim\n"
+                               "dim batch = 8\n"
+                               "model mean_of(x: f32[batch]) {\n"
+                               "    param w: f32[] = 2\n"
+                               "    y = x * w\n"
+                               "    return loss = mean(y), n = tally(sum(x * 0 + 1))\n"
+                               "}\n"
+                               "train mean_of {\n    minimize loss\n    update sgd(lr = 0)\n}\n";
+    netc_error *err = NULL;
+    netc_program *p = compiled(text);
+    netc_session *s = opened(p, 0, NULL);
+    netc_dataset *d = NULL;
+    netc_metric *m = NULL;
+    netc_profile_result *profile = NULL;
+    int count = 0, seen = 0;
+    float x[20], other[8] = {9, 9, 9, 9, 9, 9, 9, 9};
+    double n = 0;
+    for (int i = 0; i < 20; i++) x[i] = (float)i;
+    netc_tensor tx = floats(x, 1, 20, 0), to = floats(other, 1, 8, 0);
+    netc_tensor tn = {.dtype = NETC_F64, .data = &n};
+    FINE(netc_dataset_create(ctx, &d, &err));
+    FINE(netc_dataset_add_array(d, "x", &tx, &err));
+    FINE(netc_bind(s, "eval", "x", &to, &err));
+    FINE(netc_bind(s, "train", "x", &to, &err));
+    NETC_INIT(netc_time_options, timing);
+    NETC_INIT(netc_train_options, o);
+    Own own = {.s = s};
+    timing.repeats = 2;
+    timing.steps = 1;
+    o.data = o.eval_data = d;
+    o.no_shuffle = true;
+    o.report_every = o.eval_every = 1;
+    o.event = own_event;
+    o.user = &own;
+    for (int how = 0; how < 4; how++) { // (how 0: nothing before)
+        if (how == 1) FINE(netc_run(s, "eval", 5, &err));
+        if (how == 1) FINE(netc_run(s, "train", 5, &err));
+        if (how == 2) FINE(netc_profile(s, "eval", &timing, &profile, &err));
+        netc_free(profile), profile = NULL;
+        if (how == 2) FINE(netc_profile(s, "train", &timing, &profile, &err));
+        netc_free(profile), profile = NULL;
+        if (how < 3) FINE(netc_evaluate(s, d, &m, &count, &err)); // (how 3: after the training's)
+        seen += how < 3 && count == 2 && m[0].value == 19 && m[1].value == 20;
+        netc_free(m), m = NULL;
+        FINE(netc_train(s, &o, &err));
+        CHECK_MSG(own.first == 7, "after %d the first report is %g", how, (double)own.first);
+    }
+    CHECK(seen == 3 && own.refused == 8);
+    for (int i = 0; i < 2; i++) {
+        FINE(netc_run(s, "eval", 1, &err));
+        FINE(netc_read(s, "eval", "n", &tn, &err));
+        CHECK_MSG(n == 8, "the tally of a run is %g", n);
+    }
+    netc_dataset_free(d);
+    netc_session_free(s);
+    netc_program_release(p);
+}
+
+// Timing with [restore]: parameters, counters and lengths of training are as before.
+static void restored(void)
+{
+    static const char text[] = "use nn\n"
+                               "use optim\n"
+                               "dim batch = 4\n"
+                               "model m(x: f32[batch, 3]) {\n"
+                               "    state middle: f32[3] = mean(x, 0)\n"
+                               "    y = linear(dropout(x - middle, 0.5), 1) as fc\n"
+                               "    return loss = mean(square(y))\n"
+                               "}\n"
+                               "train m {\n"
+                               "    minimize loss\n"
+                               "    update sgd(lr = linear_decay(0.1, steps = total))\n"
+                               "}\n";
+    netc_error *err = NULL;
+    netc_program *p = compiled(text);
+    float x[12], w[2][3], middle[3];
+    for (int i = 0; i < 12; i++) x[i] = (float)(i * i % 7);
+    netc_tensor tx = floats(x, 2, 4, 3), tm = floats(middle, 1, 3, 0);
+    int64_t total = 9;
+    netc_tensor tt = {.dtype = NETC_I64, .data = &total};
+    for (int timed = 0; timed < 2; timed++) {
+        netc_session *s = opened(p, 0, NULL);
+        NETC_INIT(netc_time_options, o);
+        netc_profile_result *profile = NULL;
+        netc_times times;
+        o.steps = o.repeats = 2;
+        o.restore = true;
+        if (timed) FINE(netc_profile(s, "train", &o, &profile, &err));
+        netc_free(profile);
+        FINE(netc_bind(s, "train", "x", &tx, &err));
+        REFUSED(NETC_INVALID, "write the state '@total'", netc_run(s, "train", 1, &err));
+        FINE(netc_state_write(s, "@total", &tt, &err));
+        FINE(netc_run(s, "train", 2, &err));
+        if (timed) FINE(netc_time(s, "train", &o, &times, &err));
+        FINE(netc_run(s, "train", 2, &err));
+        netc_tensor tw = floats(w[timed], 2, 1, 3);
+        FINE(netc_state_read(s, "fc.weight", &tw, &err));
+        FINE(netc_state_read(s, "middle", &tm, &err));
+        CHECK(middle[0] == 1.75f);
+        netc_session_free(s);
+    }
+    CHECK(!memcmp(w[0], w[1], sizeof w[0]));
+    netc_program_release(p);
+}
+
 // The threads of a session, of a data set being read and of a device being opened are the parent's.
 static void forked(void)
 {
@@ -322,7 +450,7 @@ static void forked(void)
 int main(void)
 {
     setenv("OMP_NUM_THREADS", "3", 1); // threads, however many cores there are
-    void (*const tests[])(void) = {tensors,  counts, options, lengths, rows,
-                                   left_out, nested, forked,  NULL};
+    void (*const tests[])(void) = {tensors, counts,   options,  lengths, rows, left_out,
+                                   nested,  own_runs, restored, forked,  NULL};
     return api_main(tests);
 }
