@@ -92,6 +92,8 @@ def train_batches(model, batches, *, epochs, steps, report_every, on_event, prog
     for cell, n in (("@total", total), ("@epoch_steps", length)):
         if n and cell in state:
             state[cell] = n
+    for cell in "@step", "@skipped":  # a new training, as of a dict of arrays
+        model._core._control_set(cell, 0)
     return _Loop(model, entry, batches, int(epochs or 1), total, report_every, save,
                  _Teller(model, on_event, progress)).run()
 

@@ -141,6 +141,29 @@ def test_lengths():
     check(np.array_equal(n.state["fc1.weight"], o.state["fc1.weight"]), "an epoch is 3 steps")
 
 
+def test_again():
+    """Every training begins at step 0, after another one and after loading, too."""
+    text = CLOUDS.replace("lr = rate", "lr = linear_decay(0.05, steps = total)").replace(
+        "logits\n}", "logits, at = cast(step, f32), rate = linear_decay(0.05, steps = total), ep = epoch\n}")
+    n = netc.compile(text, device="cpu")
+    batches = [{k: v[i * 32:i * 32 + 32] for k, v in DATA.items()} for i in range(10)]
+    few = {k: v[:320] for k, v in DATA.items()}
+
+    def steps(data):
+        n.train(data, report_every=1)
+        return [(row["at"], row["rate"], row["ep"]) for row in n.history]
+    want = steps(few)
+    check(want[0] == (0, np.float32(0.05), 0) and want[-1][0] == 9, want)
+    for data in few, batches, batches:
+        same(steps(data), want)
+    n.save("again.safetensors")
+    n = netc.compile(text, device="cpu")
+    n.load("again.safetensors")
+    same(steps(batches), want)
+    n = netc.compile(text, device="cpu", weights="again.safetensors")
+    same(steps(batches), want)
+
+
 def test_own_runs():
     """Metrics are of an evaluation, or of the steps since a report, whatever ran before them."""
     text = CLOUDS.replace("logits\n}", "logits, n = tally(sum(ones([batch])))\n}")
