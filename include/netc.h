@@ -435,8 +435,9 @@ NETC_API netc_status netc_state_read(netc_session *s, const char *name, netc_ten
 NETC_API netc_status netc_state_write(netc_session *s, const char *name, const netc_tensor *t,
                                       netc_error **err);
 // Waits, then checks all parameters and states: NETC_CHECK_FAILED, naming them, if one holds a NaN,
-// or if a parameter or an optimizer's state holds an infinity. It takes as long as saving. A caller
-// with its own training loop should call it before saving and from time to time.
+// or if a parameter or an optimizer's state holds an infinity; NETC_INVALID, as saving, if one has
+// no value before the first batch. A caller with its own loop should call it before saving and at
+// times.
 NETC_API netc_status netc_state_check(netc_session *s, netc_error **err);
 // Saves a checkpoint (safetensors), first to a temporary file: the old file is never damaged.
 NETC_API netc_status netc_state_save(netc_session *s, const char *path, netc_error **err);

@@ -75,6 +75,10 @@ netc_status netc_state_check(netc_session *s, netc_error **err)
     for (int k = 0; status == NETC_OK && k < rt_cell_count(s->rt); k++) {
         const ProgCell *c = rt_cell_info(s->rt, k);
         if (c->kind == PC_SETTING || !state_is_saved(c) || !state_is_named(c)) continue;
+        if (rt_cell_waits(s->rt, k))
+            return lib_fail(
+                err, NETC_INVALID,
+                "'%s' has no value yet: it is computed from the first batch of training", c->name);
         size_t bytes = (size_t)prog_type_bytes(&c->type), n = strlen(names);
         void *data = malloc(bytes + 1);
         if (!data)

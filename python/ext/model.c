@@ -283,6 +283,7 @@ static PyMethodDef methods[] = {
     {"_state_info", state_info, METH_O, NULL},
     {"_state_get", state_get, METH_O, NULL},
     {"_state_set", state_set, METH_VARARGS, NULL},
+    {"_state_check", state_check, METH_NOARGS, NULL},
     {"_state_save", state_save, METH_O, NULL},
     {"_state_load", state_load, METH_VARARGS, NULL},
     {"_state_adopt", state_adopt, METH_O, NULL},

@@ -155,6 +155,7 @@ PyObject *state_names(PyObject *self, PyObject *none); // state.c
 PyObject *state_info(PyObject *self, PyObject *name);
 PyObject *state_get(PyObject *self, PyObject *name);
 PyObject *state_set(PyObject *self, PyObject *args);
+PyObject *state_check(PyObject *self, PyObject *none); // state.c
 PyObject *state_save(PyObject *self, PyObject *path);
 PyObject *state_load(PyObject *self, PyObject *args);
 PyObject *state_adopt(PyObject *self, PyObject *other);

@@ -13,7 +13,7 @@ static bool find(Model *m, const char *name, netc_port *out, netc_error **err)
             return true;
     int64_t length;
     netc_tensor t = {.dtype = NETC_I64, .data = &length};
-    bool told = !strcmp(name, "@total") || !strcmp(name, "@epoch_steps");
+    bool told = !strcmp(name, "@total") || !strcmp(name, "@epoch_steps") || !strcmp(name, "@step");
     if (!strncmp(name, "@runs.", 6) || // counts of the runtime's, which are not listed
         (told && netc_state_read(m->session, name, &t, NULL) == NETC_OK))
         return *out = (netc_port){.name = name, .dtype = NETC_I64}, true;
@@ -115,6 +115,19 @@ static PyObject *done(Model *m, netc_error *err)
 {
     Py_INCREF(Py_None);
     return finish(m, err, Py_None);
+}
+
+// Raises an error that names the parameters and states with values that are not finite.
+PyObject *state_check(PyObject *self, PyObject *none)
+{
+    Model *m = (Model *)self;
+    netc_error *err = NULL;
+    (void)none;
+    if (!model_enter(m, false)) return NULL;
+    PyThreadState *gil = PyEval_SaveThread();
+    netc_state_check(m->session, &err);
+    PyEval_RestoreThread(gil);
+    return done(m, err);
 }
 
 PyObject *state_save(PyObject *self, PyObject *path)

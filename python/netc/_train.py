@@ -1,5 +1,6 @@
 """Training on arrays, and on an iterable of batches."""
 
+import logging
 import os
 import time
 
@@ -98,6 +99,67 @@ def train_batches(model, batches, *, epochs, steps, report_every, on_event, prog
                  _Teller(model, on_event, progress)).run()
 
 
+class _Sound:
+    """A copy of a model's states after a step that left no values in them that are not finite.
+
+    A step does not check what it writes. The states are checked, and copied, so rarely that this
+    takes at most 1/300 of the time, and at the end (lib/train/train_back.c does so for arrays, and
+    can repeat steps; the batches of an iterable are gone).
+    """
+
+    SHARE = 300
+
+    def __init__(self, model):
+        self.model, self.step, self.values, self.checks = model, 0, None, True
+        self.at = self.cost = 0.0
+        try:
+            self.keep(0)
+        except Error as e:
+            # There were such values before: they are the caller's. (Another error: some states have no
+            # value before the first batch.)
+            self.checks = e.status != "check failed"
+
+    def keep(self, step):
+        """Copies the states, which must be sound: raises an Error if they are not."""
+        begun = time.perf_counter()
+        self.model._core._state_check()
+        self.values = None  # (never two copies)
+        state = self.model.state
+        try:
+            self.values = {name: state[name] for name in state if not self.model._is_setting(name)}
+            self.values.update(self._count())
+            self.step = step
+        except MemoryError:
+            self.values = None
+            logging.getLogger("netc").warning("no memory for a copy of the states: training cannot go back")
+        self.at = time.perf_counter()
+        self.cost = self.at - begun
+
+    def _count(self):
+        try:
+            return {"@step": self.model._core._state_get("@step")}
+        except Error:  # the model has none
+            return {}
+
+    def due(self):
+        return self.checks and (not self.at or time.perf_counter() - self.at > self.SHARE * self.cost)
+
+    def check(self, step, keep=False):
+        """After a step: (the step whose states the model has now, an Error if it is an earlier one).
+        Step 0 with an Error: nothing can be saved."""
+        try:
+            if self.checks:
+                self.keep(step) if keep else self.model._core._state_check()
+            return step, None
+        except Error as e:
+            if e.status != "check failed" or self.values is None:
+                return 0, e
+            for name, value in self.values.items():
+                self.model._core._state_set(name, value)
+            return self.step, Error(f"{str(e).split(';')[0]} after step {step}; parameters and states are those "
+                                    f"of step {self.step} again, when they were last checked", 4)
+
+
 class _Loop:
     def __init__(self, model, entry, batches, epochs, total, report_every, save, teller):
         self.model, self.entry, self.batches, self.epochs = model, entry, batches, epochs
@@ -140,6 +202,10 @@ class _Loop:
             self.sums[k] = self.sums.get(k, 0.0) + v
         self.step += 1
         self.count += 1
+        if self.sound.due():
+            self.step, error = self.sound.check(self.step, keep=True)
+            if error is not None:
+                raise error
         if self.step % self.every == 0 or self.step == self.total:
             self.report()
 
@@ -154,22 +220,37 @@ class _Loop:
                 raise Error(f"epoch {self.epoch} has no batches: an iterator gives them once; give a list or "
                             "something that can be iterated again")
 
+    def finish(self, failed):
+        """Goes back if the states are not sound, and saves. failed: an exception is on its way."""
+        if not self.step:
+            return
+        self.step, error = self.sound.check(self.step)
+        if self.save is not None and self.step:
+            self.model.save(self.save)
+        if error is not None and not failed:
+            raise error
+        if error is not None:
+            logging.getLogger("netc").warning("%s", error)
+
     def run(self):
         self.begun = self.reported = time.perf_counter()
-        self.reported_step = 0
+        self.reported_step, failed = 0, True
         try:
+            self.sound = _Sound(self.model)
             self.tell("start")
             while True:
                 self.all()
                 if not self.total or self.step >= self.total:
                     break
             self.report()
+            failed = False
         except StopIteration:
-            pass
+            failed = False
         finally:
-            if self.save is not None and self.step:
-                self.model.save(self.save)
-            self.teller.bar.close()
+            try:
+                self.finish(failed)
+            finally:
+                self.teller.bar.close()
         try:
             self.tell("end")
         except StopIteration:  # (a callback that always raises it)

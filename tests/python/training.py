@@ -141,6 +141,69 @@ def test_lengths():
     check(np.array_equal(n.state["fc1.weight"], o.state["fc1.weight"]), "an epoch is 3 steps")
 
 
+LINE = """
+use optim
+use nn
+dim batch = 4
+setting rate = 1e-5
+model line(x: f32[batch, 3], y: f32[batch]) {
+    return loss = mse((linear(x, 1) as fc)[:, 0], y)
+}
+train line {
+    minimize loss
+    update sgd(lr = rate)
+}
+"""
+
+
+def test_not_finite():
+    """No training leaves or saves values that are not finite."""
+    r = np.random.default_rng(0)
+    x = 100 * r.standard_normal((40, 3)).astype("f4")
+    data = {"x": x, "y": x.sum(1)}
+    batches = [{k: v[i * 4:i * 4 + 4] for k, v in data.items()} for i in range(10)]
+
+    def equal(m, want):
+        return all(np.array_equal(v, m.state[k]) for k, v in want.items() if k != "rate")
+    n = netc.compile(LINE, device="cpu")
+    n.train(batches, save="sound.safetensors")
+    good = n.state_dict()
+    for given in data, batches:
+        for steps in 1, 5:
+            n.load("sound.safetensors")
+            n.settings["rate"] = 3e38
+            # (After one step of a list, nothing but the parameters says so.)
+            words = ["'fc.", "after step 1; parameters and states are those of step 0"] if given is batches and steps == 1 else []
+            with raises(netc.Error, "not finite", *words):
+                n.train(given, steps=steps, save="sound.safetensors")
+            check(equal(n, good), (steps, n.state_dict()))
+            check(equal(netc.compile(LINE, device="cpu", weights="sound.safetensors"), good), "the file that was there")
+
+    # What was checked in between is not lost, and what is saved is of that step.
+    def later(event):
+        if event.step == 4 and event.kind == "progress":
+            time.sleep(1)  # so that step 5 is checked and kept
+        if event.step == 5 and event.kind == "progress":
+            seen.update(n.state_dict())
+            n.settings["rate"] = 3e38
+    seen = {}
+    n.load("sound.safetensors")
+    with raises(netc.Error, "not finite", "those of step 5"):
+        n.train(batches, steps=6, report_every=1, on_event=later, save="sound.safetensors")
+    check(seen and equal(n, seen) and not equal(n, good))
+    check(equal(netc.compile(LINE, device="cpu", weights="sound.safetensors"), seen))
+    # Before the first batch, a state that is computed from it cannot be copied.
+    first = LINE.replace("(linear(x, 1)", "(linear(x - middle, 1)").replace("    return", "    param middle: f32[3] = mean(x, 0)\n    return")
+    o = netc.compile(first, device="cpu")
+    o.train(batches, save="first.safetensors")
+    check(np.array_equal(netc.compile(first, device="cpu", weights="first.safetensors").state["middle"], o.state["middle"]))
+    o = netc.compile(first, device="cpu")
+    o.settings["rate"] = 3e38
+    with raises(netc.Error, "not finite", "start again"):
+        o.train(batches, steps=1, save="never.safetensors")
+    check(not os.path.exists("never.safetensors"))
+
+
 def test_again():
     """Every training begins at step 0, after another one and after loading, too."""
     text = CLOUDS.replace("lr = rate", "lr = linear_decay(0.05, steps = total)").replace(

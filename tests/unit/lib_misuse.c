@@ -391,6 +391,7 @@ static void restored(void)
         o.steps = o.repeats = 2;
         o.restore = true;
         if (timed) FINE(netc_profile(s, "train", &o, &profile, &err));
+        REFUSED(NETC_INVALID, "'middle' has no value yet", netc_state_check(s, &err));
         netc_free(profile);
         FINE(netc_bind(s, "train", "x", &tx, &err));
         REFUSED(NETC_INVALID, "write the state '@total'", netc_run(s, "train", 1, &err));
@@ -401,6 +402,7 @@ static void restored(void)
         netc_tensor tw = floats(w[timed], 2, 1, 3);
         FINE(netc_state_read(s, "fc.weight", &tw, &err));
         FINE(netc_state_read(s, "middle", &tm, &err));
+        FINE(netc_state_check(s, &err));
         CHECK(middle[0] == 1.75f);
         netc_session_free(s);
     }
