@@ -294,9 +294,8 @@ typedef struct netc_report_options {
 } netc_report_options;
 NETC_API netc_status netc_report(netc_program *p, const netc_report_options *o, char **html,
                                  netc_error **err);
-// Lists each kernel's schedule as a line of a tuning file (if no GPU is known: without its "@
-// DEVICE"), and other lines of the choice table (with entries: not init's); for one kernel, its
-// knobs and legal values. *text: netc_free.
+// Lists kernels' schedules as lines of a tuning file (without "@ DEVICE" if it is not known) and of
+// the choice table (with entries: not init's); for one, its legal values. *text: netc_free.
 NETC_API netc_status netc_program_knobs(netc_program *p, const char *target, const char *kernel,
                                         char **text, netc_error **err);
 // Writes a CUDA kernel of the model into its folder of edited kernels (kernels_dir), with its
