@@ -239,6 +239,9 @@ netc_status batches_wanted(const netc_program *p, const Build *own, Batches *out
 // Finds the builds under which each name in "name=value" has that value, and makes them the main
 // ones. false: there are none.
 bool batches_choose(netc_program *p, const char **asked, int n);
+// How many of n examples the next call computes: all of them, unless the program is a model.bin that
+// has code for smaller batches only; then as many as the largest of these.
+int64_t batches_piece(const netc_program *p, const ProgEntry *e, int64_t n);
 // Writes why the code in a model.bin could not be used for this build, so that its source was
 // compiled. false: no reason is known.
 bool batches_why(const netc_program *p, const Build *b, char *out, size_t n);

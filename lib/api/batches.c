@@ -3,6 +3,7 @@
 // main build if it matches the caller's definitions.
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lib/api/tuning.h"
@@ -108,6 +109,20 @@ static const Build *having(netc_program *p, const char **asked, int n)
     b = p->builds;
     while (b && !(is_further(b) && has_values(p, b->define, asked, n))) b = b->next;
     return b;
+}
+
+int64_t batches_piece(const netc_program *p, const ProgEntry *e, int64_t n)
+{
+    const char *dim = batch_dim(e);
+    const size_t len = dim ? strlen(dim) : 0;
+    int64_t piece = 0;
+    for (const Build *b = p->embedded ? p->builds : NULL; b && dim; b = b->next) {
+        if (!is_further(b) || b->module || strncmp(b->define, dim, len) || b->define[len] != '=')
+            continue;
+        int64_t size = strtoll(b->define + len + 1, NULL, 10);
+        if (size <= n && size > piece) piece = size;
+    }
+    return piece ? piece : n;
 }
 
 // Writes "batch=4, batch=1": the batches for which the file has code. "" if there are none.

@@ -1,7 +1,9 @@
 // Prediction: runs a model over a whole data set, batch by batch in order, and writes each
 // example's outputs as they are computed, or passes them to the caller. The last, smaller batch is
-// a specialisation of its own. Files are replaced only when everything is written.
+// a specialisation of its own; a model.bin without code for it computes it by smaller batches that
+// it has. Files are replaced only when everything is written.
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,7 +28,6 @@ typedef struct Predicting {
     const netc_predict_options *o;
     Loaded *l;
     const ProgEntry *e;
-    char tail[128]; // definition for the last, smaller batch; "": none
     int64_t examples;
     RtInput *in;
     const RtArray **data; // by input
@@ -112,14 +113,17 @@ static netc_status find_output(Predicting *p, const char *name, Written *w, netc
 static netc_status plan_tail(Predicting *p, netc_error **err)
 {
     const ProgCell *mine, *its;
-    if (!last_batch(p->e, p->examples, p->tail, sizeof p->tail)) {
+    char define[128]; // of its first call
+    if (!last_batch(p->e, p->examples, define, sizeof define)) {
         if (p->examples % p->e->batch == 0) return NETC_OK;
         return lib_fail(err, NETC_INVALID,
                         "the batch of '%s' is a number, not a dim, and the last %" PRId64
                         " examples do not fill a batch",
                         p->e->name, p->examples % p->e->batch);
     }
-    netc_status status = session_differs(p->s, p->tail, p->e->name, &mine, &its, err);
+    snprintf(define, sizeof define, "%s=%" PRId64, batch_dim(p->e),
+             batches_piece(p->s->program, p->e, p->examples % p->e->batch));
+    netc_status status = session_differs(p->s, define, p->e->name, &mine, &its, err);
     if (status != NETC_OK || !its) return status;
     return lib_fail(
         err, NETC_INVALID,
@@ -225,9 +229,13 @@ static netc_status run_all(Predicting *p, netc_error **err)
     for (int64_t at = 0, n; at < p->examples; at += n) {
         Loaded *l = p->l;
         n = p->examples - at < batch ? p->examples - at : batch;
-        netc_status status =
-            n < batch ? session_loaded(p->s, p->tail, p->e->name, &l, err) : NETC_OK;
-        if (status != NETC_OK) return status;
+        if (n < batch) {
+            char define[128];
+            n = batches_piece(p->s->program, p->e, n);
+            snprintf(define, sizeof define, "%s=%" PRId64, batch_dim(p->e), n);
+            netc_status status = session_loaded(p->s, define, p->e->name, &l, err);
+            if (status != NETC_OK) return status;
+        }
         if (run_batch(p, l, at, n, &e)) return lib_fail_rt(err, &e);
         if (session_cancelled(p->s))
             return lib_fail(err, NETC_CANCELLED,

@@ -127,6 +127,14 @@ expect 0 "" "$NETC" run m.net --input x=x1.npy --device cpu -o logits=want.npy -
 same want.npy one.npy
 alone 2 "$COMPILER" run many.bin --input x=x3.npy --device cpu -o logits=l.npy
 holds "many.bin: its code is for batch=4, batch=2, batch=1, not for batch=3; 'netc MODEL -o FILE --batch 3'"
+# predictions: the last examples by the batches that there are
+array x7.npy '<f4' '(7, 2)' "$ONE$ONE$ONE$TWO$TWO$TWO$ONE$TWO$TWO$ONE$ONE$ONE$TWO$ONE"
+digits4() { awk -F, '{ for (i = 1; i <= NF; i++) printf "%.4f ", $i; print "" }' "$1"; } # (sums of other sizes may round differently)
+expect 0 "" "$NETC" predict m.net --data x=x7.npy --device cpu -o logits=want.csv -q
+alone 0 "" predict many.bin --data x=x7.npy --device cpu -o logits=seven.csv -q
+digits4 want.csv >want && digits4 seven.csv >seven && [ "$(wc -l <want)" = 7 ] && pass || fail "predictions: $(cat want)"
+same want seven
+alone 2 "its code is for batch=4, not for batch=3" predict m.bin --data x=x7.npy --device cpu -o logits=seven.npy
 alone 2 "its code is for batch=4, batch=2, batch=1, not for batch=7" run many.bin "${BOTH[@]}" -D batch=7 -D k=2
 alone 2 "$COMPILER" run many.bin "${SMALL[@]}" -D k=3
 alone 2 "$COMPILER" run m.bin "${SMALL[@]}"
