@@ -308,13 +308,17 @@ static bool take_exchanged(State *s, const DlExchange *x, PyObject *o, const cha
 static bool convert(State *s, PyObject *o, const char *what, const Wish *want, Taken *out)
 {
     char text[300];
-    if (!want->port || want->write) {
+    const netc_port *p = want->port; // (NULL: only an array is taken)
+    PyObject *made =
+        want->write ? Py_NewRef(o)
+                    : PyObject_CallFunction(s->convert, "Ossi", o, what,
+                                            p ? netc_dtype_name(p->dtype) : "", p ? p->rank : 0);
+    if (!made) return false;
+    if (made == o && (!p || want->write)) {
+        Py_DECREF(made);
         raise_text(s, "%s is not an array; numpy.asarray(…) makes one from lists", what);
         return false;
     }
-    PyObject *made = PyObject_CallFunction(s->convert, "Ossi", o, what,
-                                           netc_dtype_name(want->port->dtype), want->port->rank);
-    if (!made) return false;
     if (made == o || (!s->buffers.check(made) && !PyObject_HasAttr(made, s->dlpack))) {
         Py_DECREF(made);
         raise_text(s, "%s must be %s; what was given is not an array", what,
@@ -347,7 +351,11 @@ bool take(State *s, PyObject *o, const char *what, const Wish *want, Taken *out)
         bool other =
             !ok && !out->viewed &&
             (PyErr_ExceptionMatches(PyExc_ValueError) || PyErr_ExceptionMatches(PyExc_BufferError));
-        if (!other) goto done;
+        // NumPy's numbers have buffers, too, and are converted as Python's are.
+        bool number = ok && want->port && !want->write && !out->t.rank && out->view.readonly &&
+                      out->t.dtype != want->port->dtype;
+        if (!other && !number) goto done;
+        if (number) taken_release(s, out), *out = (Taken){0};
         PyErr_Clear();
         ok = PyObject_IsInstance(o, s->array_type) == 1 ? take_dlpack(s, o, what, want, out)
                                                         : convert(s, o, what, want, out);

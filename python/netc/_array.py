@@ -123,7 +123,8 @@ def _flatten(value, shape, out):
 
 
 def convert(value, what, dtype, rank):
-    """An array of [dtype] from a number, from lists of numbers, or from an array without a buffer."""
+    """An array of [dtype] from a number, from lists of numbers, or from an array without a buffer; if
+    dtype is "", only from such an array, and otherwise the value itself."""
     from ._error import Error
     numpy = sys.modules.get("numpy")
     if numpy is not None:
@@ -131,10 +132,12 @@ def convert(value, what, dtype, rank):
         if kind is not None and getattr(kind, "name", "") == "bfloat16":
             bits = numpy.ascontiguousarray(value).view(numpy.uint16)
             return _netc.make(Array, "bf16", bits.shape, bits.tobytes())
-        if isinstance(value, numpy.generic):
+        if dtype and isinstance(value, numpy.generic):
             value = value.item()  # a number
-        elif hasattr(value, "__array__"):
+        elif hasattr(value, "__array__") and dtype:
             return numpy.asarray(value)
+    if not dtype:
+        return value
     if not isinstance(value, (bool, int, float, list, tuple)):
         raise Error(f"{what} must be an array, a number or lists of numbers; "
                     f"what was given is a {type(value).__name__}")

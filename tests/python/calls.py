@@ -193,6 +193,20 @@ def test_types():
     y = b(x=[1, 2.5, -3])["y"]
     check(type(y) is netc.Array and y.dtype == "bf16" and y.tolist() == [1, 2.5, -3], repr(y))
     same(np.asarray(y).dtype, np.dtype("f4"))
+    with raises(netc.Error, "'i' is i32[]", "i64[]"):
+        n(x=1, i=np.array(4))  # an array is not a number
+    try:
+        import ml_dtypes
+    except ImportError:
+        skip("no ml_dtypes: its arrays of bf16 are not tried")
+        return
+    text = "use optim\ndim batch = 2\nmodel half(x: bf16[batch]) {\n    param w: f32[] = 2\n    return y = w * cast(x, f32), loss = mean(w * cast(x, f32))\n}\n" \
+           "train half {\n    minimize loss\n    update sgd(lr = 0)\n}\n"
+    h, x = netc.compile(text, device="cpu"), np.arange(5).astype(ml_dtypes.bfloat16)
+    same(h(x=x[:2])["y"].tolist(), [0, 2])
+    same(h.predict({"x": x}, outputs="y")["y"].tolist(), [0, 2, 4, 6, 8])
+    same(h.evaluate({"x": x})["loss"], 4.0)
+    same(h.train({"x": x[:4]}, shuffle=False)[0]["loss"], 1.0)
     same(b(x=y)["y"].tolist(), [1, 2.5, -3])  # by DLPack
     same(pickle.loads(pickle.dumps(copy.deepcopy(y))).tolist(), y.tolist())  # as in a pickled state_dict()
     same(b(x=[float("inf"), 3.38e38, 1])["y"].tolist()[0], float("inf"))
