@@ -413,7 +413,7 @@ NETC_API netc_status netc_run(netc_session *s, const char *entry, int64_t times,
 // Waits for the session's work. Errors of the device are reported here.
 NETC_API netc_status netc_sync(netc_session *s, netc_error **err);
 // Waits, then copies an output of the last run of [entry] to t->data, on the host or, with
-// on_device, on the session's GPU. The shape is checked. Fails if [entry] has not run.
+// on_device, on the session's GPU. The shape is checked. Fails if [entry] has not run, or failed.
 NETC_API netc_status netc_read(netc_session *s, const char *entry, const char *output,
                                netc_tensor *t, netc_error **err);
 // Returns an output as a new DLManagedTensor on the CPU, which the caller deletes.

@@ -418,6 +418,10 @@ netc_status netc_train(netc_session *s, const netc_train_options *o, netc_error 
     if (s->training)
         return lib_fail(err, NETC_INVALID,
                         "this session is being trained: its event hook cannot train it, too");
+    RtError e = {0};
+    if (rt_sync(s->rt, &e) == RT_CHECK) // (its step is none of this training)
+        return lib_fail(err, NETC_CHECK_FAILED,
+                        "nothing was trained, because an earlier run failed: %s", e.text);
     s->training = true;
     netc_status status = train(s, o, err);
     s->training = false;

@@ -94,6 +94,7 @@ typedef struct RtEntry {
     ProgError *error;    // on the device, in output_block
     ProgError *seen;     // pinned: a copy of the record for the host; NULL if memory is unified
     bool error_dirty;    // an execution was enqueued since the record was last read
+    bool failed;         // a check of the last executions failed: its outputs have no value
     const void **input;  // addresses used for the arguments
     void **own_input;    // device buffers for inputs passed to rt_run; allocated on first use
     bool *roams;         // by input: the caller's device pointer changes too often for a graph

@@ -263,5 +263,6 @@ void rt_entry_unresolve(RtSession *s, RtEntry *en)
 void rt_entry_enqueued(RtEntry *en)
 {
     en->error_dirty = true;
+    en->failed = false;
     memcpy(en->stored, en->output, (size_t)en->e->noutputs * sizeof *en->stored);
 }

@@ -51,6 +51,7 @@ static RtCode check_entry(RtSession *s, RtEntry *en, RtError *e)
     ProgError r = *(ops->unified ? en->error : en->seen);
     en->error_dirty = false;
     if (!r.code) return RT_OK;
+    en->failed = true;
     RtError found = {0}, ignored = {0};
     report_check(s, en, &r, &found);
     // Clears the record for the next run.
@@ -147,6 +148,11 @@ static RtCode output(RtSession *s, RtProgram *p, const char *entry, const char *
     if (n && en->stored[i] != bytes)
         code = s->device->ops->copy(s->stream, bytes, en->stored[i], n, kind, NULL, e);
     if (!code) code = wait(s, e);
+    if (!code && en->failed)
+        code = rt_fail(e, RT_CHECK,
+                       "the last run of '%s' failed a check, as was reported: output '%s' has no "
+                       "value",
+                       entry, output);
     rt_leave(s);
     return code;
 }

@@ -361,6 +361,49 @@ static void own_runs(void)
     netc_program_release(p);
 }
 
+// A failed run is reported once; its outputs are not read as if it had succeeded, and training that
+// begins then says that it was not one of its steps.
+static void failed_runs(void)
+{
+    static const char text[] = "use optim\n"
+                               "dim batch = 4\n"
+                               "model m(x: f32[batch]) {\n"
+                               "    param w: f32[] = 1\n"
+                               "    assert min(x) > 0, \"x is above 0\"\n"
+                               "    return loss = mean(x * w)\n"
+                               "}\n"
+                               "train m {\n    minimize loss\n    update sgd(lr = 0.1)\n}\n";
+    netc_error *err = NULL;
+    netc_program *p = compiled(text);
+    netc_session *s = opened(p, 0, NULL);
+    netc_dataset *d = NULL;
+    float bad[4] = {1, -1, 1, 1}, good[4] = {1, 2, 3, 4}, loss = 0;
+    netc_tensor tb = floats(bad, 1, 4, 0), tg = floats(good, 1, 4, 0);
+    netc_tensor tl = {.dtype = NETC_F32, .data = &loss};
+    static const char *const entries[] = {"m", "train"};
+    for (int i = 0; i < 2; i++) {
+        FINE(netc_bind(s, entries[i], "x", &tb, &err));
+        FINE(netc_run(s, entries[i], 1, &err));
+        REFUSED(NETC_CHECK_FAILED, "x is above 0", netc_read(s, entries[i], "loss", &tl, &err));
+        REFUSED(NETC_CHECK_FAILED, "'loss' has no value",
+                netc_read(s, entries[i], "loss", &tl, &err));
+    }
+    FINE(netc_bind(s, "m", "x", &tg, &err));
+    FINE(netc_run(s, "m", 1, &err));
+    FINE(netc_read(s, "m", "loss", &tl, &err));
+    CHECK(loss == 2.5f);
+    FINE(netc_dataset_create(ctx, &d, &err));
+    FINE(netc_dataset_add_array(d, "x", &tg, &err));
+    NETC_INIT(netc_train_options, o);
+    o.data = d;
+    FINE(netc_run(s, "train", 1, &err));
+    REFUSED(NETC_CHECK_FAILED, "because an earlier run failed: ", netc_train(s, &o, &err));
+    FINE(netc_train(s, &o, &err));
+    netc_dataset_free(d);
+    netc_session_free(s);
+    netc_program_release(p);
+}
+
 // Timing with [restore]: parameters, counters and lengths of training are as before.
 static void restored(void)
 {
@@ -452,7 +495,7 @@ static void forked(void)
 int main(void)
 {
     setenv("OMP_NUM_THREADS", "3", 1); // threads, however many cores there are
-    void (*const tests[])(void) = {tensors, counts,   options,  lengths, rows, left_out,
-                                   nested,  own_runs, restored, forked,  NULL};
+    void (*const tests[])(void) = {tensors, counts,   options,     lengths,  rows,   left_out,
+                                   nested,  own_runs, failed_runs, restored, forked, NULL};
     return api_main(tests);
 }
