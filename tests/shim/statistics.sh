@@ -22,7 +22,7 @@ scheduled() {
     local units=$1 schedule=$2; shift 2
     echo "SEED=$SEED: $units multiprocessors, $schedule, $*"
     { echo '# netc tune 1'; SHIM_UNITS=$units LD_LIBRARY_PATH=$SHIM "$NETC" inspect "$net" --target cuda --knobs --tune-file '' "$@" |
-        sed -n "s/\(kernel .*dot_.*\): tile .*wgmma=.*/\1 @ host shim: tile $schedule/p"; } >sums.tune
+        sed -n "s/\(kernel [^@:]*dot_[^@:]*[0-9a-f]\)\( @ host shim\)\?: tile .*wgmma=.*/\1 @ host shim: tile $schedule/p"; } >sums.tune
     SHIM_UNITS=$units LD_LIBRARY_PATH=$SHIM expect 0 worst "$NETC" check "$net" --device cuda:0 --cache-dir '' --tune-file sums.tune "$@"
     grep -q '^kernel' sums.tune && holds 'measured schedules for' || fail "no kernel by $schedule"
 }

@@ -21,7 +21,7 @@ windows() {
     { [ -n "${SIZES:-}" ] && today; } || local -x NETC_CHECK_FUSED=1
     local schedule=$1 kernels=$2; shift 2
     { echo '# netc tune 1'; LD_LIBRARY_PATH=$SHIM "$NETC" inspect "$net" --target cuda --knobs --no-library "$@" |
-        sed -n "s/: tile .*wgmma=.*/ @ host shim: tile $schedule/p"; } >windows.tune
+        sed -n "s/\( @ host shim\)\?: tile .*wgmma=.*/ @ host shim: tile $schedule/p"; } >windows.tune
     LD_LIBRARY_PATH=$SHIM expect "${EXIT:-0}" "${TEXT:-worst}" "$NETC" check "$net" --device cuda:0 --cache-dir '' --no-library \
         --tune-file windows.tune "$@"
     measured windows.tune "$kernels"
@@ -66,7 +66,7 @@ channels() { # DEFINITION...: a fifth each day
     today || return 0
     export SHIM_UNITS=${UNITS:-1}
     { echo '# netc tune 1'; LD_LIBRARY_PATH=$SHIM "$NETC" inspect "$net" --target cuda --knobs --no-library "$@" |
-        sed -n 's/: tile .*wgmma=.*/ @ host shim: tile wgmma=own tile_n=64 cluster=1/p'; } >channels.tune
+        sed -n 's/\( @ host shim\)\?: tile .*wgmma=.*/ @ host shim: tile wgmma=own tile_n=64 cluster=1/p'; } >channels.tune
     LD_LIBRARY_PATH=$SHIM expect 0 worst "$NETC" check "$net" --device cuda:0 --cache-dir '' --no-library --tune-file channels.tune "$@"
     measured channels.tune ''
     unset SHIM_UNITS
@@ -90,7 +90,7 @@ strips() { # TILE_N DEFINITION...: WAY (strips)
     { [ -n "${SIZES:-}" ] && today; } || local -x NETC_CHECK_FUSED=1
     local n=$1; shift
     { echo '# netc tune 1'; SHIM_UNITS=1 LD_LIBRARY_PATH=$SHIM "$NETC" inspect "$net" --target cuda --knobs --no-library "$@" |
-        sed -n "/ dk_dot/d; /dot_bwd/{/sum/d}; s/: tile .*wgmma=.*/ @ host shim: tile wgmma=${WAY:-strips} tile_n=$n cluster=1/p"; } >strips.tune
+        sed -n "/ dk_dot/d; /dot_bwd/{/sum/d}; s/\( @ host shim\)\?: tile .*wgmma=.*/ @ host shim: tile wgmma=${WAY:-strips} tile_n=$n cluster=1/p"; } >strips.tune
     SHIM_UNITS=1 LD_LIBRARY_PATH=$SHIM expect "${EXIT:-0}" "${TEXT:-worst}" "$NETC" check "$net" --device cuda:0 --cache-dir '' \
         --no-library --tune-file strips.tune "$@"
     measured strips.tune ''
@@ -110,7 +110,7 @@ WAY=shared_strips strips 96 -D b=3 -D h=11 -D w=13 -D v=2 -D half=1 -D c=80 -D o
 WAY=shared_strips strips 96 -D b=3 -D h=11 -D w=13 -D v=3 -D c=80 -D o=64
 # A width that does not fit into shared memory is refused, and not among those that are offered.
 { echo '# netc tune 1'; SHIM_UNITS=1 LD_LIBRARY_PATH=$SHIM "$NETC" inspect "$net" --target cuda --knobs --no-library -D w=31 -D v=9 -e forward |
-    sed -n 's/: tile .*wgmma=.*/ @ host shim: tile wgmma=shared_strips tile_n=96 cluster=1/p'; } >wide.tune
+    sed -n 's/\( @ host shim\)\?: tile .*wgmma=.*/ @ host shim: tile wgmma=shared_strips tile_n=96 cluster=1/p'; } >wide.tune
 SHIM_UNITS=1 LD_LIBRARY_PATH=$SHIM expect 1 'tile_n=96 is not possible here' "$NETC" inspect "$net" --target cuda --no-library \
     --tune-file wide.tune -D w=31 -D v=9
 grep -q 'with the other knobs as given: 32, 64$' "$W/.out" && pass || fail "offered: $(cat "$W/.out")"
@@ -123,7 +123,7 @@ of_weights() { # UNITS DEFINITION...
     { [ -n "${SIZES:-}" ] && today; } || local -x NETC_CHECK_FUSED=1
     local units=$1; shift
     { echo '# netc tune 1'; SHIM_UNITS=$units LD_LIBRARY_PATH=$SHIM "$NETC" inspect "$net" --target cuda --knobs --no-library "$@" |
-        sed -n '/ dk_dot\| dot_bwd/s/: tile .*wgmma=.*/ @ host shim: tile wgmma=strips cluster=1/p' | tail -1; } >weights.tune
+        sed -n '/ dk_dot\| dot_bwd/s/\( @ host shim\)\?: tile .*wgmma=.*/ @ host shim: tile wgmma=strips cluster=1/p' | tail -1; } >weights.tune
     SHIM_UNITS=$units LD_LIBRARY_PATH=$SHIM expect "${EXIT:-0}" "${TEXT:-worst}" "$NETC" check "$net" --device cuda:0 --cache-dir '' \
         --no-library --tune-file weights.tune "$@"
     measured weights.tune 1
@@ -228,7 +228,7 @@ SHIM_UNITS=2 SHIM_CUT=', origin_m_mod_6 - 1=>, origin_m_mod_6 - 2' EXIT=2 TEXT='
 echo 'model made() { return x = normal([2, 5, 6, 64], 1), k = normal([64, 3, 3, 64], 1), bias = normal([64], 1) }' >made.net
 "$NETC" run made.net --device cpu --output x=x.npy --output k=k.npy --output bias=bias.npy >/dev/null
 { echo '# netc tune 1'; "$NETC" inspect "$net" --target sm_90 --knobs --no-library |
-    sed -n 's/: tile .*wgmma=.*/ @ sm_90: tile wgmma=own tile_n=64 cluster=1/p'; } >bin.tune
+    sed -n 's/\( @ host shim\)\?: tile .*wgmma=.*/ @ sm_90: tile wgmma=own tile_n=64 cluster=1/p'; } >bin.tune
 LD_LIBRARY_PATH=$SHIM "$NETC" "$net" -o made.bin --target cuda --arch sm_90 --tune-file bin.tune --no-library --cache-dir '' 2>/dev/null
 made() { "$NETC" run "$@" --entry forward --cache-dir '' --input x=x.npy --input k=k.npy --input bias=bias.npy 2>&1 | grep '^r '; }
 LD_LIBRARY_PATH=$SHIM made made.bin --device cuda:0 >r.bin

@@ -12,7 +12,7 @@ windows() {
     { [ -n "${SIZES:-}" ] && today; } || local -x NETC_CHECK_FUSED=1
     local schedule=$1 kernels=$2; shift 2
     { echo '# netc tune 1'; LD_LIBRARY_PATH=$SHIM "$NETC" inspect "$net" --target cuda --knobs --no-library "$@" |
-        sed -n "s/: tile .*wgmma=.*/ @ host shim: tile $schedule/p" | head -"${kernels:-9}"; } >windows.tune
+        sed -n "s/\( @ host shim\)\?: tile .*wgmma=.*/ @ host shim: tile $schedule/p" | head -"${kernels:-9}"; } >windows.tune
     LD_LIBRARY_PATH=$SHIM expect "${EXIT:-0}" "${TEXT:-worst}" "$NETC" check "$net" --device cuda:0 --cache-dir '' --no-library \
         --tune-file windows.tune "$@"
     if [ -n "${SIZES:-}" ] && ! grep -q '^kernel' windows.tune; then
@@ -69,7 +69,7 @@ strips() { # TILE_N KERNELS DEFINITION...
     local n=$1 kernels=$2; shift 2
     export SHIM_UNITS=1
     { echo '# netc tune 1'; LD_LIBRARY_PATH=$SHIM "$NETC" inspect "$net" --target cuda --knobs --no-library "$@" |
-        sed -n "/ dk_dot/d; s/: tile .*wgmma=.*/ @ host shim: tile wgmma=strips tile_n=$n cluster=1/p"; } >strips.tune
+        sed -n "/ dk_dot/d; s/\( @ host shim\)\?: tile .*wgmma=.*/ @ host shim: tile wgmma=strips tile_n=$n cluster=1/p"; } >strips.tune
     LD_LIBRARY_PATH=$SHIM expect "${EXIT:-0}" "${TEXT:-worst}" "$NETC" check "$net" --device cuda:0 --cache-dir '' --no-library \
         --tune-file strips.tune "$@"
     if [ -n "${SIZES:-}" ] && ! grep -q '^kernel' strips.tune; then
