@@ -17,7 +17,7 @@ NET
 # The kernel's schedule is the cost model's, written down: which one a search finds depends on how fast the machine is.
 {
     echo '# netc tune 1'
-    "$NETC" inspect two.net --target cuda --knobs 2>/dev/null | sed -n '/^kernel y_dot_sigmoid/s/: tile .*wgmma=no/ @ host shim&/p'
+    "$NETC" inspect two.net --target cuda --knobs 2>/dev/null | sed -n '/^kernel y_dot_sigmoid/s/\( @ host shim\)\?\(: tile .*wgmma=no\)/ @ host shim\2/p'
 } >schedule.tune
 grep -q ' @ host shim: tile ' schedule.tune && pass || fail "no product of few rows in: $("$NETC" inspect two.net --target cuda --knobs)"
 # tuned WORD VARIABLE=VALUE...: chooses between the library and that kernel; the product's line then says WORD.
