@@ -4,11 +4,20 @@
 // exchange.
 #include "codegen/text/print.h"
 
+#include <string.h>
+
 // Whether elements that follow each other along the axis draw one after the other.
 static bool follows(const Inst *v, int axis)
 {
     int64_t step;
     return !v->ix->has_value && ix_stride(v->ix, axis, &step) && step == 1;
+}
+
+static bool declares(const Scope *s, const char *name)
+{
+    for (uint32_t i = 0; i < s->declared.n; i++)
+        if (!strcmp(s->declared.at[i].name, name)) return true;
+    return false;
 }
 
 // Of scores, where rows or columns of the tile draw one after the other: half of a word.
@@ -43,10 +52,12 @@ const char *emit_draw(Emit *e, int at, const char *seed, const char *count)
     if (n->scope && n->width > 1 && v->ivalue < 128 && follows(v, n->axis) &&
         ix_aligned(v->ix, n->axis, n->width)) {
         const char *all = arena_printf(e->arena, "%s_all", e->name[at]);
-        emit_line(e, n->scope->up,
-                  "const NcVec<uint32_t, %d> %s = nc_draws<%d>(%s, %s, %s, %s, %d, %d);", n->width,
-                  all, n->width, seed, count, site, emit_index_at(e, v->ix, n->axis, n->base),
-                  (int)v->ivalue, v->lane);
+        if (!declares(n->scope->up, all)) // (by an earlier loop over the lanes)
+            emit_declare_in(
+                e, n->scope->up, all,
+                emit_text(e, "const NcVec<uint32_t, %d> %s = nc_draws<%d>(%s, %s, %s, %s, %d, %d);",
+                          n->width, all, n->width, seed, count, site,
+                          emit_index_at(e, v->ix, n->axis, n->base), (int)v->ivalue, v->lane));
         return arena_printf(e->arena, "%s.at[%s]", all, n->lane);
     }
     return arena_printf(e->arena, "nc_random(%s, %s, %s, %s, %d, %d)", seed, count, site,

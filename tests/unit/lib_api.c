@@ -439,7 +439,7 @@ static void tools(void)
     FINE(netc_time(s, "train", &timing, &times, &err));
     CHECK(times.low <= times.median && times.median <= times.high && times.median > 0);
     timing.steps = -1;
-    REFUSED(NETC_INVALID, "positive", netc_time(s, "train", &timing, &times, &err));
+    REFUSED(NETC_INVALID, "steps must be 0", netc_time(s, "train", &timing, &times, &err));
     REFUSED(NETC_INVALID, "did you mean 'train'", netc_time(s, "tran", NULL, &times, &err));
     netc_memory memory;
     FINE(netc_session_memory(s, "train", &memory, &err));
