@@ -5,7 +5,7 @@
 #   bench/attention.sh [NETC]
 #
 # A line a shape and peer: microseconds, TFLOP/s of the products that the mask leaves (half of all; two forward, five
-# backward), and how many times faster netc is. SHAPES: "BATCH HEADS T D" a line. PEER_PYTHON: a Python with torch.
+# backward), and how many times faster netc is. SHAPES: "BATCH HEADS T D" a line. DROP=0.1: with dropout. PEER_PYTHON: a Python with torch.
 set -u
 cd "$(dirname "$0")/.."
 netc=${1:-build/netc} py=${PEER_PYTHON:-python3}
@@ -24,9 +24,9 @@ step() { # ENTRY OPTIONS...: seconds
 
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null
 while read -r batch heads t d; do
-    options=(-D batch="$batch" -D heads="$heads" -D T="$t" -D d="$d")
+    options=(-D batch="$batch" -D heads="$heads" -D T="$t" -D d="$d" -D drop="${DROP:-0}")
     forward=$(step forward "${options[@]}") both=$(step both "${options[@]}")
-    (cd bench/peers && timeout 200 "$py" attention_torch.py "$batch" "$heads" "$t" "$d" 2>/dev/null) |
+    (cd bench/peers && timeout 200 "$py" attention_torch.py "$batch" "$heads" "$t" "$d" "${DROP:-0}" 2>/dev/null) |
         awk -v shape="$batch $heads $t $d" -v f="$forward" -v b="$both" '
             function field(name) { match($0, "\"" name "\": [^,}]*"); return substr($0, RSTART + length(name) + 4, RLENGTH - length(name) - 4) }
             function rate(products, s) { split(shape, x, " "); return products * x[1] * x[2] * x[3] * x[3] * x[4] / s / 1e12 }

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Causal attention in PyTorch by each of its backends, forward and with gradients.
 
-usage: attention_torch.py BATCH HEADS T D
+usage: attention_torch.py BATCH HEADS T D [DROP]
+DROP: the share of dropout.
 Prints one JSON object a measurement: name, mode (the backend, and whether its gradients have to be deterministic), seconds, tflops (of the products that a
 causal mask leaves: half of all; forward two, backward five of them).
 Seconds: calls captured in one CUDA graph, median of its replays by CUDA events, over the calls.
@@ -15,6 +16,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch_times import graphed, report
 
 batch, heads, t, d = map(int, sys.argv[1:5])
+drop = float(sys.argv[5]) if len(sys.argv) > 5 else 0.0
 torch.manual_seed(0)
 q, k, v = (torch.randn(batch, heads, t, d, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in range(3))
 dy = torch.randn_like(q)
@@ -22,7 +24,7 @@ product = 2 * batch * heads * t * t * d / 2
 
 
 def attend():
-    return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=drop)
 
 
 for backend in (SDPBackend.FLASH_ATTENTION, SDPBackend.CUDNN_ATTENTION):
