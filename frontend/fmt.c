@@ -14,7 +14,7 @@ enum {
 
 typedef struct Level { // an open bracket
     int kind;
-    int indent;     // of the line with the bracket
+    int indent;     // of the line with the bracket, or of the one that this line goes on with
     int stmt, hang; // of the statement that contains it
 } Level;
 
@@ -123,6 +123,7 @@ static void put(Fmt *f, const Token *t, int kind)
         Level l = f->stack.at[--f->stack.n];
         f->stmt = l.stmt;
         f->hang = l.hang;
+        if (l.indent < f->indent) f->indent = l.indent; // what follows goes on with that line
     }
 }
 

@@ -197,6 +197,8 @@ expect 1 "would change" "$NETC" fmt --check ugly.net
 expect 0 "" "$NETC" fmt ugly.net
 expect 0 "" "$NETC" fmt --check ugly.net
 expect 0 "" "$NETC" fmt --check "$ROOT"/samples/*/*.net "$ROOT"/frontend/std/*.net
+printf 'model m(x: f32[4],\n    y: f32[4]) {\n    z = concat([x,\n        y])\n    return z\n}\n' >hang.net # a block after a list in several lines
+expect 0 "" "$NETC" fmt --check hang.net
 printf 'model m(x: f32[4]) {\r\n    return y = x * 2\r\n}\r\n' >lines.net; cp lines.net before # Windows' line ends stay
 expect 0 "" "$NETC" fmt lines.net; same lines.net before
 cp bad.net before; expect 1 "bad.net:" "$NETC" fmt bad.net; same bad.net before

@@ -108,7 +108,7 @@ def indentation():
         return
     os.makedirs(os.path.join(folder, "vim"), exist_ok=True)
     names, script = [], ["filetype plugin indent on", "syntax on"]
-    for i, f in enumerate(sources()[::3]):  # all of them by hand, once
+    for i, f in enumerate(sources()[::3] + [os.path.join(root, "tests/net/lang/gradients.net")]):  # all of them by hand, once
         name = os.path.join(folder, "vim", f"{i}.net")
         with open(name, "w") as out:
             out.write("".join(line.lstrip(" ") for line in open(f)))

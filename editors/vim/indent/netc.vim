@@ -30,29 +30,45 @@ function s:Before(lnum)
   return lnum
 endfunction
 
-" The line where the innermost bracket around this one was opened, or 0, and the bracket.
-function s:Holder(lnum)
-  let depth = 0
-  let lnum = a:lnum - 1
+" The innermost bracket that is open behind [text], the beginning of a line: its line, itself, and the text before it.
+function s:Holder(lnum, text)
+  let [depth, lnum, text] = [0, a:lnum, a:text]
   while lnum > 0
-    for c in reverse(split(s:Code(lnum), '\zs'))
-      if c =~# '[])}]'
+    for i in range(len(text) - 1, 0, -1)
+      if text[i] =~# '[])}]'
         let depth += 1
-      elseif c =~# '[{([]'
+      elseif text[i] =~# '[{([]'
         if depth == 0
-          return [lnum, c]
+          return [lnum, text[i], strpart(text, 0, i)]
         endif
         let depth -= 1
       endif
     endfor
     let lnum -= 1
+    let text = s:Code(lnum)
   endwhile
-  return [0, '{']
+  return [0, '{', '']
+endfunction
+
+" The indentation that holds behind [text]: of the line or, if it closes a bracket, of the line with that.
+function s:Base(lnum, text)
+  let [base, depth] = [a:lnum ? indent(a:lnum) : -shiftwidth(), 0]
+  for i in range(len(a:text))
+    if a:text[i] =~# '[{([]'
+      let depth += 1
+    elseif a:text[i] =~# '[])}]' && depth > 0
+      let depth -= 1
+    elseif a:text[i] =~# '[])}]'
+      let [holder, _, before] = s:Holder(a:lnum, strpart(a:text, 0, i))
+      let base = min([base, s:Base(holder, before)])
+    endif
+  endfor
+  return base
 endfunction
 
 function NetcIndent(lnum)
-  let [holder, bracket] = s:Holder(a:lnum)
-  let base = holder ? indent(holder) : -shiftwidth()
+  let [holder, bracket, text] = s:Holder(a:lnum - 1, s:Code(a:lnum - 1))
+  let base = s:Base(holder, text)
   if getline(a:lnum) =~# '^\s*[])}]'
     return max([base, 0])
   endif
