@@ -35,7 +35,8 @@ static const char *of_scores(Emit *e, int at, const char *seed, const char *coun
                           along ? "(next + (j + lane % 4) * 8)"
                                 : "(next + (j + lane / 8) * 8 + lane % 4 * 2 + lane / 4 % 2)");
     e->axis[row] = own;
-    emit_line(e, loop->up, "uint32_t %s[4];", words);
+    if (!declares(loop->up, words)) // (by an earlier loop over the tiles)
+        emit_declare_in(e, loop->up, words, arena_printf(e->arena, "uint32_t %s[4];", words));
     emit_line(e, loop, "if (j %% 4 == 0) nc_draw_%s<%s>(%s, %s, %s, %s, %s);",
               along ? "row" : "column", aligned ? "true" : "false", words, seed, count,
               e->buf_name[v->buf], index);

@@ -29,8 +29,8 @@ static bool may_gain(const PassOptions *o, const Node *n)
 {
     if (n->op != OP_dot || n->args[0]->type.dtype != DT_F32 || fuse_generated(o, n)) return false;
     const DotSizes s = dot_sizes(n);
-    const int64_t rows = 16 / (int64_t)sizeof(float); // of a turned operand: aligned
-    return s.m > 1 && s.n > 1 && s.k % rows == 0 && !is_k_major(n, 0) && !is_k_major(n, 1);
+    const int64_t unit = 16 / (int64_t)sizeof(float); // rows of the copy are aligned
+    return s.m > 1 && s.n > 1 && s.k % unit == 0 && !is_k_major(n, 0) && !is_k_major(n, 1);
 }
 
 // What storing the operand again costs each of the products that read it.
