@@ -93,9 +93,11 @@ $(BUILD)/fuzz-programs: $(PROGRAMS_OBJ) $(foreach d,$(FOLDERS),$(BUILD)/lib_$(d)
 
 # A CUDA device made of the host, for tests without a GPU (tests/shim/shim.h).
 SHIM      = $(addprefix $(BUILD)/shim/,libcuda.so.1 libnvrtc.so.13 libcublasLt.so.13 libcudnn.so.9)
-SHIM_CC   = $(CC) -std=c17 -O2 -g -fPIC -fno-semantic-interposition -shared -Wall -Wextra -Werror -D_GNU_SOURCE -I. \
+SHIM_CC   = $(CC) -std=c17 -O3 -ffp-contract=off $(SHIM_LTO) -g -fPIC -fno-semantic-interposition -shared -Wall -Wextra -Werror -D_GNU_SOURCE -I. \
             -DSHIM_HOME='"$(CURDIR)/tests/shim"'
-SHIM_SRC  = $(addprefix tests/shim/,driver.c stream.c grid.c late.c matrix.c memory.c compile.c rewrite.c builtin.c others.c) base/arena.c base/buf.c base/plain.c
+# (most of what tests on it take is calls between its files)
+SHIM_LTO  = $(if $(findstring clang,$(CC)),,-flto=1)
+SHIM_SRC  = $(addprefix tests/shim/,driver.c stream.c grid.c late.c matrix.c memory.c recall.c compile.c rewrite.c builtin.c others.c) base/arena.c base/buf.c base/plain.c
 $(BUILD)/shim/libcuda.so.1: $(SHIM_SRC) $(wildcard tests/shim/*.h)
 	@mkdir -p $(@D)
 	$(call say,SHIM,$@)$(SHIM_CC) -Wl,-soname,$(@F) -o $@ $(SHIM_SRC) -lm -ldl -lpthread

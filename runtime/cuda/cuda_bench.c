@@ -81,12 +81,16 @@ bool gemm_bench_open(GemmBench *b, RtModule *m, int gemm)
         size[i] = 0;
     }
     b->nslots = all;
-    size_t total = 0, at[MOST];
+    size_t total = 0, at[MOST], scratch = 0;
     for (int i = 0; i < all; i++) {
         at[i] = total;
-        total += (size[i] + 511) / 512 * 512;
+        if (i == b->g->ws)
+            scratch = size[i];
+        else
+            total += (size[i] + 511) / 512 * 512;
     }
-    if (!take_memory(m, total)) return false;
+    if (b->g->ws >= 0) at[b->g->ws] = total;
+    if (!take_memory(m, total + scratch)) return false;
     b->block = m->bench;
     b->bytes = total;
     for (int i = 0; i < all; i++) {

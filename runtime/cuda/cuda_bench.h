@@ -16,7 +16,7 @@ typedef struct GemmBench {
     bool alone;   // only the library's call without the kernel after it, which may not be compiled
                   // yet
     CuPtr block;  // belongs to the module
-    size_t bytes; // of block
+    size_t bytes; // of block, without the workspace after them, which nobody fills
     int nslots;
     RtSlot slot[PROG_MAX_GEMM_ARGS]; // in the order of the step
     CuStream s;

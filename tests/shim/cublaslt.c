@@ -281,6 +281,57 @@ static void row_sums(double *out, const double *left, const double *right, int64
     memcpy(out, (Pair[]){a, b, c, d}, LINES * sizeof *out);
 }
 
+static void multiply(const Call *c, int64_t m, int64_t n, int64_t k)
+{
+    const Layout *la = &c->la, *lb = &c->lb, *lc = &c->lc;
+    for (int z = 0; z < lc->batch; z++) {
+        double *left = lines(la, c->a, z, c->d.trans_a, m, k), sums[LINES];
+        double *right = lines(lb, c->b, z, !c->d.trans_b, n, k);
+        for (int64_t i = 0; i < m; i += LINES)
+            for (int64_t j = 0; j < n; j++) {
+                row_sums(sums, left + i * k, right + j / LINES * LINES * k + j % LINES, k);
+                for (int64_t r = i; r < m && r < i + LINES; r++)
+                    put(lc->type, c->c, z * lc->stride + j * lc->ld + r,
+                        finish(c, z, r, j, sums[r - i] * c->alpha));
+            }
+        free(left);
+        free(right);
+    }
+}
+
+// The memory from a matrix's first element to its last.
+static Span span_of(const Layout *l, const void *p)
+{
+    int64_t n = (l->batch - 1) * l->stride + (l->cols - 1) * l->ld + l->rows;
+    return (Span){(void *)p, (size_t)n * width(l->type)};
+}
+
+// multiply, unless it is known what it gives. Results with gaps between columns are not kept.
+static void recall(const Call *c, int64_t m, int64_t n, int64_t k)
+{
+    const Layout *lc = &c->lc;
+    const Desc *d = &c->d;
+    if (lc->ld != m || (lc->batch > 1 && lc->stride != m * n) || d->aux) {
+        multiply(c, m, n, k);
+        return;
+    }
+    Call key;
+    memcpy(&key, c, sizeof key); // (its padding, too)
+    key.a = key.b = key.residual = key.c = key.d.bias = NULL;
+    key.option = key.scheme = 0;
+    Span in[4] = {span_of(&c->la, c->a), span_of(&c->lb, c->b)}, out = span_of(lc, c->c);
+    int nin = 2;
+    if (c->beta) in[nin++] = span_of(lc, c->residual);
+    if (d->bias) {
+        size_t w = width(d->bias_type >= 0 ? d->bias_type : lc->type);
+        in[nin++] = (Span){d->bias, (size_t)((lc->batch - 1) * d->bias_stride + m) * w};
+    }
+    Recalled *call;
+    if (shim_recall((Span){&key, sizeof key}, in, nin, &out, 1, &call)) return;
+    multiply(c, m, n, k);
+    shim_remember(call, &out, 1);
+}
+
 static CuResult compute(void *arg)
 {
     Call *c = arg;
@@ -301,19 +352,7 @@ static CuResult compute(void *arg)
         shim_fault("cublasLtMatmul reads or writes what is not its own, or was never written");
         return CU_FAULT_LAST;
     }
-    for (int z = 0; z < lc->batch; z++) {
-        double *left = lines(la, c->a, z, d->trans_a, m, k), sums[LINES];
-        double *right = lines(lb, c->b, z, !d->trans_b, n, k);
-        for (int64_t i = 0; i < m; i += LINES)
-            for (int64_t j = 0; j < n; j++) {
-                row_sums(sums, left + i * k, right + j / LINES * LINES * k + j % LINES, k);
-                for (int64_t r = i; r < m && r < i + LINES; r++)
-                    put(lc->type, c->c, z * lc->stride + j * lc->ld + r,
-                        finish(c, z, r, j, sums[r - i] * c->alpha));
-            }
-        free(left);
-        free(right);
-    }
+    recall(c, m, n, k);
     return CU_OK;
 }
 
@@ -323,7 +362,7 @@ LtStatus cublasLtMatmul(LtHandle h, LtDesc d, const void *alpha, const void *a, 
                         size_t workspace_bytes, CuStream s)
 {
     (void)h, (void)lc, (void)workspace, (void)workspace_bytes;
-    Call *call = malloc(sizeof *call);
+    Call *call = calloc(1, sizeof *call);
     if (!call) return 3;
     const char *meet = getenv("SHIM_MEET");
     FILE *file = meet ? fopen(meet, "w") : NULL;

@@ -298,6 +298,44 @@ static void pixel(const Conv *c, double *const *v, int64_t b, const int64_t *o, 
     }
 }
 
+// The convolution, written to [out].
+static void convolve(const Conv *c, const Tensor *out, int further)
+{
+    const size_t n = tensor_bytes(out) / width(out->type);
+    double *v[3], **sum = out == &c->w ? &v[0] : out == &c->x ? &v[1] : &v[2];
+    for (int i = 0; i < 3; i++) {
+        const Tensor *t = i == 0 ? &c->w : i == 1 ? &c->x : &c->y;
+        v[i] = t == out ? calloc(n + 1, sizeof *v[i]) : elements(t);
+        if (!v[i]) abort();
+    }
+    int64_t o[3] = {0};
+    do {
+        int64_t t[3] = {0};
+        do {
+            int64_t at[3] = {0};
+            bool inside = true;
+            for (int i = 0; i < c->axes; i++) {
+                at[i] = o[i] * c->step[i] + t[i] * c->dilation[i] - c->before[i] + further;
+                inside = inside && at[i] >= 0 && at[i] < c->x.size[i];
+            }
+            for (int64_t b = 0; inside && b < c->x.n; b++) pixel(c, v, b, o, t, at);
+        } while (next(t, c->w.size));
+    } while (next(o, c->y.size));
+    for (size_t i = 0; i < n; i++) put(out->type, out->p, (int64_t)i, (*sum)[i]);
+    for (int i = 0; i < 3; i++) free(v[i]);
+}
+
+// All that a result depends on except for its operands.
+static Conv key_of(const Conv *c)
+{
+    Conv key;
+    memcpy(&key, c, sizeof key); // (its padding, too)
+    key.w.p = key.x.p = key.y.p = NULL;
+    key.workspace = NULL;
+    key.workspace_bytes = is_mode("wrong");
+    return key;
+}
+
 static CuResult compute(void *arg)
 {
     Conv *c = arg;
@@ -311,31 +349,16 @@ static CuResult compute(void *arg)
         shim_fault("cudnnBackendExecute reads or writes what is not its own, or was never written");
         return CU_FAULT_LAST;
     }
-    const size_t n = tensor_bytes(out) / width(out->type);
-    double *v[3], **sum = out == &c->w ? &v[0] : out == &c->x ? &v[1] : &v[2];
-    for (int i = 0; i < 3; i++) {
-        const Tensor *t = i == 0 ? &c->w : i == 1 ? &c->x : &c->y;
-        v[i] = t == out ? calloc(n + 1, sizeof *v[i]) : elements(t);
-        if (!v[i]) abort();
-    }
-    int64_t o[3] = {0};
     double products = (double)(c->w.n * c->w.c * c->x.n);
     for (int i = 0; i < 3; i++) products *= (double)(c->y.size[i] * c->w.size[i]);
     shim_clock += is_mode("slow") ? 0.25 : is_mode("fast") ? 1e-5 : 2e-9 * products;
-    do {
-        int64_t t[3] = {0};
-        do {
-            int64_t at[3] = {0};
-            bool inside = true;
-            for (int i = 0; i < c->axes; i++) {
-                at[i] = o[i] * c->step[i] + t[i] * c->dilation[i] - c->before[i] + is_mode("wrong");
-                inside = inside && at[i] >= 0 && at[i] < c->x.size[i];
-            }
-            for (int64_t b = 0; inside && b < c->x.n; b++) pixel(c, v, b, o, t, at);
-        } while (next(t, c->w.size));
-    } while (next(o, c->y.size));
-    for (size_t i = 0; i < n; i++) put(out->type, out->p, (int64_t)i, (*sum)[i]);
-    for (int i = 0; i < 3; i++) free(v[i]);
+    Conv key = key_of(c);
+    const Span result = {out->p, tensor_bytes(out)};
+    const Span operands[] = {{in[0]->p, tensor_bytes(in[0])}, {in[1]->p, tensor_bytes(in[1])}};
+    Recalled *call;
+    if (shim_recall((Span){&key, sizeof key}, operands, 2, &result, 1, &call)) return CU_OK;
+    convolve(c, out, is_mode("wrong"));
+    shim_remember(call, &result, 1);
     return CU_OK;
 }
 

@@ -142,6 +142,16 @@ static unsigned mask_of(uintptr_t p, size_t left)
     return ((1u << n) - 1) << from;
 }
 
+// Writes to a word by a kernel that is not run here, or by a copy: no thread of another races with
+// it.
+static void written(Word *w, unsigned mask)
+{
+    w->valid |= mask;
+    w->wmask |= mask;
+    w->writer = 0;
+    w->written = shim_actor.now;
+}
+
 bool shim_touch(const void *p, size_t bytes, bool write)
 {
     if (!bytes) return true;
@@ -151,12 +161,7 @@ bool shim_touch(const void *p, size_t bytes, bool write)
     for (uintptr_t a = (uintptr_t)p, end = a + bytes; a < end; a = (a | 3) + 1, w++) {
         unsigned m = mask_of(a, end - a);
         bad |= m & ~(write ? w->owned : w->owned & w->valid);
-        if (!write) continue;
-        // By a kernel that is not run here, or a copy: no thread of another races with it.
-        w->valid |= m;
-        w->wmask |= m;
-        w->writer = 0;
-        w->written = shim_actor.now;
+        if (write) written(w, m);
     }
     return !bad;
 }
@@ -166,13 +171,6 @@ void shim_unwritten(void *p, size_t bytes)
     Word *w = word_at(p);
     for (uintptr_t a = (uintptr_t)p, end = a + bytes; a < end; a = (a | 3) + 1, w++)
         w->valid &= ~mask_of(a, end - a);
-}
-
-void shim_overwritten(void *p, size_t bytes)
-{
-    Word *w = word_at(p);
-    for (uintptr_t a = (uintptr_t)p, end = a + bytes; a < end; a = (a | 3) + 1, w++)
-        w->wmask &= ~mask_of(a, end - a);
 }
 
 // Which bytes of the word that [a] lies in were written.
@@ -192,6 +190,35 @@ void shim_filled(void *p, size_t bytes, const void *from)
         if (at & 3) valid |= valid_at(at + 4) << (4 - (at & 3));
         w->valid = (w->valid & ~m) | (valid << (to & 3) & m);
     }
+}
+
+// shim_copied of whole words (from: of the source; NULL: it is not on the device).
+static bool copied_words(Word *w, size_t n, const Word *from)
+{
+    unsigned owned = 15;
+    for (size_t i = 0; i < n; i++) {
+        owned &= w[i].owned;
+        w[i].writer = 0;
+        w[i].written = shim_actor.now;
+        w[i].wmask = 0;
+        w[i].valid = from ? from[i].valid : 15;
+    }
+    return owned == 15;
+}
+
+bool shim_copied(void *p, size_t bytes, const void *from)
+{
+    if (!bytes) return true;
+    if (!on_device(p) || !on_device((char *)p + bytes - 1)) return false;
+    const bool along = from && on_device(from);
+    if (!(((uintptr_t)p | bytes) & 3) && !(along && (uintptr_t)from & 3))
+        return copied_words(word_at(p), bytes / 4, along ? word_at(from) : NULL);
+    bool ok = shim_touch(p, bytes, true);
+    Word *w = word_at(p);
+    for (uintptr_t a = (uintptr_t)p, end = a + bytes; a < end; a = (a | 3) + 1, w++)
+        w->wmask &= ~mask_of(a, end - a);
+    if (along) shim_filled(p, bytes, from);
+    return ok;
 }
 
 void shim_shared_map(const Code *c, size_t dynamic_bytes, char *const *slot, int ranks)

@@ -158,6 +158,17 @@ void shim_late_free(LateThread *t, LateBlock *b);
 // When the thread of the block that runs last made its writes known to bulk copies.
 uint32_t shim_fenced(uint32_t id);
 
+// -- recall.c: calls of libraries that are made again, as where candidates are timed
+typedef struct Span {
+    void *p;
+    size_t bytes;
+} Span;
+// Whether a call with this key (all that matters but places) and equal operands is remembered: then
+// [out] has its results. If not, *call is where they are to be put (shim_remember); NULL: nowhere.
+typedef struct Recalled Recalled;
+bool shim_recall(Span key, const Span *in, int nin, const Span *out, int nout, Recalled **call);
+void shim_remember(Recalled *call, const Span *out, int nout);
+
 // -- memory.c: device memory, and every access to it
 CuResult shim_alloc(CuPtr *p, size_t bytes);
 CuResult shim_release(CuPtr p);
@@ -168,10 +179,10 @@ size_t shim_memory_total(void);
 // never written.
 bool shim_touch(const void *p, size_t bytes, bool write);
 void shim_unwritten(void *p, size_t bytes); // a fill with 0xff: a temporary's life begins
-// By a copy or a fill, which waits for the kernels before it: what they wrote is not there any
-// more.
-void shim_overwritten(void *p, size_t bytes);
 void shim_filled(void *p, size_t bytes, const void *from); // a copy: what is initialised goes along
+// A copy or a fill (from: NULL), which waits for the kernels before it: what they wrote is not
+// there any more. As shim_touch for writing, and as shim_filled if [from] is on the device.
+bool shim_copied(void *p, size_t bytes, const void *from);
 // Ends a turn: what the thread wrote last is looked at.
 void shim_settle(void);
 void shim_atomic_place(void *p, size_t bytes, bool write);

@@ -144,17 +144,14 @@ static CuResult perform_now(const struct CUgraphNode_st *n)
         return n->launch.f->builtin(&n->launch) ? CU_OK : bad_memory("a copy");
     case CALL: shim_actor.last = shim_actor.now++; return n->call(n->arg);
     case FILL:
-        if (!shim_touch(n->to, n->bytes, true)) return bad_memory("a fill");
-        shim_overwritten(n->to, n->bytes);
+        if (!shim_copied(n->to, n->bytes, NULL)) return bad_memory("a fill");
         memset(n->to, n->value, n->bytes);
         if (n->value == 0xff) shim_unwritten(n->to, n->bytes);
         return CU_OK;
     case COPY: break;
     }
     // Reading what was never written is no fault of a copy: padding goes along.
-    if (n->to_device && !shim_touch(n->to, n->bytes, true)) return bad_memory("a copy");
-    if (n->to_device) shim_overwritten(n->to, n->bytes);
-    if (n->to_device && n->from_device) shim_filled(n->to, n->bytes, n->from);
+    if (n->to_device && !shim_copied(n->to, n->bytes, n->from)) return bad_memory("a copy");
     memmove(n->to, n->from, n->bytes);
     return CU_OK;
 }
