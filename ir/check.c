@@ -110,7 +110,7 @@ static bool difference(Check *c, Value *leaf, const double *x, const double *d, 
 
 static double uniform(Check *c) // in (0, 1)
 {
-    return (philox_word(c->seed, 0, 0, c->draws++, 0) + 0.5) / 4294967296.0;
+    return (philox_word(c->seed, 0, 0, c->draws++, 32, 0) + 0.5) / 4294967296.0;
 }
 
 // A random unit vector, or the axis of [coordinate].

@@ -37,7 +37,7 @@ __attribute__((always_inline)) static inline void nc_randoms(uint32_t *to, long 
             c[3][v] = (nc_wide){site, site, site, site};
         }
         NC_PRAGMA(GCC unroll 10)
-        for (int round = 0; round < 10; round++) {
+        for (int round = 0; round < (bits > 16 ? 10 : 7); round++) {
             NC_PRAGMA(GCC unroll 2)
             for (int v = 0; v < VECTORS; v++) {
                 const nc_wide p0 = NC_LOW_TIMES(c[0][v], by0),

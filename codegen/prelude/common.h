@@ -156,12 +156,13 @@ NC_FN uint32_t nc_mulhi(uint32_t a, uint32_t b) { return (uint32_t)((uint64_t)a 
 NC_TO_INT(float, f, 1.0f)
 NC_TO_INT(double, d, 1.0)
 
-// Four words of Philox4x32-10. counter = (block, count lo, site lo), key = seed with the high words
-// of count and site.
+// Four words of Philox4x32, for draws of so many bits (10 rounds; 7 for 16 bits). counter = (block,
+// count lo, site lo), key = seed with the high words of count and site.
 typedef struct NcBlock {
     uint32_t word[4];
 } NcBlock;
-NC_FN NcBlock nc_random_block(int64_t seed, int64_t count, int64_t number, uint64_t block)
+NC_FN NcBlock nc_random_block(int64_t seed, int64_t count, int64_t number, uint64_t block,
+                              int bits)
 {
     uint64_t site = (uint64_t)number;
     uint32_t k0 = (uint32_t)(uint64_t)seed ^ 0x9E3779B9u * (uint32_t)((uint64_t)count >> 32),
@@ -179,8 +180,10 @@ NC_FN NcBlock nc_random_block(int64_t seed, int64_t count, int64_t number, uint6
         k0 += 0x9E3779B9u;                                                                         \
         k1 += 0xBB67AE85u;                                                                         \
     }
-    NC_ROUND NC_ROUND NC_ROUND NC_ROUND NC_ROUND
-    NC_ROUND NC_ROUND NC_ROUND NC_ROUND NC_ROUND
+    NC_ROUND NC_ROUND NC_ROUND NC_ROUND NC_ROUND NC_ROUND NC_ROUND
+    if (bits > 16) {
+        NC_ROUND NC_ROUND NC_ROUND
+    }
 #undef NC_ROUND
     NcBlock made = {{c0, c1, c2, c3}};
     return made;
@@ -199,7 +202,7 @@ NC_FN uint32_t nc_random_word(NcBlock made, uint64_t index, int bits, int lane)
 NC_FN uint32_t nc_random(int64_t seed, int64_t count, int64_t number, uint64_t index, int bits,
                          int lane)
 {
-    return nc_random_word(nc_random_block(seed, count, number, index / (128u / (unsigned)bits)),
+    return nc_random_word(nc_random_block(seed, count, number, index / (128u / (unsigned)bits), bits),
                           index, bits, lane);
 }
 

@@ -10,7 +10,7 @@ NC_FN NcVec<uint32_t, W> nc_draws(int64_t seed, int64_t count, int64_t number, u
     NcBlock made = {};
 #pragma unroll
     for (int i = 0; i < W; i++) {
-        if (i % each == 0) made = nc_random_block(seed, count, number, first / each + i / each);
+        if (i % each == 0) made = nc_random_block(seed, count, number, first / each + i / each, bits);
         drawn.at[i] = nc_random_word(made, inside + i, bits, lane);
     }
     return drawn;
@@ -39,11 +39,11 @@ template <bool ALIGNED>
 NC_FN void nc_draw_eight(uint32_t (&draws)[4], int64_t seed, int64_t count, int64_t number, uint64_t index)
 {
     uint32_t word[8];
-    const NcBlock first = nc_random_block(seed, count, number, index / 8);
+    const NcBlock first = nc_random_block(seed, count, number, index / 8, 16);
 #pragma unroll
     for (int k = 0; k < 4; k++) word[k] = first.word[k];
     if (!ALIGNED) {
-        const NcBlock next = nc_random_block(seed, count, number, index / 8 + 1);
+        const NcBlock next = nc_random_block(seed, count, number, index / 8 + 1, 16);
 #pragma unroll
         for (int k = 0; k < 4; k++) word[4 + k] = next.word[k];
 #pragma unroll

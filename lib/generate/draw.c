@@ -29,8 +29,8 @@ static int by_logit(const void *a, const void *b)
 // A number in (0, 1).
 static double number(const Draw *d, int64_t row, int64_t place)
 {
-    uint64_t high = philox_word(d->seed, (uint64_t)place, (uint64_t)row, 0, 0);
-    uint64_t low = philox_word(d->seed, (uint64_t)place, (uint64_t)row, 0, 1);
+    uint64_t high = philox_word(d->seed, (uint64_t)place, (uint64_t)row, 0, 32, 0);
+    uint64_t low = philox_word(d->seed, (uint64_t)place, (uint64_t)row, 0, 32, 1);
     return ((double)((high << 20) ^ (low >> 12)) + 0.5) / 0x1p52;
 }
 

@@ -417,12 +417,15 @@ static void indexed(void)
 static void random_words(void)
 {
     uint32_t out[4], zero[4] = {0}, ones[4] = {~0u, ~0u, ~0u, ~0u};
-    philox4x32_10(zero, zero, out);
+    philox4x32(zero, zero, 10, out);
     CHECK(out[0] == 0x6627e8d5 && out[1] == 0xe169c58d && out[2] == 0xbc57ac4c &&
           out[3] == 0x9b00dbd8);
-    philox4x32_10(ones, ones, out);
+    philox4x32(ones, ones, 10, out);
     CHECK(out[0] == 0x408f276d && out[1] == 0x41c83b0e && out[2] == 0xa20bc7c6 &&
           out[3] == 0x6d5451fd);
+    philox4x32(zero, zero, 7, out);
+    CHECK(out[0] == 0x5f6fb709 && out[1] == 0x0d893f64 && out[2] == 0x4f121f81 &&
+          out[3] == 0x4f730a48);
 
     Graph *g = fresh();
     EvalEnv env = environment();
@@ -437,16 +440,17 @@ static void random_words(void)
     EvalResult r;
     Value *all[8];
     CHECK(eval_graph_all(g, &env, &r, all) && all[n->id]->i[0] == 0xe169c58d);
-    CHECK(all[n->id]->i[1] == philox_word(0, 0, 0, 1, 1));
+    CHECK(all[n->id]->i[1] == philox_word(0, 0, 0, 1, 128, 1));
     CHECK(graph_node(g, OP_random, (Node *[]){seed, step}, 2, &a) == n);
     attr_set_int(&a, ATTR_site, 1);
     CHECK(graph_node(g, OP_random, (Node *[]){seed, step}, 2, &a) != n);
     // Neighbours share a block: the words of blocks 0 and 1, in order.
-    uint32_t block[2][4];
+    uint32_t block[2][4], halves[4];
     for (uint32_t k = 0; k < 2; k++)
-        philox4x32_10((uint32_t[]){k, 0, 0, 1}, (uint32_t[]){0, 0}, block[k]);
+        philox4x32((uint32_t[]){k, 0, 0, 1}, (uint32_t[]){0, 0}, 10, block[k]);
+    philox4x32((uint32_t[]){0, 0, 0, 1}, (uint32_t[]){0, 0}, 7, halves);
     for (int i = 0; i < 8; i++) {
-        const uint32_t word = block[i / 4][i % 4], half = block[0][i / 2] >> i % 2 * 16 & 0xffff;
+        const uint32_t word = block[i / 4][i % 4], half = halves[i / 2] >> i % 2 * 16 & 0xffff;
         CHECK(philox_draw(0, 0, 1, (uint64_t)i, 32, 0) == word);
         CHECK(philox_draw(0, 0, 1, (uint64_t)i, 16, 0) == half);
         CHECK(philox_draw(0, 0, 1, (uint64_t)i / 2, 64, i % 2) == word);
@@ -564,7 +568,7 @@ static void whole_tensors(void)
                 i == k ? NAN
                 : (i + k) % 2
                     ? special[(i * (k + 1)) % SPECIAL]
-                    : (philox_word(7, (uint64_t)k, 0, (uint64_t)i, 0) / 4294967296.0 - 0.5) * 9;
+                    : (philox_word(7, (uint64_t)k, 0, (uint64_t)i, 32, 0) / 4294967296.0 - 0.5) * 9;
         conditions[i] = i % 3 == 0;
     }
     int ops = 0;
