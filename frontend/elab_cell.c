@@ -37,6 +37,16 @@ ECell *cell_control(Elab *e, const char *name)
     return cell_new(e, &cell);
 }
 
+// Cells that the runtime makes have names that begin with '@'. A safetensors file keeps its own
+// entries under "__metadata__", so a tensor of that name could be written but not read.
+static bool reserved(Elab *e, Loc at, const char *name)
+{
+    if (*name != '@' && strcmp(name, "__metadata__") != 0) return false;
+    diag_error(e->diags, at, "the name '%s' is reserved for %s: choose another", name,
+               *name == '@' ? "the runtime" : "checkpoints");
+    return true;
+}
+
 ECell *cell_counter(Elab *e, const char *name, const Type *t)
 {
     ECell *c = cell_find(e, name);
@@ -46,7 +56,7 @@ ECell *cell_counter(Elab *e, const char *name, const Type *t)
 ECell *cell_setting(Elab *e, const Stmt *s, EFile *f)
 {
     ECell *known = cell_find(e, s->name);
-    if (known) return known;
+    if (known || reserved(e, loc_add(e->diags, s->span, 0, NULL), s->name)) return known;
     Frame frame = {.up = e->frame, .name = s->name, .file = f, .id = ++e->frames};
     frame.vars = strmap_new(e->arena);
     frame.scope = scope_child(e, NULL, "", false);
@@ -309,6 +319,7 @@ static ECell *cell_define(Elab *e, const Stmt *s, CellKind kind, const char *ful
                    advise(full, names, e->cell_list.n).text);
         return NULL;
     }
+    if (reserved(e, blame(e, span), full)) return NULL;
     c = cell_new(e, &(Cell){.name = full,
                             .kind = kind,
                             .type = *t,
