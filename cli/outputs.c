@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/folders.h"
 #include "cli/cli.h"
 
 int fail_to_write(const char *path)
@@ -25,13 +26,10 @@ static char *folder_of(const char *path)
     return folder;
 }
 
-// Whether both are, or would become, the same file. Devices never are, since they store nothing.
-static bool same_file(const char *a, const char *b)
+// Whether two paths of files that do not exist yet name the same one.
+static bool same_new_file(const char *a, const char *b)
 {
     struct stat x, y;
-    bool there = !stat(a, &x), both = there && !stat(b, &y);
-    if (both) return S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-    if (there || !stat(b, &y)) return false;
     const char *p = strrchr(a, '/'), *q = strrchr(b, '/');
     if (strcmp(p ? p + 1 : a, q ? q + 1 : b)) return false;
     char *in = folder_of(a), *other = folder_of(b);
@@ -39,6 +37,20 @@ static bool same_file(const char *a, const char *b)
                 x.st_ino == y.st_ino;
     free(in);
     free(other);
+    return same;
+}
+
+// Whether both are, or would become, the same file. Devices never are, since they store nothing.
+static bool same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    bool there = !stat(a, &x), both = there && !stat(b, &y);
+    if (both) return S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+    if (there || !stat(b, &y)) return false;
+    char *to = link_target(a), *also = link_target(b);
+    bool same = to && also && same_new_file(to, also);
+    free(to);
+    free(also);
     return same;
 }
 
@@ -91,13 +103,15 @@ bool output_possible(const char *path, int *code)
         *code = fail("- is not a file name: to write into a pipe, name /dev/stdout");
         return false;
     }
-    char *folder = folder_of(path), *inside = NULL; // (of a file, that is no folder: ENOTDIR)
+    char *target = link_target(path), *folder = target ? folder_of(target) : NULL;
+    char *inside = NULL; // (of a file, that is no folder: ENOTDIR)
     if (folder && asprintf(&inside, "%s/.", folder) < 0) inside = NULL;
     if (there && S_ISDIR(out.st_mode)) errno = EISDIR;
     bool possible = there ? !S_ISDIR(out.st_mode) && !access(path, W_OK)
                           : inside && !access(inside, W_OK | X_OK);
     free(inside);
     free(folder);
+    free(target);
     if (!possible) *code = fail_to_write(path);
     return possible;
 }

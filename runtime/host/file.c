@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "base/folders.h"
 #include "runtime/host/file.h"
 
 // MemAvailable includes the page cache.
@@ -281,8 +282,7 @@ RtCode rt_writer_begin(RtWriter *w, const char *path, RtError *e)
         w->fd = open(path, O_WRONLY | O_CLOEXEC);
         return w->fd < 0 ? write_failed(path, errno, e) : RT_OK;
     }
-    if (there) w->to = realpath(path, NULL); // replaces the target of a link, not the link
-    if (!w->to) w->to = strdup(path);
+    w->to = link_target(path); // replaces the target of a link, not the link
     if (!w->to) return rt_fail(e, RT_OOM, "out of memory");
     rt_file_sweep(w->to);
     w->temporary = rt_file_beside(w->to, there ? 0600 : 0666, &w->fd);

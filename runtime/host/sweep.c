@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/folders.h"
 #include "runtime/host/file.h"
 
 #define MARK ".netc-"
@@ -53,13 +54,11 @@ static void sweep_one(int dir, const char *name)
 // Opens the folder of the file that path refers to; *name: the file's name in it.
 static DIR *open_folder(const char *path, char **name)
 {
-    char *real = realpath(path, NULL); // a link: its target is written
-    char *folder = strdup(real ? real : path), *slash = folder ? strrchr(folder, '/') : NULL;
+    char *folder = link_target(path), *slash = folder ? strrchr(folder, '/') : NULL;
     *name = folder ? strdup(slash ? slash + 1 : folder) : NULL;
     if (slash) *slash = 0;
     DIR *d = !*name ? NULL : opendir(!slash ? "." : *folder ? folder : "/");
     free(folder);
-    free(real);
     return d;
 }
 

@@ -79,6 +79,14 @@ expect 0 "" "$NETC" --emit cuda model.net -o model.cu
 expect 0 "" "$NETC" --emit ast model.net -o link # what a link leads to is written, the link stays
 [ -L link ] && pass || fail "a link was replaced"
 same linked ast
+ln -s new ahead; ln -s ahead behind
+expect 0 "" "$NETC" --emit ast model.net -o behind # also if there is nothing yet
+[ -L behind ] && [ -L ahead ] && pass || fail "a link to a new file was replaced"
+same new ast
+ln -s none/file astray
+expect 1 "cannot write astray: No such file or directory" "$NETC" "${T[@]}" --steps 3 --save astray
+rm new
+expect 1 "ahead is a checkpoint" "$NETC" "${T[@]}" --steps 3 --save new --log ahead
 
 # -- output: none lost unnoticed, colour only on a terminal
 for words in "--emit cuda $MLP" "inspect $MLP" "eval $MLP ${DATA[*]} --device cpu" "${T[*]} --steps 3" "train --help"; do
