@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,13 +16,15 @@ static const char contract_head[] = "// contract: ", launch_head[] = "// launch:
 
 // -- reading --------------------------------------------------------------------------------------
 
-// The rest of the first line that begins with [head], or NULL.
+// The rest of the first line that begins with [head], without the end of the line ("\n" or "\r\n"),
+// or NULL.
 static const char *head_line(Arena *a, const char *text, const char *head)
 {
     for (const char *line = text; *line == '/';) {
         size_t n = strcspn(line, "\n");
+        size_t end = n && line[n - 1] == '\r' ? n - 1 : n;
         if (!strncmp(line, head, strlen(head)))
-            return arena_strndup(a, line + strlen(head), n - strlen(head));
+            return arena_strndup(a, line + strlen(head), end - strlen(head));
         line += n + (line[n] == '\n');
     }
     return NULL;
@@ -51,17 +54,25 @@ static const char *parse(Arena *a, EditedKernel *k)
     if (!k->contract || !launch)
         return "its head has no '// contract:' and '// launch:' lines, so nothing says what it "
                "replaces";
-    if (sscanf(launch, "grid %u %u %u, block %u %u %u, shared %u", &k->grid[0], &k->grid[1],
-               &k->grid[2], &k->block[0], &k->block[1], &k->block[2], &k->shared) != 7)
+    enum { THREADS = 1024, SHARED = 227 << 10, BLOCKS_YZ = 65535 };
+    int64_t grid[3], block[3], shared, threads = 1;
+    if (sscanf(launch,
+               "grid %" SCNd64 " %" SCNd64 " %" SCNd64 ", block %" SCNd64 " %" SCNd64 " %" SCNd64
+               ", shared %" SCNd64,
+               &grid[0], &grid[1], &grid[2], &block[0], &block[1], &block[2], &shared) != 7)
         return "its launch line is not 'grid X Y Z, block X Y Z, shared BYTES'";
-    uint64_t threads = 1, blocks = 1;
+    bool possible = shared >= 0 && shared <= SHARED;
     for (int i = 0; i < 3; i++) {
-        threads *= k->block[i] < 4096 ? k->block[i] : 4096;
-        blocks *= k->grid[i] != 0;
+        possible &= grid[i] >= 1 && grid[i] <= (i ? BLOCKS_YZ : INT32_MAX);
+        possible &= block[i] >= 1 && block[i] <= THREADS;
+        threads *= possible ? block[i] : 1;
+        k->grid[i] = (unsigned)grid[i];
+        k->block[i] = (unsigned)block[i];
     }
-    if (!threads || threads > 1024 || !blocks || k->shared > 227 << 10)
-        return "its launch is impossible: a block has 1 to 1024 threads and at most 232448 bytes "
-               "of shared memory";
+    k->shared = (unsigned)shared;
+    if (!possible || threads > THREADS)
+        return "its launch is impossible: a grid has at least one block (at most 2147483647 65535 "
+               "65535), a block has 1 to 1024 threads and at most 232448 bytes of shared memory";
     k->function = function_name(a, k->text);
     return k->function ? NULL : "it defines no kernel: extern \"C\" __global__ void NAME(...)";
 }

@@ -51,8 +51,13 @@ sed '/^\/\/ contract/d' as_generated.cu >"$edited"
 expect 1 "nothing says what it replaces" "$NETC" --emit cuda m.net
 sed 's/^\/\/ launch: .*/\/\/ launch: many/' as_generated.cu >"$edited"
 expect 1 "its launch line is not" "$NETC" --emit cuda m.net
-sed 's/, block [0-9]* /, block 2000 /' as_generated.cu >"$edited"
-expect 1 "its launch is impossible" "$NETC" --emit cuda m.net
+for change in '/launch/s/block [0-9]* /block 2000 /' '/launch/s/grid [0-9]* /grid -1 /' '/launch/s/grid [0-9]* 1 /grid 1 65536 /' \
+    '/launch/s/block [0-9]* /block 4294967297 /' '/launch/s/shared 0/shared -1/'; do
+    sed "$change" as_generated.cu >"$edited"
+    expect 1 "its launch is impossible" "$NETC" --emit cuda m.net
+done
+sed 's/$/\r/' as_generated.cu >"$edited" # as an editor elsewhere may save it
+expect 0 "" "$NETC" --emit cuda m.net
 sed 's/__global__/__device__/' as_generated.cu >"$edited"
 expect 1 "it defines no kernel" "$NETC" --emit cuda m.net
 
