@@ -46,7 +46,7 @@ class _Entry:
                 raise Error(f"'{name}' is on {t.device}, '{self.entry.name}' runs on {device}: move it there first")
             if not _EXCHANGE and t.requires_grad:
                 t = t.detach()
-            dense.append(t if t.is_contiguous() else t.contiguous())
+            dense.append(t.resolve_neg().contiguous())  # (a view such as z.conj().imag negates when it is read)
         out = {name: torch.empty(shape, **kind) for name, (shape, kind) in zip(self.names, self.kinds)}
         self.entry(*dense, out=out)
         return list(out.values())

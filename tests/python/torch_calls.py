@@ -66,6 +66,7 @@ def test_function():
     one = m.torch("block", outputs="logits")(X)  # one output: a tensor, and the inputs that it needs
     near(one, want[1])
     near(m.torch(outputs=["logits"])(X.t().contiguous().t()), want[1])  # made dense
+    near(m.torch(outputs=["logits"])(torch._neg_view(-X)), want[1])  # negated when it is read
 
 
 def test_wrong():
