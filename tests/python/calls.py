@@ -154,6 +154,8 @@ def test_errors():
         netc.compile(ADD, precision="f8")
     with raises(netc.Error, "q"):
         netc.compile(ADD, defines={"q": 1})
+    with raises(netc.Error, "(tune_file=…)"):  # by its name here
+        netc.compile(ADD, device="cpu").tune(1)
     with raises(UnicodeEncodeError):
         netc.compile("model \udc80 {\n}")
     with raises(ValueError):
