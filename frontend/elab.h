@@ -117,6 +117,7 @@ typedef struct Scope { // of parameter names
     const char *name;
     const char *path; // computed by scope_path; NULL until then
     bool reuse;       // by `reuse`: its parameters must exist
+    bool of_cell;     // named after the parameter that a function of an update or of `with` gets
 } Scope;
 
 typedef struct Frame { // a function being elaborated
@@ -146,6 +147,7 @@ struct ECell {
     uint32_t defined_in;     // the number of the elaboration that last defined it
     const char *model;       // the model whose elaboration first defined it
     bool in_model;           // read or written by a model
+    bool of_cell;            // defined in such a scope
     Node *init;  // its initial value in the init graph, which may read cells; NULL: cell.initial
     Node *first; // if cell.first_batch: its initial value in the graph of ENTRY_FIRST_BATCH
     bool in_set; // in the set of the current `minimize`, and not updated yet

@@ -290,12 +290,27 @@ static ECell *clash(Elab *e, const Stmt *s, ECell *c, Scope *scope)
     return NULL;
 }
 
+// A layer 'w' beside a parameter 'w' can have a state 'w.m', and so can the update of 'w'.
+static ECell *two_owners(Elab *e, const ECell *c, Span span)
+{
+    Diag *d = diag_error(e->diags, blame(e, span),
+                         "'%s' is the name of two tensors: one of a call in a model, and one that "
+                         "an update, or 'with', gives to a parameter",
+                         c->cell.name);
+    if (c->cell.loc)
+        diag_note_span(e->diags, d, loc_user_span(e->diags, c->cell.loc), "first here");
+    diag_note(e->diags, d, "give the call another name (… as NAME) than the parameter has");
+    return NULL;
+}
+
 static ECell *cell_define(Elab *e, const Stmt *s, CellKind kind, const char *full, const Type *t,
                           Scope *scope)
 {
     ECell *c = cell_find(e, full);
     Span span = s->name_span.end ? s->name_span : s->span;
+    bool of_cell = scope && scope->of_cell;
     if (c) {
+        if (c->of_cell != of_cell) return two_owners(e, c, span);
         bool reuse = scope && scope->reuse;
         if (c->defined_in == e->elaboration && !reuse) return clash(e, s, c, scope);
         if (!type_equal(&c->cell.type, t) || (kind == CELL_PARAM) != (c->cell.kind == CELL_PARAM)) {
@@ -326,6 +341,7 @@ static ECell *cell_define(Elab *e, const Stmt *s, CellKind kind, const char *ful
                             .frozen = s->kind == STMT_PARAM && s->flag,
                             .loc = loc_add(e->diags, span, e->frame->call, NULL)});
     c->defined_in = e->elaboration;
+    c->of_cell = of_cell;
     return define_initial(e, c, s->expr) ? c : NULL;
 }
 

@@ -266,6 +266,7 @@ Scope *scope_child(Elab *e, Scope *up, const char *name, bool reuse)
     s->up = up;
     s->name = name;
     s->reuse = reuse || (up && up->reuse);
+    s->of_cell = up && up->of_cell;
     return s;
 }
 

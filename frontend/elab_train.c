@@ -316,6 +316,7 @@ static void apply_update(Elab *e, Val fn, const char *as, ECell *c, Node *grad, 
     Val args[2] = {val_cell(c), val_node(grad)};
     uint32_t before = reported(e), writes = e->writes;
     Scope *scope = scope_child(e, NULL, c->cell.name, false);
+    scope->of_cell = true;
     if (as) scope = scope_child(e, scope, as, false);
     Val v = call_leading(e, fn, args, 2, span, scope);
     const char *missing = v.kind == V_FN ? fn_missing(e, v.fn) : NULL;

@@ -43,6 +43,7 @@ static Val replaced(Elab *e, const With *w, ECell *c, Span span)
     Val p = with_value(e, c, span);
     if (p.kind == V_POISON) return p;
     Scope *scope = scope_child(e, NULL, c->cell.name, false);
+    scope->of_cell = true;
     if (w->as) scope = scope_child(e, scope, w->as, false);
     Val v = call_leading(e, w->fn, &p, 1, w->span, scope);
     const char *missing = v.kind == V_FN ? fn_missing(e, v.fn) : NULL;
