@@ -246,9 +246,12 @@ static RtCode pass_all(RtImages *s, Pass pass, unsigned char *to, RtError *e)
 }
 
 // -- arrays ---------------------------------------------------------------------------------------
+// The labels, if they are asked for by name or the input holds one number per example (also of
+// `stream`: images and labels may be named alike).
 static bool is_labels(const char *part, const ProgType *wanted)
 {
-    return part ? !strcmp(part, "labels") : wanted && wanted->rank == 0;
+    bool number = wanted && wanted->rank == 0;
+    return part && strcmp(part, "stream") != 0 ? !strcmp(part, "labels") : number;
 }
 
 static RtCode known_part(const RtImages *s, const char *part, const ProgType *wanted, RtError *e)

@@ -60,6 +60,7 @@ expect 0 "" "${T[@]}" --data image=train --steps $((at + 7)) --save w.safetensor
 same r.safetensors w.safetensors "resumed at $at"
 # Evaluation and prediction take them, too; a folder without classes has no labels.
 expect 0 "accuracy 1" "$NETC" eval c.net --data image=test:stream --data label=test --weights m.safetensors --device cpu
+expect 0 "accuracy 1" "$NETC" eval c.net --data image=test:stream --data label=test:stream --weights m.safetensors --device cpu
 for how in test test:stream; do
     expect 0 "33 examples" "$NETC" predict c.net --data image=$how --weights m.safetensors --device cpu -o logits=p.npy
     [ -e q.npy ] && same p.npy q.npy "predicted from files" || mv p.npy q.npy
