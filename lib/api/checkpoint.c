@@ -87,16 +87,20 @@ static bool ignored(const Loading *v, const char *name, bool *used)
     return any;
 }
 
-// Transposes the matrix if its name in the model matches one of the caller's patterns.
-static void turn(Loading *v, RtTensor *t, const char *name, bool *turned)
+// Whether the matrix of this name in the model is to be transposed; used[k]: pattern k says so.
+static bool to_turn(const Loading *v, const RtTensor *t, const char *name, bool *used)
 {
     bool any = false;
     for (int k = 0; k < v->o.ntranspose && t->type.rank == 2; k++) {
         bool match = plain_match(v->o.transpose[k], name);
-        turned[k] |= match;
+        if (used) used[k] |= match;
         any |= match;
     }
-    if (!any) return;
+    return any;
+}
+
+static void turn(Loading *v, RtTensor *t)
+{
     int64_t rows = t->type.dim[0], columns = t->type.dim[1];
     void *out = arena_alloc(v->arena, (size_t)prog_type_bytes(&t->type) + 1);
     matrix_turn(t->data, prog_dtype_bytes(t->type.dtype), rows, columns, out);
@@ -104,8 +108,8 @@ static void turn(Loading *v, RtTensor *t, const char *name, bool *turned)
     t->data = out;
 }
 
-// Collects the file's tensors under their names in the model. false: a rule matches none, which is
-// reported.
+// Collects the file's tensors under their names in the model. false: a rule matches none, or two
+// tensors get one name, which is reported.
 static bool name_tensors(Loading *v)
 {
     bool *used = NEW_ARRAY(v->arena, bool, v->o.nmap + 1);
@@ -120,8 +124,17 @@ static bool name_tensors(Loading *v)
             used[k] = used[k] || renamed;
             if (!to) to = renamed;
         }
-        turn(v, &v->file.at[i], to ? to : name, turned);
-        strmap_set(&v->by_name, to ? to : name, &v->file.at[i]);
+        if (!to) to = name;
+        RtTensor *t = &v->file.at[i], *other = strmap_get(&v->by_name, to);
+        if (other) {
+            v->status = lib_fail(v->err, NETC_INVALID,
+                                 "%s: '%s' and '%s' would both be the model's '%s'; rename or "
+                                 "ignore one of them",
+                                 v->path, other->name, name, to);
+            return false;
+        }
+        if (to_turn(v, t, to, turned)) turn(v, t);
+        strmap_set(&v->by_name, to, t);
     }
     for (int k = 0; k < v->o.ntranspose; k++)
         if (!turned[k]) {
@@ -206,13 +219,17 @@ static bool transposed(const ProgType *a, const ProgType *b)
            a->dim[1] == b->dim[0];
 }
 
-static void list_cell(Buf *out, const ProgCell *c, const RtTensor *t)
+static void list_cell(const Loading *v, Buf *out, const ProgCell *c, const RtTensor *t)
 {
     char want[240], have[240] = "has no such tensor";
     prog_type_text(want, sizeof want, &c->type);
     if (t) prog_type_text(have, sizeof have, &t->type);
-    buf_printf(out, "\n  %s: the model has %s, the file %s%s", c->name, want, have,
-               t && transposed(&t->type, &c->type) ? ", which is its transpose" : "");
+    const char *why = "";
+    if (t && to_turn(v, t, c->name, NULL))
+        why = " after it was transposed";
+    else if (t && transposed(&t->type, &c->type))
+        why = ", which is its transpose";
+    buf_printf(out, "\n  %s: the model has %s, the file %s%s", c->name, want, have, why);
 }
 
 // Whether every cell has a tensor and every tensor a cell. If not, reports all differences.
@@ -238,7 +255,7 @@ static bool fits(Loading *v)
         // (every narrower float can be represented in a wider one)
         if (other && (c->type.dtype >= PD_F32 || convert(v, c, t))) continue;
         nwrong++;
-        list_cell(&wrong, c, t);
+        list_cell(v, &wrong, c, t);
         if (other) buf_str(&wrong, " of values that are too large for it");
     }
     const ProgCell *mine;

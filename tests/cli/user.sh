@@ -134,6 +134,8 @@ expect 1 "fc1.weight: only in the file" "$NETC" train plain.net "${DATA[@]}" --d
 ! grep -q 'fc1.weight\.' "$W/.out" && pass || fail "moments are listed: $(head -20 "$W/.out")"
 expect 1 "'zzz*' is to be ignored but matches no tensor of" "$NETC" "${R[@]}" --weights a.safetensors --ignore 'zzz*'
 expect 1 "FILE_NAME=MODEL_NAME" "$NETC" "${R[@]}" --weights a.safetensors --map fc1
+expect 1 "'fc1.bias' and 'fc2.bias' would both be the model's 'first.bias'; rename or ignore one of them" "$NETC" "${R[@]}" --weights a.safetensors --map 'fc*.bias=first.bias' --map 'fc1.*=first.*'
+expect 1 "after it was transposed" "$NETC" "${R[@]}" --weights a.safetensors --map 'fc1.*=first.*' --transpose first.weight
 expect 0 "" "$NETC" eval "$MLP" "${DATA[@]}" --device cpu --weights a.safetensors
 cp "$W/.out" straight
 expect 0 "" "$NETC" eval renamed.net "${DATA[@]}" --device cpu --weights a.safetensors --map 'fc1.*=first.*'
