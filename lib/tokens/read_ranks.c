@@ -98,12 +98,7 @@ void read_ranks(Reading *r, const char *path)
     const char *name = r->pattern ? r->pattern : pattern_of_file(path),
                *text = reading_file(r, path, &n);
     if (!text) return;
-    if (!name)
-        return reading_fail(r,
-                            "%s holds ranks, but not the pattern that splits text; give it with "
-                            "--pattern: gpt2, cl100k, llama3 or o200k",
-                            path);
-    if (!named_pattern(name))
+    if (name && !named_pattern(name))
         return reading_fail(r, "there is no pattern '%s'; there are gpt2, cl100k, llama3 and o200k",
                             name);
     int line = 1;
@@ -116,6 +111,11 @@ void read_ranks(Reading *r, const char *path)
         at = next;
     }
     if (reading_failed(r)) return;
+    if (!name) // (said only of ranks: any text may have been given)
+        return reading_fail(r,
+                            "%s holds ranks, but not the pattern that splits text; give it with "
+                            "--pattern: gpt2, cl100k, llama3 or o200k",
+                            path);
     bpe_merge_by_number(r->t->bpe);
     r->t->bpe->whole = true;
     reading_cut(r, path, named_pattern(name), PATTERN_RUST);

@@ -84,6 +84,7 @@ bad "cannot open none.json" a.txt --tokenizer none.json
 bad "neither a tokenizer.json nor vocab.json" a.txt --tokenizer .
 bad "cannot open none: No such file or directory; it is a file or a folder with a tokenizer.json" a.txt --tokenizer none
 bad "give it with --pattern" a.txt --tokenizer "$G/small.tiktoken"
+bad "a.txt:1: a token in base64, a space and its number are expected" a.txt --tokenizer a.txt
 bad "there is no pattern 'gpt9'" a.txt --tokenizer "$G/small.tiktoken" --pattern gpt9
 bad "has no token '<|none|>'" a.txt --tokenizer gpt2 --end '<|none|>'
 bad "has no token '<|endoftext|>' (a file of ranks has no special tokens)" a.txt --tokenizer "$G/small.tiktoken" --pattern gpt2 --end '<|endoftext|>' -o x.bin
