@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""As workloads_torch.py: ShuffleNetV2, Longformer."""
+"""As workloads_torch.py: ShuffleNetV2, Longformer, Mamba-2."""
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
 import torchvision
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-from workloads_common import adamw, clipped, device, ints, measure, size, tiny
+from workloads_common import adamw, clipped, device, ints, measure, rand, size, tiny
 from workloads_sequences_torch import MLP, Heads
 from workloads_torch import classifier
 
@@ -63,6 +63,68 @@ def longformer():
     vocab, batch, T = size(50265, 40), size(4, 2), size(4096, 24)
     net = Longformer(size(12, 2), size(768, 16), size(12, 2), size(512, 8), vocab, T).to(device)
     return net, net, (ints(vocab, batch, T), ints(2, batch, T) > 0), clipped(1.0, adamw(1e-4, 0.01))
+
+
+def sums_between(a):
+    """(..., n) -> (..., n, n): the sum of a after element j up to element i, -inf above the diagonal."""
+    s, at = a.cumsum(-1), torch.arange(a.shape[-1], device=a.device)
+    return torch.where(at[:, None] >= at, s[..., :, None] - s[..., None, :], -torch.inf)
+
+
+def ssd(x, a, b, c, chunk):
+    """As in Dao and Gu's listing: x (B, T, H, P), a (B, T, H), b, c (B, T, N)."""
+    x, b, c = (t.unflatten(1, (-1, chunk)) for t in (x, b, c))
+    a = a.unflatten(1, (-1, chunk)).permute(0, 3, 1, 2)
+    s = a.cumsum(-1)
+    near = torch.einsum("bcln,bcsn,bhcls,bcshp->bclhp", c, b, sums_between(a).exp(), x)
+    states = torch.einsum("bcln,bhcl,bclhp->bchpn", b, torch.exp(s[..., -1:] - s), x)
+    passed = sums_between(F.pad(s[..., -1], (1, 0))).exp()
+    before = torch.einsum("bhzc,bchpn->bzhpn", passed[:, :, :-1, 1:], states)
+    far = torch.einsum("bcln,bchpn,bhcl->bclhp", c, before, s.exp())
+    return (near + far).flatten(1, 2)
+
+
+class SSDBlock(nn.Module):
+    def __init__(self, width, heads, state, chunk):
+        super().__init__()
+        inner = 2 * width
+        self.heads, self.chunk, self.sizes = heads, chunk, (inner, state)
+        self.into = nn.Linear(width, 2 * inner + 2 * state + heads, bias=False)
+        self.conv = nn.Conv1d(inner + 2 * state, inner + 2 * state, 4, groups=inner + 2 * state)
+        self.rate_bias, self.a_log = nn.Parameter(torch.rand(heads) * 4.6 - 6.9), nn.Parameter(torch.log(1 + 15 * torch.rand(heads)))
+        self.skip, self.norm, self.out = nn.Parameter(torch.ones(heads)), nn.RMSNorm(inner, 1e-5), nn.Linear(inner, width, bias=False)
+
+    def forward(self, x):
+        inner, state = self.sizes
+        z, u, rate = self.into(x).split([inner, inner + 2 * state, self.heads], -1)
+        u = F.silu(self.conv(F.pad(u.transpose(1, 2), (3, 0))).transpose(1, 2))
+        u, b, c = u.split([inner, state, state], -1)
+        rate = F.softplus(rate.float() + self.rate_bias)
+        u = u.unflatten(-1, (self.heads, -1))
+        y = ssd(u * rate[..., None], rate * -torch.exp(self.a_log), b, c, self.chunk) + u * self.skip[:, None]
+        return self.out(self.norm(y.flatten(2) * F.silu(z)))
+
+
+class Mamba2(nn.Module):
+    def __init__(self, layers, width, heads, state, chunk, vocab):
+        super().__init__()
+        self.words = nn.Embedding(vocab, width)
+        nn.init.normal_(self.words.weight, std=0.02)
+        self.norm = nn.ModuleList([nn.RMSNorm(width, 1e-5) for _ in range(layers)])
+        self.layer = nn.ModuleList([SSDBlock(width, heads, state, chunk) for _ in range(layers)])
+        self.last = nn.RMSNorm(width, 1e-5)
+
+    def forward(self, tokens):
+        x = self.words(tokens[:, :-1])
+        for norm, layer in zip(self.norm, self.layer):
+            x = x + layer(norm(x))
+        return F.cross_entropy(F.linear(self.last(x), self.words.weight).float().flatten(0, 1), tokens[:, 1:].flatten())
+
+
+def mamba2():
+    vocab = size(32000, 40)
+    net = Mamba2(size(12, 2), size(1024, 16), size(32, 4), size(128, 6), size(256, 4), vocab).to(device)
+    return net, net, (ints(vocab, size(4, 2), size(2048, 16) + 1),), clipped(1.0, adamw(6e-4, 0.1, betas=(0.9, 0.95)))
 
 
 if __name__ == "__main__":
