@@ -15,7 +15,7 @@ all+=" llama translate lstm_lm mamba conformer gat pointnet flow nerf ppo"
 all+=" gpt2_xl efficientnet densenet swin detector simclr vqvae stylegan wgan"
 all+=" deeplab edsr hifigan r2plus1d mae detr clip capsule arcface"
 all+=" maml schnet ctc crf rwkv retnet mla whisper perceiver patchtst nbeats fno node kan twotower sac"
-all+=" shufflenet longformer mamba2"
+all+=" shufflenet longformer mamba2 instantngp"
 
 # NAME: its file and options
 file_of() {
@@ -26,7 +26,7 @@ file_of() {
         *) echo "bench/workloads/$1.net" ;;
     esac
 }
-precision_of() { case ${PRECISION:+tf32}$1 in tf32* | pinn | tabular | pointnet | flow | nerf | ppo | maml | schnet | crf | fno | sac) echo tf32 ;; *) echo bf16 ;; esac; }
+precision_of() { case ${PRECISION:+tf32}$1 in tf32* | pinn | tabular | pointnet | flow | nerf | ppo | maml | schnet | crf | fno | sac | instantngp) echo tf32 ;; *) echo bf16 ;; esac; }
 
 for name in ${*:-$all}; do
     # shellcheck disable=SC2046,SC2086

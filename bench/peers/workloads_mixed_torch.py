@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""As workloads_torch.py: ShuffleNetV2, Longformer, Mamba-2."""
+"""As workloads_torch.py: ShuffleNetV2, Longformer, Mamba-2, hash grids."""
+import math
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
 import torchvision
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-from workloads_common import adamw, clipped, device, ints, measure, rand, size, tiny
+from workloads_common import adam, adamw, clipped, device, ints, measure, rand, size, tiny
 from workloads_sequences_torch import MLP, Heads
 from workloads_torch import classifier
 
@@ -127,5 +129,47 @@ def mamba2():
     return net, net, (ints(vocab, size(4, 2), size(2048, 16) + 1),), clipped(1.0, adamw(6e-4, 0.1, betas=(0.9, 0.95)))
 
 
+# -- fields ------------------------------------------------------------------------------------------------------------------------
+class Grid(nn.Module):
+    def __init__(self, n, rows, features):
+        super().__init__()
+        self.n, self.rows = n, rows  # a power of two
+        self.table = nn.Parameter(torch.rand(min(rows, (n + 1) ** 3), features) * 2e-4 - 1e-4)
+        self.register_buffer("corner", torch.tensor([[c // 4, c // 2 % 2, c % 2] for c in range(8)]), persistent=False)
+
+    def forward(self, x):
+        at = x * self.n
+        low = at.floor()
+        share = (at - low)[:, None]
+        i, j, k = torch.where(self.corner == 1, share, 1 - share).unbind(-1)
+        weight = (i * j * k)[..., None]
+        i, j, k = (low.long()[:, None] + self.corner).unbind(-1)
+        if (self.n + 1) ** 3 <= self.rows:
+            row = (i * (self.n + 1) + j) * (self.n + 1) + k
+        else:
+            row = (i ^ (j * 2654435761) ^ (k * 805459861)) & (self.rows - 1)
+        return (weight * self.table[row]).sum(1)
+
+
+class InstantNGP(nn.Module):
+    def __init__(self, levels, coarsest, finest, rows, features, width):
+        super().__init__()
+        growth = math.exp(math.log(finest / coarsest) / (levels - 1))
+        self.level = nn.ModuleList([Grid(math.floor(coarsest * growth ** i + 1e-6), rows, features) for i in range(levels)])
+        self.fc1, self.fc2, self.fc3 = (nn.Linear(a, b, bias=False) for a, b in [(levels * features, width), (width, width), (width, 1)])
+
+    def forward(self, at, distance):
+        x = at - at.floor()
+        h = torch.cat([level(x) for level in self.level], -1)
+        y = self.fc3(F.relu(self.fc2(F.relu(self.fc1(h)))))[:, 0]
+        return ((y - distance).abs() / (distance.abs() + 0.01)).mean()
+
+
+def instantngp():
+    batch = size(2 ** 18, 20)
+    net = InstantNGP(size(16, 4), size(16, 2), size(2048, 20), size(2 ** 19, 128), 2, size(64, 8)).to(device)
+    return net, net, (rand(batch, 3), rand(batch)), adam(1e-3, betas=(0.9, 0.99), eps=1e-15)
+
+
 if __name__ == "__main__":
-    measure(globals())
+    measure(globals(), in_f32=["instantngp"])
