@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""As workloads_torch.py: ShuffleNetV2, Longformer, Mamba-2, hash grids."""
+"""As workloads_torch.py: ShuffleNetV2, Longformer, Mamba-2, hash grids, BYOL."""
 import math
+from functools import partial
 
 import torch
 import torch.nn as nn
@@ -10,7 +11,7 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 from workloads_common import adam, adamw, clipped, device, ints, measure, rand, size, tiny
 from workloads_sequences_torch import MLP, Heads
-from workloads_torch import classifier
+from workloads_torch import classifier, images
 
 
 def shufflenet():
@@ -169,6 +170,40 @@ def instantngp():
     batch = size(2 ** 18, 20)
     net = InstantNGP(size(16, 4), size(16, 2), size(2048, 20), size(2 ** 19, 128), 2, size(64, 8)).to(device)
     return net, net, (rand(batch, 3), rand(batch)), adam(1e-3, betas=(0.9, 0.99), eps=1e-15)
+
+
+# -- networks with a slow copy -------------------------------------------------------------------------------------------------------
+def projection(features, hidden, out):
+    return nn.Sequential(nn.Linear(features, hidden), nn.BatchNorm1d(hidden, track_running_stats=False), nn.ReLU(), nn.Linear(hidden, out))
+
+
+def byol():
+    side, hidden, code, batch = size(64, 16), size(4096, 24), size(256, 12), size(256, 3)
+
+    def views_of():
+        net = torchvision.models.ResNet(torchvision.models.resnet.BasicBlock, [2, 2, 2, 2], norm_layer=partial(nn.BatchNorm2d, track_running_stats=False))
+        net.conv1, net.maxpool, net.fc = nn.Conv2d(3, 64, 3, padding=1, bias=False), nn.Identity(), projection(512, hidden, code)
+        return net.to(device, memory_format=torch.channels_last)
+    net, slow, predict = views_of(), views_of().requires_grad_(False), projection(code, hidden, code).to(device)
+    slow.load_state_dict(net.state_dict())
+
+    def loss(one, other):
+        guess = predict(net(torch.cat([one, other])))
+        with torch.no_grad():
+            goal = slow(torch.cat([other, one]))
+        return 4 - 4 * F.cosine_similarity(guess.float(), goal.float(), dim=-1).mean()
+    data, fast = (images(batch, side), images(batch, side)), list(net.parameters())
+
+    def steps(compiled):
+        f, optimizer = compiled(loss), adam(3e-4)(fast + list(predict.parameters()))
+
+        def step():
+            optimizer.zero_grad(set_to_none=True)
+            f(*data).backward()
+            optimizer.step()
+            torch._foreach_lerp_(list(slow.parameters()), fast, 0.004)
+        return step
+    return (net, slow, predict, loss), steps, data, None
 
 
 if __name__ == "__main__":
