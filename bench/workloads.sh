@@ -15,7 +15,7 @@ all+=" llama translate lstm_lm mamba conformer gat pointnet flow nerf ppo"
 all+=" gpt2_xl efficientnet densenet swin detector simclr vqvae stylegan wgan"
 all+=" deeplab edsr hifigan r2plus1d mae detr clip capsule arcface"
 all+=" maml schnet ctc crf rwkv retnet mla whisper perceiver patchtst nbeats fno node kan twotower sac"
-all+=" shufflenet longformer mamba2 instantngp byol"
+all+=" shufflenet longformer mamba2 instantngp byol rainbow"
 
 # NAME: its file and options
 file_of() {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""As workloads_torch.py: ShuffleNetV2, Longformer, Mamba-2, hash grids, BYOL."""
+"""As workloads_torch.py: ShuffleNetV2, Longformer, Mamba-2, hash grids, BYOL, Rainbow."""
 import math
 from functools import partial
 
@@ -204,6 +204,59 @@ def byol():
             torch._foreach_lerp_(list(slow.parameters()), fast, 0.004)
         return step
     return (net, slow, predict, loss), steps, data, None
+
+
+class Dueling(nn.Module):
+    def __init__(self, actions, atoms, width):
+        super().__init__()
+        self.conv = nn.ModuleList([nn.Conv2d(*row) for row in [(4, 32, 8, 4), (32, 64, 4, 2), (64, 64, 3, 1)]])
+        self.value = nn.ModuleDict({"hidden": nn.Linear(3136, width), "out": nn.Linear(width, atoms)})
+        self.gain = nn.ModuleDict({"hidden": nn.Linear(3136, width), "out": nn.Linear(width, actions * atoms)})
+        self.sizes = actions, atoms
+
+    def forward(self, frames):
+        x = frames.float() / 255
+        for conv in self.conv:
+            x = F.relu(conv(x))
+        x = x.permute(0, 2, 3, 1).flatten(1)
+        value, gain = (part["out"](F.relu(part["hidden"](x))) for part in (self.value, self.gain))
+        gain = gain.unflatten(-1, self.sizes)
+        return (value[:, None] + gain - gain.mean(1, keepdim=True)).float()
+
+
+def rainbow():
+    actions, atoms, width, batch, low, high = size(18, 4), size(51, 7), size(512, 16), size(512, 5), -10, 10
+    net, old = (Dueling(actions, atoms, width).to(device, memory_format=torch.channels_last) for _ in range(2))
+    old.requires_grad_(False).load_state_dict(net.state_dict())
+    at = torch.arange(atoms, device=device)
+    gap = (high - low) / (atoms - 1)
+    returns, row = low + gap * at, torch.arange(batch, device=device)
+
+    def loss(seen, later, action, reward, going, weight):
+        with torch.no_grad():
+            best = (net(later).softmax(-1) * returns).sum(-1).argmax(-1)
+            likely = old(later).softmax(-1)[row, best]
+            place = ((reward[:, None] + 0.99 ** 3 * going[:, None] * returns).clamp(low, high) - low) / gap
+            goal = ((1 - (place[:, None] - at[:, None]).abs()).clamp(min=0) * likely[:, None]).sum(-1)
+        each = -(goal * net(seen)[row, action].log_softmax(-1)).sum(-1)
+        return (weight * each).mean(), each.detach()
+
+    def frames():
+        return ints(256, batch, 4, 84, 84).to(torch.uint8).to(memory_format=torch.channels_last)
+    data = frames(), frames(), ints(actions, batch), rand(batch), ints(2, batch).float(), rand(batch).abs()
+
+    def steps(compiled):
+        f, optimizer, done = compiled(loss), adam(6.25e-5, eps=1.5e-4)(net.parameters()), [0]
+
+        def step():
+            optimizer.zero_grad(set_to_none=True)
+            f(*data)[0].backward()
+            optimizer.step()
+            done[0] += 1
+            if done[0] % 2000 == 0:
+                torch._foreach_copy_(list(old.parameters()), list(net.parameters()))
+        return step
+    return (net, old, loss), steps, data, None
 
 
 if __name__ == "__main__":
