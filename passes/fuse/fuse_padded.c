@@ -101,6 +101,15 @@ static int grown_count(const Node *n, const Type *like)
     return grown;
 }
 
+// A vector that is broadcast, padded with zeros. A converted one is padded before: the matmul library
+// reads a bias in the type of its result (fuse_epilogue.c).
+static Node *longer_vector(Pad *p, const Node *n, const int64_t *want)
+{
+    if (n->op != OP_cast) return with_zeros(p->dst, p->map.map[n->id], want);
+    Node *x = with_zeros(p->dst, p->map.map[n->args[0]->id], want);
+    return graph_cast(p->dst, x, n->type.dtype);
+}
+
 // A broadcast with the sizes of [like]: a vector along a padded axis is padded with zeros, or
 // counts on; along other axes it is broadcast as before.
 static Form spread(Pad *p, const Node *n, const Type *like)
@@ -115,7 +124,7 @@ static Form spread(Pad *p, const Node *n, const Type *like)
         covered += !spreads && like->dim[dims[i]] != n->type.dim[dims[i]];
     }
     Node *x = p->map.map[b->id];
-    if (covered) x = b->op == OP_iota ? longer_iota(p, b, want) : with_zeros(p->dst, x, want);
+    if (covered) x = b->op == OP_iota ? longer_iota(p, b, want) : longer_vector(p, b, want);
     Attrs at = attrs_copy(n->attrs);
     attr_set_ints(p->dst, &at, ATTR_shape, like->dim, like->rank);
     bool zero = covered == 1 && grown_count(n, like) == 1 && b->op != OP_iota;

@@ -263,6 +263,26 @@ static void check_merged(Arena *a)
     }
 }
 
+// The library adds the bias of a padded product, which is padded in the type in which it reads it.
+static const char biased[] =
+    "use nn\n"
+    "model head(x: f32[32768, 512], t: i32[32768] in 0..1003) {\n"
+    "    return l = cross_entropy(linear(x, 1003), t)\n"
+    "}\n";
+
+static void check_biased(Arena *a)
+{
+    Module *m;
+    Target t = target_cuda(90, true);
+    Program *p = compile_in(PREC_BF16, a, &t, biased, &m);
+    if (!p) return;
+    CHECK(p->ngemms == 1);
+    const ProgGemm *g = &p->gemms[0];
+    CHECK_MSG(g->n > 1003 && g->epilogue == PE_BIAS && g->c_type == PD_BF16,
+              "%lld columns, epilogue %d, type %d", (long long)g->n, (int)g->epilogue,
+              (int)g->c_type);
+}
+
 // On sm_90 a product of an operand with odd rows is not worth a copy; the other one is turned.
 static const char uneven[] =
     "const m = 32768\n"
@@ -494,6 +514,7 @@ int main(void)
     slow.units = 2;
     Program *r = compile(a, &slow, beside, &with), *s = compile(a, &slow, apart, &without);
     check_uneven(a);
+    check_biased(a);
     check_merged(a);
     if (p) check_plan(p, 8);
     if (tf32) check_plan(tf32, 4);
