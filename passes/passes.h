@@ -105,6 +105,7 @@ Graph *pass_vectors(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_prepare(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_narrow(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_scatter(Graph *g, Module *m, const PassOptions *o);
+Graph *pass_long_scans(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_first_sorted(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_layout(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_recompute(Graph *g, Module *m, const PassOptions *o);

@@ -62,6 +62,8 @@ const Pass pass_table[] = {
      PASS_OPTIONAL},
     {"scatter", "on a GPU a scatter of many updates first finds the last one of each place",
      pass_scatter, PASS_OPTIONAL},
+    {"long_scans", "on a GPU running sums along a long axis of few rows are computed in pieces",
+     pass_long_scans, PASS_OPTIONAL},
     {"first_sorted", "a sort of which only the first few elements are read finds only these",
      pass_first_sorted, PASS_OPTIONAL},
     {"layout", "a tensor that a product reads by windows is stored in reading order", pass_layout,

@@ -1,12 +1,13 @@
 // A matrix-vector product becomes an elementwise product and a sum, that is a reduction: it runs at
 // memory bandwidth and can be fused with the operations before and after it. A library call, in
 // contrast, reads stored operands and stores its result, and generating a token takes hundreds of
-// calls.
+// calls. The same for products of many tiny matrices (rotations of points, 5 x 5 by 5 x 5), of
+// which a library computes one per block.
 //
 // Requires: gradients expanded, precision chosen; attention has matched its products. Runs only on
-// a GPU. In training, only products of a batch of matrices with a vector each (capsules that vote):
-// the library would take them one after the other, and copies of matrices whose batch has no single
-// stride.
+// a GPU. In training, of products with a vector only those of a batch of matrices (capsules that
+// vote): the library would take them one after the other, and copies of matrices whose batch has no
+// single stride.
 // Keeps: every value within rounding (the same factors and accumulator type, another order of
 // summation), except that rows that a softmax's mask excludes count as zeros even where they are
 // NaN. Breaks: nothing.
@@ -142,17 +143,24 @@ static Node *mask_of(Graph *g, const Node *x, Node *const *map)
     return mask;
 }
 
-// A product that sums over nothing (the gradient of a product with a vector) is elementwise.
-static bool sums_nothing(const Node *dot)
+// Whether the product is computed from its operands broadcast to all of its factors: one that sums
+// over nothing (the gradient of a product with a vector) is elementwise, and tiny matrices of a
+// large batch are sums.
+static bool is_broadcast(const Node *dot)
 {
-    return dot->op == OP_dot && reduced_count(dot) == 1 &&
-           type_count(&dot->type) >= LEAST_ELEMENTS && dtype_is_float(dot->type.dtype) &&
-           !reads_windows(dot->args[0]) && !reads_windows(dot->args[1]);
+    enum { TINY = 512, MANY = 1024 }; // multiplications of a matrix; matrices
+    if (dot->op != OP_dot || !dtype_is_float(dot->type.dtype) || reads_windows(dot->args[0]) ||
+        reads_windows(dot->args[1]))
+        return false;
+    const DotSizes s = dot_sizes(dot);
+    if (s.k == 1) return type_count(&dot->type) >= LEAST_ELEMENTS;
+    return s.batch >= MANY && s.m > 1 && s.n > 1 && s.m * s.n * s.k <= TINY &&
+           dot->type.rank + dot_axes(dot, 0).ncontract <= MAX_RANK;
 }
 
-// Operand [side] broadcast to the dot's result: its free axes follow those of the batch, the left
-// operand's first.
-static Node *outer_factor(Graph *g, const Node *dot, int side, Node *x, DType type)
+// Operand [side] broadcast to [whole], the dot's result followed by what is summed: its free axes
+// follow those of the batch, the left operand's first.
+static Node *broadcast_factor(Graph *g, const Node *dot, int side, Node *x, const Type *whole)
 {
     const DotAxes own = dot_axes(dot, side), other = dot_axes(dot, !side);
     int64_t perm[MAX_RANK], dim[MAX_RANK];
@@ -161,25 +169,37 @@ static Node *outer_factor(Graph *g, const Node *dot, int side, Node *x, DType ty
     for (int i = 0; side && i < other.nfree; i++) dim[rank++] = 1;
     for (int i = 0; i < own.nfree; i++) dim[rank++] = x->type.dim[perm[n++] = own.free[i]];
     for (int i = 0; !side && i < other.nfree; i++) dim[rank++] = 1;
-    for (int i = 0; i < own.ncontract; i++) perm[n++] = own.contract[i];
-    Type whole = dot->type;
-    whole.dtype = type;
-    x = graph_reshape(g, permuted(g, graph_cast(g, x, type), perm), rank, dim);
-    return graph_broadcast_to(g, x, &whole);
+    for (int i = 0; i < own.ncontract; i++) {
+        perm[n++] = own.contract[i];
+        if (rank < whole->rank) dim[rank++] = x->type.dim[own.contract[i]];
+    }
+    x = graph_reshape(g, permuted(g, graph_cast(g, x, whole->dtype), perm), rank, dim);
+    return graph_broadcast_to(g, x, whole);
 }
 
-static Node *as_outer(Graph *g, const Node *dot, Node *const *map)
+static Node *as_broadcast(Graph *g, const Node *dot, Node *const *map)
 {
-    const DType type = (DType)attr_int(dot, ATTR_accumulate, DT_F32);
+    const DotAxes left = dot_axes(dot, 0);
+    Type whole = dot->type;
+    int64_t summed[MAX_RANK];
+    int nsummed = 0;
+    whole.dtype = (DType)attr_int(dot, ATTR_accumulate, DT_F32);
+    for (int i = 0; i < left.ncontract && reduced_count(dot) > 1; i++) {
+        summed[nsummed++] = whole.rank;
+        whole.dim[whole.rank++] = dot->args[0]->type.dim[left.contract[i]];
+    }
     Node *factor[2];
     graph_stamp(g, dot, NULL);
-    for (int k = 0; k < 2; k++) factor[k] = outer_factor(g, dot, k, map[dot->args[k]->id], type);
-    return graph_cast(g, graph_binary(g, OP_mul, factor[0], factor[1]), dot->type.dtype);
+    for (int k = 0; k < 2; k++)
+        factor[k] = broadcast_factor(g, dot, k, map[dot->args[k]->id], &whole);
+    Node *product = graph_binary(g, OP_mul, factor[0], factor[1]);
+    if (nsummed) product = graph_reduce(g, OP_sum, product, summed, nsummed, false);
+    return graph_cast(g, product, dot->type.dtype);
 }
 
 static bool has_vector(void *ctx, const Node *n)
 {
-    return vector_side(ctx, n) >= 0 || sums_nothing(n);
+    return vector_side(ctx, n) >= 0 || is_broadcast(n);
 }
 
 // The factor with the vector in the elementwise product, in the order o and shape m.
@@ -198,7 +218,7 @@ static Node *vector_factor(const Rewriting *r, Graph *g, const Node *dot, int si
 static Node *as_sum(void *ctx, Graph *g, Node *dot, Node *const *map)
 {
     const Rewriting *r = ctx;
-    if (sums_nothing(dot)) return as_outer(g, dot, map);
+    if (is_broadcast(dot)) return as_broadcast(g, dot, map);
     int vector = vector_side(r, dot);
     if (vector < 0) return NULL;
     graph_stamp(g, dot, NULL);

@@ -233,6 +233,25 @@ static Along loads_along(const Body *b, int axis)
     return n;
 }
 
+// Whether rows that follow each other mostly read neighbours: as ix_run, also where the runs have
+// odd lengths.
+static bool neighbours_by_rows(const Body *b)
+{
+    enum { SAMPLES = 64, MOST_BREAKS = 4 };
+    const int64_t rows = b->axis[0].extent, apart = rows / SAMPLES;
+    for (uint32_t i = 0; i < b->insts.n; i++) {
+        const Inst *v = &b->insts.at[i];
+        if (v->kind != KI_LOAD || !(v->axes >> b->col & 1)) continue;
+        int breaks = 0;
+        for (int64_t k = 0; k < SAMPLES && apart; k++) {
+            int64_t at[BODY_MAX_AXES] = {k * apart}, next[BODY_MAX_AXES] = {k * apart + 1};
+            breaks += ix_at(v->ix, next) - ix_at(v->ix, at) != 1;
+        }
+        if (!apart || breaks > MOST_BREAKS) return false;
+    }
+    return true;
+}
+
 // The kind of schedule; rows or columns by the axis along which most accesses are contiguous, of
 // those that vary over both if these differ: the others are read again from a cache.
 static ScheduleKind kind_of(const Target *t, const Body *b)
@@ -255,6 +274,8 @@ static ScheduleKind kind_of(const Target *t, const Body *b)
     }
     if (rows == cols) rows = unit_strides(b, 0), cols = unit_strides(b, b->col);
     const bool columns = rows == cols ? b->group->kind == GROUP_COLUMN : rows > cols;
+    if (!columns && t->kind == TARGET_CUDA && body_scan(b) >= 0 && neighbours_by_rows(b))
+        return SCHED_COLUMN;
     return columns ? SCHED_COLUMN : SCHED_ROW;
 }
 
