@@ -512,20 +512,32 @@ bool target_sums_in_bins(const Target *t, const TargetSums *x)
             (double)x->count * UPDATE_SECONDS > launch + 4 * (double)x->elements / shared_rate);
 }
 
+// Seconds on an H200 in which a block looks at as many indices as it has threads.
+#define LOOK_SECONDS 1.8e-7
+
+int64_t target_narrow_ranges(int64_t count, int64_t sums)
+{
+    const double look = LOOK_SECONDS / 256, partial = 2e-12; // an index; a sum, written and read
+    return (int64_t)sqrt(look * (double)count / (partial * (double)sums));
+}
+
 // Measured on an H200: 1,042 blocks of 256 threads take 2.8 ms for the 1,000,000 indices that each
 // looks at. The sizes of blocks are those of codegen/lower/lower_bins.c.
 double target_find_seconds(const Target *t, const TargetSums *x)
 {
     enum { BIN_BYTES = 96 << 10, ORDERED_BYTES = 16 << 10, WARP = 32, THREADS = 256 };
-    const double look = 1.8e-7, resident = 2.0 * t->units, n = (double)x->count,
+    const double resident = 2.0 * t->units, n = (double)x->count,
                  cols = (double)x->elements / (double)x->places, across = ceil(cols / THREADS),
                  team = WARP * ceil(cols / across / WARP), threads = team * floor(THREADS / team),
-                 bytes = 4 * (double)x->places * across * team; // each thread has a column
-    if (bytes / ORDERED_BYTES < resident) return 0;
+                 apart = cols < WARP ? cols : across * team, // each thread has a column
+        bytes = 4 * (double)x->places * apart;
+    if (4 * (double)x->places * across * team / ORDERED_BYTES < resident) return 0;
     const double blocks = ceil(bytes / BIN_BYTES / across) * across,
-                 ranges = fmax(1, fmin(resident / blocks, n / (2 * (double)x->places))),
+                 most = cols < WARP ? (double)target_narrow_ranges(x->count, x->elements)
+                                    : n / (2 * (double)x->places),
+                 ranges = fmax(1, fmin(resident / blocks, most)),
                  turns = ceil(blocks * ranges / resident);
-    return turns * n / ranges / threads * look;
+    return turns * n / ranges / threads * LOOK_SECONDS;
 }
 
 // Measured on an H200: the first step of the sort, a further step, and for each element.

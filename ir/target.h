@@ -174,6 +174,9 @@ typedef struct TargetSums {
 // what changes. If there are few updates, the tensor is copied, unless it is a cell, and updated in
 // memory, which is cheaper.
 bool target_sums_in_bins(const Target *t, const TargetSums *x);
+// Ranges of so many updates of fewer than 32 columns each, for which partial sums take as long as
+// looking for the updates of a block. sums: all places and columns.
+int64_t target_narrow_ranges(int64_t count, int64_t sums);
 // The estimated time in which the blocks with these bins find their updates; 0: it cannot be saved.
 double target_find_seconds(const Target *t, const TargetSums *x);
 // The estimated time in which so many indices are sorted, after which nothing has to be found.

@@ -75,14 +75,52 @@ static void print_add(Emit *e, int guard, int flight, bool last)
     emit_times(e, "u", flight);
     emit_open(e, 0);
     emit(e, "%ssums[hit_place[at[u]] * %d] += x[u];", last ? "if (u < left) " : "",
-         bins_team_threads(b));
+         bins_apart_of(b));
     emit_times(e, "u", flight);
     emit_end(e, last ? "while (mine) {" : "while (__popc(mine) >= %d) {", flight);
+}
+
+// Of few columns: the block loads as many of the updates found as it has threads, a column of one
+// each; then each team adds those of its bins.
+static void print_add_narrow(Emit *e, int guard)
+{
+    const Body *b = e->body;
+    const char *c = e->axis[b->col], *own = e->axis[1];
+    const int cols = bins_apart_of(b), each = b->sched.threads / cols;
+    const char *row = cols > 1 ? emit_text(e, "threadIdx.x / %d", cols) : "threadIdx.x";
+    emit_open(e, 0);
+    emit(e, "const int last = nc_min(first + %d, all);", each);
+    emit_open(e, 1ull << b->col | 2);
+    emit_int(e, c, "hit[first + %s]", row);
+    e->axis[1] = "column";
+    emit_int(e, e->axis[1], "%s", cols > 1 ? emit_text(e, "threadIdx.x %% %d", cols) : "0");
+    if (guard >= 0) bind_true(e, guard);
+    emit(e, "values[threadIdx.x] = %s;", emit_value(e, b->insts.at[b->bins.sum].a[0]));
+    e->axis[1] = own;
+    emit_end(e, "if (first + (int)%s < last) {", row);
+    emit(e, "__syncthreads();");
+    emit_open(e, 0);
+    emit(e,
+         "uint32_t mine = __ballot_sync(0xffffffffu, next + lane < last && "
+         "hit_place[nc_min(next + lane, last - 1)] %% %d == team);",
+         bins_teams_of(b));
+    emit_open(e, 0);
+    emit(e, "const int at = next + __ffs(mine) - 1;");
+    emit(e, "if (inside) sums[%s] += values[%s + own_col];", emit_scaled(e, "hit_place[at]", cols),
+         emit_scaled(e, "(at - first)", cols));
+    emit_end(e, "for (; mine; mine &= mine - 1) {");
+    emit_end(e, "for (int next = first; next < last; next += 32) {");
+    emit(e, "__syncthreads();");
+    emit_end(e, "for (int first = 0; first < all; first += %d) {", each);
 }
 
 // Adds the updates found that are of the team's bins; a warp looks at 32 of them at a time.
 static void print_add_found(Emit *e, int guard)
 {
+    if (bins_narrow(e->body)) {
+        print_add_narrow(e, guard);
+        return;
+    }
     const int n = bins_teams_of(e->body);
     emit_open(e, 0);
     if (n > 1)
@@ -165,9 +203,9 @@ static void print_frequent(Emit *e)
     const char *c = e->axis[b->col], *it = int_type(e),
                *type = type_math(b->insts.at[b->bins.sum].type);
     const int threads = b->sched.threads, warps = threads / 32;
-    const long long cols = extent_of(b, b->col), held = b->bins.held;
+    const long long cols = extent_of(b, b->col);
     emit(e, "%s *const hit = (%s *)((%s *)nc_shared + %lld);", it, it, type,
-         held * bins_team_threads(b));
+         (long long)bins_lists(b));
     emit(e, "%s *const hit_place = hit + %d;", it, threads);
     emit(e, "int *const cells = (int *)(hit_place + %d);", threads);
     emit(e, "int *const places = cells + %d, *const counts = places + %d;", BINS_CELLS, threads);
@@ -221,8 +259,8 @@ static void print_results(Emit *e)
                            emit_part(e, e->axis[0], 1, b->bins.shares, 1)));
     emit_open(e, 0);
     emit_bind(e, b->bins.place, e->scope, "place");
-    emit(e, "const %s sum = sums[held * %d];", type_math(b->insts.at[b->bins.sum].type),
-         bins_team_threads(b));
+    emit(e, "const %s sum = sums[%s];", type_math(b->insts.at[b->bins.sum].type),
+         emit_scaled(e, "held", bins_apart_of(b)));
     emit_bind(e, b->bins.sum, e->scope, "sum");
     if (b->bins.part) emit_open(e, 0);
     emit_store(e, &s);
@@ -239,7 +277,7 @@ static void print_unordered(Emit *e)
     const int guard = b->stores.at[0].guard - 1, threads = b->sched.threads, looks = bins_looks(b);
     const char *it = int_type(e), *type = type_math(b->insts.at[b->bins.sum].type);
     emit(e, "%s *const hit = (%s *)((%s *)nc_shared + %lld);", it, it, type,
-         (long long)b->bins.held * bins_team_threads(b));
+         (long long)bins_lists(b));
     emit(e, "%s *const hit_place = hit + %d;", it, looks * threads);
     emit(e, "int *const found = (int *)(hit_place + %d);", looks * threads);
     emit_open(e, 0);
@@ -265,7 +303,10 @@ void bins_cuda(Emit *e)
     emit(e, "const bool inside = result < %lld;", cols);
     emit_int(e, e->axis[1], "nc_min(result, (%s)%lld)", it, cols - 1);
     emit(e, "%s *const sums = (%s *)nc_shared + own_col;", type, type);
-    emit(e, "%s sums[held * %d] = 0;", over_places(e), threads);
+    emit(e, "%s %ssums[%s] = 0;", over_places(e), bins_narrow(b) ? "if (inside) " : "",
+         emit_scaled(e, "held", bins_apart_of(b)));
+    if (bins_narrow(b))
+        emit(e, "%s *const values = (%s *)nc_shared + %lld;", type, type, (long long)bins_sums(b));
     if (b->bins.ordered >= 0)
         bins_ordered_cuda(e);
     else if (b->bins.chunk)

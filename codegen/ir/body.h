@@ -400,6 +400,13 @@ int64_t first_room(const Body *b); // elements of a block in shared memory, with
 int64_t bins_blocks_across(int64_t cols);     // number of blocks for so many neighbouring results
 int bins_threads(int64_t cols, bool ordered); // per team
 int bins_teams(int64_t cols, bool ordered);
+int bins_apart(int64_t cols, bool ordered); // sums from those of one index to those of the next
+int bins_apart_of(const Body *b);
+int64_t bins_sums(const Body *b); // elements of shared memory for a block's sums
+// Whether some threads of a team have no result: then the block loads updates for all of its teams.
+bool bins_narrow(const Body *b);
+int64_t
+bins_lists(const Body *b); // where lists of updates begin: behind the sums, and what was loaded
 int bins_team_threads(const Body *b);
 int bins_teams_of(const Body *b);
 enum { BINS_CELLS = 1024 };        // of a table in which a block looks for frequent indices

@@ -34,12 +34,26 @@ typedef struct Bins {
 
 static void choose(Bins *p)
 {
-    enum { BUDGET = 96 << 10, LIST = 36 << 10, LEAST = 64, ORDERED = 16 << 10, BLOCKS = 4 };
+    enum {
+        BUDGET = 96 << 10,
+        LIST = 36 << 10,
+        LEAST = 64,
+        ORDERED = 16 << 10,
+        BLOCKS = 4,
+        SMALL = 24 << 10,
+        FEW_SHARES = 32
+    };
     const Target *t = p->ctx->target;
     const int64_t threads = bins_threads(p->cols, p->ordered),
-                  teams = bins_teams(p->cols, p->ordered), bytes = threads * math_bytes(p->sum);
+                  teams = bins_teams(p->cols, p->ordered),
+                  bytes = bins_apart(p->cols, p->ordered) * math_bytes(p->sum);
+    // Few columns: a block has many bins, so few blocks look at each update. If they are very few,
+    // blocks are smaller, and more of them work at the same time.
+    const bool narrow = bins_apart(p->cols, p->ordered) < threads;
+    const int64_t room =
+        narrow && p->places * bytes <= FEW_SHARES * (int64_t)SMALL ? SMALL : BUDGET;
     // (ordered bins: few for each block, so that many blocks load at the same time)
-    int64_t budget = p->ordered ? ORDERED : at_most(BUDGET, t->shared_per_block - LIST),
+    int64_t budget = p->ordered ? ORDERED : at_most(room, t->shared_per_block - LIST),
             most = budget / bytes;
     if (p->ordered && teams > 1) { // each team has as many
         most = at_most(most, ceil_div(p->places, BLOCKS * (int64_t)t->units));
@@ -50,12 +64,15 @@ static void choose(Bins *p)
         p->held = ceil_div(p->places, p->shares);
     }
     int64_t across = bins_blocks_across(p->cols) * p->shares;
-    int64_t resident =
-        at_most(2 * BUDGET / (p->held * bytes), t->threads_per_unit / (threads * teams));
+    int64_t fit = narrow ? 2 * (BUDGET + LIST) / (p->held * bytes + LIST / 2)
+                         : 2 * BUDGET / (p->held * bytes),
+            resident = at_most(fit, t->threads_per_unit / (threads * teams));
     int64_t ranges = at_most(resident * t->units / across, p->count / LEAST);
     if (p->ordered) ranges = 1;
-    ranges = at_most(ranges, p->count / (2 * p->places)); // partial sums should be at most half of
-                                                          // what is added up
+    // Partial sums should be at most half of what is added up; those of few columns should cost as
+    // much as looking for the updates.
+    ranges = at_most(ranges, narrow ? target_narrow_ranges(p->count, p->places * p->cols)
+                                    : p->count / (2 * p->places));
     p->each = ceil_div(p->count, ranges > 1 ? ranges : 1);
     p->ranges = ceil_div(p->count, p->each);
 }

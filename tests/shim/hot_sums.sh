@@ -43,13 +43,16 @@ export SHIM_UNITS=1 # a device that sorts updates where that pays for few of the
 sorted='chunks of [0-9]* updates of one place'
 check "$sorted" -D before="$(edge 0 | tr -d -)" -D long="$(edge 3)"
 check "$sorted" -D n=$((9000 + RANDOM % 2000)) -D p=$((14000 + RANDOM % 3000)) -D c=$((129 + RANDOM % 40)) -D before="$(edge 1)" -D long="$(edge 8)"
-for c in 1 $((2 + RANDOM % 25)); do # several teams a warp
-    check "$sorted" -D n=$((16500 + RANDOM % 2000)) -D p=$((60000 + RANDOM % 4000)) -D c="$c" -D before="$(edge 1)" -D long="$(edge 4)"
-done
+# several teams a warp
+check "$sorted" -D n=$((34000 + RANDOM % 2000)) -D p=$((130000 + RANDOM % 4000)) -D c=$((4 + RANDOM % 4)) -D before="$(edge 1)" -D long="$(edge 4)"
+check "$sorted" -D n=$((16500 + RANDOM % 2000)) -D p=$((60000 + RANDOM % 4000)) -D c=$((15 + RANDOM % 12)) -D before="$(edge 1)" -D long="$(edge 4)"
 frequent='frequent places of'
-check "$frequent" -D n=$((8500 + RANDOM % 3000)) -D p=$((600 + RANDOM % 160)) -D c=$((1 + RANDOM % 32)) -D before="$(edge 1)" -D long="$(edge 8)" # two ranges
+check "$frequent" -D n=$((8500 + RANDOM % 3000)) -D p=$((600 + RANDOM % 160)) -D c=$((33 + RANDOM % 32)) -D before="$(edge 1)" -D long="$(edge 8)" # two ranges
+for c in 1 $((2 + RANDOM % 30)); do # (of few columns, a block has many places)
+    check "$frequent" -D n=$((8300 + RANDOM % 900)) -D p=$(((31000 + RANDOM % 2000) / c)) -D c="$c" -D before="$(edge 1)" -D long="$(edge 4)"
+done
 unset SHIM_UNITS
-for c in 1 $((2 + RANDOM % 30)) $((65 + RANDOM % 40)) $((257 + RANDOM % 50)); do
+for c in $((65 + RANDOM % 40)) $((257 + RANDOM % 50)); do
     check "$frequent" -D n=$((4096 + RANDOM % 900)) -D p=$((2500 + RANDOM % 900)) -D c="$c" -D before="$(edge 1)" -D long="$(edge 4)"
 done
 finish
