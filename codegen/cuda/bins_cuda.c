@@ -95,7 +95,7 @@ static void print_add_narrow(Emit *e, int guard)
     e->axis[1] = "column";
     emit_int(e, e->axis[1], "%s", cols > 1 ? emit_text(e, "threadIdx.x %% %d", cols) : "0");
     if (guard >= 0) bind_true(e, guard);
-    emit(e, "values[threadIdx.x] = %s;", emit_value(e, b->insts.at[b->bins.sum].a[0]));
+    emit(e, "added[threadIdx.x] = %s;", emit_value(e, b->insts.at[b->bins.sum].a[0]));
     e->axis[1] = own;
     emit_end(e, "if (first + (int)%s < last) {", row);
     emit(e, "__syncthreads();");
@@ -106,7 +106,7 @@ static void print_add_narrow(Emit *e, int guard)
          bins_teams_of(b));
     emit_open(e, 0);
     emit(e, "const int at = next + __ffs(mine) - 1;");
-    emit(e, "if (inside) sums[%s] += values[%s + own_col];", emit_scaled(e, "hit_place[at]", cols),
+    emit(e, "if (inside) sums[%s] += added[%s + own_col];", emit_scaled(e, "hit_place[at]", cols),
          emit_scaled(e, "(at - first)", cols));
     emit_end(e, "for (; mine; mine &= mine - 1) {");
     emit_end(e, "for (int next = first; next < last; next += 32) {");
@@ -306,7 +306,7 @@ void bins_cuda(Emit *e)
     emit(e, "%s %ssums[%s] = 0;", over_places(e), bins_narrow(b) ? "if (inside) " : "",
          emit_scaled(e, "held", bins_apart_of(b)));
     if (bins_narrow(b))
-        emit(e, "%s *const values = (%s *)nc_shared + %lld;", type, type, (long long)bins_sums(b));
+        emit(e, "%s *const added = (%s *)nc_shared + %lld;", type, type, (long long)bins_sums(b));
     if (b->bins.ordered >= 0)
         bins_ordered_cuda(e);
     else if (b->bins.chunk)
