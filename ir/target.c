@@ -514,11 +514,13 @@ bool target_sums_in_bins(const Target *t, const TargetSums *x)
 
 // Seconds on an H200 in which a block looks at as many indices as it has threads.
 #define LOOK_SECONDS 1.8e-7
+// ... and in which a partial sum is written and read.
+#define PARTIAL_SECONDS 2e-12
 
 int64_t target_narrow_ranges(int64_t count, int64_t sums)
 {
-    const double look = LOOK_SECONDS / 256, partial = 2e-12; // an index; a sum, written and read
-    return (int64_t)sqrt(look * (double)count / (partial * (double)sums));
+    const double look = LOOK_SECONDS / 256;
+    return (int64_t)sqrt(look * (double)count / (PARTIAL_SECONDS * (double)sums));
 }
 
 // Measured on an H200: 1,042 blocks of 256 threads take 2.8 ms for the 1,000,000 indices that each
@@ -537,7 +539,14 @@ double target_find_seconds(const Target *t, const TargetSums *x)
                                     : n / (2 * (double)x->places),
                  ranges = fmax(1, fmin(resident / blocks, most)),
                  turns = ceil(blocks * ranges / resident);
-    return turns * n / ranges / threads * LOOK_SECONDS;
+    const double partial = cols < WARP && ranges > 1 ? ranges * (double)x->elements : 0;
+    return turns * n / ranges / threads * LOOK_SECONDS + partial * PARTIAL_SECONDS;
+}
+
+double target_sort_rows_seconds(int64_t count)
+{
+    const double launch = 5e-6, each = 2e-11;
+    return launch + each * (double)count;
 }
 
 // Measured on an H200: the first step of the sort, a further step, and for each element.

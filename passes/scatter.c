@@ -54,19 +54,6 @@ static bool is_sum(const Target *t, const Node *n)
     return target_sums_in_bins(t, &x);
 }
 
-static bool is_slow(void *ctx, const Node *n)
-{
-    const Scatters *s = ctx;
-    const bool largest = n->op == OP_scatter_max || n->op == OP_scatter_min;
-    double v;
-    if (n->op == OP_scatter || (largest && dtype_is_float(n->type.dtype)))
-        return (!largest || !node_const_value(n->args[0], &v) || is_half(n->type.dtype)) &&
-               updates_of(n) <= INT32_MAX &&
-               target_finds_last_updates(s->target, updates_of(n), type_bytes(&n->type));
-    return is_sum(s->target, n) &&
-           s->find[n->args[1]->id] > 2 * target_sort_seconds(s->target, updates_of(n));
-}
-
 // v (n) as a value of type t that varies along the axis only.
 static Node *along(Graph *g, Node *v, const Type *t, int64_t axis)
 {
@@ -106,6 +93,22 @@ static const Node *places_in_rows(const Node *index, int64_t places)
         return dtype_is_int(as->type.dtype) && range_within(range_of_node(as), all) ? as : place;
     }
     return NULL;
+}
+
+static bool is_slow(void *ctx, const Node *n)
+{
+    const Scatters *s = ctx;
+    const bool largest = n->op == OP_scatter_max || n->op == OP_scatter_min;
+    double v;
+    if (n->op == OP_scatter || (largest && dtype_is_float(n->type.dtype)))
+        return (!largest || !node_const_value(n->args[0], &v) || is_half(n->type.dtype)) &&
+               updates_of(n) <= INT32_MAX &&
+               target_finds_last_updates(s->target, updates_of(n), type_bytes(&n->type));
+    if (!is_sum(s->target, n)) return false;
+    const bool rows = places_in_rows(n->args[1], n->type.dim[attr_int(n, ATTR_axis, 0)]);
+    const double sort = rows ? target_sort_rows_seconds(updates_of(n))
+                             : target_sort_seconds(s->target, updates_of(n));
+    return s->find[n->args[1]->id] > 2 * sort;
 }
 
 // The order (count) of the updates by place, i32; updates of the same place stay in their order.

@@ -35,7 +35,7 @@ windows 'wgmma=split tile_n=128 cluster=3' 4 -D half=1 -D h=19 -D w=5 -D b=1 -D 
 windows 'wgmma=steps tile_n=128 cluster=2' 4 -D h=6 -D w=13 -D b=1 -D u=1 -D v=5 -D o=128
 RANDOM=$SEED # another day, other sizes
 any() { printf -v "$1" %s $(($2 + RANDOM % ($3 - $2 + 1))); } # NAME LEAST MOST
-any b 1 3; any h 7 14; any w 5 14; any u 2 4; any v 1 3; any stride 1 3; any dilation 1 2; any low 0 2; any high 0 2; any half 0 1
+any b 1 2; any h 7 12; any w 5 12; any u 2 4; any v 1 3; any stride 1 3; any dilation 1 2; any low 0 2; any high 0 2; any half 0 1
 any c 1 2; any o 1 2; any way 1 2; any tile 1 4
 sizes="-D b=$b -D h=$h -D w=$w -D u=$u -D v=$v -D stride=$stride -D dilation=$dilation -D low=$low -D high=$high -D half=$half"
 sizes="$sizes -D c=$((64 * c)) -D o=$((64 * o))"
@@ -46,7 +46,7 @@ unset SHIM_UNITS
 
 # Pixels that a stride leaves no weights for are left out (BodyWindows.live): tiles of different numbers of steps, in bands of
 # rows as wide as the device, the last one narrower.
-any stride 2 3; any u 3 5; any v 2 5; any b 1 9; any h 9 14; any w 9 14; any low 0 3; any c 1 2; any half 0 1; any way 1 2; any tile 1 3
+any stride 2 3; any u 3 5; any v 2 5; any b 1 4; any h 9 13; any w 9 13; any low 0 3; any c 1 2; any half 0 1; any way 1 2; any tile 1 3
 sizes="-D b=$b -D h=$h -D w=$w -D u=$u -D v=$v -D stride=$stride -D low=$low -D high=$low -D half=$half -D c=$((64 * c))"
 echo "SEED=$SEED: apart $sizes"
 # shellcheck disable=SC2086
