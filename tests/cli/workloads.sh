@@ -12,4 +12,9 @@ for file in "$ROOT"/bench/workloads/*.net; do
     # shellcheck disable=SC2086
     expect 0 "entry predict" "$NETC" inspect "$file" $batch --precision bf16 --target sm_90
 done
+# bench/gpu_ops.net: each operation is one that its peer has.
+expect 0 "entry sum_rows" "$NETC" inspect "$ROOT/bench/gpu_ops.net" --target sm_90
+while read -r name; do
+    grep -qE "(^    | )$name=" "$ROOT/bench/peers/gpu_ops_torch.py" && pass || fail "bench/peers/gpu_ops_torch.py lacks $name"
+done < <(sed -n 's/^model \([a-z_0-9]*\)(.*/\1/p' "$ROOT/bench/gpu_ops.net")
 finish

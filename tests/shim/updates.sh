@@ -46,6 +46,8 @@ if odd; then
 else
     narrow narrow.net 4 -D n=$((16500 + RANDOM % 2000)) -D p=$((60000 + RANDOM % 4000)) -D c=$((15 + RANDOM % 12))
 fi
+# Looked for, of few columns: onto few places and many (codegen/lower/lower_bins.c).
+checked "$ROOT/tests/shim/net/bins.net" -D rows=$((1 + RANDOM % 9000)) -D count=$((1 + RANDOM % 4000)) -D width=$((1 + RANDOM % 31))
 # Updates of which the last or the largest one of each place remains, or integers: by atomics.
 net=$ROOT/tests/shim/net/scatters.net
 size="-D n=$((150 + RANDOM % 700)) -D p=$((1 + RANDOM % 900))"

@@ -30,4 +30,7 @@ done
 # Sums of zeros would be found.
 NETC_CHECK_FUSED=1 SHIM_CUT='= nc_fma(=>= 0.0f * nc_fma(' LD_LIBRARY_PATH=$BUILD/shim expect 1 WRONG \
     "$NETC" check "$ROOT/tests/shim/net/vectors.net" --device cuda:0 --cache-dir '' --no-library
+# Many tiny matrices are multiplied by sums, too.
+NETC_CHECK_FUSED=1 LD_LIBRARY_PATH=$BUILD/shim expect 0 "kernels on cuda:0" "$NETC" check "$ROOT/tests/shim/net/tiny_products.net" \
+    --device cuda:0 --cache-dir '' -D n=$((1024 + RANDOM % 300)) -D m=$((2 + RANDOM % 7)) -D k=$((2 + RANDOM % 7)) -D p=$((2 + RANDOM % 7))
 finish
