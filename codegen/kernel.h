@@ -97,8 +97,12 @@ typedef struct LowerCtx {
 
     // Collected while lowering; becomes ProgEntry.checks.
     VEC(ProgCheck) checks;
-    bool group_products; // some contraction may be computed by groups of warps (tile/groups.c)
+    unsigned prelude_parts; // PRELUDE_*: those that some kernel may need
 } LowerCtx;
+
+// Parts of the CUDA prelude that few programs have: for products by groups of warps
+// (tile/groups.c); for sorts by digits (lower_radix.c).
+enum { PRELUDE_GROUPS = 1, PRELUDE_RADIX = 2 };
 
 // Lowers the groups of one launch (equal Group.launch), except GROUP_LOOP, and GROUP_DOT if it goes
 // to the matmul library: for that the planner creates a ProgGemm. Returns the number of kernels to
@@ -109,8 +113,7 @@ int lower_launch(LowerCtx *ctx, Graph *g, Group *const *groups, int ngroups, Low
 // "nc_follow();" as a line if a kernel with so many blocks should begin before the preceding kernel
 // has ended, else "". p: its minimum time.
 const char *cuda_first_words(const Target *t, const ProgKernel *p, int64_t blocks, int threads);
-// The text before every kernel of the target (Program.prelude), with or without the part for
-// products by groups of warps.
-const char *lower_prelude(Arena *a, const Target *t, bool group_products);
+// The text before every kernel of the target (Program.prelude), with these parts.
+const char *lower_prelude(Arena *a, const Target *t, unsigned parts);
 
 #endif

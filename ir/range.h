@@ -12,6 +12,8 @@ typedef struct Range {
 // The range of an integer type or bool.
 Range range_of_type(DType t);
 bool range_within(Range r, Range in);
+// In how many of the low bits such integers can differ; negative ones: in all 64.
+int range_bits(Range r);
 // The range of an elementwise op other than cast, with a result of type t. exact: no value
 // overflows the type, so the result is that of the op on whole numbers; otherwise the range is the
 // type's. Unknown ops have the range of their type.

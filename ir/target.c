@@ -500,16 +500,18 @@ TargetPatchTimes target_patch_times(const Target *t, const TargetPatches *x)
     };
 }
 
-// On an H200, an update in memory that follows the one before takes this long.
+// On an H200, an update in memory that follows the one before takes this long; of 64 columns, which
+// are updated at the same time, a quarter.
 #define UPDATE_SECONDS 5e-8
 
 bool target_sums_in_bins(const Target *t, const TargetSums *x)
 {
-    const double shared_rate = 1e13, launch = 5e-6; // bins are cleared and read
+    const double shared_rate = 1e13, launch = 5e-6, // bins are cleared and read
+        updates = (double)x->count * UPDATE_SECONDS, bytes = 4 * (double)x->elements;
     if (t->kind != TARGET_CUDA || !x->count) return false;
-    return x->onto_constant || x->count >= x->places / 4 ||
-           (x->onto_cell &&
-            (double)x->count * UPDATE_SECONDS > launch + 4 * (double)x->elements / shared_rate);
+    if (x->onto_constant || x->count >= x->places / 4) return true;
+    return x->onto_cell ? updates > launch + bytes / shared_rate
+                        : updates / 4 > launch + 2 * bytes / t->bytes_per_second;
 }
 
 // Seconds on an H200 in which a block looks at as many indices as it has threads.
@@ -523,24 +525,43 @@ int64_t target_narrow_ranges(int64_t count, int64_t sums)
     return (int64_t)sqrt(look * (double)count / (PARTIAL_SECONDS * (double)sums));
 }
 
-// Measured on an H200: 1,042 blocks of 256 threads take 2.8 ms for the 1,000,000 indices that each
-// looks at. The sizes of blocks are those of codegen/lower/lower_bins.c.
-double target_find_seconds(const Target *t, const TargetSums *x)
+// Fitted to 30 shapes measured on an H200 (bench/results/h200_20261130b.md): each block looks at
+// all indices of its range, and a team of its threads adds the updates of its places one after
+// another. The sizes of blocks are those of codegen/lower/lower_bins.c.
+double target_sums_seconds(const Target *t, const TargetSums *x)
 {
-    enum { BIN_BYTES = 96 << 10, ORDERED_BYTES = 16 << 10, WARP = 32, THREADS = 256 };
+    enum { BIN_BYTES = 96 << 10, WARP = 32, THREADS = 256 };
     const double resident = 2.0 * t->units, n = (double)x->count,
                  cols = (double)x->elements / (double)x->places, across = ceil(cols / THREADS),
-                 team = WARP * ceil(cols / across / WARP), threads = team * floor(THREADS / team),
+                 team = WARP * ceil(cols / across / WARP), teams = floor(THREADS / team),
                  apart = cols < WARP ? cols : across * team, // each thread has a column
         bytes = 4 * (double)x->places * apart;
-    if (4 * (double)x->places * across * team / ORDERED_BYTES < resident) return 0;
     const double blocks = ceil(bytes / BIN_BYTES / across) * across,
                  most = cols < WARP ? (double)target_narrow_ranges(x->count, x->elements)
                                     : n / (2 * (double)x->places),
                  ranges = fmax(1, fmin(resident / blocks, most)),
-                 turns = ceil(blocks * ranges / resident);
-    const double partial = cols < WARP && ranges > 1 ? ranges * (double)x->elements : 0;
-    return turns * n / ranges / threads * LOOK_SECONDS + partial * PARTIAL_SECONDS;
+                 turns = ceil(blocks * ranges / resident),
+                 look = turns * n / ranges / (teams * team) * LOOK_SECONDS;
+    if (cols < WARP) {
+        const double launch = 5e-6, update = 1e-10 * (1 + cols / 8), sum = 6e-11,
+                     partial = ranges > 1 ? ranges * (double)x->elements * PARTIAL_SECONDS : 0;
+        return launch + look + partial + n * update + (double)x->elements * sum;
+    }
+    const double launch = 1e-5, update = 2.5e-7;
+    return launch + look + turns * n / (blocks / across * ranges * teams) * update;
+}
+
+// As above. A block adds the updates of its places one after another, and those of a place cannot
+// be divided if they are few.
+double target_ordered_sums_seconds(const Target *t, const TargetSums *x)
+{
+    enum { BYTES = 16 << 10, WARP = 32, THREADS = 256 };
+    const double n = (double)x->count, places = (double)x->places,
+                 cols = (double)x->elements / places, across = ceil(cols / THREADS);
+    if (cols < WARP) return 5e-6 + n * 2.5e-11 * (1 + cols / 8) + n / places * 1.5e-7;
+    const double blocks = ceil(places * ceil(cols / across) * 4 / BYTES),
+                 moved = 4 * (n * cols + 2 * (double)x->elements);
+    return 1e-5 + n / blocks * 4.5e-8 + moved / t->bytes_per_second;
 }
 
 // By the bytes of the keys and positions, several times over; not measured.
@@ -550,14 +571,12 @@ double target_sort_rows_seconds(int64_t count)
     return launch + each * (double)count;
 }
 
-// Measured on an H200: the first step of the sort, a further step, and for each element.
-double target_sort_seconds(const Target *t, int64_t count)
+// Measured on an H200: the two kernels of a digit take 11 us for 10,000 elements, 25 for a million
+// and 79 for 5 million.
+double target_sort_seconds(int64_t count, int bits)
 {
-    enum { RUN = 4096 };
-    const double run = 8.3e-5, merge = 6e-6, merged = 4e-11, n = (double)count,
-                 merges = ceil(log2(fmax(n / RUN, 1)));
-    (void)t;
-    return run + merges * (merge + n * merged);
+    const double digit = 1e-5, each = 1.4e-11;
+    return ceil(bits / 8.0) * (digit + each * (double)count);
 }
 
 // On a GPU, in the worst order, 32 elements take a merge with those held. On a CPU, elements that

@@ -177,13 +177,13 @@ bool target_sums_in_bins(const Target *t, const TargetSums *x);
 // Ranges of so many updates of fewer than 32 columns each, for which partial sums take as long as
 // looking for the updates of a block. sums: all places and columns.
 int64_t target_narrow_ranges(int64_t count, int64_t sums);
-// The estimated time in which the blocks with these bins find their updates, with their partial
-// sums if they are of few columns; 0: it cannot be saved.
-double target_find_seconds(const Target *t, const TargetSums *x);
+// The estimated time of such sums; and if the updates are sorted by place.
+double target_sums_seconds(const Target *t, const TargetSums *x);
+double target_ordered_sums_seconds(const Target *t, const TargetSums *x);
 // The estimated time in which so many indices are sorted by one kernel, each short row by itself.
 double target_sort_rows_seconds(int64_t count);
-// The estimated time in which so many indices are sorted, after which nothing has to be found.
-double target_sort_seconds(const Target *t, int64_t count);
+// The estimated time in which so many indices that differ in so many bits are sorted.
+double target_sort_seconds(int64_t count, int bits);
 // Of a sort's rows of so many elements, whether finding the first ones in order is faster.
 enum { SORT_FIRST_MOST = 128 };
 bool target_finds_first(const Target *t, int64_t cols, int64_t first);

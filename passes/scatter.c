@@ -38,7 +38,7 @@ static int64_t updates_of(const Node *n)
 
 typedef struct Scatters {
     const Target *target;
-    const double *find; // by id of an index: the time in which all sums by it find their updates
+    const double *saved; // by id of an index: what all sums by it save if its updates are sorted
 } Scatters;
 
 static bool is_half(DType t)
@@ -95,6 +95,12 @@ static const Node *places_in_rows(const Node *index, int64_t places)
     return NULL;
 }
 
+static int key_bits(const Node *index)
+{
+    const int all = dtype_info[index->type.dtype].bits, bits = range_bits(range_of_node(index));
+    return bits < all ? bits : all;
+}
+
 static bool is_slow(void *ctx, const Node *n)
 {
     const Scatters *s = ctx;
@@ -107,8 +113,8 @@ static bool is_slow(void *ctx, const Node *n)
     if (!is_sum(s->target, n)) return false;
     const bool rows = places_in_rows(n->args[1], n->type.dim[attr_int(n, ATTR_axis, 0)]);
     const double sort = rows ? target_sort_rows_seconds(updates_of(n))
-                             : target_sort_seconds(s->target, updates_of(n));
-    return s->find[n->args[1]->id] > 2 * sort;
+                             : target_sort_seconds(updates_of(n), key_bits(n->args[1]));
+    return s->saved[n->args[1]->id] > sort;
 }
 
 // The order (count) of the updates by place, i32; updates of the same place stay in their order.
@@ -183,16 +189,17 @@ static Node *replaced(void *ctx, Graph *g, Node *n, Node *const *map)
 
 static Graph *scatter_graph(void *ctx, const IdMap *done, Graph *g)
 {
-    double *find = NEW_ARRAY(g->arena, double, g->nodes.n + 1);
+    double *saved = NEW_ARRAY(g->arena, double, g->nodes.n + 1);
     bool *live = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
     graph_mark_live(g, live);
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         const Node *n = g->nodes.at[i];
         if (!live[i] || !is_sum(ctx, n)) continue;
         const TargetSums x = scatter_sizes(n);
-        find[n->args[1]->id] += target_find_seconds(ctx, &x);
+        saved[n->args[1]->id] +=
+            target_sums_seconds(ctx, &x) - target_ordered_sums_seconds(ctx, &x);
     }
-    Scatters s = {ctx, find};
+    Scatters s = {ctx, saved};
     return rewrite_nodes(g, done, is_slow, replaced, &s);
 }
 

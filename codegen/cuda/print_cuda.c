@@ -22,6 +22,7 @@ void body_cuda(Emit *e, KernelPhase phase)
         break;
     case RUN_SCAN: scan_cuda(e); break;
     case RUN_SORT: sort_cuda(e); break;
+    case RUN_RADIX: radix_cuda(e); break;
     case RUN_FIRST: first_cuda(e); break;
     case RUN_IN_ORDER: in_order_cuda(e); break;
     case RUN_RECURRENCE: recurrence_cuda(e); break;

@@ -20,6 +20,7 @@ void bins_cuda(Emit *e);
 void bins_ordered_cuda(Emit *e); // bins_ordered.c: the sums of sorted updates
 void scan_cuda(Emit *e);
 void sort_cuda(Emit *e);
+void radix_cuda(Emit *e);
 void first_cuda(Emit *e);
 void transpose_cuda(Emit *e);
 void reuse_cuda(Emit *e);

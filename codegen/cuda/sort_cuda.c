@@ -1,5 +1,5 @@
-// Sorts as CUDA C: a block sorts a row in shared memory (nc_sort). Longer rows are merged from runs
-// sorted like this (lower_merge.c); short ones are sorted by counting (lower_ordered.c).
+// Sorts as CUDA C: a block sorts a row in shared memory (nc_sort), or moves a chunk of a longer row
+// by a digit (lower_radix.c). Short rows are sorted by counting (lower_ordered.c).
 #include "codegen/cuda/print_cuda.h"
 
 // Opens the scope of a loop over the columns below [end], divided among the block's threads.
@@ -34,5 +34,70 @@ void sort_cuda(Emit *e)
     emit_bind(e, at, e->scope, x);
     emit_stores(e, 0);
     emit_end(e, "%s", head);
+    emit_close(e, NULL, NULL);
+}
+
+// A block counts the elements of its chunk with each digit, or (places) moves them to the places
+// that the counts of all chunks of the row leave for them.
+void radix_cuda(Emit *e)
+{
+    const Body *b = e->body;
+    const int at = body_sort(b), each = b->sched.unroll;
+    const Inst *v = &b->insts.at[at];
+    const long long chunk = b->axis[b->col].extent, chunks = ceil_div(v->bound, chunk),
+                    digits = 1ll << v->bits;
+    const char *col = e->axis[b->col], *x = e->name[at], *type = type_math(v->acc),
+               *line = e->axis[0], *by = emit_text(e, "%d, %s", v->low, v->down ? "true" : "false");
+    emit_open(e, 1);
+    e->scope->indent = e->scope->up->indent;
+    emit_int(e, line, "block");
+    const char *number = chunks > 1 ? emit_text(e, "(int)(%s %% %lld)", line, chunks) : "0";
+    emit(e, "const auto %s_digits = nc_radix<%d, %d>(nc_shared);", x, b->sched.threads, v->bits);
+    if (v->places)
+        emit(e, "nc_radix_begin(%s_digits, %s + %s * %lld, %lld, %s);", x, e->buf_name[v->buf],
+             chunks > 1 ? emit_text(e, "%s / %lld", line, chunks) : line, chunks * digits, chunks,
+             number);
+    else
+        emit(e, "nc_radix_clear(%s_digits);", x);
+    emit_open(e, 0);
+    Steps steps = {.index = "u", .count = each, .axes = 1ull << b->col};
+    steps.place = emit_text(e, "const int %s = %s_tile + nc_radix_column<%d>(u);", col, col, each);
+    emit(e, "%s %s_new[%d];", type, x, each);
+    if (v->places) emit(e, "int %s_from[%d], %s_to[%d];", x, each, x, each);
+    open_steps(e, &steps);
+    const char *slot = steps_slot(e, &steps), *value = emit_value(e, v->a[0]);
+    emit(e, "%s_new%s = %s;", x, slot, value);
+    if (v->places) {
+        value = v->na > 1 ? emit_value(e, v->a[1]) : "0";
+        emit(e, "%s_from%s = %s;", x, slot, value);
+    }
+    close_steps(e, &steps);
+    emit(e, "const int %s_left = %lld - %s_tile%s;", x, (long long)v->bound, col,
+         chunks > 1 ? emit_text(e, " - %s * %lld", number, chunk) : "");
+    if (v->places) {
+        emit(e, "nc_radix_move<%s>(%s_digits, %s_new, %s_from, %s_left, %s_to);", by, x, x, x, x,
+             x);
+        steps.place = emit_text(e, "const int %s = %s_tile + u * %d + threadIdx.x;", col, col,
+                                b->sched.threads);
+        steps.placed = col;
+        if (v->bound % chunk) steps.guard = emit_text(e, "%s - %s_tile < %s_left", col, col, x);
+        open_steps(e, &steps);
+        emit_bind(e, v->a[0], e->scope, emit_text(e, "%s_new%s", x, slot));
+        if (v->na > 1) emit_bind(e, v->a[1], e->scope, emit_text(e, "%s_from%s", x, slot));
+        emit_bind(e, at, e->scope, emit_text(e, "%s_to%s", x, slot));
+        emit_stores(e, 0);
+        close_steps(e, &steps);
+    } else {
+        emit(e, "nc_radix_count<%s>(%s_digits, %s_new, %s_left);", by, x, x, x);
+    }
+    emit_loop(e, "int", emit_text(e, "%s_tile", col), "0", emit_number(e, chunk), RADIX_TILE);
+    if (!v->places) {
+        emit(e, "__syncthreads();");
+        const char *head = open_columns(e, digits);
+        emit(e, "const int %s = nc_radix_total(%s_digits, %s);", x, x, col);
+        emit_bind(e, at, e->scope, x);
+        emit_stores(e, 0);
+        emit_end(e, "%s", head);
+    }
     emit_close(e, NULL, NULL);
 }

@@ -104,11 +104,13 @@ typedef struct Inst {
     // The same of the shape that reshapes give the node before it is read; NULL: none does.
     const Type *seen;
     const Ix *const *seen_at;
-    int64_t ivalue, bound; // CONST of integers and bool, SORT, RANDOM; CHECK
-    double fvalue;         // CONST of floats
-    uint64_t axes;         // the axes it varies over
-    int stage;             // the first stage in which it is known
-    const Node *node;      // for its name and source place; may be NULL
+    // CONST of integers and bool, SORT, RANDOM; CHECK; SORT by a digit: the columns of a row
+    int64_t ivalue, bound;
+    int low, bits; // SORT: first bit and number of bits of the digit (lower_radix.c); 0: by value
+    double fvalue; // CONST of floats
+    uint64_t axes; // the axes it varies over
+    int stage;     // the first stage in which it is known
+    const Node *node; // for its name and source place; may be NULL
 } Inst;
 
 typedef struct BodyStore {
@@ -389,6 +391,11 @@ DType attention_type(const Body *b);
 int64_t sort_padded(int64_t cols);         // the length after padding: the next power of two
 int64_t sort_bytes(int64_t cols, DType t); // keys and their original positions
 bool sort_fits(const Target *t, int64_t cols, DType type);
+// Whether blocks sort such rows in shared memory on CUDA, each a row. Rows that do not fit, and
+// long ones of which there are few, are sorted by digits, in chunks of a multiple of RADIX_TILE
+// columns.
+bool sort_in_block(const Target *t, int64_t rows, int64_t cols, DType type);
+enum { RADIX_THREADS = 512, RADIX_EACH = 8, RADIX_TILE = RADIX_THREADS * RADIX_EACH };
 
 // -- first.c: the first elements of rows in order, held by warps
 bool first_fits(int64_t cols, int64_t first);

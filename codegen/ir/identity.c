@@ -29,6 +29,7 @@ static uint64_t hash_work(uint64_t h, const Body *b)
         for (int j = 0; j < v->na; j++) h = hash_mix(h, (uint64_t)v->a[j]);
         if (v->text) h = hash_mix(h, hash_str(v->text));
         if (v->unless) h = hash_mix(h, (uint64_t)v->unless);
+        if (v->bits) h = hash_mix(h, (uint64_t)(v->low * 64 + v->bits));
         uint64_t bits;
         memcpy(&bits, &v->fvalue, sizeof bits);
         h = hash_mix(h, hash_mix(bits, (uint64_t)v->ivalue));
@@ -121,7 +122,7 @@ static uint64_t hash_facts(uint64_t h, const Body *b)
         h = HASH_INTS(h, v->na, v->pred, v->buf, v->axis, v->lane, v->exclusive, v->down, v->places,
                       v->approx, v->repeats, v->unless, v->quotient, v->once, v->under, v->keep,
                       v->first_use, v->kept_at, v->acc, v->from, v->bound, (int64_t)v->axes,
-                      v->stage);
+                      v->stage, v->low, v->bits);
         for (int k = 0; v->at && k < v->node->type.rank; k++) // (ix does not contain it)
             h = HASH_INTS(h, v->node->type.dim[k], (int64_t)hash_ix(v->at[k]));
         for (int k = 0; v->seen_at && k < v->seen->rank; k++)

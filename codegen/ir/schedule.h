@@ -40,6 +40,7 @@ typedef enum ScheduleVariant {
     RUN_ATTENTION,        // ATTENTION: warps
     RUN_ATTENTION_GROUPS, // ... groups of four warps
     RUN_BESIDE,           // ROW on the CPU: several short rows at the same time
+    RUN_RADIX,            // ROW: a block counts or moves the elements of a chunk by a digit
 } ScheduleVariant;
 
 enum { KEEP_AGAIN, KEEP_REGISTERS, KEEP_SHARED }; // for a row that several stages read

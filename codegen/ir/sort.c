@@ -1,4 +1,4 @@
-// Rows sorted in shared memory: how much of it they need, and which rows fit.
+// Rows sorted in shared memory: how much of it they need, and which rows are.
 #include "codegen/ir/body.h"
 
 enum { LEAST = 64 };
@@ -19,4 +19,9 @@ bool sort_fits(const Target *t, int64_t cols, DType type)
 {
     if (cols < LEAST || cols > INT32_MAX) return false;
     return t->kind != TARGET_CUDA || sort_bytes(cols, type) <= t->shared_per_block;
+}
+
+bool sort_in_block(const Target *t, int64_t rows, int64_t cols, DType type)
+{
+    return sort_fits(t, cols, type) && (cols <= RADIX_TILE || rows >= t->units);
 }

@@ -162,12 +162,15 @@ static bool lower_group(LowerCtx *ctx, Graph *g, const Group *group, BodyList *o
         const Node *n = group->anchor;
         int64_t cols = n->args[0]->type.dim[attr_int(n, ATTR_axis, 0)];
         const int64_t first = attr_int(n, ATTR_first, 0);
-        if (n->op == OP_cumsum || (first ? first_fits(cols, first)
-                                         : sort_fits(ctx->target, cols, n->args[0]->type.dtype)))
+        const Type *t = &n->args[0]->type;
+        const int64_t rows = type_count(t) / cols;
+        const bool cuda = ctx->target->kind == TARGET_CUDA;
+        if (n->op == OP_cumsum || (first  ? first_fits(cols, first)
+                                   : cuda ? sort_in_block(ctx->target, rows, cols, t->dtype)
+                                          : sort_fits(ctx->target, cols, t->dtype)))
             return lower_ordered(ctx, g, group, n, out);
-        *ordered =
-            ctx->target->kind == TARGET_CUDA && cols >= 64 && cols <= INT32_MAX / 4 && !first;
-        return (*ordered ? lower_merge : lower_sort)(ctx, g, group, n, out);
+        *ordered = cuda && cols >= 64 && cols <= INT32_MAX / 4 && !first;
+        return (*ordered ? lower_radix : lower_sort)(ctx, g, group, n, out);
     }
     // Sums over rows that are computed in addition are stored by another body.
     bool folds = group->folded.n && ctx->target->kind == TARGET_CUDA;

@@ -12,15 +12,22 @@
 
 // The embedded files of a prelude, concatenated. One copy per context, since the files are
 // constants.
-const char *lower_prelude(Arena *a, const Target *t, bool group_products)
+const char *lower_prelude(Arena *a, const Target *t, unsigned parts)
 {
     static const char *const c[] = {"c_head.h", "c_math.h", "common.h",   "c_tail.h", "c_sort.h",
                                     "c_turn.h", "c_half.h", "c_random.h", NULL};
-    const char *const cuda[] = {
-        "cuda_head.h", "common.h",         "cuda_tail.h",
-        "cuda_sort.h", "cuda_sync.h",      "cuda_mma.h",
-        "cuda_tile.h", "cuda_random.h", "cuda_attention.h", group_products ? "cuda_wgmma.h" : NULL,
-        NULL};
+    const char *const cuda[] = {"cuda_head.h",
+                                "common.h",
+                                "cuda_tail.h",
+                                "cuda_sort.h",
+                                "cuda_sync.h",
+                                "cuda_mma.h",
+                                "cuda_tile.h",
+                                "cuda_random.h",
+                                "cuda_attention.h",
+                                parts & PRELUDE_GROUPS ? "cuda_wgmma.h" : "",
+                                parts & PRELUDE_RADIX ? "cuda_radix.h" : "",
+                                NULL};
     Buf out = buf_new(a);
     for (const char *const *want = t->kind == TARGET_CUDA ? cuda : c; *want; want++)
         for (const EmbeddedFile *f = prelude_files; f->name; f++)
@@ -306,7 +313,9 @@ static void schedule_in_launch(LowerCtx *ctx, const BodyList *all, bool ordered)
             b->sched.split = ceil_div(b->axis[b->col].extent, b->part);
             schedule_derive(b, ctx->target);
         }
-        ctx->group_products |= wgmma_fits(b, ctx->target) || attention_groups_fit(b, ctx->target);
+        if (wgmma_fits(b, ctx->target) || attention_groups_fit(b, ctx->target))
+            ctx->prelude_parts |= PRELUDE_GROUPS;
+        if (b->sched.variant == RUN_RADIX) ctx->prelude_parts |= PRELUDE_RADIX;
         if (b->attention.nouts && (all->n == 1 || ordered)) continue; // each is a kernel of its own
         if (all->n == 1 || b->sched.variant == RUN_F32_RING ||
             (b->sched.cluster == 1 && !schedule_in_groups(&b->sched)))

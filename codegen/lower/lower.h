@@ -124,8 +124,8 @@ void lower_cut(Lower *l, const Node *n, const Ix *const *idx, const Ix *e, int64
 // -- lower_ordered.c: one or several bodies for a group's anchor. false: an error was reported.
 bool lower_ordered(LowerCtx *ctx, Graph *g, const Group *group, const Node *n, BodyList *out);
 bool lower_sort(LowerCtx *ctx, Graph *g, const Group *group, const Node *n, BodyList *out);
-// The same for long rows on CUDA (lower_merge.c).
-bool lower_merge(LowerCtx *ctx, Graph *g, const Group *group, const Node *n, BodyList *out);
+// The same for long rows on CUDA (lower_radix.c).
+bool lower_radix(LowerCtx *ctx, Graph *g, const Group *group, const Node *n, BodyList *out);
 // Stores the value of n at an index and finishes the body.
 bool lower_deliver(Lower *l, const Node *n, const Ix *place, int value, BodyList *out);
 // Splits an index of a shape at an axis: at[axis] = col; the other indices come from the flat index

@@ -63,6 +63,7 @@ int lower_inst(Lower *l, Inst i)
                              (uint64_t)i.acc,
                              bits,
                              (uint64_t)i.ivalue,
+                             (uint64_t)(i.low * 64 + i.bits),
                              (uint64_t)i.bound};
     h = hash_bytes(rest, sizeof rest, h);
     uint64_t at;

@@ -242,7 +242,7 @@ static bool generate_entry(Gen *g, const Entry *entry, ProgEntry *out)
     out->steps = e->steps.at;
     out->nchecks = (int32_t)e->lower.checks.n;
     out->checks = e->lower.checks.at;
-    g->group_products |= e->lower.group_products;
+    g->prelude_parts |= e->lower.prelude_parts;
     out->ndims = (int32_t)entry->dims.n;
     out->dims = NEW_ARRAY(a, ProgDim, entry->dims.n + 1);
     for (uint32_t i = 0; i < entry->dims.n; i++) {
@@ -315,7 +315,7 @@ Program *codegen(Module *m, const CodegenOptions *o)
                 gen_internal(g, m->entries.at[i].loc, "an entry failed without a reason");
             return NULL;
         }
-    p->prelude = lower_prelude(a, o->target, g->group_products);
+    p->prelude = lower_prelude(a, o->target, g->prelude_parts);
     p->nkernels = (int32_t)g->kernels.n;
     p->kernels = g->kernels.at;
     p->ngemms = (int32_t)g->gemms.n;

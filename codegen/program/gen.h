@@ -22,7 +22,7 @@ typedef struct Gen { // for one module
     StrMap names;                       // names of kernels in use
     VEC(ProgGemm) gemms;
     VEC(ProgConst) consts;
-    bool group_products; // see LowerCtx; of all entries
+    unsigned prelude_parts; // see LowerCtx; of all entries
     bool failed;
 } Gen;
 

@@ -45,6 +45,7 @@ static void row_reason(Arena *a, const Body *b, const Target *t, Buf *o)
         buf_printf(
             o, "the columns have an order: %s",
             s->variant == RUN_SORT    ? "a block sorts a row in shared memory"
+            : s->variant == RUN_RADIX ? "blocks move or count the elements of a chunk by a digit"
             : s->variant == RUN_FIRST ? arena_printf(a, "%d threads find the first %lld of a row",
                                                      s->team, (long long)body_first(b))
             : s->variant == RUN_SCAN  ? arena_printf(a, "%d threads add up %d of a row at a time",

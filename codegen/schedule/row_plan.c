@@ -442,7 +442,7 @@ void row_derive(Body *b, const Target *t)
     Schedule *s = &b->sched;
     s->variant = !b->serial_cols     ? RUN_ROWS
                  : body_first(b)     ? RUN_FIRST
-                 : body_sort(b) >= 0 ? RUN_SORT
+                 : body_sort(b) >= 0 ? b->insts.at[body_sort(b)].bits ? RUN_RADIX : RUN_SORT
                  : s->team > 1       ? RUN_SCAN
                                      : RUN_IN_ORDER;
     if (b->uneven && (s->team < 2 * s->vector || s->split > 1)) s->vector = 1;
@@ -454,7 +454,7 @@ void row_derive(Body *b, const Target *t)
     s->row.line = s->cluster > 1 ? s->vector : schedule_line(b); // a block's part may be short
     s->row.cols = s->row.keep_in == KEEP_SHARED ? shared_columns(b, t) : 0;
     s->shared_bytes = s->row.cols ? (int)kept_shared(b, s->row.cols) : 0;
-    if (s->variant == RUN_SORT) s->shared_bytes = sort_shared_bytes(b);
+    if (s->variant == RUN_SORT || s->variant == RUN_RADIX) s->shared_bytes = sort_shared_bytes(b);
     if (s->variant == RUN_FIRST) s->shared_bytes = first_shared_bytes(b);
     s->blocks = ceil_div(body_rows(b), s->threads / s->team) * s->split * s->cluster;
 }

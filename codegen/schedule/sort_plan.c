@@ -1,4 +1,5 @@
-// Rows sorted in shared memory on CUDA, one per block: how many threads.
+// Rows sorted on CUDA: in shared memory, one per block, or by digits. How many threads, and how
+// much shared memory.
 #include "codegen/schedule/plans.h"
 
 enum { BLOCK = 512 };
@@ -10,11 +11,22 @@ bool plan_sort(Body *b)
     Schedule *s = &b->sched;
     if (at < 0) return false;
     s->kind = SCHED_ROW;
+    if (b->insts.at[at].bits) {
+        s->threads = s->team = RADIX_THREADS;
+        s->unroll = RADIX_EACH;
+        return true;
+    }
     s->threads = s->team = n / 2 < BLOCK ? (int)n / 2 : BLOCK;
     return true;
 }
 
 int sort_shared_bytes(const Body *b)
 {
-    return (int)sort_bytes(b->axis[b->col].extent, b->insts.at[body_sort(b)].acc);
+    const Inst *v = &b->insts.at[body_sort(b)];
+    if (!v->bits) return (int)sort_bytes(b->axis[b->col].extent, v->acc);
+    // Of each warp, the number of elements with each digit (at first, the sums of chunks by each
+    // thread); where the next element with each digit goes; a tile of keys and positions.
+    const int digits = 1 << v->bits, counts = RADIX_THREADS / 32 * digits,
+              sums = counts > 2 * RADIX_THREADS ? counts : 2 * RADIX_THREADS;
+    return 4 * (sums + digits) + (v->places ? RADIX_TILE * (math_bytes(v->acc) + 4) : 0);
 }

@@ -59,7 +59,7 @@ atomics=$("$NETC" "$net" --emit cuda --target cuda --arch sm_90 2>/dev/null | gr
 # Rows of a cell: only those with updates are read and stored, also if the updates are computed from the cell.
 net=$ROOT/tests/shim/net/row_updates.net
 for size in "-D p=$((2000 + RANDOM % 3000)) -D batch=$((400 + RANDOM % 600)) -D c=$((1 + RANDOM % 100))" \
-    "-D p=$((2000 + RANDOM % 3000)) -D batch=$((1 + RANDOM % 3)) -D c=$((200 + RANDOM % 200))"; do
+    "-D p=$((700 + RANDOM % 900)) -D batch=$((1 + RANDOM % 3)) -D c=$((200 + RANDOM % 200))"; do
     # shellcheck disable=SC2086
     checked "$net" $size
 done

@@ -75,6 +75,7 @@ static void check_variant(Suite *s, const Case *c, const Body *b)
         [RUN_ROWS] = 1 << SCHED_ROW,
         [RUN_SCAN] = 1 << SCHED_ROW,
         [RUN_SORT] = 1 << SCHED_ROW,
+        [RUN_RADIX] = 1 << SCHED_ROW,
         [RUN_FIRST] = 1 << SCHED_ROW,
         [RUN_IN_ORDER] = 1 << SCHED_ROW | 1 << SCHED_COLUMN,
         [RUN_RECURRENCE] = 1 << SCHED_COLUMN,
@@ -726,8 +727,8 @@ int main(void)
     s->few = buf_new(a);
     s->c_seen = strmap_new(a);
     s->cu_seen = strmap_new(a);
-    buf_str(&s->c, lower_prelude(a, &s->cpu, false));
-    buf_str(&s->cu, lower_prelude(a, &s->cuda, false));
+    buf_str(&s->c, lower_prelude(a, &s->cpu, 0));
+    buf_str(&s->cu, lower_prelude(a, &s->cuda, PRELUDE_RADIX));
     buf_str(&s->few, s->cu.data);
     maps(s);
     pieces(s);

@@ -226,7 +226,7 @@ static void check_flags(Arena *a, const char *dir, const char *flags)
     const char *src = arena_printf(a, "%s/m.c", dir),
                *so = arena_printf(a, "%s/m%s.so", dir, flags);
     FILE *f = fopen(src, "w");
-    fputs(lower_prelude(a, &cpu, false), f);
+    fputs(lower_prelude(a, &cpu, 0), f);
     fputs("NC_FN float nc_seventh_f(float a) { return nc_divide_by(a, 7, 1.0f / 7); }\n", f);
     for (int i = 0; i < n; i++) {
         const char *t = functions[i].narrow ? "float" : "double", *name = functions[i].name;

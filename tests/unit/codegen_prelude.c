@@ -40,7 +40,7 @@ int main(void)
     Target t = target_cuda(90, false);
     int paragraph = 1;
     home = strmap_new(a);
-    char *text = arena_strdup(a, lower_prelude(a, &t, true)), *end;
+    char *text = arena_strdup(a, lower_prelude(a, &t, PRELUDE_GROUPS | PRELUDE_RADIX)), *end;
     for (char *line = text; *line; line = end + 1) {
         end = strchr(line, '\n');
         *end = 0;
