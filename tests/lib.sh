@@ -42,13 +42,14 @@ wait_for() {
 verbs() { "$NETC" --help | sed -n 's/^  \([a-z][a-z]*\)  *[A-Z].*/\1/p'; } # as --help lists them
 holds() { grep -qF -- "$1" "$W/.out" && pass || fail "no '$1' in: $(head -8 "$W/.out")"; } # of the last expect
 
-# program_digest FILE OPTION...: of the text of its kernels for sm_90, and of their launches. Nothing if there is none.
+# program_digest FILE OPTION...: of the text of its kernels for sm_90, and of their launches; with the part of the prelude for sorts by
+# digits if they use it. Nothing if there is none.
 program_digest() {
     local file=${1#"$ROOT"/} out=$W/program.$BASHPID; shift
     local netc=("$NETC" "$file" "${@/#-e/--entries}" --target cuda --arch sm_90 --tune-file '' -q)
     # (a text has the file's path, and lines as long as that is)
     (cd "$ROOT" && "${netc[@]}" --emit cuda >"$out.text" && "${netc[@]}" --emit plan >"$out.plan") &&
-        { cat "$out.text"; grep -oE '^ *[0-9]+ +kernel [^ ]+|block .*shared .*' "$out.plan"; } | sha256sum | cut -c 1-16
+        { cat "$out.text"; ! grep -q nc_radix "$out.text" || cat "$ROOT/codegen/prelude/cuda_radix.h"; grep -oE '^ *[0-9]+ +kernel [^ ]+|block .*shared .*' "$out.plan"; } | sha256sum | cut -c 1-16
     rm -f "$out.text" "$out.plan"
 }
 
