@@ -539,7 +539,7 @@ double target_sums_seconds(const Target *t, const TargetSums *x)
     const double blocks = ceil(bytes / BIN_BYTES / across) * across,
                  most = cols < WARP ? (double)target_narrow_ranges(x->count, x->elements)
                                     : n / (2 * (double)x->places),
-                 ranges = fmax(1, fmin(resident / blocks, most)),
+                 ranges = fmax(1, floor(fmin(resident / blocks, most))),
                  turns = ceil(blocks * ranges / resident),
                  look = turns * n / ranges / (teams * team) * LOOK_SECONDS;
     if (cols < WARP) {
@@ -547,7 +547,7 @@ double target_sums_seconds(const Target *t, const TargetSums *x)
                      partial = ranges > 1 ? ranges * (double)x->elements * PARTIAL_SECONDS : 0;
         return launch + look + partial + n * update + (double)x->elements * sum;
     }
-    const double launch = 1e-5, update = 2.5e-7;
+    const double launch = 1e-5, update = 2.8e-7;
     return launch + look + turns * n / (blocks / across * ranges * teams) * update;
 }
 
@@ -561,7 +561,7 @@ double target_ordered_sums_seconds(const Target *t, const TargetSums *x)
     if (cols < WARP) return 5e-6 + n * 2.5e-11 * (1 + cols / 8) + n / places * 1.5e-7;
     const double blocks = ceil(places * ceil(cols / across) * 4 / BYTES),
                  moved = 4 * (n * cols + 2 * (double)x->elements);
-    return 1e-5 + n / blocks * 4.5e-8 + moved / t->bytes_per_second;
+    return 1e-5 + n / blocks * 7e-8 + moved / t->bytes_per_second;
 }
 
 // By the bytes of the keys and positions, several times over; not measured.

@@ -266,7 +266,10 @@ static Graph *new_body(const Loop *l, Graph *dst, Node *const *map, Node **args,
         Node *arg = map[l->n->args[i]->id];
         args[(*nargs)++] = arg->type.dtype == t.dtype ? arg : rounded(dst, arg, (int)t.dtype);
     }
-    for (uint32_t i = 0; i < old->nodes.n; i++) remap_node(&r, old->nodes.at[i]);
+    bool *live = NEW_ARRAY(old->arena, bool, old->nodes.n + 1);
+    graph_mark_live(old, live);
+    for (uint32_t i = 0; i < old->nodes.n; i++)
+        if (live[i]) remap_node(&r, old->nodes.at[i]);
     for (uint32_t i = 0; i < old->results.n; i++) {
         const Node *was = old->results.at[i];
         const uint32_t begins = was->op == OP_region_param
@@ -327,6 +330,7 @@ static Graph *round_first(void *ctx, const IdMap *done, Graph *g)
     Node ***result = NEW_ARRAY(g->arena, Node **, g->nodes.n + 1);
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         Node *n = g->nodes.at[i];
+        if (!live[i]) continue; // (its operands may have another type now)
         if (c.loop[i].any) {
             result[i] = NEW_ARRAY(g->arena, Node *, c.loop[i].body->results.n + 1);
             rebuild(dst, &c.loop[i], r.map, result[i]);
