@@ -525,7 +525,7 @@ int64_t target_narrow_ranges(int64_t count, int64_t sums)
     return (int64_t)sqrt(look * (double)count / (PARTIAL_SECONDS * (double)sums));
 }
 
-// Fitted to 38 shapes measured on an H200 (bench/results/h200_20261130b.md): each block looks at
+// Fitted to 34 shapes measured on an H200 (bench/results/h200_20261130b.md): each block looks at
 // all indices of its range, and a team of its threads adds the updates of its places one after
 // another. The sizes of blocks are those of codegen/lower/lower_bins.c.
 double target_sums_seconds(const Target *t, const TargetSums *x)
