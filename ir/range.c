@@ -206,14 +206,16 @@ static Range of_node(const Node *n, int depth)
     return node_class(n) == CLS_ELEMENTWISE ? of_elementwise(n, depth) : all;
 }
 
-int range_bits(Range r)
-{
-    int bits = 1;
-    while (bits < 63 && r.high >> bits) bits++;
-    return r.low < 0 ? 64 : bits;
-}
-
 Range range_of_node(const Node *n)
 {
     return of_node(n, DEPTH);
+}
+
+int range_bits(const Node *n)
+{
+    const Range r = range_of_node(n);
+    const int all = dtype_info[n->type.dtype].bits;
+    int bits = 1;
+    while (bits < all && bits < 63 && r.high >> bits) bits++;
+    return r.low < 0 ? all : bits;
 }

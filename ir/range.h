@@ -12,8 +12,6 @@ typedef struct Range {
 // The range of an integer type or bool.
 Range range_of_type(DType t);
 bool range_within(Range r, Range in);
-// In how many of the low bits such integers can differ; negative ones: in all 64.
-int range_bits(Range r);
 // The range of an elementwise op other than cast, with a result of type t. exact: no value
 // overflows the type, so the result is that of the op on whole numbers; otherwise the range is the
 // type's. Unknown ops have the range of their type.
@@ -21,5 +19,7 @@ Range range_of_op(Op op, DType t, const Range *a, bool *exact);
 // The range of the elements of n, which is of an integer type or bool: through views, reads by
 // index and sorts, and of results such as argmax that are places along an axis.
 Range range_of_node(const Node *n);
+// In how many of the low bits the elements of n, integers or bool, can differ.
+int range_bits(const Node *n);
 
 #endif

@@ -95,12 +95,6 @@ static const Node *places_in_rows(const Node *index, int64_t places)
     return NULL;
 }
 
-static int key_bits(const Node *index)
-{
-    const int all = dtype_info[index->type.dtype].bits, bits = range_bits(range_of_node(index));
-    return bits < all ? bits : all;
-}
-
 static bool is_slow(void *ctx, const Node *n)
 {
     const Scatters *s = ctx;
@@ -113,7 +107,7 @@ static bool is_slow(void *ctx, const Node *n)
     if (!is_sum(s->target, n)) return false;
     const bool rows = places_in_rows(n->args[1], n->type.dim[attr_int(n, ATTR_axis, 0)]);
     const double sort = rows ? target_sort_rows_seconds(updates_of(n))
-                             : target_sort_seconds(updates_of(n), key_bits(n->args[1]));
+                             : target_sort_seconds(updates_of(n), range_bits(n->args[1]));
     return s->saved[n->args[1]->id] > sort;
 }
 

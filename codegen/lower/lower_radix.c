@@ -26,9 +26,7 @@ static int bits_of(const Node *x, int *low)
     const DType t = x->type.dtype;
     *low = t == DT_BF16 ? 16 : t == DT_F16 ? 13 : 0; // as f32, the others are 0 (or a NaN's)
     const int all = t == DT_BF16 || t == DT_F16 ? 32 : dtype_info[t].bits;
-    if (dtype_is_float(t)) return all - *low;
-    const int bits = range_bits(range_of_node(x));
-    return bits < all ? bits : all;
+    return dtype_is_float(t) ? all - *low : range_bits(x);
 }
 
 static int buffer(Lower *l, int which, DType t, int64_t elems, bool read)

@@ -34,7 +34,7 @@ for f in "$ROOT"/samples/*/*.net "$ROOT"/tests/net/check/*.net "$ROOT"/tests/net
     */gpt2.net) one "$f" -D layers=2 -D width=16 -D heads=2 -D vocab=41 -D context=12 -D piece=3 -D batch=2 ;;
     */llama.net) one "$f" -D layers=1 -D width=16 -D heads=4 -D kv_heads=2 -D hidden=24 -D vocab=41 -D context=12 -D T=8 -D piece=3 -D batch=2 -D stretch=8 -D trained=128 ;;
     */bert.net) one "$f" -D layers=1 -D width=16 -D heads=2 -D hidden=32 -D vocab=120 -D context=12 -D T=8 -D batch=6 ;;
-    */same_bits.net) [ $((SEED / 2 % 2)) = 0 ] && one "$f" || one "$f" -D m=1027 -D k=5 -D n=5 ;; # few rows or few columns
+    */same_bits.net) if [ $((SEED / 2 % 2)) = 0 ]; then one "$f"; else one "$f" -D m=1027 -D k=5 -D n=5; fi ;; # few rows or columns
     */gpt.net) one "$f" -D layers=2 -D width=16 -D heads=2 -D T=9 -D batch=2 ;;
     *) one "$f" $(sed -n 's/^# checked: //p' "$f") ;;
     esac

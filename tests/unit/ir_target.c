@@ -100,8 +100,8 @@ static bool sorts(const Target *t, int64_t places, int64_t elements, int64_t cou
 static void updates(const Target *t)
 {
     const Target cpu = target_cpu(8, true);
-    // us sorted, and not: 357, 564; 166, 860; 175, 399; 73, 319; 168, 400; 60, 116; 86, 131; 76, 121; 42, 81; 36, 57;
-    // 50, 103; 47, 68; 58, 109; 63, 168
+    // us sorted, and not: 357, 564; 166, 860; 175, 399; 73, 319; 168, 400; 60, 116; 86, 131; 76,
+    // 121; 42, 81; 36, 57; 50, 103; 47, 68; 58, 109; 63, 168
     CHECK(sorts(t, 100003, 100003, 5000011) && sorts(t, 100000, 4000000, 1000000));
     CHECK(sorts(t, 50257, 50257 * 768, 32768) && sorts(t, 50257, 50257 * 129, 100003));
     CHECK(sorts(t, 300007, 600014, 2000003) && sorts(t, 30011, 240088, 500009));
@@ -109,9 +109,11 @@ static void updates(const Target *t)
     CHECK(sorts(t, 10007, 160112, 300007) && sorts(t, 2708, 2708 * 64, 10556));
     CHECK(sorts(t, 19717, 19717 * 128, 88648) && sorts(t, 5003, 5003 * 40, 20011));
     CHECK(sorts(t, 10007, 10007 * 512, 30011) && sorts(t, 1000003, 2000006, 300007));
-    CHECK(sorts(t, 8192, 8192 * 1024, 40960) && sorts(t, 2003, 2003 * 256, 100003));  // 95, 269; 87, 97
-    CHECK(!sorts(t, 4096, 4096 * 128, 131072) && !sorts(t, 4096, 4096 * 64, 65536)); // 103, 81; 69, 45
-    CHECK(!sorts(t, 8192, 8192 * 32, 200003));                                       // 199, 76
+    CHECK(sorts(t, 8192, 8192 * 1024, 40960) &&
+          sorts(t, 2003, 2003 * 256, 100003)); // 95, 269; 87, 97
+    CHECK(!sorts(t, 4096, 4096 * 128, 131072) &&
+          !sorts(t, 4096, 4096 * 64, 65536));  // 103, 81; 69, 45
+    CHECK(!sorts(t, 8192, 8192 * 32, 200003)); // 199, 76
     // 28, 21; 155, 23; 292, 29; 150, 24; 443, 15; 58, 28; 34, 27; 223, 61
     CHECK(!sorts(t, 5003, 5003 * 16, 50021) && !sorts(t, 128, 128 * 384, 16384));
     CHECK(!sorts(t, 1000, 64000, 100003) && !sorts(t, 512, 65536, 50021));
@@ -120,6 +122,7 @@ static void updates(const Target *t)
     CHECK(target_finds_last_updates(t, 16384, 81924)); // 890 us
     CHECK(!target_finds_last_updates(t, 16, 1 << 30) && !target_finds_last_updates(t, 16, 64));
     CHECK(in_bins(t, 100, 25, false, false) && !in_bins(t, 100, 24, false, false));
+    CHECK(in_bins(t, 100003, 8192, false, false) && !in_bins(t, 1000003, 2048, false, false));
     CHECK(in_bins(t, 100, 24, true, false) && !in_bins(t, 100, 0, true, false));
     CHECK(in_bins(t, 100000, 8192, false, true) && !in_bins(t, 100000, 32, false, true));
     CHECK(!in_bins(&cpu, 100, 1000, true, false));
