@@ -26,6 +26,7 @@ typedef enum ScheduleVariant {
     RUN_ROWS,             // ROW: teams, in any order
     RUN_SCAN,             // ... running sums, combined across a team
     RUN_SORT,             // ... a block sorts a row in shared memory
+    RUN_RADIX,            // ... a block counts or moves the elements of a chunk by a digit
     RUN_FIRST,            // ... warps find the first elements in order
     RUN_IN_ORDER,         // ROW, COLUMN: a thread processes its columns in order
     RUN_RECURRENCE,       // ... and carries values from column to column
@@ -40,7 +41,6 @@ typedef enum ScheduleVariant {
     RUN_ATTENTION,        // ATTENTION: warps
     RUN_ATTENTION_GROUPS, // ... groups of four warps
     RUN_BESIDE,           // ROW on the CPU: several short rows at the same time
-    RUN_RADIX,            // ROW: a block counts or moves the elements of a chunk by a digit
 } ScheduleVariant;
 
 enum { KEEP_AGAIN, KEEP_REGISTERS, KEEP_SHARED }; // for a row that several stages read

@@ -47,4 +47,14 @@ static void ordered(Suite *s)
         out(g, y, "y");
         add(s, arena_printf(s->a, "ordered %d of %d", k, (int)n), g, GROUP_SCAN, 0, NULL, NULL, 0);
     }
+    for (int k = 0; k < 3; k++) { // by digits
+        static const DType keys[] = {DT_F32, DT_BF16, DT_U8};
+        Graph *g = begin(s);
+        Attrs so = {0};
+        attr_set_int(&so, ATTR_axis, k == 0);
+        if (k == 1) attr_set_int(&so, ATTR_descending, 1);
+        Node *x = in(g, "wide", keys[k], 2, k ? (int64_t[]){4099, 2} : (int64_t[]){2, 4099});
+        out(g, graph_node(g, k == 1 ? OP_sort : OP_argsort, &x, 1, &so), "y");
+        add(s, arena_printf(s->a, "digits %d", k), g, GROUP_SCAN, 0, NULL, NULL, 0);
+    }
 }
