@@ -213,6 +213,15 @@ static inline double nc_round(double a)
 {
     return rint(a);
 } // ties to even
+// The unit in the first place (Rump, Ogita, Oishi 2008): the largest power of two that is not above
+// |a|; of 0, infinities and NaN |a|.
+static inline double nc_ufp(double a)
+{
+    int exponent;
+    if (a == 0 || !isfinite(a)) return fabs(a);
+    frexp(a, &exponent);
+    return ldexp(0.5, exponent);
+}
 static inline int64_t nc_isfinite(double a)
 {
     return isfinite(a);

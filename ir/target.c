@@ -543,7 +543,8 @@ double target_sums_seconds(const Target *t, const TargetSums *x)
                  turns = ceil(blocks * ranges / resident),
                  look = turns * n / ranges / (teams * team) * LOOK_SECONDS;
     if (cols < WARP) {
-        const double launch = 5e-6, update = 1e-10 * (1 + cols / 8), sum = 6e-11,
+        const double launch = 5e-6, sum = 6e-11,
+                     update = 5e-11 * (1 + fmin(1, (double)x->places / 8192)) * (1 + cols / 8),
                      partial = ranges > 1 ? ranges * (double)x->elements * PARTIAL_SECONDS : 0;
         return launch + look + partial + n * update + (double)x->elements * sum;
     }
@@ -562,6 +563,29 @@ double target_ordered_sums_seconds(const Target *t, const TargetSums *x)
     const double blocks = ceil(places * ceil(cols / across) * 4 / BYTES),
                  moved = 4 * (n * cols + 2 * (double)x->elements);
     return 1e-5 + n / blocks * 7e-8 + moved / t->bytes_per_second;
+}
+
+// Fitted to 25 shapes measured on an H200 (bench/results/h200_20261130c.md). Atomics are made in
+// the second-level cache, those of the same 32 bytes one after another.
+double target_atomic_sums_seconds(const Target *t, const TargetSums *x)
+{
+    enum { UNITS = 132, SECTOR = 8 };
+    const double launch = 2e-6, n = (double)x->count, places = (double)x->places,
+                 cols = (double)x->elements / places, same = cols < SECTOR ? 7e-8 : 4e-8,
+                 each = (double)UNITS / t->units * (4.5e-12 + 7.5e-12 / cols);
+    return launch + n * cols * each + n / places * same +
+           12 * (double)x->elements / t->bytes_per_second;
+}
+
+// As above, for the largest update of each place and for the sum.
+double target_integer_sums_seconds(const Target *t, const TargetSums *x)
+{
+    enum { UNITS = 132 };
+    const double launch = 5e-6, n = (double)x->count, places = (double)x->places,
+                 cols = (double)x->elements / places, same = 8e-8,
+                 each = (double)UNITS / t->units * (1.4e-11 + 1.4e-11 / cols);
+    return launch + n * cols * each + n / places * same +
+           40 * (double)x->elements / t->bytes_per_second;
 }
 
 // By the bytes of the keys and positions, several times over; not measured.

@@ -180,6 +180,10 @@ int64_t target_narrow_ranges(int64_t count, int64_t sums);
 // The estimated time of such sums; and if the updates are sorted by place.
 double target_sums_seconds(const Target *t, const TargetSums *x);
 double target_ordered_sums_seconds(const Target *t, const TargetSums *x);
+// ... and as sums of integers by atomics (passes/scatter_integers.c).
+double target_integer_sums_seconds(const Target *t, const TargetSums *x);
+// The estimated time of sums of integers by atomics.
+double target_atomic_sums_seconds(const Target *t, const TargetSums *x);
 // The estimated time in which so many indices are sorted by one kernel, each short row by itself.
 double target_sort_rows_seconds(int64_t count);
 // The estimated time in which so many indices that differ in so many bits are sorted.

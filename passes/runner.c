@@ -60,7 +60,7 @@ const Pass pass_table[] = {
      pass_vectors, PASS_OPTIONAL},
     {"prepare", "values that depend only on a model's parameters are computed once", pass_prepare,
      PASS_OPTIONAL},
-    {"scatter", "on a GPU a scatter of many updates first finds the last one of each place",
+    {"scatter", "on a GPU updates by index are combined in ways that need no order, or sorted first",
      pass_scatter, PASS_OPTIONAL},
     {"long_scans", "on a GPU running sums along a long axis of few rows are computed in pieces",
      pass_long_scans, PASS_OPTIONAL},

@@ -11,9 +11,11 @@
 //
 //     scatter_max(x, index, u)   becomes   max(x, cast(scatter_max(-inf, index, cast(u, f32)), ..))
 //
-// scatter_add into many places sorts its updates by place, keeping the order of those with the same
-// one. Otherwise each block of its kernel, which has some of the places, would look at the indices
-// of all updates. Sums with the same index, as in the layers of a graph network, share the sort.
+// scatter_add as it is has blocks with some of the places each, which look at the indices of all
+// updates. With many places one of two other ways may be faster, by the target's estimates. Its
+// sums become sums of integers, which atomics add (passes/scatter_integers.c). Or its updates are
+// sorted by place, keeping the order of those with the same one; sums with the same index, as in
+// the layers of a graph network, share the sort.
 //
 //     scatter_add(x, index, u)   becomes   order = argsort(index)
 //                                          scatter_add(x, index[order], u[order])  @{ordered=n}
@@ -23,22 +25,26 @@
 // If the index is r * n + place for rows r of updates, with places from 0 to n - 1, as in the
 // gradient of take_along_axis, only each row has to be sorted.
 //
-// Requires: gradients expanded. Keeps: every value to the bit. Breaks: nothing.
+// Requires: gradients expanded. Keeps: every value to the bit, but sums of integers, which are
+// closer to the exact ones. Breaks: nothing.
 #include <math.h>
 
 #include "ir/axes.h"
 #include "ir/range.h"
-#include "passes/passes.h"
 #include "passes/regions.h"
+#include "passes/scatter.h"
 
 static int64_t updates_of(const Node *n)
 {
     return n->args[2]->type.dim[attr_int(n, ATTR_axis, 0)];
 }
 
+typedef enum Way { AS_IT_IS, IN_ORDER, OF_INTEGERS, WAYS } Way;
+#define CLEARLY 0.8 // estimates of different ways differ by less in what they leave out
+
 typedef struct Scatters {
     const Target *target;
-    const double *saved; // by id of an index: what all sums by it save if its updates are sorted
+    double (*seconds)[WAYS]; // by id of an index: of all sums by it, without its sort
 } Scatters;
 
 static bool is_half(DType t)
@@ -52,6 +58,13 @@ static bool is_sum(const Target *t, const Node *n)
         return false;
     const TargetSums x = scatter_sizes(n);
     return target_sums_in_bins(t, &x);
+}
+
+// Whether they may be sums of integers, which have temporaries of three times the result's size:
+// not if few places change.
+static bool may_count(const Node *n, const TargetSums *x)
+{
+    return n->type.dtype != DT_F64 && x->count <= INT32_MAX && x->count >= x->places / 8;
 }
 
 // v (n) as a value of type t that varies along the axis only.
@@ -95,6 +108,18 @@ static const Node *places_in_rows(const Node *index, int64_t places)
     return NULL;
 }
 
+// The fastest way of the sums by n's index.
+static Way way_of(const Scatters *s, const Node *n)
+{
+    const double *seconds = s->seconds[n->args[1]->id];
+    const bool rows = places_in_rows(n->args[1], n->type.dim[attr_int(n, ATTR_axis, 0)]);
+    const double sort = rows ? target_sort_rows_seconds(updates_of(n))
+                             : target_sort_seconds(updates_of(n), range_bits(n->args[1]));
+    const Way way = seconds[IN_ORDER] + sort < seconds[AS_IT_IS] ? IN_ORDER : AS_IT_IS;
+    const double best = way == IN_ORDER ? seconds[IN_ORDER] + sort : seconds[AS_IT_IS];
+    return seconds[OF_INTEGERS] < CLEARLY * best ? OF_INTEGERS : way;
+}
+
 static bool is_slow(void *ctx, const Node *n)
 {
     const Scatters *s = ctx;
@@ -104,11 +129,7 @@ static bool is_slow(void *ctx, const Node *n)
         return (!largest || !node_const_value(n->args[0], &v) || is_half(n->type.dtype)) &&
                updates_of(n) <= INT32_MAX &&
                target_finds_last_updates(s->target, updates_of(n), type_bytes(&n->type));
-    if (!is_sum(s->target, n)) return false;
-    const bool rows = places_in_rows(n->args[1], n->type.dim[attr_int(n, ATTR_axis, 0)]);
-    const double sort = rows ? target_sort_rows_seconds(updates_of(n))
-                             : target_sort_seconds(updates_of(n), range_bits(n->args[1]));
-    return s->saved[n->args[1]->id] > sort;
+    return is_sum(s->target, n) && way_of(s, n) != AS_IT_IS;
 }
 
 // The order (count) of the updates by place, i32; updates of the same place stay in their order.
@@ -163,7 +184,9 @@ static Node *replaced(void *ctx, Graph *g, Node *n, Node *const *map)
 {
     if (!is_slow(ctx, n)) return NULL;
     graph_stamp(g, n, NULL);
-    if (n->op == OP_scatter_add) return in_order(g, n, map);
+    if (n->op == OP_scatter_add)
+        return way_of(ctx, n) == IN_ORDER ? in_order(g, n, map)
+                                          : scatter_integers(g, n, map, most_of(n));
     if (n->op != OP_scatter) return onto_infinity(g, n, map);
     const int64_t axis = attr_int(n, ATTR_axis, 0), count = updates_of(n),
                   places = n->type.dim[axis];
@@ -183,17 +206,18 @@ static Node *replaced(void *ctx, Graph *g, Node *n, Node *const *map)
 
 static Graph *scatter_graph(void *ctx, const IdMap *done, Graph *g)
 {
-    double *saved = NEW_ARRAY(g->arena, double, g->nodes.n + 1);
+    Scatters s = {ctx, (double(*)[WAYS])NEW_ARRAY(g->arena, double, WAYS *(g->nodes.n + 1))};
     bool *live = NEW_ARRAY(g->arena, bool, g->nodes.n + 1);
     graph_mark_live(g, live);
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         const Node *n = g->nodes.at[i];
         if (!live[i] || !is_sum(ctx, n)) continue;
         const TargetSums x = scatter_sizes(n);
-        saved[n->args[1]->id] +=
-            target_sums_seconds(ctx, &x) - target_ordered_sums_seconds(ctx, &x);
+        double *seconds = s.seconds[n->args[1]->id];
+        seconds[AS_IT_IS] += target_sums_seconds(ctx, &x);
+        seconds[IN_ORDER] += target_ordered_sums_seconds(ctx, &x);
+        seconds[OF_INTEGERS] += may_count(n, &x) ? target_integer_sums_seconds(ctx, &x) : INFINITY;
     }
-    Scatters s = {ctx, saved};
     return rewrite_nodes(g, done, is_slow, replaced, &s);
 }
 

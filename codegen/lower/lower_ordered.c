@@ -170,7 +170,7 @@ static bool combines_atomically(const Target *t, const Node *n)
     const DType type = n->type.dtype;
     double first;
     if (t->kind != TARGET_CUDA || n->op == OP_scatter) return false;
-    if (type == DT_I32 || type == DT_U32) return true;
+    if (type == DT_I32 || type == DT_U32 || type == DT_I64) return true;
     return n->op != OP_scatter_add && (type == DT_F32 || type == DT_F64) &&
            node_const_value(n->args[0], &first) && first == first;
 }
@@ -197,7 +197,10 @@ bool lower_scatter(LowerCtx *ctx, Graph *g, const Group *group, Node *n, BodyLis
     int64_t axis = attr_int(n, ATTR_axis, 0), count = ut->dim[axis],
             rows = lower_rows_around(t, axis);
     const TargetSums sizes = scatter_sizes(n);
-    if (n->op == OP_scatter_add && type_count(t) && target_sums_in_bins(ctx->target, &sizes))
+    const bool atomic = combines_atomically(ctx->target, n);
+    if (n->op == OP_scatter_add && type_count(t) && target_sums_in_bins(ctx->target, &sizes) &&
+        !(atomic && target_atomic_sums_seconds(ctx->target, &sizes) <
+                        target_sums_seconds(ctx->target, &sizes)))
         return lower_bins(ctx, g, group, n, out);
     const bool changes = lower_changes_part(ctx, n);
     if (!changes && !copy_first(ctx, g, group, n, out)) return false;
@@ -205,7 +208,6 @@ bool lower_scatter(LowerCtx *ctx, Graph *g, const Group *group, Node *n, BodyLis
     IxCtx *c = l.body->ix;
     // If there are many threads, each processes only the indices that are equal to its number
     // modulo [shares].
-    const bool atomic = combines_atomically(ctx->target, n);
     int64_t shares = atomic ? count : 1,
             device = (int64_t)ctx->target->units * ctx->target->threads_per_unit / 2;
     if (ctx->target->kind == TARGET_CUDA && !atomic)

@@ -78,6 +78,28 @@ NC_FN double nc_mod_d(double a, double b)
 NC_FN bool nc_isfinite_f(float a) { return (nc_bits(a) & 0x7f800000u) != 0x7f800000u; }
 NC_FN bool nc_isfinite_d(double a) { return a - a == 0; }
 
+// The unit in the first place: the highest bit alone of a normal number, of the fraction otherwise.
+NC_FN float nc_ufp_f(float a)
+{
+    uint32_t size = nc_bits(a) & 0x7fffffffu, top = size;
+    if (size - 1 >= 0x7f800000u - 1) return nc_from_bits(size);
+    if (size >= 0x00800000u) return nc_from_bits(size & 0x7f800000u);
+    top |= top >> 1;
+    top |= top >> 2;
+    top |= top >> 4;
+    top |= top >> 8;
+    top |= top >> 16;
+    return nc_from_bits(top ^ top >> 1);
+}
+NC_FN double nc_ufp_d(double a)
+{
+    double size = nc_abs_d(a);
+    int exponent;
+    if (!(size > 0) || size - size != 0) return size;
+    frexp(size, &exponent);
+    return ldexp(0.5, exponent);
+}
+
 // x // 0 and x % 0 are 0; the remainder has the divisor's sign.
 #define NC_SIGNED_DIVIDE(T, U, s)                                                                  \
     NC_FN T nc_floordiv_##s(T a, T b)                                                              \

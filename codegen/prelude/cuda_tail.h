@@ -32,6 +32,8 @@ NC_FLOAT(nc_sqrt) NC_FLOAT(nc_rsqrt)
 
 NC_FLOAT(nc_floor) NC_FLOAT(nc_ceil) NC_FLOAT(nc_round) NC_FLOAT(nc_isfinite)
 
+NC_FLOAT(nc_ufp)
+
 NC_FLOAT(nc_to_i32) NC_FLOAT(nc_to_u32) NC_FLOAT(nc_to_i64) NC_FLOAT(nc_to_u8)
 
 NC_ANY(nc_abs) NC_ANY(nc_sign)

@@ -300,8 +300,7 @@ static const char *value_text(Emit *e, int at, const char *const *x, const char 
         return text ? text : ew_text(e, at, x);
     }
     case KI_CAST: return cast_text(e, v, x[0]);
-    case KI_RANDOM:
-        return emit_draw(e, at, x[0], x[1]);
+    case KI_RANDOM: return emit_draw(e, at, x[0], x[1]);
     case KI_CHECK: return check_text(e, v, x[0], pred);
     case KI_ASSERT:
         return arena_printf(e->arena, "nc_assert(%s, %s, %s, %s)", e->buf_name[e->body->error_buf],
@@ -416,8 +415,10 @@ void emit_store(Emit *e, const BodyStore *s)
     if (s->atomic) {
         const Op op = (Op)(s->joins - 1);
         const char *kind = op == OP_sum ? "Add" : op == OP_max ? "Max" : "Min";
-        emit(e, "%s%s%s(&%s[%s], %s);", only, dtype_is_float(t) ? "nc_atomic" : "atomic", kind, buf,
-             ix, v);
+        // (CUDA adds integers of 64 bits without a sign, which have the same bits)
+        const char *as = t != DT_I64 ? "" : op == OP_sum ? "(uint64_t *)" : "(int64_t *)";
+        emit(e, "%s%s%s(%s&%s[%s], %s);", only, dtype_is_float(t) ? "nc_atomic" : "atomic", kind,
+             as, buf, ix, v);
         return;
     }
     emit(e, "%s%s[%s] = %s;", only, buf, ix, is_moved(e, s->value) ? v : emit_stored(e, t, v));

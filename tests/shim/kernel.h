@@ -96,13 +96,14 @@ float fabsf(float), sqrtf(float), cbrtf(float), expf(float), exp2f(float), exp10
     cosf(float), tanf(float), asinf(float), acosf(float), atanf(float), sinhf(float), coshf(float),
     tanhf(float), erff(float), erfcf(float), floorf(float), ceilf(float), truncf(float),
     rintf(float), roundf(float), fmaf(float, float, float), powf(float, float), fmodf(float, float),
-    fminf(float, float), fmaxf(float, float), copysignf(float, float), ldexpf(float, int);
+    fminf(float, float), fmaxf(float, float), copysignf(float, float), ldexpf(float, int),
+    frexpf(float, int *);
 double fabs(double), sqrt(double), cbrt(double), exp(double), exp2(double), expm1(double),
     log(double), log2(double), log10(double), log1p(double), sin(double), cos(double), tan(double),
     sinh(double), cosh(double), tanh(double), erf(double), erfc(double), floor(double),
     ceil(double), trunc(double), rint(double), round(double), fma(double, double, double),
     pow(double, double), fmod(double, double), fmin(double, double), fmax(double, double),
-    ldexp(double, int);
+    ldexp(double, int), frexp(double, int *);
 }
 
 #define threadIdx shim_thread_index()

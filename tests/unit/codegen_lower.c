@@ -521,12 +521,12 @@ static void functions(Suite *s)
     static const struct {
         Op op;
         const char *input;
-    } unary[] = {{OP_neg, "x"},     {OP_abs, "x"},      {OP_sign, "x"},      {OP_sqrt, "pos"},
-                 {OP_rsqrt, "pos"}, {OP_exp, "x"},      {OP_expm1, "x"},     {OP_log, "pos"},
-                 {OP_log1p, "pos"}, {OP_sin, "x"},      {OP_cos, "x"},       {OP_tanh, "x"},
-                 {OP_erf, "x"},     {OP_sigmoid, "x"},  {OP_floor, "x"},     {OP_ceil, "x"},
-                 {OP_round, "x"},   {OP_isfinite, "x"}, {OP_expm1, "small"}, {OP_erf, "small"},
-                 {OP_tanh, "small"}};
+    } unary[] = {{OP_neg, "x"},      {OP_abs, "x"},      {OP_sign, "x"},      {OP_sqrt, "pos"},
+                 {OP_rsqrt, "pos"},  {OP_exp, "x"},      {OP_expm1, "x"},     {OP_log, "pos"},
+                 {OP_log1p, "pos"},  {OP_sin, "x"},      {OP_cos, "x"},       {OP_tanh, "x"},
+                 {OP_erf, "x"},      {OP_sigmoid, "x"},  {OP_floor, "x"},     {OP_ceil, "x"},
+                 {OP_round, "x"},    {OP_isfinite, "x"}, {OP_expm1, "small"}, {OP_erf, "small"},
+                 {OP_tanh, "small"}, {OP_ufp, "x"},      {OP_ufp, "small"}};
     for (int d = 0; d < 2; d++) {
         Graph *g = begin(s);
         for (size_t i = 0; i < sizeof unary / sizeof *unary; i++) {

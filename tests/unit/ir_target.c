@@ -1,4 +1,6 @@
 // Targets: limits of devices, and what the costs of one say of others of its kind.
+#include <math.h>
+
 #include "ir/target.h"
 #include "tests/unit/unit.h"
 
@@ -96,6 +98,21 @@ static bool sorts(const Target *t, int64_t places, int64_t elements, int64_t cou
            target_sort_seconds(count, bits);
 }
 
+static bool counts(const Target *t, int64_t places, int64_t columns, int64_t count)
+{
+    const TargetSums x = {places, columns * places, count, false, false};
+    int bits = 0;
+    while (places >> bits) bits++;
+    const double ordered = target_ordered_sums_seconds(t, &x) + target_sort_seconds(count, bits);
+    return target_integer_sums_seconds(t, &x) < fmin(target_sums_seconds(t, &x), ordered);
+}
+
+static bool by_atomics(const Target *t, int64_t places, int64_t columns, int64_t count)
+{
+    const TargetSums x = {places, columns * places, count, false, false};
+    return target_atomic_sums_seconds(t, &x) < target_sums_seconds(t, &x);
+}
+
 // Updates by index: those that took long on an H200, and those that did not.
 static void updates(const Target *t)
 {
@@ -119,6 +136,29 @@ static void updates(const Target *t)
     CHECK(!sorts(t, 1000, 64000, 100003) && !sorts(t, 512, 65536, 50021));
     CHECK(!sorts(t, 300, 9600, 30011) && !sorts(t, 64, 1024, 100003));
     CHECK(!sorts(t, 20011, 60033, 20011) && !sorts(t, 1009, 1009, 1000003));
+    // us as sums of integers, and otherwise: 144, 357; 120, 168; 67, 87; 42, 75; 17, 36; 39, 63; 8,
+    // 25; 8, 36; 21, 47; 5, 19; 736, 2551; 776, 1371
+    CHECK(counts(t, 100003, 1, 5000011) && counts(t, 300007, 2, 2000003));
+    CHECK(counts(t, 4001, 1, 1000003) && counts(t, 30011, 1, 1000003));
+    CHECK(counts(t, 2708, 64, 10556) && counts(t, 1000003, 2, 300007));
+    CHECK(counts(t, 20011, 3, 20011) && counts(t, 2708, 32, 5003));
+    CHECK(counts(t, 5003, 40, 20011) && counts(t, 20000, 1, 20000));
+    CHECK(counts(t, 1000003, 1, 30000011) && counts(t, 524288, 2, 16000003));
+    // 693, 166; 79, 60; 71, 42; 91, 75; 127, 61; 139, 28; 65, 44; 94, 29; 722, 47; 2366, 516
+    CHECK(!counts(t, 100000, 40, 1000000) && !counts(t, 30011, 8, 500009));
+    CHECK(!counts(t, 10007, 16, 300007) && !counts(t, 8192, 32, 200003));
+    CHECK(!counts(t, 1009, 1, 1000003) && !counts(t, 64, 16, 100003));
+    CHECK(!counts(t, 4096, 64, 65536) && !counts(t, 1000, 64, 100003));
+    CHECK(!counts(t, 100, 3, 1000003) && !counts(t, 256, 1, 10000019));
+    // Integers, us by atomics and in bins: 63, 564; 235, 856; 31, 94; 6, 57; 10, 168; 3, 36; 321,
+    // 7097
+    CHECK(by_atomics(t, 100003, 1, 5000011) && by_atomics(t, 100000, 40, 1000000));
+    CHECK(by_atomics(t, 4001, 1, 1000003) && by_atomics(t, 2708, 64, 10556));
+    CHECK(by_atomics(t, 1000003, 2, 300007) && by_atomics(t, 2708, 32, 5003));
+    CHECK(by_atomics(t, 1000003, 1, 30000011));
+    // 87, 61; 73, 28; 2624, 516; 696, 47
+    CHECK(!by_atomics(t, 1009, 1, 1000003) && !by_atomics(t, 64, 16, 100003));
+    CHECK(!by_atomics(t, 256, 1, 10000019) && !by_atomics(t, 100, 3, 1000003));
     CHECK(target_finds_last_updates(t, 16384, 81924)); // 890 us
     CHECK(!target_finds_last_updates(t, 16, 1 << 30) && !target_finds_last_updates(t, 16, 64));
     CHECK(in_bins(t, 100, 25, false, false) && !in_bins(t, 100, 24, false, false));
