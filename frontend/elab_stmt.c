@@ -220,6 +220,14 @@ static void exec_assert(Elab *e, const Stmt *s)
     region_assert(e, n, s->name);
 }
 
+// How to continue a statement on the line of s, where s begins like the rest of a sum.
+static const char *if_continued(Elab *e, const Stmt *s)
+{
+    return e->diags->sources.at[s->span.source].text[s->span.begin] == '-'
+               ? " or, to continue the line before, end that line with '-'"
+               : "";
+}
+
 static void exec_expr(Elab *e, const Stmt *s)
 {
     Val v = eval(e, s->expr);
@@ -229,10 +237,7 @@ static void exec_expr(Elab *e, const Stmt *s)
     if (lack && call)
         fail(e, s->span, "this call does nothing: '%s' %s", v.fn->name, lack);
     else if (!call && v.kind != V_POISON)
-        fail(e, s->span, "this value is not used; give it a name with =%s",
-             e->diags->sources.at[s->span.source].text[s->span.begin] == '-'
-                 ? " or, to continue the line before, end that line with '-'"
-                 : "");
+        fail(e, s->span, "this value is not used; give it a name with =%s", if_continued(e, s));
 }
 
 void exec(Elab *e, const Stmt *s)
@@ -261,5 +266,13 @@ void exec(Elab *e, const Stmt *s)
 
 void exec_block(Elab *e, const Block *b)
 {
-    for (uint32_t i = 0; i < b->stmts.n && !e->frame->returned; i++) exec(e, b->stmts.at[i]);
+    for (uint32_t i = 0; i < b->stmts.n && !e->frame->returned; i++) {
+        const Stmt *s = b->stmts.at[i], *next = i + 1 < b->stmts.n ? b->stmts.at[i + 1] : NULL;
+        if (s->kind == STMT_RETURN && next) // most likely a result whose comma was forgotten
+            fail(e, next->span,
+                 "this is behind a 'return' and has no effect; results that go on in the next line "
+                 "need a comma before it%s",
+                 if_continued(e, next));
+        exec(e, s);
+    }
 }
