@@ -98,6 +98,27 @@ static bool outside_set(Elab *e, const Wanted *w)
     return false;
 }
 
+// The error of params(…) that selects none of the candidates. Where their rank or shape matters,
+// they are listed with their types.
+static Val none_chosen(Elab *e, const Call *c, const Wanted *w, const CellList *all)
+{
+    enum { MOST = 12 };
+    Buf what = buf_new(e->arena), list = buf_new(e->arena);
+    bool typed = w->rank >= 0 || w->shape;
+    if (w->rank >= 0) buf_printf(&what, "of rank %lld ", (long long)w->rank);
+    if (w->shape) buf_printf(&what, "of shape %s ", strchr(type_text(e, w->shape), '['));
+    buf_str(&what, outside_set(e, w) ? "of the preceding 'minimize' " : "");
+    Diag *d = error_at(e, c->span, "no parameter %smatches %s", what.data,
+                       w->pattern->kind == V_STRING ? arena_printf(e->arena, "'%s'", w->pattern->s)
+                                                    : "these patterns");
+    for (uint32_t i = 0; i < all->n && i < MOST; i++)
+        buf_printf(&list, "%s%s%s%s", i ? ", " : "", all->at[i]->cell.name, typed ? " " : "",
+                   typed ? type_text(e, &all->at[i]->cell.type) : "");
+    diag_note(e->diags, d, "there are: %s%s", all->n ? list.data : "none yet",
+              all->n > MOST ? ", …" : "");
+    return val_poison();
+}
+
 Val train_params(Elab *e, const Call *c)
 {
     int64_t rank = -1;
@@ -116,18 +137,7 @@ Val train_params(Elab *e, const Call *c)
     CellList all = candidates(e), out = {0};
     for (uint32_t i = 0; i < all.n; i++)
         if (chosen(&wanted, all.at[i])) vec_push(e->arena, &out, all.at[i]);
-    if (!out.n) {
-        Diag *d = error_at(e, c->span, "no parameter %smatches %s",
-                           outside_set(e, &wanted) ? "of the preceding 'minimize' " : "",
-                           pattern.kind == V_STRING ? arena_printf(e->arena, "'%s'", pattern.s)
-                                                    : "these patterns");
-        Buf b = buf_new(e->arena);
-        for (uint32_t i = 0; i < all.n && i < 12; i++)
-            buf_printf(&b, "%s%s", i ? ", " : "", all.at[i]->cell.name);
-        diag_note(e->diags, d, "there are: %s%s", all.n ? b.data : "none yet",
-                  all.n > 12 ? ", …" : "");
-        return val_poison();
-    }
+    if (!out.n) return none_chosen(e, c, &wanted, &all);
     return list_of(e, &out);
 }
 
