@@ -138,6 +138,32 @@ static bool hold_values(Checking *c, Module *m, Graph *g, const Leaves *l, const
     return true;
 }
 
+// What makes a gradient differ from finite differences though it is as the model says: functions
+// with a gradient of their own, and values in iterations that are not held. A line for each, once.
+static void name_exceptions(Checking *c, const Graph *g, bool in_loop, StrMap *said)
+{
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Node *n = g->nodes.at[i];
+        bool own = n->op == OP_call && n->nregions == 2;
+        const char *line = NULL, *at = loc_text(g->diags, n->loc);
+        if (own)
+            line =
+                arena_printf(c->arena,
+                             "note: '%s' (%s) has a gradient of its own; if that is not meant to "
+                             "be the derivative (straight through), a difference is no error\n",
+                             attr_str(n, ATTR_name), at);
+        else if (in_loop && n->op == OP_stop_gradient)
+            line = arena_printf(c->arena,
+                                "note: %s: in a loop, finite differences follow also what "
+                                "'stop_gradient' or a state leaves out of the gradient\n",
+                                at);
+        if (line && !strmap_has(said, line)) buf_str(c->out, line);
+        if (line) strmap_set(said, line, c);
+        for (uint32_t k = 0; k < n->nregions - own; k++)
+            name_exceptions(c, n->regions[k], in_loop || n->op == OP_loop, said);
+    }
+}
+
 // Checks all gradients of one loss y.
 static bool check_loss(Checking *c, Module *m, Graph *g, Node *y, const PassOptions *po,
                        EvalEnv *env)
@@ -152,7 +178,7 @@ static bool check_loss(Checking *c, Module *m, Graph *g, Node *y, const PassOpti
         if (n->op == OP_grad && n->args[0] == y) vec_push(c->arena, &want, n);
     }
     Node **images = NEW_ARRAY(c->arena, Node *, want.n);
-    Graph *forward = copy_needed(c, g, l, want.at, 1, images);
+    Graph *forward = copy_needed(c, g, l, want.at, 1, images), *written = forward;
     graph_root(forward, OP_output, images[0], "loss");
     Graph *backward = copy_needed(c, g, l, want.at, (int)want.n, images);
     for (uint32_t i = 1; i < want.n; i++)
@@ -167,6 +193,8 @@ static bool check_loss(Checking *c, Module *m, Graph *g, Node *y, const PassOpti
     buf_printf(c->out, "gradients of %s (%s)\n", y->name ? y->name : "the loss",
                loc_text(g->diags, y->loc));
     check_print(&report, c->out);
+    StrMap said = strmap_new(c->arena);
+    if (!report.ok) name_exceptions(c, written, false, &said);
     c->ok = c->ok && report.ok;
     c->partly += report.partly;
     c->none += report.none;

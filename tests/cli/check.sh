@@ -104,6 +104,28 @@ grep -q '^none all .* 0 of  40 probes' "$W/.out" && grep -q '^part some ' "$W/.o
     fail "kinks: $(head -4 "$W/.out")"
 expect 1 "BAD  some" "$NETC" check kinks.net --device "$device" -D slope=1.001
 holds "something differs"
+holds "note: 'turned' (kinks.net:7) has a gradient of its own"
+
+# Of a difference that the model means, the check says where it comes from.
+cat >meant.net <<'END'
+use optim
+fn through(x) { return round(x) } grad(dy) { return dy }
+model meant(x: f32[3, 8]) {
+    param w: f32[8] = 1
+    s = zeros([8])
+    loop i in 0..3 carry s over row = x {
+        s = s * stop_gradient(w) + row * w
+    }
+    return loss = sum(s * s) + sum(through(x * w))
+}
+train meant {
+    minimize loss
+    update sgd(lr = 0.1)
+}
+END
+expect 1 "BAD  w" "$NETC" check meant.net --device "$device"
+holds "note: 'through' (meant.net:9) has a gradient of its own"
+holds "note: meant.net:7: in a loop, finite differences follow also what 'stop_gradient' or a state leaves out"
 
 # No op of the table is missing from the model, but the one no .net text leads to, parameters of
 # regions (dumps write them in the region's head) and the mark of an error; extern.net is about `extern`,
