@@ -61,17 +61,21 @@ int rt_token_width(const char *path, const unsigned char *at, size_t bytes, RtEr
            0;
 }
 
+static RtCode no_byte(const char *path, int64_t at, int64_t v, int width, RtError *e)
+{
+    return rt_fail(e, RT_USER,
+                   "%s: token %" PRId64 " is %" PRId64
+                   ", which is not a u8; %d-bit tokens need an input of i32, u32 or i64",
+                   path, at, v, 8 * width);
+}
+
 RtCode rt_token_narrow(const char *path, RtBytes *b, int width, RtError *e)
 {
     size_t n = b->n / (size_t)width;
     for (size_t i = 0; i < n; i++) {
         uint32_t v = 0;
         memcpy(&v, b->at + i * (size_t)width, (size_t)width);
-        if (v > UINT8_MAX)
-            return rt_fail(e, RT_USER,
-                           "%s: token %zu is %" PRIu32
-                           ", which is not a u8; %d-bit tokens need an input of i32, u32 or i64",
-                           path, i, v, 8 * width);
+        if (v > UINT8_MAX) return no_byte(path, (int64_t)i, v, width, e);
         b->at[i] = (unsigned char)v;
     }
     b->n = n;
@@ -80,7 +84,7 @@ RtCode rt_token_narrow(const char *path, RtBytes *b, int width, RtError *e)
 
 // -- rows that stay in their files ----------------------------------------------------------------
 
-enum { LOOKED_AT = 4096, OPEN = 256 };
+enum { LOOKED_AT = 4096, OPEN = 256, PIECE = 1 << 14 }; // PIECE: bytes read at a time
 
 typedef struct Part {
     char *path;
@@ -155,7 +159,8 @@ static RtCode layout(const char *path, const RtBytes *b, const char *part, ProgD
         if (!rt_foreign_check(path, b, true, &foreign))
             *width = rt_path_ends(path, ".txt") ? 1 : own;
     }
-    if (*width > own || (b->n - *head) % (size_t)(*width ? *width : 1)) *width = 0;
+    // (tokens written by netc tokenize are never of 8 bits; an input of bytes takes them, too)
+    if ((*width > own && !*head) || (b->n - *head) % (size_t)(*width ? *width : 1)) *width = 0;
     return RT_OK;
 }
 
@@ -228,17 +233,22 @@ static RtCode tokens_row(const RtTokens *t, int64_t row, void *to, RtError *e)
 {
     const Part *p = t->part;
     while (row >= p->first + p->rows) p++;
-    int64_t at = (row - p->first) * t->stride, own = prog_dtype_bytes(t->type);
-    // The narrow tokens are read to the end of the row's memory, then widened from its beginning.
-    size_t bytes = (size_t)t->window * (size_t)p->width;
-    char *o = to, *from = o + (size_t)(t->window * own) - bytes;
-    if (read_part(p, from, bytes, (int64_t)p->head + at * p->width, e)) return e->code;
-    for (int64_t i = 0; i < t->window; i++, from += p->width, o += own) {
-        int64_t v = 0;
-        memcpy(&v, from, (size_t)p->width); // little-endian
-        if (t->type == PD_I32 && p->width == 4) v = (int32_t)v;
-        if (t->has_range && (v < t->low || v >= t->high)) return outside(t, p, at + i, v, e);
-        memcpy(o, &v, (size_t)own);
+    unsigned char piece[PIECE];
+    int64_t at = (row - p->first) * t->stride, own = prog_dtype_bytes(t->type), n;
+    char *o = to;
+    for (int64_t done = 0; done < t->window; done += n) {
+        const unsigned char *from = piece;
+        n = t->window - done < PIECE / p->width ? t->window - done : PIECE / p->width;
+        int64_t first = at + done, place = (int64_t)p->head + first * p->width;
+        if (read_part(p, piece, (size_t)(n * p->width), place, e)) return e->code;
+        for (int64_t i = 0; i < n; i++, from += p->width, o += own) {
+            int64_t v = 0;
+            memcpy(&v, from, (size_t)p->width); // little-endian
+            if (t->type == PD_I32 && p->width == 4) v = (int32_t)v;
+            if (t->has_range && (v < t->low || v >= t->high)) return outside(t, p, first + i, v, e);
+            if (own == 1 && v > UINT8_MAX) return no_byte(p->path, first + i, v, p->width, e);
+            memcpy(o, &v, (size_t)own);
+        }
     }
     return RT_OK;
 }

@@ -38,6 +38,14 @@ cmp -s <(drawn all.log) <(drawn part.log) && pass || fail "resumed: $(drawn part
 train --epochs 20 --split 0.5 -D batch=2 --log split.log
 sed -n 's/.*"high":\([0-9]*\).*/\1/p' split.log | sort -n | tail -1 | grep -qx 43 && pass || fail "drawn up to $(sed -n 's/.*"high":\([0-9]*\).*/\1/p' split.log | sort -n | tail -1), not 43"
 grep -q '"eval_loss":70.5,' split.log && pass || fail "evaluated on $(grep -m1 eval_ split.log)"
+# Tokens of 16 bits fill an input of bytes, too, as without --random-windows; one that is no byte is told.
+"$NETC" tokenize t.u8 --tokenizer bytes -o t.bin 2>/dev/null
+expect 0 "" "$NETC" train m.net --data text=t.bin --random-windows --device cpu --report-every 1 -q --epochs 2 --log wide.log
+[ "$(drawn all.log)" = "$(drawn wide.log)" ] && pass || fail "of 16 bits: $(drawn wide.log | tail -2), not $(drawn all.log | tail -2)"
+sed 's/ in 0..101//' m.net >any.net
+{ head -c 1224 t.bin; printf '\x2c\x01'; } >high.bin # the last of the 101 is 300
+expect 1 "high.bin: token 100 is 300, which is not a u8; 16-bit tokens need an input of i32, u32 or i64" \
+    "$NETC" train any.net --data text=high.bin --random-windows --device cpu -q --epochs 9
 # What has no windows that could begin anywhere.
 gzip -k t.u8
 expect 1 "t.u8.gz: random windows are read from plain files" "$NETC" train m.net --data text=t.u8.gz:raw --random-windows

@@ -582,20 +582,41 @@ static void test_tokens(void)
               strstr(e.text, "narrow.bin became shorter while it was read"));
     }
     rt_array_free(&stays);
-    // As bytes, where they are.
+    // As bytes, where they are: read whole, and left in their file.
     wanted.dtype = PD_U8;
     bad(paths[1], NULL, &wanted,
         "token 1 is 70001, which is not a u8; 32-bit tokens need an input of i32");
+    unsigned char bytes[WINDOW], same[WINDOW];
+    two[0] = paths[1];
+    e = (RtError){0};
+    CHECK(rt_tokens_open(two, 1, NULL, &wanted, false, 0, &stays, &e) == RT_OK &&
+          rt_array_row(&stays, 0, bytes, &e) == RT_USER &&
+          strstr(e.text, "wide.bin: token 1 is 70001, which is not a u8; 32-bit tokens need"));
+    rt_array_free(&stays);
     for (int i = 0; i < N; i++) narrow.at[i] = (uint16_t)(255 - i);
     narrow.head.word[2] = N;
     two[0] = put("narrow.bin", &narrow, sizeof narrow);
-    CHECK(rt_tokens_open(two, 1, NULL, &wanted, false, 0, &stays, &e) == RT_OK && !stays.source);
+    CHECK(rt_tokens_open(two, 1, NULL, &wanted, false, 0, &stays, &e) == RT_OK && stays.source);
     CHECK(rt_array_read(two[0], NULL, &wanted, &whole, &e) == RT_OK && whole.type.dtype == PD_U8 &&
           whole.type.dim[0] == 12);
-    unsigned char bytes[WINDOW];
     CHECK(!rt_array_row(&whole, 11, bytes, &e) && bytes[0] == 255 - 88 && bytes[8] == 255 - 96);
+    CHECK(!rt_array_row(&stays, 11, same, &e) && !memcmp(bytes, same, sizeof same));
     rt_array_free(&whole);
+    rt_array_free(&stays);
     bad(two[0], "u32", &wanted, "32-bit tokens need");
+    // A window that is read in several pieces.
+    enum { LONG = 9000 };
+    static uint16_t tokens[2 * LONG];
+    static int32_t window[LONG];
+    for (int i = 0; i < 2 * LONG; i++) tokens[i] = (uint16_t)(3 * i);
+    wanted = (ProgType){.dtype = PD_I32, .rank = 1, .dim = {LONG}};
+    two[0] = put("long.bin", tokens, sizeof tokens);
+    CHECK(rt_tokens_open(two, 1, "u16", &wanted, false, 0, &stays, &e) == RT_OK && stays.source &&
+          !rt_array_row(&stays, 1, window, &e));
+    int right = 0;
+    for (int i = 0; i < LONG; i++) right += window[i] == 3 * (LONG - 1 + i);
+    CHECK(right == LONG);
+    rt_array_free(&stays);
 }
 
 int main(void)
