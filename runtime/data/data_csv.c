@@ -387,12 +387,17 @@ static RtCode fit(const Table *t, const ProgType *wanted, ProgType *out)
     char text[200];
     prog_type_text(text, sizeof text, wanted);
     if (known && need == taken) return RT_OK;
+    if (!known)
+        return rt_fail(t->e, RT_USER,
+                       "%s: the size of an example, %s, is not known; give it with -D", t->path,
+                       text);
+    char range[32] = ""; // such as there might be
+    if (need > 1) snprintf(range, sizeof range, " or FILE:0-%" PRId64, need - 1);
     return rt_fail(t->e, RT_USER,
-                   known ? "%s: an example of the model's input is %s, which is %" PRId64
-                           " of the table's columns, not %" PRId64
-                           "; pick them as in FILE:NAME, FILE:0 or FILE:0-3"
-                         : "%s: the size of an example, %s, is not known; give it with -D",
-                   t->path, text, need, taken);
+                   "%s: an example of the model's input is %s, which is %" PRId64
+                   " of the table's columns, not %" PRId64 "; pick %s as in FILE:NAME%s FILE:0%s",
+                   t->path, text, need, taken, need > 1 ? "them" : "it", need > 1 ? "," : " or",
+                   range);
 }
 
 // behind: text to append directly to [why].

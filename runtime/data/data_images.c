@@ -260,7 +260,9 @@ static RtCode known_part(const RtImages *s, const char *part, const ProgType *wa
         if (!is_labels(part, wanted) || s->list.labels) return RT_OK;
         return rt_fail(e, RT_USER,
                        "%s has no labels: its images are not in a folder for each class%s", s->path,
-                       s->list.ntars ? ", or a .cls beside each" : "");
+                       s->list.ntars ? ", or a .cls beside each (directly before or behind it, as "
+                                       "'tar --sort=name' writes them)"
+                                     : "");
     }
     return rt_fail(e, RT_USER,
                    "%s is a set of images; its parts are images, stream and labels, not '%s'",

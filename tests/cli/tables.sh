@@ -151,7 +151,7 @@ else
 fi
 
 # wrong tables, before the work
-expect 1 "t.csv: an example of the model's input is f32[3], which is 3 of the table's columns, not 4; pick them as in" "${RUN[@]}" --input x=t.csv
+expect 1 "t.csv: an example of the model's input is f32[3], which is 3 of the table's columns, not 4; pick them as in FILE:NAME, FILE:0 or FILE:0-2" "${RUN[@]}" --input x=t.csv
 expect 1 "t.csv has no column 'targets'; did you mean 'target'?" "$NETC" train m.net --data x=t.csv:0-2 --data label=t.csv:targets --device cpu
 printf 'a,b,c\n1,2,3\n4,5\n' >ragged.csv
 expect 1 "ragged.csv:3: 2 columns, where the first line has 3" "${RUN[@]}" --input x=ragged.csv

@@ -479,8 +479,19 @@ static void test_tar(void)
     static const char *const wrong[][3] = {{"d/1.cls", "x", "holds no class number"},
                                            {"d/1.png", "x", "two images"},
                                            {"", "", "has no label"}};
+    static const char *const apart[] = {"d/0.png", "d/1.png", "d/0.cls", "d/1.cls"};
+    RtBytes t = {0};
+    for (int i = 0; i < 4; i++) member(&t, apart[i], "1", 1);
+    grow(&t, end, 1024);
+    RtArray none = {0};
+    e = (RtError){0};
+    CHECK(rt_images_open(put("apart.tar", &t), false, false, &s, &e) == RT_OK &&
+          rt_images_array(s, NULL, &label, SIZE_MAX, &none, &e) == RT_USER &&
+          strstr(e.text, "a .cls beside each (directly before or behind it"));
+    rt_images_free(s);
+    free(t.at);
     for (int i = 0; i < 3; i++) {
-        RtBytes t = {0};
+        t = (RtBytes){0};
         member(&t, "d/0.png", "x", 1), member(&t, "d/0.cls", "1", 1), member(&t, "d/1.jpg", "x", 1);
         if (*wrong[i][0]) member(&t, wrong[i][0], wrong[i][1], 1);
         grow(&t, end, 1024);

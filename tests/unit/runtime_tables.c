@@ -133,7 +133,7 @@ static void test_wrong(void)
     bad(table("1,2\n1e,4\n"), NULL, &pair, "'1e' is no number");
     bad(table("1,2\n1 2,4\n"), NULL, &pair, "'1 2' is no number");
     bad(table("1,2,3\n"), NULL, &pair, "which is 2 of the table's columns, not 3");
-    bad(table("1,2\n"), NULL, &f32, "pick them as in FILE:NAME");
+    bad(table("1,2\n"), NULL, &f32, "pick it as in FILE:NAME or FILE:0");
     bad(table("1,2\n"), NULL, &unknown, "is not known; give it with -D");
     bad(table("a,b\n1,2\n"), "c", &f32, "has no column 'c'; there are 'a' and 'b'");
     bad(table("1,2\n"), "2", &f32, "has no column '2' (numbers are 0 to 1)");
