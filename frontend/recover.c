@@ -175,7 +175,7 @@ static bool compares(int kind)
 static bool joins(int kind)
 {
     return compares(kind) || kind == '+' || kind == '*' || kind == '/' || kind == '%' ||
-           kind == T_POW || kind == T_AND || kind == T_OR;
+           kind == T_POW || kind == T_AND || kind == T_OR || kind == T_AS || kind == T_REUSE;
 }
 
 // Suggests what may have been meant by the token at k and those before it.
@@ -235,6 +235,11 @@ static void describe(Parser *p, uint32_t k, uint32_t start, const Expected *e)
         if ((head == T_PARAM || head == T_STATE) && t->kind == T_SEP)
             diag_note(p->diags, g,
                       "give its initial value: '= 0', or a function such as uniform(-1, 1)");
+        if (head == T_LOOP && t->kind == T_SEP)
+            diag_note(
+                p->diags, g,
+                "'carry' and 'over' stand in the line of 'loop'; end a line with one of them, "
+                "or with a comma, to go on in the next");
         if (k == start && t->kind == T_FLOORDIV)
             diag_note(p->diags, g, "a comment begins with '#'");
         if (k == start && k && joins(t->kind))

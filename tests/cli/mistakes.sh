@@ -47,12 +47,15 @@ meant() { # TEXT NOTE
 meant 'zeros((3, 4))' 'a list, a shape too, is written in square brackets: [3, 4]'
 meant 'lambda a: a' 'a function has a name: fn f(x)'
 meant 'f"h.{x}"' 'strings are concatenated with +: "h." + str(i)'
-for op in + '*' / % '**' '<' == and; do
+for op in + '*' / % '**' '<' == and as reuse; do
     meant "x
         $op 2" "to continue the line before, end it with '$op', or use brackets"
 done
 wrong "this value is not used; give it a name with = or, to continue the line before, end that line with '-'" "$NETC" \
     <(printf 'model m(x: f32[3]) {\n    y = x\n        - 1\n    return y\n}')
+expect 1 "unexpected end of the line, expected '{'" "$NETC" \
+    <(printf 'model m(x: f32[3]) {\n    loop i in 0..3\n        carry x {\n        x = x + 1\n    }\n    return x\n}')
+holds "note: 'carry' and 'over' stand in the line of 'loop'"
 wrong "eigh takes symmetric matrices, found [2, 4]" "$NETC" <(printf 'use linalg\nmodel m(x: f32[2, 4]) { return y = eigh(x) }')
 wrong "unexpected ','" "$NETC" <(printf 'model m(x: f32[3]) { return max(x, , 1) }')
 ! grep -q 'square brackets' "$W/.out" && pass || fail "a note about lists where an argument is missing"
