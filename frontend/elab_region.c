@@ -243,10 +243,22 @@ static bool loop_open(Elab *e, Loop *l)
     return ok;
 }
 
+// Whether some statement of a loop's body gives the name a new value, in whichever of its choices.
+static bool assigns(const Block *b, const char *name)
+{
+    for (uint32_t i = 0; b && i < b->stmts.n; i++) {
+        const Stmt *s = b->stmts.at[i];
+        for (uint32_t k = 0; s->kind == STMT_LET && k < s->names.n; k++)
+            if (!strcmp(s->names.at[k].name, name)) return true;
+        if (assigns(s->body, name) || assigns(s->orelse, name)) return true;
+    }
+    return false;
+}
+
 // Sets the results of the region: next carried values, emitted values, asserts.
 static bool loop_results(Elab *e, Loop *l, Region *r)
 {
-    bool ok = !r->poisoned;
+    bool ok = !r->poisoned, assigned = false;
     for (uint32_t i = 0; i < l->ncarried; i++) {
         const Item *item = &l->s->names.at[i];
         Val v = name_value(e, item->name, item->name_span);
@@ -263,6 +275,7 @@ static bool loop_results(Elab *e, Loop *l, Region *r)
             diag_note(e->diags, d, "start it with the right type: zeros(shape) or cast(…)");
             ok = false;
         }
+        assigned |= assigns(l->s->body, item->name);
         vec_push(e->arena, &r->g->results, n);
     }
     for (uint32_t i = 0; i < r->written.n; i++)
@@ -270,11 +283,10 @@ static bool loop_results(Elab *e, Loop *l, Region *r)
     for (uint32_t i = 0; i < r->emit.n; i++) vec_push(e->arena, &r->g->results, r->emit.at[i]);
     for (uint32_t i = 0; i < r->assert_cond.n; i++)
         vec_push(e->arena, &r->g->results, r->assert_cond.at[i]);
-    if (ok && !r->g->results.n) {
-        fail(e, l->s->span, "this loop carries nothing, emits nothing and writes no state");
-        return false;
-    }
-    return ok;
+    if (!ok || assigned || r->g->results.n > l->ncarried) return ok;
+    fail(e, l->s->span, "this loop %s, emits nothing and writes no state",
+         l->ncarried ? "assigns nothing that it carries" : "carries nothing");
+    return false;
 }
 
 // The body with the parameters [moved] moved to index [first], in the given order.
