@@ -119,6 +119,14 @@ static bool take_results(Elab *e, Call2 *c, Region *r, Val v, bool backward)
     return true;
 }
 
+// Whether a gradient can flow into a result; otherwise `grad` is not looked at.
+static bool differentiable(const Call2 *c)
+{
+    for (uint32_t i = 0; i < c->results.n; i++)
+        if (dtype_is_float(c->results.at[i]->type.dtype)) return true;
+    return false;
+}
+
 static bool both_regions(Elab *e, Call2 *c, Region *region[2], bool final)
 {
     for (int k = 0; k < 2; k++) {
@@ -136,6 +144,7 @@ static bool both_regions(Elab *e, Call2 *c, Region *region[2], bool final)
                  c->results.n);
             return false;
         }
+        if (!differentiable(c)) return true;
     }
     for (int k = 0; k < 2 && !final; k++)
         for (uint32_t i = 0; i < region[k]->outer.n; i++) {
@@ -169,9 +178,11 @@ Val call_with_gradient(Elab *e, Fn *fn, Val *args, const Span *spans, Span span,
         return fail(e, span, "functions with their own gradient are nested more than %d deep",
                     MAX_NESTED);
     e->own_gradients++;
-    bool ok = both_regions(e, &c, region, false) && e->diags->errors == errors &&
-              both_regions(e, &c, region, true);
+    bool ok = both_regions(e, &c, region, false) && e->diags->errors == errors;
+    bool plain = ok && !differentiable(&c);
+    ok = ok && !plain && both_regions(e, &c, region, true);
     e->own_gradients--;
+    if (plain) return fn_body(e, fn, args, spans, span, scope);
     if (!ok) return val_poison();
     Node **operand = NEW_ARRAY(e->arena, Node *, n + c.captured.n + 1);
     uint32_t at = 0;
