@@ -341,6 +341,9 @@ bool eval_dtype(Elab *e, const TypeExpr *t, DType *out);
 bool eval_bool(Elab *e, const Expr *x, const char *what, bool *out);
 
 // elab_index.c
+// Of an index of an axis, what is known while compiling, an integer or those of lists: negative ones
+// become places counted from the begin. False after reporting one outside of the axis.
+bool index_known(Elab *e, Val *v, int64_t size, int axis, Span span);
 Val index_value(Elab *e, const Expr *x, Val base);
 Val index_update(Elab *e, const Expr *x, Node *base, Val value);
 

@@ -39,10 +39,11 @@ static Node *index_arg(Elab *e, const Call *c, const Node *x, int axis, Joined *
     }
     for (; n < (int)items; n++) {
         Val item = many ? seq_item(e, v, (uint32_t)n) : *v;
-        index[n] = to_tensor(e, &item, DT_COUNT, c->arg_span[1]);
-        if (!index[n] || !integers(e, c, 1, index[n])) return NULL;
         at[n] = axis + n;
         size[n] = x->type.dim[axis + n];
+        if (!index_known(e, &item, size[n], axis + n, c->arg_span[1])) return NULL;
+        index[n] = to_tensor(e, &item, DT_COUNT, c->arg_span[1]);
+        if (!index[n] || !integers(e, c, 1, index[n])) return NULL;
     }
     axes_joined(&x->type, at, n, j);
     return joint_index(e, index, n, size, c->arg_span[1]);

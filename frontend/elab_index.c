@@ -76,6 +76,29 @@ static bool plan_slice(Elab *e, const Expr *x, int64_t size, bool empty, Axis *a
     return true;
 }
 
+bool index_known(Elab *e, Val *v, int64_t size, int axis, Span span)
+{
+    uint32_t n;
+    if (v->kind == V_INT) {
+        int64_t i = v->i < 0 ? v->i + size : v->i;
+        if (i < 0 || i >= size) {
+            fail(e, span, "index %lld of axis %d, whose size is %lld", (long long)v->i, axis,
+                 (long long)size);
+            return false;
+        }
+        v->i = i;
+    } else if (v->kind != V_TUPLE && seq_length(v, &n)) {
+        if (!list_fits(e, n, span)) return false;
+        Val list = val_seq(e, V_LIST, n);
+        for (uint32_t i = 0; i < n; i++) {
+            list.seq->at[i] = seq_item(e, v, i);
+            if (!index_known(e, &list.seq->at[i], size, axis, span)) return false;
+        }
+        *v = list;
+    }
+    return true;
+}
+
 static bool plan_item(Elab *e, const Expr *x, const Type *t, int at, Axis *a)
 {
     int64_t size = t->dim[at];
@@ -83,15 +106,10 @@ static bool plan_item(Elab *e, const Expr *x, const Type *t, int at, Axis *a)
     if (x->kind == EXPR_SLICE) return plan_slice(e, x, size, false, a);
     Val v = eval(e, x);
     if (v.kind == V_POISON) return false;
+    if (!index_known(e, &v, size, at, x->span)) return false;
     if (v.kind == V_INT) {
-        int64_t i = v.i < 0 ? v.i + size : v.i;
-        if (i < 0 || i >= size) {
-            fail(e, x->span, "index %lld of axis %d, whose size is %lld", (long long)v.i, at,
-                 (long long)size);
-            return false;
-        }
-        a->start = i;
-        a->limit = i + 1;
+        a->start = v.i;
+        a->limit = v.i + 1;
         a->drop = true;
         return true;
     }
