@@ -432,6 +432,9 @@ Node *cell_read(Elab *e, ECell *c, Span span);
 // The value of the cell at the beginning of the entry, in the root graph.
 Node *cell_on_entry(Elab *e, const ECell *c);
 void cell_set(Elab *e, ECell *c, Node *n); // sets its current value
+// A value n that is written to the cell `name`, or to a part of one (NULL), of type t: of its element
+// type. Floats are cast, others are an error, for which it returns NULL.
+Node *stored_as(Elab *e, Node *n, const Type *t, const char *name, Span span);
 // Sets the value of a cell to n after a loop whose iterations wrote it (c->cur is its value before
 // the loop). Enclosing loops carry it, too.
 void cell_leaves_loop(Elab *e, ECell *c, Node *n);

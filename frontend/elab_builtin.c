@@ -255,7 +255,10 @@ static Val run_grad(Elab *e, const Call *c)
     if (y->type.rank || !dtype_is_float(y->type.dtype)) {
         Diag *d = error_at(e, c->arg_span[0], "grad differentiates a float scalar, found %s",
                            type_text(e, &y->type));
-        diag_note(e->diags, d, "sum(…) or mean(…) makes one");
+        diag_note(e->diags, d,
+                  dtype_is_float(y->type.dtype)
+                      ? "sum(…) or mean(…) makes one"
+                      : "gradients flow through floats only; write cast(…, f32) of what is read");
         return val_poison();
     }
     y = loss_scaled(e, y, c->arg_span[0]);

@@ -391,6 +391,18 @@ void cell_set(Elab *e, ECell *c, Node *n)
     e->writes++;
 }
 
+Node *stored_as(Elab *e, Node *n, const Type *t, const char *name, Span span)
+{
+    if (n->type.dtype == t->dtype) return n;
+    if (dtype_is_float(n->type.dtype) && dtype_is_float(t->dtype))
+        return graph_cast(e->g, n, t->dtype);
+    const char *what = name ? arena_printf(e->arena, "'%s'", name) : "what is written";
+    Diag *d = error_at(e, span, "%s is %s, the new value %s", what, type_text(e, t),
+                       type_text(e, &n->type));
+    diag_note(e->diags, d, "write cast(…, %s)", dtype_info[t->dtype].name);
+    return NULL;
+}
+
 static void cell_write(Elab *e, ECell *c, Val v, Span span, Span value_span)
 {
     const Type *t = &c->cell.type;
@@ -418,15 +430,7 @@ static void cell_write(Elab *e, ECell *c, Val v, Span span, Span value_span)
     Node *n = to_tensor(e, &v, t->dtype, value_span);
     if (!n) return;
     at_span(e, span);
-    if (n->type.dtype != t->dtype) {
-        if (dtype_is_float(n->type.dtype) && dtype_is_float(t->dtype)) {
-            n = graph_cast(e->g, n, t->dtype);
-        } else {
-            fail(e, span, "'%s' is %s, the new value %s", c->cell.name, type_text(e, t),
-                 type_text(e, &n->type));
-            return;
-        }
-    }
+    if (!(n = stored_as(e, n, t, c->cell.name, span))) return;
     Type both;
     if (!shape_broadcast(&n->type, t, &both) || !shape_equal(&both, t)) {
         fail(e, span, "'%s' is %s, the new value %s", c->cell.name, type_text(e, t),

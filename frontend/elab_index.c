@@ -412,10 +412,8 @@ Val index_update(Elab *e, const Expr *x, Node *base, Val value)
     if (p.nnew) return fail(e, x->span, "a new axis is not allowed on the left of <-");
     Node *v = to_tensor(e, &value, base->type.dtype, x->span);
     if (!v) return val_poison();
-    if (v->type.dtype != base->type.dtype)
-        return fail(e, x->span, "what is written is %s, the new value %s",
-                    type_text(e, &base->type), type_text(e, &v->type));
     at_span(e, x->span);
+    if (!(v = stored_as(e, v, &base->type, NULL, x->span))) return val_poison();
     v = updated(e, x, &p, base, v);
     return v ? val_node(v) : val_poison();
 }
