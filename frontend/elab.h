@@ -341,8 +341,8 @@ bool eval_dtype(Elab *e, const TypeExpr *t, DType *out);
 bool eval_bool(Elab *e, const Expr *x, const char *what, bool *out);
 
 // elab_index.c
-// Of an index of an axis, what is known while compiling, an integer or those of lists: negative ones
-// become places counted from the begin. False after reporting one outside of the axis.
+// Of an index of an axis, what is known while compiling, an integer or those of lists: negative
+// ones become places counted from the begin. False after reporting one outside of the axis.
 bool index_known(Elab *e, Val *v, int64_t size, int axis, Span span);
 Val index_value(Elab *e, const Expr *x, Val base);
 Val index_update(Elab *e, const Expr *x, Node *base, Val value);
@@ -432,8 +432,8 @@ Node *cell_read(Elab *e, ECell *c, Span span);
 // The value of the cell at the beginning of the entry, in the root graph.
 Node *cell_on_entry(Elab *e, const ECell *c);
 void cell_set(Elab *e, ECell *c, Node *n); // sets its current value
-// A value n that is written to the cell `name`, or to a part of one (NULL), of type t: of its element
-// type. Floats are cast, others are an error, for which it returns NULL.
+// A value n that is written to the cell `name`, or to a part of one (NULL), of type t: of its
+// element type. Floats are cast, others are an error, for which it returns NULL.
 Node *stored_as(Elab *e, Node *n, const Type *t, const char *name, Span span);
 // Sets the value of a cell to n after a loop whose iterations wrote it (c->cur is its value before
 // the loop). Enclosing loops carry it, too.
