@@ -1,4 +1,4 @@
-// Sorts as CUDA C: a block sorts a row in shared memory (nc_sort), or moves a chunk of a longer row
+// Sorts as CUDA C: a block sorts a row (nc_sort_items), or moves a chunk of a longer row
 // by a digit (lower_radix.c). Short rows are sorted by counting (lower_ordered.c).
 #include "codegen/cuda/print_cuda.h"
 
@@ -23,12 +23,15 @@ void sort_cuda(Emit *e)
     e->scope->indent = e->scope->up->indent;
     emit_int(e, e->axis[0], "block");
     emit(e, "%s *const %s_key = (%s *)nc_shared;", type, x, type);
-    emit(e, "int *const %s_from = (int *)(%s_key + %lld);", x, x, n);
+    if (v->places) emit(e, "int *const %s_from = (int *)(%s_key + %lld);", x, x, n);
     const char *head = open_columns(e, cols);
     emit(e, "%s_key[%s] = %s;", x, col, emit_value(e, v->a[0]));
     emit_end(e, "%s", head);
-    emit(e, "nc_sort<%lld, %d, %s>(%s_key, %s_from, %lld);", n, threads, v->down ? "true" : "false",
-         x, x, cols);
+    const char *how = emit_text(e, "%lld, %d, %s", n, threads, v->down ? "true" : "false");
+    if (v->places)
+        emit(e, "nc_sort_places<%s>(%s_key, %s_from, %lld);", how, x, x, cols);
+    else
+        emit(e, "nc_sort_values<%s>(%s_key, %lld);", how, x, cols);
     head = open_columns(e, cols);
     emit(e, "const %s %s = %s_%s[%s];", type_math(v->type), x, x, v->places ? "from" : "key", col);
     emit_bind(e, at, e->scope, x);

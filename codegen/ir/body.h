@@ -389,7 +389,7 @@ DType attention_type(const Body *b);
 
 // -- sort.c: sorting rows in shared memory
 int64_t sort_padded(int64_t cols);         // the length after padding: the next power of two
-int64_t sort_bytes(int64_t cols, DType t); // keys and their original positions
+int64_t sort_bytes(int64_t cols, DType t, bool places); // keys, and their original positions
 bool sort_fits(const Target *t, int64_t cols, DType type);
 // Whether blocks sort such rows in shared memory on CUDA, each a row. Rows that do not fit, and
 // long ones of which there are few, are sorted by digits, in chunks of a multiple of RADIX_TILE

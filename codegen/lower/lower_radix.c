@@ -1,5 +1,5 @@
 // Radix sort on CUDA of rows too long for shared memory, or of few rows: by digits of up to 8 bits
-// of keys in the order of the values (nc_radix_key), from the last digit on. For each digit, blocks
+// of keys in the order of the values (nc_sort_key), from the last digit on. For each digit, blocks
 // with a chunk of a row each count the elements of every digit; then they move their elements
 // behind those with smaller digits and those of preceding chunks with the same. Elements keep their
 // order within a digit, so the sort is stable. What is moved are values and their positions.

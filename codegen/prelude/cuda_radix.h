@@ -1,27 +1,8 @@
 // netc prelude, CUDA: a step of a radix sort.
-// A key in the order of the values, with NaN last and -0 as 0. Of integers below 2^n that are not negative, the
-// first n bits are enough.
-NC_FN unsigned nc_radix_key(float x)
-{
-    if (x != x) return 0xffffffffu;
-    unsigned bits = nc_bits(x == 0 ? 0.0f : x);
-    return bits >> 31 ? ~bits : bits | 0x80000000u;
-}
-NC_FN uint64_t nc_radix_key(double x)
-{
-    if (x != x) return ~(uint64_t)0;
-    uint64_t bits = (uint64_t)__double_as_longlong(x == 0 ? 0.0 : x);
-    return bits >> 63 ? ~bits : bits | (uint64_t)1 << 63;
-}
-template <class T> NC_FN auto nc_radix_key(T x)
-{
-    if constexpr (sizeof(T) == 8) return (uint64_t)x ^ (uint64_t)1 << 63; // no unsigned type has 64 bits
-    else return T(-1) < T(0) ? (unsigned)x ^ 0x80000000u : (unsigned)x;
-}
 // The digit that begins at bit Low. Down: of the order reversed.
 template <int Low, bool Down, int Bits, class T> NC_FN unsigned nc_radix_digit(T x)
 {
-    auto key = nc_radix_key(x);
+    auto key = nc_sort_key(x);
     if (Down) key = ~key;
     return (unsigned)(key >> Low) & ((1u << Bits) - 1);
 }

@@ -8,24 +8,146 @@ template <bool Down, class T> NC_FN bool nc_first_of(T a, int i, T b, int j, int
     bool more = Down ? b > a || (b != b && a == a) : b < a || (b == b && a != a);
     return less || (!more && i < j);
 }
-// A block of N threads sorts P keys (a power of two), of which n are a row's. from: their old indices.
-template <int P, int N, bool Down, class T> NC_FN void nc_sort(T *key, int *from, int n)
+
+// A key in the order of the values, with NaN last; zeros are apart.
+NC_FN unsigned nc_sort_bits(float x)
 {
-    for (int i = threadIdx.x; i < P; i += N) {
-        from[i] = i;
-        if (i >= n) key[i] = 0;
-    }
-    for (int k = 2; k <= P; k *= 2)
-        for (int j = k / 2; j > 0; j /= 2) {
-            __syncthreads();
-            for (int t = threadIdx.x; t < P / 2; t += N) {
-                int a = 2 * t - (t & (j - 1)), b = a + j, from_a = from[a], from_b = from[b];
-                T key_a = key[a], key_b = key[b];
-                if (nc_first_of<Down>(key_b, from_b, key_a, from_a, n) != ((a & k) == 0)) continue;
-                key[a] = key_b, key[b] = key_a;
-                from[a] = from_b, from[b] = from_a;
+    unsigned bits = nc_bits(x);
+    return x != x ? 0xffffffffu : bits >> 31 ? ~bits : bits | 0x80000000u;
+}
+NC_FN uint64_t nc_sort_bits(double x)
+{
+    uint64_t bits = (uint64_t)__double_as_longlong(x);
+    return x != x ? ~(uint64_t)0 : bits >> 63 ? ~bits : bits | (uint64_t)1 << 63;
+}
+template <class T> NC_FN auto nc_sort_bits(T x)
+{
+    if constexpr (sizeof(T) == 8) return (uint64_t)x ^ (uint64_t)1 << 63; // no unsigned type has 64 bits
+    else return T(-1) < T(0) ? (unsigned)x ^ 0x80000000u : (unsigned)x;
+}
+// The same, with -0 as 0. Of integers below 2^n that are not negative, the first n bits are enough.
+NC_FN unsigned nc_sort_key(float x) { return nc_sort_bits(x == 0 ? 0.0f : x); }
+NC_FN uint64_t nc_sort_key(double x) { return nc_sort_bits(x == 0 ? 0.0 : x); }
+template <class T> NC_FN auto nc_sort_key(T x) { return nc_sort_bits(x); }
+
+// The value of nc_sort_bits.
+NC_FN void nc_sort_value(float &x, unsigned bits) { x = nc_from_bits(bits >> 31 ? bits & 0x7fffffffu : ~bits); }
+NC_FN void nc_sort_value(double &x, uint64_t bits)
+{
+    x = __longlong_as_double((long long)(bits >> 63 ? bits & ~((uint64_t)1 << 63) : ~bits));
+}
+template <class T, class K> NC_FN void nc_sort_value(T &x, K bits) { x = (T)nc_sort_bits((T)bits); }
+// What a sort moves: keys; or these above the columns that they come from, as one integer if that has 64 bits.
+struct NcPlaced {
+    uint64_t key;
+    int from;
+};
+NC_FN bool operator<(NcPlaced a, NcPlaced b) { return a.key < b.key || (a.key == b.key && a.from < b.from); }
+NC_FN NcPlaced nc_shuffle(NcPlaced v, int mask) { return {nc_shuffle(v.key, mask), nc_shuffle(v.from, mask)}; }
+NC_FN void nc_sort_item(unsigned &v, unsigned key, int) { v = key; }
+NC_FN void nc_sort_item(uint64_t &v, unsigned key, int from) { v = (uint64_t)key << 32 | (unsigned)from; }
+NC_FN void nc_sort_item(uint64_t &v, uint64_t key, int) { v = key; }
+NC_FN void nc_sort_item(NcPlaced &v, uint64_t key, int from) { v = {key, from}; }
+NC_FN int nc_sort_from(uint64_t v) { return (int)(unsigned)v; }
+NC_FN int nc_sort_from(NcPlaced v) { return v.from; }
+// Item i of P in shared memory; of a NcPlaced, keys and columns are apart.
+template <int P, class I> NC_FN void nc_sort_put(void *room, int i, I v) { ((I *)room)[i] = v; }
+template <int P, class I> NC_FN void nc_sort_get(const void *room, int i, I &v) { v = ((const I *)room)[i]; }
+template <int P> NC_FN void nc_sort_put(void *room, int i, NcPlaced v)
+{
+    ((uint64_t *)room)[i] = v.key, ((int *)((uint64_t *)room + P))[i] = v.from;
+}
+template <int P> NC_FN void nc_sort_get(const void *room, int i, NcPlaced &v)
+{
+    v = {((const uint64_t *)room)[i], ((const int *)((const uint64_t *)room + P))[i]};
+}
+template <class I> NC_FN void nc_sort_pair(I &a, I &b, bool up)
+{
+    I c = a;
+    if ((b < a) == up) a = b, b = c;
+}
+template <class I> NC_FN void nc_sort_keep(I &mine, I other, bool first)
+{
+    if ((other < mine) == first) mine = other;
+}
+// A block of N threads sorts P items (a power of two; Batcher's bitonic sort): thread t has numbers t E to t E + E - 1,
+// where E = P / N. Items that are less than E apart are of one thread, less than 32 E of one warp; others meet in
+// [room], shared memory.
+template <int P, int N, class I> NC_FN void nc_sort_items(I (&x)[P / N], void *room)
+{
+    constexpr int E = P / N;
+    const int own = threadIdx.x * E;
+#pragma unroll
+    for (int k = 2; k <= E; k *= 2)
+#pragma unroll
+        for (int j = k / 2; j > 0; j /= 2)
+#pragma unroll
+            for (int e = 0; e < E; e++)
+                if (!(e & j)) nc_sort_pair(x[e], x[e | j], ((own + e) & k) == 0);
+#pragma unroll 1
+    for (int k = 2 * E; k <= P; k *= 2) {
+        const bool up = (own & k) == 0;
+#pragma unroll 1
+        for (int j = k / 2; j >= E; j /= 2) {
+            const bool first = ((own & j) == 0) == up;
+            if (j >= 32 * E) {
+                __syncthreads();
+#pragma unroll
+                for (int e = 0; e < E; e++) nc_sort_put<P>(room, e * N + threadIdx.x, x[e]);
+                __syncthreads();
+#pragma unroll
+                for (int e = 0; e < E; e++) {
+                    I other;
+                    nc_sort_get<P>(room, e * N + (threadIdx.x ^ j / E), other);
+                    nc_sort_keep(x[e], other, first);
+                }
+            } else {
+#pragma unroll
+                for (int e = 0; e < E; e++) nc_sort_keep(x[e], nc_shuffle(x[e], j / E), first);
             }
         }
+#pragma unroll
+        for (int j = E / 2; j > 0; j /= 2)
+#pragma unroll
+            for (int e = 0; e < E; e++)
+                if (!(e & j)) nc_sort_pair(x[e], x[e | j], up);
+    }
+    __syncthreads();
+}
+// A block of N threads sorts n columns, of which each has stored t, t + N, and so on. Shared memory has room for P of
+// them, and then for as many numbers of the columns that they come from.
+template <int P, int N, bool Down, class T> NC_FN void nc_sort_values(T *row, int n)
+{
+    decltype(nc_sort_bits(T())) x[P / N];
+#pragma unroll
+    for (int e = 0; e < P / N; e++) {
+        const int i = e * N + threadIdx.x;
+        x[e] = 0;
+        x[e] = i >= n ? ~x[e] : Down ? ~nc_sort_bits(row[i]) : nc_sort_bits(row[i]);
+    }
+    nc_sort_items<P, N>(x, row);
+#pragma unroll
+    for (int e = 0; e < P / N; e++) nc_sort_value(row[threadIdx.x * (P / N) + e], Down ? ~x[e] : x[e]);
+    __syncthreads();
+}
+template <class K> struct NcPlacedOf {
+    using type = uint64_t;
+};
+template <> struct NcPlacedOf<uint64_t> {
+    using type = NcPlaced;
+};
+template <int P, int N, bool Down, class T> NC_FN void nc_sort_places(T *row, int *from, int n)
+{
+    using K = decltype(nc_sort_key(T()));
+    typename NcPlacedOf<K>::type x[P / N];
+#pragma unroll
+    for (int e = 0; e < P / N; e++) {
+        const int i = e * N + threadIdx.x;
+        nc_sort_item(x[e], i >= n ? ~K(0) : Down ? K(~nc_sort_key(row[i])) : nc_sort_key(row[i]), i);
+    }
+    nc_sort_items<P, N>(x, row);
+#pragma unroll
+    for (int e = 0; e < P / N; e++) from[threadIdx.x * (P / N) + e] = nc_sort_from(x[e]);
     __syncthreads();
 }
 

@@ -1,8 +1,7 @@
-// Rows sorted on CUDA: in shared memory, one per block, or by digits. How many threads, and how
-// much shared memory.
+// Rows sorted on CUDA: one per block, or by digits. How many threads, and how much shared memory.
 #include "codegen/schedule/plans.h"
 
-enum { BLOCK = 512 };
+enum { WARP = 32, BLOCK = 512, EACH = 8 }; // elements of a thread, unless there are few or many
 
 bool plan_sort(Body *b)
 {
@@ -16,14 +15,15 @@ bool plan_sort(Body *b)
         s->unroll = RADIX_EACH;
         return true;
     }
-    s->threads = s->team = n / 2 < BLOCK ? (int)n / 2 : BLOCK;
+    s->threads = s->team = n < WARP * EACH ? WARP : n > BLOCK * EACH ? BLOCK : (int)n / EACH;
     return true;
 }
 
 int sort_shared_bytes(const Body *b)
 {
     const Inst *v = &b->insts.at[body_sort(b)];
-    if (!v->bits) return (int)sort_bytes(b->axis[b->col].extent, v->acc);
+    const int64_t cols = b->axis[b->col].extent;
+    if (!v->bits) return (int)sort_bytes(cols, v->acc, v->places);
     // Of each warp, the number of elements with each digit (at first, the sums of chunks by each
     // thread); where the next element with each digit goes; a tile of keys and positions.
     const int digits = 1 << v->bits, counts = RADIX_THREADS / 32 * digits,

@@ -149,6 +149,8 @@ static void updates(const Target *t)
     CHECK(!counts(t, 10007, 16, 300007) && !counts(t, 8192, 32, 200003));
     CHECK(!counts(t, 1009, 1, 1000003) && !counts(t, 64, 16, 100003));
     CHECK(!counts(t, 4096, 64, 65536) && !counts(t, 1000, 64, 100003));
+    CHECK(!counts(t, 65, 384, 16384)); // 102, 20
+    CHECK(counts(t, 96, 64, 384) && counts(t, 256, 128, 2048)); // 4, 8; 10, 36
     CHECK(!counts(t, 100, 3, 1000003) && !counts(t, 256, 1, 10000019));
     // Integers, us by atomics and in bins: 63, 564; 235, 856; 31, 94; 6, 57; 10, 168; 3, 36; 321,
     // 7097
