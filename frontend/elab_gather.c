@@ -141,23 +141,45 @@ static Val run_argsort(Elab *e, const Call *c)
     return ordered(e, c, OP_argsort);
 }
 
-static Val run_cumsum(Elab *e, const Call *c)
+// cumsum and its kin. [can_exclude]: the call has the argument exclusive.
+static Val running(Elab *e, const Call *c, Op op, bool can_exclude)
 {
     Node *x = tensor_arg(e, c, 0);
     Val last = val_int(-1);
     int axis;
-    int64_t exclusive, reverse;
+    int64_t exclusive = 0, reverse;
     if (!x ||
         !to_axis(e, val_missing(&c->arg[1]) ? &last : &c->arg[1], c->arg_span[1], x->type.rank,
                  &axis) ||
-        !flag_arg(e, c, 2, "exclusive", &exclusive) || !flag_arg(e, c, 3, "reverse", &reverse))
+        (can_exclude && !flag_arg(e, c, 2, "exclusive", &exclusive)) ||
+        !flag_arg(e, c, 2 + can_exclude, "reverse", &reverse))
         return val_poison();
     Attrs attrs = {0};
     attr_set_int(&attrs, ATTR_axis, axis);
     if (exclusive) attr_set_int(&attrs, ATTR_exclusive, 1);
     if (reverse) attr_set_int(&attrs, ATTR_reverse, 1);
     at_span(e, c->span);
-    return val_node(graph_node(e->g, OP_cumsum, &x, 1, &attrs));
+    return val_node(graph_node(e->g, op, &x, 1, &attrs));
+}
+
+static Val run_cumsum(Elab *e, const Call *c)
+{
+    return running(e, c, OP_cumsum, true);
+}
+
+static Val run_cumprod(Elab *e, const Call *c)
+{
+    return running(e, c, OP_cumprod, true);
+}
+
+static Val run_cummax(Elab *e, const Call *c)
+{
+    return running(e, c, OP_cummax, false);
+}
+
+static Val run_cummin(Elab *e, const Call *c)
+{
+    return running(e, c, OP_cummin, false);
 }
 
 // The start on each axis: integers or scalar tensors.
@@ -221,6 +243,9 @@ const Builtin index_builtins[] = {
     {"sort", "x axis? descending?", run_sort},
     {"argsort", "x axis? descending?", run_argsort},
     {"cumsum", "x axis? exclusive? reverse?", run_cumsum},
+    {"cumprod", "x axis? exclusive? reverse?", run_cumprod},
+    {"cummax", "x axis? reverse?", run_cummax},
+    {"cummin", "x axis? reverse?", run_cummin},
     {"dynamic_slice", "x starts sizes", run_dynamic_slice},
     {"dynamic_update", "x part starts", run_dynamic_update},
     {0},

@@ -1,5 +1,9 @@
 #include "ir/axes.h"
+
+#include <math.h>
+
 #include "ir/door.h"
+#include "ir/scalar.h"
 
 const AttrKey dot_keys[2][2] = {{ATTR_batch_a, ATTR_contract_a}, {ATTR_batch_b, ATTR_contract_b}};
 
@@ -110,4 +114,11 @@ Node *broadcast_without(Graph *g, const Node *b, const int64_t *axes, int naxes)
     attr_set_ints(g, &at, ATTR_shape, shape, rank);
     attr_set_ints(g, &at, ATTR_dims, to, kept);
     return graph_node(g, OP_broadcast, &v, 1, &at);
+}
+
+double axes_identity(Op reduces, DType t)
+{
+    if (reduces == OP_sum || reduces == OP_prod) return reduces == OP_prod;
+    const double end = reduces == OP_min ? INFINITY : -INFINITY;
+    return dtype_is_float(t) ? end : (double)scalar_to_int(t, end);
 }

@@ -33,6 +33,8 @@ WindowAxes window_axes(const Attrs *attrs);
 int64_t window_places(int64_t extent, int64_t size, int64_t stride, int64_t dilation);
 
 TargetSums scatter_sizes(const Node *scatter);
+// What a reduction (sum, prod, max, min) of nothing gives.
+double axes_identity(Op reduces, DType t);
 
 // Whether a reduction over the axes sums columns: the contiguous axis is not summed.
 bool axes_leave_columns(const Type *t, const int64_t *axes, int naxes);

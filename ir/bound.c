@@ -120,6 +120,9 @@ static void bound_monotone(Eval *e, const Node *n, Value *const *args, Value *ou
 #define bound_max         bound_monotone
 #define bound_min         bound_monotone
 #define bound_sort        bound_monotone
+#define bound_cummax      bound_monotone
+#define bound_cummin      bound_monotone
+#define bound_cumprod     bound_prod
 
 // -- all ops --------------------------------------------------------------------------------------
 

@@ -257,10 +257,10 @@ void bound_sqdev(Eval *e, const Node *n, Value *const *args, Value *out)
 
 // -- products of many factors ---------------------------------------------------------------------
 
-// Factors may be multiplied in any order. The product of all factors above 1 is the largest partial
-// product: it may overflow even if the whole product does not, and then meet a zero from a partial
-// product that underflowed. An underflow loses at most the smallest number, times the factors above
-// 1.
+// Of prod and cumprod. Factors may be multiplied in any order. The product of all factors above 1
+// is the largest partial product: it may overflow even if the whole product does not, and then meet
+// a zero from a partial product that underflowed. An underflow loses at most the smallest number,
+// times the factors above 1.
 void bound_prod(Eval *e, const Node *n, Value *const *args, Value *out)
 {
     const Value *v = args[0];
@@ -271,7 +271,9 @@ void bound_prod(Eval *e, const Node *n, Value *const *args, Value *out)
     const double *shrunk = bound_over(e, n, v, SHRINKING, out);
     const double *doubt = doubts(e, n, v, out);
     DType acc = accumulator(n);
-    double K = (double)reduced_count(n), least = bound_rounding(acc, 0);
+    const bool runs = op_info(n->op)->running;
+    double K = (double)(runs ? n->type.dim[attr_int(n, ATTR_axis, 0)] : reduced_count(n)),
+           least = bound_rounding(acc, 0);
     value_errors(e->env->arena, out);
     for (int64_t i = 0; i < type_count(&out->type); i++) {
         double x = value_get(out, i), error[2] = {0};

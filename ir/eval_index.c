@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/axes.h"
 #include "ir/eval_ops.h"
 
 // A shape divided at an axis into (outer, axis, inner).
@@ -136,21 +137,42 @@ void eval_argsort(Eval *e, const Node *n, Value *const *args, Value *out)
     sort(e, n, args[0], out, true);
 }
 
-void eval_cumsum(Eval *e, const Node *n, Value *const *args, Value *out)
+static void running(Eval *e, const Node *n, Value *const *args, Value *out)
 {
     Around s = around(&n->type, attr_int(n, ATTR_axis, 0));
     bool exclusive = attr_int(n, ATTR_exclusive, 0), reverse = attr_int(n, ATTR_reverse, 0);
+    const OpInfo *op = op_info(n->op);
     DType t = out->type.dtype, wide = dtype_is_float(t) ? DT_F64 : DT_I64;
     for (int64_t k = 0; k < s.outer * s.inner; k++) {
         int64_t base = k / s.inner * s.size * s.inner + k % s.inner;
-        Scalar acc = {.i = 0};
-        if (wide == DT_F64) acc.f = 0;
+        const double none = axes_identity(op->reduces, t);
+        Scalar acc = wide == DT_F64 ? (Scalar){.f = none} : (Scalar){.i = scalar_to_int(t, none)};
         for (int64_t i = 0; i < s.size; i++) {
             int64_t at = base + (reverse ? s.size - 1 - i : i) * s.inner;
             Scalar x = value_at(args[0], at);
-            Scalar next = scalar_apply(OP_add, wide, wide, acc, x, x, false);
+            Scalar next = i ? scalar_apply(op->joins, wide, wide, acc, x, x, false) : x;
             value_put(out, at, scalar_cast(wide, t, exclusive ? acc : next, e->env->round));
             acc = next;
         }
     }
+}
+
+void eval_cumsum(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    running(e, n, args, out);
+}
+
+void eval_cumprod(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    running(e, n, args, out);
+}
+
+void eval_cummax(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    running(e, n, args, out);
+}
+
+void eval_cummin(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    running(e, n, args, out);
 }

@@ -164,7 +164,7 @@ bool infer_dynamic_update(Infer *in)
     return fits || infer_fail(in, "%s does not fit into %s", infer_show(in, u), infer_show(in, t));
 }
 
-bool infer_cumsum(Infer *in)
+bool infer_running(Infer *in)
 {
     return infer_same(in) &&
            infer_needs(in, 0, infer_arg(in, 0)->dtype != DT_BOOL, "numbers (use cast for a bool)");

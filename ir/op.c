@@ -55,6 +55,9 @@ const OpInfo op_table[OP_COUNT] = {
     [OP_##id].attrs = "" attributes,
 #define RE(id, accumulator, rule, gradient, attributes)                                            \
     [OP_##id].acc = ACC_##accumulator, OP(id, 1, REDUCE, 0, rule, gradient, attributes)
+#define SC(id, with, all, gradient)                                                                \
+    [OP_##id].running = true, [OP_##id].joins = OP_##with, [OP_##id].reduces = OP_##all,           \
+    OP(id, 1, SCAN, WHOLE, running, gradient, NEED(axis) MAY(exclusive) MAY(reverse))
 #include "ir/ops.def"
 #undef NEED
 #undef MAY

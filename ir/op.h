@@ -108,6 +108,8 @@ typedef struct OpInfo {
     OpClass class;
     unsigned flags;
     Accumulate acc;
+    bool running;      // a running reduction:
+    Op joins, reduces; // what combines two elements, and what reduces all
     ElementRule rule;
     const char *expr;                     // elementwise: the expression's text; else NULL
     const char *attrs;                    // names as in the table; elementwise: ""

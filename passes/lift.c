@@ -35,7 +35,10 @@ bool lift_can(const Node *x, const bool *varies)
     case OP_slice:
     case OP_concat:
     case OP_reverse:
-    case OP_cumsum: return true;
+    case OP_cumsum:
+    case OP_cumprod:
+    case OP_cummax:
+    case OP_cummin: return true;
     case OP_pad: return !varies[x->args[1]->id];
     case OP_dot: return !attr_find(x, ATTR_groups);
     case OP_gather: return !varies[x->args[0]->id] && !attr_int(x, ATTR_axis, 0);
@@ -109,7 +112,10 @@ static Node *lift_varying(Lift *l, const Node *x)
         lift_list(g, x, ATTR_high, 0, &at);
         break;
     case OP_concat:
-    case OP_cumsum: attr_set_int(&at, ATTR_axis, attr_int(x, ATTR_axis, 0) + 1); break;
+    case OP_cumsum:
+    case OP_cumprod:
+    case OP_cummax:
+    case OP_cummin: attr_set_int(&at, ATTR_axis, attr_int(x, ATTR_axis, 0) + 1); break;
     case OP_gather: break; // (the iterations are an axis of the index)
     default:
         if (attr_find(x, ATTR_axes)) lift_axes(g, x, ATTR_axes, false, &at);

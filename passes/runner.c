@@ -62,7 +62,7 @@ const Pass pass_table[] = {
      PASS_OPTIONAL},
     {"scatter", "on a GPU updates by index are combined in ways that need no order, or sorted first",
      pass_scatter, PASS_OPTIONAL},
-    {"long_scans", "on a GPU running sums along a long axis of few rows are computed in pieces",
+    {"long_scans", "on a GPU running reductions along a long axis of few rows are computed in pieces",
      pass_long_scans, PASS_OPTIONAL},
     {"first_sorted", "a sort of which only the first few elements are read finds only these",
      pass_first_sorted, PASS_OPTIONAL},

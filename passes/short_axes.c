@@ -15,6 +15,7 @@
 //
 // Requires: gradients expanded, precision chosen. Keeps: every value; sums along the axis are
 // added in order of the positions. Breaks: nothing.
+#include "ir/axes.h"
 #include "passes/passes.h"
 #include "passes/regions.h"
 
@@ -75,12 +76,11 @@ static bool reduces_last(const Node *n, bool *others)
 static Op joining(const Node *n)
 {
     switch (n->op) {
-    case OP_sum:
-    case OP_cumsum: return OP_add;
+    case OP_sum: return OP_add;
     case OP_prod: return OP_mul;
     case OP_max: return OP_maximum;
     case OP_min: return OP_minimum;
-    default: return OP_COUNT;
+    default: return op_info(n->op)->running ? op_info(n->op)->joins : OP_COUNT;
     }
 }
 
@@ -110,11 +110,11 @@ static bool can_split(const Node *n)
     for (uint32_t k = 0; k < n->nargs; k++)
         if (n->args[k]->type.rank && extent_of(n->args[k]) > MOST) return false;
     if (node_class(n) == CLS_ELEMENTWISE) return true;
+    if (op_info(n->op)->running) return attr_int(n, ATTR_axis, 0) == last_axis(n);
     switch (n->op) {
     case OP_slice: return only_last(n, ATTR_start, ATTR_limit, true);
     case OP_pad: return only_last(n, ATTR_low, ATTR_high, false);
-    case OP_concat:
-    case OP_cumsum: return attr_int(n, ATTR_axis, 0) == last_axis(n);
+    case OP_concat: return attr_int(n, ATTR_axis, 0) == last_axis(n);
     case OP_reverse: return *attr_ints(n, ATTR_axes, &naxes) == last_axis(n) && naxes == 1;
     case OP_permute: return attr_ints(n, ATTR_perm, NULL)[last_axis(n)] == last_axis(n);
     case OP_reshape: return n->args[0]->type.rank && extent_of(n->args[0]) == extent_of(n);
@@ -186,7 +186,7 @@ static bool positions_read(const Node *reader, const Node *n, uint32_t *position
 static bool is_shifted(const Short *s, const Node *n)
 {
     if (!is_short(n) || n->type.rank < 2 || type_count(&n->type) < LEAST_COUNT) return false;
-    if (n->op == OP_cumsum && can_split(n)) return true;
+    if (op_info(n->op)->running && can_split(n)) return true;
     if (node_class(n) != CLS_ELEMENTWISE) return false;
     const uint32_t nreaders = s->nreaders[n->id];
     for (uint32_t i = 0; i < nreaders; i++)
@@ -397,24 +397,29 @@ static Node *split_at(Short *s, const Node *n, int64_t j, bool clone)
 }
 
 // The type in which values are added up, or multiplied.
-static DType sum_type(const Node *n)
+static DType joined_type(const Node *n)
 {
-    return (DType)attr_int(n, ATTR_accumulate, dtype_accumulator(n->type.dtype));
+    const Op op = joining(n);
+    return op == OP_add || op == OP_mul
+               ? (DType)attr_int(n, ATTR_accumulate, dtype_accumulator(n->type.dtype))
+               : n->type.dtype;
 }
 
-// Running sums of the operand's values.
-static void split_sums(Short *s, const Node *n, Node **at)
+// A running reduction of the operand's values.
+static void split_running(Short *s, const Node *n, Node **at)
 {
     Graph *g = s->r.dst;
     const int64_t extent = extent_of(n);
     const bool down = attr_int(n, ATTR_reverse, 0), late = attr_int(n, ATTR_exclusive, 0);
-    const DType type = sum_type(n);
+    const DType type = joined_type(n);
+    const Op op = joining(n);
     Node *sum = NULL;
     for (int64_t i = 0; i < extent; i++) {
         const int64_t j = down ? extent - 1 - i : i;
         Node *x = graph_cast(g, value_at(s, n->args[0], j, is_later(n)), type), *before = sum;
-        sum = sum ? graph_binary(g, OP_add, sum, x) : x;
-        if (late && !before) before = graph_full_like(g, x, 0);
+        sum = sum ? graph_binary(g, op, sum, x) : x;
+        if (late && !before)
+            before = graph_full_like(g, x, axes_identity(op_info(n->op)->reduces, type));
         at[j] = graph_cast(g, late ? before : sum, n->type.dtype);
     }
 }
@@ -423,12 +428,12 @@ static void split_sums(Short *s, const Node *n, Node **at)
 static void split_node(Short *s, const Node *n, bool again)
 {
     Graph *g = s->r.dst;
-    if (again && (node_has(n, OPF_COSTLY) || n->op == OP_cumsum)) return;
+    if (again && (node_has(n, OPF_COSTLY) || op_info(n->op)->running)) return;
     Node **at = NEW_ARRAY(g->arena, Node *, extent_of(n));
     graph_stamp(g, n, NULL);
     if (again) g->role = ROLE_BACKWARD;
-    if (n->op == OP_cumsum) {
-        split_sums(s, n, at);
+    if (op_info(n->op)->running) {
+        split_running(s, n, at);
     } else {
         for (int64_t j = 0; j < extent_of(n); j++) {
             at[j] = split_at(s, n, j, again);
@@ -443,7 +448,7 @@ static Node *summed(Short *s, const Node *n)
 {
     Graph *g = s->r.dst;
     const Node *x = n->args[0];
-    const DType type = joining(n) == OP_add || joining(n) == OP_mul ? sum_type(n) : n->type.dtype;
+    const DType type = joined_type(n);
     const bool again = is_later(n);
     Node *y = NULL;
     int naxes;

@@ -108,7 +108,7 @@ const char *c_acc_type(DType t)
 
 const char *c_start(Emit *e, const Inst *v, const char *first)
 {
-    if (v->kind == KI_SCAN) return "0";
+    if (v->kind == KI_SCAN) return emit_identity(e, v->op, v->acc);
     return inst_acc(v)->place ? emit_text(e, "(int32_t)%s", first)
                               : emit_identity(e, v->op, v->acc);
 }

@@ -202,7 +202,7 @@ static void declare_sums(Emit *e, Scope *row, Scope *chunk, const int *r, int n,
         const Inst *v = &e->body->insts.at[r[i]];
         const char *t = c_acc_type(v->acc), *name = e->name[r[i]];
         if (v->kind == KI_SCAN) {
-            emit_line(e, row, "%s %s_acc = 0;", t, name);
+            emit_line(e, row, "%s %s_acc = %s;", t, name, c_start(e, v, lo));
             continue;
         }
         bool part = chunk != row && c_float_sum(v);

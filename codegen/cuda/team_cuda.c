@@ -44,7 +44,7 @@ void declare_accumulators(Emit *e, int stage)
         const Inst *v = &e->body->insts.at[r[i]];
         const bool scans = v->kind == KI_SCAN;
         emit(e, "%s %s_acc = %s;", scans ? type_math(acc_type(v)) : acc_struct(e, v), e->name[r[i]],
-             scans ? "0" : acc_start(e, v));
+             scans ? emit_identity(e, v->op, v->acc) : acc_start(e, v));
     }
 }
 

@@ -43,7 +43,7 @@ typedef enum InstKind {
     // op of a[0] over [axis], accumulated in [acc]; or combines accumulators of such reductions,
     // a[0] to a[na - 1] (BodyStore.kept)
     KI_REDUCE,
-    KI_SCAN, // running sum of a[0] along the columns; [exclusive]
+    KI_SCAN, // running reduction of a[0] along the columns by op; [exclusive]
     // In a recurrence: the value at the beginning of an iteration, at first a[0] (BodyStore.carries
     // has the next one); the value after the last iteration, of carried value a[0].
     KI_CARRIED,

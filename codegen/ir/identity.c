@@ -24,7 +24,8 @@ static uint64_t hash_work(uint64_t h, const Body *b)
 {
     for (uint32_t i = 0; i < b->insts.n; i++) {
         const Inst *v = &b->insts.at[i];
-        const char *op = v->kind == KI_EW || v->kind == KI_REDUCE ? op_info(v->op)->name : "";
+        const bool of_op = v->kind == KI_EW || v->kind == KI_REDUCE || v->kind == KI_SCAN;
+        const char *op = of_op ? op_info(v->op)->name : "";
         h = hash_mix(hash_mix(h, (uint64_t)v->kind), hash_mix((uint64_t)v->type, hash_str(op)));
         for (int j = 0; j < v->na; j++) h = hash_mix(h, (uint64_t)v->a[j]);
         if (v->text) h = hash_mix(h, hash_str(v->text));

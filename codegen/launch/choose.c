@@ -165,7 +165,7 @@ static bool lower_group(LowerCtx *ctx, Graph *g, const Group *group, BodyList *o
         const Type *t = &n->args[0]->type;
         const int64_t rows = type_count(t) / cols;
         const bool cuda = ctx->target->kind == TARGET_CUDA;
-        if (n->op == OP_cumsum || (first  ? first_fits(cols, first)
+        if (op_info(n->op)->running || (first  ? first_fits(cols, first)
                                    : cuda ? sort_in_block(ctx->target, rows, cols, t->dtype)
                                           : sort_fits(ctx->target, cols, t->dtype)))
             return lower_ordered(ctx, g, group, n, out);

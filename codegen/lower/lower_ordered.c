@@ -50,8 +50,8 @@ static DType scan_accumulator(const Target *target, DType t, int64_t cols)
     return alone && dtype_is_float(t) ? DT_F64 : dtype_accumulator(t);
 }
 
-// Lowers cumsum, and sort and argsort of rows that fit in shared memory or of which only the first
-// elements are wanted: each element is a column, whose value depends on the others.
+// Lowers running reductions, and sort and argsort of rows that fit in shared memory or of which
+// only the first elements are wanted: each element is a column, whose value depends on the others.
 bool lower_ordered(LowerCtx *ctx, Graph *g, const Group *group, const Node *n, BodyList *out)
 {
     Lower l = lower_begin(ctx, g, group);
@@ -66,11 +66,13 @@ bool lower_ordered(LowerCtx *ctx, Graph *g, const Group *group, const Node *n, B
     const Ix *col = ix_axis(c, l.body->col, cols), *at[MAX_RANK];
     if (attr_int(n, ATTR_reverse, 0)) col = ix_add(c, ix_const(c, cols - 1), ix_scale(c, col, -1));
     lower_around(c, t, axis, row, col, at);
-    bool sums = n->op == OP_cumsum, places = n->op == OP_argsort;
+    const bool runs = op_info(n->op)->running, places = n->op == OP_argsort,
+               wide = n->op == OP_cumsum || n->op == OP_cumprod;
     DType in = n->args[0]->type.dtype,
-          acc = sums ? scan_accumulator(ctx->target, t->dtype, cols) : in;
+          acc = wide ? scan_accumulator(ctx->target, t->dtype, cols) : in;
     int v = lower_cast(&l, lower_value(&l, n->args[0], at, -1), acc, NULL);
-    v = lower_inst(&l, (Inst){.kind = sums ? KI_SCAN : KI_SORT,
+    v = lower_inst(&l, (Inst){.kind = runs ? KI_SCAN : KI_SORT,
+                              .op = runs ? op_info(n->op)->reduces : 0,
                               .type = places ? DT_I32 : acc,
                               .acc = acc,
                               .na = 1,

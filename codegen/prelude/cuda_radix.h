@@ -79,7 +79,7 @@ template <int N, int Bits> NC_FN void nc_radix_begin(const NcRadix<N, Bits> &s, 
     __syncthreads();
     bool mine = threadIdx.x < digits;
     for (int p = 1; mine && p < parts; p++) all += s.counts[p * digits + d], before += s.counts[N + p * digits + d];
-    unsigned sum, smaller = nc_scan<N>(mine ? all : 0u, sum);
+    unsigned sum, smaller = nc_scan<NcSum, N>(mine ? all : 0u, 0u, sum);
     if (mine) s.next[d] = smaller + before;
     __syncthreads();
 }
@@ -96,7 +96,7 @@ NC_FN void nc_radix_move(const NcRadix<N, Bits> &s, T (&x)[U], int (&from)[U], i
     for (int u = 0; u < U; u++)
         at[u] = nc_radix_add(s, nc_radix_digit<Low, Down, Bits>(x[u]), nc_radix_column<U>(u) < left);
     __syncthreads();
-    unsigned count = d < digits ? nc_radix_total(s, d) : 0, sum, first = nc_scan<N>(count, sum);
+    unsigned count = d < digits ? nc_radix_total(s, d) : 0, sum, first = nc_scan<NcSum, N>(count, 0u, sum);
     if (d < digits) {
         unsigned position = first;
 #pragma unroll

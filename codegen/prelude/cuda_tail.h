@@ -322,8 +322,8 @@ template <class T> NC_FN NcArg<T> nc_shuffle(NcArg<T> v, int mask)
     return NcArg<T>{nc_shuffle(v.v, mask), nc_shuffle(v.i, mask)};
 }
 
-// A scan across a team (as nc_team): the sum over the threads before; [all]: over the whole team.
-template <int N, class T> NC_FN T nc_scan(T v, T &all)
+// A scan across a team (as nc_team): what Op makes of the threads before; [all]: of the whole team. none: of nothing.
+template <class Op, int N, class T> NC_FN T nc_scan(T v, T none, T &all)
 {
     constexpr int W = N < 32 ? N : 32;
     int lane = threadIdx.x % W;
@@ -331,10 +331,10 @@ template <int N, class T> NC_FN T nc_scan(T v, T &all)
 #pragma unroll
     for (int m = 1; m < W; m *= 2) {
         T left = __shfl_up_sync(0xffffffffu, run, m, W);
-        if (lane >= m) run += left;
+        if (lane >= m) run = Op::of(left, run);
     }
     T before = __shfl_up_sync(0xffffffffu, run, 1, W);
-    if (lane == 0) before = 0;
+    if (lane == 0) before = none;
     all = __shfl_sync(0xffffffffu, run, W - 1, W);
     if constexpr (N > 32) {
         __shared__ T part[N / 32];
@@ -342,14 +342,14 @@ template <int N, class T> NC_FN T nc_scan(T v, T &all)
         __syncthreads();
         if (lane == 0) part[warp] = all;
         __syncthreads();
-        T left = 0;
-        all = 0;
+        T left = none;
+        all = none;
 #pragma unroll
         for (int k = 0; k < N / 32; k++) {
-            if (k < warp) left += part[k];
-            all += part[k];
+            if (k < warp) left = Op::of(left, part[k]);
+            all = Op::of(all, part[k]);
         }
-        before += left;
+        before = Op::of(left, before);
     }
     return before;
 }

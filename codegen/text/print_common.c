@@ -1,6 +1,7 @@
 // Used by all printers of bodies, for CUDA C and for C: which instructions are needed, names, and
 // scopes of text, one per loop.
 #include "base/plain.h"
+#include "codegen/text/accumulator.h"
 #include "codegen/text/print.h"
 
 #include <string.h>
@@ -141,7 +142,7 @@ void emit_scan(Emit *e, int r, const char *acc, const char *x)
     const Inst *v = &e->body->insts.at[r];
     const char *t = type_math(v->type), *name = e->name[r];
     if (v->exclusive) emit(e, "const %s %s = %s;", t, name, acc);
-    emit(e, "%s = %s + %s;", acc, acc, x);
+    emit(e, "%s = %s;", acc, emit_combine(e, v->op, v->acc, acc, x));
     if (!v->exclusive) emit(e, "const %s %s = %s;", t, name, acc);
     emit_bind(e, r, e->scope, name);
 }

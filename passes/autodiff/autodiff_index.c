@@ -1,4 +1,4 @@
-// Gradients of indexed access, of sorts and of prefix sums.
+// Gradients of indexed access, of sorts and of running reductions.
 #include "passes/autodiff/autodiff_rules.h"
 
 #include <string.h>
@@ -166,4 +166,70 @@ void grad_cumsum(Rule *r)
     if (attr_int(r->n, ATTR_exclusive, 0)) attr_set_int(&at, ATTR_exclusive, 1);
     if (!attr_int(r->n, ATTR_reverse, 0)) attr_set_int(&at, ATTR_reverse, 1);
     rule_give(r, 0, graph_node(r->g, OP_cumsum, &r->dy, 1, &at));
+}
+
+// v moved along an axis: element i is v[i + by], or [fill] where there is none.
+static Node *moved(Graph *g, Node *v, int64_t axis, int64_t by, double fill)
+{
+    int64_t begin[MAX_RANK] = {0}, end[MAX_RANK], one[MAX_RANK], low[MAX_RANK] = {0},
+            high[MAX_RANK] = {0};
+    if (v->type.dim[axis] == 1) return graph_full_like(g, v, fill);
+    for (int i = 0; i < v->type.rank; i++) end[i] = v->type.dim[i], one[i] = 1;
+    if (by > 0) begin[axis] = high[axis] = by;
+    if (by < 0) end[axis] += by, low[axis] = -by;
+    Attrs at = {0};
+    attr_set_ints(g, &at, ATTR_low, low, v->type.rank);
+    attr_set_ints(g, &at, ATTR_high, high, v->type.rank);
+    v = graph_slice(g, v, begin, end, one);
+    return graph_node(g, OP_pad, (Node *[]){v, graph_const(g, v->type.dtype, fill)}, 2, &at);
+}
+
+// s[i] = b[i] + a[i] s[i + step], where there is such an element: after each pass, s has what up to
+// twice as many elements add to it, and a the product of as many factors.
+static Node *recurrence(Graph *g, Node *a, Node *b, int64_t axis, int step)
+{
+    const int64_t n = b->type.dim[axis];
+    for (int64_t k = 1; k < n; k *= 2) {
+        b = graph_binary(g, OP_add, b, graph_binary(g, OP_mul, a, moved(g, b, axis, k * step, 0)));
+        a = graph_binary(g, OP_mul, a, moved(g, a, axis, k * step, 0));
+    }
+    return b;
+}
+
+// The derivative of the running value y = f(before, x) with respect to what came before; *own: to
+// x.
+static Node *derivative(Rule *r, Node *x, Node *before, Node **own)
+{
+    Graph *g = r->g;
+    if (r->n->op == OP_cumprod) {
+        *own = before;
+        return x;
+    }
+    Node *one = graph_full_like(g, x, 1), *half = graph_full_like(g, x, 0.5),
+         *tie = graph_select(g, graph_binary(g, OP_eq, before, x), half, graph_full_like(g, x, 0)),
+         *wins = graph_binary(g, r->n->op == OP_cummax ? OP_gt : OP_lt, before, x),
+         *kept = graph_select(g, wins, one, tie);
+    *own = graph_binary(g, OP_sub, one, kept);
+    return kept;
+}
+
+// Of cumprod, cummax and cummin: with a[i] the derivative of y[i] with respect to y[i - 1], the
+// gradient of y[i] is s[i] = dy[i] + a[i + 1] s[i + 1]. Nothing is divided by, so elements may be
+// 0.
+void grad_running(Rule *r)
+{
+    Graph *g = r->g;
+    const int64_t axis = attr_int(r->n, ATTR_axis, 0);
+    const bool down = attr_int(r->n, ATTR_reverse, 0);
+    const int step = down ? -1 : 1;
+    const DType t = r->n->type.dtype, wide = dtype_accumulator(t);
+    Node *x = graph_cast(g, A(0), wide), *dy = graph_cast(g, r->dy, wide), *own;
+    Attrs at = {0};
+    attr_set_int(&at, ATTR_axis, axis);
+    attr_set_int(&at, ATTR_exclusive, 1);
+    if (down) attr_set_int(&at, ATTR_reverse, 1);
+    Node *a = derivative(r, x, graph_node(g, r->n->op, &x, 1, &at), &own);
+    if (attr_int(r->n, ATTR_exclusive, 0)) dy = moved(g, dy, axis, step, 0);
+    Node *s = recurrence(g, moved(g, a, axis, step, 0), dy, axis, step);
+    rule_give(r, 0, graph_cast(g, graph_binary(g, OP_mul, own, s), t));
 }

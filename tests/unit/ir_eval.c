@@ -414,6 +414,11 @@ static void indexed(void)
     CHECK(gives(g, &env, graph_node(g, OP_cumsum, &x, 1, &c), DATA(9, 12, 8, 10, 5, 6)));
     attr_set_int(&c, ATTR_exclusive, 1);
     CHECK(gives(g, &env, graph_node(g, OP_cumsum, &x, 1, &c), DATA(8, 10, 5, 6, 0, 0)));
+    CHECK(gives(g, &env, graph_node(g, OP_cumprod, &x, 1, &c), DATA(15, 24, 5, 6, 1, 1)));
+    CHECK(
+        gives(g, &env, graph_node(g, OP_cummin, &x, 1, &c), DATA(3, 4, 5, 6, INFINITY, INFINITY)));
+    attr_set_int(&c, ATTR_exclusive, 0);
+    CHECK(gives(g, &env, graph_node(g, OP_cummax, &x, 1, &c), DATA(5, 6, 5, 6, 5, 6)));
 }
 
 // -- random, iota, constants ----------------------------------------------------------------------

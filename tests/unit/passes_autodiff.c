@@ -338,6 +338,18 @@ static Node *build_cumsum(Graph *g, Node **x)
     return graph_binary(g, OP_mul, y, z);
 }
 
+static Node *build_running(Graph *g, Node **x)
+{
+    Attrs at = axis_attr(1);
+    Node *y = graph_node(g, OP_cumprod, x, 1, &at), *u = graph_node(g, OP_cummax, x, 1, &at);
+    attr_set_int(&at, ATTR_exclusive, 1);
+    attr_set_int(&at, ATTR_reverse, 1);
+    Node *z = graph_node(g, OP_cumprod, x, 1, &at);
+    attr_set_int(&at, ATTR_exclusive, 0);
+    Node *v = graph_node(g, OP_cummin, x, 1, &at);
+    return graph_binary(g, OP_add, graph_binary(g, OP_mul, y, z), graph_binary(g, OP_mul, u, v));
+}
+
 // -- regions --------------------------------------------------------------------------------------
 
 static Node *param(Graph *r, DType t, int rank, const int64_t *dim)
@@ -634,6 +646,7 @@ int main(void)
     CHECK_GRAD(sort, VAR(2, {4, 3}, -1, 1));
     CHECK_GRAD(first, VAR(2, {4, 3}, -1, 1));
     CHECK_GRAD(cumsum, VAR(2, {2, 4}, -1, 1));
+    CHECK_GRAD(running, VAR(2, {2, 5}, -1, 1));
     CHECK_GRAD(call, VAR(1, {3}, -1, 1), VAR(1, {3}, -1, 1));
     CHECK_GRAD(call_plain, VAR(1, {3}, -1, 1), VAR(1, {3}, -1, 1));
     CHECK_GRAD(loop, VAR(2, {2, 3}, -1, 1), VAR(3, {4, 2, 3}, -1, 1), VAR(2, {3, 3}, -1, 1));

@@ -208,9 +208,9 @@ static void print_matmul(const Draft *d, const Statement *s, Buf *out)
 
 static bool choose_scan(Maker *m, Statement *s)
 {
-    static const Op ops[] = {OP_sort, OP_argsort, OP_cumsum};
+    static const Op ops[] = {OP_sort, OP_argsort, OP_cumsum, OP_cumprod, OP_cummax, OP_cummin};
     for (int i = 0; i < RAW; i++) s->raw[i] = (uint32_t)random_next(&m->random);
-    s->op = ops[random_below(&m->random, 3)];
+    s->op = ops[random_below(&m->random, 6)];
     s->n = 1;
     s->arg[0] = pick_class(m, random_chance(&m->random, 80) ? CLASS_FLOAT : CLASS_INT, 1);
     return s->arg[0] >= 0;
@@ -236,9 +236,10 @@ static void print_scan(const Draft *d, const Statement *s, Buf *out)
     buf_printf(out, "    v%d = %s(", number_of(d, s), op_info(s->op)->name);
     print_operand(d, s, 0, out);
     buf_printf(out, ", %d", (int)(s->raw[0] % s->type.rank));
-    if (s->op != OP_cumsum && s->raw[1] % 2) buf_str(out, ", descending = true");
-    if (s->op == OP_cumsum && s->raw[1] % 2) buf_str(out, ", exclusive = true");
-    if (s->op == OP_cumsum && s->raw[2] % 2) buf_str(out, ", reverse = true");
+    const bool runs = op_info(s->op)->running, excludes = s->op == OP_cumsum || s->op == OP_cumprod;
+    if (!runs && s->raw[1] % 2) buf_str(out, ", descending = true");
+    if (excludes && s->raw[1] % 2) buf_str(out, ", exclusive = true");
+    if (runs && s->raw[2] % 2) buf_str(out, ", reverse = true");
     buf_str(out, ")\n");
 }
 
