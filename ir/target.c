@@ -71,6 +71,7 @@ Target target_cuda(int arch, bool matmul_library)
         .row_slice = 32 << 10,
         .block_bytes = 3 << 10,
         .few_bytes = 2 << 20,
+        .few_block_bytes = 256 << 10,
         .part_bytes = 64 << 10,
     };
     if ((arch > 80 && arch < 90 && arch != 87) || arch >= 120) { // workstation GPUs

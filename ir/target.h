@@ -41,9 +41,10 @@ typedef struct Target {
     int column_flight, row_flight, turn_flight, row_slice;
     int block_bytes; // bytes that a block should read at least; otherwise it ends before the next
                      // one has started
-    // few_bytes: up to this size, one kernel of few blocks reads as fast as two kernels of many.
+    // few_bytes: up to this size, one kernel of few blocks reads as fast as two kernels of many;
+    // few_block_bytes: unless a block reads more than this.
     // part_bytes: the smallest part of the columns for which a second kernel pays.
-    int64_t few_bytes, part_bytes;
+    int64_t few_bytes, few_block_bytes, part_bytes;
 } Target;
 
 Target target_cpu(int cores, bool matmul_library);

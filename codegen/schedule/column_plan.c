@@ -3,6 +3,8 @@
 // A thread has 16 bytes of neighbouring results and several columns in flight. The columns are
 // split into as many parts as fill the device once, or not at all if the second kernel would cost
 // more than the split saves.
+#include <math.h>
+
 #include "codegen/schedule/plans.h"
 
 enum {
@@ -264,7 +266,9 @@ void plan_column(const Target *t, Body *b)
     if (b->uneven) s->vector = column_widest(b);
     const int bytes = read_bytes(b, s->vector);
     const double total = (double)rows * (double)cols * (bytes ? bytes : 4);
-    const bool splits = schedule_can_split(b) && total > (double)t->few_bytes;
+    const double blocks = ceil((double)rows * (bytes ? bytes : 4) / (2 * SECTOR)); // the narrowest
+    const bool splits = schedule_can_split(b) && (total > (double)t->few_bytes ||
+                                                  total / blocks > (double)t->few_block_bytes);
     if (joins_moments(b)) { // many threads per result, as in plan_column_combine
         s->vector = s->unroll = 1;
         for (s->team = 1; s->team < BLOCK / 8 && s->team * 2 <= cols;) s->team *= 2;
