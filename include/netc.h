@@ -526,7 +526,7 @@ typedef struct netc_train_options {
     // them or of the scopes around them ("h.*.attn"). An optimizer's moments: only by full name.
     const char *const *watch;
     int nwatch;
-    // May read and write the session's state, run and evaluate it; not train, run "train" or free.
+    // May access the session's state, run and evaluate it; not train, run or time "train", or free.
     void (*event)(void *user, const netc_event *e);
     void *user;
     int64_t part_bytes; // as in netc_save_options

@@ -239,8 +239,8 @@ netc_status batches_wanted(const netc_program *p, const Build *own, Batches *out
 // Finds the builds under which each name in "name=value" has that value, and makes them the main
 // ones. false: there are none.
 bool batches_choose(netc_program *p, const char **asked, int n);
-// How many of n examples the next call computes: all of them, unless the program is a model.bin that
-// has code for smaller batches only; then as many as the largest of these.
+// How many of n examples the next call computes: all of them, unless the program is a model.bin
+// that has code for smaller batches only; then as many as the largest of these.
 int64_t batches_piece(const netc_program *p, const ProgEntry *e, int64_t n);
 // Writes why the code in a model.bin could not be used for this build, so that its source was
 // compiled. false: no reason is known.
@@ -337,6 +337,8 @@ netc_status session_loaded(netc_session *s, const char *define, const char *entr
 // The loaded build that has [entry]; reports an error with a suggestion if there is none.
 netc_status session_entry(netc_session *s, const char *entry, Loaded **l, const ProgEntry **e,
                           netc_error **err);
+// Refuses the train entry in an event hook of netc_train, whose data and step it would use up.
+netc_status session_may_run(const netc_session *s, const ProgEntry *e, netc_error **err);
 // Builds that are loaded from now on, and the main program, which is loaded again, use these
 // measured choices instead of measuring, so that resumed training gives the same bits.
 netc_status session_use_choices(netc_session *s, const char *choices, netc_error **err);

@@ -210,10 +210,8 @@ netc_status netc_run(netc_session *s, const char *entry, int64_t times, netc_err
     if (times < 0)
         return lib_fail(err, NETC_INVALID, "'%s' cannot be run %lld times", entry,
                         (long long)times);
-    if (s->training && e->kind == PK_TRAIN) // (its data and its step are those of netc_train)
-        return lib_fail(err, NETC_INVALID,
-                        "this session is being trained: its event hook cannot run '%s', too",
-                        entry);
+    status = session_may_run(s, e, err);
+    if (status != NETC_OK) return status;
     RtInput *in = calloc((size_t)e->ninputs + 1, sizeof *in);
     if (!in) return OUT_OF_MEMORY(err);
     int n = 0;

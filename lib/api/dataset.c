@@ -404,8 +404,10 @@ netc_status netc_array_write(const char *path, const netc_tensor *t, netc_error 
 netc_status netc_arrays_write(const char *path, const char *const *names, const netc_tensor *t,
                               int n, netc_error **err)
 {
-    RtTensor *all = calloc((size_t)(n > 0 ? n : 0) + 1, sizeof *all);
-    netc_status status = all ? NETC_OK : OUT_OF_MEMORY(err);
+    netc_status status = options_names("names", names, n, err);
+    if (status != NETC_OK) return status;
+    RtTensor *all = calloc((size_t)n + 1, sizeof *all);
+    if (!all) return OUT_OF_MEMORY(err);
     for (int i = 0; i < n && status == NETC_OK; i++) {
         all[i].name = names[i];
         all[i].data = t[i].data;

@@ -95,6 +95,13 @@ netc_status session_entry(netc_session *s, const char *entry, Loaded **l, const 
     return no_entry(s->program, p, entry, err);
 }
 
+netc_status session_may_run(const netc_session *s, const ProgEntry *e, netc_error **err)
+{
+    if (!s->training || e->kind != PK_TRAIN) return NETC_OK;
+    return lib_fail(err, NETC_INVALID,
+                    "this session is being trained: its event hook cannot run '%s', too", e->name);
+}
+
 bool session_cell(const netc_session *s, const char *name, const ProgCell **out)
 {
     for (int i = 0; i < rt_cell_count(s->rt); i++) {

@@ -130,8 +130,11 @@ enum { MOST_REPEATS = 1000000 };
 netc_status timing_begin(Timing *t, const char *entry, netc_error **err)
 {
     const netc_time_options *o = t->o;
-    netc_status status = session_entry(t->s, entry, &t->l, &t->e, err);
+    const ProgEntry *e;
+    netc_status status = session_entry(t->s, entry, &t->l, &e, err);
+    if (status == NETC_OK) status = session_may_run(t->s, e, err);
     if (status != NETC_OK) return status;
+    t->e = e; // from here on, timing_end unbinds its data
     if (o->steps < 0 || o->repeats < 0 || o->repeats > MOST_REPEATS)
         return lib_fail(err, NETC_INVALID,
                         o->steps < 0 ? "steps must be 0 (as many as fill 10 ms) or more"

@@ -66,6 +66,9 @@ static void counts(void)
     train.nwatch = -1;
     REFUSED(NETC_INVALID, "watch: -1 is a count", netc_train(s, &train, &err));
     REFUSED(NETC_INVALID, "-1 times", netc_run(s, "train", -1, &err));
+    REFUSED(NETC_INVALID, "names: -1 is a count",
+            netc_arrays_write(file("n.npz"), NULL, NULL, -1, &err));
+    CHECK(access(file("n.npz"), F_OK) != 0);
     netc_session_free(s);
     netc_program_release(p);
 }
@@ -239,7 +242,13 @@ static void nested_event(void *user, const netc_event *e)
     int count = 0;
     double rate = 0;
     if (e->kind != NETC_EVENT_PROGRESS) return;
-    n->refused += refused(netc_train(n->s, n->o, &err), NETC_INVALID, &err, "is being trained");
+    netc_times times;
+    netc_profile_result *profile = NULL;
+    static const char why[] = "is being trained";
+    n->refused +=
+        refused(netc_train(n->s, n->o, &err), NETC_INVALID, &err, why) &&
+        refused(netc_time(n->s, "train", NULL, &times, &err), NETC_INVALID, &err, why) &&
+        refused(netc_profile(n->s, "train", NULL, &profile, &err), NETC_INVALID, &err, why);
     bool looked = fine(netc_evaluate(n->s, n->o->data, &metrics, &count, &err), &err) &&
                   fine(netc_get(n->s, "rate", &rate, &err), &err);
     n->evaluated += looked && count == 1 && rate > 0;
