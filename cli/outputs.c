@@ -13,6 +13,7 @@
 int fail_to_write(const char *path)
 {
     int why = errno;
+    if (!*path) return fail("the name of a file is empty: name one");
     bool user = why == ENOENT || why == EACCES || why == ENOTDIR || why == EISDIR || why == EROFS;
     return fail("cannot write %s: %s", path, strerror(why)), user ? 1 : 2;
 }
@@ -108,7 +109,7 @@ bool output_possible(const char *path, int *code)
     if (folder && asprintf(&inside, "%s/.", folder) < 0) inside = NULL;
     if (there && S_ISDIR(out.st_mode)) errno = EISDIR;
     bool possible = there ? !S_ISDIR(out.st_mode) && !access(path, W_OK)
-                          : inside && !access(inside, W_OK | X_OK);
+                          : *path && inside && !access(inside, W_OK | X_OK);
     free(inside);
     free(folder);
     free(target);

@@ -517,7 +517,7 @@ typedef struct netc_train_options {
     int64_t report_every; // steps; 0: about 20 reports per epoch
     int64_t eval_every;   // steps; 0: once per epoch. Must be 0 if there is nothing to evaluate
     int64_t save_every;   // steps; 0: at the end only
-    const char *save;     // checkpoint to write (safetensors), or NULL
+    const char *save;     // checkpoint to write (safetensors): tried at once; or NULL
     // Checkpoint to continue from, with its seed, or NULL. Values set by netc_set are kept.
     const char *resume;
     bool no_shuffle;

@@ -350,6 +350,8 @@ static netc_status train(netc_session *s, const netc_train_options *o, netc_erro
     if (status == NETC_OK) status = options_names("watch", options.watch, options.nwatch, err);
     if (status != NETC_OK) return status;
     Position at = {.seed = s->seed, .needed = true};
+    RtError e = {0};
+    if (options.save && rt_file_try(options.save, &e)) return lib_fail_rt(err, &e);
     if (options.save) rt_checkpoint_sweep(options.save);
     // This comes first, because the checkpoint's choice table may load the program again.
     if (options.resume) status = resume(s, options.resume, &at, err);

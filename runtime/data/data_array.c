@@ -427,7 +427,9 @@ RtCode rt_files_array(RtFiles *f, const char *part, const ProgType *wanted, RtAr
         struct RtFile *x = &f->file[i];
         RtArray more;
         if (!*x->path)
-            code = rt_fail(e, RT_USER, "%s: a file name between two commas is empty", f->path);
+            code = *f->path
+                       ? rt_fail(e, RT_USER, "%s: a file name between two commas is empty", f->path)
+                       : rt_fail(e, RT_USER, "the name of a file is empty: name one");
         else if (!x->read)
             code = read_wanted(x, part, wanted, f->folder, e);
         else if ((code = x->e.code))

@@ -30,9 +30,14 @@ bool rt_host_memory(size_t *free_bytes, size_t *total_bytes)
     return found == 3;
 }
 
+static RtCode no_name(RtError *e)
+{
+    return rt_fail(e, RT_USER, "the name of a file is empty: name one");
+}
+
 static RtCode open_failed(const char *path, RtError *e)
 {
-    if (!*path) return rt_fail(e, RT_USER, "the name of a file is empty: name one");
+    if (!*path) return no_name(e);
     return rt_fail(e, errno == ENOMEM || errno == EMFILE || errno == ENFILE ? RT_ENV : RT_USER,
                    "cannot open %s: %s%s", path, strerror(errno),
                    strcmp(path, "-") ? "" : "; to read from a pipe, name /dev/stdin");
@@ -276,6 +281,7 @@ RtCode rt_writer_begin(RtWriter *w, const char *path, RtError *e)
 {
     struct stat st;
     *w = (RtWriter){.fd = -1, .path = path};
+    if (!*path) return no_name(e);
     bool there = stat(path, &st) == 0;
     if (there && S_ISDIR(st.st_mode)) return write_failed(path, EISDIR, e);
     if (there && !S_ISREG(st.st_mode)) { // a pipe or a terminal
@@ -328,6 +334,18 @@ RtCode rt_writer_end(RtWriter *w, RtCode code, RtError *e)
     free(w->temporary);
     free(w->to);
     return code ? code : ok ? RT_OK : write_failed(w->path, why, e);
+}
+
+RtCode rt_file_try(const char *path, RtError *e)
+{
+    struct stat st;
+    RtWriter w;
+    if (!stat(path, &st) && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
+        return access(path, W_OK) ? write_failed(path, errno, e) : RT_OK;
+    if (rt_writer_begin(&w, path, e)) return e->code;
+    RtError given_up = {0};
+    rt_writer_end(&w, RT_USER, &given_up);
+    return RT_OK;
 }
 
 RtCode rt_file_write_parts(const char *path, const RtPart *parts, int nparts, RtError *e)

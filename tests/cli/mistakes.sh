@@ -91,6 +91,10 @@ wrong "unknown architecture 'sm_90ab'" "$NETC" m.net -o m.bin --arch sm_90ab
 wrong "a compiled model is written as .bin" "$NETC" m.net -o m.onnx
 wrong "tensors are written as .safetensors" "$NETC" init m.net -o m.bin
 wrong "a checkpoint is written as .safetensors" "$NETC" train m.net "${DATA[@]}" --save m.pt
+wrong "the name of a file is empty" "$NETC" train m.net "${DATA[@]}" --save "" # an unset variable
+grep -q "epoch" "$W/.out" && fail "trained first" || pass
+wrong "the name of a file is empty" "$NETC" train m.net "${DATA[@]}" --log ""
+wrong "the name of a file is empty" "$NETC" show ""
 wrong "an output is written as .npy" "$NETC" run m.net --input image=x.npy -o y=y.png --device cpu
 for file in m.onnx m.bin m.pt y.png out.npy; do [ -e $file ] && fail "$file was written" || pass; done
 

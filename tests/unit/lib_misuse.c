@@ -255,6 +255,44 @@ static void nested_event(void *user, const netc_event *e)
     netc_free(metrics);
 }
 
+static void counted_event(void *user, const netc_event *e)
+{
+    (void)e;
+    ++*(int *)user;
+}
+
+// A checkpoint that cannot be written is reported before the first step, not after the last.
+static void unwritable(void)
+{
+    netc_error *err = NULL;
+    netc_program *p = compiled(model);
+    netc_session *s = opened(p, 0, NULL);
+    float x[16 * 3] = {1, 2, 3}, t[16] = {1};
+    netc_tensor tx = floats(x, 2, 16, 3), tt = floats(t, 1, 16, 0);
+    netc_dataset *d = NULL;
+    int events = 0;
+    FINE(netc_dataset_create(ctx, &d, &err));
+    FINE(netc_dataset_add_array(d, "x", &tx, &err));
+    FINE(netc_dataset_add_array(d, "t", &tt, &err));
+    NETC_INIT(netc_train_options, o);
+    o.data = d;
+    o.event = counted_event;
+    o.user = &events;
+    o.save = "";
+    REFUSED(NETC_INVALID, "the name of a file is empty", netc_train(s, &o, &err));
+    o.save = file("none/a.safetensors");
+    REFUSED(NETC_INVALID, "none/a.safetensors: No such file", netc_train(s, &o, &err));
+    o.save = file("none/a.safetensors.index.json");
+    REFUSED(NETC_INVALID, "a.safetensors.index.json: No such file", netc_train(s, &o, &err));
+    CHECK(!events);
+    o.save = "/dev/null";
+    FINE(netc_train(s, &o, &err));
+    CHECK(events > 0);
+    netc_dataset_free(d);
+    netc_session_free(s);
+    netc_program_release(p);
+}
+
 static void nested(void)
 {
     netc_error *err = NULL;
@@ -504,7 +542,8 @@ static void forked(void)
 int main(void)
 {
     setenv("OMP_NUM_THREADS", "3", 1); // threads, however many cores there are
-    void (*const tests[])(void) = {tensors, counts,   options,     lengths,  rows,   left_out,
-                                   nested,  own_runs, failed_runs, restored, forked, NULL};
+    void (*const tests[])(void) = {tensors,  counts,     options,  lengths,     rows,
+                                   left_out, nested,     own_runs, failed_runs, restored,
+                                   forked,   unwritable, NULL};
     return api_main(tests);
 }
