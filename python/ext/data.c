@@ -33,18 +33,14 @@ netc_dataset *data_set(PyObject *capsule)
     return d ? d->set : NULL;
 }
 
-static netc_status add_file(Data *d, const char *input, PyObject *text, netc_error **err)
+// (path,), or (path, part or None, resize, skip_bad): netc.Images.
+static netc_status add_file(Data *d, const char *input, PyObject *of, netc_error **err)
 {
-    const char *path = PyUnicode_AsUTF8AndSize(text, NULL);
-    return path ? netc_dataset_add_file(d->set, input, path, NULL, err) : NETC_INVALID;
-}
-
-// (path, part or None, resize, skip_bad): netc.Images.
-static netc_status add_images(Data *d, const char *input, PyObject *of, netc_error **err)
-{
-    const char *path, *part;
-    int resize, skip_bad;
-    if (!PyArg_ParseTuple(of, "szpp", &path, &part, &resize, &skip_bad)) return NETC_INVALID;
+    const char *path, *part = NULL;
+    int resize = 0, skip_bad = 0;
+    if (!PyArg_ParseTuple(of, "O&|zpp", path_given, &path, &part, &resize, &skip_bad))
+        return NETC_INVALID;
+    if (PyTuple_Size(of) == 1) return netc_dataset_add_file(d->set, input, path, NULL, err);
     d->resize |= resize, d->skip_bad |= skip_bad;
     netc_status status = netc_dataset_images(d->set, d->resize, d->skip_bad, err);
     return status == NETC_OK ? netc_dataset_add_file(d->set, input, path, part, err) : status;
@@ -53,8 +49,7 @@ static netc_status add_images(Data *d, const char *input, PyObject *of, netc_err
 static bool add(Model *m, Data *d, const char *input, PyObject *value, netc_error **err)
 {
     char what[200];
-    if (PyUnicode_Check(value)) return add_file(d, input, value, err) == NETC_OK;
-    if (PyTuple_Check(value)) return add_images(d, input, value, err) == NETC_OK;
+    if (PyTuple_Check(value)) return add_file(d, input, value, err) == NETC_OK;
     PyOS_snprintf(what, sizeof what, "the data for '%s'", input);
     if (!take(m->state, value, what, &(Wish){0}, &d->taken[d->n])) return false;
     d->n++;

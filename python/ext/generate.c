@@ -18,7 +18,7 @@ PyObject *tokenizer_open(PyObject *module, PyObject *args)
     netc_tokenizer *t = NULL;
     netc_error *err = NULL;
     NETC_INIT(netc_tokenizer_options, o);
-    if (!PyArg_ParseTuple(args, "sz", &path, &o.pattern)) return NULL;
+    if (!PyArg_ParseTuple(args, "O&z", path_given, &path, &o.pattern)) return NULL;
     PyThreadState *gil = PyEval_SaveThread();
     netc_tokenizer_open(path, &o, &t, &err);
     PyEval_RestoreThread(gil);

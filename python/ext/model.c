@@ -247,8 +247,7 @@ static PyObject *take_notes(PyObject *self, PyObject *none)
     if (!notes || !list) return list;
     pthread_mutex_lock(&notes->lock);
     for (int i = 0; i < notes->n; i++) {
-        PyObject *line =
-            PyUnicode_DecodeUTF8(notes->line[i], (Py_ssize_t)strlen(notes->line[i]), "replace");
+        PyObject *line = text_given(notes->line[i]);
         if (line) PyList_Append(list, line);
         Py_XDECREF(line);
         free(notes->line[i]);

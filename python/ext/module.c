@@ -12,17 +12,32 @@ PyObject *raise_text(State *s, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    PyObject *e = PyObject_CallFunction(s->error, "sis", text, (int)NETC_INVALID, "");
+    PyObject *e = PyObject_CallFunction(s->error, "Nis", text_given(text), (int)NETC_INVALID, "");
     if (e) PyErr_SetObject((PyObject *)Py_TYPE(e), e);
     Py_XDECREF(e);
     return NULL;
 }
 
+int path_given(PyObject *o, void *out)
+{
+    char *path = NULL;
+    bool ok = o == Py_None || !PyBytes_AsStringAndSize(o, &path, NULL);
+    *(const char **)out = path;
+    return ok;
+}
+
+PyObject *text_given(const char *text)
+{
+    if (!text) Py_RETURN_NONE;
+    return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+}
+
 PyObject *raise_error(State *s, netc_error *e)
 {
     if (!PyErr_Occurred() && !PyErr_CheckSignals()) {
-        PyObject *x = PyObject_CallFunction(s->error, "sis", netc_error_text(e),
-                                            (int)netc_error_status(e), netc_error_json(e));
+        PyObject *x =
+            PyObject_CallFunction(s->error, "NiN", text_given(netc_error_text(e)),
+                                  (int)netc_error_status(e), text_given(netc_error_json(e)));
         if (x) PyErr_SetObject((PyObject *)Py_TYPE(x), x);
         Py_XDECREF(x);
     }
@@ -104,7 +119,8 @@ static PyObject *version(PyObject *module, PyObject *none)
 
 static void told(void *user, const char *what, bool ok, const char *detail)
 {
-    PyObject *row = Py_BuildValue("(sOs)", what, ok ? Py_True : Py_False, detail ? detail : "");
+    PyObject *row =
+        Py_BuildValue("(sON)", what, ok ? Py_True : Py_False, text_given(detail ? detail : ""));
     if (row) PyList_Append(user, row);
     Py_XDECREF(row);
 }

@@ -130,11 +130,12 @@ PyObject *model_open(PyObject *module, PyObject *args, PyObject *keywords)
     long long seed = 0, limit = 0;
     Opening p = {.like = Py_None};
     if (!PyArg_ParseTupleAndKeywords(
-            args, keywords, "OzszO|zsLzzzzzOOLOpOKOOpppOz", CONST_NAMES(names), &class, &p.path,
-            &p.name, &p.text, &defines, &p.o.precision, &p.device, &seed, &p.o.target,
-            &p.context.cache_dir, &p.o.tune_file, &p.o.kernels_dir, &p.o.outputs_of, &outputs,
-            &entries, &limit, &p.like, &whole, &share, &stream, &arguments, &gradients, &training,
-            &keep, &states, &second, &p.o.program))
+            args, keywords, "OO&O&zO|zsLzO&O&O&zOOLOpOKOOpppOz", CONST_NAMES(names), &class,
+            path_given, &p.path, path_given, &p.name, &p.text, &defines, &p.o.precision, &p.device,
+            &seed, &p.o.target, path_given, &p.context.cache_dir, path_given, &p.o.tune_file,
+            path_given, &p.o.kernels_dir, &p.o.outputs_of, &outputs, &entries, &limit, &p.like,
+            &whole, &share, &stream, &arguments, &gradients, &training, &keep, &states, &second,
+            &p.o.program))
         return NULL;
     int is = PyObject_IsSubclass(class, s->model_type);
     if (is < 0) return NULL;

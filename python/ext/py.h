@@ -53,6 +53,12 @@ PyObject *raise_error(State *s, netc_error *e);
 // Raises netc.Error with this text: something that was given is wrong.
 PyObject *raise_text(State *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+// For "O&" of PyArg_Parse, to const char *: a path as bytes (_path.py), which may be no UTF-8, or
+// None for NULL. Points into the argument.
+int path_given(PyObject *o, void *out);
+// A text of the library, which may name files: bytes that are no UTF-8 are replaced. NULL: None.
+PyObject *text_given(const char *text);
+
 // -- tensors (take.c) -----------------------------------------------------------------------------
 typedef struct Taken { // an object's memory, described for netc; given back by taken_release
     netc_tensor t;

@@ -134,10 +134,10 @@ PyObject *state_save(PyObject *self, PyObject *path)
 {
     Model *m = (Model *)self;
     netc_error *err = NULL;
-    const char *utf8 = PyUnicode_AsUTF8AndSize(path, NULL);
-    if (!utf8 || !model_enter(m, false)) return NULL;
+    const char *to;
+    if (!path_given(path, &to) || !model_enter(m, false)) return NULL;
     PyThreadState *gil = PyEval_SaveThread();
-    netc_state_save(m->session, utf8, &err);
+    netc_state_save(m->session, to, &err);
     PyEval_RestoreThread(gil);
     return done(m, err);
 }
@@ -168,7 +168,8 @@ PyObject *state_load(PyObject *self, PyObject *args)
     const char *path, *maps[MOST_WORDS], *ignores[MOST_WORDS], *turned[MOST_WORDS];
     int missing, weights;
     NETC_INIT(netc_load_options, o);
-    if (!PyArg_ParseTuple(args, "sOOOpp", &path, &map, &ignore, &transpose, &missing, &weights) ||
+    if (!PyArg_ParseTuple(args, "O&OOOpp", path_given, &path, &map, &ignore, &transpose, &missing,
+                          &weights) ||
         !words(map, maps, &o.nmap) || !words(ignore, ignores, &o.nignore) ||
         !words(transpose, turned, &o.ntranspose) || !model_enter(m, true))
         return NULL;

@@ -6,8 +6,7 @@
 static PyObject *text_of(Model *m, char *text, netc_error *err)
 {
     model_leave(m);
-    PyObject *out = err ? raise_error(m->state, err)
-                        : PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+    PyObject *out = err ? raise_error(m->state, err) : text_given(text);
     netc_free(text);
     return out;
 }
@@ -72,7 +71,8 @@ PyObject *model_save_program(PyObject *self, PyObject *args)
     netc_error *err = NULL;
     const char *path, *archs;
     int weights;
-    if (!PyArg_ParseTuple(args, "szp", &path, &archs, &weights) || !model_enter(m, true))
+    if (!PyArg_ParseTuple(args, "O&zp", path_given, &path, &archs, &weights) ||
+        !model_enter(m, true))
         return NULL;
     PyThreadState *gil = PyEval_SaveThread();
     netc_program_save(m->program, path, archs, weights ? m->session : NULL, &err);
@@ -86,12 +86,12 @@ PyObject *model_save_program(PyObject *self, PyObject *args)
 
 static PyObject *step_row(const netc_step *s)
 {
-    return Py_BuildValue("{ss,ss,ss,ss,si,sd,sd,sd,sd,sd,sd,si,si,si,si,sd}", "name", s->name,
-                         "kind", s->kind, "line", s->line, "schedule", s->schedule, "calls",
-                         s->calls, "seconds", s->seconds, "low", s->low, "high", s->high, "bytes",
-                         s->bytes, "flops", s->flops, "floor", s->floor, "registers", s->registers,
-                         "local_bytes", s->local_bytes, "shared_bytes", s->shared_bytes, "threads",
-                         s->threads, "occupancy", s->occupancy);
+    return Py_BuildValue("{ss,ss,sN,ss,si,sd,sd,sd,sd,sd,sd,si,si,si,si,sd}", "name", s->name,
+                         "kind", s->kind, "line", text_given(s->line), "schedule", s->schedule,
+                         "calls", s->calls, "seconds", s->seconds, "low", s->low, "high", s->high,
+                         "bytes", s->bytes, "flops", s->flops, "floor", s->floor, "registers",
+                         s->registers, "local_bytes", s->local_bytes, "shared_bytes",
+                         s->shared_bytes, "threads", s->threads, "occupancy", s->occupancy);
 }
 
 static PyObject *profile_rows(const netc_profile_result *r)

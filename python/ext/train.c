@@ -22,10 +22,10 @@ static PyObject *event_arguments(const netc_event *e)
     static const char *const kinds[] = {"start", "progress", "eval", "saved", "end"};
     PyObject *metrics = metrics_dict(e->metrics, e->nmetrics);
     if (!metrics) return NULL;
-    return Py_BuildValue("(sLLLLdLdddNz)", kinds[e->kind], (long long)e->step, (long long)e->total,
+    return Py_BuildValue("(sLLLLdLdddNN)", kinds[e->kind], (long long)e->step, (long long)e->total,
                          (long long)e->epoch, (long long)e->epochs, e->epochs_done,
                          (long long)e->examples, e->seconds, e->items_per_second, e->seconds_left,
-                         metrics, e->text);
+                         metrics, text_given(e->text));
 }
 
 static void on_event(void *user, const netc_event *e)
@@ -101,10 +101,10 @@ PyObject *model_train(PyObject *self, PyObject *args, PyObject *keywords)
     int shuffle = 1, keep_last = 0;
     Words w = {0};
     NETC_INIT(netc_train_options, o);
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO|OddLLLLzzOppzL", CONST_NAMES(names), &data,
-                                     &event, &eval_data, &o.split, &o.epochs, &steps, &report,
-                                     &evals, &saves, &o.save, &o.resume, &watch, &shuffle,
-                                     &keep_last, &o.save_best, &patience))
+    if (!PyArg_ParseTupleAndKeywords(
+            args, keywords, "OO|OddLLLLO&O&OppzL", CONST_NAMES(names), &data, &event, &eval_data,
+            &o.split, &o.epochs, &steps, &report, &evals, &saves, path_given, &o.save, path_given,
+            &o.resume, &watch, &shuffle, &keep_last, &o.save_best, &patience))
         return NULL;
     if ((watch && !read_words(watch, &w)) || !model_enter(m, true)) {
         free(w.at);

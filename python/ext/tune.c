@@ -4,9 +4,9 @@
 static PyObject *event_arguments(const netc_tune_event *e)
 {
     static const char *const kinds[] = {"start", "kernel", "skipped", "end"};
-    return Py_BuildValue("(szzzzdddiiiO)", kinds[e->kind], e->kernel, e->schedule, e->text,
-                         e->device, e->share, e->before, e->after, e->tried, e->done, e->total,
-                         e->finished ? Py_True : Py_False);
+    return Py_BuildValue("(szzNzdddiiiO)", kinds[e->kind], e->kernel, e->schedule,
+                         text_given(e->text), e->device, e->share, e->before, e->after, e->tried,
+                         e->done, e->total, e->finished ? Py_True : Py_False);
 }
 
 static void on_event(void *user, const netc_tune_event *e)
@@ -26,8 +26,8 @@ PyObject *model_tune(PyObject *self, PyObject *args, PyObject *keywords)
     char device[40];
     netc_error *err = NULL;
     NETC_INIT(netc_tune_options, o);
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|dzzpp", CONST_NAMES(names), &event,
-                                     &o.seconds, &o.kernel, &o.file, &again, &prune) ||
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|dzO&pp", CONST_NAMES(names), &event,
+                                     &o.seconds, &o.kernel, path_given, &o.file, &again, &prune) ||
         !model_enter(m, true))
         return NULL;
     o.again = again, o.prune = prune;

@@ -6,7 +6,7 @@ __version__: str
 
 # Whatever has the buffer protocol or DLPack; a number; lists of numbers.
 ArrayLike = Any
-Path = str | PathLike[str]
+Path = str | bytes | PathLike[str] | PathLike[bytes]
 Batch = Mapping[str, ArrayLike] | Sequence[ArrayLike]
 
 class Error(Exception):
@@ -167,6 +167,6 @@ def compile(source: Path, *, defines: Mapping[str, Any] | None = None,
             precision: Literal["f32", "tf32", "bf16", "f16"] | None = None, device: str = "auto",
             name: str | None = None, seed: int = 0, data: Mapping[str, ArrayLike] | None = None,
             weights: Path | None = None, entries: str | Iterable[str] = (), program: str | None = None,
-            memory_limit: int = 0, cache_dir: str | None = None, tune_file: str | None = None,
-            kernels_dir: str | None = None, stream: int = 0) -> Model: ...
+            memory_limit: int = 0, cache_dir: Path | None = None, tune_file: Path | None = None,
+            kernels_dir: Path | None = None, stream: int = 0) -> Model: ...
 def doctor() -> Table: ...

@@ -6,6 +6,7 @@ import os
 
 from . import _netc
 from ._error import Error
+from ._path import encoded
 
 
 class Tokenizer:
@@ -17,7 +18,7 @@ class Tokenizer:
     def __init__(self, path, pattern=None):
         from ._model import _register
         _register()
-        self._core = _netc.tokenizer_open(os.fspath(path), pattern)
+        self._core = _netc.tokenizer_open(encoded(path), pattern)
 
     def encode(self, text, *, plain=False):
         """The tokens of a text, as a list of numbers. plain: special tokens are encoded as ordinary text."""
@@ -43,7 +44,7 @@ class Tokenizer:
 
 def generate(model, prompt, *, tokenizer, on_token, entry, length, temperature, top_k, top_p, seed, prefill,
              repetition_penalty):
-    if isinstance(tokenizer, (str, os.PathLike)):
+    if isinstance(tokenizer, (str, bytes, os.PathLike)):
         tokenizer = Tokenizer(tokenizer)
     one = isinstance(prompt, str) or all(hasattr(t, "__index__") for t in prompt)
     prompts = [prompt] if one else list(prompt)

@@ -2,6 +2,8 @@
 
 import os
 
+from ._path import encoded
+
 
 class Images:
     """A folder of PNG and JPEG images with one subfolder per class, or WebDataset's .tar archives, as data:
@@ -23,8 +25,8 @@ def files(data):
     """The dict with its paths in the form that the extension takes."""
     def one(v):
         if isinstance(v, Images):
-            return v.path, v.part, v.resize, v.skip_bad
+            return encoded(v.path), v.part, v.resize, v.skip_bad
         if isinstance(v, tuple):
             return list(v)
-        return os.fspath(v) if isinstance(v, os.PathLike) else v
+        return (encoded(v),) if isinstance(v, (str, os.PathLike)) else v
     return {k: one(v) for k, v in data.items()} if isinstance(data, dict) else data

@@ -6,6 +6,7 @@ import os
 from . import _array, _netc
 from ._images import files
 from ._error import Error
+from ._path import encoded
 from ._state import Settings, State
 from ._table import Table
 from ._train import Event, train_arrays, train_batches
@@ -81,6 +82,9 @@ def compile(source, *, defines=None, precision=None, device="auto", name=None, s
     path = None if text is not None else os.fspath(source)
     if isinstance(path, bytes):
         path = os.fsdecode(path)
+    device = "auto" if device is None else device
+    if not isinstance(device, str):
+        raise TypeError(f'a device is a str, "cpu", "cuda:1" or "auto", not {device!r}')
     options = dict(precision=precision, device=device or "auto", seed=seed, entries=_words(entries),
                    program=program, memory_limit=memory_limit, cache_dir=cache_dir, tune_file=tune_file,
                    kernels_dir=kernels_dir, stream=stream)
@@ -110,8 +114,9 @@ class Model:
         m = cls.__new__(cls)
         device = options.pop("device")
         target = "cuda" if device.startswith("cuda") else "cpu" if device == "cpu" else None
-        m._core = _netc.open(_netc.Model, path, name, text, _define_list(defines), device=device,
-                             target=target, **options, **more)
+        paths = {k: encoded(v) for k, v in options.items() if k in ("cache_dir", "tune_file", "kernels_dir")}
+        m._core = _netc.open(_netc.Model, encoded(path), encoded(name), text, _define_list(defines),
+                             device=device, target=target, **{**options, **paths}, **more)
         m._made = (path, name, text, defines, dict(options, device=device))
         m._more, m._all = more, m._made[4]
         m._cached, m.history = {}, Table()
@@ -362,20 +367,21 @@ class Model:
     def save(self, path):
         """Writes parameters and states as safetensors. If the path ends in .bin, writes the compiled
         model, which runs without a compiler."""
-        path = os.fspath(path)
+        path = os.fsdecode(path)
         if path.endswith(".bin"):
-            self._core._save_program(path, None, True)
+            self._core._save_program(encoded(path), None, True)
         elif path.endswith(_OTHER_FORMATS) and not path.endswith(".safetensors.index.json"):
             raise ValueError(f"{path}: parameters are written as .safetensors; name the file accordingly")
         else:
-            self._core._state_save(path)
+            self._core._state_save(encoded(path))
 
     def load(self, path, *, map=(), ignore=(), transpose=(), allow_missing=False, weights_only=False):
         """Reads a safetensors file. map: ["h.*=blocks.*"], from names in the file to the model's.
         ignore: patterns of tensors that the model does not need. transpose: patterns of parameters
         that the file stores transposed."""
         map = [f"{a}={b}" for a, b in map.items()] if isinstance(map, dict) else _words(map)
-        self._core._state_load(os.fspath(path), map, _words(ignore), _words(transpose), allow_missing, weights_only)
+        self._core._state_load(encoded(path), map, _words(ignore), _words(transpose), allow_missing,
+                               weights_only)
         _tell(self._core)
 
     def adopt(self, other):
@@ -408,7 +414,7 @@ class Model:
         whole entry's times and the device's limits are in .data."""
         if entry is None:
             entry = "train" if "train" in self.entries else self.entry().name
-        whole, rows = self._core._profile(entry, data=data, seed=seed, steps=steps, repeats=repeats, cold=cold)
+        whole, rows = self._core._profile(entry, data=files(data), seed=seed, steps=steps, repeats=repeats, cold=cold)
         _tell(self._core)
         shown = ["name", "kind", "line", "calls", "seconds", "floor", "bytes", "flops"]
         return Table(rows, columns=shown, data=whole)
@@ -431,8 +437,8 @@ class Model:
             if on_event is not None and row["kind"] in ("kernel", "skipped"):
                 on_event(row)
         try:
-            self._core._tune(told, seconds=float(seconds), kernel=kernel, file=None if file is None else
-                             os.fspath(file), again=again, prune=prune)
+            self._core._tune(told, seconds=float(seconds), kernel=kernel, file=encoded(file),
+                             again=again, prune=prune)
         finally:
             _tell(self._core)
         return Table(rows, columns=["kernel", "share", "before", "after", "tried", "schedule"])

@@ -6,6 +6,7 @@ import time
 
 from ._error import Error
 from ._images import files
+from ._path import encoded, try_to_write
 from ._progress import progress as open_progress
 from ._table import Table
 
@@ -55,8 +56,8 @@ def train_arrays(model, data, *, eval_data, split, epochs, steps, report_every, 
     try:
         model._core._train(files(data), teller, eval_data=files(eval_data), split=split, epochs=epochs or 0,
                            steps=steps or 0, report_every=report_every, eval_every=eval_every,
-                           save_every=save_every, save=None if save is None else os.fsdecode(save),
-                           resume=None if resume is None else os.fsdecode(resume), watch=watch,
+                           save_every=save_every, save=encoded(save),
+                           resume=encoded(resume), watch=watch,
                            shuffle=shuffle, keep_last=keep_last, save_best=save_best,
                            patience=patience)
     except StopIteration:
@@ -82,6 +83,8 @@ def train_batches(model, batches, *, epochs, steps, report_every, on_event, prog
     length, entry = _length(batches), model.entry("train")
     if epochs is not None and epochs != int(epochs):
         raise ValueError("epochs of an iterable must be a whole number")
+    if save is not None:
+        try_to_write(os.fsdecode(save))
     total = steps or (length * int(epochs or 1) if length is not None else 0)
     state = model.state
     if not total and "@total" in state:

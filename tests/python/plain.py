@@ -1,6 +1,7 @@
 """Without NumPy: lists in, netc.Array out."""
 
 import os
+import pathlib
 import sys
 import tempfile
 
@@ -61,6 +62,50 @@ def test_words():
             m.save(os.path.join(folder, "m.npz"))
         m.save(os.path.join(folder, "m.safetensors"))
         same(os.listdir(folder), ["m.safetensors"])
+
+
+def test_paths():
+    """Paths are str, bytes or PathLike, also of names that are not UTF-8."""
+    with tempfile.TemporaryDirectory() as folder:
+        odd = os.path.join(os.fsencode(folder), b"odd\xff")
+        at = os.fsdecode(odd)
+        with open(odd + b".net", "w") as f:
+            f.write(CLOUDS)
+        with open(odd + b".csv", "w") as f:
+            f.write("0.5,1\n" * 64)
+        with open(odd + b".y.csv", "w") as f:
+            f.write("1\n" * 64)
+        with open(odd + b".tune", "w") as f:
+            f.write("# netc tune 1\n")
+        c = netc.compile(at + ".net", device="cpu", cache_dir=pathlib.Path(at), tune_file=pathlib.Path(at + ".tune"))
+        check(c.name == os.path.basename(at + ".net") and os.listdir(odd))
+        data = {"x": at + ".csv", "label": pathlib.Path(at + ".y.csv")}
+        said = []
+        c.train(data, save=at + ".safetensors", on_event=lambda e: said.append(e.text))
+        check(any(t and t.endswith("odd\ufffd.safetensors") for t in said), said)
+        c.save(odd + b".bin")
+        c.load(pathlib.Path(at + ".safetensors"))
+        netc.compile(odd + b".bin", weights=odd + b".safetensors").close()
+        check("odd\ufffd.net" in c.inspect(params=True))
+        with raises(netc.Error, "odd\ufffd.none"):
+            c.load(at + ".none")
+        with raises(netc.Error, "odd\ufffd.none"):
+            netc.Tokenizer(odd + b".none")
+        for path in folder + "/a\0b", folder.encode() + b"/a\0b":
+            with raises(ValueError, "null"):
+                c.save(path)  # to "a"
+        same(sorted(f for f in os.listdir(folder) if f.startswith("a")), [])
+        # What cannot be written is said before the work.
+        batch = [{"x": [[0.5, 1]] * 32, "label": [0] * 32}]
+        for lost in os.path.join(folder, "none", "m.safetensors"), "":
+            for examples in data, batch:
+                events = []
+                with raises(netc.Error, "none/m.safetensors" if lost else "name of a file is empty"):
+                    c.train(examples, save=lost, on_event=events.append)
+                same(events, [])
+    for device in 0, 1:
+        with raises(TypeError, "a device is a str"):
+            netc.compile(ADD, device=device)
 
 
 run(globals())
