@@ -13,6 +13,7 @@
 
 #include "base/map.h"
 #include "runtime/cpu/cpu.h"
+#include "runtime/host/file.h"
 
 extern char **environ;
 
@@ -94,14 +95,18 @@ RtCode rt_cc_find(CpuCompiler *c, RtError *e)
 
 typedef struct Work {
     char dir[512];    // temporary
+    int lock;         // of it
     double processor; // seconds of compilers
 } Work;
 
 static RtCode work_open(Work *w, RtError *e)
 {
     const char *tmp = getenv("TMPDIR");
-    int n = snprintf(w->dir, sizeof w->dir, "%s/netc-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    if (n < 0 || (size_t)n >= sizeof w->dir - 32 || !mkdtemp(w->dir))
+    int n = snprintf(w->dir, sizeof w->dir, "%s/netc-cc-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    bool fits = n > 0 && (size_t)n < sizeof w->dir - 32;
+    if (!fits) errno = ENAMETOOLONG;
+    w->lock = fits ? rt_folder_temporary(w->dir) : -1;
+    if (w->lock < 0)
         return rt_fail(e, RT_ENV,
                        "no temporary folder for the compiler can be created in %s: %s; set TMPDIR",
                        tmp && *tmp ? tmp : "/tmp", strerror(errno));
@@ -123,6 +128,7 @@ static void work_close(const Work *w, int nparts)
             unlink(path);
         }
     rmdir(w->dir);
+    close(w->lock);
 }
 
 static RtCode write_text(const char *path, const char *text, RtError *e)

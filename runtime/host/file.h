@@ -70,6 +70,10 @@ int rt_file_new(char *path, unsigned mode);
 char *rt_file_beside(const char *path, unsigned mode, int *fd);
 // Removes such files if the process that created them was killed.
 void rt_file_sweep(const char *path);
+// Creates a folder for temporary files. path ends in six X, which are replaced. Returns a
+// descriptor that keeps it locked, or -1: errno has the reason. Folders of such names, with the
+// files in them, are removed if the process that created them was killed.
+int rt_folder_temporary(char *path);
 
 bool rt_host_memory(size_t *free_bytes, size_t *total_bytes);
 

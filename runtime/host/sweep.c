@@ -2,6 +2,7 @@
 // written under the name of the file they will replace, plus ".netc-" and six letters, and are
 // locked until they are renamed: a process that gets the lock knows that no other is writing.
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,12 +33,16 @@ char *rt_file_beside(const char *path, unsigned mode, int *fd)
     return temporary;
 }
 
-static bool is_left_over(const char *name, const char *of)
+static bool is_random(const char *name)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    return strlen(name) == LETTERS && strspn(name, letters) == LETTERS;
+}
+
+static bool is_left_over(const char *name, const char *of)
+{
     size_t n = strlen(of), mark = sizeof MARK - 1;
-    return !strncmp(name, of, n) && !strncmp(name + n, MARK, mark) &&
-           strlen(name + n + mark) == LETTERS && strspn(name + n + mark, letters) == LETTERS;
+    return !strncmp(name, of, n) && !strncmp(name + n, MARK, mark) && is_random(name + n + mark);
 }
 
 static void sweep_one(int dir, const char *name)
@@ -82,4 +87,55 @@ int rt_file_lock_folder(const char *path)
     if (fd < 0 || !flock(fd, LOCK_EX)) return fd;
     close(fd);
     return -1;
+}
+
+static void sweep_folder(int in, const char *name)
+{
+    struct stat st;
+    int fd = openat(in, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    bool own =
+        fd >= 0 && !fstat(fd, &st) && st.st_uid == geteuid() && !flock(fd, LOCK_EX | LOCK_NB);
+    int copy = own ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
+    DIR *d = copy >= 0 ? fdopendir(copy) : NULL;
+    for (struct dirent *e; d && (e = readdir(d));) unlinkat(fd, e->d_name, 0); // (files only)
+    if (d) unlinkat(in, name, AT_REMOVEDIR);
+    if (d)
+        closedir(d);
+    else if (copy >= 0)
+        close(copy);
+    if (fd >= 0) close(fd);
+}
+
+// Removes folders whose names are that of path up to its six letters.
+static void sweep_folders(const char *path)
+{
+    char *name;
+    DIR *d = open_folder(path, &name);
+    size_t n = name ? strlen(name) - LETTERS : 0;
+    for (struct dirent *e; d && (e = readdir(d));)
+        if (!strncmp(e->d_name, name, n) && is_random(e->d_name + n))
+            sweep_folder(dirfd(d), e->d_name);
+    if (d) closedir(d);
+    free(name);
+}
+
+int rt_folder_temporary(char *path)
+{
+    enum { TRIES = 100 };
+    struct stat st, now;
+    char *letters = path + strlen(path) - LETTERS;
+    sweep_folders(path);
+    // If another process removed the folder before it was locked, creates it again.
+    for (int i = 0; i < TRIES; i++) {
+        memset(letters, 'X', LETTERS);
+        if (!mkdtemp(path)) return -1;
+        int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0 && errno != ENOENT) return rmdir(path), -1;
+        if (fd < 0) continue;
+        flock(fd, LOCK_EX); // (without locks, nobody sweeps)
+        if (!fstat(fd, &st) && !stat(path, &now) && st.st_ino == now.st_ino) return fd;
+        close(fd);
+        rmdir(path);
+    }
+    return errno = EBUSY, -1;
 }

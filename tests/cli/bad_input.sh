@@ -106,6 +106,14 @@ expect 1 "/proc/nowhere/a.safetensors" "$NETC" train "$MLP" "${DATA[@]}" --devic
 expect 2 "" env PATH=/nowhere CC= "$NETC" train "$MLP" "${DATA[@]}" --device cpu --steps 2 --cache-dir "$W/no-cache"
 holds "cc"
 expect 2 "CC is '/no/such/cc'" env CC=/no/such/cc "$NETC" train "$MLP" "${DATA[@]}" --device cpu --steps 2
+# A process that is killed while cc works leaves a folder, which the next one removes.
+mkdir work; printf '#!/bin/sh\n: >"%s/begun"\nexec sleep 10\n' "$W" >slow; chmod +x slow
+TMPDIR=$W/work CC=$W/slow "$NETC" "$MLP" -o slow.bin --target cpu --cache-dir '' >/dev/null 2>&1 & killed=$!
+for ((i = 0; i < 200; i++)); do [ -e begun ] && break; sleep 0.1; done
+kill -KILL $killed; wait $killed 2>/dev/null
+[ "$(ls work | wc -l)" = 1 ] && pass || fail "no folder of cc: $(ls work)"
+expect 0 "" env TMPDIR="$W/work" "$NETC" "$MLP" -o slow.bin --target cpu --cache-dir ''
+[ -z "$(ls work)" ] && pass || fail "left behind: $(ls work)"
 if ! "$NETC" doctor | grep -q '^yes cuda:'; then
     expect 2 "" "$NETC" train "$MLP" "${DATA[@]}" --device cuda:0 --steps 2
     expect 0 "" "$NETC" train "$MLP" "${DATA[@]}" --steps 2 -q
