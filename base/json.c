@@ -19,8 +19,21 @@ static void separate(Json *j)
     j->comma = true;
 }
 
-static void quote(Buf *out, const char *s)
+// Bytes of the UTF-8 character at s; 0: there is none. (The NUL at the end is part of no
+// character.)
+static int utf8_bytes(const unsigned char *s)
 {
+    int n = *s < 0x80 ? 1 : *s < 0xc2 ? 0 : *s < 0xe0 ? 2 : *s < 0xf0 ? 3 : *s < 0xf5 ? 4 : 0;
+    for (int i = 1; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80) return 0;
+    bool longer = (*s == 0xe0 && s[1] < 0xa0) || (*s == 0xf0 && s[1] < 0x90);
+    bool none = (*s == 0xed && s[1] >= 0xa0) || (*s == 0xf4 && s[1] >= 0x90);
+    return longer || none ? 0 : n;
+}
+
+static void quote(const Json *j, const char *s)
+{
+    Buf *out = j->out;
     buf_char(out, '"');
     for (; *s; s++) {
         unsigned char c = (unsigned char)*s;
@@ -30,8 +43,13 @@ static void quote(Buf *out, const char *s)
             buf_str(out, "\\n");
         else if (c < ' ')
             buf_printf(out, "\\u%04x", c);
-        else
+        else if (c < 0x80 || j->raw)
             buf_char(out, (char)c);
+        else {
+            int n = utf8_bytes((const unsigned char *)s);
+            if (!n) buf_printf(out, "\\udc%02x", c);
+            if (n) buf_bytes(out, s, (size_t)n), s += n - 1;
+        }
     }
     buf_char(out, '"');
 }
@@ -66,7 +84,7 @@ void json_end(Json *j)
 void json_key(Json *j, const char *key)
 {
     separate(j);
-    quote(j->out, key);
+    quote(j, key);
     buf_char(j->out, ':');
     j->comma = false;
 }
@@ -74,7 +92,7 @@ void json_key(Json *j, const char *key)
 void json_string(Json *j, const char *s)
 {
     separate(j);
-    quote(j->out, s);
+    quote(j, s);
 }
 
 void json_int(Json *j, int64_t v)
@@ -184,7 +202,10 @@ static void put_character(Reader *r, Buf *b, int c)
 {
     if (r->loose && (!c || (c >= 0xd800 && c < 0xe000))) c = 0xfffd;
     if (!c) fail(r, "\\u0000 in a string cannot be read");
-    put_utf8(b, c);
+    if (c >= 0xdc80 && c < 0xdd00)
+        buf_char(b, (char)(c & 0xff)); // a byte that is no UTF-8, as it is written above
+    else
+        put_utf8(b, c);
 }
 
 static const char *read_string(Reader *r)

@@ -11,8 +11,11 @@ typedef struct Json {
     uint64_t object; // bit d: the container at depth d is an object
     uint8_t depth;
     bool comma;
+    bool raw; // to be set by the caller: bytes of strings that are no UTF-8 are written as they are
 } Json;
 
+// A byte of a string that is no UTF-8, as in the name of a file, is written as a half of a
+// surrogate pair, "\udcff", which json_parse reads as that byte. (So do Python's json and os.)
 Json json_writer(Buf *out);
 void json_object(Json *j); // opens {
 void json_array(Json *j);  // opens [

@@ -10,15 +10,16 @@
 
 static void print_json_string(const char *s)
 {
-    putchar('"');
-    for (; *s; s++) {
-        if (*s == '"' || *s == '\\') putchar('\\');
-        if ((unsigned char)*s < 32)
-            printf("\\u%04x", *s);
-        else
-            putchar(*s);
+    Arena *a = arena_new();
+    jmp_buf full;
+    if (a && !setjmp(full)) {
+        arena_on_oom(a, &full);
+        Buf text = buf_new(a);
+        Json j = json_writer(&text);
+        json_string(&j, s);
+        fwrite(text.data, 1, text.len, stdout);
     }
-    putchar('"');
+    if (a) arena_free(a);
 }
 
 typedef struct CheckArgs {

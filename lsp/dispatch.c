@@ -58,6 +58,7 @@ bool put_location(Server *s, Message *m, const Document *d, Json *j, uint32_t so
 void notify_begin(Json *j, Buf *out, const char *method)
 {
     *j = json_writer(out);
+    j->raw = true; // wire_send replaces what is no UTF-8
     json_object(j);
     json_key(j, "jsonrpc"), json_string(j, "2.0");
     json_key(j, "method"), json_string(j, method);
@@ -97,6 +98,7 @@ void server_log(Server *s, const char *fmt, ...)
 static Json answer_begin(Buf *out, const JsonValue *id)
 {
     Json j = json_writer(out);
+    j.raw = true;
     json_object(&j);
     json_key(&j, "jsonrpc"), json_string(&j, "2.0");
     json_key(&j, "id");

@@ -106,6 +106,17 @@ expect 1 "/proc/nowhere/a.safetensors" "$NETC" train "$MLP" "${DATA[@]}" --devic
 expect 2 "" env PATH=/nowhere CC= "$NETC" train "$MLP" "${DATA[@]}" --device cpu --steps 2 --cache-dir "$W/no-cache"
 holds "cc"
 expect 2 "CC is '/no/such/cc'" env CC=/no/such/cc "$NETC" train "$MLP" "${DATA[@]}" --device cpu --steps 2
+# Names that are not UTF-8: JSON that holds them is UTF-8 all the same, and gives them back.
+odd=$'odd\xff'; cp "$MLP" "$odd.net"
+utf8() { iconv -f utf-8 -t utf-8 "$1" >/dev/null && pass || fail "$1 is no UTF-8"; }
+expect 0 "" "$NETC" train "$odd.net" "${DATA[@]}" --device cpu --steps 2 -q --save "$odd.safetensors.index.json" --part-size 100000
+utf8 "$odd.safetensors.index.json"
+expect 0 "" "$NETC" eval "$odd.net" "${DATA[@]}" --device cpu --weights "$odd.safetensors.index.json"
+expect 0 '"model":"odd\udcff.net"' "$NETC" profile "$odd.net" --device cpu --repeats 2 --steps 1 --json
+utf8 "$W/.out"
+expect 0 "" "$NETC" check "$odd.net" --device cpu --json
+utf8 "$W/.out"
+
 # A process that is killed while cc works leaves a folder, which the next one removes.
 mkdir work; printf '#!/bin/sh\n: >"%s/begun"\nexec sleep 10\n' "$W" >slow; chmod +x slow
 TMPDIR=$W/work CC=$W/slow "$NETC" "$MLP" -o slow.bin --target cpu --cache-dir '' >/dev/null 2>&1 & killed=$!

@@ -177,6 +177,15 @@ static void json(void)
     CHECK(s && !strcmp(s->child->string, "\xef\xbf\xbd"
                                          "A\xef\xbf\xbd\xef\xbf\xbd\xf0\x9f\x98\x80\xef\xbf\xbd!"));
     CHECK(!json_parse_loose(arena, end, sizeof end - 1, &error));
+    // Names of files: any bytes are read as they were written, by what is valid JSON.
+    static const char name[] = "\xff\xc3\xa9\xed\xa0\x80\xf0\x9f\x98\x80\xc0\xaf\xe2\x82";
+    Buf bytes = buf_new(arena);
+    Json names = json_writer(&bytes);
+    json_array(&names), json_string(&names, name), json_end(&names);
+    CHECK(!strcmp(bytes.data, "[\"\\udcff\xc3\xa9\\udced\\udca0\\udc80\xf0\x9f\x98\x80"
+                              "\\udcc0\\udcaf\\udce2\\udc82\"]"));
+    s = json_parse(arena, bytes.data, bytes.len, &error);
+    CHECK(s && !strcmp(s->child->string, name));
     const JsonValue *list = v ? json_get(v, "list") : NULL;
     CHECK(list && list->n == 4 && list->child->is_int && list->child->integer == -5);
     CHECK(list && list->child->next->number == 0.5 && list->child->next->next->kind == JSON_NULL);
