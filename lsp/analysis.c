@@ -40,7 +40,7 @@ static char *resolve(void *user, const char *from, const char *name, size_t *len
         *length = open->len;
         return strdup(open->text);
     }
-    FILE *f = fopen(name, "rb");
+    FILE *f = file_open(name);
     if (!f) return NULL;
     char *text = malloc(LSP_LARGEST_TEXT + 1);
     *length = text ? fread(text, 1, LSP_LARGEST_TEXT, f) : 0;

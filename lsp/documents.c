@@ -1,7 +1,10 @@
 // Open documents: their texts as last sent by the client, and the results of their analysis.
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "lsp/lsp.h"
 
@@ -221,9 +224,18 @@ bool position_asked(Server *s, Message *m, const Document *d, const char *key, s
     return true;
 }
 
+FILE *file_open(const char *path)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    FILE *f = fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) ? fdopen(fd, "rb") : NULL;
+    if (!f && fd >= 0) close(fd);
+    return f;
+}
+
 static char *read_file(Arena *a, const char *path, size_t *len)
 {
-    FILE *f = fopen(path, "rb");
+    FILE *f = file_open(path);
     if (!f) return NULL;
     Buf b = buf_new(a);
     char block[65536];

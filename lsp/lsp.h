@@ -5,6 +5,7 @@
 #define LSP_LSP_H
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 #include "base/json.h"
@@ -162,6 +163,8 @@ typedef struct Server {
 } Server;
 
 // documents.c
+// A regular file for reading, or NULL: others, such as a pipe without a writer, would never answer.
+FILE *file_open(const char *path);
 Document *document_open(Server *s, const char *uri, const char *text, int64_t version);
 Document *document_find(const Server *s, const char *uri);
 Document *document_of_path(const Server *s, const char *path);

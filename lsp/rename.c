@@ -57,7 +57,8 @@ static const char *collision(Message *m, const Document *d, const Decl *decl, co
         // Named results and variables have different scopes.
         if (same && decl->owner && is_output(x) != is_output(decl)) continue;
         if (same || top || hides)
-            return arena_printf(a, "there is a %s '%s' already%s", x->kind, to,
+            return arena_printf(a, "there is %s %s '%s' already%s",
+                                strchr("aeiou", *x->kind) ? "an" : "a", x->kind, to,
                                 hides ? ", which would hide it" : "");
     }
     return NULL;

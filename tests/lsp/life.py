@@ -149,6 +149,11 @@ def changed_on_disk():
     write("watch/later.net", "fn thrice(x) { return 3 * x }\n")
     c.tell("workspace/didChangeWatchedFiles", {"changes": [{"uri": uri(later), "type": 2}]})
     check("'twice'" in c.diagnostics(uri(main), 1)[0]["message"], "it was changed")
+    os.remove(later)
+    os.mkfifo(later)  # nobody writes into it: no reason to wait
+    c.tell("workspace/didChangeWatchedFiles", {"changes": [{"uri": uri(later), "type": 2}]})
+    check("cannot read" in c.diagnostics(uri(main), 1)[0]["message"], "it is a pipe")
+    os.remove(later)
     c.stop()
     c = Client(netc)
     c.open(uri(main), text)

@@ -156,7 +156,7 @@ def refusals():
     refused("hidden = 8", "f32", "'f32' is a type")
     refused("hidden = 8", "8x", "is not a name")
     refused("hidden = 8", "y", "which would hide it")
-    refused("y = x", "x", "'x' already")
+    refused("y = x", "x", "there is an argument 'x' already")
     refused("sgd", "mine", "'sgd' belongs to the standard library")
     refused("sum(h", "mine", "only a name that a file defines")
     refused("h = twice", "layer", "give it its name first")
