@@ -174,6 +174,8 @@ netc_status open_session(netc_program *p, const char *device, int64_t seed, cons
                          const StringList *settings, netc_session **out, netc_error **err);
 // malloc'ed; NULL: it cannot be read or is not text (see errno).
 char *read_text(const char *path);
+// Reports that, with what the file should be; returns 1.
+int fail_to_read_text(const char *path, const char *wanted);
 // Writes to a temporary file and renames it, or writes directly if the target is not a regular
 // file. false: an error was reported.
 bool write_text(const char *path, const char *text);

@@ -271,7 +271,7 @@ char *read_text(const char *path)
         got = fread(text + n, 1, cap - n - 1, f);
         n += got;
     }
-    bool ok = f && text && !ferror(f);
+    bool ok = f && text && !got && !ferror(f); // got: there was no memory for the rest
     if (f) fclose(f);
     if (ok && memchr(text, 0, n)) ok = false, errno = EILSEQ; // "invalid character"
     if (ok)
@@ -279,6 +279,12 @@ char *read_text(const char *path)
     else
         free(text), text = NULL;
     return text;
+}
+
+int fail_to_read_text(const char *path, const char *wanted)
+{
+    if (errno == EILSEQ) return fail("%s is not text: %s", path, wanted);
+    return fail("cannot read %s: %s", path, strerror(errno));
 }
 
 bool write_text(const char *path, const char *text)

@@ -1,5 +1,4 @@
 // netc generate: continues a prompt.
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -215,7 +214,7 @@ static bool read_prompts(const char *path, StringList *to, char **text)
 {
     int before = to->n;
     if (!(*text = read_text(path))) {
-        fail("cannot read %s: %s", path, strerror(errno));
+        fail_to_read_text(path, "a file of prompts has one per line");
         return false;
     }
     for (char *line = *text, *end; *line; line = end) {

@@ -1,6 +1,5 @@
 // Compares two files of results. A file is JSON lines, one measurement per line, as written by netc
 // bench and bench/*.sh.
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,7 +76,7 @@ static bool take_line(Arena *a, const char *path, int row, const char *line, siz
 static bool read_results(Arena *a, const char *path, Results *out)
 {
     char *whole = read_text(path);
-    if (!whole) return fail("cannot read %s: %s", path, strerror(errno)), false;
+    if (!whole) return !fail_to_read_text(path, "netc bench -o writes files to compare");
     bool ok = true;
     int count = 0;
     for (const char *line = whole; *line && ok;) {

@@ -1,5 +1,4 @@
 // The short verbs: check, doctor, fmt.
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -131,11 +130,8 @@ int verb_fmt(int argc, char **argv)
         char *text = read_text(path), *out = NULL;
         netc_error *err = NULL;
         if (!text) {
-            if (errno == EILSEQ)
-                fail("%s is not text: netc fmt formats model files", path);
-            else
-                fail("cannot read %s: %s", path, strerror(errno));
-            code = code ? code : 1;
+            int failed = fail_to_read_text(path, "netc fmt formats model files");
+            code = code ? code : failed;
         } else if (netc_format(NULL, path, text, &out, &err) != NETC_OK) {
             report_error(err);
             code = 1;

@@ -60,6 +60,8 @@ static netc_status check_options(const netc_train_options *o, netc_error **err)
         return lib_fail(
             err, NETC_INVALID,
             "epochs, steps and the intervals of reports, evaluations and saves must be 0 or more");
+    if (o->epochs > 0 && o->steps)
+        return lib_fail(err, NETC_INVALID, "give --epochs or --steps, not both");
     if (o->split && o->eval_data)
         return lib_fail(err, NETC_INVALID,
                         "--split evaluates on a part of --data, --eval-data on other examples; "

@@ -94,6 +94,8 @@ expect 1 "the prompt is empty" "${G[@]}" --prompt ''
 expect 1 "prompt 2 is empty" "${G[@]}" --prompt A --prompt ''
 expect 1 "token 2 of prompt 2 is 195, which the input" "${G[@]}" --prompt A --prompts lines --prompt xé
 expect 1 "cannot read none.txt" "${G[@]}" --prompts none.txt
+printf 'A\0B\n' >zero.txt
+expect 1 "zero.txt is not text: a file of prompts has one per line" "${G[@]}" --prompts zero.txt
 echo >empty.txt
 expect 1 "empty.txt holds no prompts; it must have one per line" "${G[@]}" --prompts empty.txt
 expect 1 "has no output 'logits'" "${G[@]}" --entry gpt

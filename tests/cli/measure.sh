@@ -129,6 +129,8 @@ expect 3 "5 rows: 1 better, 1 worse, 2 within the spread; 1 only in the first, 1
 grep -qE '^slow .* 0\.833x  WORSE$' "$W/.out" && pass || fail "slow: $(cat "$W/.out")"
 grep -qE '^rate .* 1\.200x  better$' "$W/.out" && pass || fail "rate: $(cat "$W/.out")"
 expect 0 "0 worse" "$NETC" bench --compare one.jsonl one.jsonl
+printf '\0' >zero.jsonl
+expect 1 "zero.jsonl is not text: netc bench -o writes files to compare" "$NETC" bench --compare one.jsonl zero.jsonl
 expect 0 "0 worse" "$NETC" bench --compare one.jsonl two.jsonl --least 0.5
 expect 3 "" "$NETC" bench --compare one.jsonl two.jsonl --json
 cp "$W/.out" c.json

@@ -286,6 +286,10 @@ static void unwritable(void)
     REFUSED(NETC_INVALID, "a.safetensors.index.json: No such file", netc_train(s, &o, &err));
     CHECK(!events);
     o.save = "/dev/null";
+    o.epochs = 2;
+    o.steps = 3;
+    REFUSED(NETC_INVALID, "--epochs or --steps, not both", netc_train(s, &o, &err));
+    o.epochs = 0;
     FINE(netc_train(s, &o, &err));
     CHECK(events > 0);
     netc_dataset_free(d);
