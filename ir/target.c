@@ -184,6 +184,13 @@ bool target_few_results(const Target *t, int64_t batch, int64_t m, int64_t n, in
            !is_much_longer(m, n, k) && flops <= most * t->units / UNITS;
 }
 
+bool target_divides_sums(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k)
+{
+    enum { LONG = 8192, TILE_M = 16, TILE_N = 8, CLUSTER = 8 };
+    const int64_t tiles = batch * ((m + TILE_M - 1) / TILE_M) * ((n + TILE_N - 1) / TILE_N);
+    return t->kind == TARGET_CUDA && k >= LONG && tiles * CLUSTER <= t->units;
+}
+
 int64_t target_idle_share(const Target *t, int64_t batch, int64_t m, int64_t n)
 {
     const int64_t tiles = library_tiles(batch, m, n);

@@ -65,6 +65,9 @@ bool target_idle_product(const Target *t, int64_t batch, int64_t m, int64_t n, i
 // Whether a generated product has so few results, as in a convolution of one image, that one tile
 // per warp is faster than larger tiles. Operands are 16-bit floats, or f32 rounded to TF32.
 bool target_few_results(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k);
+// Whether the sums of a generated product are so long, and its tiles so few, that a cluster of
+// blocks has to divide each.
+bool target_divides_sums(const Target *t, int64_t batch, int64_t m, int64_t n, int64_t k);
 // How many times the library's tiles of such a product fit on the device; 1 for other products.
 int64_t target_idle_share(const Target *t, int64_t batch, int64_t m, int64_t n);
 // Whether the CPU computes a product without tiles and without a library, which would reorder

@@ -100,6 +100,7 @@ typedef struct Slot { // a group under construction; sorted by level and program
     uint32_t cluster; // index + 1, 0: none
     bool commits, checks, movable, tiled;
     bool windows;  // a product over windows that takes longer than a launch
+    bool divided;  // a product whose long sums the blocks of clusters divide
     bool becomes;  // stores a large value that is assigned to a state: directly in its cell, after
                    // all checks
     bool part;     // stores the part of a state that changes

@@ -268,6 +268,14 @@ static bool multiplies_windows(const Fuse *f, const Node *dot)
     return fuse_reads_windows(f->options, dot) && !target_quick_product(x.batch, x.m, x.n, x.k);
 }
 
+// Whether the product needs clusters, which a launch of several groups has not.
+static bool divides_sums(const Fuse *f, const Node *dot)
+{
+    if (dot->op != OP_dot || !f->target) return false;
+    const DotSizes x = dot_sizes(dot);
+    return target_divides_sums(f->target, x.batch, x.m, x.n, x.k);
+}
+
 // Assigns every stored value to the slot of what computes it: a cluster, an anchor such as a
 // matmul, or a map.
 static void gather(Fuse *f, Slots *slots)
@@ -291,6 +299,7 @@ static void gather(Fuse *f, Slots *slots)
                 if (k->anchor) fill_anchor(f, &slots->at[slots->n - 1].group, k->anchor);
                 slots->at[slots->n - 1].tiled = k->anchor && fuse_tiled(f->options, k->anchor);
                 slots->at[slots->n - 1].windows = k->anchor && multiplies_windows(f, k->anchor);
+                slots->at[slots->n - 1].divided = k->anchor && divides_sums(f, k->anchor);
             }
             slot = of_cluster[c] - 1;
         } else if (f->absorbed[i] || fuse_is_anchor(n) || node_has(n, OPF_RESULT)) {
@@ -426,7 +435,7 @@ static void share_launches(Fuse *f, const Slots *slots)
         // (Small contractions may share a launch. Those over windows that take longer use so many
         // registers that updates in the same launch would be slow.)
         bool alone = (s->tiled ? !s->commits : runs_alone(gr->kind) && !s->cluster) ||
-                     (s->windows && s->commits) || sums_product(f, s, seen, i + 1);
+                     (s->windows && s->commits) || s->divided || sums_product(f, s, seen, i + 1);
         // Small kernels of any kind share a launch; large ones share it only with their own kind. A
         // commit waits for every check, so it shares a launch only with other commits.
         bool small = s->bytes <= (f->small ? LATENCY_BYTES : SMALL_BYTES);
