@@ -8,6 +8,7 @@
 # why it skipped in lines that begin with "skip". One that ends without that line counts as a failure.
 set -u
 cd "$(dirname "$0")/.."
+case ${1:-} in -*) sed -n '2,5s/^# //p' "$0"; [ "$1" = --help ]; exit ;; esac
 export BUILD=${1:-build}; shift
 case $BUILD in /*) ;; *) BUILD=$PWD/$BUILD ;; esac
 export NETC=$BUILD/netc
