@@ -239,6 +239,7 @@ struct Elab {
     ECell *runs;
     TrainState *train;
     uint32_t writes;    // number of writes of cells so far
+    uint32_t effects;   // number of statements so far that do more than give values
     uint32_t pass;      // `update` statements of the train block so far
     bool replay;        // a model is elaborated again for the same entry: taps and asserts are not
                         // repeated

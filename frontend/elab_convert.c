@@ -97,6 +97,12 @@ static bool list_has(Elab *e, const Val *v, ValKind k, int depth)
     return false;
 }
 
+// The type of a number, or of a list of them, that no other operand gives a type.
+static DType list_type(Elab *e, const Val *v)
+{
+    return list_has(e, v, V_FLOAT, 0) ? DT_F32 : list_has(e, v, V_BOOL, 0) ? DT_BOOL : DT_I32;
+}
+
 static Node *list_const(Elab *e, const Val *v, DType weak, Span span)
 {
     bool tensors = list_has(e, v, V_TENSOR, 0) || list_has(e, v, V_CELL, 0);
@@ -104,10 +110,7 @@ static Node *list_const(Elab *e, const Val *v, DType weak, Span span)
         fail(e, span, "expected a tensor, found a list of tensors; use stack or concat");
         return NULL;
     }
-    DType t = weak != DT_COUNT             ? weak
-              : list_has(e, v, V_FLOAT, 0) ? DT_F32
-              : list_has(e, v, V_BOOL, 0)  ? DT_BOOL
-                                           : DT_I32;
+    DType t = weak != DT_COUNT ? weak : list_type(e, v);
     Type type = {.dtype = t};
     Val at = *v;
     uint32_t len;
@@ -320,9 +323,7 @@ bool join_operands(Elab *e, const char *what, Val *v, const Span *span, int n, N
     }
     if (t == DT_COUNT) { // only for numbers and lists
         for (int i = 0; i < n; i++) {
-            DType own = v[i].kind == V_FLOAT || list_has(e, &v[i], V_FLOAT, 0) ? DT_F32
-                        : v[i].kind == V_BOOL                                  ? DT_BOOL
-                                                                               : DT_I32;
+            DType own = list_type(e, &v[i]);
             if (t == DT_COUNT || own == DT_F32 || (t == DT_BOOL && own == DT_I32)) t = own;
         }
     }

@@ -50,6 +50,20 @@ static Val fold_numbers(Elab *e, Op op, Val *v, const Span *spans, int n, Span a
     return floats ? val_float(r.f) : val_int(r.i);
 }
 
+// The power n of integers, as products.
+static Val power_of_integers(Elab *e, Node *x, int64_t n, Span at)
+{
+    at_span(e, at);
+    Node *y = n & 1 ? x : graph_full_like(e->g, x, 1);
+    bool one = !(n & 1);
+    for (n >>= 1; n; n >>= 1) {
+        x = graph_binary(e->g, OP_mul, x, x);
+        if (n & 1) y = one ? x : graph_binary(e->g, OP_mul, y, x);
+        one = one && !(n & 1);
+    }
+    return val_node(y);
+}
+
 Val apply_op(Elab *e, Op op, Val *v, const Span *spans, int n, Span at)
 {
     bool weak = true;
@@ -73,10 +87,14 @@ Val apply_op(Elab *e, Op op, Val *v, const Span *spans, int n, Span at)
         return val_poison();
     }
     DType t = arg[n - 1]->type.dtype;
+    if (op == OP_pow && dtype_is_int(t) && v[1].kind == V_INT && v[1].i >= 0)
+        return power_of_integers(e, arg[0], v[1].i, at);
     if (op_info(op)->rule == EW_float && !dtype_is_float(t)) {
         Diag *d = error_at(e, at, "%s needs floats, found %s", name, type_text(e, &arg[0]->type));
         diag_note(e->diags, d, "%swrite cast(…, f32)%s", op == OP_div ? "for true division " : "",
-                  op == OP_div ? ", or use // to divide integers" : "");
+                  op == OP_div   ? ", or use // to divide integers"
+                  : op == OP_pow ? "; an exponent known at compile time, 0 or more, needs none"
+                                 : "");
         return val_poison();
     }
     at_span(e, at);
@@ -189,6 +207,9 @@ Val apply_reduce(Elab *e, Op op, const Call *c)
     Node *t = to_tensor(e, &x, DT_COUNT, c->arg_span[0]);
     if (!t) return val_poison();
     int rank = t->type.rank;
+    if (one_axis && rank == 0)
+        return fail(e, c->span, "%s takes a tensor with an axis, found %s", name,
+                    type_text(e, &t->type));
     if (!val_missing(&c->arg[1])) {
         if (!to_axes(e, &c->arg[1], c->arg_span[1], rank, axes, &n)) return val_poison();
     } else if (one_axis) {
@@ -196,9 +217,10 @@ Val apply_reduce(Elab *e, Op op, const Call *c)
     } else {
         for (; n < rank; n++) axes[n] = n;
     }
-    if (one_axis && (n != 1 || rank == 0))
-        return fail(e, c->span, "%s takes one axis of a tensor, found %s with %d ax%ss", name,
-                    type_text(e, &t->type), n, n == 1 ? "i" : "e");
+    if (one_axis && n != 1)
+        return fail(e, c->arg_span[1],
+                    "%s takes one axis, found %d; to reduce several, make them one by reshape",
+                    name, n);
     at_span(e, c->span);
     return val_node(graph_reduce(e->g, op, t, axes, n, keep));
 }

@@ -78,6 +78,20 @@ static void exec_let(Elab *e, const Stmt *s)
     }
 }
 
+// `return a, b = f(x)` returns a value a and, as b, all that f returns. If there is no a, both were
+// meant to be results of f.
+static void note_results_of_call(Elab *e, const Stmt *s, uint32_t i)
+{
+    const Item *last = &s->items.at[s->items.n - 1];
+    bool names = last->name && last->value->kind == EXPR_CALL && e->diags->list.n;
+    for (uint32_t k = 0; k + 1 < s->items.n; k++)
+        names = names && !s->items.at[k].name && s->items.at[k].value->kind == EXPR_NAME;
+    if (names && i + 1 < s->items.n)
+        diag_note_span(e->diags, &e->diags->list.at[e->diags->list.n - 1], last->name_span,
+                       "a name in a return stands for one value; to return those of one call, "
+                       "name them on a line before");
+}
+
 static void exec_return(Elab *e, const Stmt *s)
 {
     Frame *f = e->frame;
@@ -96,7 +110,9 @@ static void exec_return(Elab *e, const Stmt *s)
         spans[i] = item->value->span;
         const char *name = item->name;
         if (!name && model && item->value->kind == EXPR_NAME) name = item->value->text;
+        uint32_t errors = e->diags->list.n;
         Val r = name ? eval_named(e, item->value, name) : eval(e, item->value);
+        if (e->diags->list.n > errors) note_results_of_call(e, s, i);
         if (model) r = snapshot(e, r, item->value->span);
         if (item->name) name_node(e, item->name, &r);
         v.seq->at[i] = r;
@@ -230,14 +246,30 @@ static const char *if_continued(Elab *e, const Stmt *s)
 
 static void exec_expr(Elab *e, const Stmt *s)
 {
+    const uint32_t effects = e->effects;
     Val v = eval(e, s->expr);
     const char *lack = v.kind == V_FN ? fn_lack(e, v.fn) : NULL;
     bool call = s->expr->kind == EXPR_CALL || s->expr->kind == EXPR_AS ||
                 s->expr->kind == EXPR_REUSE || s->expr->kind == EXPR_WITH;
     if (lack && call)
         fail(e, s->span, "this call does nothing: '%s' %s", v.fn->name, lack);
-    else if (!call && v.kind != V_POISON)
+    else if (v.kind != V_POISON && (!call || (v.kind != V_NONE && e->effects == effects)))
         fail(e, s->span, "this value is not used; give it a name with =%s", if_continued(e, s));
+}
+
+// Whether a statement does more than give values. An `if` of a user's function does: it may choose
+// whether to report an error.
+static bool has_effect(const Elab *e, const Stmt *s)
+{
+    switch (s->kind) {
+    case STMT_UPDATE_CELL:
+    case STMT_PARAM:
+    case STMT_STATE:
+    case STMT_TAP:
+    case STMT_ASSERT: return true;
+    case STMT_IF: return !e->frame->file->library;
+    default: return false;
+    }
 }
 
 void exec(Elab *e, const Stmt *s)
@@ -246,6 +278,7 @@ void exec(Elab *e, const Stmt *s)
         e->frame->returned = true;
         return;
     }
+    e->effects += has_effect(e, s);
     if (e->train && exec_train_stmt(e, s)) return;
     switch (s->kind) {
     case STMT_LET: exec_let(e, s); break;

@@ -235,6 +235,14 @@ static const char *layer_of(const Elab *e, const char *name)
 Val name_unknown(Elab *e, const char *name, Span span, bool size)
 {
     if (is_said(e, name, span)) return val_poison();
+    for (const Region *r = e->region; r; r = r->up)
+        for (uint32_t i = 0; i < r->emit_name.n; i++)
+            if (!strcmp(r->emit_name.at[i], name))
+                return fail(e, span,
+                            "unknown name '%s'; it is the values of all iterations, which there "
+                            "are after the loop: to read that of this one, define it before, "
+                            "'%s = …', and write 'emit %s'",
+                            name, name, name);
     const char *instead = foreign_name(name, false);
     if (instead) return fail(e, span, "unknown name '%s'; %s", name, instead);
     const char *first = layer_of(e, name);

@@ -163,4 +163,7 @@ printf 'dim batch = 2\ndim T\nmodel m(x: f32[batch, T], y: f32[batch, T]) { retu
 printf 'model make() { return x = zeros([2, 5]), y = zeros([2, 6]) }\n' >make.net
 expect 0 "" "$NETC" run make.net -o x=x5.npy -o y=y6.npy --device cpu
 wrong "the data disagree: T is 5 in 'x' and 6 in 'y'" "$NETC" run same.net -i x=x5.npy -i y=y6.npy --device cpu
+expect 1 "unknown name 'a'" "$NETC" <(printf 'model m(x: f32[4]) { return a, b = split(x, 2) }')
+holds "note: a name in a return stands for one value; to return those of one call, name them on a line before"
+expect 0 "usage: tests/run.sh BUILD_DIR [WORD...]" bash "$ROOT/tests/run.sh" --help
 finish
