@@ -100,7 +100,7 @@ typedef enum ProgArgKind {
     PA_INT,        // i64 constant [value]
 } ProgArgKind;
 
-enum { PROG_MAX_LOOP_DEPTH = 4 };
+enum { PROG_MAX_LOOP_DEPTH = 8 };
 typedef struct ProgArg {
     ProgArgKind kind;
     int32_t index;

@@ -72,7 +72,7 @@ typedef struct Trace {
 typedef VEC(Trace) TraceVec;
 
 // Lists the steps in the order of execution, with at most three iterations of each loop. Loops are
-// nested at most PROG_MAX_LOOP_DEPTH deep, so this is at most 81 times the number of steps.
+// nested at most PROG_MAX_LOOP_DEPTH deep, so this is at most 6561 times the number of steps.
 static void unroll(Arena *a, const ProgEntry *e, TraceVec *t)
 {
     int32_t loop[PROG_MAX_LOOP_DEPTH + 1], left[PROG_MAX_LOOP_DEPTH + 1], depth = 0;
