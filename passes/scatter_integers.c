@@ -4,7 +4,7 @@
 //     scatter_add(x, index, u)   becomes   most = scatter_max(0, index, |u|)
 //                                          unit = ufp(most) / 2^c
 //                                          s = scatter_add(0, index, i64(round(u / unit[index])))
-//                                          x + s * unit
+//                                          x + s * unit                   (in f64)
 //
 // Each place has a unit of its own: its largest update is less than 2^(c + 1) units. A place of k
 // updates needs c + 1 + log2(k) <= 62, so for up to 2^20 of them numbers of 24 bits that are down
@@ -51,7 +51,7 @@ static Node *in_units(Graph *g, Node *u, Node *most, double scale)
     return graph_select(g, graph_unary(g, OP_isfinite, most), whole, infinite);
 }
 
-// The sums, of so many units or infinities, as f32.
+// The sums, of so many units or infinities, as f64.
 static Node *of_units(Graph *g, Node *sum, Node *most, double scale)
 {
     const Type *t = &sum->type;
@@ -61,10 +61,10 @@ static Node *of_units(Graph *g, Node *sum, Node *most, double scale)
          *bits = filled(g, t, DT_I64, ldexp(1, NEGATIVE) - 1),
          *high = is(g, OP_ne, graph_binary(g, OP_bit_and, sum, bits), 0),
          *low = is(g, OP_ge, sum, ldexp(1, NEGATIVE)),
-         *below = either(g, high, NAN, filled(g, t, DT_F32, -INFINITY)),
-         *infinite = graph_select(g, low, below, filled(g, t, DT_F32, INFINITY)),
-         *odd = graph_select(g, graph_binary(g, OP_eq, most, most), infinite, most);
-    return graph_select(g, graph_unary(g, OP_isfinite, most), graph_cast(g, real, DT_F32), odd);
+         *below = either(g, high, NAN, filled(g, t, DT_F64, -INFINITY)),
+         *infinite = graph_select(g, low, below, filled(g, t, DT_F64, INFINITY)),
+         *odd = either(g, graph_binary(g, OP_ne, most, most), NAN, infinite);
+    return graph_select(g, graph_unary(g, OP_isfinite, most), real, odd);
 }
 
 Node *scatter_integers(Graph *g, const Node *n, Node *const *map, int64_t most)
@@ -82,6 +82,6 @@ Node *scatter_integers(Graph *g, const Node *n, Node *const *map, int64_t most)
     Node *sum = graph_along(g, OP_scatter_add, (Node *[]){zero, index, in_units(g, u, own, scale)},
                             3, axis);
     graph_stamp(g, n, NULL);
-    Node *all = graph_cast(g, of_units(g, sum, largest, scale), n->type.dtype);
-    return graph_binary(g, OP_add, x, all);
+    Node *all = of_units(g, sum, largest, scale);
+    return graph_cast(g, graph_binary(g, OP_add, graph_cast(g, x, DT_F64), all), n->type.dtype);
 }
