@@ -70,6 +70,8 @@ typedef struct Published { // by atomics on one address
     struct Published *next;
 } Published;
 
+enum { PUBLISHED = 512 };
+
 typedef struct Grid {
     const Launch *launch;
     int threads, blocks; // of a block, of the grid
@@ -78,9 +80,10 @@ typedef struct Grid {
     Block *block;   // that runs
     Thread *thread; // that runs
     Stack scheduler;
-    Published *published;
+    Published *published[PUBLISHED]; // by a hash of the address
     int cluster_waiting;
     bool failed;
+    bool fenced; // a thread has executed a fence
     long waited; // turns in a row without progress
     char *stacks;
     size_t nstacks;
@@ -491,14 +494,14 @@ static void pass_on(void *p, bool reads, bool writes)
     size_t inside = (size_t)((char *)p - c->vars);
     bool own = inside < c->vars_bytes;
     if (own && grid.block->slot) p = grid.block->slot + inside; // as other blocks know it
-    Published *x = grid.published;
+    Published **first = &grid.published[((uintptr_t)p >> 2) % PUBLISHED], *x = *first;
     while (x && x->at != p) x = x->next;
     if (!x) {
         x = calloc(1, sizeof *x);
         if (!x || !(x->known = calloc((size_t)grid.blocks, sizeof *x->known))) abort();
         x->at = p;
-        x->next = grid.published;
-        grid.published = x;
+        x->next = *first;
+        *first = x;
     }
     Block *b = grid.block;
     if (!b->known && !(b->known = calloc((size_t)grid.blocks, sizeof *b->known))) abort();
@@ -514,8 +517,9 @@ static unsigned long long sign_extended(unsigned long long v, int bytes)
     return bytes == 4 ? (unsigned long long)(long long)(int)(unsigned)v : v;
 }
 
-unsigned long long shim_atomic(void *p, int bytes, char op, unsigned long long v,
-                               unsigned long long want)
+// *before: what was at p. Whether that has changed.
+static bool change(void *p, int bytes, char op, unsigned long long v, unsigned long long want,
+                   unsigned long long *before)
 {
     unsigned long long old = 0, r;
     shim_atomic_place(p, (size_t)bytes, op == 'w' || op == '=');
@@ -537,9 +541,37 @@ unsigned long long shim_atomic(void *p, int bytes, char op, unsigned long long v
     bool changes = memcmp(&r, &old, (size_t)bytes) != 0;
     if (changes) grid.waited = 0;
     memcpy(p, &r, (size_t)bytes);
+    *before = old;
+    return changes;
+}
+
+unsigned long long shim_atomic(void *p, int bytes, char op, unsigned long long v,
+                               unsigned long long want)
+{
+    unsigned long long old;
+    const bool changes = change(p, bytes, op, v, want, &old);
     pass_on(p, op != 'w', op != 'r');
     if (!changes || op == 'r') shim_pause();
     return old;
+}
+
+unsigned long long shim_change(void *p, int bytes, char op, unsigned long long v)
+{
+    unsigned long long old;
+    change(p, bytes, op, v, 0, &old);
+    if (grid.fenced) pass_on(p, false, true);
+    return old;
+}
+
+void shim_changed(void *p, const void *old, int bytes)
+{
+    pass_on(p, true, true);
+    if (!memcmp(p, old, (size_t)bytes)) shim_pause();
+}
+
+void shim_fence(void)
+{
+    grid.fenced = true;
 }
 
 // -- running --------------------------------------------------------------------------------------
@@ -743,12 +775,13 @@ static void grid_free(void)
         free(b->known);
     }
     free(grid.resident);
-    for (Published *x = grid.published, *next; x; x = next) {
-        next = x->next;
-        free(x->known);
-        free(x->threads);
-        free(x);
-    }
+    for (int i = 0; i < PUBLISHED; i++)
+        for (Published *x = grid.published[i], *next; x; x = next) {
+            next = x->next;
+            free(x->known);
+            free(x->threads);
+            free(x);
+        }
 }
 
 CuResult shim_run(const Launch *l)

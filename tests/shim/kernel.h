@@ -88,6 +88,10 @@ void *shim_shared_at(unsigned number);
 // (unsigned), '&', '|', '^', '?' compare with [want] and swap, 'r' read, 'w' write.
 unsigned long long shim_atomic(void *p, int bytes, char op, unsigned long long v,
                                unsigned long long want);
+// The same of an operation whose result may be unused: nothing is passed on without a fence; and
+// what is passed on if the result is used.
+unsigned long long shim_change(void *p, int bytes, char op, unsigned long long v);
+void shim_changed(void *p, const void *old, int bytes);
 // Copies of whole vectors that bypass the hooks' view of the caller's own variables.
 void shim_copy(void *to, const void *from, size_t bytes);
 
@@ -446,14 +450,23 @@ static inline unsigned long long __cvta_generic_to_global(const void *p)
     return (unsigned long long)p;
 }
 
+// The result of an atomic operation, which orders it only if it is used.
+template <class T> struct ShimOld {
+    T old, *at;
+    operator T() const
+    {
+        shim_changed(at, &old, sizeof old);
+        return old;
+    }
+};
 #define SHIM_ATOMIC(T, name, op)                                                                   \
-    static inline T name(T *p, T v)                                                                \
+    static inline ShimOld<T> name(T *p, T v)                                                       \
     {                                                                                              \
         unsigned long long x = 0, r;                                                               \
         __builtin_memcpy(&x, &v, sizeof v);                                                        \
-        r = shim_atomic(p, sizeof v, op, x, 0);                                                    \
+        r = shim_change(p, sizeof v, op, x);                                                       \
         __builtin_memcpy(&v, &r, sizeof v);                                                        \
-        return v;                                                                                  \
+        return {v, p};                                                                             \
     }
 #define SHIM_ATOMICS(T, max, min)                                                                  \
     SHIM_ATOMIC(T, atomicAdd, '+')                                                                 \
@@ -467,7 +480,7 @@ static inline unsigned long long __cvta_generic_to_global(const void *p)
     {                                                                                              \
         return (T)shim_atomic(p, sizeof v, '?', (unsigned long long)v, (unsigned long long)want);  \
     }                                                                                              \
-    static inline T atomicSub(T *p, T v)                                                           \
+    static inline ShimOld<T> atomicSub(T *p, T v)                                                  \
     {                                                                                              \
         return atomicAdd(p, (T)(0 - v));                                                           \
     }

@@ -695,9 +695,6 @@ void shim_atomic_place(void *p, size_t bytes, bool write)
 }
 
 // -- called by kernels (kernel.h)
-void shim_fence(void);
-void shim_fence(void) {}
-
 void shim_copy(void *to, const void *from, size_t bytes);
 void shim_copy(void *to, const void *from, size_t bytes)
 {
