@@ -8,13 +8,13 @@
 //
 // Each place has a unit of its own: its largest update is less than 2^(c + 1) units. A place of k
 // updates needs c + 1 + log2(k) <= 62, so for up to 2^20 of them numbers of 24 bits that are down
-// to 2^17 times smaller than the largest one are added exactly, and of others 2^-42 of the largest
+// to 2^17 times smaller than the largest one are added exactly, and of others 2^-41 of the largest
 // one is lost: less than sums of f32 in any order lose. (Demmel and Nguyen, "Fast Reproducible
 // Floating-Point Summation", 2013, have several such units; one suffices, since what is lost is
 // small compared with the largest update.) Units are powers of two, and f64 holds them all.
 //
 // If the largest update is infinite, infinities are counted instead: positive ones in the lower
-// bits, negative ones above. If it is NaN, so is the sum.
+// bits, negative ones above. If it is NaN, so is the sum. (A sum of -0 alone is 0.)
 #include <math.h>
 
 #include "passes/scatter.h"
