@@ -9,7 +9,7 @@ template <bool Down, class T> NC_FN bool nc_first_of(T a, int i, T b, int j, int
     return less || (!more && i < j);
 }
 
-// A key in the order of the values, with NaN last; zeros are apart.
+// A key in the order of the values, with NaN last and -0 before 0.
 NC_FN unsigned nc_sort_bits(float x)
 {
     unsigned bits = nc_bits(x);
@@ -30,11 +30,33 @@ NC_FN unsigned nc_sort_key(float x) { return nc_sort_bits(x == 0 ? 0.0f : x); }
 NC_FN uint64_t nc_sort_key(double x) { return nc_sort_bits(x == 0 ? 0.0 : x); }
 template <class T> NC_FN auto nc_sort_key(T x) { return nc_sort_bits(x); }
 
-// The value of nc_sort_bits.
-NC_FN void nc_sort_value(float &x, unsigned bits) { x = nc_from_bits(bits >> 31 ? bits & 0x7fffffffu : ~bits); }
-NC_FN void nc_sort_value(double &x, uint64_t bits)
+// The same of the value in column i of P, for a sort of values alone: zeros are in the order of their columns, with the
+// sign as last bit. Positive numbers leave room for these; P is at most 2^15. Down: the order will be reversed.
+constexpr unsigned NC_ZEROS = 0x10000u;
+template <int P, bool Down> NC_FN unsigned nc_sort_apart(float x, int i)
 {
-    x = __longlong_as_double((long long)(bits >> 63 ? bits & ~((uint64_t)1 << 63) : ~bits));
+    unsigned place = Down ? P - 1 - i : i;
+    return x == 0 ? 0x80000000u + 2 * place + (nc_bits(x) >> 31) : nc_sort_bits(x) + (x > 0 ? NC_ZEROS : 0u);
+}
+template <int P, bool Down> NC_FN uint64_t nc_sort_apart(double x, int i)
+{
+    uint64_t place = Down ? P - 1 - i : i, sign = (uint64_t)__double_as_longlong(x) >> 63;
+    return x == 0 ? ((uint64_t)1 << 63) + 2 * place + sign : nc_sort_bits(x) + (x > 0 ? NC_ZEROS : 0u);
+}
+template <int P, bool Down, class T> NC_FN auto nc_sort_apart(T x, int) { return nc_sort_bits(x); }
+// The value of such a key. (All NaN are one.)
+NC_FN void nc_sort_value(float &x, unsigned key)
+{
+    unsigned bits = key >= 0x80000000u + NC_ZEROS ? key - NC_ZEROS : key >> 31 ? 0x80000000u : key;
+    x = nc_from_bits(bits >> 31 ? bits & 0x7fffffffu : ~bits);
+    if (key >> 31 && key < 0x80000000u + NC_ZEROS && key & 1) x = -0.0f;
+}
+NC_FN void nc_sort_value(double &x, uint64_t key)
+{
+    const uint64_t zero = (uint64_t)1 << 63;
+    uint64_t bits = key >= zero + NC_ZEROS ? key - NC_ZEROS : key >= zero ? zero : key;
+    x = __longlong_as_double((long long)(bits >= zero ? bits - zero : ~bits));
+    if (key >= zero && key < zero + NC_ZEROS && key & 1) x = -0.0;
 }
 template <class T, class K> NC_FN void nc_sort_value(T &x, K bits) { x = (T)nc_sort_bits((T)bits); }
 // What a sort moves: keys; or these above the columns that they come from, as one integer if that has 64 bits.
@@ -123,7 +145,7 @@ template <int P, int N, bool Down, class T> NC_FN void nc_sort_values(T *row, in
     for (int e = 0; e < P / N; e++) {
         const int i = e * N + threadIdx.x;
         x[e] = 0;
-        x[e] = i >= n ? ~x[e] : Down ? ~nc_sort_bits(row[i]) : nc_sort_bits(row[i]);
+        x[e] = i >= n ? ~x[e] : Down ? ~nc_sort_apart<P, Down>(row[i], i) : nc_sort_apart<P, Down>(row[i], i);
     }
     nc_sort_items<P, N>(x, row);
 #pragma unroll

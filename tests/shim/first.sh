@@ -7,15 +7,16 @@ cat >drawn.net <<'N'
 dim n = 257
 dim rows = 9
 dim k = 32
+fn numbers(x) { return where(x == x, x, 777) } # (a sort in registers makes all NaN one)
 model drawn() {
     x = uniform([rows, n], -1.5, 1.5)
     odd = where(x > 1.2, 0 / (x - x), where(x < -1.2, inf, where(x > 1, -inf, where(x > 0.5, x * 0, where(x < -0.5, -x * 0, x)))))
     half = cast(odd, bf16)
     d = cast(odd, f64) * 3
     i = cast(floor(x * 4), i32)
-    return a = sort(odd)[:, :k], b = argsort(odd)[:, :k], c = sort(odd, descending = true)[:, :k], e = argsort(odd, descending = true)[:, :k],
-           f = sort(half)[:, :k], g = argsort(half, descending = true)[:, :k], o = sort(d)[:, :k], p = argsort(d, descending = true)[:, :k],
-           q = argsort(i)[:, :k], r = sort(i, descending = true)[:, :k], s = argsort(i > 0, descending = true)[:, :k], t = sort(odd, 1)[:, 1:k + 1:2]
+    return a = numbers(sort(odd)[:, :k]), b = argsort(odd)[:, :k], c = numbers(sort(odd, descending = true)[:, :k]), e = argsort(odd, descending = true)[:, :k],
+           f = numbers(sort(half)[:, :k]), g = argsort(half, descending = true)[:, :k], o = numbers(sort(d)[:, :k]), p = argsort(d, descending = true)[:, :k],
+           q = argsort(i)[:, :k], r = sort(i, descending = true)[:, :k], s = argsort(i > 0, descending = true)[:, :k], t = numbers(sort(odd, 1)[:, 1:k + 1:2])
 }
 N
 needs_shim

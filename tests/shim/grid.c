@@ -512,44 +512,12 @@ static void pass_on(void *p, bool reads, bool writes)
     if (writes) x->known[b->number] = shim_actor.now++;
 }
 
-static unsigned long long sign_extended(unsigned long long v, int bytes)
-{
-    return bytes == 4 ? (unsigned long long)(long long)(int)(unsigned)v : v;
-}
-
-// *before: what was at p. Whether that has changed.
-static bool change(void *p, int bytes, char op, unsigned long long v, unsigned long long want,
-                   unsigned long long *before)
-{
-    unsigned long long old = 0, r;
-    shim_atomic_place(p, (size_t)bytes, op == 'w' || op == '=');
-    memcpy(&old, p, (size_t)bytes);
-    long long so = (long long)sign_extended(old, bytes), sv = (long long)sign_extended(v, bytes);
-    switch (op) {
-    case '+': r = old + v; break;
-    case '>': r = so > sv ? old : v; break;
-    case '<': r = so < sv ? old : v; break;
-    case 'g': r = old > v ? old : v; break;
-    case 'l': r = old < v ? old : v; break;
-    case '&': r = old & v; break;
-    case '|': r = old | v; break;
-    case '^': r = old ^ v; break;
-    case '?': r = old == (bytes == 4 ? (unsigned)want : want) ? v : old; break;
-    case 'r': r = old; break;
-    default: r = v;
-    }
-    bool changes = memcmp(&r, &old, (size_t)bytes) != 0;
-    if (changes) grid.waited = 0;
-    memcpy(p, &r, (size_t)bytes);
-    *before = old;
-    return changes;
-}
-
 unsigned long long shim_atomic(void *p, int bytes, char op, unsigned long long v,
                                unsigned long long want)
 {
     unsigned long long old;
-    const bool changes = change(p, bytes, op, v, want, &old);
+    const bool changes = shim_operate(p, bytes, op, v, want, &old);
+    if (changes) grid.waited = 0;
     pass_on(p, op != 'w', op != 'r');
     if (!changes || op == 'r') shim_pause();
     return old;
@@ -558,7 +526,7 @@ unsigned long long shim_atomic(void *p, int bytes, char op, unsigned long long v
 unsigned long long shim_change(void *p, int bytes, char op, unsigned long long v)
 {
     unsigned long long old;
-    change(p, bytes, op, v, 0, &old);
+    if (shim_operate(p, bytes, op, v, 0, &old)) grid.waited = 0;
     if (grid.fenced) pass_on(p, false, true);
     return old;
 }

@@ -186,6 +186,9 @@ bool shim_copied(void *p, size_t bytes, const void *from);
 // Ends a turn: what the thread wrote last is looked at.
 void shim_settle(void);
 void shim_atomic_place(void *p, size_t bytes, bool write);
+// An atomic operation of kernel.h (shim_atomic) on p. *before: what was there. Whether it changed.
+bool shim_operate(void *p, int bytes, char op, unsigned long long v, unsigned long long want,
+                  unsigned long long *before);
 // The shared variables that kernels about to run see; ranks: copies of blocks that are not running.
 void shim_shared_map(const Code *c, size_t dynamic_bytes, char *const *slot, int ranks);
 extern unsigned long long shim_accesses;
