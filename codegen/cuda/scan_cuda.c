@@ -1,6 +1,6 @@
-// Running reductions along the columns by a team of threads, as CUDA C, one tile of the row at a time.
-// Each thread has some adjacent columns of the tile; what these make is scanned across the team
-// (nc_scan) and combined with the tiles before.
+// Running reductions along the columns by a team of threads, as CUDA C, one tile of the row at a
+// time. Each thread has some adjacent columns of the tile; what it makes of these is scanned across
+// the team (nc_scan) and combined with the tiles before.
 #include "codegen/cuda/print_cuda.h"
 
 void scan_cuda(Emit *e)
