@@ -118,7 +118,8 @@ Node *broadcast_without(Graph *g, const Node *b, const int64_t *axes, int naxes)
 
 double axes_identity(Op reduces, DType t)
 {
-    if (reduces == OP_sum || reduces == OP_prod) return reduces == OP_prod;
-    const double end = reduces == OP_min ? INFINITY : -INFINITY;
+    const Accumulate acc = op_info(reduces)->acc;
+    if (acc == ACC_SUM || acc == ACC_PROD) return acc == ACC_PROD;
+    const double end = acc == ACC_MIN ? INFINITY : -INFINITY;
     return dtype_is_float(t) ? end : (double)scalar_to_int(t, end);
 }

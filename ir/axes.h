@@ -33,7 +33,7 @@ WindowAxes window_axes(const Attrs *attrs);
 int64_t window_places(int64_t extent, int64_t size, int64_t stride, int64_t dilation);
 
 TargetSums scatter_sizes(const Node *scatter);
-// What a reduction (sum, prod, max, min) of nothing gives.
+// What a reduction (sum, prod, max, min) of nothing gives; of argmax, a value that is not chosen.
 double axes_identity(Op reduces, DType t);
 
 // Whether a reduction over the axes sums columns: the contiguous axis is not summed.

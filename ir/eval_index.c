@@ -137,7 +137,8 @@ void eval_argsort(Eval *e, const Node *n, Value *const *args, Value *out)
     sort(e, n, args[0], out, true);
 }
 
-static void running(Eval *e, const Node *n, Value *const *args, Value *out)
+// Running reductions, of which cumsum is one (eval_ops.h).
+void eval_cumsum(Eval *e, const Node *n, Value *const *args, Value *out)
 {
     Around s = around(&n->type, attr_int(n, ATTR_axis, 0));
     bool exclusive = attr_int(n, ATTR_exclusive, 0), reverse = attr_int(n, ATTR_reverse, 0);
@@ -155,24 +156,4 @@ static void running(Eval *e, const Node *n, Value *const *args, Value *out)
             acc = next;
         }
     }
-}
-
-void eval_cumsum(Eval *e, const Node *n, Value *const *args, Value *out)
-{
-    running(e, n, args, out);
-}
-
-void eval_cumprod(Eval *e, const Node *n, Value *const *args, Value *out)
-{
-    running(e, n, args, out);
-}
-
-void eval_cummax(Eval *e, const Node *n, Value *const *args, Value *out)
-{
-    running(e, n, args, out);
-}
-
-void eval_cummin(Eval *e, const Node *n, Value *const *args, Value *out)
-{
-    running(e, n, args, out);
 }

@@ -32,6 +32,9 @@ typedef struct Eval {
 // args are the operands' values. [out] has the node's type and is zeroed; for ops that return
 // another value's data it is empty.
 typedef void EvalRule(Eval *e, const Node *n, Value *const *args, Value *out);
+#define eval_cumprod eval_cumsum
+#define eval_cummax  eval_cumsum
+#define eval_cummin  eval_cumsum
 #define EW(id, ...)
 #define OP(id, ...) EvalRule eval_##id;
 #include "ir/ops.def"

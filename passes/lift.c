@@ -34,15 +34,13 @@ bool lift_can(const Node *x, const bool *varies)
     case OP_broadcast:
     case OP_slice:
     case OP_concat:
-    case OP_reverse:
-    case OP_cumsum:
-    case OP_cumprod:
-    case OP_cummax:
-    case OP_cummin: return true;
+    case OP_reverse: return true;
     case OP_pad: return !varies[x->args[1]->id];
     case OP_dot: return !attr_find(x, ATTR_groups);
     case OP_gather: return !varies[x->args[0]->id] && !attr_int(x, ATTR_axis, 0);
-    default: return node_class(x) == CLS_ELEMENTWISE || node_class(x) == CLS_REDUCE;
+    default:
+        return node_class(x) == CLS_ELEMENTWISE || node_class(x) == CLS_REDUCE ||
+               op_info(x->op)->running;
     }
 }
 
@@ -111,14 +109,11 @@ static Node *lift_varying(Lift *l, const Node *x)
         lift_list(g, x, ATTR_low, 0, &at);
         lift_list(g, x, ATTR_high, 0, &at);
         break;
-    case OP_concat:
-    case OP_cumsum:
-    case OP_cumprod:
-    case OP_cummax:
-    case OP_cummin: attr_set_int(&at, ATTR_axis, attr_int(x, ATTR_axis, 0) + 1); break;
+    case OP_concat: attr_set_int(&at, ATTR_axis, attr_int(x, ATTR_axis, 0) + 1); break;
     case OP_gather: break; // (the iterations are an axis of the index)
     default:
         if (attr_find(x, ATTR_axes)) lift_axes(g, x, ATTR_axes, false, &at);
+        if (op_info(x->op)->running) attr_set_int(&at, ATTR_axis, attr_int(x, ATTR_axis, 0) + 1);
     }
     return graph_node(g, x->op, args, (int)x->nargs, &at);
 }

@@ -1,6 +1,7 @@
 // Bodies of groups with one anchor: prefix sums, sorts, scatters.
 #include <string.h>
 
+#include "codegen/ir/reduction.h"
 #include "codegen/lower/lower.h"
 #include "ir/axes.h"
 
@@ -67,7 +68,7 @@ bool lower_ordered(LowerCtx *ctx, Graph *g, const Group *group, const Node *n, B
     if (attr_int(n, ATTR_reverse, 0)) col = ix_add(c, ix_const(c, cols - 1), ix_scale(c, col, -1));
     lower_around(c, t, axis, row, col, at);
     const bool runs = op_info(n->op)->running, places = n->op == OP_argsort,
-               wide = n->op == OP_cumsum || n->op == OP_cumprod;
+               wide = runs && accumulator(op_info(n->op)->reduces)->adds;
     DType in = n->args[0]->type.dtype,
           acc = wide ? scan_accumulator(ctx->target, t->dtype, cols) : in;
     int v = lower_cast(&l, lower_value(&l, n->args[0], at, -1), acc, NULL);

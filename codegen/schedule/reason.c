@@ -48,7 +48,7 @@ static void row_reason(Arena *a, const Body *b, const Target *t, Buf *o)
             : s->variant == RUN_RADIX ? "blocks move or count the elements of a chunk by a digit"
             : s->variant == RUN_FIRST ? arena_printf(a, "%d threads find the first %lld of a row",
                                                      s->team, (long long)body_first(b))
-            : s->variant == RUN_SCAN  ? arena_printf(a, "%d threads add up %d of a row at a time",
+            : s->variant == RUN_SCAN  ? arena_printf(a, "%d threads combine %d of a row at a time",
                                                      s->team, s->team * s->unroll)
                                       : "a thread a row");
         return;

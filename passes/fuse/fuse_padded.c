@@ -7,6 +7,7 @@
 // gradient for the next product.
 #include <math.h>
 
+#include "ir/axes.h"
 #include "ir/range.h"
 #include "ir/scalar.h"
 #include "passes/fuse/fuse_pad.h"
@@ -101,8 +102,8 @@ static int grown_count(const Node *n, const Type *like)
     return grown;
 }
 
-// A vector that is broadcast, padded with zeros. A converted one is padded before: the matmul library
-// reads a bias in the type of its result (fuse_epilogue.c).
+// A vector that is broadcast, padded with zeros. A converted one is padded before: the matmul
+// library reads a bias in the type of its result (fuse_epilogue.c).
 static Node *longer_vector(Pad *p, const Node *n, const int64_t *want)
 {
     if (n->op != OP_cast) return with_zeros(p->dst, p->map.map[n->id], want);
@@ -243,9 +244,9 @@ static Form elementwise(Pad *p, const Node *n, const Type *like, int depth)
 static bool neutral(const Node *n, double *value)
 {
     const Accumulate acc = op_info(n->op)->acc;
-    bool low = acc == ACC_MAX || acc == ACC_PLACE, sum = acc == ACC_SUM;
-    *value = sum ? 0 : low ? -INFINITY : INFINITY;
-    return sum || ((low || acc == ACC_MIN) && dtype_is_float(n->args[0]->type.dtype));
+    const bool ends = acc == ACC_MAX || acc == ACC_PLACE || acc == ACC_MIN;
+    *value = axes_identity(n->op, n->args[0]->type.dtype);
+    return acc == ACC_SUM || (ends && dtype_is_float(n->args[0]->type.dtype));
 }
 
 // A reduction along all padded axes reads the padded operand. Otherwise NULL.

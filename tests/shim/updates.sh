@@ -48,6 +48,14 @@ else
 fi
 # Looked for, of few columns: onto few places and many (codegen/lower/lower_bins.c).
 checked "$ROOT/tests/shim/net/bins.net" -D rows=$((1 + RANDOM % 9000)) -D count=$((1 + RANDOM % 4000)) -D width=$((1 + RANDOM % 31))
+# Sums of integers by atomics, on a device that is large enough for them; fewer updates than places and more.
+net=$ROOT/tests/shim/net/scatter_integers.net
+size="-D n=$((10000 + RANDOM % 6000)) -D p=$((10000 + RANDOM % 6000)) -D c=$((1 + RANDOM % 5))"
+# shellcheck disable=SC2086
+SHIM_UNITS=132 checked "$net" $size
+# shellcheck disable=SC2086
+[ "$("$NETC" "$net" $size --emit cuda --target cuda --arch sm_90 2>/dev/null | grep -c 'atomicAdd((uint64_t')" -ge 4 ] && pass ||
+    fail "SEED=$SEED $size: no sums of integers"
 # Updates of which the last or the largest one of each place remains, or integers: by atomics.
 net=$ROOT/tests/shim/net/scatters.net
 size="-D n=$((150 + RANDOM % 700)) -D p=$((1 + RANDOM % 900))"
