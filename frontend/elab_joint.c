@@ -2,21 +2,6 @@
 #include <string.h>
 
 #include "frontend/elab.h"
-#include "ir/range.h"
-
-// i, but the step fails if it is out of 0..size, as with a single index: the merged index might be
-// in range even if i is not. Done by a gather of iota at i, which the kernel that uses it computes.
-static Node *refused_outside(Elab *e, Node *i, int64_t size, DType t)
-{
-    if (range_within(range_of_node(i), (Range){0, size - 1})) return graph_cast(e->g, i, t);
-    Attrs at = {0}, along = {0};
-    attr_set_ints(e->g, &at, ATTR_shape, &size, 1);
-    attr_set_int(&at, ATTR_dtype, t);
-    attr_set_int(&at, ATTR_axis, 0);
-    attr_set_int(&along, ATTR_axis, 0);
-    Node *places = graph_node(e->g, OP_iota, NULL, 0, &at);
-    return graph_node(e->g, OP_gather, (Node *[]){places, i}, 2, &along);
-}
 
 Node *joint_index(Elab *e, Node *const *index, int n, const int64_t *size, Span span)
 {
@@ -36,7 +21,7 @@ Node *joint_index(Elab *e, Node *const *index, int n, const int64_t *size, Span 
     at_span(e, span);
     Node *sum = NULL;
     for (int k = 0; k < n; k++) {
-        Node *i = refused_outside(e, index[k], size[k], all.dtype);
+        Node *i = graph_place(e->g, index[k], size[k], all.dtype);
         if (sum) {
             Node *by = graph_const_int(e->g, all.dtype, size[k]);
             i = graph_binary(e->g, OP_add, graph_binary(e->g, OP_mul, sum, by), i);

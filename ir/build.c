@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ir/door.h"
+#include "ir/range.h"
 #include "ir/scalar.h"
 
 // -- constants ------------------------------------------------------------------------------------
@@ -127,6 +128,14 @@ Node *graph_along(Graph *g, Op op, Node *const *args, int nargs, int64_t axis)
     Attrs at = {0};
     attr_set_int(&at, ATTR_axis, axis);
     return graph_node(g, op, args, nargs, &at);
+}
+
+// By a gather of iota, which the kernel that uses it computes: a gather checks its index.
+Node *graph_place(Graph *g, Node *index, int64_t size, DType t)
+{
+    if (range_within(range_of_node(index), (Range){0, size - 1})) return graph_cast(g, index, t);
+    Node *places = graph_iota(g, t, &size, 1, 0);
+    return graph_along(g, OP_gather, (Node *[]){places, index}, 2, 0);
 }
 
 Node *graph_permute(Graph *g, Node *a, const int64_t *perm)

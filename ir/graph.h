@@ -112,6 +112,9 @@ Node *graph_permute(Graph *g, Node *a, const int64_t *perm);
 Node *graph_iota(Graph *g, DType t, const int64_t *dim, int rank, int64_t axis);
 // An op whose only attribute is an axis: gather, scatter and its variants, sorts.
 Node *graph_along(Graph *g, Op op, Node *const *args, int nargs, int64_t axis);
+// An index of an axis of [size] as t, to compute another index of: the step fails if it is outside of
+// 0..size, although the other may be within its own.
+Node *graph_place(Graph *g, Node *index, int64_t size, DType t);
 Node *graph_reduce(Graph *g, Op op, Node *a, const int64_t *axes, int naxes, bool keep_dims);
 // Sums [a] down to the shape of [like], undoing a right-aligned broadcast.
 Node *graph_sum_to(Graph *g, Node *a, const Type *like);

@@ -9,7 +9,7 @@
 // Requires: gradients expanded (backward loops are what accumulates). Keeps: every value up to the
 // order of additions: the terms are the same, so only a partial sum can overflow where another
 // order's does not. Breaks: nothing.
-#include "passes/lift.h"
+#include "passes/lift/lift.h"
 #include "passes/passes.h"
 #include "passes/regions.h"
 

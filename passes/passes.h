@@ -81,6 +81,7 @@ Graph *pass_extern(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_invariants(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_early_casts(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_loop_casts(Graph *g, Module *m, const PassOptions *o);
+Graph *pass_vectorize(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_fission(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_recurrences(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_loop_stores(Graph *g, Module *m, const PassOptions *o);

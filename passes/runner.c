@@ -21,6 +21,8 @@ const Pass pass_table[] = {
      pass_invariants, PASS_OPTIONAL},
     {"loop_sums", "sums that a loop carries become one sum after it", pass_loop_sums,
      PASS_OPTIONAL},
+    {"vectorize", "loops that carry nothing, or only add up, are computed for all iterations at once",
+     pass_vectorize, PASS_OPTIONAL},
     {"fission",
      "on a GPU a loop keeps what its carried values need; the rest is computed for all iterations",
      pass_fission, PASS_OPTIONAL},

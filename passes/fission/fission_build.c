@@ -1,6 +1,6 @@
 // The loop without what leaves it, and the nodes before and after it.
 #include "passes/fission/fission.h"
-#include "passes/lift.h"
+#include "passes/lift/lift.h"
 
 // Creates images of the nodes in [which], those of their operands first.
 static void lift_all(Lift *l, const Graph *body, const bool *which)
@@ -18,7 +18,10 @@ static void lift_all(Lift *l, const Graph *body, const bool *which)
 // The images of what the old loop reads; carried values have none yet.
 static Lift begin_lift(const FissionLoop *l, Graph *dst, Node *const *map)
 {
-    Lift lift = {dst, l->count, NEW_ARRAY(dst->arena, Node *, l->body->nodes.n + 1), l->varies};
+    Lift lift = {.dst = dst,
+                 .count = l->count,
+                 .image = NEW_ARRAY(dst->arena, Node *, l->body->nodes.n + 1),
+                 .varies = l->varies};
     for (uint32_t i = 0; i < l->body->params.n; i++) {
         const Node *p = l->body->params.at[i];
         if (i > l->ncarried) lift.image[p->id] = map[l->n->args[i - 1]->id];

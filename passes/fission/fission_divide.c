@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "ir/axes.h"
-#include "passes/lift.h"
+#include "passes/lift/lift.h"
 
 #define MOST_BYTES (2LL << 30)
 enum { MOST_NODES = 8000, MOST_ROWS = 2048 };
@@ -104,18 +104,6 @@ static bool stays(FissionLoop *l, uint32_t i)
     return true;
 }
 
-// Bytes of memory that x takes when it is lifted: elementwise code and views are fused into what
-// reads them, unless that is a product.
-static int64_t stored_bytes(const Node *x)
-{
-    const OpClass c = node_class(x);
-    if (c == CLS_ELEMENTWISE || c == CLS_VIEW || c == CLS_LEAF) return 0;
-    int64_t bytes = type_bytes(&x->type);
-    for (uint32_t k = 0; k < x->nargs && c != CLS_REDUCE; k++)
-        if (x->args[k]->op != OP_region_param) bytes += type_bytes(&x->args[k]->type);
-    return bytes;
-}
-
 // Bytes that the loop stacks and did not stack before; -1: not all can be computed after it.
 static int64_t stack_bytes(const FissionLoop *l, bool ends, bool *after, bool *stacked)
 {
@@ -127,7 +115,7 @@ static int64_t stack_bytes(const FissionLoop *l, bool ends, bool *after, bool *s
         if (stacked[i] && !l->stacked[i])
             bytes += type_bytes(&l->body->nodes.at[i]->type);
         else if (after[i])
-            bytes += stored_bytes(l->body->nodes.at[i]);
+            bytes += lift_bytes(l->body->nodes.at[i]);
     return bytes;
 }
 
@@ -159,7 +147,7 @@ static bool lifts_before(const FissionLoop *l)
     for (uint32_t i = n; i-- > 0;) {
         const Node *x = l->body->nodes.at[i];
         if (!(needed[i] |= l->before[i])) continue;
-        bytes += stored_bytes(x);
+        bytes += lift_bytes(x);
         for (uint32_t k = 0; k < x->nargs; k++) needed[x->args[k]->id] = true;
     }
     return bytes <= l->bytes;

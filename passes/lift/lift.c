@@ -1,4 +1,4 @@
-#include "passes/lift.h"
+#include "passes/lift/lift.h"
 
 void lift_axes(Graph *g, const Node *x, AttrKey key, bool with_first, Attrs *out)
 {
@@ -22,38 +22,58 @@ static void lift_list(Graph *g, const Node *x, AttrKey key, int64_t first, Attrs
 
 bool lift_can(const Node *x, const bool *varies)
 {
-    if (x->nregions || node_has(x, OPF_CELL | OPF_EFFECT | OPF_DRAWN | OPF_CHECKS)) return false;
+    if (x->nregions || node_has(x, OPF_CELL | OPF_EFFECT | OPF_RESULT)) return false;
     if (!varies[x->id]) return node_class(x) != CLS_ROOT && node_class(x) != CLS_META;
     if (x->type.rank == MAX_RANK) return false;
     for (uint32_t k = 0; k < x->nargs; k++)
         if (x->args[k]->type.rank == MAX_RANK) return false;
     switch (x->op) {
     case OP_region_param:
-    case OP_reshape:
-    case OP_permute:
-    case OP_broadcast:
-    case OP_slice:
-    case OP_concat:
-    case OP_reverse: return true;
+    case OP_gather:
+    case OP_dynamic_slice:
+    case OP_dynamic_update: return true;
     case OP_pad: return !varies[x->args[1]->id];
     case OP_dot: return !attr_find(x, ATTR_groups);
-    case OP_gather: return !varies[x->args[0]->id] && !attr_int(x, ATTR_axis, 0);
-    default:
-        return node_class(x) == CLS_ELEMENTWISE || node_class(x) == CLS_REDUCE ||
-               op_info(x->op)->running;
+    default: {
+        const OpClass c = node_class(x);
+        return c == CLS_ELEMENTWISE || c == CLS_VIEW || c == CLS_REDUCE || c == CLS_SCAN ||
+               node_has(x, OPF_SCATTERS);
     }
+    }
+}
+
+int64_t lift_bytes(const Node *x)
+{
+    const OpClass c = node_class(x);
+    if (c == CLS_ELEMENTWISE || c == CLS_VIEW || c == CLS_LEAF) return 0;
+    int64_t bytes = type_bytes(&x->type);
+    for (uint32_t k = 0; k < x->nargs && c != CLS_REDUCE; k++)
+        if (x->args[k]->op != OP_region_param) bytes += type_bytes(&x->args[k]->type);
+    return bytes;
+}
+
+Node *lift_repeated(Graph *g, Node *y, int64_t count)
+{
+    Attrs at = {0};
+    int64_t dim[MAX_RANK] = {count}, dims[MAX_RANK];
+    for (int i = 0; i < y->type.rank; i++) dim[i + 1] = y->type.dim[i], dims[i] = i + 1;
+    attr_set_ints(g, &at, ATTR_shape, dim, y->type.rank + 1);
+    attr_set_ints(g, &at, ATTR_dims, dims, y->type.rank);
+    return graph_node(g, OP_broadcast, &y, 1, &at);
 }
 
 Node *lift_result(Lift *l, const Node *x)
 {
     Node *y = l->image[x->id];
-    if (l->varies[x->id]) return y;
-    Attrs at = {0};
-    int64_t dim[MAX_RANK] = {l->count}, dims[MAX_RANK];
-    for (int i = 0; i < y->type.rank; i++) dim[i + 1] = y->type.dim[i], dims[i] = i + 1;
-    attr_set_ints(l->dst, &at, ATTR_shape, dim, y->type.rank + 1);
-    attr_set_ints(l->dst, &at, ATTR_dims, dims, y->type.rank);
-    return graph_node(l->dst, OP_broadcast, &y, 1, &at);
+    return l->varies[x->id] ? y : lift_repeated(l->dst, y, l->count);
+}
+
+Node *lift_to_front(Graph *g, Node *y, int axis)
+{
+    if (!axis) return y;
+    int64_t perm[MAX_RANK] = {axis};
+    for (int i = 1; i < y->type.rank; i++) perm[i] = i <= axis ? i - 1 : i;
+    return graph_permute(g, y, perm);
 }
 
 // If one operand varies, the iterations are its first free axis; if both do, a batch axis.
@@ -78,22 +98,19 @@ static Node *lift_dot(Lift *l, const Node *x)
     // varies.
     int from = both ? 0 : nbatch;
     if (!l->varies[x->args[0]->id]) from += x->args[0]->type.rank - nbatch - ncontract;
-    if (!from) return y;
-    int64_t perm[MAX_RANK] = {from};
-    for (int i = 1; i < y->type.rank; i++) perm[i] = i <= from ? i - 1 : i;
-    return graph_permute(l->dst, y, perm);
+    return lift_to_front(l->dst, y, from);
 }
 
 static Node *lift_varying(Lift *l, const Node *x)
 {
     Graph *g = l->dst;
+    if (x->op == OP_dot) return lift_dot(l, x);
+    if (node_class(x) == CLS_INDEX) return lift_index(l, x);
     Attrs at = attrs_copy(x->attrs);
     Node **args = NEW_ARRAY(g->arena, Node *, x->nargs + 1);
     for (uint32_t k = 0; k < x->nargs; k++)
-        args[k] = x->op == OP_gather || (x->op == OP_pad && k) ? l->image[x->args[k]->id]
-                                                               : lift_result(l, x->args[k]);
+        args[k] = x->op == OP_pad && k ? l->image[x->args[k]->id] : lift_result(l, x->args[k]);
     switch (x->op) {
-    case OP_dot: return lift_dot(l, x);
     case OP_reshape: lift_list(g, x, ATTR_shape, l->count, &at); break;
     case OP_broadcast:
         lift_list(g, x, ATTR_shape, l->count, &at);
@@ -110,10 +127,9 @@ static Node *lift_varying(Lift *l, const Node *x)
         lift_list(g, x, ATTR_high, 0, &at);
         break;
     case OP_concat: attr_set_int(&at, ATTR_axis, attr_int(x, ATTR_axis, 0) + 1); break;
-    case OP_gather: break; // (the iterations are an axis of the index)
     default:
         if (attr_find(x, ATTR_axes)) lift_axes(g, x, ATTR_axes, false, &at);
-        if (op_info(x->op)->running) attr_set_int(&at, ATTR_axis, attr_int(x, ATTR_axis, 0) + 1);
+        if (node_class(x) == CLS_SCAN) attr_set_int(&at, ATTR_axis, attr_int(x, ATTR_axis, 0) + 1);
     }
     return graph_node(g, x->op, args, (int)x->nargs, &at);
 }
@@ -121,6 +137,14 @@ static Node *lift_varying(Lift *l, const Node *x)
 void lift_node(Lift *l, const Node *x)
 {
     graph_stamp(l->dst, x, x->name);
+    if (x->op == OP_loop) {
+        lift_loop(l, x);
+        return;
+    }
+    if (node_has(x, OPF_RESULT)) {
+        l->image[x->id] = l->results[x->args[0]->id][attr_int(x, ATTR_index, 0)];
+        return;
+    }
     if (l->varies[x->id]) {
         l->image[x->id] = lift_varying(l, x);
         return;

@@ -1,0 +1,40 @@
+// Nodes of a loop's body, computed for all iterations at once: axis 0 of an image is the iteration.
+#ifndef PASSES_LIFT_H
+#define PASSES_LIFT_H
+
+#include "ir/graph.h"
+
+typedef struct Lift {
+    Graph *dst;
+    int64_t count;   // iterations
+    Node **image;    // by id of the body's nodes; the caller sets those of the parameters
+    bool *varies;    // by id: the value differs between iterations, so the image has axis 0
+    Node ***results; // by id of the body's loops: images of their results; NULL: it has no loops
+} Lift;
+
+// Whether x can be lifted, given which values vary. x does nothing but compute a value, and is no
+// loop or result of one.
+bool lift_can(const Node *x, const bool *varies);
+// Creates the image of x, whose operands have theirs.
+void lift_node(Lift *l, const Node *x);
+// The image of x with axis 0, along which it is repeated if it does not vary.
+Node *lift_result(Lift *l, const Node *x);
+// The axes in an attribute, each incremented, behind axis 0 if [with_first].
+void lift_axes(Graph *g, const Node *x, AttrKey key, bool with_first, Attrs *out);
+// y, repeated along a new axis 0.
+Node *lift_repeated(Graph *g, Node *y, int64_t count);
+// y with the axis moved to the front.
+Node *lift_to_front(Graph *g, Node *y, int axis);
+// Bytes of memory that x takes in each iteration when it is lifted: elementwise code and views are
+// fused into what reads them, unless that is a product.
+int64_t lift_bytes(const Node *x);
+
+// lift_index.c: the image of a gather, a scatter, or an access at a computed place.
+Node *lift_index(Lift *l, const Node *x);
+
+// lift_loop.c: loops within the body. All their results vary if an operand does.
+bool lift_can_loop(const Node *x, const bool *varies);
+void lift_loop(Lift *l, const Node *x);
+int64_t lift_loop_bytes(const Node *x);
+
+#endif

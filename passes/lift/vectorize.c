@@ -1,0 +1,203 @@
+// Vectorization of loops: a loop that carries nothing from one iteration to the next, or only sums,
+// products and extremes of its iterations, is computed for all iterations at once.
+//
+//     loop over x = xs, l = ls {                       p = matmul(xs, w)            (B, N)
+//         p = matmul(x, w)                  becomes    g = xs[:, :, none] * d[:, none, :]
+//         emit g = grad(loss(p, l), w)                 with the gradient d of all losses
+//     }
+//
+// So gradients of single examples, rows of a Hessian, members of an ensemble take as many kernels
+// as one of them. Loops within the loop stay, and are computed for all of its iterations.
+//
+// Requires: gradients expanded, precision chosen. Keeps: every value up to the order of additions.
+// Breaks: nothing. The cost is memory for all iterations of what is multiplied, summed or indexed:
+// as many bytes as the loop reads and stacks anyway, or MOST_BYTES, or an eighth of a memory limit.
+// Loops of micro-batches, which exist for the sake of memory, stay.
+#include "passes/lift/lift.h"
+#include "passes/passes.h"
+#include "passes/regions.h"
+
+#define MOST_BYTES (2LL << 30)
+enum { MOST_NODES = 8000 };
+
+typedef struct Loop {
+    const Node *n;
+    Graph *body;
+    uint32_t ncarried, nscanned;
+    int64_t count;
+    bool *varies; // by id
+} Loop;
+
+// How carried value k comes about: it is joined with a term of each iteration, a, -a or a * b.
+// reduce: the reduction of all terms; OP_COUNT: the value stays what it is.
+typedef struct Fold {
+    Op joins, reduce;
+    const Node *a, *b;
+    bool negative;
+} Fold;
+
+static Op reduction(Op joins)
+{
+    for (int op = 0; op < OP_COUNT; op++)
+        if (op_info((Op)op)->running && op_info((Op)op)->joins == joins)
+            return op_info((Op)op)->reduces;
+    return OP_COUNT;
+}
+
+// False: it is more than that, or another value is computed from it.
+static bool find_fold(const Loop *l, uint32_t k, const uint32_t *readers, Fold *out)
+{
+    const Node *was = l->body->params.at[1 + k], *next = l->body->results.at[k];
+    *out = (Fold){.joins = next->op, .reduce = OP_COUNT};
+    if (next == was) return true;
+    if (readers[was->id] != 1 || readers[next->id] != 1) return false;
+    if (next->op == OP_fma && next->args[2] == was) {
+        out->joins = OP_add, out->a = next->args[0], out->b = next->args[1];
+    } else if (next->op == OP_sub && next->args[0] == was) {
+        out->joins = OP_add, out->a = next->args[1], out->negative = true;
+    } else if (next->nargs == 2 && (next->args[0] == was || next->args[1] == was)) {
+        out->a = next->args[next->args[0] == was];
+    }
+    out->reduce = reduction(out->joins);
+    return out->a && out->reduce != OP_COUNT;
+}
+
+static bool *find_varying(const Loop *l)
+{
+    const Graph *body = l->body;
+    bool *varies = NEW_ARRAY(body->arena, bool, body->nodes.n + 1);
+    varies[body->params.at[0]->id] = true;
+    for (uint32_t k = 0; k < l->nscanned; k++)
+        varies[body->params.at[1 + l->ncarried + k]->id] = true;
+    for (uint32_t i = 0; i < body->nodes.n; i++)
+        for (uint32_t k = 0; k < body->nodes.at[i]->nargs; k++)
+            varies[i] |= varies[body->nodes.at[i]->args[k]->id];
+    return varies;
+}
+
+// Bytes that an iteration may take.
+static int64_t allowed(const Loop *l, int64_t memory_limit)
+{
+    int64_t bytes = 0;
+    for (uint32_t k = 0; k < l->nscanned; k++)
+        bytes += type_bytes(&l->body->params.at[1 + l->ncarried + k]->type);
+    for (uint32_t i = l->ncarried; i < l->body->results.n; i++)
+        bytes += type_bytes(&l->body->results.at[i]->type);
+    if (bytes < MOST_BYTES / l->count) bytes = MOST_BYTES / l->count;
+    if (memory_limit && bytes > memory_limit / 8 / l->count) bytes = memory_limit / 8 / l->count;
+    return bytes;
+}
+
+static bool can(const Loop *l, int64_t memory_limit)
+{
+    const Graph *body = l->body;
+    if (!l->count || attr_int(l->n, ATTR_apart, 0) || body->roots.n || body->nodes.n > MOST_NODES)
+        return false;
+    const uint32_t *readers = live_readers(body);
+    int64_t bytes = 0;
+    Fold fold;
+    for (uint32_t k = 0; k < l->ncarried; k++)
+        if (!find_fold(l, k, readers, &fold)) return false;
+    for (uint32_t i = 0; i < body->nodes.n; i++) {
+        const Node *x = body->nodes.at[i];
+        const bool lifted = x->op == OP_loop          ? lift_can_loop(x, l->varies)
+                            : node_has(x, OPF_RESULT) ? true
+                                                      : lift_can(x, l->varies);
+        if (!lifted) return false;
+        if (l->varies[i]) bytes += x->op == OP_loop ? lift_loop_bytes(x) : lift_bytes(x);
+    }
+    return bytes <= allowed(l, memory_limit);
+}
+
+// Whether x is what a carried value becomes, which nothing else reads.
+static bool is_next(const Loop *l, const Node *x)
+{
+    for (uint32_t k = 0; k < l->ncarried; k++)
+        if (l->body->results.at[k] == x) return true;
+    return false;
+}
+
+// Carried value k at the end, from what it begins with.
+static Node *folded(Lift *lift, const Loop *l, uint32_t k, const uint32_t *readers, Node *begin)
+{
+    Graph *g = lift->dst;
+    const Node *next = l->body->results.at[k];
+    const int64_t iterations = 0;
+    Fold f;
+    if (!find_fold(l, k, readers, &f) || !f.a) return begin;
+    graph_stamp(g, next, NULL);
+    Node *terms = lift_result(lift, f.a);
+    if (f.b) terms = graph_binary(g, OP_mul, terms, lift_result(lift, f.b));
+    if (f.negative) terms = graph_unary(g, OP_neg, terms);
+    terms = graph_reduce(g, f.reduce, terms, &iterations, 1, false);
+    graph_stamp(g, next, next->name);
+    return graph_binary(g, f.joins, begin, graph_cast(g, terms, begin->type.dtype));
+}
+
+// The results of the loop, computed in dst.
+static Node **vectorize(Graph *dst, const Loop *l, Node *const *map)
+{
+    Graph *body = l->body;
+    const uint32_t *readers = live_readers(body);
+    Lift lift = {.dst = dst,
+                 .count = l->count,
+                 .image = NEW_ARRAY(dst->arena, Node *, body->nodes.n + 1),
+                 .varies = l->varies,
+                 .results = NEW_ARRAY(dst->arena, Node **, body->nodes.n + 1)};
+    Node **result = NEW_ARRAY(dst->arena, Node *, body->results.n + 1);
+    const DType counter = body->params.at[0]->type.dtype;
+    lift.image[body->params.at[0]->id] = graph_iota(dst, counter, &l->count, 1, 0);
+    for (uint32_t k = 0; k < l->n->nargs; k++)
+        lift.image[body->params.at[1 + k]->id] = map[l->n->args[k]->id];
+    for (uint32_t i = 0; i < body->nodes.n; i++) {
+        const Node *x = body->nodes.at[i];
+        if (!lift.image[i] && readers[i] && !is_next(l, x)) lift_node(&lift, x);
+    }
+    for (uint32_t i = 0; i < body->results.n; i++)
+        result[i] = i < l->ncarried ? folded(&lift, l, i, readers, map[l->n->args[i]->id])
+                                    : lift_result(&lift, body->results.at[i]);
+    return result;
+}
+
+typedef struct Context {
+    int64_t memory_limit;
+} Context;
+
+static Graph *replace(void *ctx, const IdMap *done, Graph *g)
+{
+    bool any = any_rebuilt(done, g);
+    Loop *loop = NEW_ARRAY(g->arena, Loop, g->nodes.n + 1);
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Node *n = g->nodes.at[i];
+        if (n->op != OP_loop) continue;
+        Loop l = {.n = n,
+                  .body = rebuilt(done, n->regions[0]),
+                  .ncarried = (uint32_t)attr_int(n, ATTR_carried, 0),
+                  .nscanned = (uint32_t)attr_int(n, ATTR_scanned, 0),
+                  .count = attr_int(n, ATTR_count, 0)};
+        l.varies = find_varying(&l);
+        if (!can(&l, ((const Context *)ctx)->memory_limit)) continue;
+        loop[i] = l;
+        any = true;
+    }
+    if (!any) return g;
+    Remap r = remap_begin(g, graph_beside(g));
+    Node ***result = NEW_ARRAY(g->arena, Node **, g->nodes.n + 1);
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        Node *n = g->nodes.at[i];
+        if (loop[i].n)
+            result[i] = vectorize(r.dst, &loop[i], r.map), r.map[i] = result[i][0];
+        else if (node_has(n, OPF_RESULT) && result[n->args[0]->id])
+            r.map[i] = result[n->args[0]->id][attr_int(n, ATTR_index, 0)];
+        else
+            remap_with_regions(&r, done, n, &any);
+    }
+    return graph_drop_dead(remap_end(&r));
+}
+
+Graph *pass_vectorize(Graph *g, Module *m, const PassOptions *o)
+{
+    (void)m;
+    Context ctx = {o->memory_limit};
+    return over_regions(g, replace, &ctx);
+}
