@@ -243,9 +243,17 @@ void eval_random(Eval *e, const Node *n, Value *const *args, Value *out)
     uint64_t seed = (uint64_t)args[0]->i[0], count = (uint64_t)args[1]->i[0];
     uint64_t site = (uint64_t)attr_int(n, ATTR_site, 0);
     int bits = (int)attr_int(n, ATTR_bits, 32), lane = (int)attr_int(n, ATTR_lane, 0);
-    int64_t elements = type_count(&n->type);
-    for (int64_t i = 0; i < elements; i++)
-        out->i[i] = philox_draw(seed, count, site, (uint64_t)i, bits, lane);
+    int counts;
+    const int64_t *stride = attr_ints(n, ATTR_stride, &counts), elements = type_count(&n->type);
+    int64_t each = elements;
+    for (int k = 0; k < counts; k++) each /= n->type.dim[k];
+    for (int64_t i = 0; i < elements; i++) {
+        uint64_t own = count;
+        int64_t place = i / each;
+        for (int k = counts; k-- > 0; place /= n->type.dim[k])
+            own += (uint64_t)(place % n->type.dim[k] * stride[k]);
+        out->i[i] = philox_draw(seed, own, site, (uint64_t)(i % each), bits, lane);
+    }
 }
 
 void eval_region_param(Eval *e, const Node *n, Value *const *args, Value *out)

@@ -41,6 +41,10 @@ bool infer_random(Infer *in)
         if (infer_arg(in, i)->rank || infer_arg(in, i)->dtype != DT_I64)
             return infer_fail(in, "seed and count are i64 scalars, found %s",
                               infer_show(in, infer_arg(in, i)));
+    int counts;
+    attrs_ints(in->attrs, ATTR_stride, &counts);
+    if (counts > in->out.rank)
+        return infer_fail(in, "counts for %d axes of %s", counts, infer_show(in, &in->out));
     int64_t bits = attrs_int(in->attrs, ATTR_bits, 32), lane = attrs_int(in->attrs, ATTR_lane, 0);
     if (bits != 16 && bits != 32 && bits != 64 && bits != 128)
         return infer_fail(in, "has 16, 32, 64 or 128 bits, not %lld", (long long)bits);

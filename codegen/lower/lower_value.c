@@ -85,24 +85,34 @@ static int value_const(Lower *l, const Node *n)
     return lower_inst(l, i);
 }
 
-static int value_leaf(Lower *l, const Node *n, const Ix *const *idx)
+static int value_random(Lower *l, const Node *n, const Ix *const *idx)
 {
     IxCtx *c = l->body->ix;
+    const Ix *none[1] = {0}, *more = ix_const(c, 0);
+    int counts, seed = lower_value(l, n->args[0], none, -1),
+                count = lower_value(l, n->args[1], none, -1);
+    const int64_t *stride = attr_ints(n, ATTR_stride, &counts);
+    for (int k = 0; k < counts; k++) more = ix_add(c, more, ix_scale(c, idx[k], stride[k]));
+    if (counts)
+        count = lower_two(l, OP_add, DT_I64, count, lower_cast(l, lower_index(l, more), DT_I64, n));
+    return lower_inst(
+        l, (Inst){.kind = KI_RANDOM,
+                  .type = n->type.dtype,
+                  .na = 2,
+                  .a = {seed, count},
+                  .buf = lower_site(l, attr_int(n, ATTR_site, 0)),
+                  .ivalue = attr_int(n, ATTR_bits, 32),
+                  .lane = (int)attr_int(n, ATTR_lane, 0),
+                  .ix = ix_linear(c, idx + counts, n->type.dim + counts, n->type.rank - counts),
+                  .node = n});
+}
+
+static int value_leaf(Lower *l, const Node *n, const Ix *const *idx)
+{
     if (n->op == OP_const) return value_const(l, n);
     if (n->op == OP_iota)
         return lower_cast(l, lower_index(l, idx[attr_int(n, ATTR_axis, 0)]), n->type.dtype, n);
-    // Random numbers.
-    const Ix *none[1] = {0};
-    int seed = lower_value(l, n->args[0], none, -1), count = lower_value(l, n->args[1], none, -1);
-    return lower_inst(l, (Inst){.kind = KI_RANDOM,
-                                .type = n->type.dtype,
-                                .na = 2,
-                                .a = {seed, count},
-                                .buf = lower_site(l, attr_int(n, ATTR_site, 0)),
-                                .ivalue = attr_int(n, ATTR_bits, 32),
-                                .lane = (int)attr_int(n, ATTR_lane, 0),
-                                .ix = ix_linear(c, idx, n->type.dim, n->type.rank),
-                                .node = n});
+    return value_random(l, n, idx);
 }
 
 // -- elements of nodes ----------------------------------------------------------------------------

@@ -7,9 +7,11 @@
 #include <string.h>
 
 // Whether elements that follow each other along the axis draw one after the other.
-static bool follows(const Inst *v, int axis)
+static bool follows(const Emit *e, const Inst *v, int axis)
 {
     int64_t step;
+    for (int k = 0; k < v->na; k++)
+        if (e->body->insts.at[v->a[k]].axes >> axis & 1) return false;
     return !v->ix->has_value && ix_stride(v->ix, axis, &step) && step == 1;
 }
 
@@ -29,7 +31,7 @@ static const char *of_scores(Emit *e, int at, const char *seed, const char *coun
     Scope *loop = e->near.tile;
     const char *words = arena_printf(e->arena, "%s_words", e->name[at]), *own = e->axis[row],
                *index;
-    const bool along = follows(v, col), aligned = ix_aligned(v->ix, along ? col : row, EIGHT);
+    const bool along = follows(e, v, col), aligned = ix_aligned(v->ix, along ? col : row, EIGHT);
     if (!along) e->axis[row] = arena_printf(e->arena, "(%s / 8 * 8)", own);
     index = emit_index_at(e, v->ix, col,
                           along ? "(next + (j + lane % 4) * 8)"
@@ -48,9 +50,9 @@ const char *emit_draw(Emit *e, int at, const char *seed, const char *count)
     const Inst *v = &e->body->insts.at[at];
     const Neighbours *n = &e->near;
     const char *site = e->buf_name[v->buf];
-    if (n->tile && v->ivalue == 16 && (follows(v, e->body->col) || follows(v, 1)))
+    if (n->tile && v->ivalue == 16 && (follows(e, v, e->body->col) || follows(e, v, 1)))
         return of_scores(e, at, seed, count);
-    if (n->scope && n->width > 1 && v->ivalue < 128 && follows(v, n->axis) &&
+    if (n->scope && n->width > 1 && v->ivalue < 128 && follows(e, v, n->axis) &&
         ix_aligned(v->ix, n->axis, n->width)) {
         const char *all = arena_printf(e->arena, "%s_all", e->name[at]);
         if (!declares(n->scope->up, all)) // (by an earlier loop over the lanes)

@@ -2,6 +2,7 @@
 #ifndef PASSES_FISSION_H
 #define PASSES_FISSION_H
 
+#include "passes/lift/lift.h"
 #include "passes/recurrences.h"
 
 typedef struct FissionLoop {
@@ -10,17 +11,18 @@ typedef struct FissionLoop {
     uint32_t ncarried, nscanned;
     int64_t count;
     RecurrenceShape shape;
-    int64_t bytes;         // that an iteration may cost
-    bool fits;             // it can be one kernel as it is
-    bool products;         // it remains a loop, and only products leave it
-    bool *moving, *varies; // by id: depends on carried values; differs between iterations
-    bool *liftable;        // by id: independent of carried values, for all iterations at once
-    bool *inside;          // by id: the new loop computes it
-    bool *before;          // by id: computed before the loop, and scanned
-    bool *after;           // by id: computed after the loop
-    bool *stacked;         // by id: the new loop stacks it
-    bool *leaves;          // by result: computed after the loop
-    bool *summed;          // by result: carried as a sum
+    int64_t bytes;  // that an iteration may cost
+    bool fits;      // it can be one kernel as it is
+    bool products;  // it remains a loop, and only products leave it
+    bool *moving;   // by id: depends on carried values
+    Varying varies; // what differs between iterations
+    bool *liftable; // by id: independent of carried values, for all iterations at once
+    bool *inside;   // by id: the new loop computes it
+    bool *before;   // by id: computed before the loop, and scanned
+    bool *after;    // by id: computed after the loop
+    bool *stacked;  // by id: the new loop stacks it
+    bool *leaves;   // by result: computed after the loop
+    bool *summed;   // by result: carried as a sum
     bool any;
 } FissionLoop;
 

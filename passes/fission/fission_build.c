@@ -1,6 +1,5 @@
 // The loop without what leaves it, and the nodes before and after it.
 #include "passes/fission/fission.h"
-#include "passes/lift/lift.h"
 
 // Creates images of the nodes in [which], those of their operands first.
 static void lift_all(Lift *l, const Graph *body, const bool *which)
@@ -21,12 +20,11 @@ static Lift begin_lift(const FissionLoop *l, Graph *dst, Node *const *map)
     Lift lift = {.dst = dst,
                  .count = l->count,
                  .image = NEW_ARRAY(dst->arena, Node *, l->body->nodes.n + 1),
+                 .first = NEW_ARRAY(dst->arena, Node *, l->body->nodes.n + 1),
                  .varies = l->varies};
-    for (uint32_t i = 0; i < l->body->params.n; i++) {
-        const Node *p = l->body->params.at[i];
-        if (i > l->ncarried) lift.image[p->id] = map[l->n->args[i - 1]->id];
-        if (!i) lift.image[p->id] = graph_iota(dst, p->type.dtype, &l->count, 1, 0);
-    }
+    lift_counter(&lift, l->body);
+    for (uint32_t i = l->ncarried; i < l->n->nargs; i++)
+        lift.image[l->body->params.at[i + 1]->id] = map[l->n->args[i]->id];
     return lift;
 }
 
@@ -50,7 +48,7 @@ typedef struct NewLoop {
 static void add_before(NewLoop *new, const FissionLoop *l, const Lift *lift, Remap *r, bool varies)
 {
     for (uint32_t i = 0; i < l->body->nodes.n; i++) {
-        if (!l->before[i] || l->varies[i] != varies) continue;
+        if (!l->before[i] || l->varies.is[i] != varies) continue;
         r->map[i] = new_param(new->body, l->body->nodes.at[i]);
         new->args[new->nargs++] = lift->image[i];
         new->nscanned += varies;

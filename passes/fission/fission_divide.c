@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "ir/axes.h"
-#include "passes/lift/lift.h"
 
 #define MOST_BYTES (2LL << 30)
 enum { MOST_NODES = 8000, MOST_ROWS = 2048 };
@@ -15,18 +14,14 @@ uint32_t fission_param(const Node *x)
     return x->op == OP_region_param ? (uint32_t)attr_int(x, ATTR_index, 0) : UINT32_MAX;
 }
 
-static bool is_scanned(const FissionLoop *l, const Node *x)
-{
-    return fission_param(x) - 1 - l->ncarried < l->nscanned;
-}
-
 // Whether x is a product of few rows with what all iterations have: one product of all of them
 // reads that once. More rows would gain nothing, and cost memory.
 static bool is_narrow(const FissionLoop *l, const Node *x)
 {
-    if (x->op != OP_dot || l->varies[x->args[0]->id] == l->varies[x->args[1]->id]) return false;
+    if (x->op != OP_dot || l->varies.is[x->args[0]->id] == l->varies.is[x->args[1]->id])
+        return false;
     const DotSizes s = dot_sizes(x);
-    return s.batch * (l->varies[x->args[0]->id] ? s.m : s.n) < MOST_ROWS;
+    return s.batch * (l->varies.is[x->args[0]->id] ? s.m : s.n) < MOST_ROWS;
 }
 
 // Whether the new loop computes x, if it needs it.
@@ -70,7 +65,7 @@ static bool wanted(const FissionLoop *l, const Node *x, bool ends, bool *after, 
         stacked[x->id] = true;
         return x->type.rank < MAX_RANK;
     }
-    if (!lift_can(x, l->varies)) return false;
+    if (!lift_can(x, &l->varies)) return false;
     after[x->id] = true;
     for (uint32_t k = 0; k < x->nargs; k++)
         if (!wanted(l, x->args[k], ends, after, stacked)) return false;
@@ -198,6 +193,17 @@ static bool recurs(const FissionLoop *l)
     return false;
 }
 
+static Varying find_varying(const FissionLoop *l)
+{
+    Varying v = lift_varying(l->body);
+    lift_param_varies(l->body, 0, 1, &v);
+    for (uint32_t k = 1; k <= l->ncarried + l->nscanned; k++)
+        if (k > l->ncarried || l->moving[l->body->params.at[k]->id])
+            lift_param_varies(l->body, k, LIFT_UNKNOWN, &v);
+    lift_find_varying(l->body, &v);
+    return v;
+}
+
 FissionLoop fission_divide(const Node *n, Graph *body, const bool *summed, int64_t memory_limit)
 {
     FissionLoop l = {.n = n,
@@ -212,13 +218,11 @@ FissionLoop fission_divide(const Node *n, Graph *body, const bool *summed, int64
     l.shape = recurrence_shape(n);
     l.fits = recurrence_body(body, l.ncarried, l.shape);
     l.moving = recurrence_moving(body, l.ncarried);
-    l.varies = NEW_ARRAY(body->arena, bool, size), l.liftable = NEW_ARRAY(body->arena, bool, size);
+    l.varies = find_varying(&l), l.liftable = NEW_ARRAY(body->arena, bool, size);
     bool regions = false;
     for (uint32_t i = 0; i < body->nodes.n; i++) {
         const Node *x = body->nodes.at[i];
-        l.varies[i] = l.moving[i] || fission_param(x) == 0 || is_scanned(&l, x);
-        for (uint32_t k = 0; k < x->nargs; k++) l.varies[i] |= l.varies[x->args[k]->id];
-        l.liftable[i] = !l.moving[i] && lift_can(x, l.varies);
+        l.liftable[i] = !l.moving[i] && lift_can(x, &l.varies);
         for (uint32_t k = 0; k < x->nargs; k++) l.liftable[i] &= l.liftable[x->args[k]->id];
         regions |= x->nregions > 0;
     }

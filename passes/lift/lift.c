@@ -20,8 +20,46 @@ static void lift_list(Graph *g, const Node *x, AttrKey key, int64_t first, Attrs
     attr_set_ints(g, out, key, to, n + 1);
 }
 
-bool lift_can(const Node *x, const bool *varies)
+Varying lift_varying(const Graph *body)
 {
+    const size_t n = body->nodes.n + 1;
+    return (Varying){NEW_ARRAY(body->arena, bool, n), NEW_ARRAY(body->arena, int64_t, n)};
+}
+
+void lift_param_varies(const Graph *body, uint32_t index, int64_t step, Varying *out)
+{
+    const uint32_t id = body->params.at[index]->id;
+    out->is[id] = true;
+    out->step[id] = step;
+}
+
+// What an iteration adds to x, which is computed from values that vary.
+static int64_t step_of(const Node *x, const Varying *v)
+{
+    if (x->type.rank || x->type.dtype != DT_I64 || x->nargs != 2) return LIFT_UNKNOWN;
+    const int64_t a = v->step[x->args[0]->id], b = v->step[x->args[1]->id];
+    double by;
+    if (a == LIFT_UNKNOWN || b == LIFT_UNKNOWN) return LIFT_UNKNOWN;
+    if (x->op == OP_add) return a + b;
+    if (x->op != OP_mul || !node_const_value(x->args[a != 0], &by)) return LIFT_UNKNOWN;
+    return (a ? a : b) * (int64_t)by;
+}
+
+void lift_find_varying(const Graph *body, Varying *out)
+{
+    for (uint32_t i = 0; i < body->nodes.n; i++) {
+        const Node *x = body->nodes.at[i];
+        bool any = false;
+        for (uint32_t k = 0; k < x->nargs; k++) any |= out->is[x->args[k]->id];
+        if (!any) continue;
+        out->is[i] = true;
+        out->step[i] = step_of(x, out);
+    }
+}
+
+bool lift_can(const Node *x, const Varying *v)
+{
+    const bool *varies = v->is;
     if (x->nregions || node_has(x, OPF_CELL | OPF_EFFECT | OPF_RESULT)) return false;
     if (!varies[x->id]) return node_class(x) != CLS_ROOT && node_class(x) != CLS_META;
     if (x->type.rank == MAX_RANK) return false;
@@ -34,6 +72,7 @@ bool lift_can(const Node *x, const bool *varies)
     case OP_dynamic_update: return true;
     case OP_pad: return !varies[x->args[1]->id];
     case OP_dot: return !attr_find(x, ATTR_groups);
+    case OP_random: return !varies[x->args[0]->id] && v->step[x->args[1]->id] != LIFT_UNKNOWN;
     default: {
         const OpClass c = node_class(x);
         return c == CLS_ELEMENTWISE || c == CLS_VIEW || c == CLS_REDUCE || c == CLS_SCAN ||
@@ -65,7 +104,7 @@ Node *lift_repeated(Graph *g, Node *y, int64_t count)
 Node *lift_result(Lift *l, const Node *x)
 {
     Node *y = l->image[x->id];
-    return l->varies[x->id] ? y : lift_repeated(l->dst, y, l->count);
+    return l->varies.is[x->id] ? y : lift_repeated(l->dst, y, l->count);
 }
 
 Node *lift_to_front(Graph *g, Node *y, int axis)
@@ -81,13 +120,13 @@ static Node *lift_dot(Lift *l, const Node *x)
 {
     const AttrKey batch[] = {ATTR_batch_a, ATTR_batch_b},
                   contract[] = {ATTR_contract_a, ATTR_contract_b};
-    const bool both = l->varies[x->args[0]->id] && l->varies[x->args[1]->id];
+    const bool both = l->varies.is[x->args[0]->id] && l->varies.is[x->args[1]->id];
     Attrs at = attrs_copy(x->attrs);
     Node *args[2];
     int nbatch, ncontract;
     for (int k = 0; k < 2; k++) {
         args[k] = l->image[x->args[k]->id];
-        if (!l->varies[x->args[k]->id]) continue;
+        if (!l->varies.is[x->args[k]->id]) continue;
         lift_axes(l->dst, x, batch[k], both, &at);
         lift_axes(l->dst, x, contract[k], false, &at);
     }
@@ -97,13 +136,42 @@ static Node *lift_dot(Lift *l, const Node *x)
     // Where the iterations are in the result: behind the batch, and behind a's free axes if b
     // varies.
     int from = both ? 0 : nbatch;
-    if (!l->varies[x->args[0]->id]) from += x->args[0]->type.rank - nbatch - ncontract;
+    if (!l->varies.is[x->args[0]->id]) from += x->args[0]->type.rank - nbatch - ncontract;
     return lift_to_front(l->dst, y, from);
 }
 
-static Node *lift_varying(Lift *l, const Node *x)
+void lift_counter(Lift *l, const Graph *body)
+{
+    const Node *p = body->params.at[0];
+    l->image[p->id] = graph_iota(l->dst, p->type.dtype, &l->count, 1, 0);
+    l->first[p->id] = graph_const_int(l->dst, p->type.dtype, 0);
+}
+
+Node *lift_first(Lift *l, const Node *x)
+{
+    if (!l->varies.is[x->id]) return l->image[x->id];
+    if (l->first[x->id]) return l->first[x->id];
+    return graph_binary(l->dst, x->op, lift_first(l, x->args[0]), lift_first(l, x->args[1]));
+}
+
+// The draws of all iterations, each with its own count.
+static Node *lift_random(Lift *l, const Node *x)
+{
+    Attrs at = attrs_copy(x->attrs);
+    int counts;
+    const int64_t *old = attr_ints(x, ATTR_stride, &counts);
+    int64_t stride[MAX_RANK + 1] = {l->varies.step[x->args[1]->id]};
+    for (int k = 0; k < counts; k++) stride[k + 1] = old[k];
+    attr_set_ints(l->dst, &at, ATTR_stride, stride, counts + 1);
+    lift_list(l->dst, x, ATTR_shape, l->count, &at);
+    Node *args[] = {l->image[x->args[0]->id], lift_first(l, x->args[1])};
+    return graph_node(l->dst, OP_random, args, 2, &at);
+}
+
+static Node *lift_varied(Lift *l, const Node *x)
 {
     Graph *g = l->dst;
+    if (x->op == OP_random) return lift_random(l, x);
     if (x->op == OP_dot) return lift_dot(l, x);
     if (node_class(x) == CLS_INDEX) return lift_index(l, x);
     Attrs at = attrs_copy(x->attrs);
@@ -145,8 +213,8 @@ void lift_node(Lift *l, const Node *x)
         l->image[x->id] = l->results[x->args[0]->id][attr_int(x, ATTR_index, 0)];
         return;
     }
-    if (l->varies[x->id]) {
-        l->image[x->id] = lift_varying(l, x);
+    if (l->varies.is[x->id]) {
+        l->image[x->id] = lift_varied(l, x);
         return;
     }
     Node **args = NEW_ARRAY(l->dst->arena, Node *, x->nargs + 1);

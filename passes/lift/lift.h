@@ -4,17 +4,33 @@
 
 #include "ir/graph.h"
 
+// What differs between iterations, by id of the body's nodes.
+typedef struct Varying {
+    bool *is;
+    int64_t *step; // of i64 scalars: what an iteration adds; LIFT_UNKNOWN if that differs
+} Varying;
+#define LIFT_UNKNOWN INT64_MIN
+
 typedef struct Lift {
     Graph *dst;
     int64_t count;   // iterations
     Node **image;    // by id of the body's nodes; the caller sets those of the parameters
-    bool *varies;    // by id: the value differs between iterations, so the image has axis 0
+    Node **first;    // by id of parameters with a step: what they are in iteration 0, also set
+    Varying varies;  // the image of what varies has axis 0
     Node ***results; // by id of the body's loops: images of their results; NULL: it has no loops
 } Lift;
 
-// Whether x can be lifted, given which values vary. x does nothing but compute a value, and is no
-// loop or result of one.
-bool lift_can(const Node *x, const bool *varies);
+Varying lift_varying(const Graph *body); // nothing varies
+// Parameter [index] of the body varies; step: see Varying.
+void lift_param_varies(const Graph *body, uint32_t index, int64_t step, Varying *out);
+// Marks what is computed from what varies.
+void lift_find_varying(const Graph *body, Varying *out);
+// Whether x can be lifted. x does nothing but compute a value, and is no loop or result of one.
+bool lift_can(const Node *x, const Varying *varies);
+// The images of parameter 0, the counter.
+void lift_counter(Lift *l, const Graph *body);
+// The value of the i64 scalar x, whose step is known, in iteration 0.
+Node *lift_first(Lift *l, const Node *x);
 // Creates the image of x, whose operands have theirs.
 void lift_node(Lift *l, const Node *x);
 // The image of x with axis 0, along which it is repeated if it does not vary.
@@ -33,7 +49,7 @@ int64_t lift_bytes(const Node *x);
 Node *lift_index(Lift *l, const Node *x);
 
 // lift_loop.c: loops within the body. All their results vary if an operand does.
-bool lift_can_loop(const Node *x, const bool *varies);
+bool lift_can_loop(const Node *x, const Varying *varies);
 void lift_loop(Lift *l, const Node *x);
 int64_t lift_loop_bytes(const Node *x);
 

@@ -91,7 +91,8 @@ static Node *lift_scatter(Lift *l, const Node *x)
     const int64_t axis = attr_int(x, ATTR_axis, 0);
     Node *data = lift_result(l, x->args[0]), *index = l->image[x->args[1]->id],
          *updates = lift_result(l, x->args[2]);
-    if (l->varies[x->args[1]->id]) return scatter(l, x->op, x->attrs, data, index, updates, axis);
+    if (l->varies.is[x->args[1]->id])
+        return scatter(l, x->op, x->attrs, data, index, updates, axis);
     Attrs at = attrs_copy(x->attrs);
     attr_set_int(&at, ATTR_axis, axis + 1);
     return graph_node(l->dst, x->op, (Node *[]){data, index, updates}, 3, &at);
@@ -119,26 +120,26 @@ static void fixed_starts(Lift *l, const Node *x, uint32_t first, bool with_first
     int m = 0;
     if (with_first) out[m++] = graph_const_int(l->dst, DT_I64, 0);
     for (uint32_t k = first; k < x->nargs; k++)
-        out[m++] = l->varies[x->args[k]->id] ? graph_const_int(l->dst, DT_I64, 0)
-                                             : l->image[x->args[k]->id];
+        out[m++] = l->varies.is[x->args[k]->id] ? graph_const_int(l->dst, DT_I64, 0)
+                                                : l->image[x->args[k]->id];
 }
 
 // First the axes whose starts do not vary, then the others, each by a gather.
 static Node *lift_dynamic_slice(Lift *l, const Node *x)
 {
     const int rank = x->type.rank;
-    bool varies = l->varies[x->args[0]->id];
+    bool varies = l->varies.is[x->args[0]->id];
     Node *args[MAX_RANK + 2] = {l->image[x->args[0]->id]}, *y;
     int64_t sizes[MAX_RANK + 1] = {l->count};
     for (int i = 0; i < rank; i++)
         sizes[i + varies] =
-            l->varies[x->args[i + 1]->id] ? x->args[0]->type.dim[i] : x->type.dim[i];
+            l->varies.is[x->args[i + 1]->id] ? x->args[0]->type.dim[i] : x->type.dim[i];
     Attrs at = {0};
     attr_set_ints(l->dst, &at, ATTR_sizes, sizes, rank + varies);
     fixed_starts(l, x, 1, varies, args + 1);
     y = graph_node(l->dst, OP_dynamic_slice, args, 1 + rank + varies, &at);
     for (int i = 0; i < rank; i++) {
-        if (!l->varies[x->args[i + 1]->id]) continue;
+        if (!l->varies.is[x->args[i + 1]->id]) continue;
         Node *places =
             part_places(l, l->image[x->args[i + 1]->id], x->args[0]->type.dim[i], x->type.dim[i]);
         y = gather(l, y, varies, places, true, i);
@@ -157,7 +158,7 @@ static Node *lift_moving_update(Lift *l, const Node *x)
     int axes = 0, axis = 0;
     for (int i = 0; i < t->rank; i++)
         if (u->dim[i] < t->dim[i]) axes++, axis = i;
-    if (axes == 1 && l->varies[x->args[axis + 2]->id]) {
+    if (axes == 1 && l->varies.is[x->args[axis + 2]->id]) {
         Node *places = part_places(l, l->image[x->args[axis + 2]->id], t->dim[axis], u->dim[axis]);
         return scatter(l, OP_scatter, &none, data, places, updates, axis);
     }
@@ -184,7 +185,7 @@ static Node *lift_moving_update(Lift *l, const Node *x)
 static Node *lift_dynamic_update(Lift *l, const Node *x)
 {
     for (uint32_t k = 2; k < x->nargs; k++)
-        if (l->varies[x->args[k]->id]) return lift_moving_update(l, x);
+        if (l->varies.is[x->args[k]->id]) return lift_moving_update(l, x);
     Node *args[MAX_RANK + 3] = {lift_result(l, x->args[0]), lift_result(l, x->args[1])};
     fixed_starts(l, x, 2, true, args + 2);
     return graph_node(l->dst, OP_dynamic_update, args, (int)x->nargs + 1, NULL);
@@ -195,8 +196,8 @@ Node *lift_index(Lift *l, const Node *x)
     const Node *data = x->args[0], *index = x->args[1];
     switch (x->op) {
     case OP_gather:
-        return gather(l, l->image[data->id], l->varies[data->id], l->image[index->id],
-                      l->varies[index->id], attr_int(x, ATTR_axis, 0));
+        return gather(l, l->image[data->id], l->varies.is[data->id], l->image[index->id],
+                      l->varies.is[index->id], attr_int(x, ATTR_axis, 0));
     case OP_dynamic_slice: return lift_dynamic_slice(l, x);
     case OP_dynamic_update: return lift_dynamic_update(l, x);
     default: return lift_scatter(l, x);

@@ -8,40 +8,40 @@ static Node *turned(Graph *g, Node *x)
     return lift_to_front(g, x, 1);
 }
 
-// By id of the inner body: which values vary, given those of the outer one.
-static bool *inner_varies(const Node *x, const bool *outer)
+// What varies in the inner body, given what does in the outer one.
+static Varying inner_varying(const Node *x, const Varying *outer)
 {
     const Graph *body = x->regions[0];
-    const uint32_t carried = (uint32_t)attr_int(x, ATTR_carried, 0);
-    bool *varies = NEW_ARRAY(body->arena, bool, body->nodes.n + 1), again = true;
+    const uint32_t carried = (uint32_t)attr_int(x, ATTR_carried, 0),
+                   captured = carried + (uint32_t)attr_int(x, ATTR_scanned, 0);
+    Varying v = lift_varying(body);
     for (uint32_t k = 0; k < x->nargs; k++)
-        varies[body->params.at[k + 1]->id] = outer[x->args[k]->id];
-    while (again) {
+        if (outer->is[x->args[k]->id])
+            lift_param_varies(body, k + 1,
+                              k < captured ? LIFT_UNKNOWN : outer->step[x->args[k]->id], &v);
+    for (bool again = true; again;) {
         again = false;
-        for (uint32_t i = 0; i < body->nodes.n; i++)
-            for (uint32_t k = 0; k < body->nodes.at[i]->nargs; k++)
-                varies[i] |= varies[body->nodes.at[i]->args[k]->id];
+        lift_find_varying(body, &v);
         for (uint32_t k = 0; k < carried; k++) {
-            const bool next = varies[body->results.at[k]->id];
-            bool *was = &varies[body->params.at[k + 1]->id];
-            again |= next && !*was;
-            *was |= next;
+            if (!v.is[body->results.at[k]->id] || v.is[body->params.at[k + 1]->id]) continue;
+            lift_param_varies(body, k + 1, LIFT_UNKNOWN, &v);
+            again = true;
         }
     }
-    return varies;
+    return v;
 }
 
-bool lift_can_loop(const Node *x, const bool *outer)
+bool lift_can_loop(const Node *x, const Varying *outer)
 {
     const Graph *body = x->regions[0];
-    const bool *varies = inner_varies(x, outer);
+    const Varying varies = inner_varying(x, outer);
     if (body->roots.n) return false;
     for (uint32_t i = 0; i < body->nodes.n; i++) {
         const Node *n = body->nodes.at[i];
-        const bool can = n->op == OP_loop           ? lift_can_loop(n, varies)
+        const bool can = n->op == OP_loop           ? lift_can_loop(n, &varies)
                          : node_has(n, OPF_RESULT)  ? true
                          : n->op == OP_region_param ? n->type.rank < MAX_RANK - 1
-                                                    : lift_can(n, varies);
+                                                    : lift_can(n, &varies);
         if (!can) return false;
     }
     for (uint32_t i = 0; i < body->results.n; i++)
@@ -49,22 +49,24 @@ bool lift_can_loop(const Node *x, const bool *outer)
     return true;
 }
 
-// The body for all iterations of the outer loop.
-static Graph *lift_body(const Lift *l, const Node *x, const bool *varies)
+// The body for all iterations of the outer loop. Parameters with a step have another one behind
+// all, which is their value in iteration 0 of the outer loop; args receives its operands from
+// *nargs on.
+static Graph *lift_body(Lift *l, const Node *x, Varying varies, Node **args, int *nargs)
 {
     Graph *body = x->regions[0], *new = graph_beside(body);
     const uint32_t carried = (uint32_t)attr_int(x, ATTR_carried, 0);
     Lift in = {.dst = new,
                .count = l->count,
                .image = NEW_ARRAY(body->arena, Node *, body->nodes.n + 1),
-               .varies = NEW_ARRAY(body->arena, bool, body->nodes.n + 1),
+               .first = NEW_ARRAY(body->arena, Node *, body->nodes.n + 1),
+               .varies = varies,
                .results = NEW_ARRAY(body->arena, Node **, body->nodes.n + 1)};
     new->role = x->role;
-    for (uint32_t i = 0; i < body->nodes.n; i++) in.varies[i] = varies[i];
     for (uint32_t i = 0; i < body->params.n; i++) {
         const Node *p = body->params.at[i];
         Type t = p->type;
-        if (varies[p->id]) {
+        if (varies.is[p->id]) {
             t = (Type){.dtype = p->type.dtype, .rank = p->type.rank + 1, .dim = {l->count}};
             for (int k = 0; k < p->type.rank; k++) t.dim[k + 1] = p->type.dim[k];
         }
@@ -72,11 +74,17 @@ static Graph *lift_body(const Lift *l, const Node *x, const bool *varies)
         in.image[p->id] = graph_region_param(new, &t);
         node_pass_name(p, in.image[p->id]);
     }
+    for (uint32_t i = 1; i < body->params.n; i++) {
+        const Node *p = body->params.at[i];
+        if (!varies.is[p->id] || varies.step[p->id] == LIFT_UNKNOWN) continue;
+        in.first[p->id] = graph_region_param(new, &p->type);
+        args[(*nargs)++] = lift_first(l, x->args[i - 1]);
+    }
     for (uint32_t i = 0; i < body->nodes.n; i++)
         if (!in.image[i]) lift_node(&in, body->nodes.at[i]);
     for (uint32_t i = 0; i < body->results.n; i++) {
         const Node *r = body->results.at[i];
-        const bool whole = i < carried && varies[body->params.at[i + 1]->id];
+        const bool whole = i < carried && varies.is[body->params.at[i + 1]->id];
         vec_push(new->arena, &new->results, whole ? lift_result(&in, r) : in.image[r->id]);
     }
     return new;
@@ -87,24 +95,25 @@ void lift_loop(Lift *l, const Node *x)
     const Graph *body = x->regions[0];
     const uint32_t carried = (uint32_t)attr_int(x, ATTR_carried, 0),
                    scanned = (uint32_t)attr_int(x, ATTR_scanned, 0);
-    const bool *varies = inner_varies(x, l->varies);
-    Graph *new = lift_body(l, x, varies);
-    Node **args = NEW_ARRAY(l->dst->arena, Node *, x->nargs + 1);
+    const Varying varies = inner_varying(x, &l->varies);
+    Node **args = NEW_ARRAY(l->dst->arena, Node *, 2 * x->nargs + 1);
+    int nargs = (int)x->nargs;
+    Graph *new = lift_body(l, x, varies, args, &nargs);
     for (uint32_t k = 0; k < x->nargs; k++) {
         args[k] = l->image[x->args[k]->id];
-        if (!varies[body->params.at[k + 1]->id]) continue;
+        if (!varies.is[body->params.at[k + 1]->id]) continue;
         args[k] = lift_result(l, x->args[k]);
         if (k >= carried && k < carried + scanned) args[k] = turned(l->dst, args[k]);
     }
     graph_stamp(l->dst, x, x->name);
-    Node *loop = graph_region_node(l->dst, OP_loop, args, (int)x->nargs, x->attrs, &new, 1);
+    Node *loop = graph_region_node(l->dst, OP_loop, args, nargs, x->attrs, &new, 1);
     Node **results = NEW_ARRAY(l->dst->arena, Node *, body->results.n + 1);
     for (uint32_t i = 0; i < body->results.n; i++) {
         const bool moves =
-            varies[i < carried ? body->params.at[i + 1]->id : body->results.at[i]->id];
+            varies.is[i < carried ? body->params.at[i + 1]->id : body->results.at[i]->id];
         results[i] = graph_result(l->dst, loop, (int)i);
         if (moves && i >= carried) results[i] = turned(l->dst, results[i]);
-        if (!moves && l->varies[x->id]) results[i] = lift_repeated(l->dst, results[i], l->count);
+        if (!moves && l->varies.is[x->id]) results[i] = lift_repeated(l->dst, results[i], l->count);
     }
     l->results[x->id] = results;
     l->image[x->id] = results[0];

@@ -25,7 +25,7 @@ typedef struct Loop {
     Graph *body;
     uint32_t ncarried, nscanned;
     int64_t count;
-    bool *varies; // by id
+    Varying varies;
 } Loop;
 
 // How carried value k comes about: it is joined with a term of each iteration, a, -a or a * b.
@@ -62,17 +62,14 @@ static bool find_fold(const Loop *l, uint32_t k, const uint32_t *readers, Fold *
     return out->a && out->reduce != OP_COUNT;
 }
 
-static bool *find_varying(const Loop *l)
+static Varying find_varying(const Loop *l)
 {
-    const Graph *body = l->body;
-    bool *varies = NEW_ARRAY(body->arena, bool, body->nodes.n + 1);
-    varies[body->params.at[0]->id] = true;
+    Varying v = lift_varying(l->body);
+    lift_param_varies(l->body, 0, 1, &v);
     for (uint32_t k = 0; k < l->nscanned; k++)
-        varies[body->params.at[1 + l->ncarried + k]->id] = true;
-    for (uint32_t i = 0; i < body->nodes.n; i++)
-        for (uint32_t k = 0; k < body->nodes.at[i]->nargs; k++)
-            varies[i] |= varies[body->nodes.at[i]->args[k]->id];
-    return varies;
+        lift_param_varies(l->body, 1 + l->ncarried + k, LIFT_UNKNOWN, &v);
+    lift_find_varying(l->body, &v);
+    return v;
 }
 
 // Bytes that an iteration may take.
@@ -100,11 +97,11 @@ static bool can(const Loop *l, int64_t memory_limit)
         if (!find_fold(l, k, readers, &fold)) return false;
     for (uint32_t i = 0; i < body->nodes.n; i++) {
         const Node *x = body->nodes.at[i];
-        const bool lifted = x->op == OP_loop          ? lift_can_loop(x, l->varies)
+        const bool lifted = x->op == OP_loop          ? lift_can_loop(x, &l->varies)
                             : node_has(x, OPF_RESULT) ? true
-                                                      : lift_can(x, l->varies);
+                                                      : lift_can(x, &l->varies);
         if (!lifted) return false;
-        if (l->varies[i]) bytes += x->op == OP_loop ? lift_loop_bytes(x) : lift_bytes(x);
+        if (l->varies.is[i]) bytes += x->op == OP_loop ? lift_loop_bytes(x) : lift_bytes(x);
     }
     return bytes <= allowed(l, memory_limit);
 }
@@ -142,11 +139,11 @@ static Node **vectorize(Graph *dst, const Loop *l, Node *const *map)
     Lift lift = {.dst = dst,
                  .count = l->count,
                  .image = NEW_ARRAY(dst->arena, Node *, body->nodes.n + 1),
+                 .first = NEW_ARRAY(dst->arena, Node *, body->nodes.n + 1),
                  .varies = l->varies,
                  .results = NEW_ARRAY(dst->arena, Node **, body->nodes.n + 1)};
     Node **result = NEW_ARRAY(dst->arena, Node *, body->results.n + 1);
-    const DType counter = body->params.at[0]->type.dtype;
-    lift.image[body->params.at[0]->id] = graph_iota(dst, counter, &l->count, 1, 0);
+    lift_counter(&lift, body);
     for (uint32_t k = 0; k < l->n->nargs; k++)
         lift.image[body->params.at[1 + k]->id] = map[l->n->args[k]->id];
     for (uint32_t i = 0; i < body->nodes.n; i++) {

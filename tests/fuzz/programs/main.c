@@ -39,6 +39,7 @@ const Variant variants[] = {
     {"unfused", "*", "f32", false, true, 0},
     {"no-invariants", "invariants", "f32", false, false, 0},
     {"no-loop_sums", "loop_sums", "f32", false, false, 0},
+    {"no-vectorize", "vectorize", "f32", false, false, 0},
     {"no-simplify", "simplify", "f32", false, false, 0},
     {"no-variance", "variance", "f32", false, false, 0},
     {"no-contract", "contract", "f32", false, false, 0},

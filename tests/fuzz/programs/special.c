@@ -296,6 +296,10 @@ static const char *const steps[] = {
     "0.5 * c + x * cast(uniform(shape(x), 0, 1), dtype(x))",
     "softmax(reshape(c + x, [-1]), 0)[0] * x",
     "tanh(c) * cast(i + 1, dtype(x)) * 0.1 - reverse(reshape(x, [-1]), 0)[0]",
+    "0.5 * c + sort(reshape(x, [-1]))[0] * x",
+    "reshape(x, [-1])[cast(i % 2, i32) * 0] * 0.5 + 0.2 * c",
+    "0.2 * c + x * scatter_add(zeros([3], dtype(x)), cast([i % 3, 0, 1], i32), cast([1, 2, 3], dtype(x)) * 0.1)[cast((i + 1) % 3, i32)]",
+    "0.3 * c + cumsum(reshape(x, [-1]))[0] * tanh(x)",
 };
 enum { STEPS = sizeof steps / sizeof *steps };
 
@@ -347,12 +351,19 @@ static void print_loop(const Draft *d, const Statement *s, Buf *out)
         print_list(x->dim + 1, x->rank - 1, out);
         buf_str(out, " = 0\n");
     }
-    buf_printf(out, "    c%d = zeros(", i);
-    print_list(x->dim + 1, x->rank - 1, out);
-    buf_printf(out, ", %s)\n    loop i%d in 0..%lld carry c%d over x%d = ", type_name(d, x->dtype),
-               i, (long long)x->dim[0], i, i);
+    const bool carries = s->raw[0] % 2 || s->raw[4] % 2; // else every round begins anew
+    if (carries) {
+        buf_printf(out, "    c%d = zeros(", i);
+        print_list(x->dim + 1, x->rank - 1, out);
+        buf_printf(out, ", %s)\n", type_name(d, x->dtype));
+    }
+    buf_printf(out, "    loop i%d in 0..%lld ", i, (long long)x->dim[0]);
+    if (carries) buf_printf(out, "carry c%d ", i);
+    buf_printf(out, "over x%d = ", i);
     print_operand(d, s, 0, out);
-    buf_printf(out, " {\n        c%d = ", i);
+    buf_str(out, " {\n");
+    if (!carries) buf_printf(out, "        c%d = 0.4 * x%d\n", i, i);
+    buf_printf(out, "        c%d = ", i);
     print_step(steps[s->raw[1] % STEPS], i, out);
     if (s->raw[2] % 3 == 0)
         buf_printf(out, "\n        c%d = c%d + cast(i%d, %s) * 0.01", i, i, i,
