@@ -194,8 +194,7 @@ typedef struct netc_compile_options {
     const char *dump_dir;     // writes a numbered file here after every pass; may be NULL
     const char *choices;      // the text of a choice table, or NULL
     int arch;                 // CUDA architecture (80, 90, 100); 0: the device's, else 90
-    // Computes only these outputs of the entry outputs_of (NULL: the only model). Inputs and other
-    // parts that they do not need are left out.
+    // Only these outputs of the entry outputs_of (NULL: the only model), and what they need.
     const char *outputs_of;
     const char *const *outputs;
     int noutputs;
@@ -214,8 +213,7 @@ typedef struct netc_compile_options {
     // A model.bin written from this program also runs with these batch sizes without a compiler.
     const int64_t *batches;
     int nbatches;
-    // In a file with several train blocks, the one that "train" and "eval" run, by its name (`train
-    // MODEL as NAME`; without `as`, the model's name). NULL: the first.
+    // The train block that "train" and "eval" run, by its name or its model's. NULL: the first.
     const char *program;
     // For a host with its own automatic differentiation. If arguments is not NULL (narguments may
     // be 0), the model outputs_of is compiled as a function and is the only entry. Parameters whose
@@ -240,6 +238,11 @@ typedef struct netc_compile_options {
     // ("@d.Z" may match, too), given a cotangent "@dd.X" for each gradient X. Takes no "@kept.N".
     const char *const *second;
     int nsecond;
+    // Computes the function for each of [calls] (0: one) slices along a new axis 0 of the outputs
+    // and of the inputs that match one of these patterns; other inputs are the same for all.
+    const char *const *mapped;
+    int nmapped;
+    int64_t calls;
 } netc_compile_options;
 
 // [name] appears in diagnostics and locates files of `use`. A model.bin is recognised by its
@@ -435,8 +438,7 @@ NETC_API netc_status netc_state_write(netc_session *s, const char *name, const n
                                       netc_error **err);
 // Waits, then checks all parameters and states: NETC_CHECK_FAILED, naming them, if one holds a NaN,
 // or if a parameter or an optimizer's state holds an infinity; NETC_INVALID, as saving, if one has
-// no value before the first batch. A caller with its own loop should call it before saving and at
-// times.
+// no value before the first batch. A caller with its own loop should call it before it saves.
 NETC_API netc_status netc_state_check(netc_session *s, netc_error **err);
 // Saves a checkpoint (safetensors), first to a temporary file: the old file is never damaged.
 NETC_API netc_status netc_state_save(netc_session *s, const char *path, netc_error **err);
@@ -465,8 +467,7 @@ typedef struct netc_load_options {
     // the model lacks is an error, unless netc wrote the file.
     const char *const *ignore;
     int nignore;
-    // Parameters whose matrices are transposed in the file; '*' matches any text. Matches that do
-    // not have two axes are loaded unchanged.
+    // Patterns: matrices that are transposed in the file. Others that match are loaded unchanged.
     const char *const *transpose;
     int ntranspose;
 } netc_load_options;
@@ -611,8 +612,7 @@ typedef struct netc_generate_options {
 // an output "logits", floats (texts, n, vocabulary) or, if n is 1, (texts, vocabulary).
 // - n = 1: tokens are fed one by one, and the entry keeps what it remembers in its states, which
 //   are restored at the end. "prefill" with input (texts, m) must write the same states.
-// - n > 1: the entry sees the last n tokens. If there are fewer, other tokens follow them, which a
-//   causal model ignores.
+// - n > 1: the entry sees the last n tokens, and behind fewer others, which a causal model ignores.
 NETC_API netc_status netc_generate(netc_session *s, const netc_generate_options *o,
                                    netc_error **err);
 
@@ -625,8 +625,7 @@ NETC_API netc_status netc_generate(netc_session *s, const netc_generate_options 
 // space. Decoding the tokens of any text gives back the same bytes.
 typedef struct netc_tokenizer_options {
     size_t size;
-    // How a file of ranks splits text: "gpt2", "cl100k", "llama3", "o200k"; NULL: by the file's
-    // name, if it is that of a published file.
+    // How a file of ranks splits text: "gpt2", "cl100k", "llama3", "o200k"; NULL: by its name.
     const char *pattern;
 } netc_tokenizer_options;
 NETC_API netc_status netc_tokenizer_open(const char *path, const netc_tokenizer_options *o,

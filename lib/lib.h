@@ -85,6 +85,9 @@ typedef struct Settings {
     int ngradients;
     const char **second; // or second derivatives: of these gradients, with respect to these
     int nsecond;
+    const char **mapped; // the function is computed for slices of these inputs
+    int nmapped;
+    int64_t calls; // how many; 0: once, for the inputs themselves
     bool keep;              // the function returns residuals, which its gradients take
     bool states;            // it takes and returns states instead of changing them
     bool training;          // models are compiled as for training
@@ -226,6 +229,8 @@ bool outputs_keep(const Settings *s, const char *only, Module *m);
 // Replaces that entry by a function with only those outputs, or by its gradients
 // (api/functional.c).
 bool functional_make(const Settings *s, const char *only, Module *m);
+// The graph of a function that writes no cells, for [calls] slices (api/mapped.c).
+Graph *mapped_graph(const Settings *s, Graph *src);
 netc_status outputs_keep_compiled(const netc_program *p, Program *compiled, netc_error **err);
 
 // -- further batches of a model.bin (api/batches.c) -----------------------------------------------

@@ -311,6 +311,28 @@ static bool has_gradient(const Making *k)
     return false;
 }
 
+// Replaces the function by that of several slices.
+static bool map_calls(const Making *k)
+{
+    const Graph *g = k->e->graph;
+    Names inputs = {NEW_ARRAY(g->arena, const char *, g->nodes.n + 1), 0};
+    for (uint32_t i = 0; i < g->nodes.n; i++)
+        if (g->nodes.at[i]->op == OP_input)
+            inputs.at[inputs.n++] = attr_str(g->nodes.at[i], ATTR_name);
+    check_names(k, "input", k->s->mapped, k->s->nmapped, &inputs);
+    for (uint32_t i = 0; i < g->roots.n; i++)
+        if (g->roots.at[i]->op == OP_assign) {
+            diag_error(k->m->diags, k->e->loc,
+                       "'%s' changes '%s', so it cannot be computed for several calls at once: "
+                       "with states, it takes and returns its states",
+                       k->e->name, attr_str(g->roots.at[i], ATTR_name));
+            break;
+        }
+    if (k->m->diags->errors) return false;
+    k->e->graph = mapped_graph(k->s, k->e->graph);
+    return !k->m->diags->errors;
+}
+
 bool functional_make(const Settings *s, const char *only, Module *m)
 {
     Making k = {s, m, NULL};
@@ -323,7 +345,7 @@ bool functional_make(const Settings *s, const char *only, Module *m)
     if (!check(&k) || !outputs_known(s, m, k.e) || (s->ngradients && !has_gradient(&k)))
         return false;
     k.e->graph = s->ngradients ? gradients(&k, s->gradients, s->ngradients) : function(&k);
-    if (m->diags->errors) return false;
+    if (m->diags->errors || (s->calls && !map_calls(&k))) return false;
     const char *names[] = {"init", k.e->name};
     module_keep(m, names, 2);
     return true;

@@ -130,6 +130,9 @@ static Settings settings_of(const Creation *c, const netc_compile_options *o)
                   .ngradients = o->ngradients,
                   .second = copy_list(a, o->second, o->nsecond),
                   .nsecond = o->nsecond,
+                  .mapped = copy_list(a, o->mapped, o->nmapped),
+                  .nmapped = o->nmapped,
+                  .calls = o->calls,
                   .keep = o->keep,
                   .states = o->states,
                   .training = o->training,
@@ -150,11 +153,10 @@ static netc_status check_lists(const netc_compile_options *o, netc_error **err)
         const char *field;
         const char *const *names;
         int n;
-    } list[] = {{"defines", o->defines, o->ndefines},
-                {"outputs", o->outputs, o->noutputs},
-                {"arguments", o->arguments, o->narguments},
-                {"gradients", o->gradients, o->ngradients},
-                {"second", o->second, o->nsecond}};
+    } list[] = {
+        {"defines", o->defines, o->ndefines},       {"outputs", o->outputs, o->noutputs},
+        {"arguments", o->arguments, o->narguments}, {"gradients", o->gradients, o->ngradients},
+        {"second", o->second, o->nsecond},          {"mapped", o->mapped, o->nmapped}};
     netc_status status = NETC_OK;
     for (size_t i = 0; i < sizeof list / sizeof *list && status == NETC_OK; i++)
         status = options_names(list[i].field, list[i].names, list[i].n, err);
@@ -180,6 +182,11 @@ static netc_status check_options(const netc_compile_options *o, Settings *s, net
         return lib_fail(err, NETC_INVALID,
                         "a memory limit of %lld bytes is not valid; give 0 or more",
                         (long long)o->memory_limit);
+    if (o->calls < 0 || (o->calls > 0) != (o->nmapped > 0) || (o->calls && !s->functional))
+        return lib_fail(err, NETC_INVALID,
+                        "a function is computed for the slices of %d inputs %lld times; give the "
+                        "names of the inputs (mapped) and how many slices they have (calls)",
+                        o->nmapped, (long long)o->calls);
     return NETC_OK;
 }
 

@@ -7,11 +7,12 @@
 //         h = u * h + (1 - u)         becomes      h = u * h + (1 - u)  emit before = h }
 //         emit y = matmul(h, v) }              y = matmul(hs, v)              one product, too
 //
-// Before the loop: what does not depend on carried values and is no elementwise code. After it:
-// stacked results that do not depend on carried values, or that mix elements of values that do
-// (sums, products). For these the loop stacks carried values; elementwise code between is computed
-// again. A stacked result of which only the sum over the iterations is read is carried as that sum.
-// Other sums that the loop accumulates are left to loop_sums, which runs before.
+// Before the loop: what does not depend on carried values and is no elementwise code, or is
+// computed from random draws. After it: stacked results that do not depend on carried values, or
+// that mix elements of values that do (sums, products). For these the loop stacks carried values;
+// elementwise code between is computed again. A stacked result of which only the sum over the
+// iterations is read is carried as that sum. Other sums that the loop accumulates are left to
+// loop_sums, which runs before.
 //
 // If carried values need more than elementwise code (an LSTM's products), the loop remains a loop.
 // Then only products with what all iterations have (weights) leave it: those of what is scanned

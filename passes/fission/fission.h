@@ -15,6 +15,7 @@ typedef struct FissionLoop {
     bool fits;      // it can be one kernel as it is
     bool products;  // it remains a loop, and only products leave it
     bool *moving;   // by id: depends on carried values
+    bool *drawn;    // by id: computed from draws, and not from carried values
     Varying varies; // what differs between iterations
     bool *liftable; // by id: independent of carried values, for all iterations at once
     bool *inside;   // by id: the new loop computes it

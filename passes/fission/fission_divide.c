@@ -28,6 +28,7 @@ static bool is_narrow(const FissionLoop *l, const Node *x)
 static bool takes(const FissionLoop *l, const Node *x)
 {
     if (l->products) return !is_narrow(l, x) || !l->liftable[x->id];
+    if (l->drawn[x->id]) return false;
     return recurrence_takes(x, l->moving[x->id], l->shape);
 }
 
@@ -36,7 +37,8 @@ static bool needs(const FissionLoop *l, const Node *x, bool *inside, bool *befor
 {
     if (inside[x->id] || before[x->id]) return true;
     if (!takes(l, x)) {
-        if (!l->liftable[x->id]) return false;
+        if (!l->liftable[x->id] || node_has(x, OPF_DRAWN))
+            return false; // (no kernel stores a leaf)
         before[x->id] = true;
         return true;
     }
@@ -142,7 +144,8 @@ static bool lifts_before(const FissionLoop *l)
     for (uint32_t i = n; i-- > 0;) {
         const Node *x = l->body->nodes.at[i];
         if (!(needed[i] |= l->before[i])) continue;
-        bytes += lift_bytes(x);
+        const int64_t own = lift_bytes(x);
+        bytes += own || !l->before[i] ? own : type_bytes(&x->type);
         for (uint32_t k = 0; k < x->nargs; k++) needed[x->args[k]->id] = true;
     }
     return bytes <= l->bytes;
@@ -193,6 +196,19 @@ static bool recurs(const FissionLoop *l)
     return false;
 }
 
+// By id: computed from draws, and not from carried values.
+static bool *find_drawn(const FissionLoop *l)
+{
+    bool *drawn = NEW_ARRAY(l->body->arena, bool, l->body->nodes.n + 1);
+    for (uint32_t i = 0; i < l->body->nodes.n; i++) {
+        const Node *x = l->body->nodes.at[i];
+        drawn[i] = node_has(x, OPF_DRAWN);
+        for (uint32_t k = 0; k < x->nargs; k++) drawn[i] |= drawn[x->args[k]->id];
+        drawn[i] &= !l->moving[i];
+    }
+    return drawn;
+}
+
 static Varying find_varying(const FissionLoop *l)
 {
     Varying v = lift_varying(l->body);
@@ -218,6 +234,7 @@ FissionLoop fission_divide(const Node *n, Graph *body, const bool *summed, int64
     l.shape = recurrence_shape(n);
     l.fits = recurrence_body(body, l.ncarried, l.shape);
     l.moving = recurrence_moving(body, l.ncarried);
+    l.drawn = find_drawn(&l);
     l.varies = find_varying(&l), l.liftable = NEW_ARRAY(body->arena, bool, size);
     bool regions = false;
     for (uint32_t i = 0; i < body->nodes.n; i++) {

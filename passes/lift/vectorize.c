@@ -11,14 +11,20 @@
 //
 // Requires: gradients expanded, precision chosen. Keeps: every value up to the order of additions.
 // Breaks: nothing. The cost is memory for all iterations of what is multiplied, summed or indexed:
-// as many bytes as the loop reads and stacks anyway, or MOST_BYTES, or an eighth of a memory limit.
-// Loops of micro-batches, which exist for the sake of memory, stay.
+// as many bytes as the loop reads and stacks anyway, or MOST_BYTES_*, or an eighth of a memory
+// limit. Loops of micro-batches, which exist for the sake of memory, stay.
 #include "passes/lift/lift.h"
 #include "passes/passes.h"
 #include "passes/regions.h"
 
-#define MOST_BYTES (2LL << 30)
 enum { MOST_NODES = 8000 };
+#define MOST_BYTES_CUDA (2LL << 30)
+#define MOST_BYTES_CPU  (256LL << 20)
+
+// Bytes that all iterations of a loop may take, unless it reads and stacks more; and at most.
+typedef struct Room {
+    int64_t most, limit; // limit: 0 for none
+} Room;
 
 typedef struct Loop {
     const Node *n;
@@ -73,19 +79,19 @@ static Varying find_varying(const Loop *l)
 }
 
 // Bytes that an iteration may take.
-static int64_t allowed(const Loop *l, int64_t memory_limit)
+static int64_t allowed(const Loop *l, const Room *room)
 {
     int64_t bytes = 0;
     for (uint32_t k = 0; k < l->nscanned; k++)
         bytes += type_bytes(&l->body->params.at[1 + l->ncarried + k]->type);
     for (uint32_t i = l->ncarried; i < l->body->results.n; i++)
         bytes += type_bytes(&l->body->results.at[i]->type);
-    if (bytes < MOST_BYTES / l->count) bytes = MOST_BYTES / l->count;
-    if (memory_limit && bytes > memory_limit / 8 / l->count) bytes = memory_limit / 8 / l->count;
+    if (bytes < room->most / l->count) bytes = room->most / l->count;
+    if (room->limit && bytes > room->limit / l->count) bytes = room->limit / l->count;
     return bytes;
 }
 
-static bool can(const Loop *l, int64_t memory_limit)
+static bool can(const Loop *l, const Room *room)
 {
     const Graph *body = l->body;
     if (!l->count || attr_int(l->n, ATTR_apart, 0) || body->roots.n || body->nodes.n > MOST_NODES)
@@ -103,7 +109,7 @@ static bool can(const Loop *l, int64_t memory_limit)
         if (!lifted) return false;
         if (l->varies.is[i]) bytes += x->op == OP_loop ? lift_loop_bytes(x) : lift_bytes(x);
     }
-    return bytes <= allowed(l, memory_limit);
+    return bytes <= allowed(l, room);
 }
 
 // Whether x is what a carried value becomes, which nothing else reads.
@@ -156,10 +162,6 @@ static Node **vectorize(Graph *dst, const Loop *l, Node *const *map)
     return result;
 }
 
-typedef struct Context {
-    int64_t memory_limit;
-} Context;
-
 static Graph *replace(void *ctx, const IdMap *done, Graph *g)
 {
     bool any = any_rebuilt(done, g);
@@ -173,7 +175,7 @@ static Graph *replace(void *ctx, const IdMap *done, Graph *g)
                   .nscanned = (uint32_t)attr_int(n, ATTR_scanned, 0),
                   .count = attr_int(n, ATTR_count, 0)};
         l.varies = find_varying(&l);
-        if (!can(&l, ((const Context *)ctx)->memory_limit)) continue;
+        if (!can(&l, ctx)) continue;
         loop[i] = l;
         any = true;
     }
@@ -195,6 +197,7 @@ static Graph *replace(void *ctx, const IdMap *done, Graph *g)
 Graph *pass_vectorize(Graph *g, Module *m, const PassOptions *o)
 {
     (void)m;
-    Context ctx = {o->memory_limit};
-    return over_regions(g, replace, &ctx);
+    const bool cuda = o->target && o->target->kind == TARGET_CUDA;
+    Room room = {cuda ? MOST_BYTES_CUDA : MOST_BYTES_CPU, o->memory_limit / 8};
+    return over_regions(g, replace, &room);
 }

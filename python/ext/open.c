@@ -31,7 +31,7 @@ typedef struct Opening {
     netc_compile_options o;
     netc_context_options context;
     netc_session_options session;
-    Strings defines, outputs, entries, arguments, gradients, second;
+    Strings defines, outputs, entries, arguments, gradients, second, mapped;
     PyObject *like; // arrays that fix dimensions, or None
     netc_dataset *data;
     Taken *taken;
@@ -100,6 +100,8 @@ static bool open_model(Model *m, Opening *p)
     p->o.ngradients = p->gradients.n;
     p->o.second = p->second.at;
     p->o.nsecond = p->second.n;
+    p->o.mapped = p->mapped.at;
+    p->o.nmapped = p->mapped.n;
     p->session.size = sizeof p->session;
     if (m->parent) {
         if (!model_enter(m->parent, true)) return false;
@@ -115,27 +117,26 @@ static bool open_model(Model *m, Opening *p)
 // open(cls, path, name, text, ...): an instance of cls. Either path or text is None.
 PyObject *model_open(PyObject *module, PyObject *args, PyObject *keywords)
 {
-    static const char *const names[] = {"cls",        "path",      "name",      "text",
-                                        "defines",    "precision", "device",    "seed",
-                                        "target",     "cache_dir", "tune_file", "kernels_dir",
-                                        "outputs_of", "outputs",   "entries",   "memory_limit",
-                                        "like",       "whole",     "share",     "stream",
-                                        "arguments",  "gradients", "training",  "keep",
-                                        "states",     "second",    "program",   NULL};
+    static const char *const names[] = {
+        "cls",        "path",    "name",      "text",         "defines",   "precision",
+        "device",     "seed",    "target",    "cache_dir",    "tune_file", "kernels_dir",
+        "outputs_of", "outputs", "entries",   "memory_limit", "like",      "whole",
+        "share",      "stream",  "arguments", "gradients",    "training",  "keep",
+        "states",     "second",  "program",   "mapped",       "calls",     NULL};
     State *s = PyModule_GetState(module);
     PyObject *class, *defines, *outputs = NULL, *entries = NULL, *share = Py_None;
-    PyObject *arguments = NULL, *gradients = NULL, *second = NULL;
+    PyObject *arguments = NULL, *gradients = NULL, *second = NULL, *mapped = NULL;
     unsigned long long stream = 0;
     int whole = 0, training = 0, keep = 0, states = 0;
-    long long seed = 0, limit = 0;
+    long long seed = 0, limit = 0, calls = 0;
     Opening p = {.like = Py_None};
     if (!PyArg_ParseTupleAndKeywords(
-            args, keywords, "OO&O&zO|zsLzO&O&O&zOOLOpOKOOpppOz", CONST_NAMES(names), &class,
+            args, keywords, "OO&O&zO|zsLzO&O&O&zOOLOpOKOOpppOzOL", CONST_NAMES(names), &class,
             path_given, &p.path, path_given, &p.name, &p.text, &defines, &p.o.precision, &p.device,
             &seed, &p.o.target, path_given, &p.context.cache_dir, path_given, &p.o.tune_file,
             path_given, &p.o.kernels_dir, &p.o.outputs_of, &outputs, &entries, &limit, &p.like,
             &whole, &share, &stream, &arguments, &gradients, &training, &keep, &states, &second,
-            &p.o.program))
+            &p.o.program, &mapped, &calls))
         return NULL;
     int is = PyObject_IsSubclass(class, s->model_type);
     if (is < 0) return NULL;
@@ -148,6 +149,7 @@ PyObject *model_open(PyObject *module, PyObject *args, PyObject *keywords)
     p.o.training = training;
     p.o.keep = keep;
     p.o.states = states;
+    p.o.calls = calls;
     Model *m = model_new(s, class, share == Py_None ? NULL : (Model *)share);
     if (!m) return NULL;
     m->stream = stream;
@@ -155,12 +157,13 @@ PyObject *model_open(PyObject *module, PyObject *args, PyObject *keywords)
               (!entries || strings(entries, &p.entries)) &&
               (!arguments || strings(arguments, &p.arguments)) &&
               (!gradients || strings(gradients, &p.gradients)) &&
-              (!second || strings(second, &p.second)) && open_model(m, &p);
+              (!second || strings(second, &p.second)) && (!mapped || strings(mapped, &p.mapped)) &&
+              open_model(m, &p);
     if (!ok && (p.error || PyErr_Occurred())) raise_error(s, p.error);
     netc_dataset_free(p.data);
     for (Py_ssize_t i = 0; i < p.ntaken; i++) taken_release(s, &p.taken[i]);
     free(p.taken), free(p.defines.at), free(p.outputs.at), free(p.entries.at);
-    free(p.arguments.at), free(p.gradients.at), free(p.second.at);
+    free(p.arguments.at), free(p.gradients.at), free(p.second.at), free(p.mapped.at);
     if (!ok) Py_CLEAR(m);
     return (PyObject *)m;
 }

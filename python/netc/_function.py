@@ -20,6 +20,7 @@ class Function:
         outputs = [outputs] if isinstance(outputs, str) else list(outputs or ())
         self._model, self._options, self._outputs = model, dict(arguments=params, training=training, states=states), outputs
         self._plain, self._gradients, self._compiling = None, {}, compiling
+        self._made, self._mapped = {}, {}  # by entry: how it was compiled; by entry, inputs, calls
         declared = model.entry(self.name).declared or [name for name, _, _, _ in model.entry(self.name).inputs]
         self.keeping = self._compile(outputs, keep=True)
         ports = [port[:3] for port in self.keeping.inputs]
@@ -40,7 +41,19 @@ class Function:
 
     def _compile(self, outputs, **more):
         self._compiling(f"the gradients of '{self.name}'" if "gradients" in more else f"'{self.name}'")
-        return self._model._functional(self.name, outputs=outputs, **self._options, **more)
+        options = dict(outputs=outputs, **self._options, **more)
+        entry = self._model._functional(self.name, **options)
+        self._made[entry] = options
+        return entry
+
+    def mapped(self, entry, inputs, calls):
+        """One of this function's entries, computed for [calls] slices along a new axis 0 of its outputs and
+        of the inputs with these names. It is compiled at the first request."""
+        key = entry, tuple(inputs), calls
+        if key not in self._mapped:
+            self._compiling(f"{calls} calls of '{self.name}'")
+            self._mapped[key] = self._model._functional(self.name, mapped=list(inputs), calls=calls, **self._made[entry])
+        return self._mapped[key]
 
     @property
     def plain(self):

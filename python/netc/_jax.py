@@ -35,26 +35,57 @@ class _Calls:
     as this object lives. graphs: XLA may make them part of its CUDA graphs; it then provides their
     temporaries."""
 
-    def __init__(self, graphs):
+    def __init__(self, function, graphs):
         _register()
-        self.graphs, self.keys = graphs, {}
+        self.function, self.graphs, self.keys = function, graphs, {}
         weakref.finalize(self, _forget, self.keys)
 
     def __call__(self, entry, given):
         """The entry's outputs for these arrays, both by name."""
+        found = self._mapped(entry, (), 0)(*[given[name] for name, _, _, _ in entry.inputs])
+        return dict(zip([name for name, _, _, _ in entry.outputs], found))
+
+    def _mapped(self, entry, mapped, calls):
+        """A function of arrays in the order of the entry's inputs. calls: for how many slices of the inputs
+        that are [mapped] it computes the entry; 0: for the inputs themselves."""
+        names = [name for name, _, _, _ in entry.inputs]
+
+        @jax.custom_batching.custom_vmap
+        def call(*arrays):
+            used, given = self.function.mapped(entry, mapped, calls) if calls else entry, dict(zip(names, arrays))
+            return self._ffi(used, [given[name] for name, _, _, _ in used.inputs])
+
+        @call.def_vmap
+        def batched(size, among, *arrays):
+            # Of a vmap within a vmap, both axes become one.
+            both = tuple(name for name, new in zip(names, among) if new or name in mapped)
+            n, merged = size * max(calls, 1), []
+            for name, new, x in zip(names, among, arrays):
+                if name in both:
+                    own = x.shape[new + (name in mapped):]
+                    x = x.reshape((size if new else 1, calls if name in mapped else 1, *own))
+                    x = jax.numpy.broadcast_to(x, (size, max(calls, 1), *own)).reshape((n, *own))
+                merged.append(x)
+            found = self._mapped(entry, both, n)(*merged)
+            if calls:
+                found = [y.reshape((size, calls, *y.shape[1:])) for y in found]
+            return tuple(found), (True,) * len(found)
+
+        return call
+
+    def _ffi(self, entry, arrays):
         if entry not in self.keys:
             self.keys[entry] = secrets.randbits(62)  # no other process's: compiled code may be kept in files
             _netc.called()[self.keys[entry]] = entry
         results = [jax.ShapeDtypeStruct(shape, _TYPES[dtype]) for _, dtype, shape, _ in entry.outputs]
         if not results:
-            return {}
+            return ()
+        n = len(results)
         if self.graphs:
             entry.warm_up()  # XLA need not call it once before it captures it
             results.append(jax.ShapeDtypeStruct((entry.temporaries + 256,), "uint8"))
         name = "netc_call_in_graphs" if self.graphs else "netc_call"
-        call = jax.ffi.ffi_call(name, results, vmap_method="sequential")
-        results = call(*[given[name] for name, _, _, _ in entry.inputs], key=numpy.int64(self.keys[entry]))
-        return dict(zip([name for name, _, _, _ in entry.outputs], results))
+        return tuple(jax.ffi.ffi_call(name, results)(*arrays, key=numpy.int64(self.keys[entry]))[:n])
 
 
 def _forget(keys):
@@ -86,7 +117,7 @@ class JaxFunction:
         if graphs and f.keeping.checks:
             raise Error(f"'{f.name}' checks indices or asserts, which a CUDA graph could not report: state the range of "
                         "indices where they are declared (i: i32[n] in 0..10), or leave out graphs=True")
-        self._calls = _Calls(graphs and f.device != "cpu")
+        self._calls = _Calls(f, graphs and f.device != "cpu")
         self._names = [name for name, _, _ in f.inputs] + [f"@was.{name}" for name, _, _ in f.reads]
         self._results = [name for name, _, _ in f.outputs] + [f"@now.{name}" for name, _, _ in f.changes]
         self._tuple = collections.namedtuple(f.name, [name for name, _, _ in f.outputs], rename=True)

@@ -100,6 +100,48 @@ def test_vmap():
     near(jax.vmap(lambda x: f(x, LABEL, params=P))(xs), jnp.stack([own(P, x, LABEL)[0] for x in xs]))
     near(jax.jit(jax.vmap(jax.grad(lambda x: f(x, LABEL, params=P))))(xs),
          jnp.stack([jax.grad(lambda x: own(P, x, LABEL)[0])(x) for x in xs]))
+    # Members of an ensemble, members beside examples, one axis within another, an axis that is not the first.
+    ps = jax.tree.map(lambda v: jnp.stack([v, v * 0.9, v + 0.1]), P)
+    value, theirs = (lambda p, x: f(x, LABEL, params=p)), (lambda p, x: own(p, x, LABEL)[0])
+    for axes in ((0, None), (0, 0), (None, 0)):
+        given = [of if axis == 0 else one for axis, of, one in zip(axes, (ps, xs), (P, X))]
+        near(*[jax.vmap(g, axes)(*given) for g in (value, theirs)])
+    near(*[jax.vmap(jax.vmap(jax.grad(g), (None, 0)), (0, None))(ps, xs) for g in (value, theirs)])
+    near(*[jax.vmap(jax.vmap(jax.grad(g), (0, None)), (None, 0))(ps, xs) for g in (value, theirs)])
+    near(*[jax.vmap(jax.vmap(g, (0, 0)), (None, 0))(ps, jnp.stack([xs, xs + 1])) for g in (value, theirs)])
+    near(*[jax.vmap(lambda x: g(P, x.T), -1)(xs.T) for g in (value, theirs)])
+    # One call each, not one for every example; of a function of the model's own parameters, too.
+    for g in (jax.vmap(lambda x: f(x, LABEL, params=P)), jax.vmap(m.jax(outputs="logits"))):
+        text = jax.jit(g).lower(xs).as_text()
+        check("while" not in text and text.count("netc_call") == 1, text)
+    same(jax.vmap(m.jax(outputs="best"))(xs).tolist(), [own(P, x, LABEL)[1].argmax(1).tolist() for x in xs])
+
+
+def test_vmap_checks():
+    """What an entry checks of each example, and its draws, which are those of one call."""
+    n = netc.compile("""
+model look(table: f32[5, 2], i: i32[3]) { return y = table[i] }
+model drawn(x: f32[4]) { return y = x + uniform([4], 0, 1) }
+model sure(x: f32[4]) { assert all(x > 0), "positive"; return y = log(x) }
+""", device=DEVICE)
+    table, i = jnp.arange(10, dtype=jnp.float32).reshape(5, 2), jnp.asarray([[0, 4, 2], [3, 3, 1]], jnp.int32)
+    look = n.jax("look")
+    same(jax.vmap(look, (None, 0))(table, i).tolist(), table[i].tolist())
+    same(jax.vmap(look)(jnp.stack([table, table + 1]), i).tolist(), [table[i[0]].tolist(), (table + 1)[i[1]].tolist()])
+    for wrong in (5, -1):
+        with raises(Exception, f"index of gather: {wrong} at element 1 is outside 0..5"):
+            jax.block_until_ready(jax.vmap(look)(jnp.stack([table, table]), i.at[0, 1].set(wrong)))
+    sure = n.jax("sure")
+    near(jax.vmap(sure)(jnp.ones((2, 4))), jnp.zeros((2, 4)))
+    with raises(Exception, "positive"):
+        jax.block_until_ready(jax.vmap(sure)(jnp.ones((2, 4)).at[1, 2].set(-1)))
+    drawn = n.jax("drawn", states=True)
+    s, xs = drawn.states(), jnp.zeros((2, 4))
+    y, then = jax.vmap(drawn, (None, 0))(s, xs)
+    same(y.tolist(), [drawn(s, xs[0])[0].tolist()] * 2)
+    apart = {"@runs.drawn": jnp.asarray([0, 1], jnp.int32)}
+    same(jax.vmap(drawn)(apart, xs)[0].tolist(), [drawn({"@runs.drawn": k}, xs[0])[0].tolist() for k in apart["@runs.drawn"]])
+    same(then["@runs.drawn"].tolist(), [1, 1])
 
 
 NORMED = """

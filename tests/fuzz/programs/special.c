@@ -298,7 +298,7 @@ static const char *const steps[] = {
     "tanh(c) * cast(i + 1, dtype(x)) * 0.1 - reverse(reshape(x, [-1]), 0)[0]",
     "0.5 * c + sort(reshape(x, [-1]))[0] * x",
     "reshape(x, [-1])[cast(i % 2, i32) * 0] * 0.5 + 0.2 * c",
-    "0.2 * c + x * scatter_add(zeros([3], dtype(x)), cast([i % 3, 0, 1], i32), cast([1, 2, 3], dtype(x)) * 0.1)[cast((i + 1) % 3, i32)]",
+    "0.2 * c + x * scatter_add(zeros([3], dtype(x)), cast((cast(iota([3], 0), i64) * 2 + i) % 3, i32), cast([1, 2, 3], dtype(x)) * 0.1)[cast((i + 1) % 3, i32)]",
     "0.3 * c + cumsum(reshape(x, [-1]))[0] * tanh(x)",
 };
 enum { STEPS = sizeof steps / sizeof *steps };
@@ -327,15 +327,15 @@ static bool derive_loop(const Draft *d, Statement *s)
 }
 
 // A step's pattern, its letters c, x and i (words of one letter) with the statement's number.
-static bool is_letter(char c)
+static bool is_word(char c)
 {
-    return c >= 'a' && c <= 'z';
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
 }
 
 static void print_step(const char *pattern, int number, Buf *out)
 {
     for (const char *p = pattern; *p; p++) {
-        bool word = strchr("cxi", *p) && (p == pattern || !is_letter(p[-1])) && !is_letter(p[1]);
+        bool word = strchr("cxi", *p) && (p == pattern || !is_word(p[-1])) && !is_word(p[1]);
         buf_char(out, *p);
         if (word) buf_printf(out, "%d", number);
     }
