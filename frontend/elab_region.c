@@ -243,6 +243,18 @@ static bool loop_open(Elab *e, Loop *l)
     return ok;
 }
 
+// Whether a loop of this body emits as [name], which the loop then gives a value around it.
+static bool emits_as(const Block *b, const char *name)
+{
+    for (uint32_t i = 0; b && i < b->stmts.n; i++) {
+        const Stmt *s = b->stmts.at[i];
+        if (s->kind == STMT_EMIT && !strcmp(s->name, name)) return true;
+        if (s->kind != STMT_LOOP && (emits_as(s->body, name) || emits_as(s->orelse, name)))
+            return true;
+    }
+    return false;
+}
+
 // Whether some statement of a loop's body gives the name a new value, in whichever of its choices.
 static bool assigns(const Block *b, const char *name)
 {
@@ -250,6 +262,7 @@ static bool assigns(const Block *b, const char *name)
         const Stmt *s = b->stmts.at[i];
         for (uint32_t k = 0; s->kind == STMT_LET && k < s->names.n; k++)
             if (!strcmp(s->names.at[k].name, name)) return true;
+        if (s->kind == STMT_LOOP && emits_as(s->body, name)) return true;
         if (assigns(s->body, name) || assigns(s->orelse, name)) return true;
     }
     return false;
@@ -259,6 +272,7 @@ static bool assigns(const Block *b, const char *name)
 static bool loop_results(Elab *e, Loop *l, Region *r)
 {
     bool ok = !r->poisoned, assigned = false;
+    const Item *idle = NULL; // the first that no iteration assigns
     for (uint32_t i = 0; i < l->ncarried; i++) {
         const Item *item = &l->s->names.at[i];
         Val v = name_value(e, item->name, item->name_span);
@@ -275,7 +289,10 @@ static bool loop_results(Elab *e, Loop *l, Region *r)
             diag_note(e->diags, d, "start it with the right type: zeros(shape) or cast(…)");
             ok = false;
         }
-        assigned |= assigns(l->s->body, item->name);
+        if (assigns(l->s->body, item->name))
+            assigned = true;
+        else if (!idle)
+            idle = item;
         vec_push(e->arena, &r->g->results, n);
     }
     for (uint32_t i = 0; i < r->written.n; i++)
@@ -283,6 +300,15 @@ static bool loop_results(Elab *e, Loop *l, Region *r)
     for (uint32_t i = 0; i < r->emit.n; i++) vec_push(e->arena, &r->g->results, r->emit.at[i]);
     for (uint32_t i = 0; i < r->assert_cond.n; i++)
         vec_push(e->arena, &r->g->results, r->assert_cond.at[i]);
+    if (ok && idle && (assigned || r->g->results.n > l->ncarried)) {
+        Diag *d = error_at(e, idle->name_span,
+                           "the loop carries '%s', but its body never assigns it", idle->name);
+        diag_note(
+            e->diags, d,
+            "if it is to change, assign it; a value that stays the same is read without being "
+            "carried");
+        return false;
+    }
     if (!ok || assigned || r->g->results.n > l->ncarried) return ok;
     fail(e, l->s->span, "this loop %s, emits nothing and writes no state",
          l->ncarried ? "assigns nothing that it carries" : "carries nothing");
