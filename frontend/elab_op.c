@@ -5,6 +5,13 @@
 #include "frontend/elab.h"
 #include "ir/scalar.h"
 
+static Val fail_overflow(Elab *e, Span at)
+{
+    Diag *d = error_at(e, at, "the integers overflow 64 bits");
+    diag_note(e->diags, d, "as a float, write one of the numbers with a point: 2.0 ** 64");
+    return val_poison();
+}
+
 // An elementwise op on numbers. Integers stay integers if the op's type rule allows it.
 static Val fold_numbers(Elab *e, Op op, Val *v, const Span *spans, int n, Span at)
 {
@@ -43,8 +50,10 @@ static Val fold_numbers(Elab *e, Op op, Val *v, const Span *spans, int n, Span a
     int64_t checked;
     if (t == DT_I64 && ((op == OP_add && __builtin_add_overflow(s[0].i, s[1].i, &checked)) ||
                         (op == OP_sub && __builtin_sub_overflow(s[0].i, s[1].i, &checked)) ||
-                        (op == OP_mul && __builtin_mul_overflow(s[0].i, s[1].i, &checked))))
-        return fail(e, at, "the integers overflow 64 bits");
+                        (op == OP_mul && __builtin_mul_overflow(s[0].i, s[1].i, &checked)) ||
+                        (op == OP_floordiv && s[0].i == INT64_MIN && s[1].i == -1) ||
+                        ((op == OP_neg || op == OP_abs) && s[0].i == INT64_MIN)))
+        return fail_overflow(e, at);
     Scalar r = scalar_apply(op, t, compares ? DT_BOOL : t, s[0], s[1], s[2], false);
     if (compares || (first && v[1].kind == V_BOOL)) return val_bool(r.i);
     return floats ? val_float(r.f) : val_int(r.i);
@@ -119,11 +128,11 @@ static const Op binary_op[] = {
     [BIN_OR] = OP_or,
 };
 
-// base ** n for integers; false if it overflows.
+// base ** n for integers, n >= 0; false if it overflows.
 static bool int_power(int64_t base, int64_t n, int64_t *out)
 {
     *out = 1;
-    if (n < 0 || n > 4096) return false;
+    if (base >= -1 && base <= 1) n = n ? 2 - n % 2 : 0; // the others overflow after at most 64
     for (; n > 0; n--)
         if (__builtin_mul_overflow(*out, base, out)) return false;
     return true;
@@ -160,7 +169,8 @@ Val binary_values(Elab *e, BinaryOp op, Val a, Val b, Span sa, Span sb, Span at)
         return val_bool(val_equal(&a, &b) == (op == BIN_EQ));
     if (weak && op == BIN_POW && a.kind == V_INT && b.kind == V_INT) {
         int64_t r;
-        if (int_power(a.i, b.i, &r)) return val_int(r);
+        if (b.i >= 0) return int_power(a.i, b.i, &r) ? val_int(r) : fail_overflow(e, at);
+        if (a.i == 0) return fail(e, at, "division by zero");
     }
     double exponent;
     if (op == BIN_POW && tensors && val_number(&b, &exponent)) {
