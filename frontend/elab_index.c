@@ -95,6 +95,20 @@ bool index_known(Elab *e, Val *v, int64_t size, int axis, Span span)
             if (!index_known(e, &list.seq->at[i], size, axis, span)) return false;
         }
         *v = list;
+    } else if (v->kind == V_TENSOR) {
+        // A kernel would report it, but nothing does if what it selects is folded.
+        const Node *at = v->node;
+        while (at->op == OP_broadcast || at->op == OP_reshape) at = at->args[0];
+        if ((at->op != OP_const && at->op != OP_iota) || !dtype_is_int(at->type.dtype)) return true;
+        const Range r = range_of_node(at);
+        if (r.low < 0 || r.high >= size) {
+            Diag *d = error_at(e, span, "index %lld of axis %d, whose size is %lld",
+                               (long long)(r.low < 0 ? r.low : r.high), axis, (long long)size);
+            if (r.low < 0 && r.low >= -size && r.high < size)
+                diag_note(e->diags, d,
+                          "only integers and lists of them count from the end, not tensors");
+            return false;
+        }
     }
     return true;
 }
