@@ -165,12 +165,14 @@ static int start(PyObject *module)
     s->dlpack = PyUnicode_InternFromString("__dlpack__");
     s->dlpack_device = PyUnicode_InternFromString("__dlpack_device__");
     s->dlpack_exchange = PyUnicode_InternFromString("__dlpack_c_exchange_api__");
+    s->harden_mask = PyUnicode_InternFromString("harden_mask");
     s->out = PyUnicode_InternFromString("out");
     s->versions = Py_BuildValue("{s(ii)}", "max_version", 1, 1);
     s->called = PyDict_New();
     bool made = s->called && s->dlpack && s->dlpack_exchange && s->dlpack_device && s->out &&
-                s->versions && buffers_find(&s->buffers) && array_type_make(module, s) &&
-                entry_type_make(module, s) && model_type_make(module, s);
+                s->harden_mask && s->versions && buffers_find(&s->buffers) &&
+                array_type_make(module, s) && entry_type_make(module, s) &&
+                model_type_make(module, s);
     return made ? 0 : -1;
 }
 
@@ -204,6 +206,7 @@ static int clear_state(PyObject *module)
     Py_CLEAR(s->called);
     Py_CLEAR(s->exchange_type);
     Py_CLEAR(s->dlpack_exchange);
+    Py_CLEAR(s->harden_mask);
     Py_CLEAR(s->dlpack);
     Py_CLEAR(s->dlpack_device);
     Py_CLEAR(s->out);

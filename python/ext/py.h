@@ -41,6 +41,8 @@ typedef struct State {
     PyObject *dlpack_exchange;
     PyObject *exchange_type;           // the last type asked for DLPack's C functions,
     const struct DlExchange *exchange; // and they, or NULL
+    bool masked;                       // it is one of numpy.ma's
+    PyObject *harden_mask;             // a name that only those have
     PyObject *versions;                // {"max_version": (1, 1)}
     PyObject *called;                  // entries by the keys that XLA calls them by (ffi.c)
     int forks;                         // that led to this process

@@ -268,7 +268,7 @@ typedef struct DlExchange {
     int (*work_stream)(int device_type, int32_t device, void **stream);
 } DlExchange;
 
-// Those of o's type, or NULL. What the last type has is remembered.
+// Those of o's type, or NULL. What the last type has, and is, is remembered.
 static const DlExchange *exchange_of(State *s, PyObject *o)
 {
     PyObject *type = (PyObject *)Py_TYPE(o);
@@ -284,6 +284,7 @@ static const DlExchange *exchange_of(State *s, PyObject *o)
     Py_INCREF(type);
     s->exchange_type = type;
     s->exchange = x;
+    s->masked = PyObject_HasAttr(type, s->harden_mask);
     Py_XDECREF(before);
     return x;
 }
@@ -343,7 +344,12 @@ bool take(State *s, PyObject *o, const char *what, const Wish *want, Taken *out)
     *out = (Taken){0};
     bool ok = false;
     const DlExchange *x = exchange_of(s, o);
-    if (x) {
+    if (s->masked) { // its memory holds the masked elements, too
+        raise_text(s,
+                   "%s is a masked array, whose mask would be ignored: give the elements that are "
+                   "meant, such as a.filled(0), or a.data for all",
+                   what);
+    } else if (x) {
         ok = take_exchanged(s, x, o, what, want, out);
     } else if (s->buffers.check(o)) {
         ok = take_buffer(s, o, what, want, out);

@@ -100,6 +100,9 @@ def test_bad_calls():
         (dict(x=[[1], [2, 3]], y=X), netc.Error, ["different lengths"]),
         (dict(x=[1, "a", 2, 3], y=X), netc.Error, ["'x' must be f32"]),
         (dict(x=np.zeros((1,) * 9, "f4"), y=X), netc.Error, ["9 axes"]),
+        (dict(x=np.ma.array(X, mask=[1, 0, 0, 0]), y=X), netc.Error, ["'x' is a masked array", "a.filled(0)"]),
+        (dict(x=[np.ma.masked, 1, 2, 3], y=X), netc.Error, ["'x'"]),
+        (dict(x=X, y=X, out={"z": np.ma.zeros(4, "f4")}), netc.Error, ["a masked array"]),
     ]:
         with raises(kind, *words):
             m(**arguments)
