@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "lib/inspect/inspect.h"
+#include "runtime/data/images.h"
 #include "runtime/data/tokens.h"
 
 typedef struct Show {
@@ -194,6 +195,47 @@ static void show_tokens(Show *s, bool wide)
     rt_array_free(&a);
 }
 
+// Whether the path is a folder or an archive as a data set of images is, not a published model's.
+static bool holds_images(const char *path)
+{
+    static const char *const of_a_model[] = {"model.safetensors", "model.safetensors.index.json"};
+    char file[4096];
+    struct stat st;
+    for (size_t i = 0; i < sizeof of_a_model / sizeof *of_a_model; i++) {
+        snprintf(file, sizeof file, "%s/%s", path, of_a_model[i]);
+        if (!stat(file, &st)) return false;
+    }
+    return !stat(path, &st) && rt_images_named(path);
+}
+
+static void show_images(Show *s)
+{
+    RtListing l = {0};
+    RtError e = {0};
+    struct stat st;
+    const bool folder = !stat(s->path, &st) && S_ISDIR(st.st_mode);
+    if (folder ? rt_list_folder(&l, s->path, &e) : rt_list_tar(&l, s->path, &e)) {
+        s->status = folder && !l.n
+                        ? lib_fail(s->err, NETC_INVALID,
+                                   "%s holds no model.safetensors, no .npy files and no PNG or "
+                                   "JPEG images: name a file in it",
+                                   s->path)
+                        : lib_fail_rt(s->err, &e);
+        rt_list_free(&l);
+        return;
+    }
+    buf_printf(&s->text, "%s: %s image%s", s->path, grouped(s->arena, l.n), l.n == 1 ? "" : "s");
+    if (l.nclasses)
+        buf_printf(&s->text, ", whose labels are their folders:\n");
+    else
+        buf_printf(&s->text, "%s labels\n", l.labels ? " with" : " without");
+    int64_t *of = NEW_ARRAY(s->arena, int64_t, l.nclasses + 1);
+    for (int64_t i = 0; i < l.n && l.nclasses; i++) of[l.image[i].label]++;
+    for (int i = 0; i < l.nclasses; i++)
+        buf_printf(&s->text, "  %d  %s  %s\n", i, plain(s, l.classes[i]), grouped(s->arena, of[i]));
+    rt_list_free(&l);
+}
+
 static bool holds_tensors(const char *path, const unsigned char *head, size_t n)
 {
     struct stat st;
@@ -224,6 +266,8 @@ static void show(void *arg)
         show_model(s);
     else if (rt_token_recognise(head, n))
         show_tokens(s, rt_token_wide(head));
+    else if (holds_images(s->path))
+        show_images(s);
     else if (holds_tensors(s->path, head, n))
         show_tensors(s);
     else

@@ -37,6 +37,18 @@ expect 1 "cut.safetensors" "$NETC" show cut.safetensors
 : >empty.npy
 expect 1 "empty.npy is empty" "$NETC" show empty.npy m.safetensors
 shown "  netc.model: m.net"
+# Folders of images, as data sets are; and of nothing that is read.
+mkdir -p photos/cat photos/dog/more flat other
+touch photos/cat/a.png photos/cat/b.jpg photos/dog/more/c.jpeg flat/a.png other/notes.txt
+expect 0 "photos: 3 images, whose labels are their folders:" "$NETC" show photos
+shown "  0  cat  2"
+shown "  1  dog  1"
+expect 0 "1 image without labels" "$NETC" show flat/
+expect 1 "other holds no model.safetensors, no .npy files and no PNG or JPEG images" "$NETC" show other
+touch photos/d.png
+expect 1 "photos holds images next to folders of classes" "$NETC" show photos
+mkdir model && cp m.safetensors model/model.safetensors
+expect 0 "2 tensors" "$NETC" show model
 expect 1 "give files to show" "$NETC" show
 # Files of tokens: their header says how wide they are.
 tokens() { printf '%b' "$1\x00\x00\x00$(printf '\\x00%.0s' $(seq 1012))$2"; }
