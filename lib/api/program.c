@@ -1,5 +1,6 @@
 // Programs: creation from source and options, reference counts, release. (api/ports.c describes
 // their contents.)
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -166,6 +167,10 @@ static netc_status check_lists(const netc_compile_options *o, netc_error **err)
     if (status == NETC_OK && (o->nbatches < 0 || (o->nbatches && !o->batches)))
         status =
             lib_fail(err, NETC_INVALID, "batches: %d of them, but none are given", o->nbatches);
+    for (int i = 0; status == NETC_OK && i < o->nbatches; i++)
+        if (o->batches[i] < 1)
+            status = lib_fail(err, NETC_INVALID, "batches: %" PRId64 " is no size of a batch",
+                              o->batches[i]);
     return status;
 }
 

@@ -84,15 +84,18 @@ static void options(void)
     netc_context *c = NULL;
     const netc_context_options none = {0};
     REFUSED(NETC_INVALID, size, netc_context_create(&none, &c, &err));
-    for (int i = 0; i < 4; i++) {
+    const int64_t batches[] = {0, -1};
+    for (int i = 0; i < 5; i++) {
         static const char *const why[] = {"defines: number 1 of 2 is NULL",
                                           "entries: 1 of them, but none are given",
-                                          "batches: 2 of them, but none are given", size};
+                                          "batches: 2 of them, but none are given", size,
+                                          "batches: 0 is no size of a batch"};
         NETC_INIT(netc_compile_options, o);
         if (i == 0) o.defines = names, o.ndefines = 2;
         if (i == 1) o.nentries = 1;
         if (i == 2) o.nbatches = 2;
         if (i == 3) o.size = 1;
+        if (i == 4) o.batches = batches, o.nbatches = 2;
         REFUSED(NETC_INVALID, why[i], netc_compile_text(ctx, "line.net", model, &o, &p, &err));
     }
     p = compiled(model);
