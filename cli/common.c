@@ -283,6 +283,7 @@ char *read_text(const char *path)
 
 int fail_to_read_text(const char *path, const char *wanted)
 {
+    if (!*path) return fail("the name of a file is empty: name one");
     if (errno == EILSEQ) return fail("%s is not text: %s", path, wanted);
     return fail("cannot read %s: %s", path, strerror(errno));
 }
