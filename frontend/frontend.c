@@ -2,8 +2,11 @@
 // entries.
 #include "frontend/frontend.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/embedded.h"
 #include "frontend/elab_survey.h"
@@ -58,8 +61,13 @@ static const char *read_beside(Arena *a, const char *from, const char *name, siz
         *path = arena_strdup(a, name);
     else
         *path = arena_printf(a, "%.*s/%s", (int)(slash - from), from, name);
-    FILE *f = fopen(*path, "rb");
-    if (!f) return NULL;
+    struct stat st;
+    int fd = open(*path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); // (not to wait for a pipe's writer)
+    FILE *f = fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) ? fdopen(fd, "rb") : NULL;
+    if (!f) {
+        if (fd >= 0) close(fd);
+        return NULL;
+    }
     Buf b = buf_new(a);
     char block[65536];
     size_t n;

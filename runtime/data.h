@@ -127,8 +127,8 @@ RtCode rt_index_write(const char *index, const RtIndexed *t, int n, const char *
                       int nparts, RtError *e);
 // Writes any bytes (model.bin, choice tables) in the same atomic way.
 RtCode rt_file_write(const char *path, const void *bytes, size_t n, RtError *e);
-// Whether a file can be written there: creates a temporary one beside it and removes it. (A pipe is
-// not opened, since that waits for its reader.)
+// Whether a file can be written there: creates a temporary one beside it and removes it. Pipes
+// are refused: opening one waits for its reader.
 RtCode rt_file_try(const char *path, RtError *e);
 RtCode rt_file_read(Arena *a, const char *path, void **bytes, size_t *n, RtError *e);
 // Locks the folder of [path] while a file is read, changed and written; waits for other processes.

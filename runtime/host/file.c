@@ -340,7 +340,10 @@ RtCode rt_file_try(const char *path, RtError *e)
 {
     struct stat st;
     RtWriter w;
-    if (!stat(path, &st) && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
+    bool there = !stat(path, &st);
+    if (there && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode))) // opening it could wait for ever
+        return rt_fail(e, RT_USER, "%s is a pipe: name a file", path);
+    if (there && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
         return access(path, W_OK) ? write_failed(path, errno, e) : RT_OK;
     if (rt_writer_begin(&w, path, e)) return e->code;
     RtError given_up = {0};

@@ -24,6 +24,8 @@ expect 1 "syntax.net:2:" "$NETC" syntax.net
 holds "syntax.net:5:"
 mkfifo pipe
 expect 1 "syntax.net:2:" "$NETC" train syntax.net --data x=pipe --device cpu # nobody writes into it
+printf 'use "pipe"\nmodel m() { return y = 1 }\n' >uses.net
+expect 1 "cannot read 'pipe'" timeout -k 1 60 "$NETC" uses.net
 printf 'model m(x: f32[4, 8], y: f32[4, 9]) {\n    return z = x + y\n}\n' > shapes.net
 expect 1 "f32[4, 8]" "$NETC" shapes.net
 holds "f32[4, 9]"
@@ -56,8 +58,11 @@ for width in 1 300 5000; do # bytes that continue a character none of which bega
     expect 1 "tail.net" "$NETC" tail.net --json
 done
 
+expect 1 "the name of a file is empty" "$NETC" fmt ""
+
 # -- data
 expect 1 "needs data" "$NETC" train "$MLP"
+expect 1 "pipe is a pipe: name a file" timeout -k 1 60 "$NETC" train "$MLP" "${DATA[@]}" --steps 1 --save pipe # nobody reads it
 expect 1 "nowhere" "$NETC" train "$MLP" --data image=nowhere --data label="$D/train-labels-idx1-ubyte"
 expect 1 "did you mean 'image'" "$NETC" train "$MLP" --data imag="$D/train-images-idx3-ubyte"
 head -c 100000 "$D/train-images-idx3-ubyte" > cut
