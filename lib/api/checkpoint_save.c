@@ -19,6 +19,7 @@ typedef struct Saving {
     const ProgCell **cell;
     RtIndexed *place; // by cell
     int n, nparts;
+    int folder;                     // locked while parts are written; -1: not
     ProgDType floats;               // type in which floats are written; PD_COUNT: their own
     VEC(const char *) keys, values; // of the metadata
     netc_error **err;
@@ -156,6 +157,9 @@ static void save(void *arg)
         write_one(v, v->path, 0);
         return;
     }
+    // From the choice of names that the index does not have to the new index: another process that
+    // saves there would choose the same.
+    v->folder = rt_file_lock_folder(v->path);
     const char **parts = rt_index_parts(v->arena, v->path, v->nparts);
     int k = 0;
     while (k < v->nparts && write_one(v, parts[k], k)) k++;
@@ -186,13 +190,14 @@ static bool well_asked(Saving *v)
 netc_status state_save_at(netc_session *s, const char *path, const netc_save_options *o,
                           const Position *at, netc_error **err)
 {
-    Saving v = {.s = s, .path = path, .at = at, .err = err};
+    Saving v = {.s = s, .path = path, .at = at, .folder = -1, .err = err};
     netc_status status = TAKE_OPTIONS(netc_save_options, &v.o, o, err);
     if (status == NETC_OK) status = session_savable(s, err);
     if (status != NETC_OK) return status;
     v.arena = arena_new();
     if (!v.arena) return OUT_OF_MEMORY(err);
     if (well_asked(&v) && !lib_guarded(v.arena, save, &v)) v.status = OUT_OF_MEMORY(err);
+    if (v.folder >= 0) close(v.folder);
     arena_free(v.arena);
     return v.e.code ? lib_fail_rt(err, &v.e) : v.status;
 }

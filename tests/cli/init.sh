@@ -60,6 +60,15 @@ expect 0 "" "${T[@]}" --seed 3 --save parts.safetensors.index.json --part-size 1
 ls parts-00001-of-0000?.safetensors parts-00004-of-0000?.safetensors >.out 2>&1 && pass || fail "parts: $(ls)"
 for from in begun.safetensors parts.safetensors.index.json; do expect 0 "" "${T[@]}" --resume $from --steps 5 --save "on.${from%%.*}.safetensors"; done
 cmp -s on.begun.safetensors on.parts.safetensors && pass || fail "training from parts gives other values"
+# Several processes that save in parts to one index at the same time: whole is the last, whichever it is.
+for seed in 1 2 3 4; do expect 0 "" "$NETC" init m.net --seed $seed -o both.$seed.safetensors --device cpu; done
+for round in 1 2 3 4 5; do
+    for seed in 1 2 3 4; do "$NETC" init m.net --seed $seed -o both.safetensors.index.json --part-size 100 --device cpu >"both.$seed.out" 2>&1 & done
+    wait
+    expect 0 "" "$NETC" init m.net --weights both.safetensors.index.json -o last.safetensors --device cpu --seed 9
+    "$NETC" show last.safetensors | sed 1d | grep -v ': ' >last.txt
+    for seed in 1 2 3 4; do "$NETC" show both.$seed.safetensors | sed 1d | grep -v ': ' | cmp -s - last.txt && break; done && pass || fail "a mixture: $(cat last.txt)"
+done
 # Weights alone, of 16 bits, as published files are; and back.
 expect 0 "wrote w.safetensors" "$NETC" init m.net --weights begun.safetensors --weights-only --type bf16 -o w.safetensors --device cpu
 head -c 700 w.safetensors | grep -q '"format":"pt"' && ! grep -q 'weight.m"\|netc\|F32' w.safetensors && pass || fail "not weights alone: $(head -c 700 w.safetensors)"
