@@ -232,6 +232,23 @@ static void list_cell(const Loading *v, Buf *out, const ProgCell *c, const RtTen
     buf_printf(out, "\n  %s: the model has %s, the file %s%s", c->name, want, have, why);
 }
 
+// Reports tensors that differ in sizes only, as those of the same model under other -D do.
+static void report_sizes(Loading *v, int n, const char *wrong)
+{
+    const FileDecls *decls = v->s->program->decls;
+    Buf names = buf_new(v->arena);
+    for (uint32_t i = 0; decls && i < decls->consts.n; i++)
+        buf_printf(&names, "%s%s", names.len ? ", " : "", decls->consts.at[i]);
+    for (uint32_t i = 0; decls && i < decls->dims.n; i++)
+        buf_printf(&names, "%s%s", names.len ? ", " : "", decls->dims.at[i]);
+    v->status =
+        lib_fail(v->err, NETC_INVALID,
+                 "%s is a checkpoint of a model of other sizes; %d tensor%s:%s\n  (give the "
+                 "-D NAME=VALUE that it was trained with%s%s)",
+                 v->path, n, n > 1 ? "s differ" : " differs", wrong,
+                 names.len ? "; the model has " : "", names.len ? names.data : "");
+}
+
 // Whether every cell has a tensor and every tensor a cell. If not, reports all differences.
 static bool fits(Loading *v)
 {
@@ -240,7 +257,9 @@ static bool fits(Loading *v)
     v->status = session_loaded(s, "", "", &l, v->err);
     if (v->status != NETC_OK) return false;
     Buf wrong = buf_new(v->arena);
-    int nwrong = 0;
+    enum { SHOWN = 8 }; // of tensors that differ in sizes only
+    int nwrong = 0, sized = 0;
+    size_t shown = 0; // length of the text with these
     uint32_t extra = 0;
     bool own = own_file(&v->file);
     for (int i = 0; i < rt_cell_count(s->rt); i++) {
@@ -257,6 +276,8 @@ static bool fits(Loading *v)
         nwrong++;
         list_cell(v, &wrong, c, t);
         if (other) buf_str(&wrong, " of values that are too large for it");
+        sized += t && !other && t->type.rank == c->type.rank && !transposed(&t->type, &c->type);
+        if (nwrong == SHOWN) shown = wrong.len;
     }
     const ProgCell *mine;
     for (uint32_t i = 0; i < v->by_name.n; i++) {
@@ -266,6 +287,12 @@ static bool fits(Loading *v)
         if (extra++ < 20 || !own) buf_printf(&wrong, "\n  %s: only in the file", name);
     }
     if (!nwrong && (own || !extra)) return true;
+    if (own && sized == nwrong && !extra) {
+        if (nwrong > SHOWN)
+            wrong.data = arena_printf(v->arena, "%.*s\n  and %d more", (int)shown, wrong.data,
+                                      nwrong - SHOWN);
+        return report_sizes(v, nwrong, wrong.data), false;
+    }
     if (!own) nwrong += (int)extra;
     const char *ways =
         v->at->needed ? "to start from the tensors that fit, give it as --weights, with" : "give";

@@ -161,6 +161,20 @@ sed 's/as fc/as other/' fit.net >other.net
 expect 1 "to start from the tensors that fit, give it as --weights, with --map" "$NETC" train other.net --data x=x.npy --device cpu --resume m.safetensors
 expect 1 "(give --map" "$NETC" train other.net --data x=x.npy --device cpu --weights m.safetensors
 expect 0 "" "$NETC" train other.net --data x=x.npy --device cpu --weights m.safetensors --map 'fc.*=other.*'
+# Of the same model with other sizes: what is to be given is -D, and of many tensors the first are enough.
+cat >sized.net <<'N'
+use nn
+const width = 6
+dim batch = 4
+model m(x: f32[batch, 3]) {
+    h = linear(x, width) as begin
+    for i in 0..5 { h = tanh(linear(h, width) as layer[i]) }
+    return h
+}
+N
+expect 0 "" "$NETC" init sized.net -D width=5 -o sized.safetensors --device cpu
+expect 1 "sized.safetensors is a checkpoint of a model of other sizes; 12 tensors differ:" "$NETC" run sized.net --input x=x.npy --weights sized.safetensors --device cpu
+grep -qxF "  and 4 more" "$W/.out" && grep -qxF "  (give the -D NAME=VALUE that it was trained with; the model has width, batch)" "$W/.out" && [ "$(wc -l <"$W/.out")" = 11 ] && pass || fail "other sizes: $(cat "$W/.out")"
 
 # No examples.
 { printf '\x93NUMPY\x01\x00\x76\x00%-117s\n' "{'descr': '<f4', 'fortran_order': False, 'shape': (0, 3), }"; } >none.npy
