@@ -79,7 +79,7 @@ def elementwise():
         ("asin", "asin(x / 3.01)", lambda x: jnp.arcsin(x / 3.01)), ("acos", "acos(x / 3.01)", lambda x: jnp.arccos(x / 3.01)),
         ("selu", "selu(x)", jax.nn.selu), ("mish", "mish(x)", jax.nn.mish), ("log_sigmoid", "log_sigmoid(x)", jax.nn.log_sigmoid),
         ("hard_sigmoid", "hard_sigmoid(x)", lambda x: jnp.clip(x / 6 + 0.5, 0, 1)), ("hard_swish", "hard_swish(x)", lambda x: x * jnp.clip(x / 6 + 0.5, 0, 1)),
-        ("normal_", "normalize(x)", lambda x: x / jnp.sqrt(jnp.sum(x * x, -1, keepdims=True) + 1e-12)),
+        ("normal_", "normalize(x)", lambda x: x / jnp.sqrt(jnp.maximum(jnp.sum(x * x, -1, keepdims=True), 1e-24))),
     ]
     for i, s in enumerate(SHAPES):
         f.case(f"made_{i}", {"x": R(s, -1.4, 1.4)}, made[:6], ["x"], ["x"])
@@ -91,7 +91,7 @@ def elementwise():
                           "y": R([12], values=[1.0, 1.0, -1.0, -1.0, 0.0, 0.5, -2.0, 1.0, 1e-3, -1e-3, 1e-3, -2.0])},
            [("a", "atan2(y, x)", lambda x, y: jnp.arctan2(y, x))], ["x", "y"], ["x", "y"])
     f.case("alike", {"x": R([3, 4, 7]), "y": R([4, 7])}, [
-        ("c", "cosine_similarity(x, y)", lambda x, y: jnp.sum(x * y, -1) / jnp.sqrt((jnp.sum(x * x, -1) + 1e-12) * (jnp.sum(y * y, -1) + 1e-12))),
+        ("c", "cosine_similarity(x, y)", lambda x, y: jnp.sum(x * y, -1) / jnp.sqrt(jnp.sum(x * x, -1) * jnp.sum(y * y, -1))),
         ("g", "glu(x * y, 1)", lambda x, y: jax.nn.glu(x * y, 1))], ["x", "y"])
     f.write()
 
