@@ -91,8 +91,9 @@ static void warn_kinks(Checking *c)
 static void check(void *arg)
 {
     Checking *c = arg;
-    check_all_gradients(c);
-    if (c->status == NETC_OK) check_all_kernels(c);
+    const Module *plain = check_module(c);
+    if (plain) check_all_gradients(c);
+    if (c->status == NETC_OK) check_all_kernels(c, plain);
     if (c->status == NETC_OK) warn_kinks(c);
 }
 

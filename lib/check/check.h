@@ -19,7 +19,9 @@ typedef struct Checking {
 } Checking;
 
 void check_all_gradients(Checking *c);
-void check_all_kernels(Checking *c);
+// The module for the evaluator. NULL: it cannot be made, or takes more memory than is free.
+Module *check_module(Checking *c);
+void check_all_kernels(Checking *c, const Module *plain);
 
 // The model, elaborated again with one more definition (or ""). NULL: an error was reported in
 // c->status.

@@ -5,6 +5,7 @@
 
 #include "ir/bound.h"
 #include "lib/check/check.h"
+#include "runtime/host/file.h"
 
 typedef struct Variant {
     const char *name;
@@ -336,14 +337,40 @@ static Target target_of(const Checking *c)
     return cuda ? target_cuda(90, true) : target_cpu(1, true);
 }
 
-void check_all_kernels(Checking *c)
+// About the memory that the evaluator takes for a graph: it keeps every value, of a float also how
+// far off it may be on both sides. (A little less, so that nothing is refused that would fit.)
+static double evaluator_bytes(const Graph *g)
 {
-    static const Variant variants[] = {
-        {.name = "fused", .as_compiled = true},
-        {.name = "unfused", .plain = true, .no_reuse = true},
-        // (fused kernels, and writes outside of temporaries)
-        {.name = "no library", .no_library = true, .no_reuse = true},
-    };
+    double bytes = 0;
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Type *t = &g->nodes.at[i]->type;
+        bytes += (double)type_count(t) *
+                 (dtype_is_float(t->dtype) ? 3 * sizeof(double) : sizeof(int64_t));
+    }
+    return 0.9 * bytes;
+}
+
+// Whether every entry can be evaluated in the memory that is free. Otherwise the process would be
+// killed, after minutes.
+static bool evaluator_fits(Checking *c, const Module *m)
+{
+    size_t available, total;
+    if (!rt_host_memory(&available, &total)) return true;
+    for (uint32_t i = 0; i < m->entries.n; i++) {
+        const double need = evaluator_bytes(m->entries.at[i].graph);
+        if (need < (double)available) continue;
+        c->status = lib_fail(
+            c->err, NETC_OUT_OF_MEMORY,
+            "to check '%s', the reference evaluator needs about %.1f GB of memory, and %.1f GB are "
+            "free: check smaller sizes (-D NAME=VALUE, as of the batch)",
+            m->entries.at[i].name, need / 1e9, (double)available / 1e9);
+        return false;
+    }
+    return true;
+}
+
+Module *check_module(Checking *c)
+{
     Diags *d;
     Module *plain = checking_module(c, "", &d);
     Target target = target_of(c);
@@ -351,11 +378,22 @@ void check_all_kernels(Checking *c)
                       .precision = c->p->settings.precision,
                       .references = true,
                       .skip = "fuse"};
-    if (!plain) return;
+    if (!plain) return NULL;
     if (!passes_run(plain, &po, NULL) || d->errors) {
         c->status = lib_fail_diags(c->err, NETC_INTERNAL, d);
-        return;
+        return NULL;
     }
+    return evaluator_fits(c, plain) ? plain : NULL;
+}
+
+void check_all_kernels(Checking *c, const Module *plain)
+{
+    static const Variant variants[] = {
+        {.name = "fused", .as_compiled = true},
+        {.name = "unfused", .plain = true, .no_reuse = true},
+        // (fused kernels, and writes outside of temporaries)
+        {.name = "no library", .no_library = true, .no_reuse = true},
+    };
     Reference *r = check_reference(c, plain);
     if (c->status != NETC_OK) return;
     buf_printf(c->out, "kernels on %s against the reference evaluator\n",

@@ -135,4 +135,9 @@ for op in $(grep -oE '^(EW|RE|SC|OP)\([a-z_0-9]+' "$ROOT/ir/ops.def" | cut -d'('
     case $op in dynamic_slice|region_param|poison|extern|own|native|repair) continue ;; esac
     grep -qE "(= |^ *)$op\(" ir.net grad.net && pass || fail "primitives.net has no '$op'"
 done
+# More than fits is refused at once, before the process would be killed.
+printf 'dim n = 8\nmodel large(x: f32[n]) { return y = 2 * x }\n' >large.net
+expect 0 "" "$NETC" check large.net --device cpu
+expect 2 "to check 'large', the reference evaluator needs about" "$NETC" check large.net --device cpu -D n=200000000000
+holds "check smaller sizes (-D NAME=VALUE, as of the batch)"
 finish
