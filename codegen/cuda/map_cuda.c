@@ -130,7 +130,8 @@ void map_cuda(Emit *e)
     open_vectors(e, &m);
     for (int i = 0; i < m.v.nloads; i++)
         if (m.early[m.v.loads[i]]) print_slot(e, &m.v, m.v.loads[i]);
-    if (s->vector == 1 && early) emit_prefetch(e, UINT64_MAX);
+    // (Loads of reductions, which are computed in loops of their own, stay in these.)
+    if (s->vector == 1 && early) emit_prefetch(e, (1ull << b->npar) - 1);
     emit_follow(e);
     if (s->vector > 1)
         print_vector(e, &m);
