@@ -91,7 +91,7 @@ static bool stays(FissionLoop *l, uint32_t i)
 {
     const Node *x = l->body->results.at[i];
     // (what is the same in all iterations has an image without their axis: it is not stacked)
-    if (!l->varies[x->id] && l->liftable[x->id]) return false;
+    if (!l->varies.is[x->id] && l->liftable[x->id]) return false;
     if (l->products) return !ends_in_product(l, x) && needs(l, x, l->inside, l->before);
     if (!(l->moving[x->id] || l->fits) || !recurrence_stores(&x->type, l->shape)) return false;
     const size_t n = l->body->nodes.n + 1;
