@@ -12,7 +12,9 @@
 // Requires: gradients expanded, precision chosen. Keeps: every value up to the order of additions.
 // Breaks: nothing. The cost is memory for all iterations of what is multiplied, summed or indexed:
 // as many bytes as the loop reads and stacks anyway, or MOST_BYTES_*, or an eighth of a memory
-// limit. Loops of micro-batches, which exist for the sake of memory, stay.
+// limit. On the CPU, an iteration that takes more than MOST_CACHED is left alone: its calls cost
+// little beside its work, and its data stay in the cache. Loops of micro-batches, which exist for
+// the sake of memory, stay.
 #include "passes/lift/lift.h"
 #include "passes/passes.h"
 #include "passes/regions.h"
@@ -20,10 +22,12 @@
 enum { MOST_NODES = 8000 };
 #define MOST_BYTES_CUDA (2LL << 30)
 #define MOST_BYTES_CPU  (256LL << 20)
+#define MOST_CACHED     (128LL << 10)
 
-// Bytes that all iterations of a loop may take, unless it reads and stacks more; and at most.
 typedef struct Room {
-    int64_t most, limit; // limit: 0 for none
+    int64_t most;  // bytes that all iterations of a loop may take, unless it reads and stacks more
+    int64_t each;  // that one may take
+    int64_t limit; // that all may take at most; 0: no limit
 } Room;
 
 typedef struct Loop {
@@ -88,6 +92,7 @@ static int64_t allowed(const Loop *l, const Room *room)
         bytes += type_bytes(&l->body->results.at[i]->type);
     if (bytes < room->most / l->count) bytes = room->most / l->count;
     if (room->limit && bytes > room->limit / l->count) bytes = room->limit / l->count;
+    if (bytes > room->each) bytes = room->each;
     return bytes;
 }
 
@@ -198,6 +203,7 @@ Graph *pass_vectorize(Graph *g, Module *m, const PassOptions *o)
 {
     (void)m;
     const bool cuda = o->target && o->target->kind == TARGET_CUDA;
-    Room room = {cuda ? MOST_BYTES_CUDA : MOST_BYTES_CPU, o->memory_limit / 8};
+    Room room = {cuda ? MOST_BYTES_CUDA : MOST_BYTES_CPU, cuda ? INT64_MAX : MOST_CACHED,
+                 o->memory_limit / 8};
     return over_regions(g, replace, &room);
 }
