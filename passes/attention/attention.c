@@ -302,15 +302,12 @@ static void build(Plan *p, Node *n, bool *any)
     }
 }
 
-static Graph *take(void *ctx, const IdMap *done, Graph *g)
+// What of g becomes kernels.
+static Plan plan(const Context *c, const IdMap *done, Graph *g)
 {
-    const Context *c = ctx;
-    bool any = false;
     Plan p = {.users = users_of(g), .o = c->o, .done = done};
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         Node *n = g->nodes.at[i];
-        for (uint32_t k = 0; k < n->nregions; k++)
-            any |= rebuilt(done, n->regions[k]) != n->regions[k];
         Core *core = p.users.live[i] && n->op == OP_sum ? core_find(&p.users, n, c->o) : NULL;
         bool loops = c->o->target->kind != TARGET_CUDA;
         if (!core || (loops && !loop_rows(core, OUT_FORWARD, c->o))) continue;
@@ -318,6 +315,29 @@ static Graph *take(void *ctx, const IdMap *done, Graph *g)
         if (!core->refused) plan_kernels(&p, core);
     }
     decide(&p);
+    return p;
+}
+
+// The same, of g with longer head dimensions if more becomes kernels.
+static Plan plan_padded(const Context *c, const IdMap *done, Graph *g)
+{
+    enum { MOST_ROUNDS = 2 * MOST_INNER }; // each pads one product of every softmax
+    Plan best = plan(c, done, g), p = best;
+    for (int i = 0; i < MOST_ROUNDS; i++) {
+        Graph *padded = attention_heads(p.users.g, p.cores.at, p.cores.n);
+        if (!padded) break;
+        p = plan(c, done, padded);
+        if (p.kernels.n > best.kernels.n) best = p;
+    }
+    return best;
+}
+
+static Graph *take(void *ctx, const IdMap *done, Graph *given)
+{
+    const Context *c = ctx;
+    bool any = any_rebuilt(done, given);
+    Plan p = plan_padded(c, done, given);
+    Graph *g = p.users.g;
     for (uint32_t i = 0; c->entry && i < p.cores.n; i++) {
         Unfused why = p.cores.at[i]->why;
         if (!p.cores.at[i]->refused) continue;
@@ -325,7 +345,7 @@ static Graph *take(void *ctx, const IdMap *done, Graph *g)
         why.consumer = graph_keep(g, why.consumer);
         vec_push(g->kept, &c->entry->refused, why);
     }
-    if (!p.kernels.n && !any) return g;
+    if (!p.kernels.n && !any) return given;
     p.dst = graph_beside(g);
     p.map = remap_begin(g, p.dst);
     for (uint32_t i = 0; i < g->params.n; i++) remap_node(&p.map, g->params.at[i]);

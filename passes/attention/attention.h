@@ -213,6 +213,13 @@ typedef struct Outer { // a product that sums over scores
 
 typedef struct Kernel Kernel;
 
+typedef struct OddHead { // a head dimension that no kernel takes, but a longer one
+    Node *dot;           // NULL: there is none
+    int side;            // whose operand has it; -1: it is contracted
+    int64_t axis;        // of that operand
+    int64_t unit;        // of what the longer one is a multiple
+} OddHead;
+
 typedef struct Core { // a softmax of products
     Graph *g;
     Node *e, *sum;
@@ -240,6 +247,7 @@ typedef struct Core { // a softmax of products
     Kernel *lse;   // the kernel that returns the logarithm of each row's sum
     bool refused;
     Unfused why;
+    OddHead odd;
 } Core;
 
 static inline Node *outer_end(const Outer *o)
@@ -310,6 +318,12 @@ Core *core_find(Users *u, Node *sum, const PassOptions *o);
 // Whether n depends, through elementwise code, views and reductions, on the exponentials or on
 // products of their size that the exponentials do not depend on.
 bool core_hot(Core *c, const Node *n);
+
+// -- head dimensions (attention_heads.c) ----------------------------------------------------------
+
+// The graph with zeros added to the head dimensions for which cores were refused; NULL: there are
+// none.
+Graph *attention_heads(Graph *g, Core *const *cores, uint32_t ncores);
 
 // -- kernels (attention_kernel.c) -----------------------------------------------------------------
 

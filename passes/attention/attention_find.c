@@ -212,12 +212,19 @@ static int64_t rest_size(const Operand *o)
     return o->x->type.dim[o->rest];
 }
 
-static bool head_fits(Core *c, const Node *at, const Operand *op, const PassOptions *o)
+// Whether kernels take a head dimension of n. side, axis: see OddHead.
+static bool size_fits(Core *c, Node *at, int64_t n, DType t, int side, int64_t axis)
 {
-    int64_t n = rest_size(op);
-    if (o->target->kind != TARGET_CUDA) return true;
-    int64_t unit = op->type == DT_F32 ? 4 : 8;
-    return (n % unit == 0 && n <= PASS_LONGEST_HEAD) || core_refuse(c, WHY_HEAD, at, n, unit);
+    const int64_t unit = t == DT_F32 ? 4 : 8;
+    if (n % unit == 0 && n <= PASS_LONGEST_HEAD) return true;
+    if (n < PASS_LONGEST_HEAD) c->odd = (OddHead){at, side, axis, unit};
+    return core_refuse(c, WHY_HEAD, at, n, unit);
+}
+
+static bool head_fits(Core *c, Node *at, const Operand *op, int side, const PassOptions *o)
+{
+    return o->target->kind != TARGET_CUDA ||
+           size_fits(c, at, rest_size(op), op->type, side, op->rest);
 }
 
 // Expands the operands of each dot; those of the forward part come first in program order.
@@ -253,7 +260,7 @@ static bool classify(Core *c, const PassOptions *o)
                     if (!known && c->ninner == MOST_INNER) fits = false;
                     if (!known && fits) c->inner[c->ninner++] = f->n;
                     for (int j = 0; j < 2; j++)
-                        if (!head_fits(c, f->n, &f->op[j], o)) return false;
+                        if (!head_fits(c, f->n, &f->op[j], -1, o)) return false;
                 }
                 prob |= f->kind == F_PROB && f->power == 1;
             }
@@ -263,7 +270,7 @@ static bool classify(Core *c, const PassOptions *o)
         if (u->kind == OUT_FORWARD) fits &= u->terms.n == 1;
         if (kernels) fits &= u->other.type == type;
         if (!fits) return core_refuse(c, WHY_FORM, u->dot, 0, 0);
-        if (!head_fits(c, u->dot, &u->other, o)) return false;
+        if (!head_fits(c, u->dot, &u->other, !u->side, o)) return false;
     }
     bool forward = false;
     for (int i = 0; i < c->nouters; i++) forward |= c->outer[i].kind == OUT_FORWARD;
@@ -284,9 +291,8 @@ static bool sizes_fit(Core *c, const PassOptions *o)
     int64_t rows = c->space.size[space_row(&c->space)], cols = c->space.size[space_col(&c->space)];
     if (o->target->kind != TARGET_CUDA) return true;
     for (int i = 0; i < c->ninner; i++) {
-        const Node *n = c->inner[i];
-        int64_t e = reduced_count(n), unit = n->args[0]->type.dtype == DT_F32 ? 4 : 8;
-        if (e % unit || e > PASS_LONGEST_HEAD) return core_refuse(c, WHY_HEAD, n, e, unit);
+        Node *n = c->inner[i];
+        if (!size_fits(c, n, reduced_count(n), n->args[0]->type.dtype, -1, 0)) return false;
     }
     c->parts = rows < LEAST_ROWS ? attention_parts(c) : 0;
     return c->parts || (rows >= LEAST_ROWS && cols >= LEAST_COLS) ||
