@@ -18,6 +18,8 @@ enum {
     SHORT = 16,             // one thread processes up to this many columns, if threads suffice,
     SHORT_OVERLAP = 64,     // ... or this many, if each element is read at least
     OVERLAP = 4,            // ... this many times
+    ALONE = 200,            // threads suffice if, times this, they are those that the device runs
+                            // times the columns
     KEPT = 32,              // most bytes of a vector of accumulators combined through shared memory
     KEPT_ALONE = 128,       // ... and of one that stays in a thread's registers
     MANY_SUMS = 4,          // sums of a result from which on registers limit the vector
@@ -280,7 +282,7 @@ void plan_column(const Target *t, Body *b)
     while (column_short(b) && s->vector > 2 && results / s->vector < threads) s->vector /= 2;
     // 32 teams per block, or fewer if there are not as many vectors; the other threads join teams.
     int64_t vectors = ceil_div(rows, s->vector);
-    const bool alone = column_short(b) && results / s->vector >= threads;
+    const bool alone = column_short(b) && results / s->vector * ALONE >= threads * cols;
     for (s->team = 1; !alone && (s->team < 8 || vectors * s->team * 2 <= BLOCK); s->team *= 2)
         if (s->team * 2 > cols) break;
     // Few blocks: narrower ones, down to the size of memory transfers, with larger teams.

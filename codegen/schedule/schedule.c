@@ -110,6 +110,26 @@ static bool mostly_stacks(Arena *a, const Body *b)
     return bytes > 0;
 }
 
+// Whether elements are stored in short runs without vectors (pieces of a concatenation with few
+// columns). Threads that each store several of a line then share every line with others, and each
+// of their stores writes to more sectors: 12 instead of 3 us for 100,003 rows of 7.
+static bool stores_short_runs(const Body *b, int axis, int vector)
+{
+    enum { SHORT = 128 };
+    for (uint32_t i = 0; i < b->stores.n; i++) {
+        const Ix *x = b->stores.at[i].ix;
+        int64_t stride;
+        if (b->stores.at[i].buf < 0 || !x || ix_stride(x, axis, &stride) ||
+            ix_vectors(x, axis, vector))
+            continue;
+        for (int k = 0; k < x->n; k++) {
+            const IxTerm *t = x->at[k].term;
+            if ((t->kind == IT_DIV || t->kind == IT_MOD) && t->by < SHORT) return true;
+        }
+    }
+    return false;
+}
+
 static void cuda_map(Arena *a, const Target *t, Body *b)
 {
     Schedule *s = &b->sched;
@@ -123,6 +143,7 @@ static void cuda_map(Arena *a, const Target *t, Body *b)
     if (mostly_stacks(a, b)) return;
     s->vector = schedule_vector(b, inner, b->axis[inner].extent, b->npar == 1, true);
     while (s->vector > 1 && crowd / s->vector < device / 32) s->vector /= 2;
+    if (stores_short_runs(b, inner, s->vector)) s->vector = 1;
     const uint64_t phases = body_interleaved(b);
     s->map.interleaved = phases && crowd / s->vector / body_phases(b, phases) >= device / 4;
     if (s->map.interleaved) return;
