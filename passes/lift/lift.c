@@ -81,16 +81,6 @@ bool lift_can(const Node *x, const Varying *v)
     }
 }
 
-int64_t lift_bytes(const Node *x)
-{
-    const OpClass c = node_class(x);
-    if (c == CLS_ELEMENTWISE || c == CLS_VIEW || c == CLS_LEAF) return 0;
-    int64_t bytes = type_bytes(&x->type);
-    for (uint32_t k = 0; k < x->nargs && c != CLS_REDUCE; k++)
-        if (x->args[k]->op != OP_region_param) bytes += type_bytes(&x->args[k]->type);
-    return bytes;
-}
-
 Node *lift_repeated(Graph *g, Node *y, int64_t count)
 {
     Attrs at = {0};

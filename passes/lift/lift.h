@@ -41,9 +41,6 @@ void lift_axes(Graph *g, const Node *x, AttrKey key, bool with_first, Attrs *out
 Node *lift_repeated(Graph *g, Node *y, int64_t count);
 // y with the axis moved to the front.
 Node *lift_to_front(Graph *g, Node *y, int axis);
-// Bytes of memory that x takes in each iteration when it is lifted: elementwise code and views are
-// fused into what reads them, unless that is a product.
-int64_t lift_bytes(const Node *x);
 
 // lift_index.c: the image of a gather, a scatter, or an access at a computed place.
 Node *lift_index(Lift *l, const Node *x);
@@ -51,6 +48,11 @@ Node *lift_index(Lift *l, const Node *x);
 // lift_loop.c: loops within the body. All their results vary if an operand does.
 bool lift_can_loop(const Node *x, const Varying *varies);
 void lift_loop(Lift *l, const Node *x);
-int64_t lift_loop_bytes(const Node *x);
+
+// lift_bytes.c: bytes of memory that x, no loop, takes in each iteration when it is lifted:
+// elementwise code and views are fused into what reads them, unless that is a product.
+int64_t lift_bytes(const Node *x);
+// The same of all of the body, or of what varies, by id, if that is not NULL; with loops in it.
+int64_t lift_body_bytes(const Graph *body, const bool *varies);
 
 #endif

@@ -118,17 +118,3 @@ void lift_loop(Lift *l, const Node *x)
     l->results[x->id] = results;
     l->image[x->id] = results[0];
 }
-
-int64_t lift_loop_bytes(const Node *x)
-{
-    const Graph *body = x->regions[0];
-    const uint32_t carried = (uint32_t)attr_int(x, ATTR_carried, 0);
-    int64_t bytes = 0;
-    for (uint32_t i = 0; i < body->nodes.n; i++)
-        bytes += body->nodes.at[i]->op == OP_loop ? lift_loop_bytes(body->nodes.at[i])
-                                                  : lift_bytes(body->nodes.at[i]);
-    for (uint32_t i = 0; i < body->results.n; i++)
-        bytes +=
-            type_bytes(&body->results.at[i]->type) * (i < carried ? 1 : attr_int(x, ATTR_count, 0));
-    return bytes;
-}

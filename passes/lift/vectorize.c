@@ -102,7 +102,6 @@ static bool can(const Loop *l, const Room *room)
     if (!l->count || attr_int(l->n, ATTR_apart, 0) || body->roots.n || body->nodes.n > MOST_NODES)
         return false;
     const uint32_t *readers = live_readers(body);
-    int64_t bytes = 0;
     Fold fold;
     for (uint32_t k = 0; k < l->ncarried; k++)
         if (!find_fold(l, k, readers, &fold)) return false;
@@ -112,9 +111,8 @@ static bool can(const Loop *l, const Room *room)
                             : node_has(x, OPF_RESULT) ? true
                                                       : lift_can(x, &l->varies);
         if (!lifted) return false;
-        if (l->varies.is[i]) bytes += x->op == OP_loop ? lift_loop_bytes(x) : lift_bytes(x);
     }
-    return bytes <= allowed(l, room);
+    return lift_body_bytes(body, l->varies.is) <= allowed(l, room);
 }
 
 // Whether x is what a carried value becomes, which nothing else reads.

@@ -29,4 +29,27 @@ n=$(sed -n '/^entry train/,/^entry eval/s/^  total: \([0-9]*\) calls.*/\1/p' "$W
 expect 0 "" "$NETC" --emit plan --target cuda "$ROOT/samples/mnist/mlp.net"
 [ "$(sed -n '/^entry train/,/^entry eval/p' "$W/.out" | grep -c 'commits')" = 1 ] && pass ||
     fail "updates in one kernel: $(sed -n '/^entry train/,/^entry eval/p' "$W/.out" | grep commits)"
+# A loop whose iterations would together take more than may be taken at once, for the sake of values between reductions
+# along different axes, or of loops within it, runs iteration by iteration.
+cat >"$W/loops.net" <<'EOF'
+use nn
+model between(xs: f32[20000, 64], y: f32[4096]) {
+    loop i in 0..20000 over x = xs { emit z = max(softmax(transpose(softmax(sin(expand(x, 1) * y))))) }
+    return z
+}
+model within(xs: f32[20000, 64], y: f32[4096]) {
+    loop i in 0..20000 over x = xs {
+        whole = sin(expand(x, 1) * y)
+        s = 0.0
+        loop k in 0..4 carry s { s = tanh(s + mean(whole * cast(k, f32) + s)) }
+        emit z = s
+    }
+    return z
+}
+EOF
+for target in cpu cuda; do
+    expect 0 "temporaries: arena" "$NETC" inspect "$W/loops.net" --target $target
+    awk '/temporaries: arena/ { n++; bad += $3 > 268435456 } END { exit bad || n < 2 }' "$W/.out" && pass ||
+        fail "all iterations at once on $target: $(grep arena "$W/.out")"
+done
 finish
