@@ -132,12 +132,14 @@ static Node *folded(Lift *lift, const Loop *l, uint32_t k, const uint32_t *reade
     Fold f;
     if (!find_fold(l, k, readers, &f) || !f.a) return begin;
     graph_stamp(g, next, NULL);
-    Node *terms = lift_result(lift, f.a);
-    if (f.b) terms = graph_binary(g, OP_mul, terms, lift_result(lift, f.b));
+    // (one rounding to 16 bits: the sum of the terms may be much larger than the total)
+    const DType own = begin->type.dtype, t = dtype_is_float(own) ? dtype_accumulator(own) : own;
+    Node *terms = graph_cast(g, lift_result(lift, f.a), t);
+    if (f.b) terms = graph_binary(g, OP_mul, terms, graph_cast(g, lift_result(lift, f.b), t));
     if (f.negative) terms = graph_unary(g, OP_neg, terms);
-    terms = graph_reduce(g, f.reduce, terms, &iterations, 1, false);
+    terms = graph_cast(g, graph_reduce(g, f.reduce, terms, &iterations, 1, false), t);
     graph_stamp(g, next, next->name);
-    return graph_binary(g, f.joins, begin, graph_cast(g, terms, begin->type.dtype));
+    return graph_cast(g, graph_binary(g, f.joins, graph_cast(g, begin, t), terms), own);
 }
 
 // The results of the loop, computed in dst.
