@@ -57,6 +57,10 @@ class _Calls:
 
         @call.def_vmap
         def batched(size, among, *arrays):
+            if not size:  # no entry has an axis of 0 elements
+                of = (0, calls) if calls else (0,)
+                found = [jax.numpy.zeros((*of, *shape), _TYPES[dtype]) for _, dtype, shape, _ in entry.outputs]
+                return tuple(found), (True,) * len(found)
             # Of a vmap within a vmap, both axes become one.
             both = tuple(name for name, new in zip(names, among) if new or name in mapped)
             n, merged = size * max(calls, 1), []

@@ -110,6 +110,10 @@ def test_vmap():
     near(*[jax.vmap(jax.vmap(jax.grad(g), (0, None)), (None, 0))(ps, xs) for g in (value, theirs)])
     near(*[jax.vmap(jax.vmap(g, (0, 0)), (None, 0))(ps, jnp.stack([xs, xs + 1])) for g in (value, theirs)])
     near(*[jax.vmap(lambda x: g(P, x.T), -1)(xs.T) for g in (value, theirs)])
+    # No example, also within others.
+    same(*[jax.tree.map(jnp.shape, jax.vmap(jax.grad(g), (None, 0))(P, xs[:0])) for g in (value, theirs)])
+    same(jax.vmap(jax.vmap(lambda x: value(P, x)))(jnp.stack([xs, xs])[:, :0]).shape, (2, 0))
+    same(jax.vmap(jax.vmap(lambda x: value(P, x)))(jnp.stack([xs, xs])[:0]).shape, (0, len(xs)))
     # One call each, not one for every example; of a function of the model's own parameters, too.
     for g in (jax.vmap(lambda x: f(x, LABEL, params=P)), jax.vmap(m.jax(outputs="logits"))):
         text = jax.jit(g).lower(xs).as_text()
