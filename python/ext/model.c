@@ -280,7 +280,7 @@ static PyMethodDef methods[] = {
     {"_entry", model_entry, METH_O, NULL},
     {"_state_names", state_names, METH_NOARGS, NULL},
     {"_state_info", state_info, METH_O, NULL},
-    {"_state_get", state_get, METH_O, NULL},
+    {"_state_get", state_get, METH_VARARGS, NULL},
     {"_state_set", state_set, METH_VARARGS, NULL},
     {"_state_check", state_check, METH_NOARGS, NULL},
     {"_state_save", state_save, METH_O, NULL},

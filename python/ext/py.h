@@ -161,7 +161,7 @@ PyObject *model_entries(PyObject *self, PyObject *none);
 // -- the methods of a model, by file --------------------------------------------------------------
 PyObject *state_names(PyObject *self, PyObject *none); // state.c
 PyObject *state_info(PyObject *self, PyObject *name);
-PyObject *state_get(PyObject *self, PyObject *name);
+PyObject *state_get(PyObject *self, PyObject *args);
 PyObject *state_set(PyObject *self, PyObject *args);
 PyObject *state_check(PyObject *self, PyObject *none); // state.c
 PyObject *state_save(PyObject *self, PyObject *path);

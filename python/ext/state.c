@@ -64,17 +64,29 @@ PyObject *state_info(PyObject *self, PyObject *name)
     return finish(m, err, out);
 }
 
-PyObject *state_get(PyObject *self, PyObject *name)
+// The type of a state that is not listed, a scratch state, as the caller knows it.
+static bool as_told(const char *dtype, PyObject *shape, netc_port *out)
+{
+    for (int t = NETC_BOOL; t <= NETC_F64; t++)
+        if (!strcmp(netc_dtype_name((netc_dtype)t), dtype)) out->dtype = (netc_dtype)t;
+    out->rank = (int)PyTuple_Size(shape);
+    for (int i = 0; i < out->rank; i++) out->dim[i] = PyLong_AsLongLong(PyTuple_GetItem(shape, i));
+    return !PyErr_Occurred();
+}
+
+PyObject *state_get(PyObject *self, PyObject *args)
 {
     Model *m = (Model *)self;
     netc_error *err = NULL;
-    netc_port p;
     PyObject *out = NULL;
     PyBuf view = {0};
     void *data = NULL;
-    const char *utf8 = PyUnicode_AsUTF8AndSize(name, NULL);
-    if (!utf8 || !model_enter(m, false)) return NULL;
-    if (find(m, utf8, &p, &err) && (out = state_value(m->state, &p, &data, &view))) {
+    const char *utf8, *dtype = NULL;
+    PyObject *shape = NULL;
+    if (!PyArg_ParseTuple(args, "s|sO!", &utf8, &dtype, &PyTuple_Type, &shape)) return NULL;
+    netc_port p = {.name = utf8};
+    if ((shape && !as_told(dtype, shape, &p)) || !model_enter(m, false)) return NULL;
+    if ((shape || find(m, utf8, &p, &err)) && (out = state_value(m->state, &p, &data, &view))) {
         netc_tensor t = {.dtype = p.dtype, .rank = p.rank, .data = data};
         memcpy(t.dim, p.dim, sizeof t.dim);
         PyThreadState *gil = PyEval_SaveThread();

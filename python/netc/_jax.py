@@ -197,8 +197,11 @@ class JaxFunction:
 
     def states(self):
         """The states that it reads or writes, with the model's current values, to start from."""
-        return {name: jax.numpy.asarray(self._model._core._state_get(name), _TYPES[dtype])
-                for name, dtype, _ in self._function.states}
+        def value(name, dtype, shape):
+            told = () if name.startswith("@") else (dtype, tuple(shape))  # the model does not list scratch states
+            return jax.numpy.asarray(self._model._core._state_get(name, *told), _TYPES[dtype])
+
+        return {name: value(name, dtype, shape) for name, dtype, shape in self._function.states}
 
     def __call__(self, *args, params=None, **inputs):
         f, states = self._function, {}

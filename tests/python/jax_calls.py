@@ -189,6 +189,9 @@ def test_states():
     y, then = looks(later, xs[0])
     near(y.y, want), near(then["bn.running_var"], later["bn.running_var"])
     near(n.state["seen"], np.zeros(2, "f4"))  # the model's own are as they were
+    h = netc.compile("model kept(x: f32[3]) { scratch state h: f32[3] = 0.5; h <- tanh(h + x); return y = h }", device=DEVICE)
+    kept = h.jax(states=True)
+    near(jax.vmap(kept, (None, 0))(kept.states(), xs[0])[1]["h"], jnp.tanh(0.5 + xs[0]))
     n.state.update(later)
     near(looks.states(), later)
     drops = netc.compile(STATEFUL, device=DEVICE, seed=7).jax(training=True, states=True)
