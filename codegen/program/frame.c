@@ -62,14 +62,15 @@ ProgArg frame_memory(Frame *f, const Node *n)
 {
     ProgArg p = frame_where(f, n);
     if ((int)p.kind != PA_LOOP_INDEX) return p;
-    // In the loop at depth d, iteration i reads element i of 0, 1, 2, ...
+    // In the loop at depth d, iteration i reads element i of 0, 1, 2, ... The place stays what it
+    // is: kernels take the number itself.
+    if (f->counter.stride[p.index]) return f->counter;
     Type t = type_make(DT_I64, 1, &p.value); // the trip count, kept in value
     Value v = value_new(f->e->gen->arena, &t);
     for (int64_t i = 0; i < p.value; i++) v.i[i] = i;
     ProgArg q = gen_arg(gen_const(f->e, &v, "iteration", ""));
     q.stride[p.index] = (int64_t)sizeof(int64_t);
-    f->place[n->id] = q;
-    return q;
+    return f->counter = q;
 }
 
 void frame_sink(Frame *f, Sink s)

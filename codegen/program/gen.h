@@ -76,6 +76,7 @@ typedef struct Frame { // for one graph: the entry's or a region's
     int depth;         // number of enclosing loops
     const Node *loop;  // the loop whose region it is, or NULL
     ProgArg *place;    // by node id
+    ProgArg counter;   // of a loop: the numbers of its iterations in memory, once they are there
     ProgArg **results; // by node id of a region op: memory of each result
     VEC(Sink) sinks;
     VEC(Item) items;
