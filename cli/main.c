@@ -1,10 +1,12 @@
 // netc: the command line. A first word that is not a verb is a model to compile.
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/names.h"
 #include "cli/cli.h"
@@ -122,6 +124,15 @@ static int finish(int code)
     return fail("standard output could not be written completely"), 2;
 }
 
+// Opens those of the standard streams that were closed (netc ... >&-), since the next file, a log
+// or a checkpoint, would otherwise take the stream's number and receive what is printed. Reading
+// and printing fail as they did on the closed stream.
+static void keep_standard_numbers(void)
+{
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd ? O_RDONLY : O_WRONLY) < 0) return;
+}
+
 // OpenBLAS selects kernels by the processor's model number, and the oldest ones for processors that
 // it does not know. Selects them by the processor's features instead, unless the user has chosen.
 static void choose_matmul_kernels(void)
@@ -136,6 +147,7 @@ static void choose_matmul_kernels(void)
 
 int main(int argc, char **argv)
 {
+    keep_standard_numbers();
     choose_matmul_kernels();
     // If a reader stops early (netc … | head), commands that only print are ended, but training
     // continues to its checkpoint.

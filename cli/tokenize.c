@@ -13,12 +13,12 @@ typedef struct TokenizeArgs {
     bool raw, plain, decode;
 } TokenizeArgs;
 
-// Whether standard input is read and open. (Otherwise a file opened later could get its
-// descriptor.)
+// Whether standard input, if it is read, can be. (main opens a closed one for writing.)
 static bool input_open(const StringList *words)
 {
+    int flags = fcntl(STDIN_FILENO, F_GETFL);
     for (int i = 0; i < words->n; i++)
-        if (!strcmp(words->at[i], "-") && fcntl(STDIN_FILENO, F_GETFD) < 0)
+        if (!strcmp(words->at[i], "-") && (flags < 0 || (flags & O_ACCMODE) == O_WRONLY))
             return fail("standard input is closed"), false;
     return true;
 }
@@ -35,9 +35,10 @@ static netc_status print_tokens(const TokenizeArgs *a, const netc_tokenizer *t, 
         int32_t *tokens = NULL;
         int64_t n = 0, end = a->end ? netc_tokenizer_find(t, a->end) : -1;
         if (a->end && end < 0)
-            status = (fail("%s has no token '%s' (a file of ranks has no special tokens)",
-                           a->tokenizer, a->end),
-                      NETC_INVALID);
+            status =
+                (fail("%s has no token '%s' (a file of ranks has no special tokens)",
+                      a->tokenizer, a->end),
+                 NETC_INVALID);
         else
             status = netc_text_read(a->words.at[i], &text, &size, err);
         if (status == NETC_OK)

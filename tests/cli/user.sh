@@ -93,6 +93,14 @@ for words in "--emit cuda $MLP" "inspect $MLP" "eval $MLP ${DATA[*]} --device cp
     expect 2 "standard output" sh -c "'$NETC' $words >/dev/full"
 done
 expect 2 "log" "$NETC" "${T[@]}" --steps 3 --log /dev/full
+# A closed stream's number is not given to a file, which would receive what is printed.
+expect 2 "standard output" sh -c "'$NETC' ${T[*]} --steps 3 --log shut --save shut.safetensors >&-"
+for streams in '>&-' '2>&-' '<&- >&- 2>&-'; do
+    rm -f shut shut.safetensors
+    eval '"$NETC" "${T[@]}" --steps 3 --log shut --save shut.safetensors' "$streams" >"$W/.out"
+    [ "$(cut -c 1-7 shut | sort -u)" = '{"step"' ] && pass || fail "with $streams the log has: $(head -3 shut)"
+    expect 0 "fc1.weight" "$NETC" show shut.safetensors
+done
 expect 0 "" bash -c "set -o pipefail; '$NETC' --emit ast '$MLP' | head -1; [ \${PIPESTATUS[0]} -ne 2 ]"
 if script -qec true /dev/null >/dev/null 2>&1; then
     script -qec "'$NETC' bad.net" /dev/null > colour 2>&1
