@@ -248,7 +248,9 @@ bool check_size(Elab *e, const Type *t, Span span)
             return false;
         }
         if (__builtin_mul_overflow(count, t->dim[i], &count) || count > most_elements) {
-            fail(e, span, "%s is too large: a tensor has at most 2^40 elements", type_text(e, t));
+            // (of a shape alone, the element type is not known yet)
+            fail(e, span, "a tensor %s is too large: it has at most 2^40 elements",
+                 strchr(type_text(e, t), '['));
             return false;
         }
     }

@@ -41,8 +41,8 @@ expect 1 "" "$NETC" unbound.net -D n=0
 expect 1 "" "$NETC" unbound.net -D n=99999999999999999999
 printf 'dim n = 4000000000\nmodel m(x: f32[n, n, n]) {\n    return y = x * 2\n}\n' > huge.net
 expect 1 "too large" "$NETC" huge.net
-for target in cpu cuda; do expect 1 "a tensor has at most 2^40 elements" "$NETC" huge.net -D n=40000 --target $target; done
-expect 1 "a tensor has at most 2^40 elements" "$NETC" "$MLP" -D hidden=99999999999
+for target in cpu cuda; do expect 1 "it has at most 2^40 elements" "$NETC" huge.net -D n=40000 --target $target; done
+expect 1 "it has at most 2^40 elements" "$NETC" "$MLP" -D hidden=99999999999
 expect 1 "did you mean" "$NETC" "$MLP" -D hiden=3
 expect 1 "-D needs NAME=VALUE, not '=3'" "$NETC" "$MLP" -D =3
 printf 'model m(x: f32[4]) {\n    return x\n}\n\0' > zero.net
