@@ -62,6 +62,13 @@ void buf_pad(Buf *b, int n, char c)
     while (n-- > 0) buf_char(b, c);
 }
 
+int buf_columns(const char *s)
+{
+    int n = 0;
+    for (; *s; s++) n += ((unsigned char)*s & 0xc0) != 0x80; // (no continuation byte)
+    return n;
+}
+
 void buf_printf(Buf *b, const char *fmt, ...)
 {
     va_list args, again;

@@ -72,7 +72,7 @@ static void show_tensors(Show *s)
     int name = 4, type = 4;
     for (int i = 0; i < t.n; i++) {
         int64_t n = prog_type_bytes(&t.at[i].type);
-        int wide = (int)strlen(t.at[i].name),
+        int wide = buf_columns(plain(s, t.at[i].name)),
             wider = (int)strlen(type_text(s->arena, &t.at[i].type));
         bytes += n;
         elements += n / prog_dtype_bytes(t.at[i].type.dtype);
@@ -87,10 +87,13 @@ static void show_tensors(Show *s)
         buf_printf(&s->text, "  %s: %.100s%s\n", plain(s, t.meta_keys[i]), value,
                    strlen(value) > 100 ? " ..." : "");
     }
-    for (int i = 0; i < t.n; i++)
-        buf_printf(&s->text, "%-*s  %-*s  %s\n", name, plain(s, t.at[i].name), type,
-                   type_text(s->arena, &t.at[i].type),
+    for (int i = 0; i < t.n; i++) {
+        const char *shown = plain(s, t.at[i].name);
+        buf_str(&s->text, shown);
+        buf_pad(&s->text, name - buf_columns(shown), ' ');
+        buf_printf(&s->text, "  %-*s  %s\n", type, type_text(s->arena, &t.at[i].type),
                    values_text(s->arena, &t.at[i].type, t.at[i].data));
+    }
     rt_tensors_free(&t);
 }
 

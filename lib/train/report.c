@@ -18,7 +18,9 @@ static void row(Buf *b, const char *name, const char *fmt, ...)
     va_start(args, fmt);
     plain_vformat(value, sizeof value, fmt, args);
     va_end(args);
-    buf_printf(b, "| %-14s | %-48s |\n", name, value);
+    buf_printf(b, "| %-14s | %s", name, value);
+    buf_pad(b, 48 - buf_columns(value), ' ');
+    buf_str(b, " |\n");
 }
 
 static void rule(Buf *b)

@@ -113,6 +113,10 @@ else
     skip "no script(1): terminals are not tested"
 fi
 "$NETC" "${T[@]}" --steps 9 --report-every 3 > piped 2>&1
+# The table's lines end below each other also if a name has letters of several bytes.
+cp "$MLP" réseau.net
+expect 0 "réseau.net" "$NETC" train réseau.net "${DATA[@]}" --device cpu --steps 1
+[ "$(grep '^[|+]' "$W/.out" | LC_ALL=C sed 's/[\x80-\xbf]//g' | LC_ALL=C awk '{ print length }' | sort -u)" = 69 ] && pass || fail "the table: $(head -3 "$W/.out")"
 [ "$(grep -c '^step' piped)" = 3 ] && ! grep -q $'[\r\033]' piped && pass || fail "a pipe gets plain lines: $(tail -3 piped)"
 expect 0 "" "$NETC" "${T[@]}" --steps 3 -q
 [ "$(wc -l <"$W/.out")" = 1 ] && grep -q '^step 3/3 | loss' "$W/.out" && pass || fail "-q prints more or less than the result: $(head -2 "$W/.out")"
