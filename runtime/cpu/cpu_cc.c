@@ -17,6 +17,9 @@
 
 extern char **environ;
 
+// Where programs are looked for if PATH is not set, as in a service or behind env -i.
+#define USUAL_PATH "/usr/local/bin:/usr/bin:/bin"
+
 static const char *const always[] = {
     "-O2", // compiles in half the time of -O3, which does not improve loops with explicit simd
     "-ftree-vectorize",
@@ -65,7 +68,7 @@ static bool on_path(const char *name, CpuCompiler *c)
         return n > 0 && (size_t)n < sizeof c->path && executable(c->path, c);
     }
     const char *path = getenv("PATH");
-    if (!path) path = "/usr/local/bin:/usr/bin:/bin";
+    if (!path) path = USUAL_PATH;
     while (*path) {
         size_t n = strcspn(path, ":");
         int k = snprintf(c->path, sizeof c->path, "%.*s/%s", (int)n, n ? path : ".", name);
@@ -140,15 +143,34 @@ static RtCode write_text(const char *path, const char *text, RtError *e)
     return ok ? RT_OK : rt_fail(e, RT_ENV, "cannot write %s: %s", path, strerror(errno));
 }
 
+// The environment of this process with the usual PATH, without which gcc finds no linker.
+static char **with_path(void)
+{
+    size_t n = 0;
+    while (environ && environ[n]) n++;
+    char **all = malloc((n + 2) * sizeof *all);
+    if (!all) return NULL;
+    all[0] = "PATH=" USUAL_PATH;
+    for (size_t i = 0; i < n; i++) all[i + 1] = environ[i];
+    all[n + 1] = NULL;
+    return all;
+}
+
 static RtCode start(char *const *argv, const char *log, pid_t *pid, RtError *e)
 {
     posix_spawn_file_actions_t io;
-    if (posix_spawn_file_actions_init(&io)) return rt_fail(e, RT_OOM, "out of memory");
+    bool bare = !getenv("PATH");
+    char **own = bare ? with_path() : NULL;
+    if ((bare && !own) || posix_spawn_file_actions_init(&io)) {
+        free(own);
+        return rt_fail(e, RT_OOM, "out of memory");
+    }
     posix_spawn_file_actions_addopen(&io, 0, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&io, 1, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     posix_spawn_file_actions_adddup2(&io, 1, 2);
-    int rc = posix_spawn(pid, argv[0], &io, NULL, argv, environ);
+    int rc = posix_spawn(pid, argv[0], &io, NULL, argv, bare ? own : environ);
     posix_spawn_file_actions_destroy(&io);
+    free(own);
     return rc ? rt_fail(e, RT_ENV, "cannot start %s: %s", argv[0], strerror(rc)) : RT_OK;
 }
 
