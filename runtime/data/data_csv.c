@@ -220,10 +220,28 @@ static bool missing(Field f)
     return false;
 }
 
+// Whether it seems to be several values behind each other, with blanks as numpy.savetxt writes them
+// or with the tabs of a table that is named .csv.
+static bool several(Field f)
+{
+    Number x;
+    size_t first = 0;
+    while (first < f.n && !blank(f.at[first])) first++;
+    return memchr(f.at, '\t', f.n) || (first < f.n && number((Field){f.at, first}, &x));
+}
+
+static const char separators[] =
+    "; values are separated by commas or semicolons, in a .tsv file by tabs";
+
 // Advice about text where a number is expected.
 static const char *instead(Field f)
 {
+    Number x;
+    const char *comma = memchr(f.at, ',', f.n);
     if (missing(f)) return "; write nan for a missing number, with an input of floats";
+    if (several(f)) return separators;
+    if (comma && number((Field){f.at, (size_t)(comma - f.at)}, &x))
+        return "; the decimal separator is a point, and thousands have none";
     bool text = f.n && plain_alpha(*f.at);
     return text ? "; columns of text cannot be read: give each class a number, starting from 0"
                 : "";
@@ -391,6 +409,12 @@ static RtCode fit(const Table *t, const ProgType *wanted, ProgType *out)
         return rt_fail(t->e, RT_USER,
                        "%s: the size of an example, %s, is not known; give it with -D", t->path,
                        text);
+    const Field *f = t->field;
+    if (t->columns == 1 && need > 1 && (several(*f) || memchr(f->at, ' ', f->n)))
+        return rt_fail(t->e, RT_USER,
+                       "%s: an example of the model's input is %s, but there is only one column, "
+                       "'%.*s'%s",
+                       t->path, text, (int)(f->n < 40 ? f->n : 40), f->at, separators);
     char range[32] = ""; // such as there might be
     if (need > 1) snprintf(range, sizeof range, " or FILE:0-%" PRId64, need - 1);
     return rt_fail(t->e, RT_USER,

@@ -129,7 +129,12 @@ static void test_wrong(void)
     bad(table("a,b\n1,2\n3,\n"), NULL, &pair, "t.csv:3: column 1 ('b') is empty");
     bad(table("1,2\n3,four\n"), NULL, &pair, "t.csv:2: column 1: 'four' is no number");
     bad(table("1,2\n0x10,4\n"), NULL, &pair, "'0x10' is no number");
-    bad(table("1;2\n3,5;4\n"), NULL, &pair, "'3,5' is no number"); // a decimal comma
+    bad(table("1;2\n3,5;4\n"), NULL, &pair, "'3,5' is no number; the decimal separator is a point");
+    static const char one[] = "but there is only one column, '1.5e+00 2'; values are separated by";
+    bad(table("1.5e+00 2\n3 4\n"), NULL, &pair, one); // of numpy.savetxt
+    bad(table("a b\n3 4\n"), NULL, &pair, "but there is only one column, 'a b'; values are");
+    bad(table("a\tb\n3\t4\n"), NULL, &pair, "'a\tb'; values are separated by commas or semicolons");
+    bad(table("a\n3 4\n"), "a", &f32, "'3 4' is no number; values are separated by commas");
     bad(table("1,2\n1e,4\n"), NULL, &pair, "'1e' is no number");
     bad(table("1,2\n1 2,4\n"), NULL, &pair, "'1 2' is no number");
     bad(table("1,2,3\n"), NULL, &pair, "which is 2 of the table's columns, not 3");
