@@ -168,6 +168,13 @@ static RtCode open_file(Predicting *p, int i, RtError *e)
     const char *path = p->o->files[i];
     w->kind = rt_csv_named(path) ? TABLE : rt_npz_named(path) ? ARCHIVE : NPY;
     if (w->kind == ARCHIVE) return w->archive ? RT_OK : open_archive(p, i, e);
+    for (int k = 0; k < i; k++) // (the second would replace the first, unless it is a device)
+        if (!strcmp(p->o->files[k], path) && p->out[k].file.temporary)
+            return rt_fail(
+                e, RT_USER,
+                "%s cannot hold both '%s' and '%s'; give each a file of its own, or name "
+                "it .npz",
+                path, p->out[k].name, w->name);
     ProgType all = of_all(p, w);
     char head[RT_NPY_HEAD];
     size_t n;

@@ -86,10 +86,9 @@ static void options(void)
     REFUSED(NETC_INVALID, size, netc_context_create(&none, &c, &err));
     const int64_t batches[] = {0, -1};
     for (int i = 0; i < 5; i++) {
-        static const char *const why[] = {"defines: number 1 of 2 is NULL",
-                                          "entries: 1 of them, but none are given",
-                                          "batches: 2 of them, but none are given", size,
-                                          "batches: 0 is no size of a batch"};
+        static const char *const why[] = {
+            "defines: number 1 of 2 is NULL", "entries: 1 of them, but none are given",
+            "batches: 2 of them, but none are given", size, "batches: 0 is no size of a batch"};
         NETC_INIT(netc_compile_options, o);
         if (i == 0) o.defines = names, o.ndefines = 2;
         if (i == 1) o.nentries = 1;
@@ -203,6 +202,16 @@ static void rows(void)
     CHECK(examples == 20 && got.n == 20 && got.calls == 3 && got.total == 20);
     for (int i = 0; i < 20; i++)
         CHECK(got.y[i] == x[3 * i] + 10 * x[3 * i + 1] + 100 * x[3 * i + 2] + 0.5f);
+    // A file for two outputs.
+    static const char *const twice[] = {"y", "y"};
+    const char *const files[] = {file("rows.npy"), file("rows.npy")};
+    o.outputs = twice;
+    o.noutputs = 2;
+    o.rows = NULL;
+    o.files = files;
+    REFUSED(NETC_INVALID, "rows.npy cannot hold both 'y' and 'y'",
+            netc_predict(s, &o, &examples, &err));
+    CHECK(access(files[0], F_OK) != 0);
     netc_dataset_free(d);
     netc_session_free(s);
     netc_program_release(p);
