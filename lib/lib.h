@@ -87,7 +87,7 @@ typedef struct Settings {
     int nsecond;
     const char **mapped; // the function is computed for slices of these inputs
     int nmapped;
-    int64_t calls; // how many; 0: once, for the inputs themselves
+    int64_t calls;          // how many; 0: once, for the inputs themselves
     bool keep;              // the function returns residuals, which its gradients take
     bool states;            // it takes and returns states instead of changing them
     bool training;          // models are compiled as for training
@@ -374,7 +374,8 @@ netc_status no_output(const ProgEntry *e, const char *output, netc_error **err);
                                                                                  // outputs
 Bound *bound_find(const netc_session *s, const char *entry, const char *input);  // NULL: none
 void bound_free(netc_session *s);
-void dlpack_release(void *managed); // api/dlpack.c; may be NULL
+// Unbinds the DLPack tensor of b, if it has one, and deletes it unless it is bound elsewhere in s.
+void dlpack_release(netc_session *s, Bound *b); // api/dlpack.c
 // Gets the type of a tensor given by the caller; an error if it is not valid.
 netc_status tensor_type(const char *what, const netc_tensor *t, ProgType *out, netc_error **err);
 // An error if elements in host memory are not aligned to their size.

@@ -14,14 +14,13 @@ Bound *bound_find(const netc_session *s, const char *entry, const char *input)
 
 void bound_free(netc_session *s)
 {
-    for (Bound *b = s->bound, *next; b; b = next) {
-        next = b->next;
-        dlpack_release(b->dlpack);
+    for (Bound *b; (b = s->bound);) {
+        dlpack_release(s, b);
+        s->bound = b->next;
         free(b->entry);
         free(b->input);
         free(b);
     }
-    s->bound = NULL;
 }
 
 static ProgType type_of(const netc_tensor *t)
@@ -177,8 +176,7 @@ netc_status netc_bind(netc_session *s, const char *entry, const char *input, con
         b->next = s->bound;
         s->bound = b;
     }
-    dlpack_release(b->dlpack);
-    b->dlpack = NULL;
+    dlpack_release(s, b);
     b->data = t->data;
     b->device = t->on_device;
     return NETC_OK;

@@ -61,8 +61,8 @@ netc_status netc_bind_dlpack(netc_session *s, const char *entry, const char *inp
         return lib_fail(err, NETC_INVALID, "'%s' has more than 8 axes", input);
     netc_status status = check_strides(t, input, err);
     if (status != NETC_OK) return status;
-    netc_tensor out = {.rank = t->ndim, .data = (char *)t->data + t->byte_offset};
-    memcpy(out.dim, t->shape, (size_t)t->ndim * sizeof *t->shape);
+    netc_tensor out = {.rank = t->ndim, .data = t->data ? (char *)t->data + t->byte_offset : NULL};
+    for (int i = 0; i < t->ndim; i++) out.dim[i] = t->shape[i];
     int type = 0;
     while (type <= NETC_F64 && (dl_type[type].code != t->code || dl_type[type].bits != t->bits))
         type++;
@@ -79,14 +79,22 @@ netc_status netc_bind_dlpack(netc_session *s, const char *entry, const char *inp
     const Bound *before = bound_find(s, entry, input);
     if (before && before->dlpack == m) return NETC_OK; // it is bound already
     status = netc_bind(s, entry, input, &out, err);
-    if (status == NETC_OK) bound_find(s, entry, input)->dlpack = m;
-    return status;
+    if (status != NETC_OK) return status;
+    Bound *bound = bound_find(s, entry, input), ignored = {0};
+    if (!bound) bound = &ignored; // (an input that the requested outputs do not need)
+    bound->dlpack = m;
+    if (bound == &ignored) dlpack_release(s, bound);
+    return NETC_OK;
 }
 
-void dlpack_release(void *managed)
+void dlpack_release(netc_session *s, Bound *b)
 {
-    DlManaged *m = managed;
-    if (m && m->deleter) m->deleter(m);
+    DlManaged *m = b->dlpack;
+    b->dlpack = NULL;
+    if (!m || !m->deleter) return;
+    for (const Bound *o = s->bound; o; o = o->next)
+        if (o->dlpack == m) return;
+    m->deleter(m);
 }
 
 typedef struct Exported {

@@ -394,8 +394,35 @@ static void dlpack(void)
     FINE(netc_bind_dlpack(s, "line", "x", &m, &err));
     FINE(netc_bind_dlpack(s, "line", "x", &m, &err)); // the same one again: nothing happens
     CHECK(deleted == 1);
+    FINE(netc_bind_dlpack(s, "train", "x", &m, &err)); // to a second entry, too
+    FINE(netc_bind(s, "line", "x", &x, &err));
+    CHECK(deleted == 1);
+    FINE(netc_bind_dlpack(s, "line", "x", &m, &err));
     netc_session_free(s);
     CHECK(deleted == 2);
+    netc_program_release(p);
+
+    // An input that the requested outputs do not need is not kept. A scalar may have no shape.
+    static const char *const outputs[] = {"y"};
+    NETC_INIT(netc_compile_options, o);
+    o.outputs_of = "m";
+    o.outputs = outputs;
+    o.noutputs = 1;
+    FINE(netc_compile_text(ctx, "scalar.net",
+                           "model m(a: f32[], x: f32[8, 3]) { return y = a * 2, z = sum(x) }\n", &o,
+                           &p, &err));
+    s = opened(p, 0, NULL);
+    FINE(netc_bind_dlpack(s, "m", "x", &m, &err));
+    CHECK(deleted == 3);
+    float a = 4, twice = 0;
+    DlManaged scalar = {{&a, 1, 0, 0, 2, 32, 1, NULL, NULL, 0}, &deleted, count_deletion};
+    netc_tensor ta = floats(&twice, 0, 0, 0);
+    FINE(netc_bind_dlpack(s, "m", "a", &scalar, &err));
+    FINE(netc_run(s, "m", 1, &err));
+    FINE(netc_read(s, "m", "y", &ta, &err));
+    CHECK(twice == 8);
+    netc_session_free(s);
+    CHECK(deleted == 4);
     netc_program_release(p);
 }
 
