@@ -126,7 +126,8 @@ bool output_named(const char *path, const char *suffix, const char *what, int *c
     const char *dot = strrchr(path, '.');
     for (size_t i = 0; dot && i < sizeof formats / sizeof *formats; i++)
         if (!strcmp(dot, formats[i]) && strcmp(dot, suffix)) {
-            *code = fail("%s: %s as %s; name the file accordingly", path, what, suffix);
+            *code = fail("%s: %s as %s; name the file accordingly", path, what,
+                         strcmp(suffix, ".npy") ? suffix : ".npy, .npz, .csv or .tsv");
             return false;
         }
     return true;

@@ -112,9 +112,11 @@ static netc_status predict(const PredictArgs *a, netc_context *ctx, netc_dataset
         clock_gettime(CLOCK_MONOTONIC, &u);
         double seconds = (double)(u.tv_sec - t.tv_sec) + 1e-9 * (double)(u.tv_nsec - t.tv_nsec);
         if (line) fputs("\r\033[K", stdout);
+        int same = 1; // outputs that share the first file, an archive
+        while (same < n && !strcmp(files[same], files[0])) same++;
         if (status == NETC_OK && !a->common.quiet && !writes_stdout(files, n))
             printf("%" PRId64 " examples in %.2f s, written to %s%s\n", examples, seconds, files[0],
-                   n > 1 ? ", …" : "");
+                   same < n ? ", …" : "");
     }
     netc_session_free(s);
     netc_program_release(p);

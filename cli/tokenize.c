@@ -36,7 +36,7 @@ static netc_status print_tokens(const TokenizeArgs *a, const netc_tokenizer *t, 
         int64_t n = 0, end = a->end ? netc_tokenizer_find(t, a->end) : -1;
         if (a->end && end < 0)
             status =
-                (fail("%s has no token '%s' (a file of ranks has no special tokens)",
+                (fail("%s has no token '%s' (files of ranks and 'bytes' have no special tokens)",
                       a->tokenizer, a->end),
                  NETC_INVALID);
         else

@@ -283,7 +283,10 @@ netc_status netc_program_eject(netc_program *p, const char *kernel, char **path,
         return lib_fail(err, NETC_INVALID, "%s is compiled already; eject from its .net source",
                         p->embedded ? p->embedded->path : p->name);
     if (!p->settings.kernels_dir || !*p->settings.kernels_dir)
-        return lib_fail(err, NETC_INVALID, "there is no folder for edited kernels");
+        return lib_fail(
+            err, NETC_INVALID,
+            "there is no folder for edited kernels: compile a file, or set kernels_dir of "
+            "netc_compile_options");
     v.arena = arena_new();
     if (!v.arena) return OUT_OF_MEMORY(err);
     if (!lib_guarded(v.arena, eject, &v)) v.status = OUT_OF_MEMORY(err);

@@ -79,8 +79,8 @@ static void show_tensors(Show *s)
         name = wide > name ? wide : name;
         type = wider > type ? wider : type;
     }
-    buf_printf(&s->text, "%s: %s, %d tensors, %s elements, %s bytes\n", s->path,
-               npz ? "npz" : "safetensors", t.n, grouped(s->arena, elements),
+    buf_printf(&s->text, "%s: %s, %d tensor%s, %s elements, %s bytes\n", s->path,
+               npz ? "npz" : "safetensors", t.n, t.n == 1 ? "" : "s", grouped(s->arena, elements),
                grouped(s->arena, bytes));
     for (int i = 0; i < t.nmeta; i++) {
         const char *value = plain(s, t.meta_values[i]);

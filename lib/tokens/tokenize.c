@@ -94,7 +94,7 @@ netc_status netc_tokenize(const netc_tokenizer *tokenizer, const netc_tokenize_o
     int64_t end = o.end ? netc_tokenizer_find(tokenizer, o.end) : -1;
     if (o.end && end < 0)
         return lib_fail(err, NETC_INVALID,
-                        "%s has no token '%s' (a file of ranks has no special tokens)",
+                        "%s has no token '%s' (files of ranks and 'bytes' have no special tokens)",
                         tokenizer->path, o.end);
     if (!o.output) return lib_fail(err, NETC_INVALID, "netc_tokenize needs an output");
     if (rt_writer_begin(&t.w, o.output, &t.e)) return lib_fail_rt(err, &t.e);

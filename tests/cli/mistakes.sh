@@ -95,7 +95,7 @@ wrong "the name of a file is empty" "$NETC" train m.net "${DATA[@]}" --save "" #
 grep -q "epoch" "$W/.out" && fail "trained first" || pass
 wrong "the name of a file is empty" "$NETC" train m.net "${DATA[@]}" --log ""
 wrong "the name of a file is empty" "$NETC" show ""
-wrong "an output is written as .npy" "$NETC" run m.net --input image=x.npy -o y=y.png --device cpu
+wrong "an output is written as .npy, .npz, .csv or .tsv" "$NETC" run m.net --input image=x.npy -o y=y.png --device cpu
 for file in m.onnx m.bin m.pt y.png out.npy; do [ -e $file ] && fail "$file was written" || pass; done
 
 # text of other editors

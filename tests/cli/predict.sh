@@ -36,7 +36,8 @@ cmp -s top.npy t.npy && pass || fail "top alone is another"
 expect 1 "the model has more than one output for each example; choose one: -o z=FILE.npy, -o low=FILE.npy, -o top=FILE.npy, -o both=FILE.npy; FILE.npz takes all" "${P[@]}" -o t.npy
 # FILE.npz without a name takes all outputs, of run as of predict; another file the only one.
 EACH=(-o z=each.npz -o low=each.npz -o top=each.npz -o both=each.npz)
-expect 0 "" "${P[@]}" --data y=y.npy -o all.npz
+expect 0 "written to all.npz" "${P[@]}" --data y=y.npy -o all.npz
+grep -q '…' "$W/.out" && fail "one archive is said to be several files: $(tail -1 "$W/.out")" || pass
 expect 0 "" "${P[@]}" --data y=y.npy "${EACH[@]}"
 cmp -s all.npz each.npz && pass || fail "all.npz is not each output"
 RUN=("$NETC" run m.net -D batch=103 --input x=x.npy --input y=y.npy --device cpu -q)

@@ -27,6 +27,7 @@ expect 0 "x.npy" "$NETC" show m.bin x.npy
 header='{"a\u001b[31m":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
 printf "\\x$(printf %x ${#header})\0\0\0\0\0\0\0%s\0\0\0\0" "$header" >odd.safetensors
 "$NETC" show odd.safetensors >"$W/.out" 2>&1; grep -q $'\033' "$W/.out" && fail "an escape came through" || pass
+grep -q '^odd.safetensors: safetensors, 1 tensor, ' "$W/.out" && pass || fail "1 tensor: $(head -1 "$W/.out")"
 grep -q 'a.*\[31m  *f32\[1\]  0$' "$W/.out" && pass || fail "the odd name: $(cat "$W/.out")"
 expect 1 "cannot open none.npy" "$NETC" show none.npy
 expect 1 "m.net is a model's text: netc inspect" "$NETC" show m.net

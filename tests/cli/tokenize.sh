@@ -87,8 +87,8 @@ bad "give it with --pattern" a.txt --tokenizer "$G/small.tiktoken"
 bad "a.txt:1: a token in base64, a space and its number are expected" a.txt --tokenizer a.txt
 bad "there is no pattern 'gpt9'" a.txt --tokenizer "$G/small.tiktoken" --pattern gpt9
 bad "has no token '<|none|>'" a.txt --tokenizer gpt2 --end '<|none|>'
-bad "has no token '<|endoftext|>' (a file of ranks has no special tokens)" a.txt --tokenizer "$G/small.tiktoken" --pattern gpt2 --end '<|endoftext|>' -o x.bin
-bad "has no token '<|endoftext|>' (a file of ranks has no special tokens)" a.txt --tokenizer "$G/small.tiktoken" --pattern gpt2 --end '<|endoftext|>'
+bad "has no token '<|endoftext|>' (files of ranks and 'bytes' have no special tokens)" a.txt --tokenizer "$G/small.tiktoken" --pattern gpt2 --end '<|endoftext|>' -o x.bin
+bad "has no token '<|endoftext|>' (files of ranks and 'bytes' have no special tokens)" a.txt --tokenizer "$G/small.tiktoken" --pattern gpt2 --end '<|endoftext|>'
 bad "cannot open none.txt" none.txt --tokenizer gpt2 -o x.bin
 bad "tokens are written as .bin" a.txt --tokenizer gpt2 -o x.npy
 bad "is not a regular file, which a token file with a header must be" a.txt --tokenizer gpt2 -o /dev/null
