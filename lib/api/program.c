@@ -187,6 +187,9 @@ static netc_status check_options(const netc_compile_options *o, Settings *s, net
         return lib_fail(err, NETC_INVALID,
                         "a memory limit of %lld bytes is not valid; give 0 or more",
                         (long long)o->memory_limit);
+    if (o->arch && (o->arch < 80 || o->arch > 999))
+        return lib_fail(err, NETC_INVALID,
+                        "there is no architecture sm_%d; give 80, 90, 100, ... or 0", o->arch);
     if (o->calls < 0 || (o->calls > 0) != (o->nmapped > 0) || (o->calls && !s->functional))
         return lib_fail(err, NETC_INVALID,
                         "a function is computed for the slices of %d inputs %lld times; give the "

@@ -142,8 +142,9 @@ void schedules_end(Schedules *s, Program *p)
     Arena *a = b->arena;
     Buf table = buf_new(a);
     const char **missing = NEW_ARRAY(a, const char *, b->launches.n * 8 + 1);
-    int kernels = 0, without = 0;
+    int kernels = 0, without = 0, named = 0;
     IdMap seen = idmap_new(a);
+    StrMap names = strmap_new(a); // of missing kernels, whose bodies share a name
     buf_str(&table, p->choices);
     if (table.len && table.data[table.len - 1] != '\n') buf_char(&table, '\n');
     for (uint32_t i = 0; s->file && !s->given && i < s->file->others.n; i++)
@@ -164,15 +165,18 @@ void schedules_end(Schedules *s, Program *p)
                                    .schedule = (const char *)(uintptr_t)text,
                                    .key = key};
                     tune_print_line(&e, false, &table);
-                } else if (without++ < 8) {
-                    missing[without - 1] = name;
+                    continue;
                 }
+                without++;
+                if (strmap_get(&names, name)) continue;
+                strmap_set(&names, name, (void *)(uintptr_t)name);
+                if (named++ < 8) missing[named - 1] = name;
             }
     }
     p->choices = table.data ? table.data : "";
     if (!build_is_main(b)) return;
     say(s, kernels, without);
-    b->unlocked = unlocked(s, missing, without);
+    b->unlocked = unlocked(s, missing, named);
 }
 
 // "DEVICE: SCHEDULE" in the line of a kernel, with its length in *n. NULL: there is no line.

@@ -52,6 +52,9 @@ expect 1 "mlp.tune" "$NETC" mlp.net --tune-file mlp.tune
 
 # -- --locked
 expect 1 "has no line for NVIDIA H200" "$NETC" --emit cuda mlp.net --locked
+echo "$head" >none.tune # a kernel with several bodies is listed once
+expect 1 "has no line for cpu" "$NETC" --emit c mlp.net --tune-file none.tune --locked
+[ -z "$(grep '^  kernel' "$W/.out" | sort | uniq -d)" ] && pass || fail "listed twice: $(cat "$W/.out")"
 rm mlp.net.tune
 expect 1 "there is no mlp.net.tune to lock the schedules to" "$NETC" --emit cuda mlp.net --locked
 "$NETC" inspect mlp.net --knobs --target cuda | sed 's/: / @ NVIDIA H200: /' | cat <(echo "$head") - >new.tune; mv new.tune mlp.net.tune

@@ -97,6 +97,12 @@ static void options(void)
         if (i == 4) o.batches = batches, o.nbatches = 2;
         REFUSED(NETC_INVALID, why[i], netc_compile_text(ctx, "line.net", model, &o, &p, &err));
     }
+    for (int i = 0; i < 2; i++) {
+        NETC_INIT(netc_compile_options, o);
+        o.arch = i ? 9 : -90;
+        REFUSED(NETC_INVALID, "no architecture sm_",
+                netc_compile_text(ctx, "line.net", model, &o, &p, &err));
+    }
     p = compiled(model);
     netc_session_options so = {.seed = 3};
     REFUSED(NETC_INVALID, size, netc_session_create(p, "cpu", &so, &s, &err));
