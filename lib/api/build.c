@@ -72,14 +72,23 @@ FrontendOptions lib_frontend_options(const netc_program *p, Arena *a, const char
     return o;
 }
 
+typedef struct Dump {
+    const char *dir;
+    netc_context *context;
+    bool failed;
+} Dump;
+
+// A dump that cannot be written is a note, and does not stop the compilation.
 static void dump_module(void *ctx, int number, const char *pass, const Module *m)
 {
-    const char *dir = ctx;
+    Dump *d = ctx;
     Buf text = buf_new(m->arena);
     module_print(m, pass, &text);
-    RtError ignored = {0}; // ignored: a dump that cannot be written must not stop the compilation
-    rt_file_write(arena_printf(m->arena, "%s/%02d_%s.net", dir, number, pass), text.data, text.len,
-                  &ignored);
+    RtError e = {0};
+    const char *path = arena_printf(m->arena, "%s/%02d_%s.net", d->dir, number, pass);
+    if (d->failed || !rt_file_write(path, text.data, text.len, &e)) return;
+    d->failed = true;
+    lib_log(d->context, "note: the graphs are not dumped: %s", e.text);
 }
 
 typedef struct Job {
@@ -136,6 +145,7 @@ static void run_pipeline(void *arg)
                                             // later
     *target = pick_target(p, b->cuda);
     const char *dir = job->trial ? NULL : p->settings.dump_dir;
+    Dump dump = {dir, p->context, false};
     PassOptions po = {.target = target,
                       .precision = p->settings.precision,
                       .memory_limit = p->settings.memory_limit,
@@ -143,9 +153,9 @@ static void run_pipeline(void *arg)
                       .skip = p->settings.skip_passes,
                       .verify_last = !dir && !getenv("NETC_VERIFY"),
                       .dump = dir ? dump_module : NULL,
-                      .dump_ctx = (void *)(uintptr_t)dir};
+                      .dump_ctx = &dump};
     b->timings = NEW_ARRAY(b->arena, PassTiming, pass_count);
-    if (dir) dump_module(po.dump_ctx, 0, "elaborate", b->module);
+    if (dir) dump_module(&dump, 0, "elaborate", b->module);
     if (!passes_run(b->module, &po, b->timings) || d->errors) goto invalid;
 
     CodegenOptions co = {.target = target,

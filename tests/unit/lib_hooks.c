@@ -199,6 +199,34 @@ static void used_files(void)
     netc_context_free(c);
 }
 
+static void dump_note(void *user, const char *line)
+{
+    *(int *)user += strstr(line, "the graphs are not dumped: ") != NULL;
+}
+
+// A dump that cannot be written is one note, and no error.
+static void lost_dump(void)
+{
+    int notes = 0;
+    netc_error *err = NULL;
+    netc_context *c = NULL;
+    netc_program *p = NULL;
+    NETC_INIT(netc_context_options, co);
+    co.log = dump_note;
+    co.user = &notes;
+    FINE(netc_context_create(&co, &c, &err));
+    NETC_INIT(netc_compile_options, o);
+    o.dump_dir = file("none");
+    o.target = "cpu";
+    FINE(netc_compile_text(c, "main.net", model, &o, &p, &err));
+    char *text = NULL;
+    FINE(netc_program_emit(p, "c", &text, &err));
+    CHECK(notes == 1);
+    netc_free(text);
+    netc_program_release(p);
+    netc_context_free(c);
+}
+
 // A program with enough work is spread over the host's own threads.
 static void own_threads(void)
 {
@@ -347,6 +375,7 @@ static void training(void)
 
 int main(void)
 {
-    void (*const tests[])(void) = {used_files, own_threads, training, allocator, prepared, NULL};
+    void (*const tests[])(void) = {used_files, lost_dump, own_threads, training,
+                                   allocator,  prepared,  NULL};
     return api_main(tests);
 }
