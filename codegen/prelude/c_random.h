@@ -11,8 +11,9 @@ typedef int nc_halves __attribute__((vector_size(32)));
 #else
 #define NC_LOW_TIMES(a, c) (((a) & 0xffffffffu) * (c))
 #endif
-// to[i] = nc_random(seed, count, number, first + i, bits, lane) for i < n; below, one function for each
-// number of bits. (The high halves of the vectors' lanes are not cleared.)
+// to[i] = nc_random(seed, count, number, first + i, bits, lane) for i < n, 0 where first + i is negative
+// (what pad adds, which nothing takes); below, one function for each number of bits. (The high halves of
+// the vectors' lanes are not cleared.)
 __attribute__((always_inline)) static inline void nc_randoms(uint32_t *to, long n, int64_t seed,
                                                              int64_t count, int64_t number,
                                                              uint64_t first, int bits, int lane)
@@ -23,6 +24,7 @@ __attribute__((always_inline)) static inline void nc_randoms(uint32_t *to, long 
     const uint64_t site = (uint64_t)number, m0 = 0xD2511F53u, m1 = 0xCD9E8D57u;
     const nc_wide by0 = {m0, m0, m0, m0}, by1 = {m1, m1, m1, m1};
     uint32_t edge[VECTORS * 32];
+    for (; (int64_t)first < 0 && n > 0; first++, n--) *to++ = 0;
     for (uint64_t at = first - first % (uint64_t)each; at < first + (uint64_t)n;
          at += (uint64_t)(VECTORS * each)) {
         uint32_t k0 = (uint32_t)(uint64_t)seed ^ 0x9E3779B9u * (uint32_t)((uint64_t)count >> 32),
