@@ -144,6 +144,26 @@ static EvalRule *const rules[OP_COUNT] = {
 #undef OP
 };
 
+// Passes may add up the terms of a carried value on their own, before they meet what it begins
+// with: the rounding is then that of a sum of the terms, which may be larger than all that the loop
+// carries.
+void bound_carried(Eval *e, const Node *loop, uint32_t k, const Value *was, Value *now)
+{
+    const Graph *body = loop->regions[0];
+    const Node *next = body->results.at[k], *param = body->params.at[k + 1];
+    bool adds = false;
+    for (uint32_t i = 0; i < next->nargs; i++) adds |= next->args[i] == param;
+    adds &= next->op == OP_add || next->op == OP_sub || next->op == OP_fma;
+    if (!adds || !dtype_is_float(next->type.dtype)) return;
+    if (!now->error[0]) value_errors(e->env->arena, now);
+    const double each =
+        bound_epsilon(next->type.dtype) * sqrt((double)attr_int(loop, ATTR_count, 1));
+    for (int64_t i = 0; i < type_count(&now->type); i++) {
+        const double term = fabs(value_get(now, i) - value_get(was, i));
+        for (int side = 0; side < 2 && isfinite(term); side++) now->error[side][i] += each * term;
+    }
+}
+
 // Moves every element by a random part of up to a quarter of its error, then removes the errors.
 // Equal elements move equally.
 static void shake(uint64_t seed, Value *out)

@@ -339,6 +339,7 @@ void eval_loop(Eval *e, const Node *n, Value *const *args, Value *out)
         for (uint32_t k = 0; k < r->results.n; k++) {
             Value *v = inner->value[r->results.at[k]->id];
             if (k < carried) {
+                if (e->env->bound) bound_carried(e, n, k, results[k], v);
                 results[k] = v;
                 continue;
             }

@@ -48,6 +48,8 @@ void value_errors(Arena *a, Value *v);       // adds error bounds of 0
 bool *bound_short(Arena *a, const Graph *g); // Frame.is_short
 // Computes the error bounds of a value that has just been computed (ir/bound.c).
 EvalRule bound_node;
+// The error of carried value k of a loop after an iteration before which it was [was]; ir/bound.c.
+void bound_carried(Eval *e, const Node *loop, uint32_t k, const Value *was, Value *now);
 
 static inline bool value_is_float(const Value *v)
 {
