@@ -286,7 +286,7 @@ static ScheduleKind kind_of(const Target *t, const Body *b)
     if (b->beside || body_recurs(b)) return SCHED_COLUMN;
     if (b->axis[0].extent <= 1) return SCHED_ROW;
     int rows = matrix_strides(b, 0), cols = matrix_strides(b, b->col);
-    if (!rows && t->kind == TARGET_CUDA) {
+    if (!rows) {
         const Along beside = loads_along(b, 0);
         rows = beside.loads;
         // A sum over most of what is read in one pass: a state of several rows, say, that is
