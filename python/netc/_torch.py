@@ -9,6 +9,7 @@ import torch
 
 from ._error import Error
 from ._function import Function
+from . import _torch_func as func
 
 _TYPES = {"bool": torch.bool, "u8": torch.uint8, "i32": torch.int32, "u32": torch.uint32, "i64": torch.int64,
           "bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32, "f64": torch.float64}
@@ -247,6 +248,8 @@ class TorchFunction:
         self._run = torch.compiler.disable(self._eager)
 
     def _eager(self, tensors):
+        if func.active():
+            return func.Transformed.apply(self._call, (), 0, *tensors)[:self._call.nout]
         if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
             return _Autograd.apply(self._call, *tensors)
         call = self._call

@@ -36,6 +36,41 @@ def near(got, want, what="", tolerance=1e-5):
     check(got.shape == want.shape and float((got - want).abs().max()) <= tolerance * scale, (what, got, want))
 
 
+def test_transforms():
+    """torch.func: gradients of single examples, ensembles, one vmap in another, Jacobians."""
+    from torch.func import functional_call, grad, jacrev, vjp, vmap
+    f = m.torch(params="*")
+    p = {n: torch.tensor(m.state[n]) for n in NAMES}
+    ps = {n: torch.stack([v, v * 0.9, v + 0.1]) for n, v in p.items()}
+    xs, labels = torch.stack([X, X + 1, X * 2]), torch.stack([LABEL, LABEL.flip(0), LABEL])
+    mine, theirs = (lambda p, x, l: f(x, l, params=p).loss), (lambda p, x, l: own(p, x, l)[0])
+
+    def same_in_both(transform, *given):
+        a, b = transform(mine)(*given), transform(theirs)(*given)
+        for one, other in zip(torch.utils._pytree.tree_leaves(a), torch.utils._pytree.tree_leaves(b), strict=True):
+            near(one, other)
+    same_in_both(grad, p, X, LABEL)
+    same_in_both(lambda g: vmap(g, (None, 0, 0)), p, xs, labels)
+    same_in_both(lambda g: vmap(grad(g), (None, 0, 0)), p, xs, labels)
+    same_in_both(lambda g: vmap(grad(g, 1), (0, None, None)), ps, X, LABEL)
+    same_in_both(lambda g: vmap(grad(g), (0, 0, None)), ps, xs, LABEL)
+    same_in_both(lambda g: vmap(lambda x: g(p, x.T, LABEL), -1), xs.permute(2, 1, 0))
+    same_in_both(lambda g: vmap(vmap(grad(g), (0, None, None)), (None, 0, 0)), ps, xs, labels)
+    same_in_both(lambda g: grad(lambda p: vmap(g, (None, 0, 0))(p, xs, labels).pow(2).sum()), p)  # what all calls share
+    near(jacrev(lambda x: f(x, LABEL, params=p).logits.sum(0))(X), jacrev(lambda x: own(p, x, LABEL)[1].sum(0))(X))
+    value, back = vjp(lambda x: f(x, LABEL, params=p).logits, X)
+    near(value, own(p, X, LABEL)[1])
+    near(back(torch.ones_like(value))[0], vjp(lambda x: own(p, x, LABEL)[1], X)[1](torch.ones_like(value))[0])
+    same(vmap(lambda x: f(x, LABEL, params=p).best)(xs).tolist(), [own(p, x, LABEL)[2].tolist() for x in xs])
+    module = m.module().eval()
+    called = vmap(lambda p, x: functional_call(module, p, (x, LABEL)).loss, (0, 0))(ps, xs)
+    near(called, torch.stack([own({n: v[i] for n, v in ps.items()}, xs[i], LABEL)[0] for i in range(3)]))
+    with raises(netc.Error, "'block' cannot be differentiated twice by torch.func"):
+        grad(lambda x: grad(lambda x: f(x, LABEL, params=p).loss)(x).pow(2).sum())(X)
+    with raises(netc.Error, "'drops' changes 'calls', so it cannot be computed for several calls at once"):
+        vmap(netc.compile(STATEFUL, device=DEVICE).torch(training=True))(torch.ones(2, 64, 8))
+
+
 def test_function():
     f = m.torch(params="*")
     check("block(x: f32[8, 64], label: u8[8], " in repr(f) and "best: i32[8]" in repr(f), repr(f))
