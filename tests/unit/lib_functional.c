@@ -337,8 +337,69 @@ static void refusals(void)
             netc_compile_text(ctx, "whole.net", whole, &o, &p, &err));
 }
 
+// Several calls at once: y and its gradients for three x and one w, and of three w.
+static void mapped(void)
+{
+    static const char text[] = "model line(x: f32[2], w: f32[2], i: i32[]) {\n"
+                               "    return y = sum(x * x * w) * x[i]\n}\n";
+    static const char *const none[] = {NULL}, *const wanted[] = {"x", "w"};
+    static const char *const many[] = {"x", "@d.y"}, *const wrong[] = {"z"};
+    NETC_INIT(netc_compile_options, o);
+    netc_error *err = NULL;
+    o.arguments = none;
+    o.mapped = many;
+    o.nmapped = 1;
+    o.calls = 3;
+    netc_program *p = compiled_as(text, &o), *q = NULL;
+    o.gradients = wanted;
+    o.ngradients = 2;
+    o.nmapped = 2;
+    netc_program *d = compiled_as(text, &o);
+    netc_session *s = opened(p, 1, NULL), *g = opened(d, 1, NULL), *both[] = {s, g};
+    float x[6] = {3, -1, 2, 4, 0.5f, 1}, w[2] = {2, 5}, dy[3] = {1, 2, -1}, y[3], dx[6], dw[6];
+    double want_y[3], want_x[6], want_w[6];
+    int32_t i = 1;
+    for (int k = 0; k < 2; k++) {
+        netc_tensor index = {.dtype = NETC_I32, .data = &i};
+        bind(both[k], "x", x, 2, 3, 2);
+        bind(both[k], "w", w, 1, 2, 0);
+        FINE(netc_bind(both[k], "line", "i", &index, &err));
+    }
+    bind(g, "@d.y", dy, 1, 3, 0);
+    FINE(netc_run(s, "line", 1, &err));
+    FINE(netc_run(g, "line", 1, &err));
+    for (int k = 0; k < 3; k++) {
+        const double a = x[2 * k], b = x[2 * k + 1], sum = a * a * w[0] + b * b * w[1];
+        want_y[k] = sum * b;
+        want_x[2 * k] = dy[k] * 2 * a * w[0] * b;
+        want_x[2 * k + 1] = dy[k] * (2 * b * w[1] * b + sum);
+        want_w[2 * k] = dy[k] * a * a * b;
+        want_w[2 * k + 1] = dy[k] * b * b * b;
+    }
+    fetch(s, "y", y, 1, 3, 0);
+    fetch(g, "x", dx, 2, 3, 2);
+    fetch(g, "w", dw, 2, 3, 2);
+    CHECK(near(y, want_y, 3) && near(dx, want_x, 6) && near(dw, want_w, 6));
+    i = 2; // what one call may not, several may not
+    FINE(netc_run(s, "line", 1, &err));
+    REFUSED(NETC_CHECK_FAILED, "index of gather: 2", netc_sync(s, &err));
+    o.calls = 0;
+    REFUSED(NETC_INVALID, "how many slices they have",
+            netc_compile_text(ctx, "line.net", text, &o, &q, &err));
+    o.calls = 3;
+    o.mapped = wrong;
+    o.nmapped = 1;
+    REFUSED(NETC_INVALID, "'line' has no input 'z'",
+            netc_compile_text(ctx, "line.net", text, &o, &q, &err));
+    netc_session_free(g);
+    netc_session_free(s);
+    netc_program_release(d);
+    netc_program_release(p);
+}
+
 int main(void)
 {
-    void (*const tests[])(void) = {function_and_gradients, second, states, keeps, refusals, NULL};
+    void (*const tests[])(void) = {
+        function_and_gradients, second, states, keeps, mapped, refusals, NULL};
     return api_main(tests);
 }
