@@ -144,9 +144,9 @@ static EvalRule *const rules[OP_COUNT] = {
 #undef OP
 };
 
-// Passes may add up the terms of a carried value on their own, before they meet what it begins
-// with: the rounding is then that of a sum of the terms, which may be larger than all that the loop
-// carries.
+// Passes may add up the terms of a carried value on their own, in a sum's accumulator, before they
+// meet what it begins with: that sum may be larger than all that the loop carries, and so its
+// rounding.
 void bound_carried(Eval *e, const Node *loop, uint32_t k, const Value *was, Value *now)
 {
     const Graph *body = loop->regions[0];
@@ -156,8 +156,8 @@ void bound_carried(Eval *e, const Node *loop, uint32_t k, const Value *was, Valu
     adds &= next->op == OP_add || next->op == OP_sub || next->op == OP_fma;
     if (!adds || !dtype_is_float(next->type.dtype)) return;
     if (!now->error[0]) value_errors(e->env->arena, now);
-    const double each =
-        bound_epsilon(next->type.dtype) * sqrt((double)attr_int(loop, ATTR_count, 1));
+    const double each = bound_epsilon(dtype_accumulator(next->type.dtype)) *
+                        sqrt((double)attr_int(loop, ATTR_count, 1));
     for (int64_t i = 0; i < type_count(&now->type); i++) {
         const double term = fabs(value_get(now, i) - value_get(was, i));
         for (int side = 0; side < 2 && isfinite(term); side++) now->error[side][i] += each * term;

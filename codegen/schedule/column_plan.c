@@ -18,8 +18,7 @@ enum {
     SHORT = 16,             // one thread processes up to this many columns, if threads suffice,
     SHORT_OVERLAP = 64,     // ... or this many, if each element is read at least
     OVERLAP = 4,            // ... this many times
-    ALONE = 200,            // threads suffice if, times this, they are those that the device runs
-                            // times the columns
+    ALONE = 200,            // threads suffice if they are columns / ALONE of what the device runs
     KEPT = 32,              // most bytes of a vector of accumulators combined through shared memory
     KEPT_ALONE = 128,       // ... and of one that stays in a thread's registers
     MANY_SUMS = 4,          // sums of a result from which on registers limit the vector

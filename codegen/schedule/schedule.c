@@ -143,10 +143,10 @@ static void cuda_map(Arena *a, const Target *t, Body *b)
     if (mostly_stacks(a, b)) return;
     s->vector = schedule_vector(b, inner, b->axis[inner].extent, b->npar == 1, true);
     while (s->vector > 1 && crowd / s->vector < device / 32) s->vector /= 2;
-    if (stores_short_runs(b, inner, s->vector)) s->vector = 1;
     const uint64_t phases = body_interleaved(b);
     s->map.interleaved = phases && crowd / s->vector / body_phases(b, phases) >= device / 4;
     if (s->map.interleaved) return;
+    if (stores_short_runs(b, inner, s->vector)) s->vector = 1;
     // One access of 16 bytes per thread keeps enough in flight, and blocks that each process a
     // small contiguous range are fastest; narrow accesses need several in flight.
     s->unroll = 1;

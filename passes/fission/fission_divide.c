@@ -175,16 +175,6 @@ static bool divide(FissionLoop *l, const bool *summed)
     return changes && lifts_before(l) && choose_stacks(l);
 }
 
-static int64_t bytes_of(const Graph *body, uint32_t ncarried, uint32_t nscanned)
-{
-    int64_t bytes = 0;
-    for (uint32_t k = 0; k < nscanned; k++)
-        bytes += type_bytes(&body->params.at[1 + ncarried + k]->type);
-    for (uint32_t i = ncarried; i < body->results.n; i++)
-        bytes += type_bytes(&body->results.at[i]->type);
-    return bytes;
-}
-
 // Whether a carried value becomes more than a sum of what does not depend on carried values.
 static bool recurs(const FissionLoop *l)
 {
@@ -245,9 +235,7 @@ FissionLoop fission_divide(const Node *n, Graph *body, const bool *summed, int64
         for (uint32_t k = 0; k < x->nargs; k++) l.liftable[i] &= l.liftable[x->args[k]->id];
         regions |= x->nregions > 0;
     }
-    l.bytes = bytes_of(body, l.ncarried, l.nscanned);
-    if (l.bytes < MOST_BYTES / l.count) l.bytes = MOST_BYTES / l.count;
-    if (memory_limit && l.bytes > memory_limit / 8 / l.count) l.bytes = memory_limit / 8 / l.count;
+    l.bytes = lift_room(n, body, MOST_BYTES, memory_limit / 8);
     if (!recurs(&l)) return l;
     const Type *row = l.shape.row;
     l.shape.row = NULL; // elements meet only where carried values need it

@@ -52,7 +52,10 @@ void lift_loop(Lift *l, const Node *x);
 // lift_bytes.c: bytes of memory that x, no loop, takes in each iteration when it is lifted:
 // elementwise code and views are fused into what reads them, unless that is a product.
 int64_t lift_bytes(const Node *x);
-// The same of all of the body, or of what varies, by id, if that is not NULL; with loops in it.
+// Bytes that an iteration of the loop with this body may take: as many as it reads and stacks
+// anyway, or its share of [most] if that is more; at most its share of [limit] (0: no limit).
+int64_t lift_room(const Node *loop, const Graph *body, int64_t most, int64_t limit);
+// lift_bytes() of all of the body, or of what varies, by id, if that is not NULL; with loops in it.
 int64_t lift_body_bytes(const Graph *body, const bool *varies);
 
 #endif

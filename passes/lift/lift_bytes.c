@@ -21,6 +21,20 @@ int64_t lift_bytes(const Node *x)
     return bytes;
 }
 
+int64_t lift_room(const Node *loop, const Graph *body, int64_t most, int64_t limit)
+{
+    const int64_t count = attr_int(loop, ATTR_count, 1);
+    const uint32_t carried = (uint32_t)attr_int(loop, ATTR_carried, 0),
+                   scanned = (uint32_t)attr_int(loop, ATTR_scanned, 0);
+    int64_t bytes = 0;
+    for (uint32_t k = 0; k < scanned; k++)
+        bytes += type_bytes(&body->params.at[1 + carried + k]->type);
+    for (uint32_t i = carried; i < body->results.n; i++)
+        bytes += type_bytes(&body->results.at[i]->type);
+    if (bytes < most / count) bytes = most / count;
+    return limit && bytes > limit / count ? limit / count : bytes;
+}
+
 // Whether reductions go along the same axes of equal shapes, so that one kernel may keep a row.
 static bool same_rows(const Node *a, const Node *b)
 {

@@ -82,20 +82,6 @@ static Varying find_varying(const Loop *l)
     return v;
 }
 
-// Bytes that an iteration may take.
-static int64_t allowed(const Loop *l, const Room *room)
-{
-    int64_t bytes = 0;
-    for (uint32_t k = 0; k < l->nscanned; k++)
-        bytes += type_bytes(&l->body->params.at[1 + l->ncarried + k]->type);
-    for (uint32_t i = l->ncarried; i < l->body->results.n; i++)
-        bytes += type_bytes(&l->body->results.at[i]->type);
-    if (bytes < room->most / l->count) bytes = room->most / l->count;
-    if (room->limit && bytes > room->limit / l->count) bytes = room->limit / l->count;
-    if (bytes > room->each) bytes = room->each;
-    return bytes;
-}
-
 static bool can(const Loop *l, const Room *room)
 {
     const Graph *body = l->body;
@@ -112,7 +98,8 @@ static bool can(const Loop *l, const Room *room)
                                                       : lift_can(x, &l->varies);
         if (!lifted) return false;
     }
-    return lift_body_bytes(body, l->varies.is) <= allowed(l, room);
+    const int64_t bytes = lift_body_bytes(body, l->varies.is);
+    return bytes <= room->each && bytes <= lift_room(l->n, body, room->most, room->limit);
 }
 
 // Whether x is what a carried value becomes, which nothing else reads.

@@ -24,8 +24,10 @@ any n 1 40; any context 1024 1100
 check cache --device cuda:0 -D n=$n -D context=$context --precision bf16
 check cache --device cpu -D n=$n -D context=$context
 for p in bf16 f32; do
-    any n 1 150; any context 1 200; any d 1 8
-    check attention_length --device cuda:0 -D n=$n -D context=$context -D d=$((8 * d)) --precision $p
+    any n 1 150; any context 1 200; any d 1 64 # heads of any length, to which zeros are added
+    check attention_length --device cuda:0 -D n=$n -D context=$context -D d=$d --precision $p
+    any n 32 120; any m 32 120; any d 1 70; any e 1 70
+    check attention_heads --device cuda:0 -D n=$n -D m=$m -D d=$d -D e=$e --precision $([ $p = f32 ] && echo tf32 || echo bf16)
 done
 # Sums of zeros would be found.
 NETC_CHECK_FUSED=1 SHIM_CUT='= nc_fma(=>= 0.0f * nc_fma(' LD_LIBRARY_PATH=$BUILD/shim expect 1 WRONG \
