@@ -97,7 +97,7 @@ SHIM_CC   = $(CC) -std=c17 -O3 -ffp-contract=off $(SHIM_LTO) -g -fPIC -fno-seman
             -DSHIM_HOME='"$(CURDIR)/tests/shim"'
 # (most of what tests on it take is calls between its files)
 SHIM_LTO  = $(if $(findstring clang,$(CC)),,-flto=1)
-SHIM_SRC  = $(addprefix tests/shim/,driver.c stream.c grid.c atomic.c late.c matrix.c memory.c recall.c compile.c rewrite.c builtin.c others.c) base/arena.c base/buf.c base/plain.c
+SHIM_SRC  = $(addprefix tests/shim/,driver.c devices.c stream.c grid.c atomic.c late.c matrix.c memory.c recall.c compile.c rewrite.c builtin.c others.c) base/arena.c base/buf.c base/plain.c
 $(BUILD)/shim/libcuda.so.1: $(SHIM_SRC) $(wildcard tests/shim/*.h)
 	@mkdir -p $(@D)
 	$(call say,SHIM,$@)$(SHIM_CC) -Wl,-soname,$(@F) -o $@ $(SHIM_SRC) -lm -ldl -lpthread

@@ -9,7 +9,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 
-enum { PROG_MAX_RANK = 8, PROG_VERSION = 18 };
+enum { PROG_MAX_RANK = 8, PROG_MAX_DEVICES = 16, PROG_VERSION = 19 };
 
 // Element types with the names and order of ir/dtypes.def (the runtime does not know ir/).
 typedef enum ProgDType {
@@ -67,6 +67,7 @@ typedef enum ProgRegion {
     PR_CONST,  // consts[index]
     PR_ERROR,  // the entry's error record, ProgError
     PR_ROWS,   // the row table of the bound data set: i32 row numbers
+    PR_DEVICE, // the number of the device among those that share the work, i64
 } ProgRegion;
 
 typedef struct ProgBuffer {
@@ -83,7 +84,7 @@ typedef struct ProgBuffer {
 // Kernels that write cells read code first and do nothing when it is not 0.
 typedef struct ProgError {
     uint32_t code; // 0: none; else 1 + index into ProgEntry.checks
-    uint32_t reserved;
+    uint32_t device; // of those that share the work: whose part it was
     int64_t value, index, step;
 } ProgError;
 
@@ -234,6 +235,10 @@ typedef enum ProgStepKind {
     PS_COPY,   // args[0] to args[1], [bytes]
     PS_ZERO,   // args[0], [bytes]
     PS_LOOP,   // repeats steps [first_step, last_step) [count] times
+    // Between the devices that share the work: args[1] of each receives [bytes] of args[0] of every
+    // device, in their order. count: 0: the same bytes for all; 1: part d for device d.
+    PS_EXCHANGE,
+    PS_AGREE, // args[0], the error record: all take over that of the first device that has failed
 } ProgStepKind;
 
 typedef struct ProgStep {
@@ -302,6 +307,7 @@ typedef struct Program {
     const char *model;  // name
     const char *target; // "cpu", "sm_90"; CUDA programs carry text for any architecture
     bool cuda;
+    int32_t devices; // that share the work of a step
     int32_t ncells, nentries, nkernels, ngemms, nconsts;
     ProgCell *cells;
     ProgEntry *entries;

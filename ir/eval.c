@@ -237,6 +237,20 @@ void eval_state(Eval *e, const Node *n, Value *const *args, Value *out)
     bound_value(e, n, &e->env->cells, "no value given for the state", out);
 }
 
+void eval_device(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    (void)args;
+    (void)out;
+    fail(e, n, "is known to each of several devices only:", "their number");
+}
+
+void eval_exchange(Eval *e, const Node *n, Value *const *args, Value *out)
+{
+    (void)args;
+    (void)out;
+    fail(e, n, "takes values of several devices,", "of which this is none");
+}
+
 void eval_random(Eval *e, const Node *n, Value *const *args, Value *out)
 {
     (void)e;

@@ -53,6 +53,33 @@ bool infer_random(Infer *in)
     return in->out.dtype == DT_U32 || infer_fail(in, "makes u32 words");
 }
 
+bool infer_device(Infer *in)
+{
+    in->out = type_scalar(DT_I64);
+    return true;
+}
+
+bool infer_exchange(Infer *in)
+{
+    const int64_t devices = attrs_int(in->attrs, ATTR_devices, 0);
+    const bool each = attrs_int(in->attrs, ATTR_each, 0);
+    const Type *x = infer_arg(in, 0);
+    if (devices < 1) return infer_fail(in, "between %lld devices", (long long)devices);
+    if (each && (!x->rank || x->dim[0] != devices))
+        return infer_fail(in, "axis 0 of %s has no part for each of %lld devices",
+                          infer_show(in, x), (long long)devices);
+    if (!each && x->rank == MAX_RANK) return infer_fail(in, "has more than %d axes", MAX_RANK);
+    in->out = *x;
+    if (each) return true;
+    for (int k = in->out.rank++; k > 0; k--) {
+        in->out.dim[k] = in->out.dim[k - 1];
+        in->out.sym[k] = in->out.sym[k - 1];
+    }
+    in->out.dim[0] = devices;
+    in->out.sym[0] = 0;
+    return true;
+}
+
 // -- regions --------------------------------------------------------------------------------------
 
 static bool interface_is(const Infer *in, const Graph *r, uint32_t params)

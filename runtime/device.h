@@ -5,6 +5,8 @@
 #ifndef RUNTIME_DEVICE_H
 #define RUNTIME_DEVICE_H
 
+#include <stdint.h>
+
 #include "runtime/runtime.h"
 
 typedef struct RtDeviceOps RtDeviceOps;
@@ -16,7 +18,8 @@ typedef struct RtGraph RtGraph;
 // A device's own struct begins with this one.
 struct RtDevice {
     const RtDeviceOps *ops;
-    char name[32];         // "cuda:0"
+    int count;             // devices of a group (group.c); otherwise 0 or 1
+    char name[128];        // "cuda:0"
     char model[128];       // "NVIDIA H200"
     char target[32];       // "sm_90"
     int units;             // multiprocessors; 0 on a CPU
@@ -127,13 +130,42 @@ struct RtDeviceOps {
     // when they are enqueued.
     RtCode (*wait)(RtStream *s, double seconds, RtError *e);
     RtCode (*kernel_info)(RtModule *m, int kernel, RtKernelInfo *out, RtError *e); // NULL: unknown
+
+    // Of a group only: PS_EXCHANGE, PS_AGREE, and the address of the number of each member (i64).
+    RtCode (*exchange)(RtStream *s, void *to, const void *from, size_t bytes, bool each,
+                       RtError *e);
+    RtCode (*agree)(RtStream *s, void *record, RtError *e);
+    void *(*number)(RtDevice *d);
+    // Of its members: lets d access memory of [other]; *direct: kernels on both can wait for each
+    // other by flags there. NULL: it can be read, and there are no kernels that do.
+    RtCode (*reach)(RtDevice *d, RtDevice *other, bool *direct, RtError *e);
+    // The part of member [self] of n in an exchange of [words] of 4 bytes, at most RT_ROOM_WORDS, by
+    // way of the room (RtRoom). 0 words: they wait for each other.
+    RtCode (*trade)(RtStream *s, void *room, void *to, const void *from, unsigned words, bool each,
+                    int n, int self, RtError *e);
+    // Stores the first of n error records whose code is not 0, if there is one, with its number.
+    RtCode (*take_error)(RtStream *s, void *record, const void *from, int n, RtError *e);
 };
-enum { RT_COPY_UNIT = 16384, RT_ALLOW_ALL = -1 };
+enum { RT_COPY_UNIT = 16384, RT_ALLOW_ALL = -1, RT_ROOM_WORDS = 16384 };
+
+// Memory of a member of a group for exchanges, which all members do in the same order. An exchange
+// with number k stores its words in words[k % 2] of the others; they are taken from there before the
+// member begins exchange k + 1, whose flag is awaited before any begins k + 2.
+typedef struct RtRoom {
+    uint32_t done; // exchanges, zeros at first
+    char pad[60];
+    uint32_t flag[PROG_MAX_DEVICES];  // by member: how many it has stored the words of
+    uint64_t room[PROG_MAX_DEVICES];  // by member: its address
+    uint32_t words[][RT_ROOM_WORDS];  // [2][members]
+} RtRoom;
 
 // An implementation of alloc for devices with d->allocator.
 RtCode rt_alloc_from_caller(RtDevice *d, size_t bytes, const char *what, void **out, RtError *e);
 
 extern const RtDeviceOps rt_cpu_ops, rt_cuda_ops;
+// Devices of one kind as one that shares its work among them (group.c). It owns the members, unless
+// it fails.
+RtCode rt_group_open(const char *name, RtDevice *const *members, int n, RtDevice **out, RtError *e);
 // CUDA's part of rt_doctor: driver, GPUs, NVRTC, cuBLASLt, cuDNN, NCCL (cuda_doctor.c).
 void rt_cuda_doctor(void (*line)(void *ctx, const char *what, bool ok, const char *detail),
                     void *ctx);

@@ -236,8 +236,10 @@ const Ix *lower_start(Lower *l, const Node *start, int64_t limit)
     const Ix *none[1] = {0};
     int v = lower_value(l, start, none, -1);
     DType t = start->type.dtype;
-    v = lower_two(l, OP_maximum, t, v, lower_const_int(l, t, 0));
-    v = lower_two(l, OP_minimum, t, v, lower_const_int(l, t, limit));
+    if (!range_within(range_of_node(start), (Range){0, limit})) {
+        v = lower_two(l, OP_maximum, t, v, lower_const_int(l, t, 0));
+        v = lower_two(l, OP_minimum, t, v, lower_const_int(l, t, limit));
+    }
     return ix_value(l->body->ix, v, 0, limit, l->body->insts.at[v].axes);
 }
 

@@ -161,6 +161,9 @@ static void entry_leaves(GenEntry *e, Frame *f)
         if (!live[i]) continue;
         if (node_has(n, OPF_CELL)) {
             f->place[i] = gen_cell(e, attr_str(n, ATTR_name));
+        } else if (n->op == OP_device) {
+            f->place[i] = gen_arg(
+                gen_buffer(e, PR_DEVICE, 0, type_bytes(&n->type), &n->type, "@device", ""));
         } else if (n->op == OP_input) {
             ProgInput in = {
                 .name = attr_str(n, ATTR_name),
@@ -293,6 +296,7 @@ Program *codegen(Module *m, const CodegenOptions *o)
     p->arena = a;
     p->model = m->name ? m->name : "";
     p->cuda = o->target->kind == TARGET_CUDA;
+    p->devices = o->devices > 1 ? o->devices : 1;
     p->target = arena_strdup(a, o->target->name);
     p->choices = o->choices ? o->choices : "";
     p->ncells = (int32_t)m->cells.n;

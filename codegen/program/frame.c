@@ -270,7 +270,7 @@ static bool reads_leaf(const Frame *f, const Item *it, const ProgArg *target)
 static bool is_lowered(Frame *f, const Item *it)
 {
     const Group *gr = it->groups.at[0];
-    if (gr->kind == GROUP_LOOP) return false;
+    if (gr->kind == GROUP_LOOP || (gr->anchor && gr->anchor->op == OP_exchange)) return false;
     const GemmFrom from = frame_gemms(f);
     return !(it->groups.n == 1 && gr->kind == GROUP_DOT && gemm_possible(&from, gr));
 }
@@ -630,6 +630,7 @@ static bool emit_item(Frame *f, Item *it, const Item **follower)
             if (!loop_generate(f, it->groups.at[i])) return false;
         return true;
     }
+    if (gr->anchor && gr->anchor->op == OP_exchange) return frame_exchange(f, gr);
     if (!it->lowered) {
         *follower = follows;
         return frame_product(f, gr, follower);
@@ -670,6 +671,7 @@ bool frame_generate(Frame *f)
     for (uint32_t i = 0; i < f->items.n; i++)
         if (f->items.at[f->order[i]].checks) last_check = i;
     uint32_t *last = last_reads(f);
+    bool agreed = false;
     for (uint32_t i = 0; i < f->items.n; i++) {
         Item *it = &f->items.at[f->order[i]];
         const Item *follower = frame_follower(f, i);
@@ -679,9 +681,9 @@ bool frame_generate(Frame *f)
         if (!emit_item(f, it, &follower)) return false;
         log_steps(f, it, follower, first);
         copy_outputs(f, it);
-        if (!follower) continue;
-        copy_outputs(f, follower);
-        i++;
+        if (follower) copy_outputs(f, follower), i++;
+        // (no cell is written before, and other devices may have failed)
+        if (i >= last_check && !agreed && !f->depth) frame_agree(f), agreed = true;
     }
     copy_commits(f);
     return true;

@@ -178,6 +178,10 @@ void frame_product_step(Frame *f, const ProgGemm *g, ProgArg *args, int own, int
 // kernel, adds the step of both. false: it is none.
 bool frame_convolution(Frame *f, const Item *it);
 
+// exchange_step.c: steps between devices that share the work.
+bool frame_exchange(Frame *f, const Group *gr);
+void frame_agree(Frame *f); // if there are several devices, and a kernel may have found an error
+
 // loops.c
 bool loop_generate(Frame *f, const Group *gr);
 

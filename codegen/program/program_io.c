@@ -170,7 +170,7 @@ static void io_arg(Io *io, ProgArg *a)
 
 static void io_step(Io *io, ProgStep *s)
 {
-    IO_ENUM(io, s->kind, PS_LOOP + 1u);
+    IO_ENUM(io, s->kind, PS_AGREE + 1u);
     io_i32(io, &s->index);
     IO_ARRAY(io, s->nargs, s->args, 15);
     for (int32_t i = 0; i < s->nargs && !io->error; i++) io_arg(io, &s->args[i]);
@@ -188,7 +188,7 @@ static void io_step(Io *io, ProgStep *s)
 static void io_buffer(Io *io, ProgBuffer *b)
 {
     io_str(io, &b->name);
-    IO_ENUM(io, b->region, PR_ROWS + 1u);
+    IO_ENUM(io, b->region, PR_DEVICE + 1u);
     io_i32(io, &b->index);
     io_i64(io, &b->offset);
     io_i64(io, &b->bytes);
@@ -349,6 +349,7 @@ static void io_program(Io *io, Program *p)
     io_str(io, &p->model);
     io_str(io, &p->target);
     IO_BOOL(io, p->cuda);
+    io_i32(io, &p->devices);
     IO_ARRAY(io, p->ncells, p->cells, 16);
     for (int32_t i = 0; i < p->ncells && !io->error; i++) io_cell(io, &p->cells[i]);
     IO_ARRAY(io, p->nentries, p->entries, 55);

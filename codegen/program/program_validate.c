@@ -93,6 +93,8 @@ static const char *check_buffer(const Program *p, const ProgEntry *e, const Prog
     case PR_ERROR:
         return b->bytes == (int64_t)sizeof(ProgError) ? NULL : "an error record of another size";
     case PR_ROWS: return e->rows ? NULL : "a row table without rows";
+    case PR_DEVICE:
+        return p->devices > 1 && b->bytes == 8 ? NULL : "the number of a single device";
     default: return "a buffer of an unknown region";
     }
     if (!of) return "a buffer that refers to nothing";
@@ -232,7 +234,8 @@ static const char *check_args(const Validate *v, const ProgStep *s)
             if (room(v, a, s->depth) < 0) return "an argument that leaves its buffer";
             if (a->written && (v->e->buffers[a->index].region == PR_CONST ||
                                v->e->buffers[a->index].region == PR_INPUT ||
-                               v->e->buffers[a->index].region == PR_ROWS))
+                               v->e->buffers[a->index].region == PR_ROWS ||
+                               v->e->buffers[a->index].region == PR_DEVICE))
                 return "a step that writes read-only memory";
             break;
         case PA_LOOP_INDEX:
@@ -245,6 +248,19 @@ static const char *check_args(const Validate *v, const ProgStep *s)
             return "an argument that is not a buffer";
     }
     return NULL;
+}
+
+static const char *check_exchange(const Validate *v, const ProgStep *s)
+{
+    const int64_t devices = v->p->devices;
+    if (devices < 2) return "an exchange of a single device";
+    if (s->nargs != 2 || s->bytes < 0 || s->bytes > most_bytes / devices || s->count < 0 ||
+        s->count > 1 || s->args[0].written || !s->args[1].written)
+        return "an exchange with the wrong arguments";
+    return fits(v, &s->args[0], s->depth, s->count ? s->bytes * devices : s->bytes, PD_U8) &&
+                   fits(v, &s->args[1], s->depth, s->bytes * devices, PD_U8)
+               ? NULL
+               : "an exchange that leaves its buffers";
 }
 
 static const char *check_step(const Validate *v, const ProgStep *s)
@@ -269,6 +285,12 @@ static const char *check_step(const Validate *v, const ProgStep *s)
         return fits(v, &s->args[0], s->depth, s->bytes, PD_U8)
                    ? NULL
                    : "a clearing that leaves its buffer";
+    case PS_EXCHANGE: return check_exchange(v, s);
+    case PS_AGREE:
+        if (v->p->devices < 2 || s->nargs != 1 ||
+            v->e->buffers[s->args[0].index].region != PR_ERROR)
+            return "an agreement about no error record";
+        return NULL;
     case PS_LOOP:
         if (s->nargs || s->count < 0 || s->count > most_bytes) return "a loop that cannot run";
         return NULL;
@@ -403,6 +425,7 @@ const char *program_validate(const Program *p)
 {
     if (p->ncells < 0 || p->nentries < 0 || p->nkernels < 0 || p->ngemms < 0 || p->nconsts < 0)
         return "a negative count";
+    if (p->devices < 0 || p->devices > PROG_MAX_DEVICES) return "an impossible number of devices";
     if (!p->model || !p->target || !p->prelude || !p->choices) return "a name is missing";
     const char *wrong = check_cells(p);
     if (!wrong) wrong = check_kernels(p);

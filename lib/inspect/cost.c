@@ -12,7 +12,8 @@ const char *step_kind(const ProgStep *s)
 {
     static const char *const kinds[] = {
         [PS_KERNEL] = "kernel", [PS_GEMM] = "gemm", [PS_COPY] = "copy",
-        [PS_ZERO] = "zero",     [PS_LOOP] = "loop",
+        [PS_ZERO] = "zero",     [PS_LOOP] = "loop", [PS_EXCHANGE] = "exchange",
+        [PS_AGREE] = "agree",
     };
     return kinds[s->kind];
 }
@@ -83,6 +84,8 @@ Cost step_cost(const Program *p, const ProgStep *s, const Rates *r)
     }
     case PS_COPY: return cost(2 * s->bytes, 0, 0, 0, r);
     case PS_ZERO: return cost(s->bytes, 0, 0, 0, r);
+    case PS_EXCHANGE: // (its time is that of the links, which are not known)
+    case PS_AGREE:
     case PS_LOOP: break;
     }
     return (Cost){0};

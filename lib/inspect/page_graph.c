@@ -239,7 +239,8 @@ static void buffers(Page *v)
 {
     static const char *const regions[] = {
         [PR_ARENA] = "temporary", [PR_CELL] = "cell", [PR_INPUT] = "input", [PR_OUTPUT] = "output",
-        [PR_CONST] = "constant",  [PR_ERROR] = "own", [PR_ROWS] = "own"};
+        [PR_CONST] = "constant",  [PR_ERROR] = "own", [PR_ROWS] = "own",
+        [PR_DEVICE] = "own"};
     json_key(v->j, "buffers"), json_array(v->j);
     for (int i = 0; i < v->e->nbuffers; i++) {
         const ProgBuffer *b = &v->e->buffers[i];

@@ -168,6 +168,18 @@ static RtCode cpu_spoil(RtStream *s, void *to, size_t bytes, RtError *e)
     return RT_OK;
 }
 
+static RtCode cpu_take_error(RtStream *s, void *record, const void *from, int n, RtError *e)
+{
+    const ProgError *of = from;
+    (void)s, (void)e;
+    for (int i = n; i-- > 0;)
+        if (of[i].code) {
+            *(ProgError *)record = of[i];
+            ((ProgError *)record)->device = (uint32_t)i;
+        }
+    return RT_OK;
+}
+
 static RtCode cpu_event_new(RtDevice *d, RtEvent **out, RtError *e)
 {
     (void)d;
@@ -247,4 +259,5 @@ const RtDeviceOps rt_cpu_ops = {
     .launch = rt_cpu_launch,
     .gemm = cpu_gemm,
     .copy_kernel = cpu_copy_kernel,
+    .take_error = cpu_take_error,
 };

@@ -22,6 +22,7 @@ typedef struct CudaDevice {
     DnnHandle dnn_handle;
     bool dnn_opened, dnn_found; // it was looked for; it is there
     CuModule builtin;
+    CuFunction take_error, trade; // cuda_group.c
     CuFunction fill[2]; // gated copy or fill with zeros: by bytes, by 16 bytes
     CuModule measure;
     CuFunction copy_wide, wait; // cuda_measure.c
@@ -98,6 +99,11 @@ RtCode lt_failed(const CudaDevice *d, LtStatus r, const char *call, const char *
 RtCode cuda_copy(RtStream *s, void *to, const void *from, size_t bytes, RtCopyKind kind,
                  const void *gate, RtError *e);
 RtCode cuda_zero(RtStream *s, void *to, size_t bytes, const void *gate, RtError *e);
+extern const char cuda_group_ptx[]; // functions that cuda_need_builtin loads, too (cuda_group.c)
+RtCode cuda_need_builtin(CudaDevice *d, RtError *e);
+RtCode cuda_take_error(RtStream *s, void *record, const void *from, int n, RtError *e);
+RtCode cuda_trade(RtStream *s, void *room, void *to, const void *from, unsigned words, bool each,
+                  int n, int self, RtError *e);
 RtCode cuda_spoil(RtStream *s, void *to, size_t bytes, RtError *e);
 
 // cuda_graph.c

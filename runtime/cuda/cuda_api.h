@@ -27,9 +27,12 @@ enum { // CuResult
     CU_INVALID_IMAGE = 200,
     CU_NO_BINARY_FOR_GPU = 209,
     CU_UNSUPPORTED_PTX_VERSION = 222,
+    CU_PEER_ACCESS_UNSUPPORTED = 217,
     CU_NOT_READY = 600,
     CU_ILLEGAL_ADDRESS = 700,
     CU_LAUNCH_TIMEOUT = 702,
+    CU_INVALID_HANDLE = 400,
+    CU_PEER_ACCESS_ALREADY = 704,
     CU_FAULT_FIRST = 714,
     CU_FAULT_LAST = 719,
     CU_CAPTURE_UNSUPPORTED = 900,
@@ -43,6 +46,7 @@ enum { // device attributes
     CU_ATTR_CC_MINOR = 76,
     CU_ATTR_SHARED_OPTIN = 97,
 };
+enum { CU_PAIR_ATOMIC = 3 }; // of two devices: atomic operations on each other's memory
 enum { // function attributes
     CU_FUNC_STATIC_SHARED = 1,
     CU_FUNC_LOCAL = 3,
@@ -101,6 +105,9 @@ enum { // of pointer_attribute
     F(primary_release, "cuDevicePrimaryCtxRelease_v2", (CuDeviceId d))                             \
     F(ctx_push, "cuCtxPushCurrent_v2", (CuContext c))                                              \
     F(ctx_pop, "cuCtxPopCurrent_v2", (CuContext * c))                                              \
+    F(pair_attribute, "cuDeviceGetP2PAttribute",                                                   \
+      (int *value, int attribute, CuDeviceId d, CuDeviceId other))                                 \
+    F(ctx_reach, "cuCtxEnablePeerAccess", (CuContext peer, unsigned flags))                        \
     F(ctx_synchronize, "cuCtxSynchronize", (void))                                                 \
     F(mem_info, "cuMemGetInfo_v2", (size_t * free, size_t * total))                                \
     F(mem_alloc, "cuMemAlloc_v2", (CuPtr * p, size_t bytes))                                       \

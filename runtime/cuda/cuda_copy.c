@@ -1,5 +1,7 @@
 // Copies and fills, unconditional ones and ones that depend on the error record. The latter are two
 // small kernels in PTX, which the driver assembles, so that they need no compiler at run time.
+#include <stdio.h>
+
 #include "runtime/cuda/cuda.h"
 
 // void fill_N(char *to, const char *from, size_t n, const unsigned *gate): copies n elements of N
@@ -31,21 +33,31 @@ static const char gated_ptx[] = ".version 7.0\n"
 
 static RtCode load_builtin(CudaDevice *d, RtError *e)
 {
-    CU(d, e, module_load(&d->builtin, gated_ptx, 0, NULL, NULL));
+    enum { MOST = 8192 };
+    char text[MOST];
+    snprintf(text, sizeof text, "%s%s", gated_ptx, cuda_group_ptx);
+    CU(d, e, module_load(&d->builtin, text, 0, NULL, NULL));
+    CU(d, e, module_function(&d->take_error, d->builtin, "take_error"));
+    CU(d, e, module_function(&d->trade, d->builtin, "trade"));
     CU(d, e, module_function(&d->fill[0], d->builtin, "fill_1"));
     CU(d, e, module_function(&d->fill[1], d->builtin, "fill_16"));
     return RT_OK;
+}
+
+RtCode cuda_need_builtin(CudaDevice *d, RtError *e)
+{
+    RtCode code = RT_OK;
+    pthread_mutex_lock(&d->lock);
+    if (!d->fill[1]) code = load_builtin(d, e);
+    pthread_mutex_unlock(&d->lock);
+    return code;
 }
 
 static RtCode gated(RtStream *s, void *to, const void *from, size_t bytes, const void *gate,
                     RtError *e)
 {
     CudaDevice *d = s->d;
-    RtCode code = RT_OK;
-    pthread_mutex_lock(&d->lock);
-    if (!d->fill[1]) code = load_builtin(d, e);
-    pthread_mutex_unlock(&d->lock);
-    if (code) return code;
+    if (cuda_need_builtin(d, e)) return e->code;
     bool wide = (((uintptr_t)to | (uintptr_t)from | bytes) & 15) == 0;
     size_t n = wide ? bytes / 16 : bytes;
     void *params[] = {&to, &from, &n, &gate};

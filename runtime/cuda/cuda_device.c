@@ -128,6 +128,21 @@ static void cuda_close(RtDevice *device)
     free(d);
 }
 
+static RtCode cuda_reach(RtDevice *device, RtDevice *other, bool *direct, RtError *e)
+{
+    CudaDevice *d = cuda_of(device);
+    const CuResult r = d->cu.ctx_reach(cuda_of(other)->context, 0);
+    int atomic = 0;
+    // Kernels that wait for each other must run at the same time.
+    *direct = (r == CU_OK || r == CU_PEER_ACCESS_ALREADY) && !d->sync &&
+              d->cu.pair_attribute(&atomic, CU_PAIR_ATOMIC, d->id, cuda_of(other)->id) == CU_OK &&
+              atomic;
+    if (cuda_need_builtin(d, e)) return e->code; // (loading a kernel may wait for the device)
+    // (copies between devices that cannot are made by way of the host's memory)
+    if (r == CU_OK || r == CU_PEER_ACCESS_ALREADY || r == CU_PEER_ACCESS_UNSUPPORTED) return RT_OK;
+    return cuda_failed(d, r, "ctx_reach(...)", __FILE__, __LINE__, NULL, NULL, e);
+}
+
 static RtCode cuda_enter(RtDevice *device, RtError *e)
 {
     CudaDevice *d = cuda_of(device);
@@ -371,4 +386,7 @@ const RtDeviceOps rt_cuda_ops = {
     .copy_kernel = cuda_copy_kernel,
     .wait = cuda_wait,
     .kernel_info = cuda_kernel_info,
+    .reach = cuda_reach,
+    .trade = cuda_trade,
+    .take_error = cuda_take_error,
 };

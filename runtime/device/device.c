@@ -1,5 +1,6 @@
 // Opens devices by name, and answers questions about any device.
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,19 +22,48 @@ static RtCode open_named(const char *name, RtDevice **out, RtError *e)
     if (!strcmp(name, "cpu")) return rt_cpu_ops.open(0, out, e);
     int n = cuda_number(name);
     if (n >= 0) return rt_cuda_ops.open(n, out, e);
-    return rt_fail(e, RT_USER, "there is no device '%s'; use cpu, cuda, cuda:N or auto", name);
+    return rt_fail(e, RT_USER, "there is no device '%s'; use cpu, cuda, cuda:N, a list such as "
+                   "cuda:0,1, or auto", name);
+}
+
+// Opens the devices of a list, "cuda:0,cuda:1" or "cuda:0,1".
+static RtCode open_list(const char *name, RtDevice **out, RtError *e)
+{
+    RtDevice *member[PROG_MAX_DEVICES] = {0};
+    int n = 0;
+    for (const char *p = name; p; p = strchr(p, ',')) {
+        char one[32];
+        p += n > 0; // the comma
+        const int len = (int)strcspn(p, ",");
+        snprintf(one, sizeof one, "%s%.*s", n && *p >= '0' && *p <= '9' ? "cuda:" : "", len, p);
+        for (int i = 0; i < n; i++)
+            if (cuda_number(one) >= 0 && !strcmp(member[i]->name, one))
+                rt_fail(e, RT_USER, "'%s' names %s twice", name, one);
+        if (n == PROG_MAX_DEVICES)
+            rt_fail(e, RT_USER, "'%s' names more than %d devices", name, PROG_MAX_DEVICES);
+        if (e->code || open_named(one, &member[n], e)) break;
+        n++;
+    }
+    if (!e->code) rt_group_open(name, member, n, out, e);
+    for (int i = 0; i < n && e->code; i++) rt_device_close(member[i]);
+    return e->code;
 }
 
 bool rt_device_gpu(const char *name, RtGpu *out)
 {
-    int n = cuda_number(strcmp(name, "auto") ? name : "cuda:0");
+    char first[32]; // of a list
+    snprintf(first, sizeof first, "%.*s", (int)strcspn(name, ","), name);
+    int n = cuda_number(strcmp(first, "auto") ? first : "cuda:0");
     return n >= 0 && rt_cuda_gpu(n, out);
 }
 
 RtCode rt_device_open(const char *name, const RtAllocator *a, RtDevice **out, RtError *e)
 {
     *out = NULL;
-    RtCode code = open_named(name, out, e);
+    const bool list = strchr(name, ',');
+    if (list && a)
+        return rt_fail(e, RT_USER, "the memory of several devices (%s) cannot be the caller's", name);
+    RtCode code = list ? open_list(name, out, e) : open_named(name, out, e);
     if (code == RT_OK && a) (*out)->allocator = *a;
     return code;
 }

@@ -204,11 +204,13 @@ typedef struct RtBranches {
     bool *waited, *forks;   // by step: other steps wait for it; it starts a stream
     int join[RT_BRANCHES], njoins;
 } RtBranches;
+bool rt_exchanges(const RtEntry *en); // steps exchange values between devices
 // The branches of a resolved entry; NULL: all steps are sequential.
 RtBranches *rt_branches_new(RtSession *s, RtEntry *en);
 void rt_branches_free(RtBranches *b);
 // NULL: it failed.
-RtGraph *rt_branches_record(RtSession *s, RtEntry *en, const RtBranches *b, int times);
+RtGraph *rt_branches_record(RtSession *s, RtEntry *en, const RtBranches *b, int times,
+                            int *kernel_nodes);
 
 RtCode rt_cursor_rewind(RtSession *s, RtEntry *en, RtError *e); // to row 0; enqueued
 void rt_data_release(RtSession *s, RtEntry *en);

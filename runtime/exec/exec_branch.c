@@ -1,33 +1,39 @@
 // Which steps of an entry need not wait for each other, from the memory they read and write: a step
 // waits only for the last steps that access what it writes or write what it accesses.
 #include <stdlib.h>
+#include <string.h>
 
 #include "runtime/exec/exec.h"
 
-enum { MOST_STEPS = 256, WORDS = MOST_STEPS / 64 };
+// MOST_STEPS: of an entry whose independent steps run concurrently; MOST_APART: of one whose
+// exchanges do.
+enum { MOST_STEPS = 256, MOST_APART = 2048 };
 
 typedef struct Access {
     const char *begin, *end;
     bool written;
 } Access;
 
-typedef struct Steps { // a set of steps
-    uint64_t w[WORDS];
-} Steps;
+typedef uint64_t *Steps; // a set of steps
 
-static bool has(const Steps *s, int i)
+static int words_for(int nsteps)
 {
-    return s->w[i / 64] >> i % 64 & 1;
+    return (nsteps + 63) / 64;
 }
 
-static void add(Steps *s, int i)
+static bool has(const uint64_t *s, int i)
 {
-    s->w[i / 64] |= 1ull << i % 64;
+    return s[i / 64] >> i % 64 & 1;
 }
 
-static void add_all(Steps *s, const Steps *t)
+static void add(Steps s, int i)
 {
-    for (int i = 0; i < WORDS; i++) s->w[i] |= t->w[i];
+    s[i / 64] |= 1ull << i % 64;
+}
+
+static void add_all(Steps s, const uint64_t *t, int words)
+{
+    for (int i = 0; i < words; i++) s[i] |= t[i];
 }
 
 static bool writes(const ProgStep *s, int arg)
@@ -71,7 +77,8 @@ static bool collide(const Access *a, int na, const Access *b, int nb)
 
 // Chooses the stream for a step: one whose last step it depends on, otherwise one whose steps have
 // all ended by then, otherwise a new one.
-static int pick(const RtBranches *b, const int *tail, const Steps *direct, const Steps *before)
+static int pick(const RtBranches *b, const int *tail, const uint64_t *direct,
+                const uint64_t *before)
 {
     for (int k = 0; k <= b->streams; k++)
         if (tail[k] >= 0 && has(direct, tail[k])) return k;
@@ -80,35 +87,38 @@ static int pick(const RtBranches *b, const int *tail, const Steps *direct, const
     return b->streams < RT_BRANCHES ? b->streams + 1 : 0;
 }
 
-static bool assign(RtBranches *b, Access **of, const int *nof)
+static bool assign(RtBranches *b, const bool *apart, Access **of, const int *nof)
 {
-    Steps *before = calloc((size_t)b->nsteps, sizeof *before);
+    const int words = words_for(b->nsteps);
+    uint64_t *all = calloc((size_t)(b->nsteps + 1) * (size_t)words, sizeof *all);
+    Steps direct = all + (size_t)b->nsteps * (size_t)words;
     int tail[RT_BRANCHES + 1];
-    if (!before) return false;
+    if (!all) return false;
     for (int k = 0; k <= RT_BRANCHES; k++) tail[k] = -1;
     int nwaits = 0;
     for (int i = 0; i < b->nsteps; i++) {
-        Steps direct = {0};
+        Steps before = all + (size_t)i * (size_t)words;
+        memset(direct, 0, (size_t)words * sizeof *direct);
         for (int j = i - 1; j >= 0; j--)
-            if (!has(&before[i], j) && collide(of[i], nof[i], of[j], nof[j])) {
-                add(&direct, j);
-                add(&before[i], j);
-                add_all(&before[i], &before[j]);
+            if (!has(before, j) && collide(of[i], nof[i], of[j], nof[j])) {
+                add(direct, j);
+                add(before, j);
+                add_all(before, all + (size_t)j * (size_t)words, words);
             }
-        int k = b->stream[i] = pick(b, tail, &direct, &before[i]);
+        int k = b->stream[i] = apart ? apart[i] : pick(b, tail, direct, before);
         if (k > b->streams) b->streams = k;
-        if (tail[k] >= 0 && !has(&before[i], tail[k])) { // an unnecessary wait, since the stream is
-                                                         // shared
-            add(&before[i], tail[k]);
-            add_all(&before[i], &before[tail[k]]);
+        if (tail[k] >= 0 && !has(before, tail[k])) { // an unnecessary wait, since the stream is
+                                                     // shared
+            add(before, tail[k]);
+            add_all(before, all + (size_t)tail[k] * (size_t)words, words);
         }
         b->first_wait[i] = nwaits;
         bool any = tail[k] >= 0;
         for (int j = 0; j < i; j++) {
-            if (!has(&direct, j)) continue;
+            if (!has(direct, j)) continue;
             any = true;
             if (j == tail[k]) continue;
-            if (nwaits == b->cap) return free(before), false;
+            if (nwaits == b->cap) return free(all), false;
             b->wait[nwaits++] = j;
             b->waited[j] = true;
         }
@@ -119,18 +129,21 @@ static bool assign(RtBranches *b, Access **of, const int *nof)
     // Streams that the session's stream must wait for at the end.
     b->njoins = 0;
     for (int k = 1; k <= b->streams; k++) {
-        if (tail[k] < 0 || (tail[0] >= 0 && has(&before[tail[0]], tail[k]))) continue;
-        b->join[b->njoins++] = tail[k];
-        b->waited[tail[k]] = true;
+        const int last = tail[k];
+        if (last < 0 || (tail[0] >= 0 && has(all + (size_t)tail[0] * (size_t)words, last)))
+            continue;
+        b->join[b->njoins++] = last;
+        b->waited[last] = true;
     }
-    free(before);
+    free(all);
     return b->streams > 0;
 }
 
 RtBranches *rt_branches_new(RtSession *s, RtEntry *en)
 {
     int n = en->e->nsteps;
-    if (n < 2 || n > MOST_STEPS) return NULL;
+    bool *apart = NULL;
+    if (n < 2 || n > (rt_exchanges(en) ? MOST_APART : MOST_STEPS)) return NULL;
     for (int i = 0; i < n; i++)
         if (en->step[i].s->kind == PS_LOOP) return NULL;
     size_t nargs = 0;
@@ -155,13 +168,27 @@ RtBranches *rt_branches_new(RtSession *s, RtEntry *en)
         nof[i] = accesses(s, en, i, at);
         at += nof[i];
     }
-    ok = ok && assign(b, of, nof);
+    // Between devices: exchanges run beside everything else, in their order.
+    if (ok && rt_exchanges(en)) {
+        apart = calloc((size_t)n, sizeof *apart);
+        for (int i = 0; apart && i < n; i++) apart[i] = en->step[i].s->kind == PS_EXCHANGE;
+        ok = apart != NULL;
+    }
+    ok = ok && assign(b, apart, of, nof);
+    free(apart);
     free(all);
     free(of);
     free(nof);
     if (ok) return b;
     rt_branches_free(b);
     return NULL;
+}
+
+bool rt_exchanges(const RtEntry *en)
+{
+    for (int i = 0; i < en->e->nsteps; i++)
+        if (en->step[i].s->kind == PS_EXCHANGE) return true;
+    return false;
 }
 
 void rt_branches_free(RtBranches *b)
@@ -240,7 +267,8 @@ static RtCode once(Recorder *r, RtEntry *en, RtError *e)
     return RT_OK;
 }
 
-RtGraph *rt_branches_record(RtSession *s, RtEntry *en, const RtBranches *b, int times)
+RtGraph *rt_branches_record(RtSession *s, RtEntry *en, const RtBranches *b, int times,
+                            int *kernel_nodes)
 {
     const RtDeviceOps *ops = s->device->ops;
     Recorder r = {.s = s, .b = b};
@@ -248,9 +276,8 @@ RtGraph *rt_branches_record(RtSession *s, RtEntry *en, const RtBranches *b, int 
     RtError e = {0}, end = {0};
     RtGraph *g = NULL;
     if (!open_recorder(&r, &e) && !ops->capture_begin(s->stream, &e)) {
-        int nodes;
         for (int i = 0; i < times && !e.code; i++) once(&r, en, &e);
-        ops->capture_end(s->stream, &g, &nodes, &end);
+        ops->capture_end(s->stream, &g, kernel_nodes, &end);
         if (e.code && g) {
             ops->graph_free(g);
             g = NULL;

@@ -202,6 +202,7 @@ static void *address(RtSession *s, const RtEntry *en, const ProgBuffer *b)
     case PR_CONST: p = en->bound->program->consts[b->index]; break;
     case PR_ERROR: p = (char *)en->error; break;
     case PR_ROWS: p = (char *)en->rows_now; break;
+    case PR_DEVICE: p = s->device->ops->number(s->device); break;
     }
     return p ? p + b->offset : NULL;
 }
@@ -211,6 +212,7 @@ bool rt_step_scratch(const RtSession *s, const RtEntry *en, const ProgStep *step
 {
     const RtDeviceOps *ops = s->device->ops;
     const ProgGemm *g = step->kind == PS_GEMM ? &en->bound->program->p->gemms[step->index] : NULL;
+    if (s->spoils) return false; // (all that was planned is filled)
     if (!g || !g->workspace || arg + 1 != prog_gemm_args(g) || !ops->gemm_scratch) return false;
     *bytes = ops->gemm_scratch(en->bound->program->module, step->index);
     return true;

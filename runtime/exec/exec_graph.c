@@ -38,7 +38,10 @@ static RtGraph *record(RtSession *s, RtEntry *en, int times, int *nodes, char *w
 {
     const RtDeviceOps *ops = s->device->ops;
     RtError begin = {0}, steps = {0}, end = {0};
-    RtGraph *g = NULL;
+    RtBranches *b = rt_exchanges(en) ? rt_branches_new(s, en) : NULL;
+    RtGraph *g = b ? rt_branches_record(s, en, b, times, nodes) : NULL;
+    rt_branches_free(b);
+    if (g) return g;
     if (ops->capture_begin(s->stream, &begin) == RT_OK) {
         for (int i = 0; i < times && !steps.code; i++) rt_entry_steps(s, en, NULL, &steps);
         ops->capture_end(s->stream, &g, nodes, &end);
@@ -68,8 +71,9 @@ static RtGraph *record_way(RtSession *s, RtEntry *en, int way, int times)
     char why[256];
     int n;
     if (way == ONE_ROW) return times > 1 ? record(s, en, times, &n, why, sizeof why) : NULL;
+    if (rt_exchanges(en)) return NULL;
     RtBranches *b = rt_branches_new(s, en);
-    RtGraph *g = b ? rt_branches_record(s, en, b, times) : NULL;
+    RtGraph *g = b ? rt_branches_record(s, en, b, times, &n) : NULL;
     rt_branches_free(b);
     return g;
 }

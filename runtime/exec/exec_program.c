@@ -62,6 +62,12 @@ RtCode rt_program_load(RtDevice *d, const Program *p, const RtImage *images, int
         return rt_fail(e, RT_USER,
                        "a program compiled for %s cannot run on %s; compile it with --target %s",
                        p->cuda ? "cuda" : "the CPU", d->name, d->ops->cuda ? "cuda" : "cpu");
+    const int count = d->count > 1 ? d->count : 1, wanted = p->devices > 1 ? p->devices : 1;
+    if (wanted != count)
+        return rt_fail(e, RT_USER,
+                       "a program compiled for %d device%s cannot run on %d (%s); compile it with "
+                       "--devices %d",
+                       wanted, wanted == 1 ? "" : "s", count, d->name, count);
     RtProgram *r = calloc(1, sizeof *r);
     if (r) r->consts = calloc((size_t)p->nconsts + 1, sizeof *r->consts);
     if (!r || !r->consts) {

@@ -26,8 +26,9 @@ static void step_text(RtSession *s, const RtEntry *en, char *out, size_t n)
 static RtCode report_check(RtSession *s, RtEntry *en, const ProgError *r, RtError *e)
 {
     const ProgEntry *x = en->e;
-    char step[64];
+    char step[64], part[64] = ""; // (places are those in the part of the device that failed)
     step_text(s, en, step, sizeof step);
+    if (s->device->count > 1) snprintf(part, sizeof part, " of the part of device %u", r->device);
     if (r->code > (uint32_t)x->nchecks)
         return rt_fail(e, RT_CHECK, "'%s' failed a check that its program does not list%s", x->name,
                        step);
@@ -36,8 +37,8 @@ static RtCode report_check(RtSession *s, RtEntry *en, const ProgError *r, RtErro
     switch (c->kind) {
     case CHECK_INDEX:
         return rt_fail(e, RT_CHECK,
-                       "%s: %s: %" PRId64 " at element %" PRId64 " is outside 0..%" PRId64 "%s", at,
-                       c->message, r->value, r->index, c->bound, step);
+                       "%s: %s: %" PRId64 " at element %" PRId64 "%s is outside 0..%" PRId64 "%s",
+                       at, c->message, r->value, r->index, part, c->bound, step);
     case CHECK_ASSERT:
         return rt_fail(e, RT_CHECK, "%s: assertion failed: %s%s", at, c->message, step);
     }

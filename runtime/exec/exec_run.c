@@ -53,6 +53,10 @@ static RtCode do_step(Run *r, int i)
     case PS_ZERO:
         if (!s->bytes) return RT_OK;
         return ops->zero(stream, slot[0].p, (size_t)s->bytes, gate, r->e);
+    case PS_EXCHANGE:
+        if (!s->bytes) return RT_OK;
+        return ops->exchange(stream, slot[1].p, slot[0].p, (size_t)s->bytes, s->count, r->e);
+    case PS_AGREE: return ops->agree(stream, slot[0].p, r->e);
     case PS_LOOP: break;
     }
     return RT_OK;

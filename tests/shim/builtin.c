@@ -32,6 +32,31 @@ static bool fill_16(const Launch *l)
     return fill(l, 16);
 }
 
+static bool take_error(const Launch *l)
+{
+    enum { RECORD = 32 };
+    char *to = *(char **)l->params[0];
+    const char *from = *(const char **)l->params[1];
+    const int n = *(int *)l->params[2];
+    if (!shim_touch(from, (size_t)n * RECORD, false)) return false;
+    for (int i = 0; i < n; i++, from += RECORD) {
+        if (!*(const uint32_t *)from) continue;
+        if (!shim_touch(to, RECORD, true)) return false;
+        memcpy(to, from, RECORD);
+        ((uint32_t *)to)[1] = (uint32_t)i;
+        break;
+    }
+    return true;
+}
+
+// Kernels that wait for those of other devices cannot run here, one after the other: the shim's
+// devices say that they have no atomic operations on each other's memory.
+static bool trade(const Launch *l)
+{
+    (void)l;
+    return false;
+}
+
 // What the runtime measures with, at a speed a GPU could have. The same copy over and over changes
 // the shadow once.
 static bool copy_wide(const Launch *l)
@@ -60,11 +85,13 @@ static bool wait_some(const Launch *l)
 typedef struct Builtin {
     const char *name;
     bool (*run)(const Launch *l);
-    size_t sizes[5];
+    size_t sizes[9];
 } Builtin;
 static const Builtin builtins[] = {
     {"fill_1", fill_1, {8, 8, 8, 8, 0}},
     {"fill_16", fill_16, {8, 8, 8, 8, 0}},
+    {"take_error", take_error, {8, 8, 4, 0}},
+    {"trade", trade, {8, 8, 8, 4, 4, 4, 4, 4, 0}},
     {"copy_wide", copy_wide, {8, 8, 0}},
     {"wait", wait_some, {8, 0}},
 };

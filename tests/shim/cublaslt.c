@@ -362,6 +362,7 @@ LtStatus cublasLtMatmul(LtHandle h, LtDesc d, const void *alpha, const void *a, 
                         size_t workspace_bytes, CuStream s)
 {
     (void)h, (void)lc, (void)workspace, (void)workspace_bytes;
+    if (!shim_here(a, s) || !shim_here(b, s) || !shim_here(c, s) || !shim_here(out, s)) return BAD;
     Call *call = calloc(1, sizeof *call);
     if (!call) return 3;
     const char *meet = getenv("SHIM_MEET");

@@ -111,50 +111,6 @@ CuResult cuDeviceTotalMem_v2(size_t *bytes, CuDeviceId d)
     return CU_OK;
 }
 
-CuResult cuDevicePrimaryCtxRetain(CuContext *c, CuDeviceId d)
-{
-    (void)d;
-    *c = (CuContext)&driver;
-    return CU_OK;
-}
-
-CuResult cuDevicePrimaryCtxRelease_v2(CuDeviceId d)
-{
-    (void)d;
-    return CU_OK;
-}
-
-enum { MOST_CONTEXTS = 64 };
-static _Thread_local CuContext contexts[MOST_CONTEXTS]; // a thread's stack of current ones
-static _Thread_local int ncontexts;
-
-CuResult cuCtxPushCurrent_v2(CuContext c)
-{
-    if (ncontexts == MOST_CONTEXTS) return INVALID_VALUE;
-    contexts[ncontexts++] = c;
-    return CU_OK;
-}
-
-CuResult cuCtxPopCurrent_v2(CuContext *c)
-{
-    if (!ncontexts) return 201; // no context
-    *c = contexts[--ncontexts];
-    return CU_OK;
-}
-
-CuResult cuCtxGetCurrent(CuContext *c)
-{
-    *c = ncontexts ? contexts[ncontexts - 1] : NULL;
-    return CU_OK;
-}
-
-CuResult cuCtxSetCurrent(CuContext c)
-{
-    if (!ncontexts) return cuCtxPushCurrent_v2(c);
-    contexts[ncontexts - 1] = c;
-    return CU_OK;
-}
-
 // -- memory ---------------------------------------------------------------------------------------
 CuResult cuMemGetInfo_v2(size_t *avail, size_t *total)
 {
@@ -193,7 +149,7 @@ CuResult cuPointerGetAttribute(void *value, int attribute, CuPtr p)
     pthread_mutex_unlock(&shim_lock);
     if (!known) return INVALID_VALUE;
     switch (attribute) {
-    case CU_POINTER_ORDINAL: *(int *)value = 0; return CU_OK;
+    case CU_POINTER_ORDINAL: *(int *)value = shim_holder((void *)(uintptr_t)p); return CU_OK;
     case CU_POINTER_RANGE_START: *(CuPtr *)value = start; return CU_OK;
     case CU_POINTER_RANGE_SIZE: *(size_t *)value = bytes; return CU_OK;
     default: return INVALID_VALUE;
@@ -228,6 +184,7 @@ CuResult cuModuleLoadDataEx(CuModule *m, const void *image, unsigned n, int *opt
     if (!ours && strncmp(text, ".version", 8) != 0) return CU_INVALID_IMAGE;
     CuModule r = calloc(1, sizeof *r);
     if (!r) return CU_OUT_OF_MEMORY;
+    r->device = shim_device();
     if (ours && !(r->text = strdup(text + sizeof magic - 1))) return CU_OUT_OF_MEMORY;
     pthread_mutex_lock(&shim_lock);
     r->next = driver.modules;
@@ -386,7 +343,9 @@ CuResult cuLaunchKernelEx(const CuLaunch *c, CuFunction f, void **params, void *
             l->params[i] = malloc(f->sizes[i]);
             memcpy(l->params[i], params[i], f->sizes[i]);
         }
-        r = shim_launch(c->stream, l);
+        r = shim_belongs(f->module, c->stream, l->params, f->sizes)
+                ? shim_launch(c->stream, l)
+                : CU_INVALID_HANDLE;
     }
     pthread_mutex_unlock(&shim_lock);
     return r;

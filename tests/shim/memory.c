@@ -21,6 +21,7 @@ typedef struct Word {
 
 typedef struct Range {
     size_t at, bytes, room;
+    int device;
     struct Range *next;
 } Range;
 
@@ -91,7 +92,7 @@ CuResult shim_alloc(CuPtr *p, size_t bytes)
     if (at + room > mem.bytes) return CU_OUT_OF_MEMORY;
     Range *r = malloc(sizeof *r);
     if (!r) return CU_OUT_OF_MEMORY;
-    *r = (Range){at, bytes, room, *link};
+    *r = (Range){at, bytes, room, shim_device(), *link};
     *link = r;
     mem.used += room;
     memset(mem.base + at, 0xff, room); // NaN, should it be read
@@ -112,6 +113,13 @@ CuResult shim_release(CuPtr p)
         return CU_OK;
     }
     return 1; // invalid value
+}
+
+int shim_holder(const void *p)
+{
+    for (Range *r = mem.list; r; r = r->next)
+        if ((size_t)((const char *)p - mem.base) - r->at < r->room) return r->device;
+    return -1;
 }
 
 bool shim_allocation(const void *p, CuPtr *start, size_t *bytes)

@@ -66,6 +66,7 @@ struct CUfunc_st {
 };
 
 struct CUmod_st {
+    int device;
     char *text;
     CuFunction functions;
     const Code *code;
@@ -85,6 +86,15 @@ CuResult shim_enqueue(CuStream s, CuResult (*call)(void *), void *arg);
 // Not CU_OK: a capture that is going on forbids the thread what it was about to do, and is lost.
 CuResult shim_unsafe(void);
 extern unsigned long long shim_launches;
+
+int shim_stream_device(CuStream s); // that it was created on
+
+// -- devices.c
+int shim_device(void); // the current one
+// Whether an address is of no other device's memory than the stream's (NULL: than the current one's).
+bool shim_here(const void *p, CuStream s);
+// Whether a kernel of the module may run on the stream with these parameters (sizes: ended by 0).
+bool shim_belongs(const struct CUmod_st *m, CuStream s, void *const *params, const size_t *sizes);
 
 // -- builtin.c: finds the driver's own kernel of f's name, if there is one.
 void shim_builtin(CuFunction f);
@@ -173,6 +183,7 @@ void shim_remember(Recalled *call, const Span *out, int nout);
 CuResult shim_alloc(CuPtr *p, size_t bytes);
 CuResult shim_release(CuPtr p);
 bool shim_allocation(const void *p, CuPtr *start, size_t *bytes); // that p lies in
+int shim_holder(const void *p); // the device whose memory p is; -1: none
 size_t shim_memory_used(void);
 size_t shim_memory_total(void);
 // Access from outside of kernels: false when some byte is not of an allocation, or (reading) was

@@ -26,6 +26,7 @@ struct CUevent_st {
 };
 
 struct CUstream_st {
+    int device;
     CuGraph graph; // being recorded
     bool origin;
     Nodes tail;
@@ -264,11 +265,17 @@ CuResult shim_enqueue(CuStream s, CuResult (*call)(void *), void *arg)
     return r;
 }
 
+int shim_stream_device(CuStream s)
+{
+    return s->device;
+}
+
 CuResult cuStreamCreate(CuStream *s, unsigned flags)
 {
     (void)flags;
     *s = calloc(1, sizeof **s);
     if (!*s) return CU_OUT_OF_MEMORY;
+    (*s)->device = shim_device();
     pthread_mutex_lock(&shim_lock);
     (*s)->next = streams;
     streams = *s;

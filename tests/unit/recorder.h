@@ -161,6 +161,8 @@ static RtCode play(RtStream *s, const Recorded *n, RtError *e)
     case PS_GEMM: return rt_cpu_ops.gemm(s, n->module, n->index, n->slots, e);
     case PS_COPY: return rt_cpu_ops.copy(s, n->to, n->from, n->bytes, RT_D2D, n->gate, e);
     case PS_ZERO: return rt_cpu_ops.zero(s, n->to, n->bytes, n->gate, e);
+    case PS_EXCHANGE: // (of a group only)
+    case PS_AGREE:
     case PS_LOOP: break;
     }
     return RT_OK;
