@@ -112,18 +112,26 @@ void compile_options(const Common *c, netc_compile_options *o)
 
 const char *device_target(const char *device)
 {
-    return device && !strcmp(device, "cpu")        ? "cpu"
+    return device && !strncmp(device, "cpu", 3)    ? "cpu"
            : device && !strncmp(device, "cuda", 4) ? "cuda"
                                                    : NULL;
 }
 
-netc_status open_program(const Common *c, netc_context *ctx, const char *target,
+int device_count(const char *device)
+{
+    int n = 1;
+    for (const char *p = device; p && (p = strchr(p, ',')); p++) n++;
+    return n;
+}
+
+netc_status open_program(const Common *c, netc_context *ctx, const char *device,
                          const StringList *entries, const netc_dataset *data,
                          const netc_dataset *eval_data, netc_program **out, netc_error **err)
 {
     NETC_INIT(netc_compile_options, o);
     compile_options(c, &o);
-    o.target = target;
+    o.target = device_target(device);
+    o.devices = device_count(device);
     o.data = data;
     o.eval_data = eval_data;
     o.entries = entries ? entries->at : NULL;

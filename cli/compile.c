@@ -29,6 +29,7 @@ enum { MOST_BATCHES = 64 };
 
 typedef struct CompileArgs {
     Common common;
+    int64_t devices;
     const char *out, *emit, *dump, *archs, *target, *weights, *batch, *entries;
     StringList names;              // from the list [entries]
     char *names_text;              // what they point to
@@ -158,6 +159,7 @@ static netc_status compile(const CompileArgs *a, netc_context *ctx, netc_error *
     compile_options(&a->common, &o);
     o.dump_dir = a->dump;
     o.target = target_of(a);
+    o.devices = (int)a->devices;
     o.arch = one_arch(a->archs);
     o.batches = a->batches;
     o.nbatches = a->nbatches;
@@ -197,6 +199,7 @@ int verb_compile(int argc, char **argv)
         {"--arch", NULL, OPT_STRING, &a.archs, "LIST",
          "CUDA architectures; default sm_80,sm_90,sm_100"},
         {"--target", NULL, OPT_STRING, &a.target, "T", "cpu, cuda or all (default)"},
+        {"--devices", NULL, OPT_INT, &a.devices, "N", "how many share the work of a step; default: 1"},
         {"--weights", NULL, OPT_INPUT, &a.weights, "FILE", "put these weights into model.bin"},
         {"--batch", NULL, OPT_STRING, &a.batch, "LIST",
          "further batch sizes that model.bin can run without a compiler: 1,100"},

@@ -19,7 +19,7 @@ static netc_status run(void *args, netc_context *ctx, netc_error **err)
     netc_program *p = NULL;
     netc_session *s = NULL;
     netc_status status =
-        open_program(&a->common, ctx, device_target(a->device), NULL, NULL, NULL, &p, err);
+        open_program(&a->common, ctx, a->device, NULL, NULL, NULL, &p, err);
     if (status == NETC_OK)
         status = open_session(p, a->device, a->seed, &a->weights, &a->set, &s, err);
     NETC_INIT(netc_save_options, o);

@@ -198,7 +198,7 @@ static bool parse(const Verb *verb, const Option *options, int noptions, int arg
 Option device_option(const char **to)
 {
     return (Option){"--device", NULL, OPT_STRING,
-                    to,         "D",  "cuda:0, cpu; default: a GPU if there is one"};
+                    to,         "D",  "cuda:0, cpu, several: cuda:0,1; default: a GPU if there is one"};
 }
 
 Option examples_option(StringList *to)

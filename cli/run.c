@@ -285,6 +285,7 @@ static netc_status open_entry(RunArgs *a, netc_context *ctx, const netc_dataset 
     NETC_INIT(netc_compile_options, o);
     compile_options(&a->common, &o);
     o.target = device_target(a->device);
+    o.devices = device_count(a->device);
     o.data = d;
     o.whole_data = true;
     o.entries = &a->entry;

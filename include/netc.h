@@ -243,6 +243,7 @@ typedef struct netc_compile_options {
     const char *const *mapped;
     int nmapped;
     int64_t calls;
+    int devices; // that share the work of a step, as sessions then have; 0: one, or a model.bin's
 } netc_compile_options;
 
 // [name] appears in diagnostics and locates files of `use`. A model.bin is recognised by its
@@ -356,7 +357,7 @@ typedef struct netc_session_options {
     void *alloc_user;
 } netc_session_options;
 
-// device: "cpu", "cuda", "cuda:1", or "auto" (a GPU if there is one). Runs the init entry.
+// device: "cpu", "cuda", "cuda:1", "cuda:0,1" (several GPUs), "auto" (a GPU, if any). Runs init.
 NETC_API netc_status netc_session_create(netc_program *p, const char *device,
                                          const netc_session_options *o, netc_session **out,
                                          netc_error **err);

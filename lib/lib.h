@@ -88,6 +88,7 @@ typedef struct Settings {
     const char **mapped; // the function is computed for slices of these inputs
     int nmapped;
     int64_t calls;          // how many; 0: once, for the inputs themselves
+    int devices;            // that share the work of a step; 0: one
     bool keep;              // the function returns residuals, which its gradients take
     bool states;            // it takes and returns states instead of changing them
     bool training;          // models are compiled as for training

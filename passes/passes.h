@@ -20,6 +20,8 @@ typedef struct PassOptions {
     // Bytes of a product computed per iteration of a loop over chunks of rows; 0: depends on the
     // memory limit.
     int64_t chunk_bytes;
+    // Devices that share the work of a step, at least 1.
+    int devices;
     // Optional passes to skip, comma-separated names ("simplify,recompute"); NULL: none.
     const char *skip;
     const char *stop_before; // a pass name, or NULL
@@ -83,6 +85,7 @@ Graph *pass_early_casts(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_loop_casts(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_vectorize(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_fission(Graph *g, Module *m, const PassOptions *o);
+Graph *pass_shard(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_recurrences(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_loop_stores(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_loop_sums(Graph *g, Module *m, const PassOptions *o);

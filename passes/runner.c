@@ -36,6 +36,8 @@ const Pass pass_table[] = {
      pass_row_updates, PASS_OPTIONAL},
     {"variance", "deviations from a mean sum to zero; variance of columns in one pass over memory",
      pass_variance, PASS_OPTIONAL},
+    {"shard", "several devices share the work of a step: each computes its part of the batch",
+     pass_shard, PASS_REQUIRED},
     {"short_axes", "on a GPU shifted values along a short axis are a value for each position",
      pass_short_axes, PASS_OPTIONAL},
     {"contract", "a product that only sums read becomes one operation with them", pass_contract,

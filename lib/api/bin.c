@@ -258,6 +258,11 @@ netc_status bin_load(netc_program *p, const char *path, netc_error **err)
     while (own && !build_is_main(own)) own = own->next;
     if (p->builds && !own)
         return lib_fail(err, NETC_INVALID, "%s is damaged: it has no program of its own", path);
+    // Code for another number of devices is not used.
+    if (own && set->devices && set->devices != own->program->devices)
+        program_drop_builds(p), set->rebuild = true;
+    else if (own)
+        set->devices = own->program->devices;
     add_images(p, s, n);
     add_defines(p, given, ngiven);
     return bin_declarations(p, err);

@@ -150,6 +150,7 @@ static void run_pipeline(void *arg)
                       .precision = p->settings.precision,
                       .memory_limit = p->settings.memory_limit,
                       .kept_bytes = job->kept,
+                      .devices = p->settings.devices,
                       .skip = p->settings.skip_passes,
                       .verify_last = !dir && !getenv("NETC_VERIFY"),
                       .dump = dir ? dump_module : NULL,
@@ -160,6 +161,7 @@ static void run_pipeline(void *arg)
 
     CodegenOptions co = {.target = target,
                          .no_reuse = p->settings.no_reuse,
+                         .devices = p->settings.devices,
                          .tf32 = p->settings.precision == PREC_TF32,
                          .choices = p->settings.choices,
                          .log = &b->launches,

@@ -134,6 +134,7 @@ static Settings settings_of(const Creation *c, const netc_compile_options *o)
                   .mapped = copy_list(a, o->mapped, o->nmapped),
                   .nmapped = o->nmapped,
                   .calls = o->calls,
+                  .devices = o->devices,
                   .keep = o->keep,
                   .states = o->states,
                   .training = o->training,
@@ -190,6 +191,9 @@ static netc_status check_options(const netc_compile_options *o, Settings *s, net
     if (o->arch && (o->arch < 80 || o->arch > 999))
         return lib_fail(err, NETC_INVALID,
                         "there is no architecture sm_%d; give 80, 90, 100, ... or 0", o->arch);
+    if (o->devices < 0 || o->devices > PROG_MAX_DEVICES)
+        return lib_fail(err, NETC_INVALID, "%d devices cannot share the work of a step; 1 to %d can",
+                        o->devices, PROG_MAX_DEVICES);
     if (o->calls < 0 || (o->calls > 0) != (o->nmapped > 0) || (o->calls && !s->functional))
         return lib_fail(err, NETC_INVALID,
                         "a function is computed for the slices of %d inputs %lld times; give the "

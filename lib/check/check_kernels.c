@@ -171,6 +171,7 @@ static void run_twice(Comparison *k, const Execution *x)
     if (apart) write_cells(k, &x->cells);
     if (k->c->status != NETC_OK) return;
     run(k, x, 2, &other);
+    if (e.code && e.code != RT_CHECK) failed(k, &e);
     if (e.code != other.code) failed(k, e.code ? &e : &other);
     const void **at_once = k->c->status == NETC_OK ? read_cells(k) : NULL;
     for (int i = 0; at_once && i < rt_cell_count(k->s->rt); i++) {
@@ -283,6 +284,7 @@ static void check_variant(Checking *c, Reference *r, const Variant *v)
     o.entries = set->entries;
     o.nentries = set->nentries;
     o.arch = set->arch;
+    o.devices = set->devices;
     o.no_matmul_library = v->no_library || set->no_matmul_library;
     o.no_reuse = v->no_reuse || set->no_reuse;
     if (v->as_compiled && c->p->tuning) o.tune_file = set->tune_file;

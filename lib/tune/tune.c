@@ -452,6 +452,10 @@ netc_status netc_tune(netc_program *p, const char *device, const netc_tune_optio
     if (status != NETC_OK) return status;
     if (t.o.seconds == 0) t.o.seconds = 60;
     if (!(t.o.seconds > 0)) return lib_fail(err, NETC_INVALID, "a budget must be more than 0");
+    if (device && strchr(device, ','))
+        return lib_fail(err, NETC_INVALID,
+                        "schedules are measured on one device, not on %s; several then use them, too",
+                        device);
     if (p->embedded)
         return lib_fail(err, NETC_INVALID,
                         "%s is compiled already; tune its .net source, and compile it again",

@@ -219,7 +219,7 @@ static void force_operands(Fuse *f)
                 if (!fuse_inlines(f->options, x, k)) force(f, fuse_read(f->options, x, k));
         } else if (node_class(x) == CLS_DOT) {
             force_factors(f, x);
-        } else if (x->op == OP_extern) { // user-written kernels take addresses
+        } else if (x->op == OP_extern || x->op == OP_exchange) { // these take addresses
             for (uint32_t k = 0; k < x->nargs; k++) {
                 Node *s = behind_views(x->args[k], true);
                 force(f, node_in_memory(s) && !fuse_in_memory(f, s) ? x->args[k] : s);

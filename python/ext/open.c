@@ -144,6 +144,8 @@ PyObject *model_open(PyObject *module, PyObject *args, PyObject *keywords)
         return PyErr_Format(PyExc_TypeError, "netc: no model");
     p.session.seed = seed;
     p.session.stream = (void *)(uintptr_t)stream;
+    p.o.devices = 1;
+    for (const char *at = p.device; at && (at = strchr(at, ',')); at++) p.o.devices++;
     p.o.memory_limit = limit;
     p.o.whole_data = whole;
     p.o.training = training;

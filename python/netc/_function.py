@@ -38,6 +38,9 @@ class Function:
         self.kept = [p for p in ports if p[0].startswith(("@was.", "@kept."))]
         self.writes = self.keeping.writes
         self.device = model.device.split()[0]
+        if "," in self.device:
+            raise Error(f"the model is on several devices, {self.device}; as a function of torch's or JAX's it takes "
+                        "one that was compiled for one device")
 
     def _compile(self, outputs, **more):
         self._compiling(f"the gradients of '{self.name}'" if "gradients" in more else f"'{self.name}'")

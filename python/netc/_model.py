@@ -64,7 +64,8 @@ def compile(source, *, defines=None, precision=None, device="auto", name=None, s
         or a brace is text.
     defines: {"batch": 64}: overrides consts, dims and settings of the text.
     precision: "f32" (default), "tf32", "bf16", "f16".
-    device: "cpu", "cuda", "cuda:1"; "auto": a GPU if there is one.
+    device: "cpu", "cuda", "cuda:1"; "auto": a GPU if there is one; "cuda:0,1": several GPUs that share
+        the work of a step, each with its part of the batch.
     name: the name of the text in diagnostics; `use` looks for files next to it.
     seed: of initial values, dropout and shuffling.
     data: {"image": images}: arrays whose shapes fix the text's dims (but not the batch).
@@ -113,7 +114,7 @@ class Model:
     def _open(cls, path, name, text, defines, options, **more):
         m = cls.__new__(cls)
         device = options.pop("device")
-        target = "cuda" if device.startswith("cuda") else "cpu" if device == "cpu" else None
+        target = "cuda" if device.startswith("cuda") else "cpu" if device.startswith("cpu") else None
         paths = {k: encoded(v) for k, v in options.items() if k in ("cache_dir", "tune_file", "kernels_dir")}
         m._core = _netc.open(_netc.Model, encoded(path), encoded(name), text, _define_list(defines),
                              device=device, target=target, **{**options, **paths}, **more)
