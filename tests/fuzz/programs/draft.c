@@ -98,9 +98,33 @@ void derive_same(const Draft *d, Statement *s)
     s->smooth = a->smooth | 1ull << number_of(d, s);
 }
 
+// The size of axis 0 of the first input for which that is even: what the model calls its batch, which
+// several devices divide. 0: there is none.
+static int64_t batch_of(const Draft *d)
+{
+    for (int i = 0; i < d->n; i++) {
+        const Statement *s = &d->at[i];
+        if (s->kind == &kind_input && s->live && s->type.rank && s->type.dim[0] % 2 == 0)
+            return s->type.dim[0];
+    }
+    return 0;
+}
+
+static void print_shape(const Draft *d, const Type *t, int64_t batch, Buf *out)
+{
+    if (!t->rank || t->dim[0] != batch) {
+        print_list(t->dim, t->rank, out);
+        return;
+    }
+    buf_printf(out, "[rows%d", d->number);
+    for (int i = 1; i < t->rank; i++) buf_printf(out, ", %lld", (long long)t->dim[i]);
+    buf_char(out, ']');
+}
+
 static void print_inputs(const Draft *d, Buf *out)
 {
     bool first = true;
+    const int64_t batch = batch_of(d);
     for (int i = 0; i < d->n; i++) {
         const Statement *s = &d->at[i];
         if (s->kind != &kind_input || !s->live) continue;
@@ -108,10 +132,7 @@ static void print_inputs(const Draft *d, Buf *out)
         first = false;
         name_of(d, s, out);
         buf_printf(out, ": %s", type_name(d, s->type.dtype));
-        if (s->type.rank)
-            print_list(s->type.dim, s->type.rank, out);
-        else
-            buf_str(out, "[]");
+        print_shape(d, &s->type, batch, out);
         // A range stated, as indices have it; fill 4 draws from 0 to 63.
         if (dtype_is_int(s->type.dtype) && s->raw[0] % FILLS == 4 && s->raw[1] % 2)
             buf_str(out, " in 0..64");
@@ -120,6 +141,7 @@ static void print_inputs(const Draft *d, Buf *out)
 
 void draft_print(const Draft *d, Buf *out)
 {
+    if (batch_of(d)) buf_printf(out, "dim rows%d = %lld\n", d->number, (long long)batch_of(d));
     buf_printf(out, "model m%d(", d->number);
     print_inputs(d, out);
     buf_str(out, ") {\n");

