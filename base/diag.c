@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/plain.h"
 
 Diags *diags_new(Arena *a)
 {
@@ -253,7 +254,8 @@ void diags_render(const Diags *d, Buf *out, bool color)
         }
     }
     if (d->errors > d->max_errors)
-        buf_printf(out, "%u more errors not shown\n", d->errors - d->max_errors);
+        buf_printf(out, "%u more error%s not shown\n", d->errors - d->max_errors,
+                   plural(d->errors - d->max_errors));
 }
 
 static void json_place(const Diags *d, Json *j, Span s)

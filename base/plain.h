@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 double plain_double(const char *text, char **end); // strtod
 float plain_float(const char *text, char **end);   // strtof
@@ -14,6 +15,12 @@ int plain_format(char *out, size_t n, const char *fmt, ...) __attribute__((forma
 int plain_vformat(char *out, size_t n, const char *fmt, va_list args)
     __attribute__((format(printf, 3, 0)));
 bool plain_match(const char *pattern, const char *text); // fnmatch
+
+// The end of a noun behind n: "1 row", "2 rows".
+static inline const char *plural(int64_t n)
+{
+    return n == 1 ? "" : "s";
+}
 
 static inline bool plain_digit(char c)
 {

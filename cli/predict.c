@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/plain.h"
 #include "cli/cli.h"
 
 typedef struct PredictArgs {
@@ -116,8 +117,8 @@ static netc_status predict(const PredictArgs *a, netc_context *ctx, netc_dataset
         int same = 1; // outputs that share the first file, an archive
         while (same < n && !strcmp(files[same], files[0])) same++;
         if (status == NETC_OK && !a->common.quiet && !writes_stdout(files, n))
-            printf("%" PRId64 " examples in %.2f s, written to %s%s\n", examples, seconds, files[0],
-                   same < n ? ", …" : "");
+            printf("%" PRId64 " example%s in %.2f s, written to %s%s\n", examples, plural(examples),
+                   seconds, files[0], same < n ? ", …" : "");
     }
     netc_session_free(s);
     netc_program_release(p);

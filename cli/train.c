@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/json.h"
+#include "base/plain.h"
 #include "cli/tensorboard.h"
 
 typedef struct Display {
@@ -130,7 +131,8 @@ static void on_event(void *user, const netc_event *e)
         break;
     case NETC_EVENT_END:
         close_line(d);
-        printf("%" PRId64 " steps in %.2f s", e->step - d->first, e->seconds);
+        printf("%" PRId64 " step%s in %.2f s", e->step - d->first, plural(e->step - d->first),
+               e->seconds);
         for (int i = 0; i < e->nmetrics; i++)
             printf(", %s %.9g", e->metrics[i].name, e->metrics[i].value);
         putchar('\n');

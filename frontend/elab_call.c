@@ -172,8 +172,8 @@ static bool check_param_type(Elab *e, const Param *p, Val *v, Span span)
     }
     if (!p->type->has_shape) return true;
     if (p->type->dims.n != n->type.rank) {
-        fail(e, span, "'%s' must have %u axes, found %s", p->name, p->type->dims.n,
-             type_text(e, &n->type));
+        fail(e, span, "'%s' must have %u ax%s, found %s", p->name, p->type->dims.n,
+             p->type->dims.n == 1 ? "is" : "es", type_text(e, &n->type));
         return false;
     }
     for (uint32_t i = 0; i < p->type->dims.n; i++) {

@@ -114,8 +114,9 @@ static bool name_axes(const Einsum *s, const Labels *l, Term *t, Span span)
 {
     int letters = l->n - l->dots, rank = t->node->type.rank, axis = 0;
     if (l->dots ? rank < letters : rank != letters) {
-        fail(s->e, span, "\"%.*s\" names %s%d axes, found %s", l->length, l->text,
-             l->dots ? "at least " : "", letters, type_text(s->e, &t->node->type));
+        fail(s->e, span, "\"%.*s\" names %s%d ax%s, found %s", l->length, l->text,
+             l->dots ? "at least " : "", letters, letters == 1 ? "is" : "es",
+             type_text(s->e, &t->node->type));
         return false;
     }
     for (int i = 0; i < l->n; i++) {

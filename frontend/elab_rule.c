@@ -91,8 +91,9 @@ static bool take_results(Elab *e, Call2 *c, Region *r, Val v, bool backward)
     }
     if (n != tensors) {
         fail(e, s->span,
-             "the gradient of '%s' must return one value for each of its %u tensors, "
-             "found %u",
+             tensors == 1 ? "the gradient of '%s' must return %u value, for its tensor, found %u"
+                          : "the gradient of '%s' must return one value for each of its %u "
+                            "tensors, found %u",
              c->fn->name, tensors, n);
         return false;
     }

@@ -1,6 +1,7 @@
 // Built-in functions that change shapes and that contract.
 #include <string.h>
 
+#include "base/plain.h"
 #include "frontend/elab.h"
 
 static Val run_matmul(Elab *e, const Call *c)
@@ -77,8 +78,8 @@ static Val run_reshape(Elab *e, const Call *c)
     if (known != count) {
         Buf b = buf_new(e->arena);
         for (int i = 0; i < n; i++) buf_printf(&b, "%s%lld", i ? ", " : "", (long long)dim[i]);
-        return fail(e, c->span, "cannot reshape %s, which has %lld elements, to [%s]",
-                    type_text(e, &x->type), (long long)count, b.data);
+        return fail(e, c->span, "cannot reshape %s, which has %lld element%s, to [%s]",
+                    type_text(e, &x->type), (long long)count, plural(count), b.data);
     }
     at_span(e, c->span);
     Node *r = graph_reshape(e->g, x, n, dim);

@@ -425,6 +425,8 @@ netc_status read_means(netc_session *s, const ProgEntry *e, const char *prefix,
 // batch_dim: the name of the batch dimension, or NULL if it is a number. last_batch: the definition
 // for a batch of the examples that do not fill one; false: there are none.
 bool last_batch(const ProgEntry *e, int64_t examples, char *define, size_t n);
+typedef char LastText[48];
+const char *last_text(LastText *out, int64_t n); // "the last example", "the last 3 examples"
 const char *batch_dim(const ProgEntry *e);
 
 // -- checkpoints (api/checkpoint.c, checkpoint_save.c) --------------------------------------------

@@ -162,7 +162,9 @@ static void publish(Server *s, Message *m, const Document *d, bool any)
         if (json_text(x, "message")) put_late(s, m, d, x, &j);
     int64_t more = list ? json_number(d->survey->json, "more", 0) : 0;
     if (more > 0)
-        put_remark(s, d, arena_printf(m->arena, "%lld more errors are not shown", (long long)more),
+        put_remark(s, d,
+                   arena_printf(m->arena, "%lld more error%s not shown", (long long)more,
+                                more == 1 ? " is" : "s are"),
                    &j);
     if (any && d->fault) put_remark(s, d, d->fault, &j);
     json_end(&j), json_end(&j);

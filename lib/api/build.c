@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/plain.h"
 #include "lib/api/eject.h"
 #include "lib/api/tuning.h"
 #include "runtime/host/threads.h"
@@ -233,9 +234,10 @@ static void note_memory(const netc_program *p, const Build *b)
         }
         if (e->again.n)
             lib_log(p->context,
-                    "note: '%s' computes %u values again in its backward part: this saves %.4g MB "
+                    "note: '%s' computes %u value%s again in its backward part: this saves %.4g MB "
                     "and costs %.3g ms per step by the rates of %s (--why lists them)",
-                    e->name, e->again.n, bytes / 1e6, seconds * 1e3, b->program->target);
+                    e->name, e->again.n, plural(e->again.n), bytes / 1e6, seconds * 1e3,
+                    b->program->target);
     }
     for (int i = 0; i < b->program->nentries; i++) {
         const ProgEntry *e = &b->program->entries[i];

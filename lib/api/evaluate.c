@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/plain.h"
 #include "lib/api/keep.h"
 
 const char *batch_dim(const ProgEntry *e)
@@ -22,6 +23,13 @@ bool last_batch(const ProgEntry *e, int64_t examples, char *define, size_t n)
     int64_t rest = e->batch > 0 ? examples % e->batch : 0;
     if (dim && rest) snprintf(define, n, "%s=%" PRId64, dim, rest);
     return dim && rest;
+}
+
+const char *last_text(LastText *out, int64_t n)
+{
+    if (n == 1) return strcpy(*out, "the last example");
+    snprintf(*out, sizeof *out, "the last %" PRId64 " examples", n);
+    return *out;
 }
 
 netc_status need_data(const ProgEntry *e, const netc_dataset *d, const char *option,
@@ -77,8 +85,8 @@ netc_status bind_rows(netc_session *s, Loaded *l, const ProgEntry *e, netc_datas
         }
         if (count >= 0 && a->type.dim[0] != count)
             return lib_fail(err, NETC_INVALID,
-                            "the data disagree: '%s' has %" PRId64 " examples, '%s' has %" PRId64,
-                            first, count, in->name, a->type.dim[0]);
+                            "the data disagree: '%s' has %" PRId64 " example%s, '%s' has %" PRId64,
+                            first, count, plural(count), in->name, a->type.dim[0]);
         count = a->type.dim[0];
         first = in->name;
         if (n == 64) return lib_fail(err, NETC_INVALID, "'%s' has more than 64 inputs", e->name);
@@ -259,7 +267,8 @@ static netc_status run_batches(netc_session *s, Loaded *l, const Rows *rows, int
 static void tell_rest(netc_session *s, int64_t rest, const char *why)
 {
     if (!s->told_rest)
-        lib_log(s->context, "note: the last %" PRId64 " examples are left out: %s", rest, why);
+        lib_log(s->context, "note: %s %s left out: %s", last_text(&(LastText){""}, rest),
+                rest == 1 ? "is" : "are", why);
     s->told_rest = true;
 }
 
@@ -302,9 +311,10 @@ netc_status evaluate_plan(netc_session *s, const ProgEntry *e, int64_t count, ch
     }
     if (count < e->batch)
         return lib_fail(err, NETC_INVALID,
-                        "%" PRId64 " examples are fewer than the batch of %" PRId64
-                        ", and they cannot be a batch of their own: %s",
-                        count, e->batch, why);
+                        "%" PRId64 " example%s fewer than the batch of %" PRId64
+                        ", and cannot be a batch of %s own: %s",
+                        count, count == 1 ? " is" : "s are", e->batch, count == 1 ? "its" : "their",
+                        why);
     tell_rest(s, rest, why);
     return NETC_OK;
 }

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/plain.h"
 #include "lib/lib.h"
 
 // Whether one of the texts is equal.
@@ -111,8 +112,8 @@ netc_status netc_input_info(netc_program *p, const char *entry, int i, netc_port
     netc_status status = entry_of(p, entry, &e, err);
     if (status != NETC_OK) return status;
     if (i < 0 || i >= e->ninputs)
-        return lib_fail(err, NETC_INVALID, "'%s' has %d inputs; there is no number %d", entry,
-                        e->ninputs, i);
+        return lib_fail(err, NETC_INVALID, "'%s' has %d input%s; there is no number %d", entry,
+                        e->ninputs, plural(e->ninputs), i);
     *out = port_of(e->inputs[i].name, &e->inputs[i].type, e->inputs[i].data);
     return NETC_OK;
 }
@@ -138,8 +139,8 @@ netc_status netc_output_info(netc_program *p, const char *entry, int i, netc_por
     netc_status status = entry_of(p, entry, &e, err);
     if (status != NETC_OK) return status;
     if (i < 0 || i >= e->noutputs)
-        return lib_fail(err, NETC_INVALID, "'%s' has %d outputs; there is no number %d", entry,
-                        e->noutputs, i);
+        return lib_fail(err, NETC_INVALID, "'%s' has %d output%s; there is no number %d", entry,
+                        e->noutputs, plural(e->noutputs), i);
     *out = port_of(e->outputs[i].name, &e->outputs[i].type, false);
     return NETC_OK;
 }

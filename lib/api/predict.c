@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/plain.h"
 #include "lib/lib.h"
 #include "runtime/host/file.h"
 
@@ -76,8 +77,9 @@ static netc_status find_inputs(Predicting *p, netc_error **err)
                 in->name, e->name, x, y);
         if (p->examples >= 0 && a->type.dim[0] != p->examples)
             return lib_fail(err, NETC_INVALID,
-                            "the data disagree: '%s' has %" PRId64 " examples, '%s' has %" PRId64,
-                            e->inputs[0].name, p->examples, in->name, a->type.dim[0]);
+                            "the data disagree: '%s' has %" PRId64 " example%s, '%s' has %" PRId64,
+                            e->inputs[0].name, p->examples, plural(p->examples), in->name,
+                            a->type.dim[0]);
         p->examples = a->type.dim[0];
         p->in[i].name = in->name;
         if (a->source && !(p->gathered[i] = malloc((size_t)prog_type_bytes(&in->type) + 1)))
@@ -114,22 +116,24 @@ static netc_status plan_tail(Predicting *p, netc_error **err)
 {
     const ProgCell *mine, *its;
     char define[128]; // of its first call
+    const int64_t rest = p->examples % p->e->batch;
+    LastText last;
+    last_text(&last, rest);
     if (!last_batch(p->e, p->examples, define, sizeof define)) {
-        if (p->examples % p->e->batch == 0) return NETC_OK;
+        if (!rest) return NETC_OK;
         return lib_fail(err, NETC_INVALID,
-                        "the batch of '%s' is a number, not a dim, and the last %" PRId64
-                        " examples do not fill a batch",
-                        p->e->name, p->examples % p->e->batch);
+                        "the batch of '%s' is a number, not a dim, and %s %s not fill a batch",
+                        p->e->name, last, rest == 1 ? "does" : "do");
     }
     snprintf(define, sizeof define, "%s=%" PRId64, batch_dim(p->e),
-             batches_piece(p->s->program, p->e, p->examples % p->e->batch));
+             batches_piece(p->s->program, p->e, rest));
     netc_status status = session_differs(p->s, define, p->e->name, &mine, &its, err);
     if (status != NETC_OK || !its) return status;
     return lib_fail(
         err, NETC_INVALID,
-        "the last %" PRId64 " examples do not fill a batch of %" PRId64
+        "%s %s not fill a batch of %" PRId64
         ", and '%s' is as large as the batch; give one that divides %" PRId64 " with -D %s=N",
-        p->examples % p->e->batch, p->e->batch, mine->name, p->examples, batch_dim(p->e));
+        last, rest == 1 ? "does" : "do", p->e->batch, mine->name, p->examples, batch_dim(p->e));
 }
 
 static ProgType of_all(const Predicting *p, const Written *w)

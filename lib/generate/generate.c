@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/plain.h"
 #include "lib/api/keep.h"
 #include "lib/generate/draw.h"
 
@@ -312,8 +313,9 @@ static netc_status draw_one(Writer *w, int64_t i, const char *logits, netc_error
                                place, w->work);
     if (token < 0)
         return lib_fail(err, NETC_CHECK_FAILED,
-                        "the logits of '%s' after %" PRId64 " tokens hold a NaN, or nothing finite",
-                        w->step.e->name, place);
+                        "the logits of '%s' after %" PRId64
+                        " token%s hold a NaN, or nothing finite",
+                        w->step.e->name, place, plural(place));
     row_of(w, i)[place] = token;
     w->known[i]++;
     if (w->said) w->said[i * w->count + token] = true;

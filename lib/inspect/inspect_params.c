@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/plain.h"
 #include "lib/inspect/inspect.h"
 
 static const char *kind_of(const Cell *c)
@@ -77,7 +78,8 @@ static void list_text(const Inspect *v, const Module *m, Buf *out)
         tensors++;
     }
     for (int i = 0; i < COLUMNS; i++) width[i] = width[i] < WIDEST ? width[i] : WIDEST;
-    buf_printf(out, "%s: %lld parameters in %u tensors\n", m->name, (long long)elements, tensors);
+    buf_printf(out, "%s: %lld parameter%s in %u tensor%s\n", m->name, (long long)elements,
+               plural(elements), tensors, plural(tensors));
     buf_printf(out, "%-*s  %-9s  %-*s  %-*s  line\n", width[NAME], "name", "kind", width[TYPE],
                "type", width[BEGINS], "begins as");
     for (uint32_t i = 0; i < m->cells.n; i++) {

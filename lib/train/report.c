@@ -75,7 +75,7 @@ static void write_report(void *arg)
     char name[sizeof(Position){0}.program];
     program_trains(r->s->program, name, sizeof name);
     if (decls && decls->programs.n > 1) row(&b, "program", "%s", name);
-    row(&b, "parameters", "%" PRId64 " in %d tensors", params, tensors);
+    row(&b, "parameters", "%" PRId64 " in %d tensor%s", params, tensors, plural(tensors));
     row(&b, "device", "%s", r->s->device_text);
     netc_metric scale[SCALE_METRICS];
     int scaled = 0;
@@ -88,8 +88,8 @@ static void write_report(void *arg)
     for (int i = 0; i < r->e->ndims; i++)
         row(&b, r->e->dims[i].name, "%" PRId64, r->e->dims[i].value);
     for (int i = 0; i < set->ndefines; i++) row(&b, i ? "" : "defined", "%s", set->defines[i]);
-    row(&b, "steps", "%" PRId64 " of %" PRId64 " examples, %" PRId64 " an epoch", r->total,
-        r->e->batch, r->steps_per_epoch);
+    row(&b, "steps", "%" PRId64 " of %" PRId64 " example%s, %" PRId64 " an epoch", r->total,
+        r->e->batch, plural(r->e->batch), r->steps_per_epoch);
     row(&b, "seed", "%" PRId64 "%s", r->s->seed, o->no_shuffle ? ", not shuffled" : "");
     row(&b, "checkpoint", "%s",
         o->save ? o->save : "none; --save FILE.safetensors keeps the result");
@@ -97,7 +97,8 @@ static void write_report(void *arg)
         row(&b, "best", "eval_%s, the %s", r->best.metric,
             r->best.largest ? "largest" : "smallest");
     if (o->save_best) row(&b, "", "%s", r->best.path);
-    if (o->patience) row(&b, "patience", "%" PRId64 " evaluations", o->patience);
+    if (o->patience)
+        row(&b, "patience", "%" PRId64 " evaluation%s", o->patience, plural(o->patience));
     if (o->resume) row(&b, "resumed", "%s", o->resume);
     int launches = r->e->nsteps;
     row(&b, "launches", "%d a step%s", launches,

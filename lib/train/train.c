@@ -1,6 +1,7 @@
 // The training loop: epochs, reports, evaluations, checkpoints. Steps are enqueued in chunks,
 // without the host between the steps of a chunk; a chunk ends at the next report, evaluation, save
 // or epoch.
+#include "base/plain.h"
 #include "lib/train/train.h"
 
 #include <inttypes.h>
@@ -317,10 +318,10 @@ static void note_changes(const Run *r, const Position *at)
                 r->o->resume, at->batch, r->batch, at->step);
     if (at->examples && at->examples != r->examples)
         lib_log(r->s->context,
-                "note: %s was trained on %" PRId64 " examples, these are %" PRId64
+                "note: %s was trained on %" PRId64 " example%s, these are %" PRId64
                 ": an epoch has other steps and another order, and step %" PRId64
                 " is now in epoch %" PRId64,
-                r->o->resume, at->examples, r->examples, at->step,
+                r->o->resume, at->examples, plural(at->examples), r->examples, at->step,
                 at->step / r->steps_per_epoch + 1);
     Position now = {0};
     set_manner(r, &now);
@@ -368,8 +369,8 @@ static netc_status train(netc_session *s, const netc_train_options *o, netc_erro
         note_changes(&r, &at);
         if (r.step >= r.total)
             lib_log(s->context,
-                    "note: %s is at step %" PRId64 "; nothing is left of %" PRId64 " steps",
-                    options.resume, r.step, r.total);
+                    "note: %s is at step %" PRId64 "; nothing is left of %" PRId64 " step%s",
+                    options.resume, r.step, r.total, plural(r.total));
     }
     r.last_report_step = r.step;
     r.saved = -1;

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/plain.h"
 #include "lib/train/report.h"
 #include "lib/train/train.h"
 
@@ -37,20 +38,20 @@ static netc_status plan_tail(Run *r, netc_error **err)
 {
     char define[128];
     const ProgCell *mine, *its;
+    LastText last;
+    last_text(&last, r->tail);
     if (r->tail % accumulated(r->e))
         return lib_fail(err, NETC_INVALID,
-                        "the last %" PRId64 " examples of an epoch cannot be split into %" PRId64
+                        "%s of an epoch cannot be split into %" PRId64
                         " micro-batches of the same size; omit --keep-last",
-                        r->tail, accumulated(r->e));
+                        last, accumulated(r->e));
     run_tail_define(r, define, sizeof define);
     netc_status status = session_differs(r->s, define, "train", &mine, &its, err);
     if (status != NETC_OK || !its) return status;
-    return lib_fail(
-        err, NETC_INVALID,
-        "the last %" PRId64
-        " examples of an epoch cannot be trained on: '%s' is as large as the batch of %" PRId64
-        "; omit --keep-last",
-        r->tail, mine->name, r->batch);
+    return lib_fail(err, NETC_INVALID,
+                    "%s of an epoch cannot be trained on: '%s' is as large as the batch of %" PRId64
+                    "; omit --keep-last",
+                    last, mine->name, r->batch);
 }
 
 static netc_status check_options(const netc_train_options *o, netc_error **err)
@@ -84,8 +85,8 @@ static netc_status plan_data(Run *r, int64_t examples, netc_error **err)
                                          // evaluation
         if (cut == examples)
             return lib_fail(err, NETC_INVALID,
-                            "a split of %g leaves none of %" PRId64 " examples to evaluate on",
-                            o->split, examples);
+                            "a split of %g leaves none of %" PRId64 " example%s to evaluate on",
+                            o->split, examples, plural(examples));
     } else if (o->split) {
         return lib_fail(err, NETC_INVALID,
                         "a split of %g is not valid; give a share between 0 and 1", o->split);
@@ -110,8 +111,9 @@ static netc_status plan_steps(Run *r, netc_error **err)
     int64_t count = r->examples = rows_count(&r->train);
     if (r->batch > count)
         return lib_fail(err, NETC_INVALID,
-                        "%" PRId64 " examples are fewer than a batch of %" PRId64 "%s%s%s", count,
-                        r->batch, batch_dim(r->e) ? "; give a smaller one with -D " : "",
+                        "%" PRId64 " example%s fewer than a batch of %" PRId64 "%s%s%s", count,
+                        count == 1 ? " is" : "s are", r->batch,
+                        batch_dim(r->e) ? "; give a smaller one with -D " : "",
                         batch_dim(r->e) ? batch_dim(r->e) : "", batch_dim(r->e) ? "=N" : "");
     r->steps_per_epoch = count / r->batch;
     r->tail = o->keep_last_partial ? count % r->batch : 0;

@@ -101,6 +101,7 @@ sed 's/f32\[batch, 5\]/f32[16, 5]/; s/, y: i32\[batch\]//; /top = /d; s/return.*
 expect 1 "takes no examples" "$NETC" predict fixed.net --data x=x.npy --device cpu -o z=old.npy
 sed 's/    z = .*/    state s: f32[batch] = 0\n    s <- s + x[:, 0]\n    z = x * w + expand(s, 1)/' one.net >state.net
 expect 1 "'s' is as large as the batch; give one that divides 103 with -D batch=N" "$NETC" predict state.net --data x=x.npy --device cpu -o old.npy
+expect 1 "the last example does not fill a batch of 17, and 's'" "$NETC" predict state.net --data x=x.npy --device cpu -D batch=17 -o old.npy
 expect 0 "" "$NETC" predict state.net --data x=x.npy --device cpu -D batch=1 -o s.npy -q
 [ "$(cat old.npy)" = old ] && pass || fail "a failed prediction wrote"
 # Ctrl-C

@@ -25,7 +25,7 @@ F_SETPIPE_SZ = 1031
 # What netc says of workflows that ask for what it does not do.
 REFUSALS = [
     "omit --keep-last", "taps cannot be watched in a step of several micro-batches", "fewer than a batch of",
-    "leaves none of", "cannot be split into", "memory limit of", "be a batch of their own",
+    "leaves none of", "cannot be split into", "memory limit of", "be a batch of their own", "be a batch of its own",
 ]
 
 
