@@ -73,6 +73,23 @@ static Val power_of_integers(Elab *e, Node *x, int64_t n, Span at)
     return val_node(y);
 }
 
+// An integer where op needs floats: shows the operand that made it one, not a number next to it.
+static Val needs_floats(Elab *e, Op op, const Val *v, Node *const *arg, int n, Span at)
+{
+    const Type *t = &arg[0]->type;
+    for (int i = n - 1; i >= 0; i--)
+        if (!val_is_weak(&v[i])) t = &arg[i]->type;
+    const char *name = op == OP_div ? "'/'" : op == OP_pow ? "'**'" : op_info(op)->name;
+    const char *found =
+        t->rank ? type_text(e, t) : arena_printf(e->arena, "one %s", dtype_info[t->dtype].name);
+    Diag *d = error_at(e, at, "%s needs floats, found %s", name, found);
+    diag_note(e->diags, d, "%swrite cast(…, f32)%s", op == OP_div ? "for true division " : "",
+              op == OP_div   ? ", or use // to divide integers"
+              : op == OP_pow ? "; an exponent known at compile time, 0 or more, needs none"
+                             : "");
+    return val_poison();
+}
+
 Val apply_op(Elab *e, Op op, Val *v, const Span *spans, int n, Span at)
 {
     bool weak = true;
@@ -98,14 +115,8 @@ Val apply_op(Elab *e, Op op, Val *v, const Span *spans, int n, Span at)
     DType t = arg[n - 1]->type.dtype;
     if (op == OP_pow && dtype_is_int(t) && v[1].kind == V_INT && v[1].i >= 0)
         return power_of_integers(e, arg[0], v[1].i, at);
-    if (op_info(op)->rule == EW_float && !dtype_is_float(t)) {
-        Diag *d = error_at(e, at, "%s needs floats, found %s", name, type_text(e, &arg[0]->type));
-        diag_note(e->diags, d, "%swrite cast(…, f32)%s", op == OP_div ? "for true division " : "",
-                  op == OP_div   ? ", or use // to divide integers"
-                  : op == OP_pow ? "; an exponent known at compile time, 0 or more, needs none"
-                                 : "");
-        return val_poison();
-    }
+    if (op_info(op)->rule == EW_float && !dtype_is_float(t))
+        return needs_floats(e, op, v, arg, n, at);
     at_span(e, at);
     return val_node(graph_ew(e->g, op, arg, n));
 }
