@@ -18,41 +18,13 @@ int fail_to_write(const char *path)
     return fail("cannot write %s: %s", path, strerror(why)), user ? 1 : 2;
 }
 
-// The folder of a path, malloc'ed.
-static char *folder_of(const char *path)
-{
-    char *folder = strdup(path), *slash = folder ? strrchr(folder, '/') : NULL;
-    if (!slash) return free(folder), strdup(".");
-    slash[slash == folder] = 0; // (the folder of "/x" is "/")
-    return folder;
-}
-
-// Whether two paths of files that do not exist yet name the same one.
-static bool same_new_file(const char *a, const char *b)
-{
-    struct stat x, y;
-    const char *p = strrchr(a, '/'), *q = strrchr(b, '/');
-    if (strcmp(p ? p + 1 : a, q ? q + 1 : b)) return false;
-    char *in = folder_of(a), *other = folder_of(b);
-    bool same = in && other && !stat(in, &x) && !stat(other, &y) && x.st_dev == y.st_dev &&
-                x.st_ino == y.st_ino;
-    free(in);
-    free(other);
-    return same;
-}
-
 // Whether both are, or would become, the same file. Devices never are, since they store nothing.
 static bool same_file(const char *a, const char *b)
 {
     struct stat x, y;
     bool there = !stat(a, &x), both = there && !stat(b, &y);
     if (both) return S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-    if (there || !stat(b, &y)) return false;
-    char *to = link_target(a), *also = link_target(b);
-    bool same = to && also && same_new_file(to, also);
-    free(to);
-    free(also);
-    return same;
+    return !there && stat(b, &y) && same_target(a, b);
 }
 
 bool output_apart(const char *path, const char *other, const char *what, int *code)
@@ -260,7 +232,7 @@ bool arrays_possible(const StringList *words, bool bare, bool archives, int *cod
         bool archive = archives && is_npz(path);
         for (int k = 0; k < i && !*code; k++) {
             const char *other = path_of(words->at[k]);
-            if (archive && !strcmp(path, other)) continue; // both are written to this archive
+            if (archive && same_target(path, other)) continue; // both are written to this archive
             output_apart(path, other, "another output's file", code);
         }
     }

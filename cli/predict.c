@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/folders.h"
 #include "base/plain.h"
 #include "cli/cli.h"
 
@@ -115,7 +116,7 @@ static netc_status predict(const PredictArgs *a, netc_context *ctx, netc_dataset
         double seconds = (double)(u.tv_sec - t.tv_sec) + 1e-9 * (double)(u.tv_nsec - t.tv_nsec);
         if (line) fputs("\r\033[K", stdout);
         int same = 1; // outputs that share the first file, an archive
-        while (same < n && !strcmp(files[same], files[0])) same++;
+        while (same < n && same_target(files[same], files[0])) same++;
         if (status == NETC_OK && !a->common.quiet && !writes_stdout(files, n))
             printf("%" PRId64 " example%s in %.2f s, written to %s%s\n", examples, plural(examples),
                    seconds, files[0], same < n ? ", …" : "");

@@ -6,6 +6,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
+#include "base/folders.h"
 #include "base/half.h"
 #include "base/names.h"
 #include "cli/cli.h"
@@ -159,7 +160,7 @@ static netc_status no_output(netc_program *p, const char *entry, const char *wor
     return NETC_INVALID;
 }
 
-// Writes outputs with the same name.npz to one archive: those of [words] with that path, in order,
+// Writes outputs to the same name.npz to one archive: those of [words] with that path, in order,
 // beginning with the first of them.
 static netc_status write_archive(const StringList *words, const char *path, const netc_tensor *of,
                                  netc_error **err)
@@ -170,7 +171,7 @@ static netc_status write_archive(const StringList *words, const char *path, cons
     int n = 0;
     for (int k = 0; k < words->n && status == NETC_OK; k++) {
         const char *eq = strchr(words->at[k], '=');
-        if (strcmp(eq + 1, path)) continue;
+        if (!same_target(eq + 1, path)) continue;
         t[n] = of[k];
         names[n] = strndup(words->at[k], (size_t)(eq - words->at[k]));
         if (!names[n++]) status = NETC_OUT_OF_MEMORY;
@@ -188,7 +189,8 @@ static netc_status write_files(const StringList *words, const netc_tensor *of, n
     for (int k = 0; k < words->n && status == NETC_OK; k++) {
         const char *path = strchr(words->at[k], '=') + 1;
         bool again = false; // already written with the first output to this file
-        for (int i = 0; i < k; i++) again = again || !strcmp(strchr(words->at[i], '=') + 1, path);
+        for (int i = 0; i < k; i++)
+            again = again || same_target(strchr(words->at[i], '=') + 1, path);
         if (!is_npz(path))
             status = netc_array_write(path, &of[k], err);
         else if (!again)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/folders.h"
 #include "base/plain.h"
 #include "lib/lib.h"
 #include "runtime/host/file.h"
@@ -151,7 +152,7 @@ static RtCode open_archive(Predicting *p, int first, RtError *e)
     if (!t) return rt_fail(e, RT_OOM, "out of memory");
     int n = 0;
     for (int i = first; i < p->o->noutputs; i++) {
-        if (strcmp(p->o->files[i], p->o->files[first])) continue;
+        if (!same_target(p->o->files[i], p->o->files[first])) continue;
         p->out[i].archive = &w->own;
         p->out[i].part = n;
         t[n++] = (RtTensor){p->out[i].name, of_all(p, &p->out[i]), NULL};
@@ -173,7 +174,7 @@ static RtCode open_file(Predicting *p, int i, RtError *e)
     w->kind = rt_csv_named(path) ? TABLE : rt_npz_named(path) ? ARCHIVE : NPY;
     if (w->kind == ARCHIVE) return w->archive ? RT_OK : open_archive(p, i, e);
     for (int k = 0; k < i; k++) // (the second would replace the first, unless it is a device)
-        if (!strcmp(p->o->files[k], path) && p->out[k].file.temporary)
+        if (same_target(p->o->files[k], path) && p->out[k].file.temporary)
             return rt_fail(
                 e, RT_USER,
                 "%s cannot hold both '%s' and '%s'; give each a file of its own, or name "

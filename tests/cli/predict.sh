@@ -40,6 +40,13 @@ expect 0 "written to all.npz" "${P[@]}" --data y=y.npy -o all.npz
 grep -q '…' "$W/.out" && fail "one archive is said to be several files: $(tail -1 "$W/.out")" || pass
 expect 0 "" "${P[@]}" --data y=y.npy "${EACH[@]}"
 cmp -s all.npz each.npz && pass || fail "all.npz is not each output"
+# One archive, however its path is written.
+cp each.npz was.npz; ln -s each.npz link.npz
+for v in predict run; do
+    [ $v = predict ] && V=("${P[@]}" --data y=y.npy) || V=("$NETC" run m.net -D batch=103 --input x=x.npy --input y=y.npy --device cpu -q)
+    rm each.npz; expect 0 "" "${V[@]}" -o z=each.npz -o low=./each.npz -o top=link.npz -o both="$PWD/each.npz"
+    cmp -s was.npz each.npz && pass || fail "$v: an archive by several paths is another"
+done
 RUN=("$NETC" run m.net -D batch=103 --input x=x.npy --input y=y.npy --device cpu -q)
 expect 0 "" "${RUN[@]}" -o all_run.npz
 expect 0 "z     " "$NETC" show all_run.npz
@@ -91,7 +98,7 @@ expect 1 "cannot open -: No such file or directory; to read from a pipe, name /d
 cmp -s piped.npy z.npy && pass || fail "what is read from a pipe is another"
 expect 1 "pipe.npz: an archive cannot be written to a pipe" bash -c 'mkfifo pipe.npz; exec "$@"' _ "${P[@]}" -o z=pipe.npz
 expect 1 "z.npz: two arrays are called 'z'" "${P[@]}" -o z=z.npz -o z=z.npz
-expect 1 "./z.npz is another output's file" "${P[@]}" -o z=z.npz -o low=./z.npz
+expect 1 "./z.npy is another output's file" "${P[@]}" -o z=z.npy -o low=./z.npy
 expect 1 "z.png: an output is written as .npy" "${P[@]}" -o z=z.png
 expect 1 "no output 'zz'; did you mean 'z'?" "${P[@]}" -o zz=old.npy
 expect 1 "is f32[]: it has no value for each example" "${P[@]}" -o loss=old.npy

@@ -218,6 +218,12 @@ static void rows(void)
     REFUSED(NETC_INVALID, "rows.npy cannot hold both 'y' and 'y'",
             netc_predict(s, &o, &examples, &err));
     CHECK(access(files[0], F_OK) != 0);
+    char other[200];
+    snprintf(other, sizeof other, "%s/./rows.npy", dir);
+    const char *const two[] = {files[0], other};
+    o.files = two;
+    REFUSED(NETC_INVALID, "rows.npy cannot hold both 'y' and 'y'",
+            netc_predict(s, &o, &examples, &err));
     netc_dataset_free(d);
     netc_session_free(s);
     netc_program_release(p);
