@@ -84,7 +84,7 @@ fi
 # What is wrong.
 expect 1 "the classes differ: train has a folder 'dog', test/../large has none (3 classes and 1)" "${T[@]}" --data image=train --eval-data image=test/../large --eval-data label=test/../large --resize
 expect 1 "1.png is 16 x 16 pixels, and 8 x 8 are expected" "$NETC" predict c.net --data image=large --device cpu -o logits=p.npy
-expect 0 "1 examples" "$NETC" predict c.net --data image=large --resize --device cpu -o logits=p.npy
+expect 0 "1 example in" "$NETC" predict c.net --data image=large --resize --device cpu -o logits=p.npy
 expect 1 "no PNG or JPEG" "$NETC" predict c.net --data image=cache --device cpu -o logits=p.npy
 head -c 60 train/dog/003.png >cut && mv cut train/dog/003.png
 echo none >train/emu/005.png
