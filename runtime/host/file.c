@@ -240,7 +240,8 @@ static bool write_all(int fd, const char *p, size_t n)
 
 static RtCode write_failed(const char *path, int why, RtError *e)
 {
-    bool user = why == ENOENT || why == EACCES || why == ENOTDIR || why == EISDIR || why == EROFS;
+    bool user = why == ENOENT || why == EACCES || why == ENOTDIR || why == EISDIR || why == EROFS ||
+                why == ENAMETOOLONG;
     return rt_fail(e, user ? RT_USER : RT_ENV, "cannot write %s: %s%s", path, strerror(why),
                    why == ENOSPC || why == EFBIG || why == EDQUOT
                        ? "; the file that was there before, if any, is unchanged"
@@ -283,6 +284,7 @@ RtCode rt_writer_begin(RtWriter *w, const char *path, RtError *e)
     *w = (RtWriter){.fd = -1, .path = path};
     if (!*path) return no_name(e);
     bool there = stat(path, &st) == 0;
+    if (!there && errno == ENAMETOOLONG) return write_failed(path, errno, e);
     if (there && S_ISDIR(st.st_mode)) return write_failed(path, EISDIR, e);
     if (there && !S_ISREG(st.st_mode)) { // a pipe or a terminal
         w->fd = open(path, O_WRONLY | O_CLOEXEC);

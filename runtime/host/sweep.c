@@ -1,9 +1,11 @@
 // Who may write a file, and cleaning up after a process that was killed while writing. Files are
-// written under the name of the file they will replace, plus ".netc-" and six letters, and are
-// locked until they are renamed: a process that gets the lock knows that no other is writing.
+// written under the name of the file they will replace, cut if it is long, plus ".netc-" and six
+// letters, and are locked until they are renamed: a process that gets the lock knows that no other
+// is writing.
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,11 +17,22 @@
 #include "runtime/host/file.h"
 
 #define MARK ".netc-"
-enum { LETTERS = 6 };
+enum { LETTERS = 6, ROOM = NAME_MAX - (sizeof MARK - 1) - LETTERS };
+
+// How much of a file's name is kept in that of its temporary file: whole characters of UTF-8.
+static size_t kept(const char *name)
+{
+    size_t n = strlen(name);
+    if (n <= ROOM) return n;
+    for (n = ROOM; n > 1 && ((unsigned char)name[n] & 0xc0) == 0x80;) n--;
+    return n;
+}
 
 char *rt_file_beside(const char *path, unsigned mode, int *fd)
 {
-    size_t n = strlen(path) + sizeof MARK + LETTERS;
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const int begin = (int)(name - path + (ptrdiff_t)kept(name));
+    size_t n = (size_t)begin + sizeof MARK + LETTERS;
     char *temporary = malloc(n);
     struct stat st;
     *fd = -1;
@@ -27,7 +40,7 @@ char *rt_file_beside(const char *path, unsigned mode, int *fd)
     // If another process removed the file before it was locked, creates it again.
     do {
         if (*fd >= 0) close(*fd);
-        snprintf(temporary, n, "%s" MARK "XXXXXX", path);
+        snprintf(temporary, n, "%.*s" MARK "XXXXXX", begin, path);
         *fd = rt_file_new(temporary, mode);
     } while (*fd >= 0 && !flock(*fd, LOCK_EX) && !fstat(*fd, &st) && !st.st_nlink);
     return temporary;
@@ -41,7 +54,7 @@ static bool is_random(const char *name)
 
 static bool is_left_over(const char *name, const char *of)
 {
-    size_t n = strlen(of), mark = sizeof MARK - 1;
+    size_t n = kept(of), mark = sizeof MARK - 1;
     return !strncmp(name, of, n) && !strncmp(name + n, MARK, mark) && is_random(name + n + mark);
 }
 

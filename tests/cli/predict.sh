@@ -47,6 +47,16 @@ for v in predict run; do
     rm each.npz; expect 0 "" "${V[@]}" -o z=each.npz -o low=./each.npz -o top=link.npz -o both="$PWD/each.npz"
     cmp -s was.npz each.npz && pass || fail "$v: an archive by several paths is another"
 done
+# A file's name may be as long as the file system takes it, whether or not it exists; what a killed process left is swept.
+long=$(printf 'é%.0s' {1..125})
+touch "$(printf 'é%.0s' {1..121}).netc-AbC123"
+for v in predict run predict; do
+    [ $v = predict ] && V=("${P[@]}") || V=("$NETC" run m.net -D batch=103 --input x=x.npy --device cpu -q)
+    expect 0 "" "${V[@]}" -o "z=$long.npy" && cmp -s "$long.npy" pz.npy && pass || fail "$v: a long name"
+done
+[ -z "$(ls | grep netc-)" ] && pass || fail "left: $(ls | grep netc-)"
+expect 1 "File name too long" "${P[@]}" -o "z=$long$long.npy"
+grep -q examples "$W/.out" && fail "a name that is too long is found after the work" || pass
 RUN=("$NETC" run m.net -D batch=103 --input x=x.npy --input y=y.npy --device cpu -q)
 expect 0 "" "${RUN[@]}" -o all_run.npz
 expect 0 "z     " "$NETC" show all_run.npz
