@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/plain.h"
 #include "lib/inspect/inspect.h"
 #include "runtime/data/images.h"
 #include "runtime/data/tokens.h"
@@ -239,6 +240,31 @@ static void show_images(Show *s)
     rt_list_free(&l);
 }
 
+// What netc train --log writes: an object on each line, the first of which begins with the step.
+static const char log_begins[] = "{\"step\":";
+
+static void show_log(Show *s)
+{
+    void *bytes = NULL;
+    size_t n = 0;
+    RtError e = {0};
+    if (rt_file_read(s->arena, s->path, &bytes, &n, &e)) {
+        s->status = lib_fail_rt(s->err, &e);
+        return;
+    }
+    const char *text = bytes, *last = text;
+    int64_t lines = 0;
+    for (const char *at = text; at < text + n; lines++) {
+        const char *end = memchr(at, '\n', (size_t)(text + n - at));
+        last = at;
+        at = end ? end + 1 : text + n;
+    }
+    size_t len = (size_t)(text + n - last);
+    while (len && last[len - 1] == '\n') len--;
+    buf_printf(&s->text, "%s: the log of a training, %s line%s of JSON, the last:\n  %s\n", s->path,
+               grouped(s->arena, lines), plural(lines), text_on_one_line(s->arena, last, len));
+}
+
 static bool holds_tensors(const char *path, const unsigned char *head, size_t n)
 {
     struct stat st;
@@ -267,6 +293,8 @@ static void show(void *arg)
                      "%s is a model's text: netc inspect shows what it compiles to", s->path);
     else if (n && rt_container_recognise(head, n))
         show_model(s);
+    else if (n >= sizeof log_begins - 1 && !memcmp(head, log_begins, sizeof log_begins - 1))
+        show_log(s);
     else if (rt_token_recognise(head, n))
         show_tokens(s, rt_token_wide(head));
     else if (holds_images(s->path))

@@ -51,6 +51,9 @@ expect 1 "photos holds images next to folders of classes" "$NETC" show photos
 mkdir model && cp m.safetensors model/model.safetensors
 expect 0 "2 tensors" "$NETC" show model
 expect 1 "give files to show" "$NETC" show
+printf '{"step":1,"epoch":0.1,"loss":0.5,"seconds":0.1}\n{"step":2,"epoch":0.2,"loss":0.25,"seconds":0.2}\n' >run.jsonl
+expect 0 "run.jsonl: the log of a training, 2 lines of JSON, the last:" "$NETC" show run.jsonl
+shown '  {"step":2,"epoch":0.2,"loss":0.25,"seconds":0.2}'
 # Files of tokens: their header says how wide they are.
 tokens() { printf '%b' "$1\x00\x00\x00$(printf '\\x00%.0s' $(seq 1012))$2"; }
 tokens '\x88\xd8\x34\x01\x01\x00\x00\x00\x03' '\x48\x00\x01\x0b\x05\x00' >u.bin
