@@ -280,6 +280,7 @@ struct netc_dataset {
     netc_context *context;
     DataItem *item;
     int n, cap;
+    bool used;             // something of it was read for a model
     bool random;           // windows of tokens may start at any token
     bool resize, skip_bad; // for images
     ImageSet *sets;

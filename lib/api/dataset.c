@@ -108,14 +108,14 @@ netc_status netc_dataset_add_array(netc_dataset *d, const char *input, const net
 
 netc_status netc_dataset_random_windows(netc_dataset *d, netc_error **err)
 {
+    bool late = d->used;
+    for (int i = 0; i < d->n; i++) late |= d->item[i].loaded || d->item[i].of_images;
+    if (late)
+        return lib_fail(err, NETC_INVALID,
+                        "random windows are read from files and must be requested before the "
+                        "data are used");
     d->random = true;
-    for (int i = 0; i < d->n; i++) {
-        if (d->item[i].loaded || d->item[i].of_images)
-            return lib_fail(err, NETC_INVALID,
-                            "random windows are read from files and must be requested before the "
-                            "data are used");
-        rt_files_anywhere(d->item[i].files);
-    }
+    for (int i = 0; i < d->n; i++) rt_files_anywhere(d->item[i].files);
     return NETC_OK;
 }
 
@@ -168,9 +168,10 @@ static netc_status of_input(const DataItem *it, const RtError *e, netc_error **e
 // -- images ---------------------------------------------------------------------------------------
 netc_status netc_dataset_images(netc_dataset *d, bool resize, bool skip_bad, netc_error **err)
 {
-    if (d->sets)
+    if (d->used)
         return lib_fail(err, NETC_INVALID,
-                        "how images are read must be set before the data are used");
+                        "how images are read must be set before the data set is used: give other "
+                        "settings to a new one");
     d->resize = resize;
     d->skip_bad = skip_bad;
     return NETC_OK;
@@ -265,6 +266,7 @@ static netc_status load_item(netc_dataset *d, DataItem *it, netc_program *p, net
 
 netc_status dataset_load(netc_dataset *d, netc_program *p, netc_error **err)
 {
+    d->used = true;
     netc_status status = NETC_OK;
     for (int i = 0; i < d->n && status == NETC_OK; i++) status = load_item(d, &d->item[i], p, err);
     return status;
@@ -336,6 +338,7 @@ netc_status dataset_defines(netc_dataset *d, netc_program *p, bool whole, Arena 
                             const char ***out, int *n, bool *differ, netc_error **err)
 {
     *differ = false;
+    d->used = true;
     *out = NEW_ARRAY(a, const char *, d->n *MAX_RANK + 1);
     *n = 0;
     Found *found = NEW_ARRAY(a, Found, d->n * MAX_RANK + 1);

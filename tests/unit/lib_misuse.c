@@ -119,6 +119,28 @@ static void options(void)
     netc_program_release(p);
 }
 
+// What was said too late is refused, and changes nothing.
+static void late(void)
+{
+    netc_error *err = NULL;
+    netc_program *p = NULL;
+    float x[60] = {0}, t[20] = {0};
+    netc_tensor tx = floats(x, 2, 20, 3), tt = floats(t, 1, 20, 0);
+    netc_dataset *d = NULL;
+    FINE(netc_dataset_create(ctx, &d, &err));
+    FINE(netc_dataset_images(d, true, false, &err));
+    FINE(netc_dataset_add_array(d, "x", &tx, &err));
+    FINE(netc_dataset_add_array(d, "t", &tt, &err));
+    FINE(netc_dataset_images(d, false, false, &err));
+    NETC_INIT(netc_compile_options, o);
+    o.data = d;
+    FINE(netc_compile_text(ctx, "line.net", model, &o, &p, &err));
+    REFUSED(NETC_INVALID, "before the data set is used: give other settings to a new one",
+            netc_dataset_images(d, true, true, &err));
+    netc_program_release(p);
+    netc_dataset_free(d);
+}
+
 // Schedules that read a length of the training which the caller did not write.
 static void lengths(void)
 {
@@ -572,6 +594,6 @@ int main(void)
     setenv("OMP_NUM_THREADS", "3", 1); // threads, however many cores there are
     void (*const tests[])(void) = {tensors,  counts,     options,  lengths,     rows,
                                    left_out, nested,     own_runs, failed_runs, restored,
-                                   forked,   unwritable, NULL};
+                                   forked,   unwritable, late,     NULL};
     return api_main(tests);
 }
