@@ -177,6 +177,11 @@ static netc_status check_lists(const netc_compile_options *o, netc_error **err)
 
 static netc_status check_options(const netc_compile_options *o, Settings *s, netc_error **err)
 {
+    const char *wrong = o->choices ? choices_wrong(o->choices) : NULL;
+    if (wrong)
+        return lib_fail(err, NETC_INVALID,
+                        "choices: '%.*s' is no line of a choice table, which is KEY: VALUE",
+                        (int)strcspn(wrong, "\n") < 60 ? (int)strcspn(wrong, "\n") : 60, wrong);
     if (!parse_precision(o->precision, &s->precision))
         return lib_fail(err, NETC_INVALID,
                         "unknown precision '%s'; there are f32, tf32, bf16 and f16", o->precision);

@@ -76,6 +76,16 @@ const char *tune_parse(Arena *a, const char *path, const char *text, size_t n, T
     return NULL;
 }
 
+const char *choices_wrong(const char *text)
+{
+    for (const char *at = text, *end; *at; at = *end ? end + 1 : end) {
+        end = strchrnul(at, '\n');
+        const char *colon = memmem(at, (size_t)(end - at), ": ", 2);
+        if (at + strspn(at, " \t\r") < end && *at != '#' && !colon) return at;
+    }
+    return NULL;
+}
+
 TuneEntry *tune_find(const TuneFile *t, uint64_t key, const char *device)
 {
     for (uint32_t i = 0; i < t->kernels.n; i++)

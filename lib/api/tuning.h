@@ -25,6 +25,8 @@ struct TuneFile {
 // a choice table (path NULL: incorrect lines about kernels are ignored). NULL: correct; otherwise
 // the error.
 const char *tune_parse(Arena *a, const char *path, const char *text, size_t n, TuneFile *out);
+// The first line of a choice table that is none; NULL: there is no such line.
+const char *choices_wrong(const char *text);
 void tune_print(Arena *a, const TuneFile *t, Buf *out); // sorted, with the head line
 void tune_print_line(const TuneEntry *e, bool note, Buf *out);
 // The entry for a kernel on a device, or NULL.

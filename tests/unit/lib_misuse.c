@@ -119,7 +119,7 @@ static void options(void)
     netc_program_release(p);
 }
 
-// What was said too late is refused, and changes nothing.
+// What was said too late, or is no text of its kind: refused, and nothing is changed by it.
 static void late(void)
 {
     netc_error *err = NULL;
@@ -139,6 +139,13 @@ static void late(void)
             netc_dataset_images(d, true, true, &err));
     netc_program_release(p);
     netc_dataset_free(d);
+    o.data = NULL;
+    o.choices = "# a note\n\nfirst: 1\nno table at all\nkernel\n";
+    REFUSED(NETC_INVALID, "choices: 'no table at all' is no line of a choice table",
+            netc_compile_text(ctx, "line.net", model, &o, &p, &err));
+    o.choices = "# a note\n\nfirst: 1\n";
+    FINE(netc_compile_text(ctx, "line.net", model, &o, &p, &err));
+    netc_program_release(p);
 }
 
 // Schedules that read a length of the training which the caller did not write.
