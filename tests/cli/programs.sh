@@ -93,7 +93,7 @@ same bin net
 expect 1 "did you mean 'inner'?" "$NETC" train m.net --program iner --data x=x.npy --data y=y.npy
 printf 'train net as wrong {\n    minimize y\n    update sgd(lr = 0.1)\n}\n' >>m.net
 expect 1 "m.net:$(grep -n 'minimize y' m.net | cut -d: -f1):" "$NETC" m.net
-expect 0 "1 steps" "$NETC" train m.net --steps 1 --data x=x.npy --data y=y.npy
+expect 0 "1 step in" "$NETC" train m.net --steps 1 --data x=x.npy --data y=y.npy
 # Options of layers and optimizers may be settings and schedules, with the results of numbers.
 cat >options.net <<'N'
 use nn
