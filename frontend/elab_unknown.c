@@ -230,9 +230,8 @@ const char *foreign_name(const char *name, bool member)
         {"svd", "'eigh(matmul(transpose(x), x))' of 'use linalg' gives the values' squares"},
         {"fft", "write 'matmul(x, cos(w))' and 'matmul(x, sin(w))', w[t, k] = 2 * pi * t * k / n"},
         {"rfft", "write 'matmul(x, cos(w))' and 'matmul(x, sin(w))', w[t, k] = 2 * pi * t * k / n"},
-        {"lgamma", "there is none: write a series, as Stirling's of x + 8"},
-        {"digamma", "there is none: write a series, or the gradient of that of lgamma"},
-        {"erfinv", "there is no inverse of erf"},
+        {"gammaln", "write 'lgamma(x)'"},
+        {"polygamma", "'digamma(x)' and 'trigamma(x)' are the first two"},
     };
     static const char *const members[][2] = {
         {"T", "write 'transpose(x)'"},
