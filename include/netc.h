@@ -369,8 +369,8 @@ NETC_API const char *netc_session_device(const netc_session *s); // "cuda:0 NVID
 // in place; an entry with more than eight launches copies it once its address has changed.
 NETC_API netc_status netc_bind(netc_session *s, const char *entry, const char *input,
                                const netc_tensor *t, netc_error **err);
-// The same for a DLManagedTensor (DLPack 0.8), whose deleter is called when it is no longer bound.
-// If its layout is not dense and row-major, the error names the strides that are needed.
+// The same for a DLManagedTensor (DLPack 0.8), whose deleter is called when it is no longer bound
+// and the GPU has read it. Of one that is not dense, the error names the strides that are needed.
 NETC_API netc_status netc_bind_dlpack(netc_session *s, const char *entry, const char *input,
                                       void *dl_managed_tensor, netc_error **err);
 // Sets where later runs of [entry] store an output: on a GPU t->on_device must be set, elsewhere it

@@ -314,6 +314,7 @@ typedef struct Bound { // a tensor that is bound to an input
     bool device;
     void *dlpack; // released when the input is unbound
 } Bound;
+enum { MOST_RETIRED = 16 };
 
 typedef struct SharedDevice { // shared by sessions that share parameters; closed with the last of
                               // them
@@ -330,6 +331,8 @@ struct netc_session {
     Loaded *loaded; // newest first; one that session_use_choices replaced is kept until the end
     char *choices;  // the choice table of a loaded checkpoint, or NULL
     Bound *bound;
+    void *retired[MOST_RETIRED]; // DLPack tensors that are unbound, but queued work may read them
+    int nretired;
     int64_t seed;
     char **given; // settings set by netc_set, which take precedence over a checkpoint's when
                   // training is resumed
@@ -377,7 +380,10 @@ netc_status no_output(const ProgEntry *e, const char *output, netc_error **err);
 Bound *bound_find(const netc_session *s, const char *entry, const char *input);  // NULL: none
 void bound_free(netc_session *s);
 // Unbinds the DLPack tensor of b, if it has one, and deletes it unless it is bound elsewhere in s.
-void dlpack_release(netc_session *s, Bound *b); // api/dlpack.c
+// Unbinds a DLPack tensor (api/dlpack.c). It is deleted when nothing that is queued reads it: at
+// the next dlpack_settle, which the caller calls when the session's work has ended.
+void dlpack_release(netc_session *s, Bound *b);
+void dlpack_settle(netc_session *s);
 // Gets the type of a tensor given by the caller; an error if it is not valid.
 netc_status tensor_type(const char *what, const netc_tensor *t, ProgType *out, netc_error **err);
 // An error if elements in host memory are not aligned to their size.

@@ -208,6 +208,7 @@ typedef struct RtInput {
 RtCode rt_run(RtSession *s, RtProgram *p, const char *entry, const RtInput *inputs, int n,
               int64_t times, RtError *e);
 RtCode rt_sync(RtSession *s, RtError *e); // waits, then reports a device check that failed
+RtCode rt_wait(RtSession *s, RtError *e); // only waits: what a check found is left to rt_sync
 // Makes further work of the session wait for the current work of the caller's CUstream or, if
 // [before], makes further work there wait for the current work of the session. NULL: the default
 // stream.

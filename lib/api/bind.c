@@ -21,6 +21,7 @@ void bound_free(netc_session *s)
         free(b->input);
         free(b);
     }
+    dlpack_settle(s);
 }
 
 static ProgType type_of(const netc_tensor *t)
@@ -272,8 +273,11 @@ netc_status netc_before(netc_session *s, void *stream, netc_error **err)
 
 netc_status netc_sync(netc_session *s, netc_error **err)
 {
-    RtError e = {0};
-    return rt_sync(s->rt, &e) ? lib_fail_rt(err, &e) : NETC_OK;
+    RtError e = {0}, ignored = {0};
+    RtCode code = rt_sync(s->rt, &e);
+    if (!code || !rt_wait(s->rt, &ignored))
+        dlpack_settle(s); // (a check that failed, but no capture)
+    return code ? lib_fail_rt(err, &e) : NETC_OK;
 }
 
 netc_status netc_read(netc_session *s, const char *entry, const char *output, netc_tensor *t,
@@ -289,6 +293,7 @@ netc_status netc_read(netc_session *s, const char *entry, const char *output, ne
     size_t bytes = (size_t)prog_type_bytes(type);
     RtCode code = (t->on_device ? rt_output_copy : rt_output_read)(s->rt, l->rt, entry, output,
                                                                    t->data, bytes, &e);
+    if (!code && !t->on_device) dlpack_settle(s); // (it has waited)
     return code ? lib_fail_rt(err, &e) : NETC_OK;
 }
 

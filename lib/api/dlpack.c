@@ -87,14 +87,35 @@ netc_status netc_bind_dlpack(netc_session *s, const char *entry, const char *inp
     return NETC_OK;
 }
 
+static bool is_bound(const netc_session *s, const DlManaged *m)
+{
+    for (const Bound *o = s->bound; o; o = o->next)
+        if (o->dlpack == m) return true;
+    return false;
+}
+
+void dlpack_settle(netc_session *s)
+{
+    for (int n = s->nretired; n > 0;) {
+        DlManaged *m = s->retired[--n];
+        s->nretired = n;
+        if (!is_bound(s, m)) m->deleter(m);
+    }
+}
+
 void dlpack_release(netc_session *s, Bound *b)
 {
     DlManaged *m = b->dlpack;
+    RtError ignored = {0};
     b->dlpack = NULL;
-    if (!m || !m->deleter) return;
-    for (const Bound *o = s->bound; o; o = o->next)
-        if (o->dlpack == m) return;
-    m->deleter(m);
+    if (!m || !m->deleter || is_bound(s, m)) return;
+    if (!s->rt || !rt_device_is_cuda(s->device)) return m->deleter(m); // nothing is queued
+    for (int i = 0; i < s->nretired; i++)
+        if (s->retired[i] == m) return;
+    // (without a wait the number of tensors that a caller keeps alive would have no limit)
+    if (s->nretired == MOST_RETIRED && !rt_wait(s->rt, &ignored)) dlpack_settle(s);
+    if (s->nretired == MOST_RETIRED) return m->deleter(m); // (not during a capture)
+    s->retired[s->nretired++] = m;
 }
 
 typedef struct Exported {

@@ -259,6 +259,7 @@ void netc_session_free(netc_session *s)
 {
     if (!s) return;
     if (s->rt) rt_session_free(s->rt); // before the programs attached to it
+    s->rt = NULL;
     for (Loaded *l = s->loaded, *next; l; l = next) {
         next = l->next;
         rt_program_free(l->rt);

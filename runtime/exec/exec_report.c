@@ -88,6 +88,14 @@ RtCode rt_sync(RtSession *s, RtError *e)
     return code;
 }
 
+RtCode rt_wait(RtSession *s, RtError *e)
+{
+    if (rt_enter(s, e)) return e->code;
+    RtCode code = s->device->ops->stream_sync(s->stream, e);
+    rt_leave(s);
+    return code;
+}
+
 RtCode rt_meet(RtSession *s, void *stream, bool before, RtError *e)
 {
     const RtDeviceOps *ops = s->device->ops;

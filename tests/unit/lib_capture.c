@@ -364,6 +364,65 @@ static void test_refused(void)
     netc_session_free(other);
 }
 
+typedef struct DlManaged { // DLPack 0.8
+    struct {
+        void *data;
+        int32_t device_type, device_id, ndim;
+        uint8_t code, bits;
+        uint16_t lanes;
+        int64_t *shape, *strides;
+        uint64_t byte_offset;
+    } t;
+    void *manager;
+    void (*deleter)(struct DlManaged *self);
+} DlManaged;
+
+static void count_deletion(DlManaged *m)
+{
+    ++*(int *)m->manager;
+}
+
+// DLPack tensors that were replaced are deleted when what is queued has read them, and some are
+// before the caller waits.
+static void test_deleted(void)
+{
+    enum { MANY = 40 };
+    netc_error *err = NULL;
+    netc_session *s = begun(text, true);
+    Places at = places();
+    int64_t shape[2] = {N, 5};
+    int deleted = 0;
+    DlManaged m[MANY];
+    for (int i = 0; i < MANY; i++)
+        m[i] = (DlManaged){{at.a, 2, 0, 2, 2, 32, 1, shape, NULL, 0}, &deleted, count_deletion};
+    bind(s, "few", &at);
+    for (int i = 0; i < 2; i++) {
+        FINE(netc_bind_dlpack(s, "few", "a", &m[i], &err));
+        FINE(netc_run(s, "few", 1, &err));
+        CHECK(!deleted);
+    }
+    FINE(netc_sync(s, &err));
+    CHECK(deleted == 1);
+    for (int i = 2; i < MANY; i++) {
+        FINE(netc_bind_dlpack(s, "few", "a", &m[i], &err));
+        FINE(netc_run(s, "few", 1, &err));
+    }
+    CHECK(deleted > MANY / 2 && deleted < MANY - 1);
+    capture();
+    FINE(netc_after(s, stream, &err));
+    bind(s, "few", &at);
+    int before = deleted;
+    REFUSED(NETC_INVALID, "being captured", netc_sync(s, &err));
+    CHECK(deleted == before);
+    FINE(netc_before(s, stream, &err));
+    CHECK(!cu.destroy(captured()));
+    FINE(netc_sync(s, &err));
+    CHECK(deleted == MANY);
+    FINE(netc_bind_dlpack(s, "few", "a", &m[0], &err));
+    netc_session_free(s);
+    CHECK(deleted == MANY + 1);
+}
+
 // A step of training looks at its loss.
 static void test_training(void)
 {
@@ -566,6 +625,7 @@ int main(void)
         for (int ours = 0; ours < 2; ours++) test_random(ours, seed);
     test_chain();
     test_refused();
+    test_deleted();
     test_training();
     test_temporaries();
     test_prepared(5);
