@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/half.h"
 #include "lib/lib.h"
 #include "runtime/host/file.h"
 
@@ -234,6 +235,27 @@ static ProgType example_of(const InputDecl *decl)
     return t;
 }
 
+// f32 of the caller's memory is rounded for a 16-bit float, as that of files: a copy of it.
+static netc_status narrow(DataItem *it, ProgDType to, netc_error **err)
+{
+    const int64_t n = (int64_t)(it->array.bytes / sizeof(float));
+    float *copy = malloc(it->array.bytes + 1);
+    if (!copy) return OUT_OF_MEMORY(err);
+    memcpy(copy, it->array.data, it->array.bytes);
+    int64_t bad = half_narrow(copy, n, to == PD_F16 ? HALF_F16 : HALF_BF16);
+    if (bad >= 0) {
+        free(copy);
+        return lib_fail(err, NETC_INVALID,
+                        "input '%s': example %" PRId64 " holds a number that is too large for %s",
+                        it->input, bad / (n / it->array.type.dim[0]), prog_dtype_name(to));
+    }
+    it->array.data = copy;
+    it->array.type.dtype = to;
+    it->array.bytes /= 2;
+    it->borrowed = false;
+    return NETC_OK;
+}
+
 static netc_status load_item(netc_dataset *d, DataItem *it, netc_program *p, netc_error **err)
 {
     const InputDecl *decl = p->decls ? declaration(p, it->input) : NULL;
@@ -256,6 +278,11 @@ static netc_status load_item(netc_dataset *d, DataItem *it, netc_program *p, net
         rt_files_free(it->files);
         it->files = NULL;
         it->loaded = true;
+    }
+    const bool half = decl && (decl->dtype == DT_F16 || decl->dtype == DT_BF16);
+    if (half && it->borrowed && it->array.type.dtype == PD_F32) {
+        netc_status status = narrow(it, (ProgDType)decl->dtype, err);
+        if (status != NETC_OK) return status;
     }
     if (decl && decl->has_range &&
         rt_array_check_range(&it->array, it->path ? it->path : it->input, decl->low, decl->high,

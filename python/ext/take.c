@@ -122,6 +122,50 @@ static bool format_type(const char *f, Py_ssize_t size, netc_dtype *out)
     }
 }
 
+// The 16-bit float nearest to v, ties to even; of an exponent of 5 bits (f16) or 8 (bf16).
+static uint16_t rounded(float v, bool f16)
+{
+    uint32_t u, sign, size;
+    memcpy(&u, &v, sizeof u);
+    sign = u >> 16 & 0x8000, size = u & 0x7fffffff;
+    if (size > 0x7f800000) return (uint16_t)(sign | (f16 ? 0x7e00 : 0x7fc0)); // NaN
+    if (!f16) return (uint16_t)(sign | (size + 0x7fff + (size >> 16 & 1)) >> 16);
+    if (size >= 0x477ff000) return (uint16_t)(sign | 0x7c00);
+    if (size >= 0x38800000) // no subnormal
+        return (uint16_t)(sign | (size - 0x38000000 + 0xfff + (size >> 13 & 1)) >> 13);
+    float half; // the sum's last bit is one of the subnormals
+    memcpy(&half, &size, sizeof half);
+    half += 0.5f;
+    memcpy(&u, &half, sizeof u);
+    return (uint16_t)(sign | (u - 0x3f000000));
+}
+
+// f32 given for an input of 16-bit floats: a rounded copy of it, as of files (NumPy has no bf16).
+static bool round_floats(State *s, const char *what, const netc_port *p, Taken *out)
+{
+    const float *from = out->t.data;
+    const bool f16 = p->dtype == NETC_F16;
+    Py_ssize_t n = 1;
+    for (int i = 0; i < out->t.rank; i++) n *= (Py_ssize_t)out->t.dim[i];
+    PyObject *made = PyBytes_FromStringAndSize(NULL, 2 * n);
+    uint16_t *to = made ? (uint16_t *)PyBytes_AsString(made) : NULL;
+    if (!to) return Py_XDECREF(made), false;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        to[i] = rounded(from[i], f16);
+        const bool infinite = (to[i] & 0x7fff) == (f16 ? 0x7c00 : 0x7f80);
+        if (!infinite || from[i] - from[i] != 0) continue;
+        Py_DECREF(made);
+        raise_text(s, "%s: %.9g is too large for %s", what, (double)from[i], f16 ? "f16" : "bf16");
+        return false;
+    }
+    s->buffers.release(&out->view);
+    out->viewed = false;
+    out->keep = made;
+    out->t.data = to;
+    out->t.dtype = p->dtype;
+    return true;
+}
+
 static bool take_buffer(State *s, PyObject *o, const char *what, const Wish *want, Taken *out)
 {
     char text[300];
@@ -149,7 +193,11 @@ static bool take_buffer(State *s, PyObject *o, const char *what, const Wish *wan
         out->t.dim[i] = v->shape[i];
         strides[i] = v->strides ? v->strides[i] : 0;
     }
-    return is_dense(s, what, out, v->strides ? strides : NULL);
+    if (!is_dense(s, what, out, v->strides ? strides : NULL)) return false;
+    const netc_port *p = want->write ? NULL : want->port;
+    if (out->t.dtype == NETC_F32 && p && (p->dtype == NETC_BF16 || p->dtype == NETC_F16))
+        return round_floats(s, what, p, out);
+    return true;
 }
 
 // -- DLPack ---------------------------------------------------------------------------------------

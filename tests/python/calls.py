@@ -198,16 +198,36 @@ def test_types():
     y = b(x=[1, 2.5, -3])["y"]
     check(type(y) is netc.Array and y.dtype == "bf16" and y.tolist() == [1, 2.5, -3], repr(y))
     same(np.asarray(y).dtype, np.dtype("f4"))
+    f = np.array([1, 3.3, -1e-8, 65519, 0.1, -np.inf, np.nan, 6e-5, 5e-8, 2.0009766], "f4")
+    k = netc.compile("model k(x: f16[10], y: bf16[10]) { return a = x, b = y }", device="cpu")
+    out = k(f, f)  # rounded, as f32 of files is
+    check(out["a"].tobytes()[:12] + out["a"].tobytes()[14:] == f.astype("f2").tobytes()[:12] + f.astype("f2").tobytes()[14:], repr(out["a"]))
+    check(np.isnan(out["a"][6]) and np.isnan(np.asarray(out["b"])[6]), "NaN remains")
+    fine = list(f[:6]) + list(f[7:])
+    same([v for v in out["b"].tolist() if v == v], netc.compile("model k(x: bf16[9]) { return y = x }", device="cpu")([float(v) for v in fine])["y"].tolist())
+    with raises(netc.Error, "input 'x': 65520 is too large for f16"):
+        k(np.full([10], 65520, "f4"), f)
+    with raises(netc.Error, "input 'y': 3.39999995e+38 is too large for bf16"):
+        k(f, np.full([10], 3.4e38, "f4"))
+    with raises(netc.Error, "input 'x' is f16[10], the tensor given is f64[10]"):
+        k(f.astype("f8"), f)
     with raises(netc.Error, "'i' is i32[]", "i64[]"):
         n(x=1, i=np.array(4))  # an array is not a number
+    text = "use optim\ndim batch = 2\nmodel half(x: bf16[batch]) {\n    param w: f32[] = 2\n    return y = w * cast(x, f32), loss = mean(w * cast(x, f32))\n}\n" \
+           "train half {\n    minimize loss\n    update sgd(lr = 0)\n}\n"
+    h, x = netc.compile(text, device="cpu"), np.arange(5, dtype="f4")
+    same(h.predict({"x": x + 0.001}, outputs="y")["y"].tolist(), [0.001953125 * 1.0234375, 2, 4, 6, 8])
+    same(h.evaluate({"x": x})["loss"], 4.0)
+    same(h.train({"x": x[:4]}, shuffle=False)[0]["loss"], 1.0)
+    same(x.tolist(), [0, 1, 2, 3, 4])
+    with raises(netc.Error, "input 'x': example 1 holds a number that is too large for bf16"):
+        h.evaluate({"x": np.array([1, 3.4e38], "f4")})
     try:
         import ml_dtypes
     except ImportError:
         skip("no ml_dtypes: its arrays of bf16 are not tried")
         return
-    text = "use optim\ndim batch = 2\nmodel half(x: bf16[batch]) {\n    param w: f32[] = 2\n    return y = w * cast(x, f32), loss = mean(w * cast(x, f32))\n}\n" \
-           "train half {\n    minimize loss\n    update sgd(lr = 0)\n}\n"
-    h, x = netc.compile(text, device="cpu"), np.arange(5).astype(ml_dtypes.bfloat16)
+    x = np.arange(5).astype(ml_dtypes.bfloat16)
     same(h(x=x[:2])["y"].tolist(), [0, 2])
     same(h.predict({"x": x}, outputs="y")["y"].tolist(), [0, 2, 4, 6, 8])
     same(h.evaluate({"x": x})["loss"], 4.0)
