@@ -236,8 +236,12 @@ static ProgType example_of(const InputDecl *decl)
 }
 
 // f32 of the caller's memory is rounded for a 16-bit float, as that of files: a copy of it.
-static netc_status narrow(DataItem *it, ProgDType to, netc_error **err)
+static netc_status narrow(DataItem *it, const netc_program *p, netc_error **err)
 {
+    const InputDecl *decl = p->decls ? declaration(p, it->input) : NULL;
+    const bool half = decl && (decl->dtype == DT_F16 || decl->dtype == DT_BF16);
+    if (!half || !it->borrowed || it->array.type.dtype != PD_F32) return NETC_OK;
+    const ProgDType to = (ProgDType)decl->dtype;
     const int64_t n = (int64_t)(it->array.bytes / sizeof(float));
     float *copy = malloc(it->array.bytes + 1);
     if (!copy) return OUT_OF_MEMORY(err);
@@ -279,11 +283,6 @@ static netc_status load_item(netc_dataset *d, DataItem *it, netc_program *p, net
         it->files = NULL;
         it->loaded = true;
     }
-    const bool half = decl && (decl->dtype == DT_F16 || decl->dtype == DT_BF16);
-    if (half && it->borrowed && it->array.type.dtype == PD_F32) {
-        netc_status status = narrow(it, (ProgDType)decl->dtype, err);
-        if (status != NETC_OK) return status;
-    }
     if (decl && decl->has_range &&
         rt_array_check_range(&it->array, it->path ? it->path : it->input, decl->low, decl->high,
                              &e) != RT_OK)
@@ -295,7 +294,10 @@ netc_status dataset_load(netc_dataset *d, netc_program *p, netc_error **err)
 {
     d->used = true;
     netc_status status = NETC_OK;
-    for (int i = 0; i < d->n && status == NETC_OK; i++) status = load_item(d, &d->item[i], p, err);
+    for (int i = 0; i < d->n && status == NETC_OK; i++) {
+        status = load_item(d, &d->item[i], p, err);
+        if (status == NETC_OK) status = narrow(&d->item[i], p, err);
+    }
     return status;
 }
 
