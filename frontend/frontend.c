@@ -410,7 +410,10 @@ FileDecls *frontend_decls(Arena *a, Diags *d, const char *path, const char *text
     TrainProgram program;
     Frame frame;
     if (!program_choose(e, &program)) return NULL;
-    if (program.train) out->trains = program.model->name;
+    if (program.train) {
+        out->trains = program.model->name;
+        out->averaged = program_evaluate(program.train);
+    }
     begin_questions(e, &frame);
     for (uint32_t i = 0; i < main->ast->stmts.n; i++) {
         const Stmt *s = main->ast->stmts.at[i];

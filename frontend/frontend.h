@@ -47,6 +47,7 @@ typedef struct FileDecls {
     VEC(InputDecl) inputs; // of every model
     VEC(const char *) models;
     const char *trains;         // the model that the train block names, or NULL
+    bool averaged;              // its `evaluate with` gives `eval` other weights than that model
     VEC(const char *) programs; // the names of all train blocks
     VEC(const char *) dims;     // dimension variables
     VEC(const char *) consts, settings;

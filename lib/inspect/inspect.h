@@ -20,7 +20,11 @@ typedef struct Inspect {
 // note: which one, and why.
 netc_status inspect_build(netc_program *p, const char *target, char *note, size_t n, Build **out,
                           netc_error **err);
-// The layers of an entry, from its text. (inspect/inspect_model.c)
+// The entry with the layers of the trained model as it is evaluated. `eval` reads the states of an
+// `evaluate with` in place of the parameters, so the model itself stands for it.
+// (inspect/inspect_model.c)
+const char *inspect_evaluated(const FileDecls *d);
+// The layers of an entry, from its text.
 netc_status inspect_layers(netc_program *p, Arena *a, const char *entry, const Entry **e,
                            const Layer **top, netc_error **err);
 void layer_json(const Layer *l, Json *j);

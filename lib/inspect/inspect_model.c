@@ -147,13 +147,19 @@ void layer_json(const Layer *l, Json *j)
     json_end(j);
 }
 
+const char *inspect_evaluated(const FileDecls *d)
+{
+    return d->averaged ? d->trains : "eval";
+}
+
 // The entry to show: the requested model, otherwise the trained model as it is evaluated, otherwise
 // the only one.
 static const char *entry_shown(const Inspect *v)
 {
     const FileDecls *d = v->p->decls;
-    if (v->o->kernel || v->o->entry) return v->o->kernel ? v->o->kernel : v->o->entry;
-    if (d->trains) return "eval";
+    const char *asked = v->o->kernel ? v->o->kernel : v->o->entry;
+    if (asked && !(d->trains && !strcmp(asked, "eval"))) return asked;
+    if (d->trains) return inspect_evaluated(d);
     if (d->models.n == 1) return d->models.at[0];
     Buf names = buf_new(v->arena);
     for (uint32_t k = 0; k < d->models.n; k++)

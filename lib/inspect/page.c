@@ -104,7 +104,9 @@ static netc_status layers(Page *v)
 {
     const Layer *top = NULL;
     const Entry *e;
-    const char *name = v->e->kind == PK_TRAIN ? "eval" : v->e->name;
+    const char *name = v->e->kind == PK_TRAIN || v->e->kind == PK_EVAL
+                           ? inspect_evaluated(v->p->decls)
+                           : v->e->name;
     netc_status status = NETC_OK;
     if (v->e->kind != PK_INIT) status = inspect_layers(v->p, v->arena, name, &e, &top, v->err);
     json_key(v->j, "layers");

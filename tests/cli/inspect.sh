@@ -271,6 +271,23 @@ expect 0 "h.0..4      5" "$NETC" inspect layers.net small --model -D depth=5
 expect 0 "" "$NETC" inspect layers.net runs --model --json; kept layers.json
 json layers.json "d['flops'] == 5 * (2 * 2 * 3 * 4 + 3 * 8) and d['layers'][0]['name'] == 'cell' and d['layers'][0]['flops'] == 5 * (48 + 8) and d['layers'][0]['parameters'] == 16"
 expect 0 "in all" "$NETC" inspect "$MLP" --model; holds "mlp, entry eval: batch = 128"
+# `evaluate with` reads states in place of the parameters: the layers are those of the model.
+cat >averaged.net <<'N'
+use nn
+use optim
+model averaged(x: f32[2, 3]) {
+    h = tanh(linear(x, 4) as first)
+    return loss = mean(linear(h, 1) as last)
+}
+train averaged {
+    minimize loss
+    update sgd(lr = 0.1)
+    update ema(decay = 0.5)
+    evaluate with ema
+}
+N
+expect 0 "21 " "$NETC" inspect averaged.net --model; holds "averaged, entry averaged"; holds "first "; holds "84 B of parameters"
+expect 0 "21 " "$NETC" inspect averaged.net -e eval --model
 expect 0 "h.0..11        12" "$NETC" inspect "$ROOT/samples/gpt2/gpt2.net" --model; holds "124,439,808"
 expect 1 "trains none of its models; name one after it: small, runs" "$NETC" inspect layers.net --model
 expect 1 "did you mean 'small'?" "$NETC" inspect layers.net smal --model
