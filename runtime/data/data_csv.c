@@ -32,7 +32,8 @@ typedef struct Table {
     int64_t n, cap;
     char **name; // names of the columns, or NULL
     int64_t columns;
-    int64_t first, last; // columns that are read
+    int64_t *taken; // the columns that are read, in order
+    int64_t ntaken;
     RtError *e;
 } Table;
 
@@ -366,32 +367,72 @@ static RtCode named_twice(const Table *t, int64_t second)
                    t->path, first, second, t->name[second]);
 }
 
-// Selects the columns of "price", "3" or "first-last".
-static RtCode pick(Table *t, const char *part)
+static RtCode take(Table *t, int64_t first, int64_t last)
 {
-    t->first = 0, t->last = t->columns - 1;
-    if (!part) return RT_OK;
-    size_t n = strlen(part);
-    int64_t twice = -1;
-    if ((t->first = t->last = column(t, part, n, &twice)) >= 0)
-        return twice >= 0 ? named_twice(t, twice) : RT_OK;
-    for (const char *dash = strchr(part, '-'); dash; dash = strchr(dash + 1, '-')) {
-        twice = -1;
-        t->first = column(t, part, (size_t)(dash - part), &twice);
-        t->last = column(t, dash + 1, n - 1 - (size_t)(dash - part), &twice);
-        if (t->first >= 0 && t->last >= t->first) return twice >= 0 ? named_twice(t, twice) : RT_OK;
-    }
+    int64_t n = t->ntaken + last - first + 1;
+    if (n > MOST_COLUMNS)
+        return rt_fail(t->e, RT_USER, "%s: more than %d columns are selected", t->path,
+                       MOST_COLUMNS);
+    int64_t *more = realloc(t->taken, (size_t)n * sizeof *more);
+    if (!more) return rt_fail(t->e, RT_OOM, "%s does not fit in memory", t->path);
+    for (t->taken = more; first <= last; first++) more[t->ntaken++] = first;
+    return RT_OK;
+}
+
+static RtCode no_column(const Table *t, const char *word, size_t n)
+{
+    char name[80];
+    snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : sizeof name - 1), word);
     const char *known[64];
     int64_t count = t->name ? (t->columns < 64 ? t->columns : 64) : 0;
     for (int64_t i = 0; i < count; i++) known[i] = t->name[i];
     return rt_fail(t->e, RT_USER, "%s has no column '%s'%s (numbers are 0 to %" PRId64 ")", t->path,
-                   part, count ? advise(part, known, (size_t)count).text : "", t->columns - 1);
+                   name, count ? advise(name, known, (size_t)count).text : "", t->columns - 1);
+}
+
+// Selects the columns of "price", "3" or "first-last". A name may contain dashes.
+static RtCode pick_range(Table *t, const char *word, size_t n)
+{
+    int64_t twice = -1, first = column(t, word, n, &twice), last = first;
+    const char *missing = word; // what no column is called
+    size_t length = n;
+    const char *dash = first < 0 ? memchr(word, '-', n) : NULL;
+    for (; dash; dash = memchr(dash + 1, '-', n - (size_t)(dash + 1 - word))) {
+        size_t before = (size_t)(dash - word);
+        twice = -1;
+        int64_t from = column(t, word, before, &twice);
+        int64_t to = column(t, dash + 1, n - before - 1, &twice);
+        if (from >= 0 && to >= from) {
+            first = from, last = to;
+            break;
+        }
+        if (from >= 0 && to >= 0)
+            return rt_fail(t->e, RT_USER, "%s: the columns '%.*s' end before they begin", t->path,
+                           (int)n, word);
+        if (from >= 0 && before + 1 < n) missing = dash + 1, length = n - before - 1;
+        if (to >= 0 && before) missing = word, length = before;
+    }
+    if (first < 0) return no_column(t, missing, length);
+    return twice >= 0 ? named_twice(t, twice) : take(t, first, last);
+}
+
+// Selects the columns of "price", "3", "first-last", or of several such words between commas.
+static RtCode pick(Table *t, const char *part)
+{
+    if (!part) return take(t, 0, t->columns - 1);
+    int64_t twice;
+    if (column(t, part, strlen(part), &twice) >= 0) return pick_range(t, part, strlen(part));
+    for (size_t n;; part += n + 1) {
+        n = strcspn(part, ",");
+        if (pick_range(t, part, n)) return t->e->code;
+        if (!part[n]) return RT_OK;
+    }
 }
 
 // Checks that the columns of a line are an example of the wanted type.
 static RtCode fit(const Table *t, const ProgType *wanted, ProgType *out)
 {
-    int64_t taken = t->last - t->first + 1, need = 1;
+    int64_t taken = t->ntaken, need = 1;
     *out = (ProgType){.dtype = PD_F32, .rank = 2, .dim = {0, taken}};
     if (!wanted) return RT_OK;
     *out = (ProgType){.dtype = wanted->dtype, .rank = wanted->rank + 1};
@@ -445,7 +486,8 @@ static RtCode take_line(Table *t, const ProgType *type, unsigned char *to)
                        "%s:%" PRId64 ": %" PRId64 " column%s, where the first line has %" PRId64,
                        t->path, t->line - 1, t->n, t->n == 1 ? "" : "s", t->columns);
     size_t width = (size_t)prog_dtype_bytes(type->dtype);
-    for (int64_t i = t->first; i <= t->last; i++, to += width) {
+    for (int64_t k = 0; k < t->ntaken; k++, to += width) {
+        const int64_t i = t->taken[k];
         Number x;
         if (!number(t->field[i], &x)) return bad_value(t, i, "is no number", instead(t->field[i]));
         const char *wrong = store(type->dtype, to, x);
@@ -460,7 +502,7 @@ static RtCode take_line(Table *t, const ProgType *type, unsigned char *to)
 
 static RtCode take_lines(Table *t, const ProgType *type, RtArray *out)
 {
-    size_t row = (size_t)(t->last - t->first + 1) * (size_t)prog_dtype_bytes(type->dtype), cap = 0;
+    size_t row = (size_t)t->ntaken * (size_t)prog_dtype_bytes(type->dtype), cap = 0;
     *out = (RtArray){.type = *type};
     RtCode code = RT_OK;
     do {
@@ -510,6 +552,7 @@ RtCode rt_csv_parse(const char *path, const char *part, const ProgType *wanted, 
                        : parse(&t, part, wanted, out);
     for (int64_t i = 0; t.name && i < t.columns; i++) free(t.name[i]);
     free(t.name);
+    free(t.taken);
     free(t.field);
     if (!code) free(b->at);
     return code;

@@ -88,6 +88,9 @@ static void test_right(void)
     good("a,b,c\n1,2,3\n4,5,6\n", "b-c", &pair, 2, WANT(2, 3, 5, 6));
     good("a-b,c-d,e\n1,2,3\n", "c-d-e", &pair, 2, WANT(2, 3)); // names may have dashes
     good("a-b,c-d,e\n1,2,3\n", "a-b", &f32, 0, WANT(1));
+    good("a,b,c,d,e\n1,2,3,4,5\n", "e,a", &pair, 2, WANT(5, 1)); // in the order that is given
+    good("a,b,c,d,e\n1,2,3,4,5\n6,7,8,9,0\n", "b,3-e", &any, 3, WANT(2, 4, 5, 7, 9, 0));
+    good("\"a,b\",b,c\n1,2,3\n", "a,b", &f32, 0, WANT(1)); // a name may have a comma
     // Names beside whole numbers in ascending order, as of a data frame without names of columns.
     good("country,2001,2002\n7,1,2\n", "1-2", &pair, 2, WANT(1, 2));
     good("label,0,1\n7,1,2\n", "label", &f32, 0, WANT(7));
@@ -142,7 +145,14 @@ static void test_wrong(void)
     bad(table("1,2\n"), NULL, &unknown, "is not known; give it with -D");
     bad(table("a,b\n1,2\n"), "c", &f32, "has no column 'c'; there are 'a' and 'b'");
     bad(table("1,2\n"), "2", &f32, "has no column '2' (numbers are 0 to 1)");
-    bad(table("1,2\n"), "1-0", &f32, "has no column '1-0'");
+    bad(table("1,2\n"), "1-0", &f32, "the columns '1-0' end before they begin");
+    bad(table("a,b\n1,2\n"), "a-cost", &f32, "has no column 'cost'; there are");
+    bad(table("a,b\n1,2\n"), "at-b", &f32, "has no column 'at'; did you mean 'a'?");
+    bad(table("a,b\n1,2\n"), "1-4", &f32, "has no column '4'; there are");
+    bad(table("a,b\n1,2\n"), "b,c,a", &f32, "has no column 'c'; there are");
+    bad(table("a,b\n1,2\n"), "b,", &f32, "has no column ''");
+    bad(table("1,2\n"), "-1", &f32, "has no column '-1' (numbers are 0 to 1)");
+    bad(table("1,2\n"), "0,1,1", &pair, "which is 2 of the table's columns, not 3");
     bad(table("256\n"), NULL, &u8, "t.csv:1: column 0: '256' is outside of u8");
     bad(table("-1\n"), NULL, &u8, "outside of u8");
     bad(table("2\n"), NULL, &boolean, "outside of bool");
