@@ -131,6 +131,7 @@ typedef struct Frame { // a function being elaborated
     uint32_t id;
     const char *let_name; // the name that is being defined
     bool returned;
+    bool gradient; // of the function's own gradient, not of its body
     Val result;
 } Frame;
 
@@ -161,12 +162,15 @@ typedef struct Region {
     struct Region *up;
     Graph *g;
     VEC(Node *) outer;       // captured values, which are nodes of the enclosing graph
+    VEC(ECell *) cell;       // of each the cell whose value it is, or NULL
+    VEC(const void *) key;   // of each its key in inner
     IdMap inner;             // outer node, or the cell whose value it is -> the region's parameter
     VEC(Node *) assert_cond; // stacked, and asserted after the loop
     VEC(const char *) assert_text;
     VEC(const char *) emit_name;
     VEC(Node *) emit;
     bool no_cells; // a function with its own gradient: parameters cannot be defined inside
+    bool again;    // elaborated a second time, with its captured values declared
     bool loop;     // a loop in the source: emit is allowed
     bool poisoned; // an emitted value is poison after a reported error
     // Of a loop in the source: cells that an iteration writes, which are carried.
@@ -457,6 +461,8 @@ Node *own_cell(Elab *e, ECell *c, Span span); // the value of a cell; not shared
 // of the regions between is not a loop.
 bool loops_carry(Elab *e, ECell *c);
 // Whether y depends on x, both of the current graph, but only through the enclosing graphs.
+// What n, a value in the graph of r, is outside of the regions that capture it.
+const Node *region_origin(const Region *r, const Node *n);
 bool region_cuts(Elab *e, Node *y, Node *x);
 Region *region_open(Elab *e);
 Node *region_param(Elab *e, Region *r, const Type *t);

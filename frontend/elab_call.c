@@ -202,7 +202,12 @@ static bool recursive(Elab *e, const Fn *fn, Span span)
     for (Frame *f = e->frame; f; f = f->up) {
         if (f->fn != fn->stmt) continue;
         Diag *d = error_at(e, span, "'%s' calls itself; recursion is not allowed", fn->name);
-        diag_note(e->diags, d, "a 'for' unrolls at compile time, a 'loop' repeats at run time");
+        if (f->gradient)
+            diag_note(e->diags, d,
+                      "it is called by its own gradient: write what both compute as another "
+                      "function, and call that in both");
+        else
+            diag_note(e->diags, d, "a 'for' unrolls at compile time, a 'loop' repeats at run time");
         return true;
     }
     return false;

@@ -23,14 +23,15 @@ Node *region_param(Elab *e, Region *r, const Type *t)
     return n;
 }
 
-// key: n, or the cell whose value n is.
-static Node *capture(Elab *e, Region *r, const void *key, Node *n)
+// cell: whose value n is, or NULL.
+static Node *capture(Elab *e, Region *r, ECell *cell, Node *n)
 {
+    const void *key = cell ? (const void *)cell : n;
     if (!r) return graph_owns(e->root, n) ? n : NULL;
     if (graph_owns(r->g, n)) return n;
     uint64_t known;
     if (idmap_get(&r->inner, (uintptr_t)key, &known)) return (Node *)(uintptr_t)known;
-    Node *around = capture(e, r->up, key, n);
+    Node *around = capture(e, r->up, cell, n);
     if (!around) return NULL;
     // Constants are created again inside instead of being captured. (Not in loops, since gradients
     // with respect to them may be taken; graph_settle does it for loops.)
@@ -43,6 +44,8 @@ static Node *capture(Elab *e, Region *r, const void *key, Node *n)
         in = region_param(e, r, &around->type);
         if (!in->name) in->name = around->name ? around->name : attr_str(around, ATTR_name);
         vec_push(e->arena, &r->outer, around);
+        vec_push(e->arena, &r->cell, cell);
+        vec_push(e->arena, &r->key, key);
     }
     idmap_set(&r->inner, (uintptr_t)key, (uintptr_t)in);
     return in;
@@ -55,10 +58,10 @@ static bool of_closed_loop(const Elab *e, const Node *n)
     return false;
 }
 
-static Node *own_as(Elab *e, const void *key, Node *n, Span span)
+static Node *own_as(Elab *e, ECell *cell, Node *n, Span span)
 {
     if (graph_owns(e->g, n)) return n;
-    Node *in = capture(e, e->region, key, n);
+    Node *in = capture(e, e->region, cell, n);
     if (in) return in;
     if (e->root == e->init && cell_of_inputs(e, n)) return own(e, cell_stand_in(e, n), span);
     // In a build of one entry for another batch no cell begins: only the type of its value counts.
@@ -81,11 +84,11 @@ static Node *own_as(Elab *e, const void *key, Node *n, Span span)
 
 Node *own(Elab *e, Node *n, Span span)
 {
-    return own_as(e, n, n, span);
+    return own_as(e, NULL, n, span);
 }
 
-// Captured separately, since an iteration may write the cell, while other names of the same value
-// do not change.
+// A cell is captured separately, since an iteration may write the cell, while other names of the
+// same value do not change.
 Node *own_cell(Elab *e, ECell *c, Span span)
 {
     return own_as(e, c, c->cur, span);
@@ -107,6 +110,12 @@ static Node *captured(const Region *r, const Node *param)
 {
     int64_t k = attr_int(param, ATTR_index, 0) - (int64_t)(r->g->params.n - r->outer.n);
     return param->op == OP_region_param && k >= 0 ? r->outer.at[k] : NULL;
+}
+
+const Node *region_origin(const Region *r, const Node *n)
+{
+    for (const Node *outer; r && (outer = captured(r, n)); r = r->up) n = outer;
+    return n;
 }
 
 bool region_cuts(Elab *e, Node *y, Node *x)

@@ -5,6 +5,11 @@
 
 #include "frontend/elab.h"
 
+typedef struct Key { // what the elaborator asks for to read a captured value
+    const void *key;
+    Node *captured;
+} Key;
+
 typedef struct Call2 {
     Fn *fn;
     Val *args; // by parameter
@@ -13,21 +18,26 @@ typedef struct Call2 {
     Scope *scope;
     Node **tensor; // by parameter; NULL if not a tensor
     VEC(Node *) captured;
+    VEC(Key) keys;
     VEC(Node *) results; // of the forward region, for their types
     bool tuple;
 } Call2;
 
-static Region *body_region(Elab *e, Call2 *c, bool backward, Val *result)
+static Region *body_region(Elab *e, Call2 *c, bool backward, bool final, Val *result)
 {
     const Stmt *s = c->fn->stmt;
     Region *r = region_open(e);
     r->no_cells = true;
+    r->again = final;
     Val *args = NEW_ARRAY(e->arena, Val, s->params.n + 1);
     for (uint32_t i = 0; i < s->params.n; i++)
         args[i] = c->tensor[i] ? val_node(region_param(e, r, &c->tensor[i]->type)) : c->args[i];
     for (uint32_t i = 0; i < c->captured.n; i++) {
         Node *in = region_param(e, r, &c->captured.at[i]->type);
         idmap_set(&r->inner, (uintptr_t)c->captured.at[i], (uintptr_t)in);
+        for (uint32_t k = 0; k < c->keys.n; k++)
+            if (c->keys.at[k].captured == c->captured.at[i])
+                idmap_set(&r->inner, (uintptr_t)c->keys.at[k].key, (uintptr_t)in);
     }
     if (!backward) {
         Fn plain = *c->fn;
@@ -40,10 +50,12 @@ static Region *body_region(Elab *e, Call2 *c, bool backward, Val *result)
     frame.scope = c->scope;
     frame.call = loc_add(e->diags, c->span, e->frame->call, c->fn->name);
     frame.result = val_none();
+    frame.gradient = true;
     e->frame = &frame;
-    for (uint32_t i = 0; i < s->params.n; i++) {
-        if (args[i].kind == V_ABSENT) args[i] = eval(e, s->params.at[i].otherwise);
-        name_bind(e, s->params.at[i].name, args[i]);
+    if (!fn_bind(e, c->fn, args, c->spans)) { // (the body has reported why)
+        *result = val_poison();
+        e->frame = frame.up;
+        return r;
     }
     for (uint32_t i = 0; i < s->gparams.n && i < c->results.n; i++)
         name_bind(e, s->gparams.at[i].name, val_node(region_param(e, r, &c->results.at[i]->type)));
@@ -120,6 +132,48 @@ static bool take_results(Elab *e, Call2 *c, Region *r, Val v, bool backward)
     return true;
 }
 
+static bool no_gradient(Elab *e, const Call2 *c, const char *what, const char *name, Span span)
+{
+    Diag *d = error_at(e, span, "no gradient would flow to %s%s, as '%s' has its own gradient",
+                       what, name ? arena_printf(e->arena, " '%s'", name) : "", c->fn->name);
+    diag_note(e->diags, d,
+              "which is that of its tensor arguments: pass each tensor as one, and return none "
+              "for what has no gradient");
+    return false;
+}
+
+// A rule has no gradient for values that the body reads beside its arguments, so such a value is
+// one that needs none.
+static bool captures_constants(Elab *e, const Call2 *c, const Region *r)
+{
+    for (const Region *up = r->up; up; up = up->up)
+        if (up->again) return true; // what it captures was looked at when it was elaborated first
+    for (uint32_t i = 0; i < r->outer.n; i++) {
+        const ECell *cell = r->cell.at[i];
+        const Node *n = region_origin(r->up, r->outer.at[i]);
+        if (!dtype_is_float(n->type.dtype)) continue;
+        if (cell && cell->cell.kind == CELL_PARAM && !cell->cell.frozen)
+            return no_gradient(e, c, "parameter", cell->cell.name, c->span);
+        if (cell || n->op == OP_const || n->op == OP_state || n->op == OP_stop_gradient) continue;
+        const char *name = n->name ? n->name : attr_str(n, ATTR_name);
+        return no_gradient(e, c, name ? "the value" : "a value in one of its arguments", name,
+                           c->span);
+    }
+    return true;
+}
+
+// Whether a list holds floats that a gradient could flow to.
+static bool lists_floats(const Val *v)
+{
+    if (v->kind == V_CELL) return true;
+    if (v->kind == V_TENSOR)
+        return dtype_is_float(v->node->type.dtype) && v->node->op != OP_stop_gradient;
+    if (v->kind != V_LIST && v->kind != V_TUPLE) return false;
+    for (uint32_t i = 0; i < v->seq->n; i++)
+        if (lists_floats(&v->seq->at[i])) return true;
+    return false;
+}
+
 // Whether a gradient can flow into a result; otherwise `grad` is not looked at.
 static bool differentiable(const Call2 *c)
 {
@@ -132,10 +186,10 @@ static bool both_regions(Elab *e, Call2 *c, Region *region[2], bool final)
 {
     for (int k = 0; k < 2; k++) {
         Val v;
-        region[k] = body_region(e, c, k == 1, &v);
+        region[k] = body_region(e, c, k == 1, final, &v);
         bool ok = take_results(e, c, region[k], v, k == 1);
         region_close(e, region[k]);
-        if (!ok) return false;
+        if (!ok || (k == 0 && !final && !captures_constants(e, c, region[0]))) return false;
         if (final) continue;
         if (k == 0 && c->fn->stmt->gparams.n != c->results.n) {
             fail(e, c->fn->stmt->span,
@@ -149,6 +203,7 @@ static bool both_regions(Elab *e, Call2 *c, Region *region[2], bool final)
     }
     for (int k = 0; k < 2 && !final; k++)
         for (uint32_t i = 0; i < region[k]->outer.n; i++) {
+            vec_push(e->arena, &c->keys, ((Key){region[k]->key.at[i], region[k]->outer.at[i]}));
             bool known = false;
             for (uint32_t j = 0; j < c->captured.n; j++)
                 known |= c->captured.at[j] == region[k]->outer.at[i];
@@ -169,6 +224,11 @@ Val call_with_gradient(Elab *e, Fn *fn, Val *args, const Span *spans, Span span,
         if (!c.tensor[i]) return val_poison();
         n++;
     }
+    for (uint32_t i = 0; i < s->params.n && !n; i++)
+        if (lists_floats(&args[i])) {
+            no_gradient(e, &c, "the tensors of", s->params.at[i].name, spans[i]);
+            return val_poison();
+        }
     if (!n)
         return fn_body(e, fn, args, spans, span, scope); // all arguments are known at compile
                                                          // time
