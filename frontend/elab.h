@@ -165,11 +165,12 @@ typedef struct Region {
     VEC(ECell *) cell;       // of each the cell whose value it is, or NULL
     VEC(const void *) key;   // of each its key in inner
     IdMap inner;             // outer node, or the cell whose value it is -> the region's parameter
-    VEC(Node *) assert_cond; // stacked, and asserted after the loop
+    VEC(Node *) assert_cond; // asserted after the region; of a loop stacked
     VEC(const char *) assert_text;
     VEC(const char *) emit_name;
     VEC(Node *) emit;
     bool no_cells; // a function with its own gradient: parameters cannot be defined inside
+    bool asserts;  // of such a function's body: its asserts are results, and asserted by the caller
     bool again;    // elaborated a second time, with its captured values declared
     bool loop;     // a loop in the source: emit is allowed
     bool poisoned; // an emitted value is poison after a reported error

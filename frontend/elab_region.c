@@ -171,9 +171,8 @@ void region_assert(Elab *e, Node *cond, const char *text)
         graph_root(e->g, OP_assert, cond, text);
         return;
     }
-    if (e->region->no_cells)
-        return; // inside a function with its own gradient, which asserts
-                // cannot leave
+    if (e->region->no_cells && !e->region->asserts)
+        return; // inside a gradient or a reference, which asserts cannot leave
     int64_t axes[MAX_RANK];
     for (int i = 0; i < cond->type.rank; i++) axes[i] = i;
     if (cond->type.rank) // all(cond), as not any(not cond)

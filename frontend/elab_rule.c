@@ -20,6 +20,8 @@ typedef struct Call2 {
     VEC(Node *) captured;
     VEC(Key) keys;
     VEC(Node *) results; // of the forward region, for their types
+    VEC(Node *) asserts; // what its body asserts, further results of the region
+    VEC(const char *) texts;
     bool tuple;
 } Call2;
 
@@ -40,6 +42,7 @@ static Region *body_region(Elab *e, Call2 *c, bool backward, bool final, Val *re
                 idmap_set(&r->inner, (uintptr_t)c->keys.at[k].key, (uintptr_t)in);
     }
     if (!backward) {
+        r->asserts = true;
         Fn plain = *c->fn;
         *result = fn_body(e, &plain, args, c->spans, c->span, c->scope);
         return r;
@@ -59,6 +62,7 @@ static Region *body_region(Elab *e, Call2 *c, bool backward, bool final, Val *re
     }
     for (uint32_t i = 0; i < s->gparams.n && i < c->results.n; i++)
         name_bind(e, s->gparams.at[i].name, val_node(region_param(e, r, &c->results.at[i]->type)));
+    for (uint32_t i = 0; i < c->asserts.n; i++) region_param(e, r, &c->asserts.at[i]->type);
     exec_block(e, s->gbody);
     *result = frame.returned
                   ? frame.result
@@ -90,6 +94,12 @@ static bool take_results(Elab *e, Call2 *c, Region *r, Val v, bool backward)
             if (!t) return false;
             vec_push(e->arena, &r->g->results, t);
             vec_push(e->arena, &c->results, t);
+        }
+        c->asserts.n = c->texts.n = 0;
+        for (uint32_t i = 0; i < r->assert_cond.n; i++) {
+            vec_push(e->arena, &r->g->results, r->assert_cond.at[i]);
+            vec_push(e->arena, &c->asserts, r->assert_cond.at[i]);
+            vec_push(e->arena, &c->texts, r->assert_text.at[i]);
         }
         return true;
     }
@@ -256,6 +266,8 @@ Val call_with_gradient(Elab *e, Fn *fn, Val *args, const Span *spans, Span span,
     Graph *graphs[2] = {region[0]->g, region[1]->g};
     Node *call = graph_region_node(e->g, OP_call, operand, (int)at, &attrs, graphs, 2);
     if (node_is_poison(call)) return val_poison();
+    for (uint32_t i = 0; i < c.asserts.n; i++)
+        region_assert(e, graph_result(e->g, call, (int)(c.results.n + i)), c.texts.at[i]);
     if (!c.tuple) return val_node(graph_result(e->g, call, 0));
     Val v = val_seq(e, V_TUPLE, c.results.n);
     for (uint32_t i = 0; i < c.results.n; i++)

@@ -138,6 +138,25 @@ N
 expect 0 "held f32[2, 4] 0 0 5 5 0 0 7 7" "$NETC" run place.net --times 2 --device cpu
 expect 1 "place.net:4: assertion failed: the index of <- is outside 0..4" "$NETC" run place.net --times 3 --device cpu
 
+# what a function with its own gradient asserts, also within another one and in a loop
+cat >own.net <<'N'
+const low = -100
+fn inner(x) { assert all(x > low), "too low"
+    return x * 2 } grad(dy) { return 3 * dy }
+fn outer(x) { return inner(x), x > 0 } grad(dy, db) { return grad(sum(inner(x) * dy), x) }
+model once() { return y = inner(tensor([1.0, -1.0])), d = grad(sum(inner(tensor([2.0]))), tensor([2.0])) }
+model often() {
+    y = tensor([1.0, -1.0])
+    begin = y
+    loop i in 0..3 carry y { y = outer(y)[0] }
+    return y, d = grad(sum(y), begin)
+}
+N
+expect 0 "y f32[2] 2 -2" "$NETC" run own.net --entry once --device cpu
+expect 1 "own.net:5: assertion failed: too low" "$NETC" run own.net --entry once -D low=-1 --device cpu
+expect 0 "d f32[2] 27 27" "$NETC" run own.net --entry often --device cpu
+expect 1 "own.net:9: assertion failed: too low" "$NETC" run own.net --entry often -D low=-4 --device cpu
+
 # a label that is no class, where no range is stated; where one is, nothing is checked
 cat >labels.net <<'N'
 use nn
