@@ -123,6 +123,10 @@ static const char *elsewhere(const char *name, const Option *options, int n)
         {"--device", "--target", "nothing is run here; --target cpu or cuda says what for"},
         {"--target", "--device", "--device cpu or cuda says where it runs"},
         {"--seconds", "--budget", "write --budget SECONDS"},
+        {"--input", "--data", "--data NAME=FILE gives the examples of an input"},
+        {"--data", "--input",
+         "--input NAME=FILE gives the whole input; 'netc predict' and 'netc eval' "
+         "take --data"},
         {"--load", "--weights", "--weights FILE reads parameters"},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {

@@ -80,6 +80,8 @@ wrong "unknown option --device; nothing is run here; --target cpu or cuda says w
 wrong "unknown option --cpu; write --target cpu" "$NETC" report m.net --cpu -o report.html
 wrong "unknown option --cpu; write --device cpu" "$NETC" train m.net --cpu
 wrong "unknown option --target; --device cpu or cuda says where it runs" "$NETC" profile m.net --target cpu
+wrong "unknown option --input; --data NAME=FILE gives the examples" "$NETC" predict m.net --input x=x.npy
+wrong "unknown option --data; --input NAME=FILE gives the whole input" "$NETC" run m.net --data x=x.npy
 wrong "unknown option --seconds; write --budget SECONDS" "$NETC" tune m.net --seconds 3
 wrong "did you mean --epochs?" "$NETC" train m.net --epohcs 3
 wrong "give --epochs or --steps, not both" "$NETC" train m.net "${DATA[@]}" --epochs 1 --steps 3
