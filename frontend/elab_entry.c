@@ -243,10 +243,28 @@ static void begin(Elab *e, EntryKind kind, const char *name)
     e->replay = false;
 }
 
+// Whether something that the entry computes depends on an input that takes examples.
+static bool reads_data(Elab *e, const Graph *g)
+{
+    bool *live = NEW_ARRAY(e->arena, bool, g->nodes.n + 1);
+    for (uint32_t i = 0; i < g->roots.n; i++) live[g->roots.at[i]->args[0]->id] = true;
+    for (uint32_t i = g->nodes.n; i-- > 0;) { // (an operand comes before what reads it)
+        const Node *n = g->nodes.at[i];
+        if (!live[i]) continue;
+        if (node_is_data(n)) return true;
+        for (uint32_t k = 0; k < n->nargs; k++) live[n->args[k]->id] = true;
+    }
+    return false;
+}
+
 static void finish(Elab *e, Entry *entry, const char *batch, Span span, bool wanted)
 {
     if (e->diags->errors) return;
     cells_assign_roots(e);
+    if (entry->rows && !reads_data(e, e->root)) {
+        entry->rows = false;
+        entry->cursor = NULL;
+    }
     entry->graph = e->root;
     entry->loc = loc_add(e->diags, span, 0, NULL);
     for (uint32_t i = 0; i < e->dims.n; i++) {

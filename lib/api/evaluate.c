@@ -95,6 +95,8 @@ netc_status bind_rows(netc_session *s, Loaded *l, const ProgEntry *e, netc_datas
     }
     if (!count)
         return lib_fail(err, NETC_INVALID, "the data hold no examples: '%s' has none", first);
+    *examples = 0;
+    if (!e->ninputs) return NETC_OK; // the entry reads no data
     RtError re = {0};
     if (rt_data_bind(s->rt, l->rt, e->name, b, n, count < 0 ? 0 : count, &re))
         return lib_fail_rt(err, &re);
@@ -244,13 +246,13 @@ static netc_status run_batches(netc_session *s, Loaded *l, const Rows *rows, int
     const ProgEntry *e = program_entry(l->build->program, "eval");
     int64_t examples, n = times * e->batch;
     netc_status status = session_ready(s, l, e, err);
-    if (status == NETC_OK) status = bind_rows(s, l, e, rows->data, &examples, err);
+    if (status == NETC_OK && e->rows) status = bind_rows(s, l, e, rows->data, &examples, err);
     if (status != NETC_OK || !times) return status;
     int32_t *row = malloc((size_t)n * sizeof *row);
     if (!row) return OUT_OF_MEMORY(err);
     for (int64_t i = 0; i < n; i++) row[i] = (int32_t)(rows->begin + (first + i) * rows->step);
     RtError re = {0};
-    if (rt_rows_set(s->rt, l->rt, "eval", row, n, &re)) status = lib_fail_rt(err, &re);
+    if (e->rows && rt_rows_set(s->rt, l->rt, "eval", row, n, &re)) status = lib_fail_rt(err, &re);
     for (int64_t done = 0, some; done < times && status == NETC_OK; done += some) {
         double t = clock_now();
         some = times - done < piece ? times - done : piece;
@@ -294,7 +296,7 @@ netc_status session_differs(netc_session *s, const char *define, const char *ent
 netc_status evaluate_plan(netc_session *s, const ProgEntry *e, int64_t count, char *define,
                           size_t n, netc_error **err)
 {
-    int64_t rest = count % e->batch;
+    int64_t rest = e->rows ? count % e->batch : 0; // (without data there is one batch)
     const ProgCell *mine, *its;
     char why[512];
     *define = 0;
@@ -322,7 +324,7 @@ netc_status evaluate_plan(netc_session *s, const ProgEntry *e, int64_t count, ch
 static netc_status run_all(netc_session *s, Loaded *l, const ProgEntry *e, const Rows *rows,
                            const char *define, int64_t piece, netc_error **err)
 {
-    int64_t whole = rows_count(rows) / e->batch;
+    int64_t whole = e->rows ? rows_count(rows) / e->batch : 1;
     netc_status status = session_set_control(s, CELL_RUNS "eval", 0, err);
     // Runs of the caller, or an evaluation that failed, may have left something there.
     if (status == NETC_OK) status = clear_sums(s, l->build->program, e, err);

@@ -143,9 +143,11 @@ netc_status run_plan(Run *r, const char *record, netc_error **err)
     if (status == NETC_OK) status = session_entry(s, "train", &r->l, &r->e, err);
     if (status == NETC_OK) status = fit_met(s->program->settings.memory_limit, r->e, err);
     if (status == NETC_OK) status = need_data(r->e, o->data, "--data", err);
-    if (status == NETC_OK && !o->data)
-        status =
-            lib_fail(err, NETC_INVALID, "'train' has no input that takes its examples from data");
+    if (status == NETC_OK && (!o->data || !r->e->rows))
+        status = lib_fail(err, NETC_INVALID,
+                          "'train' reads no input that takes its examples from data: they are what "
+                          "counts steps and epochs. Read one (as in loss + 0 * sum(x)), or run the "
+                          "steps from a program: netc_run, in Python m.entry(\"train\")()");
     if (status == NETC_OK) status = bind_rows(s, r->l, r->e, o->data, &examples, err);
     if (status == NETC_OK)
         status = watch_names(s, r->e, o->watch, o->nwatch, &r->watch, &r->nwatch, err);

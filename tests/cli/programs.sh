@@ -152,6 +152,39 @@ expect 0 "note: average.net:16: evaluations read 'last.weight.average' and 1 mor
 sed -i 's/ for params("first.\*")/ for params()/' average.net
 expect 0 "6 steps" "${E[@]}"
 grep -q note: "$W/.out" && fail "all averages are updated: $(grep note: "$W/.out")" || pass
+# Entries that read no data: an evaluation of what training stored is one batch, without its rows; a
+# training step without data has no examples to count.
+cat >stored.net <<'N'
+use nn
+use optim
+dim batch = 8
+model stored(x: f32[batch, 3], y: f32[batch]) {
+    state seen: f32[batch, 3] = 1
+    if training { seen <- x }
+    return loss = mean((linear(seen, 1) as fc)[:, 0] ** 2), count = sum(seen)
+}
+train stored {
+    minimize loss
+    update sgd(lr = 0)
+}
+N
+expect 0 "count 12" "$NETC" eval stored.net -D batch=4 --data x=x.npy --data y=y.npy --device cpu
+expect 0 "count 12" "$NETC" eval stored.net -D batch=4 --device cpu
+expect 0 "eval_loss" "$NETC" train stored.net -D batch=4 --steps 6 --data x=x.npy --data y=y.npy --split 0.5 --device cpu
+expect 0 "eval_loss" "$NETC" train stored.net -D batch=4 --steps 6 --data x=x.npy --data y=y.npy --eval-data x=x.npy --eval-data y=y.npy --device cpu
+expect 0 "eval " "$NETC" check stored.net -D batch=4 --device cpu
+cat >drawn.net <<'N'
+use nn
+use optim
+dim batch = 8
+model drawn(x: f32[batch]) { return loss = mean((linear(normal([batch, 2], 1), 1) as fc) ** 2 + 1) }
+train drawn {
+    minimize loss
+    update sgd(lr = 0)
+}
+N
+expect 0 "loss 1." "$NETC" eval drawn.net --data x=y.npy --device cpu
+expect 1 "'train' reads no input that takes its examples from data" "$NETC" train drawn.net --data x=y.npy --device cpu
 printf 'model m(x: f32[3]) { return x }\n' >none.net
 expect 1 "none has no train block, and so none called 'a'" "$NETC" none.net --program a
 finish
