@@ -156,7 +156,8 @@ void stmt_targets(Parser *p, Stmt *s, const Exprs *targets)
         if (e->kind == EXPR_INDEX || e->kind == EXPR_MEMBER)
             diag_span(
                 p->diags, e->span,
-                "'=' names a value; to write a parameter, a state or a part of one, use '<-'");
+                "'=' names a value; to write a parameter, a state or a part of one, use '<-'; "
+                "of another value, scatter(x, index, part) is one with another part");
         else if (e->kind != EXPR_NAME)
             diag_span(p->diags, e->span, "only a name can be on the left of '='");
         vec_push(p->arena, &s->names, (Item){e->text, e->span, NULL});

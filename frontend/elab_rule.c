@@ -25,52 +25,6 @@ typedef struct Call2 {
     bool tuple;
 } Call2;
 
-static Region *body_region(Elab *e, Call2 *c, bool backward, bool final, Val *result)
-{
-    const Stmt *s = c->fn->stmt;
-    Region *r = region_open(e);
-    r->no_cells = true;
-    r->again = final;
-    Val *args = NEW_ARRAY(e->arena, Val, s->params.n + 1);
-    for (uint32_t i = 0; i < s->params.n; i++)
-        args[i] = c->tensor[i] ? val_node(region_param(e, r, &c->tensor[i]->type)) : c->args[i];
-    for (uint32_t i = 0; i < c->captured.n; i++) {
-        Node *in = region_param(e, r, &c->captured.at[i]->type);
-        idmap_set(&r->inner, (uintptr_t)c->captured.at[i], (uintptr_t)in);
-        for (uint32_t k = 0; k < c->keys.n; k++)
-            if (c->keys.at[k].captured == c->captured.at[i])
-                idmap_set(&r->inner, (uintptr_t)c->keys.at[k].key, (uintptr_t)in);
-    }
-    if (!backward) {
-        r->asserts = true;
-        Fn plain = *c->fn;
-        *result = fn_body(e, &plain, args, c->spans, c->span, c->scope);
-        return r;
-    }
-    Frame frame = {.up = e->frame, .fn = s, .name = c->fn->name, .file = c->fn->file};
-    frame.id = ++e->frames;
-    frame.vars = strmap_new(e->arena);
-    frame.scope = c->scope;
-    frame.call = loc_add(e->diags, c->span, e->frame->call, c->fn->name);
-    frame.result = val_none();
-    frame.gradient = true;
-    e->frame = &frame;
-    if (!fn_bind(e, c->fn, args, c->spans)) { // (the body has reported why)
-        *result = val_poison();
-        e->frame = frame.up;
-        return r;
-    }
-    for (uint32_t i = 0; i < s->gparams.n && i < c->results.n; i++)
-        name_bind(e, s->gparams.at[i].name, val_node(region_param(e, r, &c->results.at[i]->type)));
-    for (uint32_t i = 0; i < c->asserts.n; i++) region_param(e, r, &c->asserts.at[i]->type);
-    exec_block(e, s->gbody);
-    *result = frame.returned
-                  ? frame.result
-                  : fail(e, s->span, "the gradient of '%s' returns nothing", c->fn->name);
-    e->frame = frame.up;
-    return r;
-}
-
 Node *own_gradient(Elab *e, const Val *v, const Type *t, Span span)
 {
     if (v->kind != V_NONE) return to_tensor(e, v, t->dtype, span);
@@ -142,6 +96,54 @@ static bool take_results(Elab *e, Call2 *c, Region *r, Val v, bool backward)
     return true;
 }
 
+// ok: whether the body, or the gradient, has returned what it must.
+static Region *body_region(Elab *e, Call2 *c, bool backward, bool final, bool *ok)
+{
+    const Stmt *s = c->fn->stmt;
+    Region *r = region_open(e);
+    r->no_cells = true;
+    r->again = final;
+    Val *args = NEW_ARRAY(e->arena, Val, s->params.n + 1);
+    for (uint32_t i = 0; i < s->params.n; i++)
+        args[i] = c->tensor[i] ? val_node(region_param(e, r, &c->tensor[i]->type)) : c->args[i];
+    for (uint32_t i = 0; i < c->captured.n; i++) {
+        Node *in = region_param(e, r, &c->captured.at[i]->type);
+        idmap_set(&r->inner, (uintptr_t)c->captured.at[i], (uintptr_t)in);
+        for (uint32_t k = 0; k < c->keys.n; k++)
+            if (c->keys.at[k].captured == c->captured.at[i])
+                idmap_set(&r->inner, (uintptr_t)c->keys.at[k].key, (uintptr_t)in);
+    }
+    if (!backward) {
+        r->asserts = true;
+        Fn plain = *c->fn;
+        Val v = fn_body(e, &plain, args, c->spans, c->span, c->scope);
+        *ok = take_results(e, c, r, v, false);
+        return r;
+    }
+    Frame frame = {.up = e->frame, .fn = s, .name = c->fn->name, .file = c->fn->file};
+    frame.id = ++e->frames;
+    frame.vars = strmap_new(e->arena);
+    frame.scope = c->scope;
+    frame.call = loc_add(e->diags, c->span, e->frame->call, c->fn->name);
+    frame.result = val_none();
+    frame.gradient = true;
+    e->frame = &frame;
+    if (!fn_bind(e, c->fn, args, c->spans)) { // (the body has reported why)
+        *ok = false;
+        e->frame = frame.up;
+        return r;
+    }
+    for (uint32_t i = 0; i < s->gparams.n && i < c->results.n; i++)
+        name_bind(e, s->gparams.at[i].name, val_node(region_param(e, r, &c->results.at[i]->type)));
+    for (uint32_t i = 0; i < c->asserts.n; i++) region_param(e, r, &c->asserts.at[i]->type);
+    exec_block(e, s->gbody);
+    Val v = frame.returned ? frame.result
+                           : fail(e, s->span, "the gradient of '%s' returns nothing", c->fn->name);
+    *ok = take_results(e, c, r, v, true);
+    e->frame = frame.up;
+    return r;
+}
+
 static bool no_gradient(Elab *e, const Call2 *c, const char *what, const char *name, Span span)
 {
     Diag *d = error_at(e, span, "no gradient would flow to %s%s, as '%s' has its own gradient",
@@ -195,9 +197,8 @@ static bool differentiable(const Call2 *c)
 static bool both_regions(Elab *e, Call2 *c, Region *region[2], bool final)
 {
     for (int k = 0; k < 2; k++) {
-        Val v;
-        region[k] = body_region(e, c, k == 1, final, &v);
-        bool ok = take_results(e, c, region[k], v, k == 1);
+        bool ok;
+        region[k] = body_region(e, c, k == 1, final, &ok);
         region_close(e, region[k]);
         if (!ok || (k == 0 && !final && !captures_constants(e, c, region[0]))) return false;
         if (final) continue;

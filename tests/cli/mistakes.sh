@@ -124,6 +124,7 @@ meant 'model m(x: f32[2]) {\n    max = max(x)\n    return y = max(x) - max\n}\n'
 meant 'model m(x: f32[2, 3]) { return y = x.T }\n' "note: write 'transpose(x)'"
 meant 'model m(x: f32[2, 3]) { return y = x.view([6]) }\n' "note: write 'reshape(x, shape)'"
 meant 'model m(x: f32[2]) { return x + tensor([1., 2.]) }\n' "a number needs digits after its point: 1.0"
+meant 'fn own(x, y) { return x * y } grad(dy) { return dy * y, none }\nmodel m(x: f32[3], y: f32[1, 3]) { return own(x, y) }\n' "meant.net:2:43: note: in 'own', called from here"
 meant 'model m(x: f32[2]) { return sum(x) }\ntrain m {\n    minimize sum\n    clip 1.0\n    update f\n}\n' "clip takes a function of the gradients: clip_global_norm(1.0)"
 
 # a place that is not there, computed at run time

@@ -171,9 +171,10 @@ static const struct {
      "1:15: integer 1111111111111111111111111111111111111111... does not fit in 64 bits\n"},
     {"fn f(x) { y = x @ x }\n", "1:17: there is no '@': products are written matmul(a, b)\n"},
     {"fn f(x) { x += 1 }\n", "1:13: there is no '+=': write 'x = x + ...'\n"},
-    {"fn f(x) { x[0] = 1; f(x) = 2 }\n",
-     "1:11: '=' names a value; to write a parameter, a state or a part of one, use '<-'\n"
-     "1:21: only a name can be on the left of '='\n"},
+    {"fn f(x) { x[0] = 1; f(x) = 2 }\n", "1:11: '=' names a value; to write a parameter, a state "
+                                         "or a part of one, use '<-'; of another "
+                                         "value, scatter(x, index, part) is one with another part\n"
+                                         "1:21: only a name can be on the left of '='\n"},
     {"fn f(x) { y = 9223372036854775808; z = 99999999999999999999 }\n",
      "1:15: integer 9223372036854775808 does not fit in 64 bits\n"
      "1:40: integer 99999999999999999999 does not fit in 64 bits\n"},
