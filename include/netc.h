@@ -512,7 +512,7 @@ typedef struct netc_event {
 
 typedef struct netc_train_options {
     size_t size;
-    netc_dataset *data, *eval_data; // eval_data may be NULL
+    netc_dataset *data, *eval_data; // either may be NULL; data: only if the step reads none
     double split;  // e.g. 0.9: train on 90 % and evaluate on the rest, without eval_data; 0: all
     double epochs; // or steps; default 1 epoch
     int64_t steps;

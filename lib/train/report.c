@@ -88,8 +88,11 @@ static void write_report(void *arg)
     for (int i = 0; i < r->e->ndims; i++)
         row(&b, r->e->dims[i].name, "%" PRId64, r->e->dims[i].value);
     for (int i = 0; i < set->ndefines; i++) row(&b, i ? "" : "defined", "%s", set->defines[i]);
-    row(&b, "steps", "%" PRId64 " of %" PRId64 " example%s, %" PRId64 " an epoch", r->total,
-        r->e->batch, plural(r->e->batch), r->steps_per_epoch);
+    if (o->data)
+        row(&b, "steps", "%" PRId64 " of %" PRId64 " example%s, %" PRId64 " an epoch", r->total,
+            r->e->batch, plural(r->e->batch), r->steps_per_epoch);
+    else
+        row(&b, "steps", "%" PRId64 ", without data", r->total);
     row(&b, "seed", "%" PRId64 "%s", r->s->seed, o->no_shuffle ? ", not shuffled" : "");
     row(&b, "checkpoint", "%s",
         o->save ? o->save : "none; --save FILE.safetensors keeps the result");

@@ -68,6 +68,7 @@ void run_order(Run *r, int64_t epoch)
     int64_t n = r->examples;
     if (r->ahead_of == epoch) return;
     for (int64_t i = 0; i < n; i++) r->ahead[i] = (int32_t)i;
+    if (!r->train.data) return;
     if (r->train.data->random)
         rt_draw_rows(r->ahead, n, r->train.end, r->s->seed, epoch);
     else if (!r->o->no_shuffle)
@@ -78,6 +79,7 @@ void run_order(Run *r, int64_t epoch)
 netc_status run_epoch(Run *r, netc_error **err)
 {
     int64_t n = r->examples;
+    if (!r->train.data) return NETC_OK; // the step makes its examples
     run_order(r, r->step / r->steps_per_epoch);
     int32_t *made = r->ahead;
     r->ahead = r->rows;
@@ -93,9 +95,10 @@ netc_status run_epoch(Run *r, netc_error **err)
 // Stores how the run trains: what a run that continues it may do differently without an error.
 static void set_manner(const Run *r, Position *at)
 {
-    const char *order = r->train.data->random ? "at random"
-                        : r->o->no_shuffle    ? "in order"
-                                              : "shuffled";
+    const char *order = !r->train.data          ? ""
+                        : r->train.data->random ? "at random"
+                        : r->o->no_shuffle      ? "in order"
+                                                : "shuffled";
     snprintf(at->order, sizeof at->order, "%s", order);
     if (r->examples % r->batch)
         snprintf(at->last, sizeof at->last, "%s", r->tail ? "kept" : "left out");
@@ -325,7 +328,7 @@ static void note_changes(const Run *r, const Position *at)
                 at->step / r->steps_per_epoch + 1);
     Position now = {0};
     set_manner(r, &now);
-    if (*at->order && strcmp(at->order, now.order))
+    if (*at->order && *now.order && strcmp(at->order, now.order))
         lib_log(r->s->context,
                 "note: %s was trained with its examples %s, here they are %s: step %" PRId64
                 " is at another place in the data",
@@ -348,6 +351,7 @@ static netc_status train(netc_session *s, const netc_train_options *o, netc_erro
     netc_train_options options = {0};
     Run r = {.s = s, .o = &options, .start = clock_now()};
     netc_status status = TAKE_OPTIONS(netc_train_options, &options, o, err);
+    if (options.data && !options.data->n) options.data = NULL; // (nothing was added to it)
     if (status == NETC_OK) status = options_names("watch", options.watch, options.nwatch, err);
     if (status != NETC_OK) return status;
     Position at = {.seed = s->seed, .needed = true};

@@ -72,11 +72,30 @@ static netc_status check_options(const netc_train_options *o, netc_error **err)
     return NETC_OK;
 }
 
+// A step that reads no data makes its own examples: their number does not count epochs.
+static netc_status check_made(const Run *r, netc_error **err)
+{
+    const netc_train_options *o = r->o;
+    if (r->e->ninputs)
+        return lib_fail(err, NETC_INVALID,
+                        "input '%s' of 'train' takes no examples from data, since its axis 0 is no "
+                        "dimension; declare one, as in 'dim batch = 128'",
+                        r->e->inputs[0].name);
+    if (o->data)
+        return lib_fail(err, NETC_INVALID,
+                        "'train' reads none of the data: train without --data, for --steps N");
+    if (o->epochs > 0 || !o->steps)
+        return lib_fail(err, NETC_INVALID,
+                        "'train' reads no data that would count epochs: give --steps N");
+    const char *option = o->split ? "--split" : o->keep_last_partial ? "--keep-last" : NULL;
+    return option ? lib_fail(err, NETC_INVALID, "'train' reads no data: omit %s", option) : NETC_OK;
+}
+
 // Chooses the examples for training and for evaluation.
 static netc_status plan_data(Run *r, int64_t examples, netc_error **err)
 {
     const netc_train_options *o = r->o;
-    int64_t step = dataset_step(o->data);
+    int64_t step = o->data ? dataset_step(o->data) : 1;
     r->train = (Rows){o->data, 0, examples, step};
     if (o->split > 0 && o->split < 1) {
         int64_t cut = (int64_t)llround((double)examples * o->split);
@@ -98,7 +117,7 @@ static netc_status plan_data(Run *r, int64_t examples, netc_error **err)
     netc_status status = session_entry(r->s, "eval", &l, &e, err);
     if (status == NETC_OK) status = need_data(e, o->eval_data, "--eval-data", err);
     if (status == NETC_OK) status = bind_rows(r->s, l, e, o->eval_data, &n, err);
-    if (status == NETC_OK) status = dataset_agrees(o->data, o->eval_data, err);
+    if (status == NETC_OK && o->data) status = dataset_agrees(o->data, o->eval_data, err);
     if (status == NETC_OK) r->eval = (Rows){o->eval_data, 0, n, dataset_step(o->eval_data)};
     return status;
 }
@@ -108,6 +127,13 @@ static netc_status plan_steps(Run *r, netc_error **err)
 {
     const netc_train_options *o = r->o;
     r->batch = r->e->batch;
+    r->piece = 1;
+    if (!o->data) { // one epoch
+        r->total = r->steps_per_epoch = o->steps;
+        r->report_every = o->report_every > 0 ? o->report_every : (o->steps + 19) / 20;
+        r->eval_every = o->eval_every > 0 ? o->eval_every : o->steps;
+        return NETC_OK;
+    }
     int64_t count = r->examples = rows_count(&r->train);
     if (r->batch > count)
         return lib_fail(err, NETC_INVALID,
@@ -130,7 +156,6 @@ static netc_status plan_steps(Run *r, netc_error **err)
     r->total = o->steps > 0 ? o->steps : (int64_t)steps;
     r->report_every = o->report_every > 0 ? o->report_every : (r->steps_per_epoch + 19) / 20;
     r->eval_every = o->eval_every > 0 ? o->eval_every : r->steps_per_epoch;
-    r->piece = 1;
     return NETC_OK;
 }
 
@@ -143,15 +168,12 @@ netc_status run_plan(Run *r, const char *record, netc_error **err)
     if (status == NETC_OK) status = session_entry(s, "train", &r->l, &r->e, err);
     if (status == NETC_OK) status = fit_met(s->program->settings.memory_limit, r->e, err);
     if (status == NETC_OK) status = need_data(r->e, o->data, "--data", err);
-    if (status == NETC_OK && (!o->data || !r->e->rows))
-        status = lib_fail(err, NETC_INVALID,
-                          "'train' reads no input that takes its examples from data: they are what "
-                          "counts steps and epochs. Read one (as in loss + 0 * sum(x)), or run the "
-                          "steps from a program: netc_run, in Python m.entry(\"train\")()");
-    if (status == NETC_OK) status = bind_rows(s, r->l, r->e, o->data, &examples, err);
+    if (status == NETC_OK && !r->e->rows) status = check_made(r, err);
+    if (status == NETC_OK && o->data)
+        status = bind_rows(s, r->l, r->e, o->data, &examples, err);
     if (status == NETC_OK)
         status = watch_names(s, r->e, o->watch, o->nwatch, &r->watch, &r->nwatch, err);
-    if (status == NETC_OK && o->data->random && o->no_shuffle)
+    if (status == NETC_OK && o->data && o->data->random && o->no_shuffle)
         status = lib_fail(err, NETC_INVALID, "random windows have no order: omit --no-shuffle");
     if (status == NETC_OK) status = plan_data(r, examples, err);
     if (status == NETC_OK)

@@ -127,7 +127,8 @@ class Model:
     def jax(self, entry: str | None = None, *, params: str | Sequence[str] = (),
             outputs: str | Sequence[str] | None = None, training: bool = False,
             graphs: bool = False, states: bool = False) -> Callable[..., Any]: ...
-    def train(self, data: Mapping[str, ArrayLike | Path | Images] | Iterable[Batch], *, epochs: float | None = None,
+    def train(self, data: Mapping[str, ArrayLike | Path | Images] | Iterable[Batch] | None = None, *,
+              epochs: float | None = None,
               steps: int | None = None, eval_data: Mapping[str, ArrayLike | Path | Images] | None = None,
               split: float = 0.0, on_event: Callable[[Event], Any] | None = None, progress: bool | None = None,
               report_every: int = 0, eval_every: int = 0, save: Path | None = None, save_every: int = 0,

@@ -236,7 +236,7 @@ class Model:
 
     # -- training
 
-    def train(self, data, *, epochs=None, steps=None, eval_data=None, split=0.0, on_event=None,
+    def train(self, data=None, *, epochs=None, steps=None, eval_data=None, split=0.0, on_event=None,
               progress=None, report_every=0, eval_every=0, save=None, save_every=0, resume=None,
               watch=(), shuffle=True, keep_last=False, save_best=None, patience=0):
         """Trains the model. Returns the history, a Table with one row per report.
@@ -244,7 +244,7 @@ class Model:
         data: {"image": images, "label": labels}: arrays (or paths of data files) with the examples
             along axis 0, one for each input of the trained model; or an iterable of such dicts with
             one batch each, in which case only epochs, steps, on_event, progress, report_every and
-            save apply.
+            save apply. None: the step makes its own examples, steps says how many.
         epochs or steps: how long (default: one epoch).
         eval_data, split: what to evaluate on: other data, or the part of data after this share of it.
         on_event: is called with an Event from time to time. An exception that it raises ends training
@@ -264,6 +264,7 @@ class Model:
             raise ValueError("give epochs or steps, not both")
         if any(n is not None and n <= 0 for n in (epochs, steps)):  # (none is one epoch)
             raise ValueError("epochs and steps must be above 0")
+        data = {} if data is None else data
         try:
             if isinstance(data, dict):
                 return train_arrays(self, data, eval_data=eval_data, split=split, eval_every=eval_every,

@@ -184,7 +184,17 @@ train drawn {
 }
 N
 expect 0 "loss 1." "$NETC" eval drawn.net --data x=y.npy --device cpu
-expect 1 "'train' reads no input that takes its examples from data" "$NETC" train drawn.net --data x=y.npy --device cpu
+# Steps that make their own examples: --steps counts them, and a resumed training draws the same ones.
+expect 1 "'train' reads none of the data" "$NETC" train drawn.net --data x=y.npy --device cpu --steps 4
+expect 1 "give --steps N" "$NETC" train drawn.net --device cpu
+expect 1 "omit --split" "$NETC" train drawn.net --steps 4 --split 0.5 --device cpu
+sed 's/sgd(lr = 0)/adam(lr = 0.01)/' drawn.net >made.net
+expect 0 "without data" "$NETC" train made.net --steps 20 --device cpu --save whole.safetensors
+expect 0 "" "$NETC" train made.net --steps 12 --device cpu --save made.safetensors -q
+expect 0 "8 steps" "$NETC" train made.net --steps 20 --device cpu --resume made.safetensors --save made.safetensors
+"$NETC" run made.net --device cpu --entry drawn --weights whole.safetensors >a 2>&1
+"$NETC" run made.net --device cpu --entry drawn --weights made.safetensors >b 2>&1
+cmp a b && grep -q loss a && pass || fail "resumed without data: $(cat a b)"
 printf 'model m(x: f32[3]) { return x }\n' >none.net
 expect 1 "none has no train block, and so none called 'a'" "$NETC" none.net --program a
 finish
