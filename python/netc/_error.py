@@ -11,8 +11,8 @@ _OPTIONS = [
     (re.compile(r"""-D ([\w.]+)=(-?(?:\d[\d.]*e[-+]?\d+|[\w.]*\w)|…|\[[^\]]*\]|"[^"]*")"""),
      lambda o: f'defines={{"{o[1]}": {_NAMES.get(o[2], o[2])}}}'),
     (re.compile(r"--(device|precision|entry) ([\w:.]+)"), lambda o: f'{o[1]}="{o[2]}"'),
-    (re.compile(r"--(save-best|save-every|save|eval-data|eval-every|data|keep-last|split|patience|weights|map|ignore|"
-                r"transpose|allow-missing|tune-file|memory-limit|program|entries)\b( FILE\b| S\b| NAME\b)?"),
+    (re.compile(r"--(save-best|save-every|save|eval-data|eval-every|data|keep-last|split|epochs|steps|patience|weights|map|ignore|"
+                r"transpose|allow-missing|tune-file|memory-limit|program|entries)\b( FILE\b| S\b| N\b| NAME\b)?"),
      lambda o: o[1].replace("-", "_") + ("=…" if o[2] else "")),
 ]
 

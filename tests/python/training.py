@@ -29,6 +29,34 @@ def test_train():
     check("norm" in " ".join(m.history[0]) or "fc1.weight" in " ".join(m.history[0]), m.history[0])
 
 
+def test_made():
+    text = """use nn
+use optim
+model made() {
+    x = normal([16, 3], 1)
+    return loss = mean((linear(x, 1) as fc) ** 2)
+}
+train made {
+    minimize loss
+    update adam(lr = 0.1)
+}
+"""
+    made = netc.compile(text, name="made.net", device="cpu")
+    history = made.train(steps=60, report_every=20)
+    check(len(history) == 3 and history[-1]["loss"] < history[0]["loss"], history)
+    with raises(netc.Error, "give steps=…"):
+        made.train()
+
+
+def test_devices():
+    apart, together = (netc.compile(CLOUDS, name="clouds.net", device=d) for d in ("cpu,cpu", "cpu"))
+    check("cpu,cpu" in repr(apart), apart)
+    losses = [[row["loss"] for row in n.train(DATA, steps=10, report_every=1)] for n in (apart, together)]
+    check(np.allclose(*losses, rtol=1e-4), losses)
+    check(np.allclose(apart.state["fc1.weight"], together.state["fc1.weight"], atol=1e-4))
+    same(round(apart.evaluate(TEST)["loss"], 4), round(together.evaluate(TEST)["loss"], 4))
+
+
 def test_programs():
     text = CLOUDS + 'train side as head {\n    minimize loss over params("fc2.*")\n    update sgd(lr = rate)\n}\n'
     for program, still in (("head", True), ("side", False), (None, False)):
