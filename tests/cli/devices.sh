@@ -58,6 +58,21 @@ expect 0 "" "$NETC" predict net.net "${DATA[@]}" --weights cpu.safetensors --dev
 [ "$(wc -l <exchanges)" -ge 10 ] && pass || fail "few exchanges: $(cat exchanges)"
 [ "$(sort exchanges | sed 's/.*(\([^#]*\)#.*/\1/' | uniq -d | grep -c weight)" = 0 ] && pass || fail "a gradient is exchanged twice"
 
+# More than two devices add up large terms in parts.
+cat >wide.net <<'N'
+use nn
+use optim
+dim batch = 6
+model wide(x: f32[batch, 300]) { return loss = mean(tanh(linear(x, 240) as fc) ** 2) }
+train wide {
+    minimize loss
+    update sgd(lr = 0.1)
+}
+N
+"$NETC" wide.net --target cpu --devices 3 --entries train --emit plan >plan
+[ "$(grep -c 'exchange .* of each part' plan)" = 1 ] && pass || fail "a large gradient is not added up in parts: $(cat plan)"
+NETC_CHECK_FUSED=1 expect 0 "train    fused" "$NETC" check wide.net --device cpu,cpu,cpu
+
 # A check that fails on one device stops all, before anything is changed.
 cat >index.net <<'N'
 use optim
