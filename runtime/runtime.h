@@ -140,6 +140,7 @@ typedef struct RtSessionOptions {
     void (*parallel_for)(void *user, long n, void (*body)(void *arg, long begin, long end),
                          void *arg);
     void *parallel_user; // CPU; parallel_for NULL: threads of the device's own
+    bool first; // its kernels begin before those of other streams, where both could
 } RtSessionOptions;
 RtCode rt_session_new(RtDevice *d, const RtSessionOptions *o /* may be NULL */, RtSession **out,
                       RtError *e);

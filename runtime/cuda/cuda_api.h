@@ -120,6 +120,7 @@ enum { // of pointer_attribute
     F(copy_d2d, "cuMemcpyDtoDAsync_v2", (CuPtr to, CuPtr from, size_t bytes, CuStream s))          \
     F(memset_u8, "cuMemsetD8Async", (CuPtr to, unsigned char value, size_t n, CuStream s))         \
     F(stream_create, "cuStreamCreate", (CuStream * s, unsigned flags))                             \
+    F(stream_first, "cuStreamCreateWithPriority", (CuStream * s, unsigned flags, int priority))    \
     F(stream_destroy, "cuStreamDestroy_v2", (CuStream s))                                          \
     F(stream_sync, "cuStreamSynchronize", (CuStream s))                                            \
     F(stream_wait, "cuStreamWaitEvent", (CuStream s, CuEvent e, unsigned flags))                   \

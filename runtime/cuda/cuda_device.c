@@ -234,7 +234,11 @@ static RtCode cuda_stream_new(RtDevice *device, const RtSessionOptions *o, RtStr
     *out = NULL;
     CuStream s = o ? o->stream : NULL;
     bool own = !s;
-    if (own) CU(d, e, stream_create(&s, CU_STREAM_NO_LEGACY_SYNC));
+    // (priorities beyond the device's are clamped; the lowest number comes first)
+    if (own && o && o->first)
+        CU(d, e, stream_first(&s, CU_STREAM_NO_LEGACY_SYNC, -100));
+    else if (own)
+        CU(d, e, stream_create(&s, CU_STREAM_NO_LEGACY_SYNC));
     RtStream *r = calloc(1, sizeof *r);
     if (!r) {
         if (own) d->cu.stream_destroy(s);

@@ -203,6 +203,7 @@ typedef struct RtBranches {
     int *first_wait, *wait; // by step: the steps of other streams that it waits for
     bool *waited, *forks;   // by step: other steps wait for it; it starts a stream
     int join[RT_BRANCHES], njoins;
+    bool apart; // the first one is that of exchanges between devices
 } RtBranches;
 bool rt_exchanges(const RtEntry *en); // steps exchange values between devices
 // The branches of a resolved entry; NULL: all steps are sequential.

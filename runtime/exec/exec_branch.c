@@ -174,6 +174,7 @@ RtBranches *rt_branches_new(RtSession *s, RtEntry *en)
         for (int i = 0; apart && i < n; i++) apart[i] = en->step[i].s->kind == PS_EXCHANGE;
         ok = apart != NULL;
     }
+    if (ok) b->apart = apart != NULL;
     ok = ok && assign(b, apart, of, nof);
     free(apart);
     free(all);
@@ -239,8 +240,10 @@ static RtCode open_recorder(Recorder *r, RtError *e)
     if (!r->event) return rt_fail(e, RT_OOM, "out of memory");
     r->stream[0] = r->s->stream;
     RtCode code = ops->event_new(r->s->device, &r->fork, e);
+    // (other devices wait for an exchange)
+    const RtSessionOptions first = {.first = r->b->apart};
     for (int k = 1; k <= r->b->streams && !code; k++)
-        code = ops->stream_new(r->s->device, NULL, &r->stream[k], e);
+        code = ops->stream_new(r->s->device, &first, &r->stream[k], e);
     for (int i = 0; i < r->b->nsteps && !code; i++)
         if (r->b->waited[i]) code = ops->event_new(r->s->device, &r->event[i], e);
     return code;

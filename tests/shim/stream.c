@@ -283,6 +283,12 @@ CuResult cuStreamCreate(CuStream *s, unsigned flags)
     return CU_OK;
 }
 
+CuResult cuStreamCreateWithPriority(CuStream *s, unsigned flags, int priority)
+{
+    (void)priority;
+    return cuStreamCreate(s, flags);
+}
+
 CuResult cuStreamDestroy_v2(CuStream s)
 {
     pthread_mutex_lock(&shim_lock);
