@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lib/api/eject.h"
 #include "lib/api/tuning.h"
@@ -373,6 +374,19 @@ netc_status netc_compile_text(netc_context *c, const char *name, const char *tex
     return create(c, name, text, strlen(text), false, o, out, err);
 }
 
+// The error of a model's file that could not be read; names the one that was meant, if it is there.
+static netc_status fail_file(const char *path, const RtError *e, netc_error **err)
+{
+    static const char *const suffixes[] = {".net", ".bin"};
+    char meant[1024];
+    for (int i = 0; access(path, F_OK) && i < 2; i++) {
+        const int n = snprintf(meant, sizeof meant, "%s%s", path, suffixes[i]);
+        if (n < (int)sizeof meant && !access(meant, F_OK))
+            return lib_fail(err, NETC_INVALID, "%s; did you mean %s?", e->text, meant);
+    }
+    return lib_fail_rt(err, e);
+}
+
 netc_status netc_compile_file(netc_context *c, const char *path, const netc_compile_options *o,
                               netc_program **out, netc_error **err)
 {
@@ -383,7 +397,7 @@ netc_status netc_compile_file(netc_context *c, const char *path, const netc_comp
     RtError e = {0};
     rt_file_read(a, path, &bytes, &n, &e);
     netc_status status =
-        e.code ? lib_fail_rt(err, &e) : create(c, path, bytes, n, true, o, out, err);
+        e.code ? fail_file(path, &e, err) : create(c, path, bytes, n, true, o, out, err);
     arena_free(a);
     return status;
 }

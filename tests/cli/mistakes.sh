@@ -63,6 +63,7 @@ wrong "unexpected ','" "$NETC" <(printf 'model m(x: f32[3]) { return max(x, , 1)
 # data: the input and the file
 for file in wide flat whole; do wrong "input 'image': $file.npy holds " "$NETC" train m.net --data image=$file.npy --data label=y.npy --device cpu; done
 holds "the model expects f32[*, 3]"
+wrong "cannot open m: No such file or directory; did you mean m.net?" "$NETC" run m
 wrong "input 'label': cannot open none.npy" "$NETC" train m.net --data image=x.npy --data label=none.npy --device cpu
 wrong "input 'image' of 'net' is f32[8, 3], and wide.npy holds f32[8, 4]" "$NETC" run m.net --input image=wide.npy -o y=out.npy --device cpu
 wrong "input 'image' of 'net' is f32[8, 3], and whole.npy holds i32[8, 3]" "$NETC" run m.net --input image=whole.npy -o y=out.npy --device cpu
