@@ -11,8 +11,8 @@ static void set_part(Sharding *s, const Node *x, AttrKey key, int axis, int64_t 
     attr_set_ints(s->dst, at, key, v, n);
 }
 
-// Sum of squared deviations from the mean over axes of which one is divided: those from the means of
-// the devices' parts, and those of these means (Chan, Golub and LeVeque 1979).
+// Sum of squared deviations from the mean over axes of which one is divided: those from the means
+// of the devices' parts, and those of these means (Chan, Golub and LeVeque 1979).
 static Node *sqdev(Sharding *s, const Node *x, Node *own)
 {
     Graph *g = s->dst;
@@ -25,8 +25,8 @@ static Node *sqdev(Sharding *s, const Node *x, Node *own)
     Node *total = shard_row(s, sums, 0), *y = NULL;
     for (int64_t d = 1; d < s->devices; d++)
         total = graph_binary(g, OP_add, total, shard_row(s, sums, d));
-    Node *mean = graph_binary(g, OP_mul, total,
-                              graph_full_like(g, total, 1 / (part * (double)s->devices)));
+    Node *mean =
+        graph_binary(g, OP_mul, total, graph_full_like(g, total, 1 / (part * (double)s->devices)));
     for (int64_t d = 0; d < s->devices; d++) {
         Node *sum = shard_row(s, sums, d);
         Node *apart = graph_binary(
@@ -81,8 +81,9 @@ Node *shard_build(Sharding *s, const Node *x, Share as, const Share *need)
             set_part(s, x, ATTR_sizes, as.axis, size, &at);
     }
     if (as.joins == OP_COUNT) {
-        if (x->nregions) return graph_region_node(s->dst, x->op, args, (int)x->nargs, &at,
-                                                  x->regions, (int)x->nregions);
+        if (x->nregions)
+            return graph_region_node(s->dst, x->op, args, (int)x->nargs, &at, x->regions,
+                                     (int)x->nregions);
         return graph_node(s->dst, x->op, args, (int)x->nargs, &at);
     }
     if (x->op == OP_sqdev) return sqdev(s, x, args[0]);

@@ -123,14 +123,13 @@ void shard_loop(Sharding *s, const Node *x, const LoopShares *of)
         Share as = of->param[k + 1];
         if (k >= l.carried && k < l.carried + l.scanned && as.kind == SHARE_PART) as.axis++;
         // (a term that begins with 0)
-        args[k] = as.kind == SHARE_TERM ? shard_whole(s, x->args[k])
-                                        : shard_form(s, x->args[k], as);
+        args[k] =
+            as.kind == SHARE_TERM ? shard_whole(s, x->args[k]) : shard_form(s, x->args[k], as);
     }
     args[x->nargs] = s->device;
     Graph *body = shard_body(&l, of, s->devices);
     graph_stamp(s->dst, x, x->name);
-    Node *loop =
-        graph_region_node(s->dst, OP_loop, args, (int)x->nargs + 1, x->attrs, &body, 1);
+    Node *loop = graph_region_node(s->dst, OP_loop, args, (int)x->nargs + 1, x->attrs, &body, 1);
     Node **results = NEW_ARRAY(s->dst->arena, Node *, l.body->results.n + 1);
     for (uint32_t i = 0; i < l.body->results.n; i++)
         results[i] = graph_result(s->dst, loop, (int)i);

@@ -94,7 +94,8 @@ static int view_axis(const Rule *r, int axis)
     case OP_permute: return place_in(attr_ints(x, ATTR_perm, &n), x->type.rank, axis);
     case OP_broadcast: return (int)attr_ints(x, ATTR_dims, &n)[axis];
     case OP_slice: {
-        const int64_t *start = attr_ints(x, ATTR_start, &n), *stride = attr_ints(x, ATTR_stride, &n);
+        const int64_t *start = attr_ints(x, ATTR_start, &n),
+                      *stride = attr_ints(x, ATTR_stride, &n);
         return !start[axis] && stride[axis] == 1 && x->type.dim[axis] == t->dim[axis] ? axis : -1;
     }
     case OP_pad: return x->type.dim[axis] == t->dim[axis] ? axis : -1;

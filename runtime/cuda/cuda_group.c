@@ -28,7 +28,7 @@ const char cuda_group_ptx[] =
     ".visible .entry trade(.param .u64 p_room, .param .u64 p_to, .param .u64 p_from, "
     ".param .u32 p_words, .param .u32 p_each, .param .u32 p_n, .param .u32 p_self, "
     ".param .u32 p_most)\n{\n"
-    ".reg .pred p;\n"
+    ".reg .pred p, q;\n.reg .b64 begin, now;\n"
     ".reg .b32 t, step, words, each, n, self, most, done, next, half, peer, i, v, at, seen;\n"
     ".reg .b64 to, from, room, other, dst, src, a, b;\n"
     "ld.param.u64 room, [p_room];\nld.param.u64 to, [p_to];\nld.param.u64 from, [p_from];\n"
@@ -50,14 +50,17 @@ const char cuda_group_ptx[] =
     "add.u64 a, dst, b;\nst.global.u32 [a], v;\nadd.u32 i, i, step;\nbra word;\n"
     "worded:\nadd.u32 peer, peer, 1;\nbra push;\n"
     "pushed:\nfence.acq_rel.sys;\nbar.sync 0;\n"
-    // thread t tells member t, and waits for it
+    // thread t tells member t, and waits for it: a minute, since one that has failed never comes
     "setp.ge.u32 p, t, n;\n@p bra met;\n"
     "mul.wide.u32 a, t, 8;\nadd.u64 a, room, a;\nld.global.u64 other, [a + 128];\n"
     "mul.wide.u32 b, self, 4;\nadd.u64 a, other, b;\n"
     "st.release.sys.global.u32 [a + 64], next;\n"
     "mul.wide.u32 b, t, 4;\nadd.u64 a, room, b;\n"
+    "mov.u64 begin, %globaltimer;\n"
     "spin:\nld.acquire.sys.global.u32 seen, [a + 64];\n"
-    "sub.u32 seen, seen, next;\nsetp.lt.s32 p, seen, 0;\n@p bra spin;\n"
+    "sub.u32 seen, seen, next;\nsetp.lt.s32 p, seen, 0;\n"
+    "mov.u64 now, %globaltimer;\nsub.u64 now, now, begin;\nsetp.gt.u64 q, now, 60000000000;\n"
+    "@q trap;\n@p bra spin;\n"
     "met:\nbar.sync 0;\n"
     // words[half + peer] to part peer
     "mov.u32 peer, 0;\n"

@@ -198,8 +198,8 @@ static RtCode group_spoil(RtStream *s, void *to, size_t bytes, RtError *e)
 
 static RtCode group_copy_kernel(RtStream *s, void *to, const void *from, size_t bytes, RtError *e)
 {
-    EACH_MEMBER(s, one->copy_kernel(own, group_address(g, d, to), group_address(g, d, from), bytes,
-                                    e));
+    EACH_MEMBER(
+        s, one->copy_kernel(own, group_address(g, d, to), group_address(g, d, from), bytes, e));
 }
 
 static RtCode group_wait(RtStream *s, double seconds, RtError *e)
@@ -262,8 +262,9 @@ static RtCode group_stream_new(RtDevice *device, const RtSessionOptions *o, RtSt
     Group *g = group_of(device);
     *out = NULL;
     if (o && o->stream)
-        return rt_fail(e, RT_USER, "a session on %s cannot run on a stream of the caller's, which "
-                                   "belongs to one device",
+        return rt_fail(e, RT_USER,
+                       "a session on %s cannot run on a stream of the caller's, which "
+                       "belongs to one device",
                        device->name);
     GroupStream *s = calloc(1, sizeof *s);
     if (!s) return rt_fail(e, RT_OOM, "out of memory");
@@ -374,11 +375,10 @@ RtCode group_fork(GroupStream *s, RtError *e)
 
 RtCode group_join(GroupStream *s, RtError *e)
 {
-    EACH_MEMBER((RtStream *)s,
-                !d ? RT_OK
-                : one->event_record(s->here[d], own, e)
-                    ? e->code
-                    : one->event_wait(s->s[0], s->here[d], e));
+    EACH_MEMBER((RtStream *)s, !d ? RT_OK
+                               : one->event_record(s->here[d], own, e)
+                                   ? e->code
+                                   : one->event_wait(s->s[0], s->here[d], e));
 }
 
 static RtCode collect(GroupStream *s, char *to, const char *from, size_t bytes, bool each, int k,
@@ -390,8 +390,7 @@ static RtCode collect(GroupStream *s, char *to, const char *from, size_t bytes, 
                           each ? source + (size_t)d * bytes : source, bytes, RT_D2D, NULL, e));
 }
 
-static RtCode trade(GroupStream *s, void *to, const void *from, size_t bytes, bool each,
-                    RtError *e)
+static RtCode trade(GroupStream *s, void *to, const void *from, size_t bytes, bool each, RtError *e)
 {
     const unsigned words = (unsigned)(bytes / sizeof(uint32_t));
     EACH_MEMBER((RtStream *)s,
@@ -422,8 +421,8 @@ static RtCode group_agree(RtStream *s, void *record, RtError *e)
 {
     char *errors = group_stream(s)->room + words_bytes(group_stream(s)->g);
     if (group_exchange(s, errors, record, sizeof(ProgError), false, e)) return e->code;
-    EACH_MEMBER(s, one->take_error(own, group_address(g, d, record), group_address(g, d, errors),
-                                   g->n, e));
+    EACH_MEMBER(
+        s, one->take_error(own, group_address(g, d, record), group_address(g, d, errors), g->n, e));
 }
 
 static void *group_number(RtDevice *d)
@@ -553,8 +552,9 @@ RtCode rt_group_open(const char *name, RtDevice *const *members, int n, RtDevice
     for (int d = 0; d < n; d++) {
         if (members[d]->units < g->base.units) g->base.units = members[d]->units;
         if (members[d]->ops != g->one || strcmp(members[d]->target, members[0]->target))
-            rt_fail(e, RT_USER, "%s is %s and %s is %s: devices that share the work of a step are "
-                                "of one kind",
+            rt_fail(e, RT_USER,
+                    "%s is %s and %s is %s: devices that share the work of a step are "
+                    "of one kind",
                     members[0]->name, members[0]->target, members[d]->name, members[d]->target);
     }
     if (!e->code) {

@@ -36,8 +36,8 @@ static void find_args(GroupModule *m, const Program *p)
     m->gemm = NEW_ARRAY(m->arena, Args, p->ngemms + 1);
     // (a program that is only measured has no steps)
     for (int i = 0; i < p->ngemms; i++) {
-        m->gemm[i] = (Args){prog_gemm_args(&p->gemms[i]),
-                            NEW_ARRAY(m->arena, bool, PROG_MAX_GEMM_ARGS)};
+        m->gemm[i] =
+            (Args){prog_gemm_args(&p->gemms[i]), NEW_ARRAY(m->arena, bool, PROG_MAX_GEMM_ARGS)};
         memset(m->gemm[i].address, true, (size_t)m->gemm[i].n);
     }
     for (int i = 0; i < p->nentries; i++)
@@ -48,9 +48,8 @@ static void find_args(GroupModule *m, const Program *p)
             const ProgGemm *g = &p->gemms[s->index];
             m->gemm[s->index] = args_of(m->arena, s->args, s->nargs);
             if (g->follower)
-                m->kernel[g->follower - 1] =
-                    args_of(m->arena, s->args + prog_gemm_args(g) + g->kernel_args,
-                            g->follower_args);
+                m->kernel[g->follower - 1] = args_of(
+                    m->arena, s->args + prog_gemm_args(g) + g->kernel_args, g->follower_args);
         }
 }
 
@@ -159,8 +158,7 @@ RtCode group_launch(RtStream *stream, RtModule *module, int kernel, void *const 
     RtSlot *slot = calloc(n, sizeof *slot);
     void **own = calloc(n, sizeof *own);
     if (!slot || !own) rt_fail(e, RT_OOM, "out of memory");
-    for (int d = 0; d < s->g->n && !e->code; d++)
-        launch_on(s, m, d, kernel, argv, slot, own, e);
+    for (int d = 0; d < s->g->n && !e->code; d++) launch_on(s, m, d, kernel, argv, slot, own, e);
     free(slot);
     free(own);
     return e->code;

@@ -8,7 +8,7 @@
 
 enum { INVALID_VALUE = 1, NO_CONTEXT = 201, MOST_DEVICES = 16, MOST_CONTEXTS = 64 };
 
-static char context_of[MOST_DEVICES]; // an address is a context
+static char context_of[MOST_DEVICES];                   // an address is a context
 static _Thread_local CuContext contexts[MOST_CONTEXTS]; // a thread's stack of current ones
 static _Thread_local int ncontexts;
 
@@ -83,7 +83,8 @@ bool shim_belongs(const struct CUmod_st *m, CuStream s, void *const *params, con
     }
     for (int i = 0; sizes && sizes[i]; i++) {
         void *p;
-        if (sizes[i] < sizeof p) continue; // (an address, a number, or a map, which begins with one)
+        if (sizes[i] < sizeof p)
+            continue; // (an address, a number, or a map, which begins with one)
         memcpy(&p, params[i], sizeof p);
         if (!shim_here(p, s)) return false;
     }
