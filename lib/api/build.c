@@ -152,6 +152,7 @@ static void run_pipeline(void *arg)
                       .memory_limit = p->settings.memory_limit,
                       .kept_bytes = job->kept,
                       .devices = p->settings.devices,
+                      .odd_batch = !build_is_main(b),
                       .skip = p->settings.skip_passes,
                       .verify_last = !dir && !getenv("NETC_VERIFY"),
                       .dump = dir ? dump_module : NULL,

@@ -147,7 +147,8 @@ Graph *pass_shard(Graph *g, Module *m, const PassOptions *o)
     const Entry *entry = entry_of(m, g);
     if (o->devices < 2 || o->references) return g;
     if (!any_divided(g, o->devices)) {
-        if (entry && entry->kind == ENTRY_TRAIN && any_data(g)) refuse(g, entry, o->devices);
+        if (entry && entry->kind == ENTRY_TRAIN && any_data(g) && !o->odd_batch)
+            refuse(g, entry, o->devices);
         return g;
     }
     Sharding s = shard_begin(g, graph_beside(g), o->devices, shard_find(g, NULL, o->devices));

@@ -121,7 +121,7 @@ static char *training_of(Arena *a, const Fuzz *f, int64_t number)
 {
     Buf b = buf_new(a);
     Random r = of_number(f, number, 5);
-    training_print(random_next(&r), &b);
+    training_print(random_next(&r), side_devices(f->o.device), &b);
     return b.data;
 }
 

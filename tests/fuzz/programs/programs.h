@@ -87,7 +87,8 @@ extern const char draft_header[]; // what stands at the top of a file of drafts
 bool apart_print(const Draft *d, const Statement *s, Buf *out);
 
 // -- training.c -----------------------------------------------------------------------------------
-void training_print(uint64_t seed, Buf *out); // a file of its own: model t and how it is trained
+// A file of its own: model t and how it is trained, with a batch that the devices can divide.
+void training_print(uint64_t seed, int devices, Buf *out);
 
 // -- what statements share ------------------------------------------------------------------------
 

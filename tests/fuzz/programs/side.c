@@ -16,6 +16,13 @@ const char *optional_passes(Arena *a, const char *but)
     return list.data;
 }
 
+int side_devices(const char *device)
+{
+    int n = 1;
+    for (const char *p = device; (p = strchr(p, ',')); p++) n++;
+    return n;
+}
+
 netc_status side_open(netc_context *c, const char *text, const char *device, const Variant *v,
                       uint64_t seed, Side *out, netc_error **err)
 {
@@ -28,8 +35,7 @@ netc_status side_open(netc_context *c, const char *text, const char *device, con
     o.no_reuse = v->no_reuse;
     o.memory_limit = v->memory_limit;
     o.target = strncmp(device, "cuda", 4) ? "cpu" : "cuda";
-    o.devices = 1;
-    for (const char *p = device; (p = strchr(p, ',')); p++) o.devices++;
+    o.devices = side_devices(device);
     so.seed = (int64_t)(seed % 1000003);
     *out = (Side){0};
     netc_status status = netc_compile_text(c, "programs.net", text, &o, &out->program, err);

@@ -55,7 +55,7 @@ static void print_layer(const char *pattern, int number, int width, Buf *out)
     buf_char(out, '\n');
 }
 
-void training_print(uint64_t seed, Buf *out)
+void training_print(uint64_t seed, int devices, Buf *out)
 {
     Random r = {seed};
     int classes = 2 + random_below(&r, 11), n = random_below(&r, 4);
@@ -66,7 +66,7 @@ void training_print(uint64_t seed, Buf *out)
                "    return reshape(transpose(x, [1, 0, 2]), [batch, -1])\n}\n"
                "model t(n0: f32[batch, %d], i1: i32[batch] in "
                "0..%d) {\n    h = n0\n",
-               SOME(&r, sizes), SOME(&r, sizes), classes);
+               SOME(&r, sizes) * devices, SOME(&r, sizes), classes);
     for (int i = 0; i < n; i++) {
         print_layer(SOME(&r, layers), i, SOME(&r, sizes), out);
     }

@@ -49,6 +49,7 @@ typedef struct Side {
     netc_program *program;
     netc_session *session;
 } Side;
+int side_devices(const char *device); // how many it names
 netc_status side_open(netc_context *c, const char *text, const char *device, const Variant *v,
                       uint64_t seed, Side *out, netc_error **err);
 void side_close(Side *s);

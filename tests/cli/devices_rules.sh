@@ -1,0 +1,48 @@
+#!/bin/bash
+# What several devices compute of a divided batch: every rule, against the evaluator of the undivided program, and whole
+# trainings against those of one device.
+. "$(dirname "$0")/../lib.sh"
+
+NETS=$ROOT/tests/net/devices
+for f in "$NETS"/*.net; do
+    for devices in cpu,cpu cpu,cpu,cpu cpu,cpu,cpu,cpu; do
+        expect 0 "" env NETC_CHECK_FUSED=1 "$NETC" check "$f" --device $devices
+    done
+done
+
+expect 0 "" "$NETC" run --device cpu "$ROOT/tests/modes/tables.net" -o x=x.npy -o y=y.npy
+DATA=(--data x=x.npy --data y=y.npy)
+# same NAME FILE OPTION...: the losses of one CPU and of [devices].
+same() {
+    local name=$1 file=$2 d; shift 2
+    for d in cpu $devices; do
+        expect 0 "" "$NETC" train "$file" "${DATA[@]}" --device $d --report-every 1 --log $d.jsonl -q "$@"
+    done
+    for d in $devices; do
+        awk -v tolerance=1e-4 -f "$ROOT/tests/modes/compare.awk" cpu.jsonl $d.jsonl >said && pass || fail "$name on $d: $(cat said)"
+    done
+}
+cat >m.net <<'N'
+use nn
+use optim
+dim batch = 12
+model m(x: f32[batch, 8], y: f32[batch]) {
+    h = batch_norm(dropout(relu(linear(x, 16) as first), 0.2)) as norm
+    h = h + 0.1 * normal([batch, 16], 1)
+    return loss = mse((linear(h, 1) as last)[:, 0], y), contrast = mean(matmul(h, transpose(h)))
+}
+train m {
+    minimize loss
+    clip clip_global_norm(1.0)
+    update adam(lr = 0.01)
+}
+N
+devices="cpu,cpu cpu,cpu,cpu"
+same "a training" m.net --steps 20
+# The last, smaller batch of an epoch is computed whole where it cannot be divided.
+devices="cpu,cpu,cpu,cpu,cpu,cpu"
+same "a last, smaller batch" m.net --epochs 1 --keep-last
+expect 1 "cannot be divided among 5 devices" "$NETC" train m.net "${DATA[@]}" --device cpu,cpu,cpu,cpu,cpu
+holds "choose a multiple of 5: -D batch=15"
+
+finish
