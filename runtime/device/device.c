@@ -36,13 +36,16 @@ static RtCode open_list(const char *name, RtDevice **out, RtError *e)
         p += n > 0; // the comma
         const int len = (int)strcspn(p, ",");
         snprintf(one, sizeof one, "%s%.*s", n && *p >= '0' && *p <= '9' ? "cuda:" : "", len, p);
-        for (int i = 0; i < n; i++)
-            if (cuda_number(one) >= 0 && !strcmp(member[i]->name, one))
-                rt_fail(e, RT_USER, "'%s' names %s twice", name, one);
         if (n == PROG_MAX_DEVICES)
             rt_fail(e, RT_USER, "'%s' names more than %d devices", name, PROG_MAX_DEVICES);
         if (e->code || open_named(one, &member[n], e)) break;
         n++;
+        // (by what was opened: cuda:0 is also 'cuda' and 'auto')
+        for (int i = 0; i < n - 1 && !e->code; i++)
+            if (member[i]->ops->cuda && !strcmp(member[i]->name, member[n - 1]->name))
+                rt_fail(e, RT_USER, "'%s' names %s twice; name each GPU once", name,
+                        member[i]->name);
+        if (e->code) break;
     }
     if (!e->code) rt_group_open(name, member, n, out, e);
     for (int i = 0; i < n && e->code; i++) rt_device_close(member[i]);

@@ -45,4 +45,10 @@ same "a last, smaller batch" m.net --epochs 1 --keep-last
 expect 1 "cannot be divided among 5 devices" "$NETC" train m.net "${DATA[@]}" --device cpu,cpu,cpu,cpu,cpu
 holds "choose a multiple of 5: -D batch=15"
 
+# A GPU is named once, by whatever name.
+needs_shim
+for d in cuda:0,0 cuda,0 cuda:0,auto cuda:1,01 cuda:1,0,cuda:1; do
+    expect 1 "twice; name each GPU once" env SHIM_DEVICES=2 LD_LIBRARY_PATH="$BUILD/shim" "$NETC" train m.net "${DATA[@]}" --device $d
+done
+
 finish
