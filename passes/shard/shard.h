@@ -36,9 +36,11 @@ bool share_same(Share a, Share b);
 
 // shard_rules.c: what a device has of x, which is no loop and no result of one, if it has shares
 // [in] of its operands; need[k]: the share of operand k from which it computes that. uses: by id,
-// how often a value is read.
+// how often a value is read. A view, or what is ordered along an axis, that is a part though it needs
+// operand 0 whole is computed whole and then cut (shard_is_cut).
 Share share_rule(const Node *x, const Share *in, const uint32_t *uses, int64_t devices,
                  Share *need);
+bool shard_is_cut(const Node *x, Share as, const Share *need);
 // The axis of [to] that is divided if [axis] of [from] is, the elements being in the same order;
 // -1: none.
 int share_reshaped(const Type *from, const Type *to, int axis, int64_t devices);
@@ -60,6 +62,7 @@ typedef struct Sharding {
 // shard_form.c: images in another share.
 Node *shard_whole(Sharding *s, const Node *x);
 Node *shard_part(Sharding *s, const Node *x, int axis);
+Node *shard_cut(Sharding *s, Node *whole, int axis); // the device's part of it
 Node *shard_form(Sharding *s, const Node *x, Share as); // (a term: only what has that share)
 // [own] of every device, flat: (devices, elements); and that of device d.
 Node *shard_of_all(Sharding *s, Node *own);

@@ -70,6 +70,10 @@ Node *shard_build(Sharding *s, const Node *x, Share as, const Share *need)
     Node **args = NEW_ARRAY(s->dst->arena, Node *, x->nargs + 1);
     for (uint32_t k = 0; k < x->nargs; k++) args[k] = shard_form(s, x->args[k], need[k]);
     graph_stamp(s->dst, x, x->name);
+    if (shard_is_cut(x, as, need)) {
+        s->whole[x->id] = graph_node(s->dst, x->op, args, (int)x->nargs, x->attrs);
+        return shard_cut(s, s->whole[x->id], as.axis);
+    }
     Attrs at = attrs_copy(x->attrs);
     if (as.kind == SHARE_PART) {
         const int64_t size = x->type.dim[as.axis] / s->devices;

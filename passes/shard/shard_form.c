@@ -93,8 +93,7 @@ Node *shard_whole(Sharding *s, const Node *x)
     return s->whole[x->id] = y;
 }
 
-// The device's part of y.
-static Node *cut(Sharding *s, Node *y, int axis)
+Node *shard_cut(Sharding *s, Node *y, int axis)
 {
     Graph *g = s->dst;
     Node *args[MAX_RANK + 1] = {y};
@@ -140,7 +139,7 @@ Node *shard_part(Sharding *s, const Node *x, int axis)
         for (uint32_t k = 0; k < x->nargs; k++) args[k] = shard_part(s, x->args[k], axis);
         y = graph_node(s->dst, x->op, args, (int)x->nargs, x->attrs);
     } else {
-        y = cut(s, shard_whole(s, x), axis);
+        y = shard_cut(s, shard_whole(s, x), axis);
     }
     s->part_axis[x->id] = axis;
     return s->part[x->id] = y;

@@ -112,6 +112,29 @@ static int view_axis(const Rule *r, int axis)
     }
 }
 
+// The axis of a result that takes the place of the divided axis of an operand, but of which a device
+// needs more than its part of that; -1: none that can be divided.
+static int mixed_axis(const Rule *r, int axis)
+{
+    const Type *from = &r->x->args[0]->type, *to = &r->x->type;
+    if (r->x->op == OP_reshape) {
+        const int64_t outer = before(from, axis);
+        for (axis = to->rank - 1; axis > 0 && before(to, axis) > outer;) axis--;
+    }
+    return axis < to->rank && to->dim[axis] % r->devices == 0 ? axis : -1;
+}
+
+// Computed by every device from whole operands, of which it goes on with its part: what follows is
+// divided again.
+static Share part_of_whole(const Rule *r)
+{
+    for (uint32_t k = 0; k < r->x->nargs; k++) {
+        const int axis = is_part(r, k) ? mixed_axis(r, r->in[k].axis) : -1;
+        if (axis >= 0) return share_part(axis);
+    }
+    return share_whole();
+}
+
 static Share view(const Rule *r)
 {
     const Node *x = r->x;
@@ -123,7 +146,7 @@ static Share view(const Rule *r)
         return share_part(to);
     }
     if (node_has(x, OPF_PERMUTES) && stays_term(r, 0)) return r->need[0] = share_term();
-    return share_whole();
+    return part_of_whole(r);
 }
 
 // -- reductions and what is ordered along an axis -------------------------------------------------
@@ -161,7 +184,8 @@ static Share reduce(const Rule *r)
 
 static Share ordered(const Rule *r)
 {
-    if (!is_part(r, 0) || r->in[0].axis == attr_int(r->x, ATTR_axis, 0)) return share_whole();
+    if (!is_part(r, 0)) return share_whole();
+    if (r->in[0].axis == attr_int(r->x, ATTR_axis, 0)) return part_of_whole(r);
     return r->need[0] = r->in[0];
 }
 
@@ -216,7 +240,12 @@ static Share gather(const Rule *r)
         r->need[1] = r->in[1];
         return share_part(axis + r->in[1].axis);
     }
-    if (!is_part(r, 0) || r->in[0].axis == axis) return share_whole();
+    if (!is_part(r, 0)) return share_whole();
+    if (r->in[0].axis == axis) { // any element of the whole, by a part of the indices
+        if (!rank || x->args[1]->type.dim[0] % r->devices) return share_whole();
+        r->need[1] = share_part(0);
+        return share_part(axis);
+    }
     r->need[0] = r->in[0];
     return share_part(r->in[0].axis < axis ? r->in[0].axis : r->in[0].axis + rank - 1);
 }
@@ -277,4 +306,10 @@ Share share_rule(const Node *x, const Share *in, const uint32_t *uses, int64_t d
     case CLS_INDEX: return node_has(x, OPF_SCATTERS) ? scatter(&r) : share_whole();
     default: return share_whole();
     }
+}
+
+bool shard_is_cut(const Node *x, Share as, const Share *need)
+{
+    return as.kind == SHARE_PART && need[0].kind == SHARE_WHOLE &&
+           (node_class(x) == CLS_VIEW || node_class(x) == CLS_SCAN);
 }
