@@ -45,6 +45,10 @@ bool shard_is_cut(const Node *x, Share as, const Share *need);
 // -1: none.
 int share_reshaped(const Type *from, const Type *to, int axis, int64_t devices);
 
+// shard_local.c: whether the part of an index along an axis that device d has, for every d, only
+// names places of part d of an axis whose parts have [size] elements.
+bool shard_is_local(const Node *index, int axis, int64_t size, int64_t devices);
+
 // A graph while it is rewritten; arrays by id of the nodes of src.
 typedef struct Sharding {
     const Graph *src;

@@ -65,6 +65,16 @@ static Node *added_updates(Sharding *s, const Node *x, Node **args, Attrs *at)
     return graph_cast(g, graph_binary(g, OP_add, data, updates), x->type.dtype);
 }
 
+// A part of an index as places in the device's part of the indexed axis.
+static Node *within_part(Sharding *s, Node *index, int64_t size)
+{
+    Graph *g = s->dst;
+    const DType t = index->type.dtype;
+    Node *first = graph_binary(g, OP_mul, s->device, graph_const_int(g, DT_I64, size));
+    first = graph_broadcast_to(g, graph_cast(g, first, t), &index->type);
+    return graph_binary(g, OP_sub, index, first);
+}
+
 Node *shard_build(Sharding *s, const Node *x, Share as, const Share *need)
 {
     Node **args = NEW_ARRAY(s->dst->arena, Node *, x->nargs + 1);
@@ -74,6 +84,9 @@ Node *shard_build(Sharding *s, const Node *x, Share as, const Share *need)
         s->whole[x->id] = graph_node(s->dst, x->op, args, (int)x->nargs, x->attrs);
         return shard_cut(s, s->whole[x->id], as.axis);
     }
+    if ((x->op == OP_gather || node_has(x, OPF_SCATTERS)) && need[0].kind == SHARE_PART &&
+        need[0].axis == attr_int(x, ATTR_axis, 0))
+        args[1] = within_part(s, args[1], args[0]->type.dim[need[0].axis]);
     Attrs at = attrs_copy(x->attrs);
     if (as.kind == SHARE_PART) {
         const int64_t size = x->type.dim[as.axis] / s->devices;

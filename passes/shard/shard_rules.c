@@ -232,10 +232,25 @@ static Share product(const Rule *r)
 
 // -- access by index ------------------------------------------------------------------------------
 
+// Whether part [at] of the index of x names places of a device's part of the indexed axis only, so
+// that this can be divided.
+static bool stays_in_part(const Rule *r, int at)
+{
+    const Type *data = &r->x->args[0]->type, *index = &r->x->args[1]->type;
+    const int64_t n = data->dim[attr_int(r->x, ATTR_axis, 0)];
+    return index->rank && index->dim[at] % r->devices == 0 && n % r->devices == 0 &&
+           shard_is_local(r->x->args[1], at, n / r->devices, r->devices);
+}
+
 static Share gather(const Rule *r)
 {
     const Node *x = r->x;
     const int axis = (int)attr_int(x, ATTR_axis, 0), rank = x->args[1]->type.rank;
+    const int at = is_part(r, 1) ? r->in[1].axis : 0;
+    if (is_part(r, 0) && r->in[0].axis == axis && stays_in_part(r, at)) {
+        r->need[0] = r->in[0], r->need[1] = share_part(at);
+        return share_part(axis + at);
+    }
     if (is_part(r, 1)) {
         r->need[1] = r->in[1];
         return share_part(axis + r->in[1].axis);
@@ -250,8 +265,9 @@ static Share gather(const Rule *r)
     return share_part(r->in[0].axis < axis ? r->in[0].axis : r->in[0].axis + rank - 1);
 }
 
-// scatter(data, index, updates): divided along an axis that they have in common, or, for sums,
-// each device adds its part of the updates to its term.
+// scatter(data, index, updates): divided along an axis that they have in common or, if the updates
+// of each part stay in it, along the indexed one; or, for sums, each device adds its part of the
+// updates to its term.
 static Share scatter(const Rule *r)
 {
     const Node *x = r->x;
@@ -262,6 +278,10 @@ static Share scatter(const Rule *r)
         return r->in[k];
     }
     const bool divided = is_part(r, 1) || (is_part(r, 2) && r->in[2].axis == axis);
+    if (divided && stays_in_part(r, 0)) {
+        r->need[1] = share_part(0);
+        return r->need[0] = r->need[2] = share_part(axis);
+    }
     if (x->op != OP_scatter_add || !divided) return share_whole();
     r->need[1] = share_part(0), r->need[2] = share_part(axis);
     double v;

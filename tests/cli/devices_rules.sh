@@ -45,6 +45,48 @@ same "a last, smaller batch" m.net --epochs 1 --keep-last
 expect 1 "cannot be divided among 5 devices" "$NETC" train m.net "${DATA[@]}" --device cpu,cpu,cpu,cpu,cpu
 holds "choose a multiple of 5: -D batch=15"
 
+# most BYTES NAME: the training step exchanges no value of more.
+most() {
+    expect 0 "" "$NETC" "$2.net" --target cuda --devices 2 --entries train --emit plan -q
+    awk -v most="$1" '/^ +[0-9]+ +exchange / {
+        for (i = 3; $i !~ /^\(/;) i++
+        v = $(i - 2) * ($(i - 1) ~ /^KB/ ? 1024 : $(i - 1) ~ /^MB/ ? 1048576 : 1)
+        n++
+        if (v > most) { print; bad = 1 }
+    } END { exit bad || !n }' "$W/.out" >said && pass || fail "$2 exchanges more than $1 bytes: $(cat said)"
+}
+# Two views of each example in one batch, as contrastive losses have them: only their codes are exchanged whole.
+cat >pairs.net <<'N'
+use nn
+use optim
+dim batch = 64
+model m(one: f32[batch, 32, 32], other: f32[batch, 32, 32]) {
+    h = tanh(linear(concat([one, other]), 32) as first)
+    z = linear(mean(h, 1), 8) as last
+    return loss = cross_entropy(matmul(z, transpose(z)), (iota(2 * batch) + batch) % (2 * batch))
+}
+train m {
+    minimize loss
+    update adam(lr = 0.01)
+}
+N
+most 16384 pairs
+# An element of each row of a large product.
+cat >rows.net <<'N'
+use nn
+use optim
+dim batch = 64
+model m(x: f32[batch, 8], label: i32[batch, 2] in 0..4096) {
+    likely = log_softmax(linear(x, 4096) as head)
+    return loss = -mean(take_along_axis(likely, label))
+}
+train m {
+    minimize loss
+    update adam(lr = 0.01)
+}
+N
+most 140000 rows
+
 # A GPU is named once, by whatever name.
 needs_shim
 for d in cuda:0,0 cuda,0 cuda:0,auto cuda:1,01 cuda:1,0,cuda:1; do
