@@ -7,12 +7,16 @@
 #include "passes/passes.h"
 #include "passes/shard/shard.h"
 
-static const uint32_t *count_uses(const Graph *g)
+static Uses find_uses(const Graph *g)
 {
-    uint32_t *uses = NEW_ARRAY(g->arena, uint32_t, g->nodes.n + 1);
-    for (uint32_t i = 0; i < g->nodes.n; i++)
-        for (uint32_t k = 0; k < g->nodes.at[i]->nargs; k++) uses[g->nodes.at[i]->args[k]->id]++;
-    for (uint32_t i = 0; i < g->results.n; i++) uses[g->results.at[i]->id]++;
+    const Uses uses = {NEW_ARRAY(g->arena, uint32_t, g->nodes.n + 1),
+                       NEW_ARRAY(g->arena, const Node *, g->nodes.n + 1)};
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        const Node *x = g->nodes.at[i];
+        for (uint32_t k = 0; k < x->nargs; k++)
+            uses.n[x->args[k]->id]++, uses.by[x->args[k]->id] = x;
+    }
+    for (uint32_t i = 0; i < g->results.n; i++) uses.n[g->results.at[i]->id]++;
     return uses;
 }
 
@@ -25,7 +29,7 @@ static bool is_divided(const Node *x, int64_t devices)
 Share *shard_find(const Graph *g, const Share *param, int64_t devices)
 {
     Share *of = NEW_ARRAY(g->arena, Share, g->nodes.n + 1);
-    const uint32_t *uses = count_uses(g);
+    const Uses uses = find_uses(g);
     Share **results = NEW_ARRAY(g->arena, Share *, g->nodes.n + 1);
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         const Node *x = g->nodes.at[i];
@@ -42,7 +46,7 @@ Share *shard_find(const Graph *g, const Share *param, int64_t devices)
             const Share *r = results[x->args[0]->id];
             of[i] = r ? r[attr_int(x, ATTR_index, 0)] : share_whole();
         } else {
-            of[i] = share_rule(x, in, uses, devices, need);
+            of[i] = share_rule(x, in, &uses, devices, need);
         }
     }
     return of;
@@ -63,7 +67,7 @@ Sharding shard_begin(const Graph *src, Graph *dst, int64_t devices, Share *share
                       .results = NEW_ARRAY(a, Node **, n)};
 }
 
-static void image(Sharding *s, const Node *x, const uint32_t *uses)
+static void image(Sharding *s, const Node *x, const Uses *uses)
 {
     Share *in = NEW_ARRAY(s->dst->arena, Share, 2 * x->nargs + 1), *need = in + x->nargs;
     for (uint32_t k = 0; k < x->nargs; k++) in[k] = s->share[x->args[k]->id];
@@ -84,7 +88,7 @@ static void image(Sharding *s, const Node *x, const uint32_t *uses)
 
 void shard_nodes(Sharding *s)
 {
-    const uint32_t *uses = count_uses(s->src);
+    const Uses uses = find_uses(s->src);
     for (uint32_t i = 0; i < s->src->nodes.n; i++) {
         const Node *x = s->src->nodes.at[i];
         if (s->own[i] || node_class(x) == CLS_ROOT) continue;
@@ -94,7 +98,7 @@ void shard_nodes(Sharding *s)
             memcpy(s->whole[i]->type.sym, x->type.sym, sizeof x->type.sym);
             s->own[i] = shard_part(s, x, 0);
         } else {
-            image(s, x, uses);
+            image(s, x, &uses);
         }
     }
     for (uint32_t i = 0; i < s->src->roots.n; i++) {

@@ -34,12 +34,16 @@ static inline Share share_term(void)
 }
 bool share_same(Share a, Share b);
 
+// How often the values of a graph are read, its results included, and by which node last; by id.
+typedef struct Uses {
+    uint32_t *n;
+    const Node **by;
+} Uses;
+
 // shard_rules.c: what a device has of x, which is no loop and no result of one, if it has shares
-// [in] of its operands; need[k]: the share of operand k from which it computes that. uses: by id,
-// how often a value is read. A view, or what is ordered along an axis, that is a part though it needs
+// [in] of its operands; need[k]: the share of operand k from which it computes that. A view, or what is ordered along an axis, that is a part though it needs
 // operand 0 whole is computed whole and then cut (shard_is_cut).
-Share share_rule(const Node *x, const Share *in, const uint32_t *uses, int64_t devices,
-                 Share *need);
+Share share_rule(const Node *x, const Share *in, const Uses *uses, int64_t devices, Share *need);
 bool shard_is_cut(const Node *x, Share as, const Share *need);
 // The axis of [to] that is divided if [axis] of [from] is, the elements being in the same order;
 // -1: none.

@@ -10,7 +10,7 @@ bool share_same(Share a, Share b)
 typedef struct Rule {
     const Node *x;
     const Share *in;
-    const uint32_t *uses;
+    const Uses *uses;
     int64_t devices;
     Share *need;
 } Rule;
@@ -24,7 +24,7 @@ static bool is_part(const Rule *r, uint32_t k)
 // other readers.
 static bool stays_term(const Rule *r, uint32_t k)
 {
-    return r->in[k].kind == SHARE_TERM && r->uses[r->x->args[k]->id] == 1;
+    return r->in[k].kind == SHARE_TERM && r->uses->n[r->x->args[k]->id] == 1;
 }
 
 static Share all_parts(const Rule *r, int axis)
@@ -265,6 +265,15 @@ static Share gather(const Rule *r)
     return share_part(r->in[0].axis < axis ? r->in[0].axis : r->in[0].axis + rank - 1);
 }
 
+// Whether it takes less to tell all devices the updates than to add up what each makes of its own:
+// few rows of a large table. (What is added to another term is exchanged with it.)
+static bool has_few_updates(const Rule *r)
+{
+    const Node *x = r->x, *by = r->uses->by[x->id];
+    if (r->uses->n[x->id] == 1 && by && (by->op == OP_add || by->op == OP_sub)) return false;
+    return type_bytes(&x->args[1]->type) + type_bytes(&x->args[2]->type) < type_bytes(&x->type);
+}
+
 // scatter(data, index, updates): divided along an axis that they have in common or, if the updates
 // of each part stay in it, along the indexed one; or, for sums, each device adds its part of the
 // updates to its term.
@@ -283,10 +292,12 @@ static Share scatter(const Rule *r)
         return r->need[0] = r->need[2] = share_part(axis);
     }
     if (x->op != OP_scatter_add || !divided) return share_whole();
-    r->need[1] = share_part(0), r->need[2] = share_part(axis);
     double v;
     const Share out = sum_of_parts(x);
-    if (out.kind == SHARE_TERM && stays_term(r, 0)) return r->need[0] = share_term();
+    const bool joins = out.kind == SHARE_TERM && stays_term(r, 0);
+    if (!joins && has_few_updates(r)) return share_whole();
+    r->need[1] = share_part(0), r->need[2] = share_part(axis);
+    if (joins) return r->need[0] = share_term();
     if (out.kind == SHARE_TERM && node_const_value(x->args[0], &v) && v == 0) return out;
     return (Share){.kind = SHARE_WHOLE, .joins = OP_sum};
 }
@@ -307,7 +318,7 @@ static Share slice_or_update(const Rule *r)
     return share_whole();
 }
 
-Share share_rule(const Node *x, const Share *in, const uint32_t *uses, int64_t devices, Share *need)
+Share share_rule(const Node *x, const Share *in, const Uses *uses, int64_t devices, Share *need)
 {
     const Rule r = {x, in, uses, devices, need};
     for (uint32_t k = 0; k < x->nargs; k++) need[k] = share_whole();

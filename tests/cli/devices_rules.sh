@@ -87,6 +87,21 @@ train m {
 N
 most 140000 rows
 
+# Few rows of a table: these are exchanged, not the table's gradient.
+cat >table.net <<'N'
+use nn
+use optim
+dim batch = 64
+model m(word: i32[batch] in 0..20000, y: f32[batch]) {
+    return loss = mse(linear(embedding(word, 20000, 16) as words, 1)[:, 0], y)
+}
+train m {
+    minimize loss
+    update sgd(lr = 0.01)
+}
+N
+most 4096 table
+
 # A GPU is named once, by whatever name.
 needs_shim
 for d in cuda:0,0 cuda,0 cuda:0,auto cuda:1,01 cuda:1,0,cuda:1; do
