@@ -133,14 +133,29 @@ static const Entry *entry_of(const Module *m, const Graph *g)
     return NULL;
 }
 
+// The dim that counts the examples of a (micro-)batch; NULL: a number does.
+static const DimBinding *batch_dim(const Entry *entry)
+{
+    for (uint32_t i = 0; i < entry->dims.n; i++)
+        if (entry->dims.at[i].is_batch) return &entry->dims.at[i];
+    return NULL;
+}
+
+// Whether it is a training step of which the devices cannot share the work.
+static bool is_odd_step(const Graph *g, const Entry *entry, int devices)
+{
+    if (!entry || entry->kind != ENTRY_TRAIN || !any_data(g)) return false;
+    const DimBinding *batch = batch_dim(entry);
+    return (batch ? batch->value : entry->batch) % devices != 0;
+}
+
 static void refuse(const Graph *g, const Entry *entry, int devices)
 {
-    const DimBinding *batch = NULL;
-    for (uint32_t i = 0; i < entry->dims.n; i++)
-        if (entry->dims.at[i].is_batch) batch = &entry->dims.at[i];
+    const DimBinding *batch = batch_dim(entry);
+    const int64_t examples = batch ? batch->value : entry->batch;
     Diag *d = diag_error(g->diags, entry->loc,
-                         "the batch of %lld examples cannot be divided among %d devices",
-                         (long long)entry->batch, devices);
+                         "the %sbatch of %lld examples cannot be divided among %d devices",
+                         examples < entry->batch ? "micro-" : "", (long long)examples, devices);
     if (batch)
         diag_note(g->diags, d, "choose a multiple of %d: -D %s=%lld", devices, batch->name,
                   (long long)((batch->value / devices + 1) * devices));
@@ -150,11 +165,11 @@ Graph *pass_shard(Graph *g, Module *m, const PassOptions *o)
 {
     const Entry *entry = entry_of(m, g);
     if (o->devices < 2 || o->references) return g;
-    if (!any_divided(g, o->devices)) {
-        if (entry && entry->kind == ENTRY_TRAIN && any_data(g) && !o->odd_batch)
-            refuse(g, entry, o->devices);
+    if (is_odd_step(g, entry, o->devices) && !o->odd_batch) {
+        refuse(g, entry, o->devices);
         return g;
     }
+    if (!any_divided(g, o->devices)) return g;
     Sharding s = shard_begin(g, graph_beside(g), o->devices, shard_find(g, NULL, o->devices));
     Attrs number = {0};
     attr_set_int(&number, ATTR_low_bound, 0);

@@ -45,6 +45,28 @@ same "a last, smaller batch" m.net --epochs 1 --keep-last
 expect 1 "cannot be divided among 5 devices" "$NETC" train m.net "${DATA[@]}" --device cpu,cpu,cpu,cpu,cpu
 holds "choose a multiple of 5: -D batch=15"
 
+# Micro-batches, of a number that the devices do not divide.
+sed 's/minimize loss/accumulate 3; minimize loss/' m.net | tr ';' '\n' >micro.net
+devices="cpu,cpu cpu,cpu,cpu,cpu"
+same "micro-batches" micro.net --steps 8
+expect 1 "the micro-batch of 10 examples cannot be divided among 4 devices" "$NETC" train micro.net "${DATA[@]}" -D batch=10 --device cpu,cpu,cpu,cpu
+
+# The draws are those of one device, to the bit.
+cat >draws.net <<'N'
+dim batch = 12
+model draws(x: f32[batch, 8]) {
+    loop i in 0..3 { emit a = normal([batch, 8], 1) + x; emit b = uniform([3], 0, 1) }
+    return a, b, c = uniform([batch, 7], 0, 1), d = where(bernoulli([batch, 8], 0.5), x, 0), e = random_bits([4, batch], bits = 16)
+}
+N
+echo 'model rows() { return x = cast(iota([12, 8], 1), f32) }' >rows.net
+expect 0 "" "$NETC" run rows.net --device cpu -o x=rows.npy
+for d in cpu cpu,cpu,cpu; do
+    expect 0 '"a":' "$NETC" run draws.net --input x=rows.npy --device $d --json
+    cp .out draws.$d
+done
+cmp -s draws.cpu draws.cpu,cpu,cpu && pass || fail "draws differ: $(head -c 300 draws.cpu draws.cpu,cpu,cpu)"
+
 # most BYTES NAME: the training step exchanges no value of more.
 most() {
     expect 0 "" "$NETC" "$2.net" --target cuda --devices 2 --entries train --emit plan -q
@@ -101,6 +123,8 @@ train m {
 }
 N
 most 4096 table
+sed -i 's/^dim batch = .*/dim batch = 64/' micro.net
+most 4096 micro
 
 # A GPU is named once, by whatever name.
 needs_shim
