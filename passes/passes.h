@@ -22,8 +22,8 @@ typedef struct PassOptions {
     int64_t chunk_bytes;
     // Devices that share the work of a step, at least 1.
     int devices;
-    // A training step whose batch they cannot divide is computed whole by each, not refused: the last,
-    // smaller batch of an epoch.
+    // A training step whose batch they cannot divide is computed whole by each, not refused: the
+    // last, smaller batch of an epoch.
     bool odd_batch;
     // Optional passes to skip, comma-separated names ("simplify,recompute"); NULL: none.
     const char *skip;

@@ -41,8 +41,9 @@ typedef struct Uses {
 } Uses;
 
 // shard_rules.c: what a device has of x, which is no loop and no result of one, if it has shares
-// [in] of its operands; need[k]: the share of operand k from which it computes that. A view, or what is ordered along an axis, that is a part though it needs
-// operand 0 whole is computed whole and then cut (shard_is_cut).
+// [in] of its operands; need[k]: the share of operand k from which it computes that. A view, or what
+// is ordered along an axis, that is a part though it needs operand 0 whole is computed whole and
+// then cut (shard_is_cut).
 Share share_rule(const Node *x, const Share *in, const Uses *uses, int64_t devices, Share *need);
 bool shard_is_cut(const Node *x, Share as, const Share *need);
 // The axis of [to] that is divided if [axis] of [from] is, the elements being in the same order;

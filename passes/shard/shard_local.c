@@ -85,7 +85,8 @@ static Places places(const Node *x, int axis, int64_t devices, int depth)
     case OP_mul:
         for (int k = 0; k < 2; k++)
             if (node_const_value(x->args[k], &v) && v >= 0 && v < 1 << 30)
-                return scaled(places(x->args[!k], axis, devices, depth - 1), (int64_t)v, t, devices);
+                return scaled(places(x->args[!k], axis, devices, depth - 1), (int64_t)v, t,
+                              devices);
         break;
     case OP_permute:
     case OP_broadcast:

@@ -117,7 +117,7 @@ static int view_axis(const Rule *r, int axis)
 static int mixed_axis(const Rule *r, int axis)
 {
     const Type *from = &r->x->args[0]->type, *to = &r->x->type;
-    if (r->x->op == OP_reshape) { // the first of the axes that it is split into, or that it is part of
+    if (r->x->op == OP_reshape) { // the first axis that it is split into, or that it is part of
         const int64_t outer = before(from, axis), all = outer * from->dim[axis];
         for (axis = to->rank - 1; axis > 0 && before(to, axis) > outer;) axis--;
         while (axis + 1 < to->rank && to->dim[axis] % r->devices && before(to, axis + 1) < all)
