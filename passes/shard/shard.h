@@ -41,9 +41,9 @@ typedef struct Uses {
 } Uses;
 
 // shard_rules.c: what a device has of x, which is no loop and no result of one, if it has shares
-// [in] of its operands; need[k]: the share of operand k from which it computes that. A view, or what
-// is ordered along an axis, that is a part though it needs operand 0 whole is computed whole and
-// then cut (shard_is_cut).
+// [in] of its operands; need[k]: the share of operand k from which it computes that. A view, or
+// what is ordered along an axis, that is a part though it needs operand 0 whole is computed whole
+// and then cut (shard_is_cut).
 Share share_rule(const Node *x, const Share *in, const Uses *uses, int64_t devices, Share *need);
 bool shard_is_cut(const Node *x, Share as, const Share *need);
 // The axis of [to] that is divided if [axis] of [from] is, the elements being in the same order;
@@ -71,7 +71,7 @@ typedef struct Sharding {
 // shard_form.c: images in another share.
 Node *shard_whole(Sharding *s, const Node *x);
 Node *shard_part(Sharding *s, const Node *x, int axis);
-Node *shard_cut(Sharding *s, Node *whole, int axis); // the device's part of it
+Node *shard_cut(Sharding *s, Node *whole, int axis);    // the device's part of it
 Node *shard_form(Sharding *s, const Node *x, Share as); // (a term: only what has that share)
 // [own] of every device, flat: (devices, elements); and that of device d.
 Node *shard_of_all(Sharding *s, Node *own);

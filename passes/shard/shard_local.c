@@ -57,9 +57,9 @@ static int axis_before(const Node *x, int axis, int64_t devices)
                                                 : NULL;
     if (x->op == OP_permute) return (int)of[axis];
     for (int i = 0; i < from->rank; i++)
-        if (x->op == OP_broadcast ? of[i] == axis
-                                  : from->dim[i] % devices == 0 &&
-                                        share_reshaped(from, &x->type, i, devices) == axis)
+        if (x->op == OP_broadcast
+                ? of[i] == axis
+                : from->dim[i] % devices == 0 && share_reshaped(from, &x->type, i, devices) == axis)
             return i;
     return -1;
 }

@@ -112,8 +112,8 @@ static int view_axis(const Rule *r, int axis)
     }
 }
 
-// The axis of a result that takes the place of the divided axis of an operand, but of which a device
-// needs more than its part of that; -1: none that can be divided.
+// The axis of a result that takes the place of the divided axis of an operand, but of which a
+// device needs more than its part of that; -1: none that can be divided.
 static int mixed_axis(const Rule *r, int axis)
 {
     const Type *from = &r->x->args[0]->type, *to = &r->x->type;

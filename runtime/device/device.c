@@ -22,8 +22,10 @@ static RtCode open_named(const char *name, RtDevice **out, RtError *e)
     if (!strcmp(name, "cpu")) return rt_cpu_ops.open(0, out, e);
     int n = cuda_number(name);
     if (n >= 0) return rt_cuda_ops.open(n, out, e);
-    return rt_fail(e, RT_USER, "there is no device '%s'; use cpu, cuda, cuda:N, a list such as "
-                   "cuda:0,1, or auto", name);
+    return rt_fail(e, RT_USER,
+                   "there is no device '%s'; use cpu, cuda, cuda:N, a list such as "
+                   "cuda:0,1, or auto",
+                   name);
 }
 
 // Opens the devices of a list, "cuda:0,cuda:1" or "cuda:0,1".
@@ -65,7 +67,8 @@ RtCode rt_device_open(const char *name, const RtAllocator *a, RtDevice **out, Rt
     *out = NULL;
     const bool list = strchr(name, ',');
     if (list && a)
-        return rt_fail(e, RT_USER, "the memory of several devices (%s) cannot be the caller's", name);
+        return rt_fail(e, RT_USER, "the memory of several devices (%s) cannot be the caller's",
+                       name);
     RtCode code = list ? open_list(name, out, e) : open_named(name, out, e);
     if (code == RT_OK && a) (*out)->allocator = *a;
     return code;
