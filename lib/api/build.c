@@ -249,6 +249,21 @@ static void note_memory(const netc_program *p, const Build *b)
     }
 }
 
+// Several devices gain nothing from a step that is not divided.
+static void note_undivided(const netc_program *p, const Build *b)
+{
+    const Program *prog = b->program;
+    for (int i = 0; i < prog->nentries && prog->devices > 1; i++) {
+        const ProgEntry *e = &prog->entries[i];
+        bool any = e->kind != PK_TRAIN;
+        for (int k = 0; k < e->nsteps && !any; k++) any = e->steps[k].kind == PS_EXCHANGE;
+        if (!any)
+            lib_log(p->context,
+                    "note: '%s' is not divided: each of the %d devices computes all of it", e->name,
+                    prog->devices);
+    }
+}
+
 // Tries several plans under a memory limit, unless the first one fits and recomputes nothing.
 static void make_within(Job *job)
 {
@@ -295,6 +310,7 @@ static netc_status make(netc_program *p, Build *b, netc_error **err)
     double start = clock_now();
     if (!lib_guarded(b->arena, run_pipeline, &job)) return OUT_OF_MEMORY(err);
     if (job.status == NETC_OK && p->settings.memory_limit > 0) make_within(&job);
+    if (job.status == NETC_OK) note_undivided(p, b);
     if (job.status == NETC_OK && b->cuda && !p->settings.functional && edited_missing(p))
         find_edited(&job);
     if (job.status == NETC_OK && b->cuda) b->coming = rt_coming_new(b->program->nkernels);

@@ -58,6 +58,18 @@ expect 0 "" "$NETC" predict net.net "${DATA[@]}" --weights cpu.safetensors --dev
 [ "$(wc -l <exchanges)" -ge 10 ] && pass || fail "few exchanges: $(cat exchanges)"
 [ "$(sort exchanges | sed 's/.*(\([^#]*\)#.*/\1/' | uniq -d | grep -c weight)" = 0 ] && pass || fail "a gradient is exchanged twice"
 
+# A step that makes its own examples is computed whole by all.
+cat >made.net <<'N'
+use nn
+use optim
+model made() { return loss = mean((linear(normal([12, 3], 1), 1) as fc) ** 2) }
+train made {
+    minimize loss
+    update sgd(lr = 0.1)
+}
+N
+expect 0 "'train' is not divided: each of the 2 devices computes all of it" "$NETC" train made.net --steps 2 --device cpu,cpu
+
 # More than two devices add up large terms in parts.
 cat >wide.net <<'N'
 use nn
