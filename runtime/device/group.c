@@ -294,8 +294,12 @@ static void group_event_free(RtEvent *event)
 {
     GroupEvent *v = (GroupEvent *)event;
     if (!v) return;
-    for (int d = 0; d < v->g->n; d++)
-        if (v->v[d]) v->g->one->event_free(v->v[d]);
+    RtError ignored = {0};
+    for (int d = 0; d < v->g->n; d++) {
+        if (!v->v[d] || group_enter(v->g, d, &ignored)) continue;
+        v->g->one->event_free(v->v[d]);
+        group_leave(v->g, d);
+    }
     free(v);
 }
 
