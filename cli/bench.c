@@ -184,8 +184,8 @@ static netc_status compile_once(const Bench *b, const char *dir, netc_dataset *d
     double begin = clock_now();
     if (status == NETC_OK) netc_context_prepare(ctx, b->a->device);
     if (status == NETC_OK)
-        status = open_program(&c, ctx, b->a->device, &b->a->entries, data, NULL, &p,
-                              b->err);
+        status = open_program(&c, ctx, device_target(b->a->device), device_count(b->a->device),
+                              &b->a->entries, data, NULL, &p, b->err);
     if (status == NETC_OK) status = netc_session_create(p, b->a->device, NULL, &s, b->err);
     *seconds = clock_now() - begin;
     *phases = (netc_phases){.size = sizeof *phases};
@@ -315,7 +315,8 @@ static netc_status run(BenchArgs *a, netc_context *ctx, netc_error **err)
     }
     netc_status status = open_data(ctx, &a->timing.data, NULL, &d, err);
     if (status == NETC_OK)
-        status = open_program(&a->common, ctx, a->device, &a->entries, d, NULL, &p, err);
+        status = open_program(&a->common, ctx, NULL, device_count(a->device), &a->entries, d, NULL,
+                              &p, err);
     if (status == NETC_OK) status = netc_session_create(p, a->device, NULL, &s, err);
     if (status == NETC_OK) {
         describe(&b, ctx, s);

@@ -155,8 +155,9 @@ int device_count(const char *device);          // how many it names
 // Sets *target for --target of verbs that run nothing. sm_XX is CUDA for that architecture; the
 // source in a model.bin is compiled again for it. false: an error was reported.
 bool take_target(const char *asked, netc_compile_options *c, const char **target);
-// Compiles the model, which is the first word, for the --device. entries: those that will be run; NULL or none: all.
-netc_status open_program(const Common *c, netc_context *ctx, const char *device,
+// Compiles the model, which is the first word. devices: that share the work. entries: those that
+// will be run; NULL or none: all.
+netc_status open_program(const Common *c, netc_context *ctx, const char *target, int devices,
                          const StringList *entries, const netc_dataset *data,
                          const netc_dataset *eval_data, netc_program **out, netc_error **err);
 // Adds files to a data set; words are "NAME=FILE" or "NAME=FILE:PART".

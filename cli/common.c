@@ -124,14 +124,14 @@ int device_count(const char *device)
     return n;
 }
 
-netc_status open_program(const Common *c, netc_context *ctx, const char *device,
+netc_status open_program(const Common *c, netc_context *ctx, const char *target, int devices,
                          const StringList *entries, const netc_dataset *data,
                          const netc_dataset *eval_data, netc_program **out, netc_error **err)
 {
     NETC_INIT(netc_compile_options, o);
     compile_options(c, &o);
-    o.target = device_target(device);
-    o.devices = device_count(device);
+    o.target = target;
+    o.devices = devices;
     o.data = data;
     o.eval_data = eval_data;
     o.entries = entries ? entries->at : NULL;

@@ -103,7 +103,8 @@ static netc_status run(void *args, netc_context *ctx, netc_error **err)
     netc_status status = open_data(ctx, &a->data, &a->images, &d, err);
     if (status == NETC_OK && !d) status = netc_dataset_create(ctx, &d, err);
     if (status == NETC_OK)
-        status = open_program(&a->common, ctx, a->device, &entries, d, d, &p, err);
+        status = open_program(&a->common, ctx, device_target(a->device), device_count(a->device),
+                              &entries, d, d, &p, err);
     if (status == NETC_OK)
         status = open_session(p, a->device, a->seed, &a->weights, &a->set, &s, err);
     if (status == NETC_OK) note_untrained(s, &a->weights, &a->common);

@@ -194,8 +194,8 @@ static netc_status run(void *args, netc_context *ctx, netc_error **err)
     netc_context_prepare(ctx, a->device);
     netc_status status = netc_tokenizer_open(a->tokenizer, &o, &tokenizer, err);
     if (status == NETC_OK)
-        status =
-            open_program(&a->common, ctx, a->device, &entries, NULL, NULL, &p, err);
+        status = open_program(&a->common, ctx, device_target(a->device), device_count(a->device),
+                              &entries, NULL, NULL, &p, err);
     if (status == NETC_OK)
         status = open_session(p, a->device, a->seed, &a->weights, &a->set, &s, err);
     if (status == NETC_OK) note_untrained(s, &a->weights, &a->common);

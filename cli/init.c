@@ -18,8 +18,8 @@ static netc_status run(void *args, netc_context *ctx, netc_error **err)
     InitArgs *a = args;
     netc_program *p = NULL;
     netc_session *s = NULL;
-    netc_status status =
-        open_program(&a->common, ctx, a->device, NULL, NULL, NULL, &p, err);
+    netc_status status = open_program(&a->common, ctx, device_target(a->device),
+                                      device_count(a->device), NULL, NULL, NULL, &p, err);
     if (status == NETC_OK)
         status = open_session(p, a->device, a->seed, &a->weights, &a->set, &s, err);
     NETC_INIT(netc_save_options, o);

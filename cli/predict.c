@@ -33,8 +33,8 @@ static netc_status name_file(PredictArgs *a, netc_context *ctx, const netc_datas
 {
     netc_program *p = NULL;
     const StringList entries = {&(const char *){a->entry}, 1};
-    netc_status status =
-        open_program(&a->common, ctx, a->device, &entries, d, NULL, &p, err);
+    netc_status status = open_program(&a->common, ctx, device_target(a->device),
+                                      device_count(a->device), &entries, d, NULL, &p, err);
     const char *entry = status == NETC_OK ? a->entry ? a->entry : model_of(p) : NULL;
     char list[400] = "";
     int n = 0, count = entry ? netc_output_count(p, entry) : 0;

@@ -320,8 +320,8 @@ static netc_status run(void *args, netc_context *ctx, netc_error **err)
     netc_status status = open_data(ctx, &a->timing.data, NULL, &d, err);
     o.data = d;
     if (status == NETC_OK)
-        status =
-            open_program(&a->common, ctx, a->device, &entries, d, NULL, &p, err);
+        status = open_program(&a->common, ctx, device_target(a->device), device_count(a->device),
+                              &entries, d, NULL, &p, err);
     const char *entry = status == NETC_OK ? entry_of(p, a->entry) : NULL;
     if (status == NETC_OK) status = netc_session_create(p, a->device, NULL, &s, err);
     if (status == NETC_OK) status = netc_profile(s, entry, &o, &r, err);

@@ -33,7 +33,8 @@ static netc_status check(void *args, netc_context *ctx, netc_error **err)
     CheckArgs *a = args;
     netc_program *p = NULL;
     char *report = NULL;
-    netc_status status = open_program(&a->common, ctx, a->device, NULL, NULL, NULL, &p, err);
+    netc_status status =
+        open_program(&a->common, ctx, NULL, device_count(a->device), NULL, NULL, NULL, &p, err);
     if (status == NETC_OK)
         status = a->kernel ? netc_check_kernel(p, a->device, a->kernel, &report, err)
                            : netc_check(p, a->device, a->seed, &report, err);

@@ -166,8 +166,8 @@ static netc_status train(TrainArgs *a, netc_context *ctx, Display *d, netc_error
         status = netc_dataset_random_windows(a->o.data, err);
     if (status == NETC_OK) status = open_data(ctx, &a->eval_data, &a->images, &a->o.eval_data, err);
     if (status == NETC_OK)
-        status = open_program(&a->common, ctx, a->device, &entries, a->o.data,
-                              a->o.eval_data, &p, err);
+        status = open_program(&a->common, ctx, device_target(a->device), device_count(a->device),
+                              &entries, a->o.data, a->o.eval_data, &p, err);
     if (status == NETC_OK)
         status = open_session(p, a->device, a->seed, &a->weights, &a->set, &s, err);
     if (status == NETC_OK) {

@@ -126,6 +126,7 @@ typedef struct Build {
     struct Build *next;
     Arena *arena;
     bool cuda;
+    bool any_gpu; // compiled before the program knew a GPU: fits all, and is slower on each
     const char *define;  // an additional "name=value", or ""
     const char *entry;   // the only entry that is elaborated, or "" for all
     const char *choices; // a checkpoint's choice table, the only source of schedules; or NULL

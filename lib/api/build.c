@@ -308,6 +308,7 @@ static netc_status make(netc_program *p, Build *b, netc_error **err)
 {
     Job job = {.p = p, .b = b, .err = err};
     double start = clock_now();
+    b->any_gpu = b->cuda && !p->settings.arch && !p->cuda_arch;
     if (!lib_guarded(b->arena, run_pipeline, &job)) return OUT_OF_MEMORY(err);
     if (job.status == NETC_OK && p->settings.memory_limit > 0) make_within(&job);
     if (job.status == NETC_OK) note_undivided(p, b);
@@ -335,8 +336,8 @@ static Build *find(netc_program *p, bool cuda, const char *define, const char *e
                    const char *choices)
 {
     for (Build *b = p->builds; b; b = b->next)
-        if (b->cuda == cuda && !strcmp(b->define, define) && holds_entry(b, entry) &&
-            same_choices(b, choices))
+        if (b->cuda == cuda && !(b->any_gpu && p->cuda_arch) && !strcmp(b->define, define) &&
+            holds_entry(b, entry) && same_choices(b, choices))
             return b;
     return NULL;
 }

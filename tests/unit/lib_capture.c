@@ -1,6 +1,7 @@
 // Runs that are part of a CUDA graph of the caller's: launched with other contents of the same
 // memory, among runs outside of it, beside sessions that run one by one; and what cannot be part
 // of one. On the first GPU, which may be the host's shim.
+#include "lib/lib.h"
 #include "tests/unit/api.h"
 #include "tests/unit/driver.h"
 
@@ -612,6 +613,22 @@ static void test_prepared(unsigned seed)
     netc_session_free(plain);
 }
 
+// A program that is compiled for CUDA before a GPU is known is compiled again for the session's.
+static void test_target(void)
+{
+    netc_program *p = NULL;
+    netc_session *s = NULL;
+    netc_error *err = NULL;
+    NETC_INIT(netc_compile_options, o);
+    o.target = "cuda";
+    FINE(netc_compile_text(ctx, "capture.net", text, &o, &p, &err));
+    CHECK(p->builds && p->builds->any_gpu);
+    FINE(netc_session_create(p, "cuda:0", NULL, &s, &err));
+    CHECK(s->loaded && !s->loaded->build->any_gpu);
+    netc_session_free(s);
+    netc_program_release(p);
+}
+
 int main(void)
 {
     netc_error *err = NULL;
@@ -625,6 +642,7 @@ int main(void)
         for (int ours = 0; ours < 2; ours++) test_random(ours, seed);
     test_chain();
     test_refused();
+    test_target();
     test_deleted();
     test_training();
     test_temporaries();
