@@ -168,7 +168,8 @@ netc_status run_plan(Run *r, const char *record, netc_error **err)
     if (status == NETC_OK) status = session_entry(s, "train", &r->l, &r->e, err);
     if (status == NETC_OK) status = fit_met(s->program->settings.memory_limit, r->e, err);
     if (status == NETC_OK) status = need_data(r->e, o->data, "--data", err);
-    if (status == NETC_OK && !r->e->rows) status = check_made(r, err);
+    const bool fixed = o->data && r->e->ninputs; // (bind_rows says what is wrong with the inputs)
+    if (status == NETC_OK && !r->e->rows && !fixed) status = check_made(r, err);
     if (status == NETC_OK && o->data)
         status = bind_rows(s, r->l, r->e, o->data, &examples, err);
     if (status == NETC_OK)

@@ -129,10 +129,10 @@ holds "note: meant.net:7: in a loop, finite differences follow also what 'stop_g
 
 # No op of the table is missing from the model, but the one no .net text leads to, parameters of
 # regions (dumps write them in the region's head) and the mark of an error; extern.net is about `extern`,
-# fuse/element.net about `own` and `native`, shim/grouped.sh about `repair`.
+# fuse/element.net about `own` and `native`, shim/grouped.sh about `repair`, cli/devices.sh about `device` and `exchange`.
 "$NETC" --emit ir "$P" > ir.net; "$NETC" --emit grad "$P" > grad.net
 for op in $(grep -oE '^(EW|RE|SC|OP)\([a-z_0-9]+' "$ROOT/ir/ops.def" | cut -d'(' -f2); do
-    case $op in dynamic_slice|region_param|poison|extern|own|native|repair) continue ;; esac
+    case $op in dynamic_slice|region_param|poison|extern|own|native|repair|device|exchange) continue ;; esac
     grep -qE "(= |^ *)$op\(" ir.net grad.net && pass || fail "primitives.net has no '$op'"
 done
 # More than fits is refused at once, before the process would be killed.
