@@ -12,7 +12,7 @@ import time
 import torch
 import torch.distributed as dist
 
-from torch_times import arguments
+from torch_times import arguments, stepped
 
 
 class Step(torch.nn.Module):
@@ -39,17 +39,7 @@ def measure(rank, network, mode):
     step()
     torch.cuda.synchronize()
     first = time.time() - begin
-    for _ in range(8):
-        step()
-    times = []
-    for _ in range(30):
-        a, b = torch.cuda.Event(True), torch.cuda.Event(True)
-        a.record()
-        step()
-        b.record()
-        times.append((a, b))
-    torch.cuda.synchronize()
-    return sorted(a.elapsed_time(b) for a, b in times)[15] / 1e3, first
+    return stepped(step), first
 
 
 def run(rank, count, names, modes):

@@ -30,6 +30,15 @@ def elapsed(fn):
     return begin, end
 
 
+def stepped(step, n=30):
+    """Median seconds of a training step, timed by events."""
+    for _ in range(8):
+        step()
+    times = [elapsed(step) for _ in range(n)]
+    torch.cuda.synchronize()
+    return sorted(a.elapsed_time(b) for a, b in times)[n // 2] / 1e3
+
+
 def graphed(fn, n=25, fill=5):
     """Median seconds of a call: n replays of a CUDA graph of as many calls as fill so many ms, timed by events."""
     s = torch.cuda.Stream()

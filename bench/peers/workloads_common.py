@@ -10,7 +10,7 @@ import time
 
 import torch
 
-from torch_times import arguments
+from torch_times import arguments, stepped
 
 modes, names = arguments()
 tiny, tf32 = "--tiny" in names, "--tf32" in names
@@ -145,17 +145,7 @@ def measure(networks, in_f32=(), eager=()):
                     continue
                 torch.cuda.synchronize()
                 first = time.time() - begin
-                for _ in range(8):
-                    step()
-                times = []
-                for _ in range(30):
-                    a, b = torch.cuda.Event(True), torch.cuda.Event(True)
-                    a.record()
-                    step()
-                    b.record()
-                    times.append((a, b))
-                torch.cuda.synchronize()
-                seconds = sorted(a.elapsed_time(b) for a, b in times)[15] / 1e3
+                seconds = stepped(step)
                 print(json.dumps({"name": name, "mode": mode, "seconds": seconds, "first": round(first, 1), "version": torch.__version__,
                                   "bytes": torch.cuda.max_memory_allocated()}), flush=True)
             except Exception as e:  # left out, with its reason
