@@ -34,7 +34,7 @@ typedef struct CodegenOptions {
     bool no_side_by_side; // one launch per group
     bool print_each;      // print kernels equal to earlier ones, too; the program is the same
     bool tf32;            // f32 contractions may use tensor cores
-    int devices;          // that share the work of a step, at least 1
+    int devices;          // that share the work of a step; 0 or 1: one
     const char *choices;  // choice table to store in the program, or NULL
     const ScheduleSource *schedules; // NULL: the cost model's
     LaunchLog *log;                  // receives every lowered launch, or NULL

@@ -101,6 +101,20 @@ bool op_keeps_one(Op reduction)
     return acc != ACC_NONE && acc != ACC_PLACE && acc != ACC_MOMENTS;
 }
 
+Op op_joining(Op reduction)
+{
+    for (int op = 0; op < OP_COUNT; op++)
+        if (op_table[op].running && op_table[op].reduces == reduction) return op_table[op].joins;
+    return OP_COUNT;
+}
+
+Op op_reducing(Op joins)
+{
+    for (int op = 0; op < OP_COUNT; op++)
+        if (op_table[op].running && op_table[op].joins == joins) return op_table[op].reduces;
+    return OP_COUNT;
+}
+
 bool op_is_flat(Op op)
 {
     static const char *const gradient[OP_COUNT] = {

@@ -123,6 +123,10 @@ static inline const OpInfo *op_info(Op op)
 }
 // Its accumulator is one value, which combines with others of its kind.
 bool op_keeps_one(Op reduction);
+// The op that combines two partial results of a reduction, and the reduction of an op that does;
+// OP_COUNT: none.
+Op op_joining(Op reduction);
+Op op_reducing(Op joins);
 bool op_is_flat(Op op); // constant almost everywhere: the gradient column says zero
 bool op_parse(const char *name, Op *out);
 const char *attr_name(AttrKey k);

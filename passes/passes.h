@@ -20,7 +20,7 @@ typedef struct PassOptions {
     // Bytes of a product computed per iteration of a loop over chunks of rows; 0: depends on the
     // memory limit.
     int64_t chunk_bytes;
-    // Devices that share the work of a step, at least 1.
+    // Devices that share the work of a step; 0 or 1: one.
     int devices;
     // A training step whose batch they cannot divide is computed whole by each, not refused: the
     // last, smaller batch of an epoch.

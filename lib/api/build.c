@@ -249,11 +249,11 @@ static void note_memory(const netc_program *p, const Build *b)
     }
 }
 
-// Several devices gain nothing from a step that is not divided.
+// Several devices gain nothing from a step that is not divided. (A last, smaller batch may be so.)
 static void note_undivided(const netc_program *p, const Build *b)
 {
     const Program *prog = b->program;
-    for (int i = 0; i < prog->nentries && prog->devices > 1; i++) {
+    for (int i = 0; i < prog->nentries && prog->devices > 1 && !*b->define; i++) {
         const ProgEntry *e = &prog->entries[i];
         bool any = e->kind != PK_TRAIN;
         for (int k = 0; k < e->nsteps && !any; k++) any = e->steps[k].kind == PS_EXCHANGE;

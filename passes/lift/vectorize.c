@@ -46,14 +46,6 @@ typedef struct Fold {
     bool negative;
 } Fold;
 
-static Op reduction(Op joins)
-{
-    for (int op = 0; op < OP_COUNT; op++)
-        if (op_info((Op)op)->running && op_info((Op)op)->joins == joins)
-            return op_info((Op)op)->reduces;
-    return OP_COUNT;
-}
-
 // False: it is more than that, or another value is computed from it.
 static bool find_fold(const Loop *l, uint32_t k, const uint32_t *readers, Fold *out)
 {
@@ -68,7 +60,7 @@ static bool find_fold(const Loop *l, uint32_t k, const uint32_t *readers, Fold *
     } else if (next->nargs == 2 && (next->args[0] == was || next->args[1] == was)) {
         out->a = next->args[next->args[0] == was];
     }
-    out->reduce = reduction(out->joins);
+    out->reduce = op_reducing(out->joins);
     return out->a && out->reduce != OP_COUNT;
 }
 

@@ -76,6 +76,8 @@ Node *shard_form(Sharding *s, const Node *x, Share as); // (a term: only what ha
 // [own] of every device, flat: (devices, elements); and that of device d.
 Node *shard_of_all(Sharding *s, Node *own);
 Node *shard_row(Sharding *s, Node *all, int64_t d);
+// The rows of [all] combined, in their order on every device.
+Node *shard_combine(Sharding *s, Node *all, Op op);
 // The value whose terms, or partial results of another reduction, the devices have.
 Node *shard_join(Sharding *s, Node *own, Op reduction);
 
@@ -83,7 +85,7 @@ Node *shard_join(Sharding *s, Node *own, Op reduction);
 Node *shard_build(Sharding *s, const Node *x, Share as, const Share *need);
 
 // shard_loop.c
-// What a device has of the parameters and of the results of a loop. first: by parameter.
+// What a device has of the parameters and of the results of a loop.
 typedef struct LoopShares {
     Share *param, *result; // param[0] is the counter's
 } LoopShares;
@@ -93,7 +95,6 @@ void shard_loop(Sharding *s, const Node *loop, const LoopShares *of);
 // shard.c
 // By id: shares of all values of a graph, given those of its parameters (NULL: an entry's graph).
 Share *shard_find(const Graph *g, const Share *param, int64_t devices);
-Share shard_result(const Graph *g, const Share *of, const Node *x); // of a node, or of a `get`
 // Creates the images of all nodes that have none, and the roots.
 void shard_nodes(Sharding *s);
 Sharding shard_begin(const Graph *src, Graph *dst, int64_t devices, Share *shares);

@@ -22,9 +22,7 @@ static Node *sqdev(Sharding *s, const Node *x, Node *own)
     const double part = (double)type_extent(&own->type, axes, n);
     Node *sums = shard_of_all(s, graph_reduce(g, OP_sum, own, axes, n, false)),
          *squares = shard_of_all(s, graph_reduce(g, OP_sqdev, own, axes, n, false));
-    Node *total = shard_row(s, sums, 0), *y = NULL;
-    for (int64_t d = 1; d < s->devices; d++)
-        total = graph_binary(g, OP_add, total, shard_row(s, sums, d));
+    Node *total = shard_combine(s, sums, OP_add), *y = NULL;
     Node *mean =
         graph_binary(g, OP_mul, total, graph_full_like(g, total, 1 / (part * (double)s->devices)));
     for (int64_t d = 0; d < s->devices; d++) {

@@ -28,33 +28,22 @@ Node *shard_row(Sharding *s, Node *x, int64_t d)
                          x->type.dim + 1);
 }
 
-static Op joining(Op reduction)
+Node *shard_combine(Sharding *s, Node *all, Op op)
 {
-    switch (reduction) {
-    case OP_max: return OP_maximum;
-    case OP_min: return OP_minimum;
-    case OP_prod: return OP_mul;
-    default: return OP_add;
-    }
-}
-
-// The rows of x combined, in their order on every device.
-static Node *combined(Sharding *s, Node *x, Op op)
-{
-    Node *y = shard_row(s, x, 0);
-    for (int64_t d = 1; d < s->devices; d++) y = graph_binary(s->dst, op, y, shard_row(s, x, d));
+    Node *y = shard_row(s, all, 0);
+    for (int64_t d = 1; d < s->devices; d++) y = graph_binary(s->dst, op, y, shard_row(s, all, d));
     return y;
 }
 
 Node *shard_join(Sharding *s, Node *own, Op reduction)
 {
     Graph *g = s->dst;
-    const Op op = joining(reduction);
+    const Op op = op_joining(reduction);
     const Type t = own->type;
     const int64_t n = type_count(&t), part[2] = {s->devices, n / s->devices};
     if (s->devices == 2 || n % s->devices || type_bytes(&t) <= LARGE)
-        return graph_reshape(g, combined(s, shard_of_all(s, own), op), t.rank, t.dim);
-    Node *mine = combined(s, exchange(s, graph_reshape(g, own, 2, part), true), op);
+        return graph_reshape(g, shard_combine(s, shard_of_all(s, own), op), t.rank, t.dim);
+    Node *mine = shard_combine(s, exchange(s, graph_reshape(g, own, 2, part), true), op);
     return graph_reshape(g, exchange(s, mine, false), t.rank, t.dim);
 }
 

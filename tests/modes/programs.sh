@@ -3,8 +3,8 @@
 # shim: each day a third of them, the next one a day later (SEED); SHIM_ALL=1: all three. `make fuzz` tries others, for long;
 # tests/fuzz/programs_gpu.sh tries them on a GPU. FUZZ_SEED: other programs.
 . "$(dirname "$0")/../lib.sh"
-cpu=340 shim=50 noise=400 # (all ops are in each third of those on the CPU)
-case $BUILD in *asan*) cpu=70 shim=10 noise=100 ;; esac # the sanitizers take ten times as long
+cpu=340 shim=50 noise=400 devices=40 # (all ops are in each third of those on the CPU)
+case $BUILD in *asan*) cpu=70 shim=10 noise=100 devices=8 ;; esac # the sanitizers take ten times as long
 
 # (as in cli/check.sh: 40 % of the compiler's time less)
 printf '#!/bin/sh\nexec %s "$@" -O1 -fno-ivopts -fstrict-aliasing\n' "${CC:-cc}" >cc
@@ -32,6 +32,8 @@ ops=$(sed -n 's/^ops that no program had://p' "$W/log")
 [ "$cpu" -lt 340 ] || [ "$ops" = " native repair device exchange extern own poison" ] && pass || fail "the generator makes no:$ops"
 # The bound admits every rounding: the evaluator's own, falling otherwise.
 fuzz noise $noise --device noise
+# Steps that two devices share.
+fuzz devices $devices --device cpu,cpu --size small
 if command -v g++ >/dev/null || command -v "${SHIM_CXX:-}" >/dev/null; then
     export LD_LIBRARY_PATH=$BUILD/shim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
     fuzz shim $shim --device cuda:0 --size tiny

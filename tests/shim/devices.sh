@@ -16,6 +16,10 @@ run() {
 }
 run 2 -D batch=$((2 + 2 * (RANDOM % 4))) -D width=$((1 + RANDOM % 12)) --precision $([ $((RANDOM % 2)) = 0 ] && echo f32 || echo bf16)
 run 3 -D batch=$((3 + 3 * (RANDOM % 3))) -D width=$((1 + RANDOM % 12))
+# Loops with exchanges in their bodies, and reductions over the divided axis.
+for n in loops reduce; do
+    expect 0 "tensors, worst" "$NETC" check "$ROOT/tests/net/devices/$n.net" --device cuda:0,1 --cache-dir ''
+done
 SHIM_CUT='* 6ll);=>* 0ll);' NETC_CHECK_FUSED=1 \
     "$NETC" check "$net" --device cuda:0,1 --cache-dir '' >"$W/cut" 2>&1 && fail "all take the first part" || pass # (a planted error)
 
