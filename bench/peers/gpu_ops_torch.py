@@ -31,6 +31,14 @@ def slope(f):
     return g
 
 
+def slopes(f):
+    """Likewise with respect to both of the first two arguments."""
+    def g(x, w, *rest):
+        x, w = x.detach().requires_grad_(), w.detach().requires_grad_()
+        return torch.autograd.grad(f(x, w, *rest), (x, w))
+    return g
+
+
 def last(x):  # images with channels last, (B, H, W, C), as PyTorch sees them, and back
     return x.movedim(-1, 1)
 
@@ -117,6 +125,8 @@ OPS = dict(
     matrix_vector=torch.matmul, vector_matrix=torch.matmul, batch_vector=lambda a, x: torch.einsum("bij,bj->bi", a, x),
     outer=lambda x, y: x[:, None] * y, gram_long=lambda a, b: a.t() @ b, thin=torch.matmul,
     bilinear=lambda x, w, y: torch.einsum("bi,oij,bj->bo", x, w, y), middle=lambda x, w: torch.einsum("bhwc,wk->bhkc", x, w),
+    middle_rows=lambda x, w: torch.einsum("bhwc,hk->bkwc", x, w), middle_colors=lambda x, w: torch.einsum("bhwc,wk->bhkc", x, w),
+    middle_slopes=slopes(lambda x, w, y: (torch.einsum("btc,ts->bsc", x, w) * y).sum()),
     distances=lambda x, y: (x * x).sum(1)[:, None] + (y * y).sum(1) - 2 * x @ y.t(),
     distances_direct=lambda x, y: (x[:, None] - y).square().sum(-1).sqrt(), quadratic=lambda x, a: ((x @ a) * x).sum(1),
     linear_relu=lambda x, w, b: F.linear(x, w, b).relu(),

@@ -57,9 +57,10 @@ Cost kernel_cost(const Program *p, int kernel, const Rates *r)
 static Cost product(const Program *p, int gemm, int64_t more_bytes, const Rates *r)
 {
     const ProgGemm *g = &p->gemms[gemm];
-    int64_t bytes = g->batch * (g->m * g->k * prog_dtype_bytes(g->a_type) +
-                                g->k * g->n * prog_dtype_bytes(g->b_type) +
-                                (1 + g->residual) * g->m * g->n * prog_dtype_bytes(g->c_type));
+    // (an operand without a stride is the same for the whole batch)
+    int64_t bytes = (g->stride_a ? g->batch : 1) * g->m * g->k * prog_dtype_bytes(g->a_type) +
+                    (g->stride_b ? g->batch : 1) * g->k * g->n * prog_dtype_bytes(g->b_type) +
+                    g->batch * (1 + g->residual) * g->m * g->n * prog_dtype_bytes(g->c_type);
     for (int i = 0; i < 3 && g->conv.kind; i++) { // windows overlap
         int64_t n = 0;
         prog_gemm_elements(g, i, &n);

@@ -113,6 +113,7 @@ Graph *pass_fuse(Graph *g, Module *m, const PassOptions *o)
     bool rows = entry && entry->rows;
     const PassOptions *small = pass_skipped(o, "fuse") ? NULL : o;
     g = fuse_split_operands(g, small);
+    g = fuse_batch(g, small);
     g = fuse_legalize(g, rows, small);
     g = fuse_pad(g, small);
     g = fuse_kmajor(g, small);

@@ -155,6 +155,12 @@ Graph *fuse_legalize(Graph *g, bool rows, const PassOptions *o);
 // Whether a matmul library can read operand [side] of the dot directly from [stored], through the
 // views between them.
 bool fuse_dot_reads(const Node *dot, int side, const Node *stored);
+bool fuse_dot_needs_order(const Node *dot, int side); // whether it must be copied for that
+// order[i]: which of its contracted axes has the i-th largest stride in the first operand.
+void fuse_dot_contracts(const Node *dot, int *order);
+
+// fuse_batch.c
+Graph *fuse_batch(Graph *g, const PassOptions *o); // returns the same graph if there is nothing to do
 
 // fuse_cut.c
 Graph *fuse_cut(Graph *g);

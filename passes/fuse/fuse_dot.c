@@ -13,16 +13,21 @@ static const Node *behind(const Node *n)
     return n;
 }
 
+static bool repeated(const Strides *l, int64_t axis)
+{
+    return l->dim[axis] != 1 && !l->step[axis];
+}
+
 // Whether the operand's batch axes, free axes and contracted axes (in the given order) can each be
 // merged into one axis with a stride.
 static bool reads_in_order(const Node *dot, int side, const Strides *l, const int *order)
 {
     DotAxes x = dot_axes(dot, side);
     int64_t run[MAX_RANK], extent, sb, sc, sf;
-    for (int i = 0; i < l->rank; i++)
-        if (l->dim[i] != 1 && !l->step[i])
-            return false; // repeated elements: not a matrix in
-                          // memory
+    bool repeats = false;
+    for (int i = 0; i < x.nfree; i++) repeats |= repeated(l, x.free[i]);
+    for (int i = 0; i < x.ncontract; i++) repeats |= repeated(l, x.contract[i]);
+    if (repeats) return false; // not a matrix in memory
     for (int i = 0; i < x.ncontract; i++) run[i] = x.contract[order[i]];
     if (!strides_run(l, x.batch, x.nbatch, &extent, &sb) ||
         !strides_run(l, run, x.ncontract, &extent, &sc) ||
@@ -31,8 +36,7 @@ static bool reads_in_order(const Node *dot, int side, const Strides *l, const in
     return sc <= 1 || sf <= 1;
 }
 
-// The order in which the first operand stores its contracted axes; the second one must have the
-// same order.
+// The contracted axes in the order of their strides, largest first.
 static void contraction_order(const Node *dot, const Strides *a, int *order)
 {
     int nc;
@@ -44,17 +48,28 @@ static void contraction_order(const Node *dot, const Strides *a, int *order)
     }
 }
 
+static bool reads_first(const Node *dot, const Node *stored, int *order)
+{
+    Strides l;
+    if (!strides_through(dot->args[0], stored, &l)) return false;
+    contraction_order(dot, &l, order);
+    return reads_in_order(dot, 0, &l, order);
+}
+
+// The order in which the first operand stores its contracted axes; the second one must have the
+// same order.
+void fuse_dot_contracts(const Node *dot, int *order)
+{
+    if (!reads_first(dot, behind(dot->args[0]), order)) reads_first(dot, dot->args[0], order);
+}
+
 bool fuse_dot_reads(const Node *dot, int side, const Node *stored)
 {
-    Strides l, a;
+    Strides l;
     int order[MAX_RANK];
+    if (!side) return reads_first(dot, stored, order);
     if (!strides_through(dot->args[side], stored, &l)) return false;
-    if (side) {
-        const Node *first = behind(dot->args[0]);
-        if (!fuse_dot_reads(dot, 0, first)) first = dot->args[0];
-        strides_through(dot->args[0], first, &a);
-    }
-    contraction_order(dot, side ? &a : &l, order);
+    fuse_dot_contracts(dot, order);
     return reads_in_order(dot, side, &l, order);
 }
 
@@ -87,7 +102,7 @@ static Node *canonical_operand(Graph *g, const Node *dot, int side, Node *x, int
     return graph_permute(g, x, perm);
 }
 
-static bool dot_needs_order(const Node *dot, int side)
+bool fuse_dot_needs_order(const Node *dot, int side)
 {
     return !fuse_dot_reads(dot, side, behind(dot->args[side])) &&
            !fuse_dot_reads(dot, side, dot->args[side]);
@@ -99,7 +114,7 @@ static Node *legal_dot(Graph *g, const Node *dot, Node *const *operands)
     Attrs at = attrs_copy(dot->attrs);
     for (int side = 0; side < 2; side++) {
         int64_t place[MAX_RANK], moved[MAX_RANK];
-        if (!dot_needs_order(dot, side)) continue;
+        if (!fuse_dot_needs_order(dot, side)) continue;
         args[side] = canonical_operand(g, dot, side, args[side], place);
         for (int k = 0; k < 2; k++) {
             int n;
@@ -307,7 +322,7 @@ static bool is_illegal(const Legalize *l, const Node *n, bool rows)
     }
     for (uint32_t k = 0; k < n->nargs && node_has(n, OPF_ADDRESSES); k++)
         if (is_row_data(n->args[k], rows)) return true;
-    return n->op == OP_dot && (dot_needs_order(n, 0) || dot_needs_order(n, 1));
+    return n->op == OP_dot && (fuse_dot_needs_order(n, 0) || fuse_dot_needs_order(n, 1));
 }
 
 // Inputs read through the row table have no address: they are copied before a matmul or a loop. An

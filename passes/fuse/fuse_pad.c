@@ -107,6 +107,13 @@ static Sides sides_of(const Node *dot)
     return s;
 }
 
+// Of a copy of n; of what is the same for a batch, once.
+static double copying(const Target *t, const Node *n)
+{
+    while (n->op == OP_permute || n->op == OP_broadcast) n = n->args[0];
+    return target_move_seconds(t, (double)type_bytes(&n->type));
+}
+
 static double moving(const Target *t, const Type *type)
 {
     return target_move_seconds(t, (double)type_bytes(type));
@@ -123,8 +130,7 @@ static bool pays(const Pad *p, const Node *dot, const Sides *s)
         const Node *x = dot->args[side];
         const DotAxes *d = &axes[side];
         Node *form = p->form[x->id].node;
-        if (!pad_has_extents(form ? &form->type : &x->type, s->want[side]))
-            moved += moving(t, &x->type);
+        if (!pad_has_extents(form ? &form->type : &x->type, s->want[side])) moved += copying(t, x);
         for (int k = 0; k < d->nfree; k++)
             more *= (double)s->want[side][d->free[k]] / (double)x->type.dim[d->free[k]];
         for (int k = 0; k < d->ncontract && side == 0; k++)

@@ -73,16 +73,38 @@ static Node *filled(Pad *p, const Form *f, const Type *shape, double value)
     return named(g, graph_select(g, inside, f->node, other), f->node);
 }
 
+// want: sizes of the broadcast n; inside: of its operand. false: an axis of n that grows is none of
+// the operand's, or repeats one element of it.
+static bool inside_broadcast(const Node *n, const int64_t *want, int64_t *inside)
+{
+    const Type *from = &n->args[0]->type;
+    const int64_t *dims = attr_ints(n, ATTR_dims, NULL);
+    int grown = 0;
+    for (int i = 0; i < n->type.rank; i++) grown += want[i] != n->type.dim[i];
+    for (int i = 0; i < from->rank; i++) {
+        const bool whole = from->dim[i] == n->type.dim[dims[i]];
+        inside[i] = whole ? want[dims[i]] : from->dim[i];
+        grown -= inside[i] != from->dim[i];
+    }
+    return grown == 0;
+}
+
 Form pad_operand(Pad *p, const Node *n, const int64_t *want, bool zeros)
 {
     const Form *f = form_of(p, n);
     if (f && pad_has_extents(&f->node->type, want) && (zeros ? f->fill == 0 : isfinite(f->fill)))
         return *f;
     if (pad_has_extents(&n->type, want)) return (Form){p->map.map[n->id], 0, false};
+    int64_t inside[MAX_RANK];
+    if (n->op == OP_broadcast && inside_broadcast(n, want, inside)) {
+        Form x = pad_operand(p, n->args[0], inside, zeros);
+        Attrs at = attrs_copy(n->attrs);
+        attr_set_ints(p->dst, &at, ATTR_shape, want, n->type.rank);
+        return (Form){graph_node(p->dst, OP_broadcast, &x.node, 1, &at), x.fill, x.of_finite};
+    }
     if (n->op != OP_permute) return (Form){with_zeros(p->dst, p->map.map[n->id], want), 0, false};
     int rank;
     const int64_t *perm = attr_ints(n, ATTR_perm, &rank);
-    int64_t inside[MAX_RANK];
     for (int i = 0; i < rank; i++) inside[perm[i]] = want[i];
     Form x = pad_operand(p, n->args[0], inside, zeros);
     return (Form){graph_permute(p->dst, x.node, perm), x.fill, x.of_finite};

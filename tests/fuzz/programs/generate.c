@@ -18,7 +18,8 @@
     X(concat)                                                                                      \
     X(steps)                                                                                       \
     X(stack)                                                                                       \
-    X(reduce) X(matmul) X(scan) X(gather) X(scatter) X(dynamic) X(made) X(state) X(assert)         \
+    X(reduce)                                                                                      \
+    X(matmul) X(einsum) X(scan) X(gather) X(scatter) X(dynamic) X(made) X(state) X(assert)         \
         X(standard) X(loop) X(grad)
 #define DECLARE(name) extern const Kind kind_##name;
 #define ROW(name)     &kind_##name,
@@ -95,12 +96,14 @@ double draft_work(const Draft *d, const Statement *s)
     double work = (double)type_count(&s->type);
     for (int i = 0; i < s->n; i++)
         if (operand(d, s, i)) work += (double)type_count(&operand(d, s, i)->type);
-    extern const Kind kind_matmul, kind_convolve, kind_steps, kind_grad;
+    extern const Kind kind_matmul, kind_einsum, kind_convolve, kind_steps, kind_grad;
     if (s->kind == &kind_steps) work *= 16;
     if (s->kind == &kind_matmul) {
         const Type *a = &operand(d, s, 0)->type;
         work += (double)type_count(&s->type) * (double)a->dim[a->rank - 1];
     }
+    if (s->kind == &kind_einsum)
+        work += (double)type_count(&s->type) * (double)operand(d, s, 1)->type.dim[0];
     if (s->kind == &kind_convolve) {
         const Type *w = &operand(d, s, 1)->type;
         work += (double)type_count(&s->type) * (double)type_count(w) / (double)w->dim[0];

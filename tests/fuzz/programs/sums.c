@@ -204,6 +204,75 @@ static void print_matmul(const Draft *d, const Statement *s, Buf *out)
     buf_str(out, ")\n");
 }
 
+// einsum("abc,bz->azc", a, b): along any axis, with the result's axes in any order half of the
+// time.
+
+static int axis_of(const Statement *s, const Type *a)
+{
+    return (int)(s->raw[0] % a->rank);
+}
+
+// order[i]: which of a's axes is axis i of the result.
+static void result_order(const Statement *s, int rank, int *order)
+{
+    uint32_t left = s->raw[1] / 2;
+    for (int i = 0; i < rank; i++) order[i] = i;
+    for (int i = rank - 1; i > 0 && s->raw[1] % 2; left /= (uint32_t)(i + 1), i--) {
+        const int other = (int)(left % (uint32_t)(i + 1)), was = order[i];
+        order[i] = order[other];
+        order[other] = was;
+    }
+}
+
+static bool choose_einsum(Maker *m, Statement *s)
+{
+    for (int i = 0; i < 2; i++) s->raw[i] = (uint32_t)random_next(&m->random);
+    s->n = 2;
+    s->arg[0] = pick_class(m, CLASS_FLOAT, 2);
+    if (s->arg[0] < 0) return false;
+    const Type *a = &m->d->at[s->arg[0]].type;
+    int64_t dim[] = {a->dim[axis_of(s, a)], some_dim(m)};
+    s->arg[1] = append_leaf(m, a->dtype, 2, dim);
+    return s->arg[1] >= 0;
+}
+
+static bool derive_einsum(const Draft *d, Statement *s)
+{
+    const Statement *a = operand(d, s, 0), *b = operand(d, s, 1);
+    int order[MAX_RANK];
+    if (!dtype_is_float(a->type.dtype) || a->type.rank < 2 || b->type.rank != 2 ||
+        b->type.dtype != a->type.dtype || b->type.dim[0] != a->type.dim[axis_of(s, &a->type)])
+        return false;
+    result_order(s, a->type.rank, order);
+    s->type = a->type;
+    for (int i = 0; i < a->type.rank; i++) {
+        const bool summed = order[i] == axis_of(s, &a->type);
+        s->type.dim[i] = summed ? b->type.dim[1] : a->type.dim[order[i]];
+    }
+    for (int i = 0; i < SAMPLES; i++)
+        s->sample[i] = a->sample[i] * b->sample[(i + 3) % SAMPLES] * sqrt((double)b->type.dim[0]);
+    s->smooth = a->smooth | b->smooth | 1ull << number_of(d, s);
+    return true;
+}
+
+static void print_einsum(const Draft *d, const Statement *s, Buf *out)
+{
+    const Type *a = &operand(d, s, 0)->type;
+    const int summed = axis_of(s, a);
+    int order[MAX_RANK];
+    result_order(s, a->rank, order);
+    buf_printf(out, "    v%d = einsum(\"", number_of(d, s));
+    for (int i = 0; i < a->rank; i++) buf_printf(out, "%c", 'a' + i);
+    buf_printf(out, ",%cz->", 'a' + summed);
+    for (int i = 0; i < a->rank; i++)
+        buf_printf(out, "%c", order[i] == summed ? 'z' : 'a' + order[i]);
+    buf_str(out, "\", ");
+    print_operand(d, s, 0, out);
+    buf_str(out, ", ");
+    print_operand(d, s, 1, out);
+    buf_str(out, ")\n");
+}
+
 // -- along an axis --------------------------------------------------------------------------------
 
 static bool choose_scan(Maker *m, Statement *s)
@@ -245,4 +314,5 @@ static void print_scan(const Draft *d, const Statement *s, Buf *out)
 
 const Kind kind_reduce = {"reduce", 14, choose_reduce, derive_reduce, print_reduce};
 const Kind kind_matmul = {"matmul", 6, choose_matmul, derive_matmul, print_matmul};
+const Kind kind_einsum = {"einsum", 3, choose_einsum, derive_einsum, print_einsum};
 const Kind kind_scan = {"scan", 3, choose_scan, derive_scan, print_scan};
