@@ -163,6 +163,7 @@ struct Stmt {
     VEC(Param) params, gparams;
     TypeExpr *type;
     Expr *target, *expr, *set;
+    Expr *cond; // LOOP: it goes on while this is true
     Block *body, *orelse, *gbody;
     bool flag;        // STATE: scratch; PARAM: frozen; FN: has a gradient
     ScopeName *scope; // TAP

@@ -473,7 +473,7 @@ void region_assert(Elab *e, Node *cond, const char *text);
 // Creates the loop. Cells that its iterations write are carried after [init]; their results follow
 // those of [init].
 Node *loop_node(Elab *e, Region *r, int64_t count, Node *const *init, uint32_t ncarried,
-                Node *const *scanned, uint32_t nscanned);
+                Node *const *scanned, uint32_t nscanned, int runs);
 void exec_loop(Elab *e, const Stmt *s);
 void exec_emit(Elab *e, const Stmt *s);
 

@@ -212,7 +212,7 @@ bool train_accumulated(Elab *e, TrainState *t, const Stmt *s)
     e->replay = false;
     if (!ok) return false;
     e->g->loc = loc;
-    Node *loop = loop_node(e, r, t->accumulate, m.init.at, m.init.n, scanned.at, scanned.n);
+    Node *loop = loop_node(e, r, t->accumulate, m.init.at, m.init.n, scanned.at, scanned.n, -1);
     if (node_is_poison(loop)) return false;
     Seq *means = take_results(e, t, s, &m, r, loop, again);
     // Other outputs exist only in the loop.

@@ -188,11 +188,13 @@ void region_assert(Elab *e, Node *cond, const char *text)
 }
 
 // -- loop i in lo..hi carry a, b over x = xs { … emit y = … } -------------------------------------
+enum { MOST_CARRIED = 64 };
 typedef struct Loop {
     const Stmt *s;
     int64_t lo, hi;
-    Node *init[64], *scanned[64];
+    Node *init[MOST_CARRIED + 1], *scanned[MOST_CARRIED];
     uint32_t ncarried, nscanned;
+    Node *runs; // of a loop with a condition: whether this iteration takes place
 } Loop;
 
 static bool emits(const Block *b)
@@ -224,8 +226,8 @@ static bool loop_open(Elab *e, Loop *l)
              (long long)l->lo, (long long)l->hi, s->items.n ? "scanned" : "emitted");
         return false;
     }
-    if (s->names.n > 64 || s->items.n > 64) {
-        fail(e, s->span, "a loop carries and scans at most 64 values each");
+    if (s->names.n > MOST_CARRIED || s->items.n > MOST_CARRIED) {
+        fail(e, s->span, "a loop carries and scans at most %d values each", MOST_CARRIED);
         return false;
     }
     bool ok = true;
@@ -279,6 +281,7 @@ static bool assigns(const Block *b, const char *name)
 // Sets the results of the region: next carried values, emitted values, asserts.
 static bool loop_results(Elab *e, Loop *l, Region *r)
 {
+    const uint32_t carried = l->ncarried + (l->runs != NULL);
     bool ok = !r->poisoned, assigned = false;
     const Item *idle = NULL; // the first that no iteration assigns
     for (uint32_t i = 0; i < l->ncarried; i++) {
@@ -303,12 +306,16 @@ static bool loop_results(Elab *e, Loop *l, Region *r)
             idle = item;
         vec_push(e->arena, &r->g->results, n);
     }
+    if (l->runs) vec_push(e->arena, &r->g->results, l->runs);
     for (uint32_t i = 0; i < r->written.n; i++)
         vec_push(e->arena, &r->g->results, r->written.at[i]->cur);
     for (uint32_t i = 0; i < r->emit.n; i++) vec_push(e->arena, &r->g->results, r->emit.at[i]);
-    for (uint32_t i = 0; i < r->assert_cond.n; i++)
-        vec_push(e->arena, &r->g->results, r->assert_cond.at[i]);
-    if (ok && idle && (assigned || r->g->results.n > l->ncarried)) {
+    for (uint32_t i = 0; i < r->assert_cond.n; i++) {
+        Node *holds = r->assert_cond.at[i];
+        if (l->runs) holds = graph_unary(e->g, OP_not, holds); // false if it does not take place
+        vec_push(e->arena, &r->g->results, holds);
+    }
+    if (ok && idle && (assigned || r->g->results.n > carried)) {
         Diag *d = error_at(e, idle->name_span,
                            "the loop carries '%s', but its body never assigns it", idle->name);
         diag_note(
@@ -317,7 +324,7 @@ static bool loop_results(Elab *e, Loop *l, Region *r)
             "carried");
         return false;
     }
-    if (!ok || assigned || r->g->results.n > l->ncarried) return ok;
+    if (!ok || assigned || r->g->results.n > carried) return ok;
     fail(e, l->s->span, "this loop %s, emits nothing and writes no state",
          l->ncarried ? "assigns nothing that it carries" : "carries nothing");
     return false;
@@ -348,7 +355,7 @@ static Graph *params_moved(Elab *e, const Graph *old, Node *const *moved, uint32
 }
 
 Node *loop_node(Elab *e, Region *r, int64_t count, Node *const *init, uint32_t ncarried,
-                Node *const *scanned, uint32_t nscanned)
+                Node *const *scanned, uint32_t nscanned, int runs)
 {
     uint32_t n = ncarried + nscanned + r->outer.n, at = 0, first_outer = 1 + ncarried + nscanned;
     Node **args = NEW_ARRAY(e->arena, Node *, n + 1);
@@ -373,6 +380,7 @@ Node *loop_node(Elab *e, Region *r, int64_t count, Node *const *init, uint32_t n
     attr_set_int(&attrs, ATTR_carried, ncarried + r->written.n);
     attr_set_int(&attrs, ATTR_scanned, nscanned);
     if (!r->loop) attr_set_int(&attrs, ATTR_apart, 1); // (micro-batches)
+    if (runs >= 0) attr_set_int(&attrs, ATTR_runs, runs);
     return graph_region_node(e->g, OP_loop, args, (int)n, &attrs, &body, 1);
 }
 
@@ -386,6 +394,22 @@ static void poison_emitted(Elab *e, const Block *b)
         poison_emitted(e, s->body);
         poison_emitted(e, s->orelse);
     }
+}
+
+// Whether the iteration whose values have just been bound takes place: so did all before it, and
+// the condition holds. flag: whether all before it did. NULL after an error.
+static Node *loop_condition(Elab *e, const Stmt *s, Node *flag)
+{
+    Val v = eval(e, s->cond);
+    Node *holds = to_tensor(e, &v, DT_BOOL, s->cond->span);
+    if (!holds) return NULL;
+    if (holds->type.dtype != DT_BOOL || holds->type.rank) {
+        Diag *d = error_at(e, s->cond->span, "the condition of a loop is one bool, found %s",
+                           type_text(e, &holds->type));
+        if (holds->type.rank) diag_note(e->diags, d, "use any(…) or all(…)");
+        return NULL;
+    }
+    return graph_binary(e->g, OP_and, flag, holds);
 }
 
 void exec_loop(Elab *e, const Stmt *s)
@@ -411,6 +435,8 @@ void exec_loop(Elab *e, const Stmt *s)
     r->rounds = l.hi - l.lo;
     for (uint32_t k = 0; k < l.ncarried; k++)
         name_bind(e, s->names.at[k].name, val_node(region_param(e, r, &l.init[k]->type)));
+    const Type bool_type = type_scalar(DT_BOOL);
+    Node *flag = s->cond ? region_param(e, r, &bool_type) : NULL;
     for (uint32_t k = 0; k < l.nscanned; k++) {
         Type slice = l.scanned[k]->type;
         slice.rank--;
@@ -422,6 +448,7 @@ void exec_loop(Elab *e, const Stmt *s)
     if (l.lo) i = graph_binary(e->g, OP_add, i, graph_const_int(e->g, DT_I64, l.lo));
     name_bind(e, s->name, val_node(i));
     uint32_t errors = e->diags->errors;
+    if (flag) l.runs = loop_condition(e, s, flag);
     exec_block(e, s->body);
     bool ok = e->diags->errors == errors;
     if (ok && e->frame->returned) {
@@ -433,18 +460,24 @@ void exec_loop(Elab *e, const Stmt *s)
     vec_push(e->arena, &e->rounds, r->g);
     e->g->loc = loc;
     for (uint32_t k = 0; k < r->written.n; k++) r->written.at[k]->cur = r->before.at[k];
-    Node *n = ok ? loop_node(e, r, l.hi - l.lo, l.init, l.ncarried, l.scanned, l.nscanned) : NULL;
-    uint32_t at = 0;
+    uint32_t carried = l.ncarried, at = 0;
+    if (flag) l.init[carried++] = graph_full_like(e->g, flag, 1);
+    Node *n = ok ? loop_node(e, r, l.hi - l.lo, l.init, carried, l.scanned, l.nscanned,
+                             flag ? (int)l.ncarried : -1)
+                 : NULL;
     for (uint32_t k = 0; k < l.ncarried; k++)
         name_assign(e, s->names.at[k].name, s->names.at[k].name_span,
                     n ? val_node(graph_result(e->g, n, (int)at++)) : val_poison());
+    at += flag != NULL;
     for (uint32_t k = 0; n && k < r->written.n; k++)
         cell_leaves_loop(e, r->written.at[k], graph_result(e->g, n, (int)at++));
     for (uint32_t k = 0; k < r->emit.n; k++)
         name_bind(e, r->emit_name.at[k],
                   n ? val_node(graph_result(e->g, n, (int)at++)) : val_poison());
-    for (uint32_t k = 0; n && k < r->assert_cond.n; k++)
-        region_assert(e, graph_result(e->g, n, (int)at++), r->assert_text.at[k]);
+    for (uint32_t k = 0; n && k < r->assert_cond.n; k++) {
+        Node *holds = graph_result(e->g, n, (int)at++);
+        region_assert(e, flag ? graph_unary(e->g, OP_not, holds) : holds, r->assert_text.at[k]);
+    }
     // Names bound inside the loop are not visible after it.
     for (uint32_t k = 0; k < l.nscanned; k++) name_bind(e, s->items.at[k].name, val_poison());
 }

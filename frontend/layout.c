@@ -185,7 +185,8 @@ const char *head_word(uint32_t i)
 // Words that word_kind recognizes elsewhere than at the beginning of a statement.
 const char *clause_word(uint32_t i)
 {
-    static const char *const words[] = {"carry", "over", "frozen", "with", "grad", "cuda", "from"};
+    static const char *const words[] = {"carry", "over", "while", "frozen",
+                                        "with",  "grad", "cuda",  "from"};
     return i < sizeof words / sizeof *words ? words[i] : NULL;
 }
 
@@ -266,6 +267,7 @@ static int word_kind(const Layout *l, uint32_t i)
         if (!strcmp(t->text, "with")) return T_WITH;
         if (!strcmp(t->text, "over")) return T_OVER;
         if (!strcmp(t->text, "carry")) return T_CARRY;
+        if (!strcmp(t->text, "while")) return T_WHILE;
         if (!strcmp(t->text, "frozen")) return T_FROZEN;
     }
     return T_NAME;

@@ -54,7 +54,7 @@ static void net_error(const Span *at, Parser *p, const char *text);
 %token AND "'and'" OR "'or'" NOT "'not'" RETURN "'return'"
 %token FN "'fn'" MODEL "'model'" TRAIN "'train'" USE "'use'" CONST "'const'" DIM "'dim'"
 %token SETTING "'setting'" ENTRY "'entry'" CELL "'cell'" MODULE "'module'" PARAM "'param'"
-%token STATE "'state'" SCRATCH "'scratch'" LOOP "'loop'" CARRY "'carry'" OVER "'over'"
+%token STATE "'state'" SCRATCH "'scratch'" LOOP "'loop'" CARRY "'carry'" OVER "'over'" WHILE "'while'"
 %token EMIT "'emit'" TAP "'tap'" ASSERT "'assert'" MINIMIZE "'minimize'" CLIP "'clip'"
 %token WITH "'with'" EVALUATE "'evaluate'" RECOMPUTE "'recompute'" UPDATE "'update'" ACCUMULATE "'accumulate'" GRAD "'grad'" FROZEN "'frozen'"
 %token EXTERN "'extern'" FROM "'from'" OUT "'out'" LAUNCH "'launch'" REFERENCE "'reference'" CPU "'cpu'"
@@ -73,7 +73,7 @@ static void net_error(const Span *at, Parser *p, const char *text);
 %precedence NEG
 %right POW
 
-%type <expr> constants expr scoped postfix primary values opt_expr index_item attr_value over_set for_set
+%type <expr> constants expr held scoped postfix primary values opt_expr index_item attr_value over_set for_set
 %type <exprs> targets value_list dims index_items
 %type <items> slopes texts args arg_list attrs attr_list returned names carried overs over_list
 %type <item> arg attr over
@@ -269,12 +269,13 @@ compound: FOR names IN values block {
               diag_span(p->diags, @4, "expected '{' or 'if' after 'else'");
       }
     | IF recover block { $$ = NULL; }
-    | LOOP NAME IN expr carried overs block {
+    | LOOP NAME IN expr carried overs held block {
           $$ = stmt_named(p, STMT_LOOP, @$, &$2);
           $$->expr = $4;
           VEC_TAKE($$->names, $5->list);
           VEC_TAKE($$->items, $6->list);
-          $$->body = $7;
+          $$->cond = $7;
+          $$->body = $8;
       }
     | LOOP recover block { $$ = NULL; }
     ;
@@ -286,6 +287,10 @@ carried: %empty { $$ = NEW(A, Items); }
 overs: %empty { $$ = NEW(A, Items); }
      | OVER over_list { $$ = $2; }
      ;
+
+held: %empty { $$ = NULL; }
+    | WHILE expr { $$ = $2; }
+    ;
 
 over_list: over { $$ = NEW(A, Items); VEC_ONE(A, &$$->list, $1); }
          | over_list ',' over { $$ = $1; vec_push(A, &$$->list, $3); }

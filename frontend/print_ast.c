@@ -255,6 +255,10 @@ static void print_stmt(Buf *b, const Stmt *s, int indent)
         buf_str(b, " for ");
         print_expr(b, s->set);
     }
+    if (s->cond) {
+        buf_str(b, " while ");
+        print_expr(b, s->cond);
+    }
     buf_char(b, '\n');
     if (s->body) print_block(b, s->body, indent + 4);
     if (s->orelse) {

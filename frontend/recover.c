@@ -157,7 +157,7 @@ static bool note_foreign(Parser *p, Diag *g, const Token *head)
         {"from", "other files are read with 'use'"},
         {"let", "a value gets its name by 'x = ...' alone"},
         {"var", "a value gets its name by 'x = ...' alone"},
-        {"while", "loops run a known number of times: 'for i in 0..n' or 'loop t in 0..n'"},
+        {"while", "a loop has a largest number of iterations: 'loop i in 0..n carry x while x > 1'"},
         {"class", "layers are functions: 'fn name(x) { ... }'"},
     };
     for (size_t k = 0; k < sizeof table / sizeof *table; k++)
@@ -238,7 +238,7 @@ static void describe(Parser *p, uint32_t k, uint32_t start, const Expected *e)
         if (head == T_LOOP && t->kind == T_SEP)
             diag_note(
                 p->diags, g,
-                "'carry' and 'over' stand in the line of 'loop'; end a line with one of them, "
+                "'carry', 'over' and 'while' stand in the line of 'loop'; end a line with one of them, "
                 "or with a comma, to go on in the next");
         if (k == start && t->kind == T_FLOORDIV)
             diag_note(p->diags, g, "a comment begins with '#'");

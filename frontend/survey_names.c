@@ -249,6 +249,7 @@ static void loop(Body *b, const Stmt *s)
         define(b, DECL_LOCAL, s->names.at[i].name, s->names.at[i].name_span,
                s->names.at[i].name_span);
     define(b, DECL_LOCAL, s->name, s->name_span, s->span);
+    if (s->cond) expr(b, s->cond);
     block(b, s->body);
 }
 

@@ -53,6 +53,14 @@ Attrs attrs_copy(const Attrs *a)
     return copy;
 }
 
+void attr_remove(Attrs *a, AttrKey k)
+{
+    int kept = 0;
+    for (int i = 0; i < a->n; i++)
+        if (a->at[i].key != k) a->at[kept++] = a->at[i];
+    a->n = kept;
+}
+
 const AttrValue *attrs_find(const Attrs *a, AttrKey k)
 {
     for (int i = 0; i < a->n; i++)

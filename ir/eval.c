@@ -327,9 +327,31 @@ static Value *slice_of(Arena *a, const Value *v, int64_t i)
     return s;
 }
 
+// A copy that may have any value.
+static Value *undecided(Arena *a, const Value *v)
+{
+    Value *out = NEW(a, Value);
+    *out = *v;
+    out->error[0] = out->error[1] = NULL;
+    value_errors(a, out);
+    for (int64_t i = 0; i < type_count(&v->type); i++)
+        out->error[0][i] = out->error[1][i] = INFINITY;
+    return out;
+}
+
+// What an iteration that does not take place has reported did not happen.
+static void restore(Eval *e, const EvalResult *before)
+{
+    e->out->failed_assert = before->failed_assert;
+    e->out->bad_index = before->bad_index;
+    e->out->bad_value = before->bad_value;
+    e->out->first_nonfinite = before->first_nonfinite;
+}
+
 void eval_loop(Eval *e, const Node *n, Value *const *args, Value *out)
 {
     Arena *a = e->env->arena;
+    bool unsure = false; // which iterations take place
     const Graph *r = n->regions[0];
     int64_t count = attr_int(n, ATTR_count, 0), carried = attr_int(n, ATTR_carried, 0);
     int64_t scanned = attr_int(n, ATTR_scanned, 0), reverse = attr_int(n, ATTR_reverse, 0);
@@ -339,6 +361,7 @@ void eval_loop(Eval *e, const Node *n, Value *const *args, Value *out)
         results[i] = i < carried ? args[i] : new_value(a, &t);
     }
     Type counter = type_scalar(DT_I64);
+    const int64_t runs = attr_int(n, ATTR_runs, -1);
     for (int64_t trip = 0; trip < count; trip++) {
         int64_t i = reverse ? count - 1 - trip : trip;
         params = NEW_ARRAY(a, Value *, n->nargs + 1);
@@ -348,10 +371,16 @@ void eval_loop(Eval *e, const Node *n, Value *const *args, Value *out)
             params[k + 1] = k < carried             ? results[k]
                             : k < carried + scanned ? slice_of(a, args[k], i)
                                                     : args[k];
+        const EvalResult before = *e->out;
         Frame *inner = eval_frame(e, r, params, n->op == OP_call);
         if (e->failed) return;
+        const Value *goes = runs >= 0 ? inner->value[r->results.at[runs]->id] : NULL;
+        const bool goes_on = !goes || goes->i[0];
+        if (!goes_on) restore(e, &before);
+        unsure |= goes && goes->error[0] && (goes->error[0][0] > 0 || goes->error[1][0] > 0);
         for (uint32_t k = 0; k < r->results.n; k++) {
             Value *v = inner->value[r->results.at[k]->id];
+            if (!goes_on && k != runs) continue;
             if (k < carried) {
                 if (e->env->bound) bound_carried(e, n, k, results[k], v);
                 results[k] = v;
@@ -365,6 +394,7 @@ void eval_loop(Eval *e, const Node *n, Value *const *args, Value *out)
                 memcpy(row->error[side], v->error[side], (size_t)size * sizeof(double));
         }
     }
+    for (uint32_t k = 0; unsure && k < r->results.n; k++) results[k] = undecided(a, results[k]);
     e->frame->results[n->id] = results;
     *out = *results[0];
 }

@@ -33,6 +33,7 @@ void attr_set_int(Attrs *a, AttrKey k, int64_t v); // INT and DTYPE
 void attr_set_float(Attrs *a, AttrKey k, double v);
 void attr_set_str(Graph *g, Attrs *a, AttrKey k, const char *s);
 void attr_set_ints(Graph *g, Attrs *a, AttrKey k, const int64_t *v, int n);
+void attr_remove(Attrs *a, AttrKey k);
 Attrs attrs_copy(const Attrs *a); // a copy of a node's attributes that can be changed
 
 // The part of a step that a node belongs to; used by the precision policy and the report.

@@ -209,6 +209,12 @@ bool infer_loop(Infer *in)
     for (uint32_t i = (uint32_t)carried; i < body->results.n; i++)
         if (body->results.at[i]->type.rank == MAX_RANK)
             return infer_fail(in, "a stacked result has more than %d axes", MAX_RANK);
+    if (attrs_find(in->attrs, ATTR_runs)) {
+        const int64_t runs = attrs_int(in->attrs, ATTR_runs, 0);
+        const Type flag = type_scalar(DT_BOOL);
+        if (runs < 0 || runs >= carried || !type_equal(infer_arg(in, (int)runs), &flag))
+            return infer_fail(in, "carries no bool as %lld", (long long)runs);
+    }
     if (carried) {
         in->out = *infer_arg(in, 0);
         return true;

@@ -82,6 +82,7 @@ const char *unfused_cause(UnfusedCause cause);
 const char *unfused_text(Arena *a, const Unfused *u); // one line in the user's terms
 
 Graph *pass_autodiff(Graph *g, Module *m, const PassOptions *o);
+Graph *pass_loop_masks(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_extern(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_invariants(Graph *g, Module *m, const PassOptions *o);
 Graph *pass_early_casts(Graph *g, Module *m, const PassOptions *o);

@@ -9,6 +9,8 @@ const Pass pass_table[] = {
     {"join_products", "on a GPU products of one operand with several weights become one",
      pass_join_products, PASS_OPTIONAL},
     {"autodiff", "gradients as ordinary graph; calls are inlined", pass_autodiff, PASS_REQUIRED},
+    {"loop_masks", "iterations after the end of a loop with a condition have no effect",
+     pass_loop_masks, PASS_REQUIRED},
     {"extern", "the user's kernels that a device cannot run are replaced by their references",
      pass_extern, PASS_REQUIRED},
     {"fold_scales", "on a GPU scales of channels, computed from parameters, become part of weights",

@@ -10,9 +10,9 @@ CONSTANTS = ("true", "false", "inf", "nan")
 HEADS = ("fn", "extern", "model", "train", "use", "const", "dim", "setting", "entry", "cell", "module",
          "param", "state", "scratch", "loop", "emit", "tap", "assert", "minimize", "clip", "update",
          "evaluate", "recompute", "out", "launch", "reference", "cpu", "accumulate")
-CLAUSES = ("with", "over", "carry", "from", "cuda", "grad", "frozen")
+CLAUSES = ("with", "over", "carry", "while", "from", "cuda", "grad", "frozen")
 TYPES = ("bool", "u8", "i32", "u32", "i64", "bf16", "f16", "f32", "f64")
-NO_OPERAND = r"(?!(?:in|as|reuse|and|or|then|else|with|over|carry|frozen|for|from|if)\b)"
+NO_OPERAND = r"(?!(?:in|as|reuse|and|or|then|else|with|over|carry|while|frozen|for|from|if)\b)"
 
 
 class NetcLexer(RegexLexer):

@@ -3,7 +3,8 @@
 // The forward loop also stacks the carried values at the start of each iteration, and results of
 // dots that are no larger than what it moves anyway. The backward loop runs in reverse, recomputes
 // each iteration from these, and carries the cotangents of the carried values and one accumulator
-// for every captured value.
+// for every captured value. If iterations of the forward loop may not take place (ATTR_runs), it
+// stacks which did, and only these take place backwards.
 #include "passes/autodiff/autodiff.h"
 #include "passes/regions.h"
 
@@ -58,7 +59,8 @@ static Nodes kept_products(const Node *loop, const Graph *body)
     return kept;
 }
 
-// The loop with its carried values and the kept dots as additional stacked results.
+// The loop with additional stacked results: its carried values, the kept dots, and, if iterations
+// may not take place, whether they did.
 static Node *augmented_loop(Rule *r)
 {
     Node *n = r->n;
@@ -90,6 +92,8 @@ static Node *augmented_loop(Rule *r)
         vec_push(copy->arena, &copy->results,
                  image[kept.at[i]->id] ? image[kept.at[i]->id]
                                        : graph_full_like(copy, kept.at[i], 0));
+    const int64_t runs = attr_int(n, ATTR_runs, -1);
+    if (runs >= 0) vec_push(copy->arena, &copy->results, results[runs]);
     Role role = g->role;
     g->role = n->role;
     g->name = n->name;
@@ -107,9 +111,9 @@ static Type slice_type(const Type *stacked)
 }
 
 // The backward loop under construction. Its operands, and the parameters of its body after the
-// counter, are: carried: the cotangents of carried values and the accumulators of captured ones;
-// scanned: the stacked carried values, the scanned ones and the cotangents of stacked results;
-// captured: the captured values.
+// counter, are: carried: the cotangents of carried values, the accumulators of captured ones and,
+// if iterations may not take place, a flag; scanned: the stacked carried values, the scanned ones,
+// the cotangents of stacked results and which iterations took place; captured: the captured values.
 typedef struct Backward {
     Rule *r;
     Graph *body;                // of the forward loop
@@ -119,6 +123,7 @@ typedef struct Backward {
     Node **dcarried;            // by carried value: its parameter; NULL for integers
     Node **acc;                 // by operand: its accumulator; NULL if no gradient is needed
     Node **dstack;              // by result: the current slice of its cotangent
+    Node *took_place;           // whether the iteration did; NULL: all do
     Node **in;                  // arguments of the recomputed iteration
     Node **again;               // by node of the forward body: its image in back
     Nodes operands;
@@ -152,6 +157,9 @@ static void add_parameters(Backward *b, Node *forward)
     for (uint32_t k = b->captured; k < n->nargs; k++)
         if (rule_wants(r, k))
             b->acc[k] = parameter(b, &n->args[k]->type, zeros_like(g, &n->args[k]->type));
+    const bool conditional = attr_find(n, ATTR_runs) != NULL;
+    const Type flag = type_scalar(DT_BOOL);
+    if (conditional) parameter(b, &flag, graph_const(g, DT_BOOL, 1));
     b->bcarried = b->operands.n;
     for (uint32_t j = 0; j < b->carried; j++)
         b->in[1 + j] = parameter(b, &n->args[j]->type, graph_result(g, forward, (int)(nres + j)));
@@ -163,6 +171,10 @@ static void add_parameters(Backward *b, Node *forward)
         if (!r->dres[j]) continue;
         Type t = slice_type(&r->dres[j]->type);
         b->dstack[j] = parameter(b, &t, r->dres[j]);
+    }
+    if (conditional) {
+        const int last = node_result_count(forward) - 1;
+        b->took_place = parameter(b, &flag, graph_result(g, forward, last));
     }
     b->bscanned = b->operands.n - b->bcarried;
     for (uint32_t k = b->captured; k < n->nargs; k++)
@@ -201,6 +213,7 @@ static void sweep_iteration(Backward *b)
         Node *d = s.cot[b->in[1 + k]->id];
         vec_push(a, &back->results, d ? graph_binary(back, OP_add, b->acc[k], d) : b->acc[k]);
     }
+    if (b->took_place) vec_push(a, &back->results, b->took_place);
     for (uint32_t k = b->carried; k < b->captured; k++) {
         if (!rule_wants(r, k)) continue;
         Node *d = s.cot[b->in[1 + k]->id];
@@ -257,7 +270,7 @@ void grad_loop_region(Rule *r)
     b.back->loc = n->loc;
     add_parameters(&b, forward);
     sweep_iteration(&b);
-    if (!b.back->results.n) return;
+    if (b.back->results.n == (b.took_place != NULL)) return;
     take_kept(&b, forward);
 
     Attrs at = {0};
@@ -265,6 +278,7 @@ void grad_loop_region(Rule *r)
     attr_set_int(&at, ATTR_carried, b.bcarried);
     attr_set_int(&at, ATTR_scanned, b.bscanned);
     if (!attr_int(n, ATTR_reverse, 0)) attr_set_int(&at, ATTR_reverse, 1);
+    if (b.took_place) attr_set_int(&at, ATTR_runs, b.bcarried - 1);
     if (n->name) g->name = arena_printf(g->kept, "d_%s", n->name);
     Node *loop = graph_region_node(g, OP_loop, b.operands.at, (int)b.operands.n, &at, &b.back, 1);
     if (node_is_poison(loop)) return;
@@ -276,6 +290,7 @@ void grad_loop_region(Rule *r)
     }
     for (uint32_t k = b.captured; k < n->nargs; k++)
         if (b.acc[k]) rule_give(r, k, graph_result(g, loop, result++));
+    result += b.took_place != NULL;
     for (uint32_t k = b.carried; k < b.captured; k++)
         if (rule_wants(r, k)) rule_give(r, k, graph_result(g, loop, result++));
 }

@@ -5,7 +5,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from client import Client
 
 WORDS = """fn model train use const dim setting param state loop for if else then in as reuse return emit tap assert minimize
-update over carry with grad extern out launch reference cpu from cuda x y h i relu linear nn optim batch shape sum mean matmul
+update over carry while with grad extern out launch reference cpu from cuda x y h i relu linear nn optim batch shape sum mean matmul
 f32 u8 none training step ( ) [ ] { } , : = <- .. ... . + - * / // ** == < # @{ -> " ' 0 1 -1 1.5 1e-3 0..4 true""".split()
 PIECES = ["\n", "\r\n", " ", "    ", "\t", "é", "𝛼𝛽", "\u2028", "\x01", "# ", "\ufeff", "0" * 40, "(" * 30, "[[", "}}", "x = x\n",
           "for i in 0..1000 { x = x + i }\n", "fn f(x) { return f(x) }\n", "use \"nowhere.net\"\n", "use nn\n", "\"h.{i}\""]

@@ -12,9 +12,9 @@ syn keyword netcConstant true false inf nan none
 syn keyword netcType bool u8 i32 u32 i64 bf16 f16 f32 f64
 syn match netcMember /\.\@1<=\h\w*/
 " Words that are keywords only where a statement or a clause begins.
-syn match netcHead /\<\%(fn\|extern\|model\|train\|use\|const\|dim\|setting\|entry\|cell\|module\|param\|state\|scratch\|loop\|emit\|tap\|assert\|minimize\|clip\|update\|evaluate\|recompute\|out\|launch\|reference\|cpu\|accumulate\)\>\ze\s\+\%(\%(in\|as\|reuse\|and\|or\|then\|else\|with\|over\|carry\|frozen\|for\|from\|if\)\>\)\@!\%(\w\|["']\)/
+syn match netcHead /\<\%(fn\|extern\|model\|train\|use\|const\|dim\|setting\|entry\|cell\|module\|param\|state\|scratch\|loop\|emit\|tap\|assert\|minimize\|clip\|update\|evaluate\|recompute\|out\|launch\|reference\|cpu\|accumulate\)\>\ze\s\+\%(\%(in\|as\|reuse\|and\|or\|then\|else\|with\|over\|carry\|while\|frozen\|for\|from\|if\)\>\)\@!\%(\w\|["']\)/
 syn match netcHead /\%(^\|[;{]\)\@1<=\s*\zs\<\%(tap\|assert\|minimize\|accumulate\|reference\)\>\ze\s*[({-]/
-syn match netcClause /\<\%(with\|over\|carry\|from\|cuda\|grad\)\>\ze\s\+\%(\w\|["']\)/
+syn match netcClause /\<\%(with\|over\|carry\|while\|from\|cuda\|grad\)\>\ze\s\+\%(\w\|["']\)/
 syn match netcClause /\%(}\s*\)\@<=\<grad\>\ze\s*(/
 syn match netcClause /\<frozen\>\ze\s*\%([#;}]\|$\)/
 syn match netcFunction /\%(\<\%(fn\|model\)\s\+\)\@<=\h\w*/

@@ -306,6 +306,16 @@ static const char *const steps[] = {
 };
 enum { STEPS = sizeof steps / sizeof *steps };
 
+// While this holds; of what every loop has.
+static const char *const conditions[] = {
+    "i < 3",
+    "i % 4 < 2",
+    "cast(sum(x), f32) < 1",
+    "not any(x > 2)",
+    "(i < 1) or (cast(reshape(x, [-1])[0], f32) < 0.5)",
+};
+enum { CONDITIONS = sizeof conditions / sizeof *conditions };
+
 static bool choose_loop(Maker *m, Statement *s)
 {
     draw_raw(m, s);
@@ -364,6 +374,10 @@ static void print_loop(const Draft *d, const Statement *s, Buf *out)
     if (carries) buf_printf(out, "carry c%d ", i);
     buf_printf(out, "over x%d = ", i);
     print_operand(d, s, 0, out);
+    if (s->raw[4] / 2 % 3 == 0) {
+        buf_str(out, " while ");
+        print_step(conditions[s->raw[4] / 8 % CONDITIONS], i, out);
+    }
     buf_str(out, " {\n");
     if (!carries) buf_printf(out, "        c%d = 0.4 * x%d\n", i, i);
     buf_printf(out, "        c%d = ", i);
