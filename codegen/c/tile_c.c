@@ -154,8 +154,10 @@ static int64_t in_place_c(Emit *e, int rows)
     const char *t = type_math(acc), *kind = emit_text(e, "%d_%s", wide, tile_suffix(acc));
     emit_line(e, root, "%s right[%d] NC_LINES = {0};", t, step * wide);
     emit_line(e, root, "%s sums[%d] NC_LINES;", t, (once ? SOME : most) * wide);
-    emit_line(e, root, "const %s *row[%d];", t, most);
-    emit_line(e, root, "long at[%d];", step);
+    // (gcc 12.2 stores the rest of a round of places by an aligned vector of 32 bytes, but does not
+    // align the arrays for it)
+    emit_line(e, root, "const %s *row[%d] NC_LINES;", t, most);
+    emit_line(e, root, "long at[%d] NC_LINES;", step);
     emit_line(e, task, "const long %s = task / %lld;", e->axis[0], tiles_m * tiles_n);
     emit_line(e, task,
               "const long first_m = task / %lld %% %lld * %d, first_n = task %% %lld * %d;",
