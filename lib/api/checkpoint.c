@@ -28,22 +28,49 @@ bool state_is_weight(const ProgCell *c)
     return state_is_saved(c) && !c->optimizer && !own_state(c);
 }
 
-// Applies a rule: "a.*=b.*" renames a.x to b.x. '*' matches any text and occurs at most once on
-// each side.
+enum { STARS = 16 }; // in each side of a renaming
+
+// Whether the pattern's n characters match the name, '*' any text, the shortest that does; from[i]
+// and size[i]: what star i stands for.
+static bool matches(const char *pattern, size_t n, const char *name, const char **from,
+                    size_t *size)
+{
+    size_t head = 0;
+    while (head < n && pattern[head] != '*') head++;
+    if (strncmp(pattern, name, head)) return false;
+    name += head;
+    if (head == n) return !*name;
+    *from = name;
+    for (*size = 0;; ++*size) {
+        if (matches(pattern + head + 1, n - head - 1, name + *size, from + 1, size + 1))
+            return true;
+        if (!name[*size]) return false;
+    }
+}
+
+static int stars(const char *text, const char *end)
+{
+    int n = 0;
+    for (; text < end; text++) n += *text == '*';
+    return n;
+}
+
+// Applies a rule: "a.*.b.*=c.*.*" renames a.x.b.y to c.x.y. Each '*' on the right is the text that
+// the one of the same number stands for.
 static const char *rename_by(Arena *a, const char *name, const char *rule)
 {
-    const char *eq = strchr(rule, '=');
-    if (!eq) return NULL;
-    const char *star = memchr(rule, '*', (size_t)(eq - rule));
-    const char *to = eq + 1, *to_star = strchr(to, '*');
-    size_t n = strlen(name);
-    if (!star) return n == (size_t)(eq - rule) && !memcmp(name, rule, n) ? to : NULL;
-    size_t head = (size_t)(star - rule), tail = (size_t)(eq - star - 1);
-    if (n < head + tail || memcmp(name, rule, head) || memcmp(name + n - tail, star + 1, tail))
-        return NULL;
-    if (!to_star) return to;
-    return arena_printf(a, "%.*s%.*s%s", (int)(to_star - to), to, (int)(n - head - tail),
-                        name + head, to_star + 1);
+    const char *eq = strchr(rule, '='), *from[STARS + 1];
+    size_t size[STARS + 1];
+    if (!eq || !matches(rule, (size_t)(eq - rule), name, from, size)) return NULL;
+    Buf to = buf_new(a);
+    int star = 0;
+    for (const char *c = eq + 1; *c; c++)
+        if (*c == '*')
+            buf_bytes(&to, from[star], size[star]), star++;
+        else
+            buf_char(&to, *c);
+    buf_char(&to, 0);
+    return to.data;
 }
 
 typedef struct Loading {
@@ -65,12 +92,19 @@ typedef struct Loading {
 static bool well_written(Loading *v)
 {
     for (int k = 0; k < v->o.nmap; k++) {
-        const char *eq = strchr(v->o.map[k], '=');
-        if (eq && eq != v->o.map[k] && eq[1]) continue;
-        v->status =
-            lib_fail(v->err, NETC_INVALID,
-                     "a renaming must be FILE_NAME=MODEL_NAME ('*' matches any text), not '%s'",
-                     v->o.map[k]);
+        const char *rule = v->o.map[k], *eq = strchr(rule, '=');
+        if (!eq || eq == rule || !eq[1]) {
+            v->status = lib_fail(
+                v->err, NETC_INVALID,
+                "a renaming must be FILE_NAME=MODEL_NAME ('*' matches any text), not '%s'", rule);
+            return false;
+        }
+        int given = stars(rule, eq), wanted = stars(eq, eq + strlen(eq));
+        if (wanted <= given && given <= STARS) continue;
+        v->status = lib_fail(v->err, NETC_INVALID,
+                             "the renaming '%s' has %d '*' before its '=' and %d after it; it may "
+                             "have up to %d, and no more after than before",
+                             rule, given, wanted, STARS);
         return false;
     }
     return true;

@@ -152,6 +152,9 @@ expect 0 "" "$NETC" eval "$MLP" "${DATA[@]}" --device cpu --weights a.safetensor
 cp "$W/.out" straight
 expect 0 "" "$NETC" eval renamed.net "${DATA[@]}" --device cpu --weights a.safetensors --map 'fc1.*=first.*'
 same straight "$W/.out"
+expect 0 "" "$NETC" eval renamed.net "${DATA[@]}" --device cpu --weights a.safetensors --map '*c1.*=*irst.*'
+same straight "$W/.out"
+expect 1 "has 1 '*' before its '=' and 2 after it" "$NETC" "${R[@]}" --weights a.safetensors --map 'fc1.*=*.first.*'
 
 # -- settings and arrays
 printf 'setting k = 2\nmodel m(x: f32[2, 3]) {\n    return y = x * k, z = sum(x)\n}\n' > set.net
