@@ -21,7 +21,7 @@ static const char *leaf_name(Leaves *l, const Node *n)
 {
     uint64_t name;
     if (idmap_get(&l->name_of, n->id, &name)) return (const char *)(uintptr_t)name;
-    const char *text = arena_printf(l->arena, "held:%u", n->id);
+    const char *text = arena_printf(l->arena, "%s:%u", n->name ? n->name : "held", n->id);
     idmap_set(&l->name_of, n->id, (uint64_t)(uintptr_t)text);
     vec_push(l->arena, &l->nodes, n);
     return text;
@@ -34,15 +34,44 @@ static const char *variable_name(Leaves *l, const Node *n)
     return node_has(n, OPF_CELL) || n->op == OP_input ? attr_str(n, ATTR_name) : leaf_name(l, n);
 }
 
-// Finds the nodes that become leaves: what counts as constant, and what y is differentiated with
-// respect to. Variables of other gradients, such as one taken inside of y, are not replaced.
-static void find_leaves(Leaves *l, const Graph *g, const Node *y)
+// The gradients of y, and the level of the variable of each: how many other variables are on the
+// longest way to it. Variables of one level are not computed from each other, so they can be leaves
+// of one graph. (A leaf that is computed from a variable would cut off the gradient of that.)
+typedef struct Gradients {
+    VEC(Node *) grads;
+    uint32_t *level; // by node
+    uint32_t levels;
+} Gradients;
+
+static Gradients gradients_of(Checking *c, const Graph *g, const Node *y)
 {
+    Gradients s = {.level = NEW_ARRAY(c->arena, uint32_t, g->nodes.n + 1)};
+    bool *variable = NEW_ARRAY(c->arena, bool, g->nodes.n + 1);
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        Node *n = g->nodes.at[i];
+        if (n->op != OP_grad || n->args[0] != y) continue;
+        vec_push(c->arena, &s.grads, n);
+        variable[n->args[1]->id] = true;
+    }
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         const Node *n = g->nodes.at[i];
-        if (n->op == OP_stop_gradient) leaf_name(l, n);
-        if (n->op == OP_grad && n->args[0] == y) variable_name(l, n->args[1]);
+        if (n->op != OP_stop_gradient) // a leaf of every graph
+            for (uint32_t k = 0; k < n->nargs; k++) {
+                uint32_t before = n->args[k]->id, level = s.level[before] + variable[before];
+                if (s.level[i] < level) s.level[i] = level;
+            }
+        if (variable[i] && s.levels <= s.level[i]) s.levels = s.level[i] + 1;
     }
+    return s;
+}
+
+// Finds the nodes that become leaves: what counts as constant, and the variables of the gradients.
+// Variables of other gradients, such as one taken inside of the loss, are not replaced.
+static void find_leaves(Leaves *l, const Graph *g, Node *const *grads, int n)
+{
+    for (uint32_t i = 0; i < g->nodes.n; i++)
+        if (g->nodes.at[i]->op == OP_stop_gradient) leaf_name(l, g->nodes.at[i]);
+    for (int i = 0; i < n; i++) variable_name(l, grads[i]->args[1]);
 }
 
 // Copies what [want] depends on to a new graph, with the leaves as inputs. images: the copies of
@@ -164,34 +193,26 @@ static void name_exceptions(Checking *c, const Graph *g, bool in_loop, StrMap *s
     }
 }
 
-// Checks all gradients of one loss y.
-static bool check_loss(Checking *c, Module *m, Graph *g, Node *y, const PassOptions *po,
-                       EvalEnv *env)
+// Checks gradients of y whose variables are of one level.
+static bool check_level(Checking *c, Module *m, Graph *g, Node *y, Node *const *grads, int n,
+                        const PassOptions *po, EvalEnv *env)
 {
-    VEC(Node *) want = {0};
     Leaves leaves = {.arena = c->arena, .name_of = idmap_new(c->arena)}, *l = &leaves;
-    find_leaves(l, g, y);
+    find_leaves(l, g, grads, n);
     if (!hold_values(c, m, g, l, po, env)) return false;
-    vec_push(c->arena, &want, y);
-    for (uint32_t i = 0; i < g->nodes.n; i++) {
-        Node *n = g->nodes.at[i];
-        if (n->op == OP_grad && n->args[0] == y) vec_push(c->arena, &want, n);
-    }
-    Node **images = NEW_ARRAY(c->arena, Node *, want.n);
-    Graph *forward = copy_needed(c, g, l, want.at, 1, images), *written = forward;
+    Node **images = NEW_ARRAY(c->arena, Node *, n);
+    Graph *forward = copy_needed(c, g, l, &y, 1, images), *written = forward;
     graph_root(forward, OP_output, images[0], "loss");
-    Graph *backward = copy_needed(c, g, l, want.at, (int)want.n, images);
-    for (uint32_t i = 1; i < want.n; i++)
+    Graph *backward = copy_needed(c, g, l, grads, n, images);
+    for (int i = 0; i < n; i++)
         graph_root(backward, OP_output, images[i],
-                   arena_printf(c->arena, "grad:%s", variable_name(l, want.at[i]->args[1])));
+                   arena_printf(c->arena, "grad:%s", variable_name(l, grads[i]->args[1])));
     forward = pass_autodiff(forward, m, po);
     backward = pass_autodiff(backward, m, po);
     CheckReport report = {0};
     if (g->diags->errors ||
         !check_gradients(forward, "loss", backward, env, (uint64_t)c->seed + 1, &report))
         return false;
-    buf_printf(c->out, "gradients of %s (%s)\n", y->name ? y->name : "the loss",
-               loc_text(g->diags, y->loc));
     check_print(&report, c->out);
     StrMap said = strmap_new(c->arena);
     if (!report.ok) name_exceptions(c, written, false, &said);
@@ -199,6 +220,24 @@ static bool check_loss(Checking *c, Module *m, Graph *g, Node *y, const PassOpti
     c->partly += report.partly;
     c->none += report.none;
     return true;
+}
+
+// Checks all gradients of one loss y.
+static bool check_loss(Checking *c, Module *m, Graph *g, Node *y, const PassOptions *po,
+                       EvalEnv *env)
+{
+    Gradients all = gradients_of(c, g, y);
+    buf_printf(c->out, "gradients of %s (%s)\n", y->name ? y->name : "the loss",
+               loc_text(g->diags, y->loc));
+    bool ran = true;
+    for (uint32_t level = 0; ran && level < all.levels; level++) {
+        VEC(Node *) grads = {0};
+        for (uint32_t i = 0; i < all.grads.n; i++)
+            if (all.level[all.grads.at[i]->args[1]->id] == level)
+                vec_push(c->arena, &grads, all.grads.at[i]);
+        ran = check_level(c, m, g, y, grads.at, (int)grads.n, po, env);
+    }
+    return ran;
 }
 
 // The module with a small batch or, if the model does not allow that (another size is a number that
