@@ -402,11 +402,14 @@ static int count_reads(const Fuse *f, Node *n, int cap)
 // -- nodes ----------------------------------------------------------------------------------------
 
 // Whether n repeats each element of a many times and a takes costly functions. Then a is computed
-// once, by the kernel of its cluster.
+// once, by the kernel of its cluster. Many is what the device computes while it moves two bytes: 8
+// times on an H200, 3 on a CPU, which takes longer for such a function than for a store.
 static bool repeats_dear(const Fuse *f, const Node *n, const Node *a)
 {
-    enum { MOST = 8, REPEATS = 8 };
-    if (n->op != OP_broadcast || type_count(&n->type) < REPEATS * type_count(&a->type))
+    enum { MOST = 8 };
+    const Target *t = f->target;
+    const double many = t ? t->f32_flops / (2 * t->bytes_per_second) : MOST;
+    if (n->op != OP_broadcast || (double)type_count(&n->type) < many * (double)type_count(&a->type))
         return false;
     const uint32_t own = fuse_cluster(f, a);
     for (int i = 0; i < MOST && own && fuse_cluster(f, a) == own && f->pos[a->id] == POS_FULL;
