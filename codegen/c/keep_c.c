@@ -57,6 +57,7 @@ static int first_need(const Emit *e, const uint64_t *stages, uint32_t i)
     return __builtin_ctzll(stages[i]);
 }
 
+// (Bools are kept as int: bytes that select among floats keep gcc from using vectors.)
 bool c_declare_rows(Emit *e, int stage)
 {
     const Body *b = e->body;
@@ -64,7 +65,8 @@ bool c_declare_rows(Emit *e, int stage)
     bool any = false;
     for (uint32_t i = 0; i < b->insts.n; i++) {
         if (first_need(e, stages, i) != stage) continue;
-        emit(e, "%s %s_rows[%lld] NC_LINES;", type_math(b->insts.at[i].type), e->name[i],
+        const DType type = b->insts.at[i].type;
+        emit(e, "%s %s_rows[%lld] NC_LINES;", type == DT_BOOL ? "int" : type_math(type), e->name[i],
              (long long)b->sched.task);
         any = true;
     }
