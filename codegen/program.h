@@ -9,7 +9,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 
-enum { PROG_MAX_RANK = 8, PROG_MAX_DEVICES = 16, PROG_VERSION = 19 };
+enum { PROG_MAX_RANK = 8, PROG_MAX_DEVICES = 16, PROG_VERSION = 20 };
 
 // Element types with the names and order of ir/dtypes.def (the runtime does not know ir/).
 typedef enum ProgDType {
@@ -83,7 +83,7 @@ typedef struct ProgBuffer {
 // The record a kernel writes when a check fails; the first writer wins by compare-and-swap on code.
 // Kernels that write cells read code first and do nothing when it is not 0.
 typedef struct ProgError {
-    uint32_t code; // 0: none; else 1 + index into ProgEntry.checks
+    uint32_t code;   // 0: none; else 1 + index into ProgEntry.checks
     uint32_t device; // of those that share the work: whose part it was
     int64_t value, index, step;
 } ProgError;
@@ -239,6 +239,8 @@ typedef enum ProgStepKind {
     // device, in their order. count: 0: the same bytes for all; 1: part d for device d.
     PS_EXCHANGE,
     PS_AGREE, // args[0], the error record: all take over that of the first device that has failed
+    PS_SKIP,  // first in a loop on a CPU: if args[0], a bool, is false, the iteration has no effect
+              // and the rest of it does not run
 } ProgStepKind;
 
 typedef struct ProgStep {

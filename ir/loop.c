@@ -1,5 +1,9 @@
 #include "ir/loop.h"
 
+#include <math.h>
+
+#include "ir/range.h"
+
 // Threads of a warp and of a block; few elements leave most threads of a GPU idle anyway.
 enum { WARP = 32, MOST_THREADS = 1024, FEW = 1 << 16 };
 
@@ -87,4 +91,100 @@ int loop_stack_of(const Node *loop, uint32_t result, bool *next)
         if ((*next || begins_with(loop, i) == x) && loop_stacks(loop, i)) return (int)i;
     }
     return -1;
+}
+
+// -- iterations without effect --------------------------------------------------------------------
+
+static const Node *condition_of(const Node *n)
+{
+    if (n->op != OP_select) return NULL;
+    n = n->args[0];
+    while (n->op == OP_broadcast || n->op == OP_reshape) n = n->args[0];
+    return n->type.rank ? NULL : n;
+}
+
+static bool same_starts(const Node *slice, const Node *update)
+{
+    bool same = slice->nargs + 1 == update->nargs;
+    for (uint32_t k = 1; same && k < slice->nargs; k++)
+        same = slice->args[k] == update->args[k + 1];
+    return same;
+}
+
+// Whether n is the value [was] where the condition is false.
+static bool stays(const Node *n, const Node *was, const Node *condition)
+{
+    if (n == was) return true;
+    if (condition_of(n) == condition) return n->args[2] == was;
+    if (n->op != OP_dynamic_update || condition_of(n->args[1]) != condition) return false;
+    const Node *part = n->args[1]->args[2];
+    return part->op == OP_dynamic_slice && part->args[0] == n->args[0] && same_starts(part, n) &&
+           stays(n->args[0], was, condition);
+}
+
+static bool is_zero_without(const Node *n, const Node *condition)
+{
+    double v;
+    return condition_of(n) == condition && node_const_value(n->args[2], &v) && v == 0 &&
+           !signbit(v);
+}
+
+// The first condition that a result depends on, also through the update of a part.
+static const Node *first_condition(const Graph *body)
+{
+    for (uint32_t k = 0; k < body->results.n; k++) {
+        const Node *n = body->results.at[k];
+        const Node *c = condition_of(n->op == OP_dynamic_update ? n->args[1] : n);
+        if (c) return c;
+    }
+    return NULL;
+}
+
+static bool is_read(const Graph *body, const Node *x)
+{
+    bool any = !x;
+    for (uint32_t i = 0; i < body->nodes.n && x; i++)
+        for (uint32_t k = 0; k < body->nodes.at[i]->nargs; k++)
+            any |= body->nodes.at[i]->args[k] == x;
+    for (uint32_t k = 0; k < body->results.n && x; k++) any |= body->results.at[k] == x;
+    return any;
+}
+
+// Whether an index may be out of range that is not replaced where an iteration has no effect.
+static bool may_fail(const Graph *body)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < body->nodes.n && !any; i++) {
+        const Node *n = body->nodes.at[i];
+        double v;
+        any = range_index_may_fail(n) &&
+              !(n->args[1]->op == OP_select && node_const_value(n->args[1]->args[2], &v) && v == 0);
+        for (uint32_t k = 0; k < n->nregions; k++) any |= may_fail(n->regions[k]);
+    }
+    return any;
+}
+
+const Node *loop_flag(const Node *loop)
+{
+    const Graph *body = loop->regions[0];
+    const uint32_t carried = (uint32_t)attr_int(loop, ATTR_carried, 0),
+                   scanned = (uint32_t)attr_int(loop, ATTR_scanned, 0);
+    const Node *condition = first_condition(body), *flag = NULL;
+    if (!condition) return NULL;
+    for (uint32_t i = 0; i < body->params.n; i++) {
+        const Node *p = body->params.at[i];
+        const int64_t index = attr_int(p, ATTR_index, i);
+        if (p == condition && index > carried && index <= carried + scanned) flag = p;
+    }
+    for (uint32_t k = 0; k < body->results.n; k++) {
+        const Node *n = body->results.at[k], *was = k < carried ? begins_with(loop, k) : NULL;
+        if (n == condition && was && n->op == OP_and && (n->args[0] == was || n->args[1] == was))
+            flag = was;
+        else if (n == condition && n == flag && k < carried && !is_read(body, was))
+            continue; // (see ir/loop.h)
+        else if (k < carried ? !was || !stays(n, was, condition) || loop_stacks(loop, k)
+                             : !is_zero_without(n, condition))
+            return NULL;
+    }
+    return flag && !may_fail(body) ? flag : NULL;
 }

@@ -27,6 +27,12 @@ bool recurrence_shifts(const Node *view);
 // them.
 bool recurrence_meets(const Graph *body, uint32_t carried);
 
+// The bool among the parameters of the loop's body that says whether an iteration has any effect:
+// where it is false, carried values stay as they are, and stacked results are zeros, as
+// passes/loop_masks.c makes them; a carried value whose result is the bool itself, and which the
+// body does not read, becomes false. NULL: there is none.
+const Node *loop_flag(const Node *loop);
+
 // Whether this carried value lies in such a stack.
 bool loop_stacks(const Node *loop, uint32_t carried);
 // The carried value whose stack holds this stacked result, or -1. *next: the result is the value at

@@ -219,3 +219,11 @@ int range_bits(const Node *n)
     while (bits < all && bits < 63 && r.high >> bits) bits++;
     return r.low < 0 ? all : bits;
 }
+
+bool range_index_may_fail(const Node *n)
+{
+    if (n->op != OP_gather && !node_has(n, OPF_SCATTERS)) return false;
+    const Type *t = &n->args[0]->type; // (a scatter's result has this type, too)
+    const Range all = {0, t->dim[attr_int(n, ATTR_axis, 0)] - 1};
+    return !range_within(range_of_node(n->args[1]), all);
+}

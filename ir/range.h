@@ -22,4 +22,8 @@ Range range_of_node(const Node *n);
 // In how many of the low bits the elements of n, integers or bool, can differ.
 int range_bits(const Node *n);
 
+// Whether n is a gather or scatter whose index needs a check: neither its type nor its declaration
+// shows that it is in range.
+bool range_index_may_fail(const Node *n);
+
 #endif

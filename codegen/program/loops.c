@@ -157,6 +157,30 @@ static void bind_results(Frame *f, const Node *loop, Frame *body, const Carried 
     }
 }
 
+// A CPU leaves out iterations without effect; before the loop, their slices of stacks are cleared.
+static void clear_stacks(Frame *f, const Node *loop, const ProgArg *places)
+{
+    for (int i = (int)attr_int(loop, ATTR_carried, 0); i < node_result_count(loop); i++) {
+        const Type t = node_result_type(loop, i);
+        ProgStep *s = gen_step(f->e, PS_ZERO, 1, f->depth, "stacked", loop->loc);
+        s->args[0] = places[i];
+        s->args[0].stride[f->depth] = 0;
+        s->args[0].written = true;
+        s->bytes = type_bytes(&t);
+    }
+}
+
+static void begin_skip(const Frame *body, const Node *loop, const Node *flag, const Carried *of)
+{
+    for (int i = 0; i < (int)attr_int(loop, ATTR_carried, 0); i++)
+        if (loop->regions[0]->results.at[i] == flag)
+            gen_copy(body->e, body->place[flag->id], of[i].end, type_bytes(&flag->type),
+                     body->depth, false, name_of(flag, "flag"), loop->loc);
+    ProgStep *s = gen_step(body->e, PS_SKIP, 1, body->depth, name_of(flag, "flag"), loop->loc);
+    s->args[0] = body->place[flag->id];
+    s->args[0].written = false;
+}
+
 bool loop_generate(Frame *f, const Group *gr)
 {
     const Node *loop = gr->anchor;
@@ -183,14 +207,19 @@ bool loop_generate(Frame *f, const Group *gr)
     Carried *of = NEW_ARRAY(g->arena, Carried, results + 1);
     if (!bind_params(f, loop, body, of)) return false;
     bind_results(f, loop, body, of, places);
+    const bool may_skip = g->target->kind == TARGET_CPU && g->options->devices <= 1;
+    const Node *flag = may_skip ? loop_flag(loop) : NULL;
+    if (flag) clear_stacks(f, loop, places);
     gen_step(e, PS_LOOP, 0, f->depth, name_of(loop, "loop"), loop->loc);
     uint32_t at = e->steps.n - 1;
     e->steps.at[at].count = attr_int(loop, ATTR_count, 0);
     e->steps.at[at].reverse = attr_int(loop, ATTR_reverse, 0) != 0;
     e->steps.at[at].first_step = (int32_t)at + 1;
+    if (flag) begin_skip(body, loop, flag, of);
+    const uint32_t first = e->steps.n;
     if (!frame_generate(body)) return false;
     frame_lowers(f); // products of this graph are lowered while its steps are added
     e->steps.at[at].last_step = (int32_t)e->steps.n;
-    if (e->steps.n == at + 1) e->steps.n = at; // nothing to repeat
+    if (e->steps.n == first) e->steps.n = at; // nothing to repeat
     return true;
 }

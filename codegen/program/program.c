@@ -337,6 +337,7 @@ static void print_step(Buf *b, const Program *p, const ProgEntry *e, int32_t i)
         buf_str(b, s->count ? " of each part" : "");
         break;
     case PS_AGREE: buf_str(b, "agree whether a check failed"); break;
+    case PS_SKIP: buf_str(b, "skip this iteration unless"); break;
     case PS_LOOP:
         buf_printf(b, "loop %s, %" PRId64 " times%s, steps %d..%d", text(s->name), s->count,
                    s->reverse ? " backwards" : "", (int)s->first_step, (int)s->last_step - 1);
@@ -358,7 +359,7 @@ static void print_step(Buf *b, const Program *p, const ProgEntry *e, int32_t i)
 static void print_entry(Buf *b, const Program *p, const ProgEntry *e)
 {
     static const char *const kind[] = {"init", "train", "eval", "model"};
-    int32_t counts[PS_AGREE + 1] = {0};
+    int32_t counts[PS_SKIP + 1] = {0};
     for (int32_t i = 0; i < e->nsteps; i++) counts[e->steps[i].kind]++;
     buf_printf(b, "\nentry %s (%s)", e->name, kind[e->kind]);
     for (int32_t i = 0; i < e->ndims; i++)

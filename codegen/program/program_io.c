@@ -170,7 +170,7 @@ static void io_arg(Io *io, ProgArg *a)
 
 static void io_step(Io *io, ProgStep *s)
 {
-    IO_ENUM(io, s->kind, PS_AGREE + 1u);
+    IO_ENUM(io, s->kind, PS_SKIP + 1u);
     io_i32(io, &s->index);
     IO_ARRAY(io, s->nargs, s->args, 15);
     for (int32_t i = 0; i < s->nargs && !io->error; i++) io_arg(io, &s->args[i]);

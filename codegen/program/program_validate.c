@@ -291,6 +291,10 @@ static const char *check_step(const Validate *v, const ProgStep *s)
             v->e->buffers[s->args[0].index].region != PR_ERROR)
             return "an agreement about no error record";
         return NULL;
+    case PS_SKIP:
+        if (!s->depth || s->nargs != 1 || s->args[0].written)
+            return "a skip with the wrong arguments";
+        return fits(v, &s->args[0], s->depth, 1, PD_BOOL) ? NULL : "a skip without a bool";
     case PS_LOOP:
         if (s->nargs || s->count < 0 || s->count > most_bytes) return "a loop that cannot run";
         return NULL;

@@ -13,7 +13,7 @@ const char *step_kind(const ProgStep *s)
     static const char *const kinds[] = {
         [PS_KERNEL] = "kernel", [PS_GEMM] = "gemm", [PS_COPY] = "copy",
         [PS_ZERO] = "zero",     [PS_LOOP] = "loop", [PS_EXCHANGE] = "exchange",
-        [PS_AGREE] = "agree",
+        [PS_AGREE] = "agree",   [PS_SKIP] = "skip",
     };
     return kinds[s->kind];
 }
@@ -87,6 +87,7 @@ Cost step_cost(const Program *p, const ProgStep *s, const Rates *r)
     case PS_ZERO: return cost(s->bytes, 0, 0, 0, r);
     case PS_EXCHANGE: // (its time is that of the links, which are not known)
     case PS_AGREE:
+    case PS_SKIP:
     case PS_LOOP: break;
     }
     return (Cost){0};

@@ -38,19 +38,10 @@ static void force(Fuse *f, Node *n)
     f->forced[n->id] = true;
 }
 
-// Whether the index needs no check because its type or declaration shows that it is in range.
-static bool index_proved(const Node *index, int64_t bound)
-{
-    return range_within(range_of_node(index), (Range){0, bound - 1});
-}
-
 bool fuse_may_fail(const Node *n)
 {
-    if (n->op == OP_gather)
-        return !index_proved(n->args[1], n->args[0]->type.dim[attr_int(n, ATTR_axis, 0)]);
-    if (node_has(n, OPF_SCATTERS))
-        return !index_proved(n->args[1], n->type.dim[attr_int(n, ATTR_axis, 0)]);
-    return node_has(n, OPF_CHECKS);
+    return node_has(n, OPF_SCATTERS) ? range_index_may_fail(n)
+                                     : range_index_may_fail(n) || node_has(n, OPF_CHECKS);
 }
 
 static bool is_wide(const Node *n)

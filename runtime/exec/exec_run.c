@@ -57,6 +57,7 @@ static RtCode do_step(Run *r, int i)
         if (!s->bytes) return RT_OK;
         return ops->exchange(stream, slot[1].p, slot[0].p, (size_t)s->bytes, s->count, r->e);
     case PS_AGREE: return ops->agree(stream, slot[0].p, r->e);
+    case PS_SKIP:
     case PS_LOOP: break;
     }
     return RT_OK;
@@ -120,6 +121,8 @@ static RtCode steps(Run *r, int first, int last, int depth)
             continue;
         }
         if (watched(r, i, parts ? do_step : whole_step, i)) return r->e->code;
+        if (s->kind == PS_SKIP && !*(const bool *)r->en->slot[r->en->step[i].first_arg].p)
+            return RT_OK; // of this iteration
         if (parts && rt_step_kernel(r->s, r->en, i, true) >= 0 &&
             watched(r, e->nsteps + i, do_behind, i))
             return r->e->code;

@@ -163,6 +163,7 @@ static RtCode play(RtStream *s, const Recorded *n, RtError *e)
     case PS_ZERO: return rt_cpu_ops.zero(s, n->to, n->bytes, n->gate, e);
     case PS_EXCHANGE: // (of a group only)
     case PS_AGREE:
+    case PS_SKIP: // (of a CPU only)
     case PS_LOOP: break;
     }
     return RT_OK;
