@@ -240,7 +240,7 @@ typedef enum ProgStepKind {
     PS_EXCHANGE,
     PS_AGREE, // args[0], the error record: all take over that of the first device that has failed
     PS_SKIP,  // first in a loop on a CPU: if args[0], a bool, is false, the iteration has no effect
-              // and the rest of it does not run
+              // and the rest of it does not run; nor do further ones if the bool has no stride
 } ProgStepKind;
 
 typedef struct ProgStep {

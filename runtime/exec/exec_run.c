@@ -8,6 +8,7 @@ typedef struct Run {
     const RtObserver *o;
     int64_t iteration[PROG_MAX_LOOP_DEPTH];
     int64_t round[PROG_MAX_LOOP_DEPTH]; // the same, but counts up also in loops that run backwards
+    bool ended;                         // the innermost loop, whose flag stays false
     RtError *e;
 } Run;
 
@@ -112,17 +113,20 @@ static RtCode steps(Run *r, int first, int last, int depth)
         if (s->kind == PS_LOOP) {
             if (depth >= PROG_MAX_LOOP_DEPTH)
                 return rt_fail(r->e, RT_USER, "loops nest more than %d deep", PROG_MAX_LOOP_DEPTH);
-            for (int64_t n = 0; n < s->count; n++) {
+            for (int64_t n = 0; n < s->count && !r->ended; n++) {
                 r->round[depth] = n;
                 r->iteration[depth] = s->reverse ? s->count - 1 - n : n;
                 if (steps(r, s->first_step, s->last_step, depth + 1)) return r->e->code;
             }
+            r->ended = false;
             i = s->last_step - 1;
             continue;
         }
         if (watched(r, i, parts ? do_step : whole_step, i)) return r->e->code;
-        if (s->kind == PS_SKIP && !*(const bool *)r->en->slot[r->en->step[i].first_arg].p)
-            return RT_OK; // of this iteration
+        if (s->kind == PS_SKIP && !*(const bool *)r->en->slot[r->en->step[i].first_arg].p) {
+            r->ended = !s->args[0].stride[depth - 1]; // the same flag in every iteration
+            return RT_OK;
+        }
         if (parts && rt_step_kernel(r->s, r->en, i, true) >= 0 &&
             watched(r, e->nsteps + i, do_behind, i))
             return r->e->code;
