@@ -398,6 +398,9 @@ static void poison_emitted(Elab *e, const Block *b)
 
 // Whether the iteration whose values have just been bound takes place: so did all before it, and
 // the condition holds. flag: whether all before it did. NULL after an error.
+//
+// It also takes place if an assertion within the condition fails, since only iterations that take
+// place report that.
 static Node *loop_condition(Elab *e, const Stmt *s, Node *flag)
 {
     Val v = eval(e, s->cond);
@@ -408,6 +411,10 @@ static Node *loop_condition(Elab *e, const Stmt *s, Node *flag)
                            type_text(e, &holds->type));
         if (holds->type.rank) diag_note(e->diags, d, "use any(…) or all(…)");
         return NULL;
+    }
+    for (uint32_t k = 0; k < e->region->assert_cond.n; k++) {
+        Node *fails = graph_unary(e->g, OP_not, e->region->assert_cond.at[k]);
+        holds = graph_binary(e->g, OP_or, holds, fails);
     }
     return graph_binary(e->g, OP_and, flag, holds);
 }

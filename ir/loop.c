@@ -59,11 +59,11 @@ bool recurrence_meets(const Graph *body, uint32_t carried)
 // Bytes that kernels and the matmul library load or store at once, at most.
 enum { WIDEST_ACCESS = 16 };
 
-static const Node *begins_with(const Node *loop, uint32_t carried)
+static const Node *begins_with(const Node *loop, uint32_t operand)
 {
     const Graph *body = loop->regions[0];
     for (uint32_t i = 0; i < body->params.n; i++)
-        if (attr_int(body->params.at[i], ATTR_index, i) == carried + 1) return body->params.at[i];
+        if (attr_int(body->params.at[i], ATTR_index, i) == operand + 1) return body->params.at[i];
     return NULL;
 }
 
@@ -122,11 +122,20 @@ static bool stays(const Node *n, const Node *was, const Node *condition)
            stays(n->args[0], was, condition);
 }
 
+// Whether c, a bool, is false where the condition is.
+static bool implies(const Node *c, const Node *condition)
+{
+    return c == condition ||
+           (c->op == OP_and && (implies(c->args[0], condition) || implies(c->args[1], condition)));
+}
+
+// Whether n is 0 where the condition is false.
 static bool is_zero_without(const Node *n, const Node *condition)
 {
+    const Node *c = condition_of(n);
     double v;
-    return condition_of(n) == condition && node_const_value(n->args[2], &v) && v == 0 &&
-           !signbit(v);
+    if (!c || !node_const_value(n->args[2], &v) || v != 0 || signbit(v)) return false;
+    return implies(c, condition) || is_zero_without(n->args[1], condition);
 }
 
 // The first condition that a result depends on, also through the update of a part.
@@ -150,16 +159,25 @@ static bool is_read(const Graph *body, const Node *x)
     return any;
 }
 
-// Whether an index may be out of range that is not replaced where an iteration has no effect.
-static bool may_fail(const Graph *body)
+// The parameter of the body of n, a loop, that is false where the flag around it is, or NULL.
+static const Node *flag_within(const Node *n, const Node *flag)
+{
+    const uint32_t first = (uint32_t)(attr_int(n, ATTR_carried, 0) + attr_int(n, ATTR_scanned, 0));
+    for (uint32_t k = first; n->op == OP_loop && k < n->nargs; k++)
+        if (implies(n->args[k], flag)) return begins_with(n, k);
+    return NULL;
+}
+
+// Whether an index may be out of range that is not replaced by 0 where the flag is false. flag:
+// NULL in a region that does not read it.
+static bool may_fail(const Graph *body, const Node *flag)
 {
     bool any = false;
     for (uint32_t i = 0; i < body->nodes.n && !any; i++) {
         const Node *n = body->nodes.at[i];
-        double v;
-        any = range_index_may_fail(n) &&
-              !(n->args[1]->op == OP_select && node_const_value(n->args[1]->args[2], &v) && v == 0);
-        for (uint32_t k = 0; k < n->nregions; k++) any |= may_fail(n->regions[k]);
+        any = range_index_may_fail(n) && !(flag && is_zero_without(n->args[1], flag));
+        for (uint32_t k = 0; k < n->nregions; k++)
+            any |= may_fail(n->regions[k], flag ? flag_within(n, flag) : NULL);
     }
     return any;
 }
@@ -186,5 +204,5 @@ const Node *loop_flag(const Node *loop)
                              : !is_zero_without(n, condition))
             return NULL;
     }
-    return flag && !may_fail(body) ? flag : NULL;
+    return flag && !may_fail(body, flag) ? flag : NULL;
 }

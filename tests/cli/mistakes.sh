@@ -55,7 +55,7 @@ wrong "this value is not used; give it a name with = or, to continue the line be
     <(printf 'model m(x: f32[3]) {\n    y = x\n        - 1\n    return y\n}')
 expect 1 "unexpected end of the line, expected '{'" "$NETC" \
     <(printf 'model m(x: f32[3]) {\n    loop i in 0..3\n        carry x {\n        x = x + 1\n    }\n    return x\n}')
-holds "note: 'carry' and 'over' stand in the line of 'loop'"
+holds "note: 'carry', 'over' and 'while' stand in the line of 'loop'"
 wrong "eigh takes symmetric matrices, found [2, 4]" "$NETC" <(printf 'use linalg\nmodel m(x: f32[2, 4]) { return y = eigh(x) }')
 wrong "unexpected ','" "$NETC" <(printf 'model m(x: f32[3]) { return max(x, , 1) }')
 ! grep -q 'square brackets' "$W/.out" && pass || fail "a note about lists where an argument is missing"
@@ -160,6 +160,38 @@ expect 0 "y f32[2] 2 -2" "$NETC" run own.net --entry once --device cpu
 expect 1 "own.net:5: assertion failed: too low" "$NETC" run own.net --entry once -D low=-1 --device cpu
 expect 0 "d f32[2] 27 27" "$NETC" run own.net --entry often --device cpu
 expect 1 "own.net:9: assertion failed: too low" "$NETC" run own.net --entry often -D low=-4 --device cpu
+
+# what a condition of a loop asserts, also in the iteration that ends the loop; an index of an iteration whose selections
+# change nothing
+cat >ends.net <<'N'
+fn positive(x) {
+    assert x >= 0, "negative"
+    return x
+}
+model fine() {
+    h = 3.0
+    loop i in 0..6 carry h while positive(h) > 0.5 { h = h - 1.5 }
+    return h
+}
+model below() {
+    h = 3.0
+    loop i in 0..6 carry h while positive(h) > 0.5 { h = h - 2 }
+    return h
+}
+model outside() {
+    h = ones([5])
+    far = argmax(h) + 100
+    going = true
+    loop i in 0..10 carry h, going {
+        going = going and sum(h) < 3
+        h = where(going, h * max(h) + h[where(i > 5, far, 0)], h)
+    }
+    return h
+}
+N
+expect 0 "h f32[] 0" "$NETC" run ends.net --entry fine --device cpu
+expect 1 "ends.net:12: assertion failed: negative" "$NETC" run ends.net --entry below --device cpu
+expect 1 "ends.net:21: index of gather: 100 at element 0 is outside 0..5" "$NETC" run ends.net --entry outside --device cpu
 
 # a label that is no class, where no range is stated; where one is, nothing is checked
 cat >labels.net <<'N'
