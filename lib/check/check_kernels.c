@@ -376,10 +376,11 @@ Module *check_module(Checking *c)
     Diags *d;
     Module *plain = checking_module(c, "", &d);
     Target target = target_of(c);
+    const char *skipped = c->p->settings.skip_passes; // of these, some round otherwise
     PassOptions po = {.target = &target,
                       .precision = c->p->settings.precision,
                       .references = true,
-                      .skip = "fuse"};
+                      .skip = arena_printf(c->arena, "fuse,%s", skipped ? skipped : "")};
     if (!plain) return NULL;
     if (!passes_run(plain, &po, NULL) || d->errors) {
         c->status = lib_fail_diags(c->err, NETC_INTERNAL, d);
