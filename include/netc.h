@@ -322,9 +322,10 @@ NETC_API int netc_input_count(netc_program *p, const char *entry);
 NETC_API int netc_output_count(netc_program *p, const char *entry);
 NETC_API netc_status netc_input_info(netc_program *p, const char *entry, int i, netc_port *out,
                                      netc_error **err);
-// The i-th input that the source declares, whether the entry needs it or not; NULL after the last.
-// A program that was compiled as a function has none.
+// The i-th input that the source declares, needed or not; NULL after the last, and for functions.
 NETC_API const char *netc_declared_input(netc_program *p, const char *entry, int i);
+// The i-th input of "train" that only values from a first batch need; false after the last.
+NETC_API bool netc_first_input(netc_program *p, int i, netc_port *out);
 NETC_API netc_status netc_output_info(netc_program *p, const char *entry, int i, netc_port *out,
                                       netc_error **err);
 // What running an entry does besides computing its outputs; -1 for an unknown entry.
@@ -364,9 +365,9 @@ NETC_API netc_status netc_session_create(netc_program *p, const char *device,
 NETC_API void netc_session_free(netc_session *s);
 NETC_API const char *netc_session_device(const netc_session *s); // "cuda:0 NVIDIA H200"
 
-// Sets the tensor that later runs of [entry] read. Its shape and type must be the port's. It is not
-// copied and must not change until netc_sync. Binding again compiles nothing. Device memory is read
-// in place; an entry with more than eight launches copies it once its address has changed.
+// Sets the tensor that later runs of [entry] read; NULL: none any more. Its shape and type must be
+// the port's. It is not copied and must not change until netc_sync. Device memory is read in place;
+// an entry with more than eight launches copies it once its address has changed.
 NETC_API netc_status netc_bind(netc_session *s, const char *entry, const char *input,
                                const netc_tensor *t, netc_error **err);
 // The same for a DLManagedTensor (DLPack 0.8), whose deleter is called when it is no longer bound
@@ -401,10 +402,9 @@ NETC_API bool netc_capturing(netc_session *s); // whether its stream is being ca
 // Runs [entry], which must not write states or check anything, once on made-up inputs if it has not
 // run yet: then it can be captured.
 NETC_API netc_status netc_warm_up(netc_session *s, const char *entry, netc_error **err);
-// Captured runs use the session's temporaries, as all its runs do. For a caller whose graphs may
-// launch runs of one entry concurrently: netc_temporaries returns the bytes they take (-1 for an
-// unknown entry), netc_bind_temporaries gives the next captured runs device memory for them,
-// aligned to 256 bytes (NULL: the session's).
+// For graphs whose launches run an entry concurrently: netc_temporaries returns the bytes of its
+// temporaries (-1: no such entry), netc_bind_temporaries gives the next captured runs device memory
+// for them, aligned to 256 bytes (NULL: the session's).
 NETC_API int64_t netc_temporaries(netc_session *s, const char *entry);
 NETC_API netc_status netc_bind_temporaries(netc_session *s, const char *entry, void *device,
                                            size_t bytes, netc_error **err);

@@ -355,13 +355,15 @@ netc_status session_may_run(const netc_session *s, const ProgEntry *e, netc_erro
 netc_status session_use_choices(netc_session *s, const char *choices, netc_error **err);
 // For cells that have no value before the first batch of training (api/first_batch.c):
 // session_ready fails if the entry reads one; session_savable fails if one would be saved;
-// session_first_batch sets them, if there are any, from the first examples of [rows] or from inputs
-// of "train".
+// session_first_batch sets them, if there are any, from the first examples of [rows],
+// session_first_inputs from what is bound to "train", among it the inputs that only these values
+// read (program_first_input: the i-th, with as many examples as a step takes; api/ports.c).
 netc_status session_ready(netc_session *s, Loaded *l, const ProgEntry *e, netc_error **err);
 netc_status session_savable(netc_session *s, netc_error **err);
 netc_status session_first_batch(netc_session *s, netc_dataset *data, const int32_t *rows,
                                 netc_error **err);
-netc_status session_first_inputs(netc_session *s, const RtInput *in, int n, netc_error **err);
+netc_status session_first_inputs(netc_session *s, netc_error **err);
+bool program_first_input(const Program *p, int i, ProgInput *out);
 netc_status session_set_control(netc_session *s, const char *cell, int64_t value, netc_error **err);
 // Sets the lengths of a training that is only timed (program_told), which schedules read.
 netc_status session_made_up_lengths(netc_session *s, netc_error **err);

@@ -12,15 +12,20 @@ Bound *bound_find(const netc_session *s, const char *entry, const char *input)
     return b;
 }
 
+static void unbind(netc_session *s, Bound *b)
+{
+    Bound **at = &s->bound;
+    while (*at != b) at = &(*at)->next;
+    *at = b->next;
+    dlpack_release(s, b);
+    free(b->entry);
+    free(b->input);
+    free(b);
+}
+
 void bound_free(netc_session *s)
 {
-    for (Bound *b; (b = s->bound);) {
-        dlpack_release(s, b);
-        s->bound = b->next;
-        free(b->entry);
-        free(b->input);
-        free(b);
-    }
+    while (s->bound) unbind(s, s->bound);
     dlpack_settle(s);
 }
 
@@ -90,25 +95,29 @@ static netc_status fail_for_batch(const char *input, const ProgType *want, const
                     input, a, b, dim, (long long)t->dim[0]);
 }
 
-static const ProgInput *find_input(const ProgEntry *e, const char *input, netc_error **err)
+static netc_status no_input(const ProgEntry *e, const char *input, netc_error **err)
 {
     const char *names[64];
     size_t n = 0;
-    for (int i = 0; i < e->ninputs; i++) {
-        if (!strcmp(e->inputs[i].name, input)) return &e->inputs[i];
-        if (n < 64) names[n++] = e->inputs[i].name;
-    }
-    lib_fail(err, NETC_INVALID, "'%s' has no input '%s'%s", e->name, input,
-             advise(input, names, n).text);
-    return NULL;
+    for (int i = 0; i < e->ninputs && n < 64; i++) names[n++] = e->inputs[i].name;
+    return lib_fail(err, NETC_INVALID, "'%s' has no input '%s'%s", e->name, input,
+                    advise(input, names, n).text);
 }
 
-// Whether the model declares the input but no requested output needs it.
+// The entry's input or, of "train", one that only the first batch's initial values read.
+static bool bindable(const Program *p, const ProgEntry *e, const char *input, ProgInput *out)
+{
+    for (int i = 0; i < e->ninputs; i++)
+        if (!strcmp(e->inputs[i].name, input)) return *out = e->inputs[i], true;
+    for (int i = 0; e->kind == PK_TRAIN && program_first_input(p, i, out); i++)
+        if (!strcmp(out->name, input)) return true;
+    return false;
+}
+
+// Whether the model declares the input although nothing needs it.
 static bool is_left_out(netc_program *p, const ProgEntry *e, const char *input)
 {
     const char *name;
-    for (int i = 0; i < e->ninputs; i++)
-        if (!strcmp(e->inputs[i].name, input)) return false;
     for (int i = 0; (name = netc_declared_input(p, e->name, i)); i++)
         if (!strcmp(name, input)) return true;
     return false;
@@ -150,21 +159,25 @@ netc_status netc_bind(netc_session *s, const char *entry, const char *input, con
     const ProgEntry *en;
     netc_status status = session_entry(s, entry, &l, &en, err);
     if (status != NETC_OK) return status;
-    if (is_left_out(s->program, en, input)) {
+    ProgInput in;
+    if (!bindable(l->build->program, en, input, &in)) {
+        if (!is_left_out(s->program, en, input)) return no_input(en, input, err);
         lib_log(s->context,
                 "note: input '%s' of '%s' is not needed for the requested outputs and is ignored",
                 input, entry);
         return NETC_OK;
     }
-    const ProgInput *in = find_input(en, input, err);
-    if (!in) return NETC_INVALID;
-    const ProgDim *batch = other_batch(en, &in->type, t);
-    if (batch) return fail_for_batch(input, &in->type, t, batch->name, err);
-    status = same_type("input", input, &in->type, t, err);
-    if (status != NETC_OK) return status;
-    status = check_pointer(s, input, t, &in->type, err);
-    if (status != NETC_OK) return status;
     Bound *b = bound_find(s, entry, input);
+    if (!t) {
+        if (b) unbind(s, b);
+        return NETC_OK;
+    }
+    const ProgDim *batch = other_batch(en, &in.type, t);
+    if (batch) return fail_for_batch(input, &in.type, t, batch->name, err);
+    status = same_type("input", input, &in.type, t, err);
+    if (status != NETC_OK) return status;
+    status = check_pointer(s, input, t, &in.type, err);
+    if (status != NETC_OK) return status;
     if (!b) {
         b = calloc(1, sizeof *b);
         if (!b) return OUT_OF_MEMORY(err);
@@ -228,8 +241,7 @@ netc_status netc_run(netc_session *s, const char *entry, int64_t times, netc_err
     RtError re = {0};
     if (status == NETC_OK && e->kind == PK_TRAIN) status = lengths_told(s, l, e, err);
     if (status == NETC_OK)
-        status =
-            e->kind == PK_TRAIN ? session_first_inputs(s, in, n, err) : session_ready(s, l, e, err);
+        status = e->kind == PK_TRAIN ? session_first_inputs(s, err) : session_ready(s, l, e, err);
     // Outside of an evaluation, tally(x) is x of the current batch.
     if (status == NETC_OK && e->kind == PK_EVAL && !netc_capturing(s))
         status = clear_tallies(s, l->build->program, e, err);

@@ -70,32 +70,48 @@ static netc_status keep_given(netc_session *s, Given *g, netc_error **err)
     return NETC_OK;
 }
 
-// The first examples of a data set in the given order, or of bound inputs.
+// The first examples of a data set in the given order or, without one, of what "train" has bound.
 typedef struct Batch {
     netc_dataset *data;
     const int32_t *rows;
-    RtInput *in;
-    int n;
 } Batch;
 
-static netc_status make(netc_session *s, Loaded *l, const ProgEntry *e, Batch *b, netc_error **err)
+static netc_status find_bound(const netc_session *s, const ProgEntry *e, RtInput *in,
+                              netc_error **err)
 {
-    int64_t examples;
-    RtError re = {0};
-    int n = 0; // number of inputs that the entry reads
-    netc_status status = b->data ? bind_rows(s, l, e, b->data, &examples, err) : NETC_OK;
-    if (status != NETC_OK) return status;
-    for (int i = 0; i < b->n; i++)
-        for (int k = 0; k < e->ninputs; k++)
-            if (!strcmp(b->in[i].name, e->inputs[k].name)) b->in[n++] = b->in[i];
-    if ((b->data && rt_rows_set(s->rt, l->rt, e->name, b->rows, e->batch, &re)) ||
-        rt_run(s->rt, l->rt, e->name, b->in, n, 1, &re) || rt_sync(s->rt, &re))
-        return lib_fail_rt(err, &re);
-    rt_entry_given(s->rt, l->rt, e->name);
+    for (int i = 0; i < e->ninputs; i++) {
+        const char *name = e->inputs[i].name;
+        const Bound *b = bound_find(s, "train", name);
+        if (!b)
+            return lib_fail(err, NETC_INVALID,
+                            "input '%s' of 'train' has no value; initial values are computed from "
+                            "it before the first step: bind it, too",
+                            name);
+        in[i] = (RtInput){b->input, b->data, b->device};
+    }
     return NETC_OK;
 }
 
-static netc_status begin(netc_session *s, Batch *b, netc_error **err)
+static netc_status make(netc_session *s, Loaded *l, const ProgEntry *e, const Batch *b,
+                        netc_error **err)
+{
+    int64_t examples;
+    RtError re = {0};
+    RtInput *in = calloc((size_t)e->ninputs + 1, sizeof *in);
+    if (!in) return OUT_OF_MEMORY(err);
+    netc_status status =
+        b->data ? bind_rows(s, l, e, b->data, &examples, err) : find_bound(s, e, in, err);
+    if (status == NETC_OK &&
+        ((b->data && rt_rows_set(s->rt, l->rt, e->name, b->rows, e->batch, &re)) ||
+         rt_run(s->rt, l->rt, e->name, in, b->data ? 0 : e->ninputs, 1, &re) ||
+         rt_sync(s->rt, &re)))
+        status = lib_fail_rt(err, &re);
+    free(in);
+    if (status == NETC_OK) rt_entry_given(s->rt, l->rt, e->name);
+    return status;
+}
+
+static netc_status begin(netc_session *s, const Batch *b, netc_error **err)
 {
     Loaded *l;
     netc_status status = session_loaded(s, "", "", &l, err);
@@ -120,13 +136,8 @@ netc_status session_first_batch(netc_session *s, netc_dataset *data, const int32
     return begin(s, &(Batch){.data = data, .rows = rows}, err);
 }
 
-netc_status session_first_inputs(netc_session *s, const RtInput *in, int n, netc_error **err)
+netc_status session_first_inputs(netc_session *s, netc_error **err)
 {
     if (!any_waits(s)) return NETC_OK;
-    RtInput *copy = malloc(((size_t)n + 1) * sizeof *copy);
-    if (!copy) return OUT_OF_MEMORY(err);
-    if (n) memcpy(copy, in, (size_t)n * sizeof *copy);
-    netc_status status = begin(s, &(Batch){.in = copy, .n = n}, err);
-    free(copy);
-    return status;
+    return begin(s, &(Batch){0}, err);
 }

@@ -118,6 +118,34 @@ netc_status netc_input_info(netc_program *p, const char *entry, int i, netc_port
     return NETC_OK;
 }
 
+static const ProgInput *input_of(const ProgEntry *e, const char *name)
+{
+    for (int i = 0; i < e->ninputs; i++)
+        if (!strcmp(e->inputs[i].name, name)) return &e->inputs[i];
+    return NULL;
+}
+
+bool program_first_input(const Program *p, int i, ProgInput *out)
+{
+    const ProgEntry *first = program_entry(p, PROG_FIRST_BATCH), *step = program_entry(p, "train");
+    for (int k = 0; first && step && k < first->ninputs; k++) {
+        if (input_of(step, first->inputs[k].name) || i--) continue;
+        *out = first->inputs[k];
+        if (out->data) out->type.dim[0] *= step->batch / first->batch; // (it may accumulate)
+        return true;
+    }
+    return false;
+}
+
+bool netc_first_input(netc_program *p, int i, netc_port *out)
+{
+    Build *b;
+    ProgInput in;
+    if (build_any(p, &b, NULL) != NETC_OK || !program_first_input(b->program, i, &in)) return false;
+    *out = port_of(in.name, &in.type, in.data);
+    return true;
+}
+
 const char *netc_declared_input(netc_program *p, const char *entry, int i)
 {
     const ProgEntry *e;

@@ -6,7 +6,8 @@
 
 bool call_begin(const Entry *e, Call *c)
 {
-    c->in = e->nin > FEW ? malloc((size_t)e->nin * sizeof *c->in) : c->few_in;
+    int nin = e->nin + e->nfirst;
+    c->in = nin > FEW ? malloc((size_t)nin * sizeof *c->in) : c->few_in;
     c->out = e->nout > FEW ? malloc((size_t)e->nout * sizeof *c->out) : c->few_out;
     c->nin = c->nout = 0;
     c->error = NULL;
@@ -49,7 +50,7 @@ static bool wrong_arguments(const Entry *e, const char *what, const char *which)
 }
 
 // A keyword that is no input, or is one that was given by position: an error. One that the model
-// declares and does not need is none.
+// declares and needs no more is none.
 static bool keywords_fit(const Entry *e, PyObject *keywords, Py_ssize_t given)
 {
     PyObject *key, *value;
@@ -59,9 +60,10 @@ static bool keywords_fit(const Entry *e, PyObject *keywords, Py_ssize_t given)
         netc_tensor none = {0};
         int i = 0;
         if (!name) return false;
-        while (i < e->nin && strcmp(e->in[i].p.name, name)) i++;
+        while (i < e->nin + e->nfirst && strcmp(e->in[i].p.name, name)) i++;
         if (i < given) return wrong_arguments(e, "two values for", name);
-        if (i == e->nin && netc_bind(e->model->session, e->utf8, name, &none, NULL) != NETC_OK)
+        if (i == e->nin + e->nfirst &&
+            netc_bind(e->model->session, e->utf8, name, &none, NULL) != NETC_OK)
             return wrong_arguments(e, "there is no input", name);
     }
     return true;
@@ -79,18 +81,19 @@ static bool take_inputs(Entry *e, PyObject *args, PyObject *keywords, const char
                 unneeded);
         return wrong_arguments(e, "too many arguments", NULL);
     }
-    for (int i = 0; i < e->nin; i++) {
+    for (int i = 0; i < e->nin + e->nfirst; i++) {
         Port *p = &e->in[i];
         Wish want = {.port = &p->p, .device = device, .stream = m->stream};
         PyObject *o = i < given  ? PyTuple_GetItem(args, i)
                       : keywords ? PyDict_GetItemWithError(keywords, p->name)
                                  : NULL;
         if (!o && PyErr_Occurred()) return false;
-        if (!o)
+        c->in[i] = (Taken){0};
+        if (!o && i < e->nin)
             return keywords_fit(e, keywords, given) &&
                    wrong_arguments(e, "no value for", p->p.name);
-        named -= i >= given;
-        if (!take(m->state, o, p->what, &want, &c->in[i])) return false;
+        named -= o && i >= given;
+        if (o && !take(m->state, o, p->what, &want, &c->in[i])) return false;
         c->nin = i + 1;
     }
     return !named || keywords_fit(e, keywords, given);
@@ -250,8 +253,10 @@ netc_status call_run(const Entry *e, Call *c)
     Model *m = e->model;
     netc_session *s = m->session;
     netc_status status = NETC_OK;
-    for (int i = 0; i < e->nin && status == NETC_OK; i++)
-        status = netc_bind(s, e->utf8, e->in[i].p.name, &c->in[i].t, &c->error);
+    for (int i = 0; i < c->nin && status == NETC_OK; i++) {
+        const netc_tensor *t = &c->in[i].t; // without data: an input of the first batch alone
+        status = netc_bind(s, e->utf8, e->in[i].p.name, t->data ? t : NULL, &c->error);
+    }
     if (status == NETC_OK) status = place_outputs(e, c);
     if (status != NETC_OK) return status;
     if (!strcmp(e->utf8, "train")) model_changes(m);

@@ -62,7 +62,9 @@ static bool fill(Entry *e, State *s, netc_error **err)
     int nin = netc_input_count(p, e->utf8), nout = netc_output_count(p, e->utf8);
     netc_port none;
     if (nin < 0) return netc_input_info(p, e->utf8, 0, &none, err), false; // says what there is
-    e->in = calloc((size_t)nin + 1, sizeof *e->in);
+    int nfirst = 0;
+    while (!strcmp(e->utf8, "train") && netc_first_input(p, nfirst, &none)) nfirst++;
+    e->in = calloc((size_t)(nin + nfirst) + 1, sizeof *e->in);
     e->out = calloc((size_t)nout + 1, sizeof *e->out);
     if (!e->in || !e->out) return PyErr_NoMemory(), false;
     e->effects = netc_entry_effects(p, e->utf8);
@@ -70,6 +72,11 @@ static bool fill(Entry *e, State *s, netc_error **err)
         if (netc_input_info(p, e->utf8, i, &e->in[i].p, err)) return false;
         e->nin = i + 1;
         if (!fill_port(s, &e->in[i], false)) return false;
+    }
+    for (int i = 0; i < nfirst; i++) {
+        if (!netc_first_input(p, i, &e->in[nin + i].p)) return false;
+        e->nfirst = i + 1;
+        if (!fill_port(s, &e->in[nin + i], false)) return false;
     }
     while (e->in_order < nin) {
         const char *declared = netc_declared_input(p, e->utf8, e->in_order);
@@ -241,7 +248,7 @@ static void entry_free(PyObject *self)
     Entry *e = (Entry *)self;
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
-    for (int i = 0; i < e->nin; i++) Py_CLEAR(e->in[i].name);
+    for (int i = 0; i < e->nin + e->nfirst; i++) Py_CLEAR(e->in[i].name);
     for (int i = 0; i < e->nout; i++) {
         Py_CLEAR(e->out[i].name);
         Py_CLEAR(e->out[i].make);

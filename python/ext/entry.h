@@ -16,6 +16,7 @@ typedef struct Entry {
     PyObject *name;
     const char *utf8; // name's
     int nin, nout;
+    int nfirst;   // behind the inputs: those that only a first batch's initial values need
     int in_order; // as many inputs stand first as the text declares them
     Port *in, *out;
     int effects; // NETC_ENTRY_*

@@ -225,6 +225,15 @@ def test_not_finite():
     o = netc.compile(first, device="cpu")
     o.train(batches, save="first.safetensors")
     check(np.array_equal(netc.compile(first, device="cpu", weights="first.safetensors").state["middle"], o.state["middle"]))
+    # An input that only the initial value reads is given with the first batch.
+    apart = netc.compile(first.replace("mean(x, 0)", "mean(start, 0)").replace("x: f32[batch, 3]", "x: f32[batch, 3], start: f32[batch, 3]"),
+                         device="cpu")
+    apart.settings["rate"] = 0
+    with raises(netc.Error, "input 'start' of 'train' has no value"):
+        apart.train(batches)
+    apart.train([{**b, "start": 1 + b["x"]} for b in batches])
+    check(np.allclose(apart.state["middle"], 1 + batches[0]["x"].mean(0), atol=1e-5))
+    apart.train(batches)  # (it has a value)
     o = netc.compile(first, device="cpu")
     o.settings["rate"] = 3e38
     with raises(netc.Error, "not finite", "start again"):

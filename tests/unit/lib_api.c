@@ -549,10 +549,48 @@ static void derived(void)
     netc_program_release(plain);
 }
 
+// "train" takes an input that only an initial value reads, until that has been computed.
+static void first_batch(void)
+{
+    static const char *const text =
+        "use nn\nuse optim\ndim batch = 8\n"
+        "model line(x: f32[batch, 3], start: f32[batch, 3]) {\n"
+        "    state center: f32[3] = mean(start, 0)\n"
+        "    return loss = mean(square(linear(x - center, 1) as fc))\n}\n"
+        "train line {\n    accumulate 2\n    minimize loss\n    update sgd(lr = 0.1)\n}\n";
+    netc_program *p = compiled(text);
+    netc_session *s = opened(p, 0, NULL);
+    netc_error *err = NULL;
+    netc_port port;
+    float x[16][3], start[16][3], center[3], want[3] = {0};
+    for (int i = 0; i < 16; i++)
+        for (int k = 0; k < 3; k++) {
+            x[i][k] = (float)(i - k) / 8, start[i][k] = (float)(i * k);
+            if (i < 8) want[k] += start[i][k] / 8; // of the first micro-batch
+        }
+    CHECK(netc_input_count(p, "train") == 1 && !netc_first_input(p, 1, &port));
+    CHECK(netc_first_input(p, 0, &port) && !strcmp(port.name, "start") && port.dim[0] == 16);
+    netc_tensor tx = floats(x, 2, 16, 3), ts = floats(start, 2, 16, 3),
+                few = floats(start, 2, 8, 3), tc = floats(center, 1, 3, 0);
+    FINE(netc_bind(s, "train", "x", &tx, &err));
+    REFUSED(NETC_INVALID, "f32[16, 3]", netc_bind(s, "train", "start", &few, &err));
+    FINE(netc_bind(s, "train", "start", &ts, &err));
+    FINE(netc_bind(s, "train", "start", NULL, &err));
+    REFUSED(NETC_INVALID, "input 'start' of 'train' has no value", netc_run(s, "train", 1, &err));
+    FINE(netc_bind(s, "train", "start", &ts, &err));
+    FINE(netc_run(s, "train", 1, &err));
+    FINE(netc_bind(s, "train", "start", NULL, &err));
+    FINE(netc_run(s, "train", 1, &err));
+    FINE(netc_state_read(s, "center", &tc, &err));
+    for (int k = 0; k < 3; k++) CHECK(fabsf(center[k] - want[k]) < 1e-5f);
+    netc_session_free(s);
+    netc_program_release(p);
+}
+
 int main(void)
 {
-    void (*const tests[])(void) = {compile_errors, ports,        run_and_read, state,
-                                   sharing,        threads,      no_spawn,     dlpack,
-                                   tools,          failing_step, derived,      NULL};
+    void (*const tests[])(void) = {compile_errors, ports,       run_and_read, state, sharing,
+                                   threads,        no_spawn,    dlpack,       tools, failing_step,
+                                   derived,        first_batch, NULL};
     return api_main(tests);
 }
