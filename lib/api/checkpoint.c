@@ -82,6 +82,7 @@ typedef struct Loading {
     netc_error **err;
     netc_status status;
     RtTensors file;
+    const Program *program;
     StrMap by_name; // renamed tensors of the file
     char *choices;  // from the file, malloc'ed
     double scalar;  // default loss scale, if the file has none
@@ -283,13 +284,17 @@ static void report_sizes(Loading *v, int n, const char *wrong)
                  names.len ? "; the model has " : "", names.len ? names.data : "");
 }
 
+// Whether the cell is loaded and the file, which should have a tensor of it, has none.
+static bool lacks(const Loading *v, const ProgCell *c)
+{
+    return takes(v, c) && c->kind != PC_SETTING && !own_state(c) &&
+           !strmap_has(&v->by_name, c->name) && !state_derived(v->program, c->name);
+}
+
 // Whether every cell has a tensor and every tensor a cell. If not, reports all differences.
 static bool fits(Loading *v)
 {
     netc_session *s = v->s;
-    Loaded *l;
-    v->status = session_loaded(s, "", "", &l, v->err);
-    if (v->status != NETC_OK) return false;
     Buf wrong = buf_new(v->arena);
     enum { SHOWN = 8 }; // of tensors that differ in sizes only
     int nwrong = 0, sized = 0;
@@ -300,9 +305,7 @@ static bool fits(Loading *v)
         const ProgCell *c = rt_cell_info(s->rt, i);
         if (!takes(v, c)) continue;
         const RtTensor *t = strmap_get(&v->by_name, c->name);
-        if (!t && (v->o.allow_missing || c->kind == PC_SETTING || own_state(c) ||
-                   state_derived(l->build->program, c->name)))
-            continue;
+        if (!t && (v->o.allow_missing || !lacks(v, c))) continue;
         if (t && (prog_type_equal(&t->type, &c->type) || resized(v, c, t))) continue;
         bool other = t && converted(v, c, t);
         // (every narrower float can be represented in a wider one)
@@ -382,6 +385,24 @@ static void note_cells(const Loading *v)
                     count[from][to] > 1 ? "are" : "is", prog_dtype_name(to),
                     prog_dtype_bytes(to) < prog_dtype_bytes(from) ? ", rounded" : "");
         }
+}
+
+// Notes tensors that may be missing and are.
+static void note_missing(const Loading *v)
+{
+    enum { SHOWN = 3 };
+    int n = 0;
+    Buf names = buf_new(v->arena);
+    for (int i = 0; i < rt_cell_count(v->s->rt); i++) {
+        const ProgCell *c = rt_cell_info(v->s->rt, i);
+        if (lacks(v, c) && n++ < SHOWN)
+            buf_printf(&names, "%s'%s'", names.len ? ", " : "", c->name);
+    }
+    if (n)
+        lib_log(v->s->context, "note: %s lacks %d tensor%s of the model, which keep%s %s: %s%s",
+                v->path, n, n > 1 ? "s" : "", n > 1 ? "" : "s",
+                n > 1 ? "their present values" : "its present value", names.data,
+                n > SHOWN ? ", …" : "");
 }
 
 static void make_room(Loading *v)
@@ -482,10 +503,16 @@ static void note_dropped(const Loading *v)
 static void load(void *arg)
 {
     Loading *v = arg;
-    if (!well_written(v) || rt_safetensors_read(v->arena, v->path, &v->file, &v->e)) return;
+    Loaded *l;
+    v->status = session_loaded(v->s, "", "", &l, v->err);
+    if (v->status != NETC_OK || !well_written(v) ||
+        rt_safetensors_read(v->arena, v->path, &v->file, &v->e))
+        return;
+    v->program = l->build->program;
     make_room(v);
     if (!name_tensors(v) || !fits(v) || !read_metadata(v) || !same_program(v)) return;
     note_cells(v);
+    note_missing(v);
     note_dropped(v);
     v->status = state_put(v->s, &(StateSource){find_loaded, v}, v->err);
 }

@@ -139,7 +139,8 @@ sed 's/fc1/first/' "$MLP" > renamed.net
 R=(train renamed.net "${DATA[@]}" --device cpu --steps 1)
 expect 1 "first.weight" "$NETC" "${R[@]}" --weights a.safetensors
 expect 0 "" "$NETC" "${R[@]}" --weights a.safetensors --map 'fc1.*=first.*'
-expect 0 "" "$NETC" "${R[@]}" --weights a.safetensors --allow-missing
+expect 0 "note: a.safetensors lacks 2 tensors of the model, which keep their present values: 'first.weight', 'first.bias'" "$NETC" "${R[@]}" --weights a.safetensors --allow-missing
+expect 0 "lacks 4 tensors of the model, which keep their present values: 'fc1.weight', 'fc1.bias', 'fc2.weight', …" "$NETC" init "$MLP" --weights a.safetensors --map 'fc*=none*' --allow-missing -o begun.safetensors --device cpu
 expect 1 "matches no tensor" "$NETC" "${R[@]}" --weights a.safetensors --map 'q.*=first.*'
 sed 's/fc1/first/; s/adam[a-z]*(lr = [0-9.e-]*)/sgd(lr = 0.1)/; s/update .*/update sgd(lr = 0.1)/' "$MLP" > plain.net # without moments
 expect 1 "fc1.weight: only in the file" "$NETC" train plain.net "${DATA[@]}" --device cpu --steps 1 --weights a.safetensors --map 'fc1.bias=first.bias'
