@@ -103,7 +103,7 @@ static void profile(void *arg)
     RtProfile rp;
     RtError re = {0};
     if (rt_profile(t->s->rt, t->l->rt, p->entry, &ro, t->arena, &rp, &re)) {
-        p->status = lib_fail_rt(p->err, &re);
+        p->status = timing_fail(t, &re, p->err);
         return;
     }
     netc_profile_result *out = p->out = result_new(rp.nsteps, rp.nslices);

@@ -36,6 +36,16 @@ static void *make_up(Arena *a, const ProgInput *in, int64_t examples, int64_t se
     return p;
 }
 
+netc_status timing_fail(const Timing *t, RtError *e, netc_error **err)
+{
+    size_t n = strlen(e->text);
+    if (e->code == RT_CHECK && t->guessed)
+        snprintf(e->text + n, sizeof e->text - n,
+                 "\n  (the data are made up, within the ranges that inputs declare, as in "
+                 "'x: i32[n] in 0..10'; --data NAME=FILE gives others)");
+    return lib_fail_rt(err, e);
+}
+
 // Makes up a data set for an entry that reads rows.
 static netc_status make_up_rows(Timing *t, netc_error **err)
 {
@@ -49,6 +59,7 @@ static netc_status make_up_rows(Timing *t, netc_error **err)
     if (examples > MOST_EXAMPLES) examples = MOST_EXAMPLES;
     if (examples < e->batch) examples = e->batch;
     netc_status status = netc_dataset_create(t->s->context, &t->made_up, err);
+    t->guessed = true;
     for (int i = 0; i < e->ninputs && status == NETC_OK; i++) {
         ProgType type = e->inputs[i].type;
         type.dim[0] = examples;
@@ -80,7 +91,7 @@ static netc_status bind_table(Timing *t, netc_error **err)
     RtError re = {0};
     if (rt_rows_set(s->rt, t->l->rt, t->e->name, row, t->most * batch, &re) ||
         rt_run(s->rt, t->l->rt, t->e->name, NULL, 0, 1, &re) || rt_sync(s->rt, &re))
-        return lib_fail_rt(err, &re);
+        return timing_fail(t, &re, err);
     return NETC_OK;
 }
 
@@ -117,11 +128,12 @@ static netc_status bind_arguments(Timing *t, netc_error **err)
         in[i] = a   ? (RtInput){x->name, first, false}
                 : b ? (RtInput){x->name, b->data, b->device}
                     : (RtInput){x->name, make_up(t->arena, x, 0, t->o->seed), false};
+        t->guessed |= !a && !b;
     }
     t->most = INT32_MAX;
     RtError re = {0};
     if (rt_run(t->s->rt, t->l->rt, e->name, in, e->ninputs, 1, &re) || rt_sync(t->s->rt, &re))
-        return lib_fail_rt(err, &re);
+        return timing_fail(t, &re, err);
     return NETC_OK;
 }
 
@@ -197,7 +209,7 @@ netc_status timing_whole(Timing *t, netc_times *out, netc_error **err)
     int64_t steps = t->o->steps;
     double *v = NEW_ARRAY(t->arena, double, repeats), first;
     if (!steps) {
-        if (rt_time(rt, t->l->rt, t->e->name, 1, 1, &first, &e)) return lib_fail_rt(err, &e);
+        if (rt_time(rt, t->l->rt, t->e->name, 1, 1, &first, &e)) return timing_fail(t, &e, err);
         steps = (int64_t)(FILL / (first > 1e-7 ? first : 1e-7));
         if (steps > MOST_STEPS) steps = MOST_STEPS;
         if (steps > t->most) steps = t->most;
@@ -205,7 +217,7 @@ netc_status timing_whole(Timing *t, netc_times *out, netc_error **err)
     }
     // Some models fail after fewer executions than fill the time, for example when a cache is full.
     while (rt_time(rt, t->l->rt, t->e->name, steps, repeats, v, &e)) {
-        if (e.code != RT_CHECK || t->o->steps || steps == 1) return lib_fail_rt(err, &e);
+        if (e.code != RT_CHECK || t->o->steps || steps == 1) return timing_fail(t, &e, err);
         steps = (steps + FEWER - 1) / FEWER;
         e = (RtError){0};
     }

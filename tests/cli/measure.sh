@@ -35,6 +35,20 @@ expect 0 '"cache":"cold"' "${P[@]}" --cold --json
 expect 0 '"entry":"eval"' "${P[@]}" --entry eval --json
 expect 0 '"entry":"mlp"' "${P[@]}" --entry mlp --json
 expect 0 "" "${P[@]}" "${DATA[@]}" --json
+# A check that fails may do so because the data are made up, which the error says; of given data, not.
+cat >large.net <<'EOF'
+dim batch = 2
+model large(x: f32[batch]) {
+    assert all(x > 10), "too small"
+    return y = x + 1
+}
+EOF
+printf '1\n2\n' >small.csv
+for verb in profile bench; do
+    expect 1 "(the data are made up, within the ranges that inputs declare" "$NETC" $verb large.net --device cpu
+    expect 1 "too small" "$NETC" $verb large.net --device cpu --data x=small.csv
+    ! grep -q "made up" "$W/.out" && pass || fail "given data are called made up: $(cat "$W/.out")"
+done
 # Calls inside a loop are counted, and a bf16 input is given values: zeros would have no deviation.
 expect 0 "" "$NETC" profile "$ROOT/samples/lstm/lstm.net" --device cpu --repeats 2 --steps 1 --json
 cp "$W/.out" l.json
