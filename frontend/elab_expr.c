@@ -235,6 +235,15 @@ static Val range(Elab *e, const Expr *x)
 {
     Val lo = eval(e, x->lo ? x->lo : x->a), hi = eval(e, x->hi ? x->hi : x->b);
     Val v = {.kind = V_RANGE};
+    if (val_is_tensor(&hi)) {
+        Diag *d = error_at(e, x->span,
+                           "the end of a range must be an integer known at compile time, found %s",
+                           val_text(e, &hi));
+        diag_note(e->diags, d,
+                  "a number of iterations that is data ends a loop early: 'loop i in 0..100 carry "
+                  "x while i < n'");
+        return val_poison();
+    }
     if (!to_int(e, &lo, x->span, "the start of a range", &v.range.lo) ||
         !to_int(e, &hi, x->span, "the end of a range", &v.range.hi))
         return val_poison();

@@ -225,6 +225,8 @@ static void describe(Parser *p, uint32_t k, uint32_t start, const Expected *e)
                             *words ? ", expected " : "", words);
         if (head == T_ENTRY)
             diag_note(p->diags, g, "write 'model'; 'entry' is for printed graphs only");
+        if (head == T_LOOP && (t->kind == T_CARRY || t->kind == T_OVER))
+            diag_note(p->diags, g, "the order is 'loop i in 0..n carry x over y = ys while x > 1'");
         if (t->kind == T_IF && after_operand)
             diag_note(p->diags, g, "a choice is written 'if condition then a else b'");
         if (t->kind == T_FOR && in == '[')

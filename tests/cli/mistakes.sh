@@ -56,6 +56,12 @@ wrong "this value is not used; give it a name with = or, to continue the line be
 expect 1 "unexpected end of the line, expected '{'" "$NETC" \
     <(printf 'model m(x: f32[3]) {\n    loop i in 0..3\n        carry x {\n        x = x + 1\n    }\n    return x\n}')
 holds "note: 'carry', 'over' and 'while' stand in the line of 'loop'"
+wrong "unexpected 'carry'" "$NETC" <(printf 'model m(x: f32[3]) {\n    loop i in 0..3 while i < 2 carry x { x = x + 1 }\n    return x\n}')
+holds "note: the order is 'loop i in 0..n carry x over y = ys while x > 1'"
+for word in for loop; do
+    wrong "known at compile time, found a tensor i32[]" "$NETC" <(printf 'model m(n: i32[]) {\n    x = 1.0\n    %s i in 0..n%s { x = x * 2 }\n    return x\n}' $word "$([ $word = for ] || echo ' carry x')")
+    holds "note: a number of iterations that is data ends a loop early: 'loop i in 0..100 carry x while i < n'"
+done
 wrong "eigh takes symmetric matrices, found [2, 4]" "$NETC" <(printf 'use linalg\nmodel m(x: f32[2, 4]) { return y = eigh(x) }')
 wrong "unexpected ','" "$NETC" <(printf 'model m(x: f32[3]) { return max(x, , 1) }')
 ! grep -q 'square brackets' "$W/.out" && pass || fail "a note about lists where an argument is missing"
