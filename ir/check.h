@@ -31,9 +31,10 @@ typedef struct CheckTensor {
 
 typedef struct CheckReport {
     VEC(CheckTensor) tensors;
-    bool ok;    // none is CHECK_BAD
-    int partly; // tensors that are CHECK_UNDECIDED of which some probes were kept
-    int none;   // ... of which no probe was kept
+    bool ok;       // none is CHECK_BAD
+    int partly;    // tensors that are CHECK_UNDECIDED of which some probes were kept
+    int none;      // ... of which no probe was kept
+    bool infinite; // the loss is not finite at this point, so nothing was compared
 } CheckReport;
 
 // [forward] must have an output [loss], a float scalar. [gradients] must have outputs "grad:NAME",

@@ -73,6 +73,10 @@ Value *checking_input(Checking *c, const Node *n)
     return v;
 }
 
+const char checking_made_up[] =
+    "\n  (the data are made up, within the ranges that inputs declare, as in 'x: i32[n] in 0..10'; "
+    "--seed N makes up others)";
+
 // Warns about gradients that finite differences could not decide: nothing was found to differ in
 // them, but a mistake might not be noticed.
 static void warn_kinks(Checking *c)

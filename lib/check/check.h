@@ -18,6 +18,8 @@ typedef struct Checking {
     int partly, none; // gradients that could be compared only in part, or not at all
 } Checking;
 
+extern const char checking_made_up[]; // a note behind an error that the data may cause
+
 void check_all_gradients(Checking *c);
 // The module for the evaluator. NULL: it cannot be made, or takes more memory than is free.
 Module *check_module(Checking *c);

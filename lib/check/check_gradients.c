@@ -213,6 +213,11 @@ static bool check_level(Checking *c, Module *m, Graph *g, Node *y, Node *const *
     if (g->diags->errors ||
         !check_gradients(forward, "loss", backward, env, (uint64_t)c->seed + 1, &report))
         return false;
+    if (report.infinite) {
+        c->status = lib_fail(c->err, NETC_CHECK_FAILED, "%s: the loss is infinite or NaN%s",
+                             loc_text(g->diags, y->loc), checking_made_up);
+        return true;
+    }
     check_print(&report, c->out);
     StrMap said = strmap_new(c->arena);
     if (!report.ok) name_exceptions(c, written, false, &said);
@@ -230,7 +235,7 @@ static bool check_loss(Checking *c, Module *m, Graph *g, Node *y, const PassOpti
     buf_printf(c->out, "gradients of %s (%s)\n", y->name ? y->name : "the loss",
                loc_text(g->diags, y->loc));
     bool ran = true;
-    for (uint32_t level = 0; ran && level < all.levels; level++) {
+    for (uint32_t level = 0; ran && c->status == NETC_OK && level < all.levels; level++) {
         VEC(Node *) grads = {0};
         for (uint32_t i = 0; i < all.grads.n; i++)
             if (all.level[all.grads.at[i]->args[1]->id] == level)
@@ -267,7 +272,7 @@ void check_all_gradients(Checking *c)
     EvalEnv env = environment(c, m, g);
     bool ran = true;
     IdMap done = idmap_new(c->arena);
-    for (uint32_t i = 0; ran && i < g->nodes.n; i++) {
+    for (uint32_t i = 0; ran && c->status == NETC_OK && i < g->nodes.n; i++) {
         Node *n = g->nodes.at[i];
         if (n->op != OP_grad || idmap_get(&done, n->args[0]->id, NULL)) continue;
         idmap_set(&done, n->args[0]->id, 1);

@@ -66,7 +66,10 @@ static Value *from_bytes(Arena *a, const Type *t, const void *bytes)
 
 static bool failed(Comparison *k, const RtError *e)
 {
-    if (e->code && k->c->status == NETC_OK) k->c->status = lib_fail_rt(k->c->err, e);
+    if (e->code == RT_CHECK && k->c->status == NETC_OK)
+        k->c->status = lib_fail(k->c->err, NETC_CHECK_FAILED, "%s%s", e->text, checking_made_up);
+    else if (e->code && k->c->status == NETC_OK)
+        k->c->status = lib_fail_rt(k->c->err, e);
     return k->c->status != NETC_OK;
 }
 

@@ -87,6 +87,28 @@ holds "undecided: much of 2 more tensors in many (fused)"
 echo 'model m(x: f32[4, 64]) { return y = sum(matmul(x, transpose(x)) * 1e6, 1) * 1e-6 - sum(matmul(x, transpose(x)), 1) }' >coarse.net
 expect 0 "Check with --precision f32, other sizes" "$NETC" check coarse.net --device "$device" --precision bf16
 
+# Made-up data may be none that the model takes, which is no error inside netc.
+cat >taken.net <<'END'
+use optim
+model taken(x: f32[4], place: i32[4] in 0..4) {
+    param w: f32[4] = 1
+    return loss = -sum(log(scatter_add(zeros([4]), place, w)) * x)
+}
+train taken {
+    minimize loss
+    update sgd(lr = 0.1)
+}
+model sure(x: f32[4]) {
+    assert all(x > 10), "too small"
+    return y = x + 1
+}
+END
+expect 1 "taken.net:4: the loss is infinite or NaN" "$NETC" check taken.net --device "$device"
+holds "(the data are made up, within the ranges that inputs declare"
+sed -i '/^train/,/^}/d' taken.net
+expect 1 "too small" "$NETC" check taken.net --device "$device"
+holds "(the data are made up, within the ranges that inputs declare"
+
 # Probes that cross a kink decide nothing, which is told and is no failure; what they leave still finds a wrong gradient.
 cat >kinks.net <<'END'
 use optim
