@@ -26,17 +26,27 @@ void synthetic_fill(const ProgInput *in, int64_t seed, void *bytes)
     }
 }
 
+static netc_status bind_input(netc_session *s, const char *entry, const ProgInput *in, int64_t seed,
+                              Arena *a, netc_error **err)
+{
+    void *bytes = arena_alloc(a, (size_t)prog_type_bytes(&in->type) + 1);
+    synthetic_fill(in, seed, bytes);
+    netc_tensor t = tensor_of(&in->type, bytes);
+    return netc_bind(s, entry, in->name, &t, err);
+}
+
 netc_status synthetic_bind(netc_session *s, const char *entry, int64_t seed, Arena *a,
                            netc_error **err)
 {
     Loaded *l;
     const ProgEntry *e;
+    ProgInput first;
     netc_status status = session_entry(s, entry, &l, &e, err);
-    for (int i = 0; status == NETC_OK && i < e->ninputs; i++) {
-        void *bytes = arena_alloc(a, (size_t)prog_type_bytes(&e->inputs[i].type) + 1);
-        synthetic_fill(&e->inputs[i], seed, bytes);
-        netc_tensor t = tensor_of(&e->inputs[i].type, bytes);
-        status = netc_bind(s, entry, e->inputs[i].name, &t, err);
-    }
+    for (int i = 0; status == NETC_OK && i < e->ninputs; i++)
+        status = bind_input(s, entry, &e->inputs[i], seed, a, err);
+    for (int i = 0; status == NETC_OK && e->kind == PK_TRAIN &&
+                    program_first_input(l->build->program, i, &first);
+         i++)
+        status = bind_input(s, entry, &first, seed, a, err);
     return status;
 }

@@ -46,7 +46,15 @@ netc_status timing_fail(const Timing *t, RtError *e, netc_error **err)
     return lib_fail_rt(err, e);
 }
 
-// Makes up a data set for an entry that reads rows.
+static netc_status make_up_input(Timing *t, const ProgInput *in, int64_t examples, netc_error **err)
+{
+    ProgType type = in->type;
+    type.dim[0] = examples;
+    netc_tensor x = tensor_of(&type, make_up(t->arena, in, examples, t->o->seed));
+    return netc_dataset_add_array(t->made_up, in->name, &x, err);
+}
+
+// Makes up a data set for an entry that reads rows, and for the first batch, which it may wait for.
 static netc_status make_up_rows(Timing *t, netc_error **err)
 {
     const ProgEntry *e = t->e;
@@ -58,14 +66,14 @@ static netc_status make_up_rows(Timing *t, netc_error **err)
     examples = DATA_BYTES / row;
     if (examples > MOST_EXAMPLES) examples = MOST_EXAMPLES;
     if (examples < e->batch) examples = e->batch;
+    const ProgEntry *first = program_entry(t->l->build->program, PROG_FIRST_BATCH);
     netc_status status = netc_dataset_create(t->s->context, &t->made_up, err);
     t->guessed = true;
-    for (int i = 0; i < e->ninputs && status == NETC_OK; i++) {
-        ProgType type = e->inputs[i].type;
-        type.dim[0] = examples;
-        netc_tensor x = tensor_of(&type, make_up(t->arena, &e->inputs[i], examples, t->o->seed));
-        status = netc_dataset_add_array(t->made_up, e->inputs[i].name, &x, err);
-    }
+    for (int i = 0; i < e->ninputs && status == NETC_OK; i++)
+        status = make_up_input(t, &e->inputs[i], examples, err);
+    for (int i = 0; first && i < first->ninputs && status == NETC_OK; i++)
+        if (!dataset_find(t->made_up, first->inputs[i].name))
+            status = make_up_input(t, &first->inputs[i], examples, err);
     return status;
 }
 

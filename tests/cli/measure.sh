@@ -84,6 +84,11 @@ for verb in profile "bench --compiles 0"; do
     # shellcheck disable=SC2086
     for entry in train eval; do expect 0 "first.net" "$NETC" $verb first.net --device cpu --repeats 2 --steps 1 --entry $entry; done
 done
+# ... also if that reads an input which a step does not.
+sed 's/x: f32\[batch, 3\]/&, start: f32[batch, 3]/; s/mean(x \* x, 0)/mean(start * start, 0)/' first.net >apart.net
+expect 0 "" "$NETC" profile apart.net --entry train --device cpu --repeats 1 --steps 1
+expect 0 "" "$NETC" bench apart.net --entry eval --compiles 0 --device cpu --repeats 1 --steps 1
+expect 0 "" "$NETC" tune apart.net --device cpu --budget 1
 [ "$("$NETC" doctor | grep -c '^yes cuda')" = 0 ] && expect 2 "" "${P[@]}" --device cuda:0
 
 # -- bench
