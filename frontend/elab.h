@@ -461,17 +461,19 @@ Node *own_cell(Elab *e, ECell *c, Span span); // the value of a cell; not shared
 // Makes the loops between the current graph and that of the cell's value carry the cell. false: one
 // of the regions between is not a loop.
 bool loops_carry(Elab *e, ECell *c);
-// Whether y depends on x, both of the current graph, but only through the enclosing graphs.
 // What n, a value in the graph of r, is outside of the regions that capture it.
 const Node *region_origin(const Region *r, const Node *n);
+// Whether y depends on x, both of the current graph, but only through the enclosing graphs.
 bool region_cuts(Elab *e, Node *y, Node *x);
 Region *region_open(Elab *e);
 Node *region_param(Elab *e, Region *r, const Type *t);
 void region_close(Elab *e, Region *r);
 bool region_is_micro(const Region *r); // whether it is the loop over micro-batches
 void region_assert(Elab *e, Node *cond, const char *text);
+
+// elab_loop.c
 // Creates the loop. Cells that its iterations write are carried after [init]; their results follow
-// those of [init].
+// those of [init]. runs: which of [init] says whether an iteration takes place; -1: all do.
 Node *loop_node(Elab *e, Region *r, int64_t count, Node *const *init, uint32_t ncarried,
                 Node *const *scanned, uint32_t nscanned, int runs);
 void exec_loop(Elab *e, const Stmt *s);
