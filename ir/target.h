@@ -100,6 +100,10 @@ enum { TARGET_UNIT = 8 };
 // another axis of an operand is none.
 double target_library_seconds(const Target *t, bool half, double flops, bool inner_odd,
                               bool outer_odd);
+// Seconds of the library for a batch of aligned products that move so many bytes, if that takes
+// longer: small results fill its tiles only in part.
+double target_batch_seconds(const Target *t, bool half, int64_t batch, int64_t m, int64_t n,
+                            int64_t k, double bytes);
 // Seconds by which a product is slower than the library with aligned operands if it reads, in
 // place, a left operand whose rows are not aligned; on devices with group_products.
 double target_uneven_seconds(const Target *t, double flops);

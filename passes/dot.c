@@ -2,9 +2,7 @@
 #include "ir/axes.h"
 #include "passes/dot.h"
 
-// A dot of args[] over the given axes, with the other attributes of the original; swap: the
-// operands are exchanged.
-static Node *dot_with(Graph *g, const Node *dot, Node *const *args, const DotAxes *axes, bool swap)
+Node *dot_with(Graph *g, const Node *dot, Node *const *args, const DotAxes *axes, bool swap)
 {
     Attrs at = attrs_copy(dot->attrs);
     for (int side = 0; side < 2; side++) {

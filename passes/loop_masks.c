@@ -9,6 +9,7 @@
 //
 // Requires: gradients expanded. Keeps: every value. Breaks: nothing; later passes see ordinary
 // loops.
+#include "ir/range.h"
 #include "passes/passes.h"
 #include "passes/regions.h"
 
@@ -20,17 +21,12 @@ typedef struct Mask {
     Node *runs;    // whether this one does; NULL: not known yet
 } Mask;
 
-static bool is_checked(const Node *n)
-{
-    return n->op == OP_gather || node_has(n, OPF_SCATTERS);
-}
-
 static bool has_checks(const Graph *g)
 {
     bool any = false;
     for (uint32_t i = 0; i < g->nodes.n && !any; i++) {
         const Node *n = g->nodes.at[i];
-        any |= is_checked(n);
+        any |= range_index_may_fail(n);
         for (uint32_t k = 0; k < n->nregions; k++) any |= has_checks(n->regions[k]);
     }
     return any;
@@ -71,7 +67,7 @@ static Graph *guarded_body(Graph *old)
     Node *runs = graph_region_param(r.dst, &flag);
     for (uint32_t i = 0; i < old->nodes.n; i++) {
         Node *n = old->nodes.at[i];
-        if (is_checked(n))
+        if (range_index_may_fail(n))
             r.map[i] = guarded(r.dst, n, r.map, runs);
         else if (n->nregions && is_guarded_loop(n, n->regions[0]))
             r.map[i] = guarded_loop(r.dst, n, n->regions[0], r.map, runs);
@@ -87,7 +83,7 @@ static void copy_node(Mask *m, Node *n)
     Graph *body = n->nregions ? rebuilt(m->done, n->regions[0]) : NULL;
     bool any = false;
     if (*to) return;
-    if (is_checked(n))
+    if (range_index_may_fail(n))
         *to = guarded(m->r.dst, n, m->r.map, runs);
     else if (body && is_guarded_loop(n, body))
         *to = guarded_loop(m->r.dst, n, body, m->r.map, runs);

@@ -114,6 +114,14 @@ ProgStep *gen_step(GenEntry *e, ProgStepKind kind, int nargs, int depth, const c
     return &e->steps.at[e->steps.n - 1];
 }
 
+void gen_zero(GenEntry *e, ProgArg at, int64_t bytes, int depth, const char *name, Loc loc)
+{
+    ProgStep *s = gen_step(e, PS_ZERO, 1, depth, name, loc);
+    s->args[0] = at;
+    s->args[0].written = true;
+    s->bytes = bytes;
+}
+
 void gen_copy(GenEntry *e, ProgArg from, ProgArg to, int64_t bytes, int depth, bool commits,
               const char *name, Loc loc)
 {
@@ -162,8 +170,8 @@ static void entry_leaves(GenEntry *e, Frame *f)
         if (node_has(n, OPF_CELL)) {
             f->place[i] = gen_cell(e, attr_str(n, ATTR_name));
         } else if (n->op == OP_device) {
-            f->place[i] = gen_arg(
-                gen_buffer(e, PR_DEVICE, 0, type_bytes(&n->type), &n->type, "@device", ""));
+            f->place[i] =
+                gen_arg(gen_buffer(e, PR_DEVICE, 0, type_bytes(&n->type), &n->type, "@device", ""));
         } else if (n->op == OP_input) {
             ProgInput in = {
                 .name = attr_str(n, ATTR_name),

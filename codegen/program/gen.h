@@ -100,6 +100,7 @@ ProgArg gen_arg(int32_t buffer); // PA_BUFFER without strides
 // match; NULL: the kernel cannot be edited.
 int32_t gen_kernel(Gen *g, const ProgKernel *k, const char *contract);
 ProgStep *gen_step(GenEntry *e, ProgStepKind kind, int nargs, int depth, const char *name, Loc loc);
+void gen_zero(GenEntry *e, ProgArg at, int64_t bytes, int depth, const char *name, Loc loc);
 void gen_copy(GenEntry *e, ProgArg from, ProgArg to, int64_t bytes, int depth, bool commits,
               const char *name, Loc loc);
 // What an edited kernel must match: its arguments with their element types and shapes.

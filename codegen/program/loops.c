@@ -87,10 +87,7 @@ static bool begin_carried(Frame *f, const Node *loop, int i, const char *name, P
     ProgArg from;
     double v;
     if (node_const_value(initial, &v) && v == 0) {
-        ProgStep *s = gen_step(e, PS_ZERO, 1, f->depth, name, loop->loc);
-        s->args[0] = place;
-        s->args[0].written = true;
-        s->bytes = type_bytes(&t);
+        gen_zero(e, place, type_bytes(&t), f->depth, name, loop->loc);
         return true;
     }
     if (!operand(f, initial, &from)) return false;
@@ -162,11 +159,9 @@ static void clear_stacks(Frame *f, const Node *loop, const ProgArg *places)
 {
     for (int i = (int)attr_int(loop, ATTR_carried, 0); i < node_result_count(loop); i++) {
         const Type t = node_result_type(loop, i);
-        ProgStep *s = gen_step(f->e, PS_ZERO, 1, f->depth, "stacked", loop->loc);
-        s->args[0] = places[i];
-        s->args[0].stride[f->depth] = 0;
-        s->args[0].written = true;
-        s->bytes = type_bytes(&t);
+        ProgArg all = places[i];
+        all.stride[f->depth] = 0;
+        gen_zero(f->e, all, type_bytes(&t), f->depth, "stacked", loop->loc);
     }
 }
 

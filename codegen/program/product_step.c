@@ -254,10 +254,7 @@ bool frame_product(Frame *f, Group *gr, const Item **follower)
     g->loc = loc_text(e->gen->diags, dot->loc);
     g->tf32 = e->gen->options->tf32 && g->a_type == PD_F32;
     if (bytes > 0 && g->k == 0 && !gr->epilogue) { // an empty sum
-        ProgStep *s = gen_step(e, PS_ZERO, 1, f->depth, g->name, dot->loc);
-        s->args[0] = c;
-        s->args[0].written = true;
-        s->bytes = bytes;
+        gen_zero(e, c, bytes, f->depth, g->name, dot->loc);
     } else if (bytes > 0) {
         if (!add_product(f, gr, &m, &follows)) return false;
         *follower = follows;

@@ -8,6 +8,7 @@
 // them, and dw is the sum of their results. But each product is smaller. The fewest leading axes
 // that suffice become axes of the batch, where copies take longer than what this costs.
 #include "ir/axes.h"
+#include "passes/dot.h"
 #include "passes/fuse/fuse.h"
 #include "passes/regions.h"
 
@@ -68,17 +69,6 @@ static Node *repeated(Graph *g, Node *w, const Node *x, const DotAxes *of_x, int
     return graph_broadcast_to(g, w, &wide);
 }
 
-static Node *with_axes(Graph *g, const Node *dot, Node *const *args, const DotAxes *d, bool swap)
-{
-    Attrs at = attrs_copy(dot->attrs);
-    for (int side = 0; side < 2; side++) {
-        const DotAxes *x = &d[side ^ swap];
-        attr_set_ints(g, &at, dot_keys[side][0], x->batch, x->nbatch);
-        attr_set_ints(g, &at, dot_keys[side][1], x->contract, x->ncontract);
-    }
-    return graph_node(g, OP_dot, (Node *[]){args[swap], args[!swap]}, 2, &at);
-}
-
 static Node *of_free_axes(Graph *g, const Node *dot, Node *const *from, Lead lead)
 {
     DotAxes d[2] = {dot_axes(dot, 0), dot_axes(dot, 1)};
@@ -91,7 +81,7 @@ static Node *of_free_axes(Graph *g, const Node *dot, Node *const *from, Lead lea
         w->batch[i] = i;
     }
     for (int i = 0; i < w->ncontract; i++) w->contract[i] += lead.axes;
-    return with_axes(g, dot, args, d, lead.swap);
+    return dot_with(g, dot, (Node *[]){args[lead.swap], args[!lead.swap]}, d, lead.swap);
 }
 
 static Node *of_terms(Graph *g, const Node *dot, Node *const *from, Lead lead)
@@ -108,7 +98,7 @@ static Node *of_terms(Graph *g, const Node *dot, Node *const *from, Lead lead)
         for (int i = 0; i < lead.axes; i++) x->batch[i] = was.contract[order[i]];
         for (int i = 0; i < x->ncontract; i++) x->contract[i] = was.contract[order[lead.axes + i]];
     }
-    return with_axes(g, dot, from, d, false);
+    return dot_with(g, dot, from, d, false);
 }
 
 // The product of a batch; if lead.summed, its results are still to be added up.
@@ -117,28 +107,16 @@ static Node *batched(Graph *g, const Node *dot, Node *const *from, Lead lead)
     return lead.summed ? of_terms(g, dot, from, lead) : of_free_axes(g, dot, from, lead);
 }
 
-// Seconds of a product by the library: of its tiles, or of the bytes that it moves. Of 16-bit
-// floats each tile takes a multiprocessor TILE_SECONDS at least (measured on an H200: 0.7 to 1.5
-// us).
 static double seconds(const Target *t, const Node *dot)
 {
-    enum { TILE = 64 };
-    const double TILE_SECONDS = 0.7e-6;
     const DotSizes s = dot_sizes(dot);
-    const double m = (double)((s.m + TILE - 1) / TILE * TILE),
-                 n = (double)((s.n + TILE - 1) / TILE * TILE),
-                 flops = 2 * (double)s.batch * m * n * (double)s.k;
     int64_t bytes = type_bytes(&dot->type);
     for (int side = 0; side < 2; side++) {
         const Node *x = dot->args[side];
         bytes += type_bytes(x->op == OP_broadcast ? &x->args[0]->type : &x->type);
     }
     const bool half = dtype_info[dot->args[0]->type.dtype].bits == 16;
-    const double tiles = (double)s.batch * m * n / (TILE * TILE),
-                 least = half && t->kind == TARGET_CUDA ? tiles / t->units * TILE_SECONDS : 0,
-                 computes = least + target_library_seconds(t, half, flops, false, false),
-                 moves = target_move_seconds(t, (double)bytes / 2);
-    return computes > moves ? computes : moves;
+    return target_batch_seconds(t, half, s.batch, s.m, s.n, s.k, (double)bytes);
 }
 
 // A GPU's kernel of elementwise code stores its results in any order, and reads others, at little

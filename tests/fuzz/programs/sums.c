@@ -228,7 +228,15 @@ static bool choose_einsum(Maker *m, Statement *s)
 {
     for (int i = 0; i < 2; i++) s->raw[i] = (uint32_t)random_next(&m->random);
     s->n = 2;
-    s->arg[0] = pick_class(m, CLASS_FLOAT, 2);
+    if (random_chance(&m->random, 60)) { // over an axis between others, whose order stays
+        int64_t sizes[] = {some_dim(m), some_dim(m), some_dim(m), some_dim(m)};
+        const int rank = 3 + (int)random_below(&m->random, 2);
+        s->arg[0] = append_leaf(m, DT_F32, rank, sizes);
+        s->raw[0] = 1 + random_below(&m->random, (uint32_t)rank - 2);
+        s->raw[1] = 0;
+    } else {
+        s->arg[0] = pick_class(m, CLASS_FLOAT, 2);
+    }
     if (s->arg[0] < 0) return false;
     const Type *a = &m->d->at[s->arg[0]].type;
     int64_t dim[] = {a->dim[axis_of(s, a)], some_dim(m)};
